@@ -147,10 +147,10 @@ pub enum Combinator {
     Cycle,
     /// Only as a source: what a function of no arguments gives each time.
     Repeatedly,
-    /// Only as a source: what the first part makes of the items of the others, side by side; none of them has an end.
+    /// Only as a source: what the first part makes of the items of the others, side by side.
     Beside,
-    /// Only as a source: the items of a vector, and then those of a sequence without an end.
-    Before,
+    /// Only as a source: the items of each part, one part after the other.
+    Chain,
 }
 
 impl Combinator {
@@ -204,7 +204,7 @@ impl Combinator {
             Combinator::Cycle => "cycle",
             Combinator::Repeatedly => "repeatedly",
             Combinator::Beside => "beside",
-            Combinator::Before => "before",
+            Combinator::Chain => "chain",
         }
     }
 }

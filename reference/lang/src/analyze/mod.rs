@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
-use crate::builtins::{self, Builtin, Settles};
+use crate::builtins::{self, Builtin};
 use crate::env::Names;
 use crate::error::{Error, Kind};
 use crate::form::{Form, FormKind, Span};
@@ -1055,10 +1055,9 @@ fn builtin_call(builtin: &'static Builtin, args: Box<[Ir]>, span: Span) -> Ir {
     if !builtin.arity.accepts(args.len()) {
         return Ir::BuiltinN(Box::new((builtin, args, span)));
     }
+    let args_count = args.len();
     let mut parts = args.into_vec();
-    if matches!(builtin.settles, Settles::First(_))
-        && let Some(items) = parts.last_mut()
-    {
+    for items in &mut parts[builtin.takes.of(args_count)] {
         defer(items);
     }
     match parts.len() {
@@ -1085,18 +1084,29 @@ fn builtin_call(builtin: &'static Builtin, args: Box<[Ir]>, span: Span) -> Ir {
 }
 
 /// Lets a function whose items are taken one by one, by what stands around it, make them so (`seqs.unkept`).
-fn defer(mut ir: &mut Ir) {
-    while let Ir::Builtin2(call) = ir
-        && call.0.defers
-    {
-        let Ir::Builtin2(call) = std::mem::replace(ir, Ir::Const(Value::Nil)) else {
-            return;
-        };
-        let (builtin, argument, items, span) = *call;
-        *ir = Ir::Deferred(Box::new((builtin, Box::new([argument, items]), span)));
-        let Ir::Deferred(call) = ir else { return };
-        ir = &mut call.1[1];
+///
+/// What its own arguments are made of was seen to when its call was made.
+fn defer(ir: &mut Ir) {
+    let later = match ir {
+        Ir::Builtin1(call) => call.0.later,
+        Ir::Builtin2(call) => call.0.later,
+        Ir::Builtin3(call) => call.0.later,
+        Ir::BuiltinN(call) => call.0.later,
+        _ => None,
+    };
+    if later.is_none() {
+        return;
     }
+    *ir = Ir::Deferred(match std::mem::replace(ir, Ir::Const(Value::Nil)) {
+        Ir::Builtin1(call) => Box::new((call.0, Box::new([call.1]), call.2)),
+        Ir::Builtin2(call) => Box::new((call.0, Box::new([call.1, call.2]), call.3)),
+        Ir::Builtin3(call) => Box::new((call.0, Box::new([call.1, call.2, call.3]), call.4)),
+        Ir::BuiltinN(call) => call,
+        other => {
+            *ir = other;
+            return;
+        }
+    });
 }
 
 fn constant(ir: Ir) -> Value {

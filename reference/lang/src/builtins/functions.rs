@@ -2,7 +2,7 @@
 
 use super::{Builtin, Home, Section, at_least, between, exactly, made_of, row};
 use crate::error::{Kind, Stop, Unwind, about, bad_value, got, quoting};
-use crate::eval::Eval;
+use crate::eval::{Eval, sequence};
 use crate::function::Combinator;
 use crate::value::Value;
 
@@ -10,7 +10,7 @@ use crate::value::Value;
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("identity", "core.identity", Section::Core, &[Home::Core], exactly(1), "(identity x)", "Returns its argument unchanged.", identity),
-    row("apply", "functions.apply", Section::Core, &[Home::Core], at_least(2), "(apply f coll), (apply f x ... coll)", "Calls a function with the items of a collection as its last arguments.", apply).streaming(1),
+    row("apply", "functions.apply", Section::Core, &[Home::Core], at_least(2), "(apply f coll), (apply f x ... coll)", "Calls a function with the items of a collection as its last arguments.", apply).streaming(1).deferring(super::seqs::apply_later),
     row("partial", "functions.partial", Section::Core, &[Home::Core], at_least(1), "(partial f arg1 ...)", "Makes a function with its first arguments fixed.", partial),
     row("comp", "functions.comp", Section::Core, &[Home::Core], at_least(0), "(comp f1 f2 ...)", "Makes a function that applies functions from right to left.", comp),
     row("juxt", "functions.juxt", Section::FunctionalTools, &[], at_least(1), "(juxt f1 f2 ...)", "Makes a function that returns the vector of what several functions give.", juxt),
@@ -52,7 +52,10 @@ fn apply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let [function, given @ .., collection] = args else {
         return Ok(Value::Nil);
     };
-    if crate::eval::sequence::unsettled(collection).is_some()
+    if sequence::endless(collection) {
+        eval.settle(collection)?;
+    }
+    if sequence::unsettled(collection).is_some()
         && let Value::Builtin(builtin) = function
         && matches!(builtin.name, "+" | "*" | "+'" | "*'" | "max" | "min")
     {

@@ -2,9 +2,9 @@
 //! the key that a read found (`keys.flexible`).
 
 use super::numbers::index;
-use super::{Builtin, Home, Section, at_least, between, callable, exactly, row};
+use super::{Builtin, Home, Section, Takes, at_least, between, callable, exactly, row};
 use crate::error::{Kind, Stop, about, at_item, bad_value, of_no_argument, wrong_type};
-use crate::eval::Eval;
+use crate::eval::{Eval, sequence};
 use crate::value::shape::watched;
 use crate::value::{Map, Set, Type, Value};
 
@@ -30,7 +30,7 @@ pub const ROWS: &[Builtin] = &[
     row("merge-with", "maps.merge-with", Section::Core, &[Home::Core], at_least(1), "(merge-with f m1 m2 ...)", "Joins maps; values of the same key are combined by a function.", merge_with),
     row("update-vals", "maps.update-vals", Section::Core, &[Home::Core], exactly(2), "(update-vals m f)", "Calls a function on every value of a map.", update_vals),
     row("update-keys", "maps.update-keys", Section::Core, &[Home::Core], exactly(2), "(update-keys m f)", "Calls a function on every key of a map.", update_keys),
-    row("zipmap", "maps.zipmap", Section::Core, &[Home::Core], exactly(2), "(zipmap keys vals)", "Makes a map of keys from one collection and values from another.", zipmap).streaming(1),
+    row("zipmap", "maps.zipmap", Section::Core, &[Home::Core], exactly(2), "(zipmap keys vals)", "Makes a map of keys from one collection and values from another.", zipmap).streaming(0).taking(Takes::From(0)),
     row("hash-map", "maps.hash-map", Section::Core, &[Home::Core], at_least(0), "(hash-map & kvs)", "Makes a map of alternating keys and values.", hash_map),
     row("array-map", "maps.array-map", Section::Core, &[Home::Core], at_least(0), "(array-map & kvs)", "Makes a map of alternating keys and values.", array_map),
     row("sorted-map", "maps.sorted-map", Section::Core, &[Home::Core], at_least(0), "(sorted-map & kvs)", "Makes a map of alternating keys and values; every map is in the order of its keys.", |eval, args| map_of_pairs(eval, "sorted-map", args)),
@@ -41,7 +41,7 @@ pub const ROWS: &[Builtin] = &[
     row("superset?", "sets.superset?", Section::Sets, &[Home::Set], exactly(2), "(superset? set1 set2)", "Returns true when every member of the second set is one of the first.", |eval, args| subset(eval, args, 1, 0)),
     row("sorted-set", "sets.sorted-set", Section::Sets, &[Home::Core], at_least(0), "(sorted-set & items)", "Makes a set of its arguments; every set is in order.", hash_set),
     row("hash-set", "sets.hash-set", Section::Sets, &[Home::Core, Home::Set], at_least(0), "(hash-set & items)", "Makes a set of its arguments.", hash_set),
-    row("set", "sets.set", Section::Sets, &[Home::Core, Home::Set], exactly(1), "(set coll)", "Makes a set of the items of a collection.", set),
+    row("set", "sets.set", Section::Sets, &[Home::Core, Home::Set], exactly(1), "(set coll)", "Makes a set of the items of a collection.", set).streaming(0),
     row("disj", "sets.disj", Section::Sets, &[Home::Core, Home::Set], at_least(1), "(disj set x ...)", "Returns a set without the given members.", disj),
     row("union", "sets.union", Section::Sets, &[Home::Set], at_least(0), "(clojure.set/union & sets)", "Returns the members of any of the sets.", union),
     row("intersection", "sets.intersection", Section::Sets, &[Home::Set], at_least(1), "(clojure.set/intersection & sets)", "Returns the members that all sets have.", intersection),
@@ -534,13 +534,15 @@ fn update_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn zipmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let keys = eval.take_items(std::mem::take(&mut args[0]))?;
+    if args.iter().all(sequence::endless) {
+        eval.settle(&mut args[0])?;
+    }
+    let mut keys = eval.stream(std::mem::take(&mut args[0]))?;
     let mut values = eval.stream(std::mem::take(&mut args[1]))?;
     let mut entries = Vec::new();
-    for key in keys {
-        let Some(value) = values.next(eval)? else {
-            break;
-        };
+    while let Some(key) = keys.next(eval)?
+        && let Some(value) = values.next(eval)?
+    {
         eval.charge(1)?;
         eval.walk(&key)?;
         entries.push((key, value));
@@ -679,12 +681,11 @@ fn set(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if let Value::Set(_) = &args[0] {
         return Ok(std::mem::take(&mut args[0]));
     }
-    let items = eval.take_items(std::mem::take(&mut args[0]))?;
-    for item in &items {
-        eval.charge(1)?;
-        eval.walk(item)?;
+    if sequence::endless(&args[0]) {
+        eval.settle(&mut args[0])?;
     }
-    Ok(Value::Set(items.into_iter().collect()))
+    let items = eval.stream(std::mem::take(&mut args[0]))?;
+    super::seqs::into_target(eval, Value::Set(Set::new()), items)
 }
 
 fn disj(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {

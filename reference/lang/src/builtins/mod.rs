@@ -50,6 +50,8 @@ const CALLED: &[&str] = &[
     "keyfn",
     "comparator",
     "xform",
+    "xform1",
+    "xform2",
     "branch?",
     "children",
     "cmap",
@@ -81,8 +83,38 @@ pub struct Builtin {
     pub run: Body,
     /// Which of its arguments have to be made.
     pub settles: Settles,
-    /// Whether its items can be made one by one where a function that streams takes them: `(f x coll)`.
-    pub defers: bool,
+    /// Which of its arguments it takes the items of one by one.
+    pub takes: Takes,
+    /// Makes its items one by one, where a function that takes them so is called with them.
+    pub later: Option<Later>,
+}
+
+/// A sequence of what a function would give, or none where only a call of it will do.
+pub type Later = fn(&mut Eval<'_>, &'static Builtin, &mut [Value]) -> Result<Option<Value>, Stop>;
+
+/// Which arguments a function takes the items of one by one: what stands there may be made so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// None.
+    None,
+    /// The first.
+    First,
+    /// The last.
+    Last,
+    /// The one at this place, from 0, and those behind it.
+    From(usize),
+}
+
+impl Takes {
+    /// Those of `count` arguments.
+    pub fn of(self, count: usize) -> std::ops::Range<usize> {
+        match self {
+            Takes::None => 0..0,
+            Takes::First => 0..count.min(1),
+            Takes::Last => count.saturating_sub(1)..count,
+            Takes::From(at) => at.min(count)..count,
+        }
+    }
 }
 
 /// Which arguments of a function are made into vectors before it is called, where they are sequences.
@@ -384,7 +416,8 @@ pub const fn fixed(
         doc,
         run,
         settles: Settles::Every,
-        defers: false,
+        takes: Takes::None,
+        later: None,
     }
 }
 
@@ -395,9 +428,16 @@ impl Builtin {
         self
     }
 
-    /// This row, which takes the items of its arguments one by one, all but the `made` first.
+    /// This row, which takes the items of its last argument one by one; the `made` first are made before.
     pub const fn streaming(mut self, made: usize) -> Builtin {
         self.settles = Settles::First(made);
+        self.takes = Takes::Last;
+        self
+    }
+
+    /// This row, which takes the items of these arguments one by one.
+    pub const fn taking(mut self, takes: Takes) -> Builtin {
+        self.takes = takes;
         self
     }
 
@@ -410,13 +450,13 @@ impl Builtin {
     /// This row, which asks of its arguments only what they are.
     pub const fn kinds(mut self) -> Builtin {
         self.settles = Settles::Nothing;
+        self.takes = Takes::Last;
         self
     }
 
-    /// This row, whose items can be made one by one, and which takes those of its last argument so.
-    pub const fn deferring(mut self) -> Builtin {
-        self.settles = Settles::First(1);
-        self.defers = true;
+    /// This row, whose items can be made one by one.
+    pub const fn deferring(mut self, later: Later) -> Builtin {
+        self.later = Some(later);
         self
     }
 
@@ -438,13 +478,23 @@ impl Builtin {
             let named = parameters
                 .iter()
                 .position(|word| matches!(*word, "..." | "&"));
-            let (named, fits) = match named {
-                Some(end) => (&parameters[..end], end <= count + 1),
-                None => (parameters, parameters.len() == count),
+            let (named, behind) = match named {
+                Some(end) if parameters[end] == "..." => parameters.split_at(end),
+                Some(end) => (&parameters[..end], &[][..]),
+                None => (parameters, &[][..]),
             };
             // What may be repeated is like what stands before.
-            let repeats = parameters.last() == Some(&"...");
-            let parameter = named.get(at).or(named.last().filter(|_| repeats));
+            let (repeats, behind) = (!behind.is_empty(), behind.get(1..).unwrap_or_default());
+            let open = repeats || named.len() < parameters.len();
+            let fits = match open {
+                true => named.len() + behind.len() <= count + 1,
+                false => named.len() == count,
+            };
+            let from_end = count.saturating_sub(at + 1);
+            let parameter = match behind.len().checked_sub(from_end + 1) {
+                Some(place) => behind.get(place),
+                None => named.get(at).or(named.last().filter(|_| repeats)),
+            };
             fits && parameter.is_some_and(|name| CALLED.contains(name))
         })
     }

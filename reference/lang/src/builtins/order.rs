@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::{Builtin, Home, Section, at_least, between, exactly, key_of, row};
 use crate::error::{Kind, Stop, about, at_item, bad_value, got, of_no_argument, wrong_type};
-use crate::eval::Eval;
+use crate::eval::{Eval, sequence};
 use crate::value::shape::{watched, watched_blocks};
 use crate::value::{Value, equal, term_cmp};
 
@@ -23,8 +23,8 @@ pub const ROWS: &[Builtin] = &[
     row("sort-by", "order.sort-by", Section::Core, &[Home::Core], between(2, 3), "(sort-by keyfn coll), (sort-by keyfn comparator coll)", "Returns the items in the order of what a key function gives for each.", sort_by),
     row("min-key", "aggregates.min-key", Section::Core, &[Home::Core], at_least(2), "(min-key f x), (min-key f x y & more)", "Returns the argument for which the function gives the smallest value, the last of equals.", min_key),
     row("max-key", "aggregates.max-key", Section::Core, &[Home::Core], at_least(2), "(max-key f x), (max-key f x y & more)", "Returns the argument for which the function gives the largest value, the last of equals.", max_key),
-    row("min-by", "aggregates.min-by", Section::Core, &[], at_least(2), "(min-by f x), (min-by f x y & more)", "Returns the item for which the key function gives the smallest value.", min_by),
-    row("max-by", "aggregates.max-by", Section::Core, &[], at_least(2), "(max-by f x), (max-by f x y & more)", "Returns the item for which the key function gives the largest value.", max_by),
+    row("min-by", "aggregates.min-by", Section::Core, &[], at_least(2), "(min-by f x), (min-by f x y & more)", "Returns the item for which the key function gives the smallest value.", min_by).streaming(0),
+    row("max-by", "aggregates.max-by", Section::Core, &[], at_least(2), "(max-by f x), (max-by f x y & more)", "Returns the item for which the key function gives the largest value.", max_by).streaming(0),
     row("distinct?", "seqs.distinct?", Section::Core, &[Home::Core], at_least(1), "(distinct? x y ...)", "Returns true when no two arguments are the same.", are_distinct),
 ];
 
@@ -334,10 +334,18 @@ fn sort_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 /// The item with the extreme key, the first of equals; items whose key is nil don't count, and NaN only where there is
 /// nothing else.
-fn extreme_by(eval: &mut Eval<'_>, key: &Value, items: Vec<Value>, better: Ordering) -> Result {
+fn extreme_by(
+    eval: &mut Eval<'_>,
+    key: &Value,
+    mut items: sequence::Stream,
+    better: Ordering,
+) -> Result {
     super::seqs::key_function(key)?;
     let mut best: Option<(Value, Value)> = None;
-    for (index, item) in items.into_iter().enumerate() {
+    for index in 0.. {
+        let Some(item) = items.next(eval)? else {
+            break;
+        };
         let found = key_of(eval, key, &item).map_err(|stop| at_item(stop, index))?;
         if found.is_nil() {
             continue;
@@ -392,21 +400,33 @@ fn max_key(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn by(eval: &mut Eval<'_>, args: &mut [Value], better: Ordering) -> Result {
-    match args {
-        [
-            key,
-            collection @ (Value::Nil | Value::Vector(_) | Value::Map(_) | Value::Set(_)),
-        ] => {
-            let items = eval.items(collection)?;
-            extreme_by(eval, key, items, better)
+    let Some((key, items)) = args.split_first_mut() else {
+        return Ok(Value::Nil);
+    };
+    eval.settle(key)?;
+    let items = match items {
+        [only] => {
+            if sequence::endless(only) {
+                eval.settle(only)?;
+            }
+            let many = matches!(
+                only,
+                Value::Nil | Value::Vector(_) | Value::Map(_) | Value::Set(_)
+            );
+            if !many && sequence::unsettled(only).is_none() {
+                return Ok(std::mem::take(only));
+            }
+            std::mem::take(only)
         }
-        [_, only] => Ok(std::mem::take(only)),
-        [key, items @ ..] => {
-            let items = items.iter_mut().map(std::mem::take).collect();
-            extreme_by(eval, key, items, better)
+        items => {
+            for item in &mut *items {
+                eval.settle(item)?;
+            }
+            Value::vector(items.iter_mut().map(std::mem::take).collect())
         }
-        [] => Ok(Value::Nil),
-    }
+    };
+    let items = eval.stream(items)?;
+    extreme_by(eval, key, items, better)
 }
 
 fn min_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {

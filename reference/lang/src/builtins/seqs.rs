@@ -1,10 +1,10 @@
 //! Sequence functions. Everything is eager, every result is a vector, and anything seqable is a
 //! sequence: vectors, sets, maps as entries, strings as graphemes, nil as nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::numbers::{amount, index};
-use super::{Builtin, Home, Section, at_least, between, callable, exactly, key_of, row};
+use super::{Builtin, Home, Section, Takes, at_least, between, callable, exactly, key_of, row};
 use crate::analyze::ir::Op;
 use crate::error::{
     Stop, about, at_item, bad_value, of_empty, of_no_argument, quoting, wrong_type,
@@ -17,40 +17,40 @@ use crate::value::{Items, Map, Value};
 /// The rows of this area.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
-    row("map", "seqs.map", Section::Core, &[Home::Core], at_least(1), "(map f coll), (map f c1 c2 ...), (map f)", "Calls a function on each item, or on the items of several collections side by side, and returns the results in a vector.", map).deferring(),
-    row("mapv", "seqs.mapv", Section::Core, &[Home::Core], at_least(2), "(mapv f coll), (mapv f c1 c2 ...)", "Does what map does; the result is a vector in both.", map).streaming(1),
-    row("mapcat", "seqs.mapcat", Section::Core, &[Home::Core], at_least(1), "(mapcat f coll), (mapcat f c1 c2 ...), (mapcat f)", "Maps a function that returns collections and joins the results end to end.", mapcat).deferring(),
-    row("map-indexed", "seqs.map-indexed", Section::Core, &[Home::Core], between(1, 2), "(map-indexed f coll), (map-indexed f)", "Calls a function with the index and the item, from index 0.", map_indexed).deferring(),
-    row("filter", "seqs.filter", Section::Core, &[Home::Core], between(1, 2), "(filter pred coll), (filter pred)", "Keeps the items for which the predicate holds.", filter).deferring(),
+    row("map", "seqs.map", Section::Core, &[Home::Core], at_least(1), "(map f coll), (map f c1 c2 ...), (map f)", "Calls a function on each item, or on the items of several collections side by side, and returns the results in a vector.", map).streaming(1).taking(Takes::From(1)).deferring(map_later),
+    row("mapv", "seqs.mapv", Section::Core, &[Home::Core], at_least(2), "(mapv f coll), (mapv f c1 c2 ...)", "Does what map does; the result is a vector in both.", map).streaming(1).taking(Takes::From(1)),
+    row("mapcat", "seqs.mapcat", Section::Core, &[Home::Core], at_least(1), "(mapcat f coll), (mapcat f c1 c2 ...), (mapcat f)", "Maps a function that returns collections and joins the results end to end.", mapcat).streaming(1).taking(Takes::From(1)).deferring(mapcat_later),
+    row("map-indexed", "seqs.map-indexed", Section::Core, &[Home::Core], between(1, 2), "(map-indexed f coll), (map-indexed f)", "Calls a function with the index and the item, from index 0.", map_indexed).streaming(1).deferring(step),
+    row("filter", "seqs.filter", Section::Core, &[Home::Core], between(1, 2), "(filter pred coll), (filter pred)", "Keeps the items for which the predicate holds.", filter).streaming(1).deferring(step),
     row("filterv", "seqs.filterv", Section::Core, &[Home::Core], exactly(2), "(filterv pred coll)", "Does what filter does; the result is a vector in both.", filter).streaming(1),
-    row("remove", "seqs.remove", Section::Core, &[Home::Core], between(1, 2), "(remove pred coll), (remove pred)", "Drops the items for which the predicate holds.", remove).deferring(),
-    row("keep", "seqs.keep", Section::Core, &[Home::Core], between(1, 2), "(keep f coll), (keep f)", "Maps a function and keeps the results that are not nil.", keep).deferring(),
-    row("keep-indexed", "seqs.keep-indexed", Section::Core, &[Home::Core], between(1, 2), "(keep-indexed f coll), (keep-indexed f)", "Maps a function of index and item and keeps the results that are not nil.", keep_indexed).deferring(),
+    row("remove", "seqs.remove", Section::Core, &[Home::Core], between(1, 2), "(remove pred coll), (remove pred)", "Drops the items for which the predicate holds.", remove).streaming(1).deferring(step),
+    row("keep", "seqs.keep", Section::Core, &[Home::Core], between(1, 2), "(keep f coll), (keep f)", "Maps a function and keeps the results that are not nil.", keep).streaming(1).deferring(step),
+    row("keep-indexed", "seqs.keep-indexed", Section::Core, &[Home::Core], between(1, 2), "(keep-indexed f coll), (keep-indexed f)", "Maps a function of index and item and keeps the results that are not nil.", keep_indexed).streaming(1).deferring(step),
     row("reduce", "seqs.reduce", Section::Core, &[Home::Core], between(2, 3), "(reduce f coll), (reduce f init coll)", "Folds a collection into one value with a function of accumulator and item.", reduce).streaming(1),
     row("reduce-kv", "maps.reduce-kv", Section::Core, &[Home::Core], exactly(3), "(reduce-kv f init m)", "Folds a map with a function of accumulator, key and value; a vector with its indexes.", reduce_kv),
-    row("some", "seqs.some", Section::Core, &[Home::Core], at_least(2), "(some pred coll), (some pred c1 c2 ...)", "Returns the first truthy result of the predicate, or nil.", some).streaming(1),
-    row("every?", "seqs.every?", Section::Core, &[Home::Core], at_least(2), "(every? pred coll), (every? pred c1 c2 ...)", "Returns true when the predicate holds for every item.", every).streaming(1),
-    row("not-any?", "seqs.not-any?", Section::Core, &[Home::Core], at_least(2), "(not-any? pred coll), (not-any? pred c1 c2 ...)", "Returns true when the predicate holds for no item.", not_any).streaming(1),
-    row("not-every?", "seqs.not-every?", Section::Core, &[Home::Core], at_least(2), "(not-every? pred coll), (not-every? pred c1 c2 ...)", "Returns true when the predicate fails for at least one item.", not_every).streaming(1),
+    row("some", "seqs.some", Section::Core, &[Home::Core], at_least(2), "(some pred coll), (some pred c1 c2 ...)", "Returns the first truthy result of the predicate, or nil.", some).streaming(1).taking(Takes::From(1)),
+    row("every?", "seqs.every?", Section::Core, &[Home::Core], at_least(2), "(every? pred coll), (every? pred c1 c2 ...)", "Returns true when the predicate holds for every item.", every).streaming(1).taking(Takes::From(1)),
+    row("not-any?", "seqs.not-any?", Section::Core, &[Home::Core], at_least(2), "(not-any? pred coll), (not-any? pred c1 c2 ...)", "Returns true when the predicate holds for no item.", not_any).streaming(1).taking(Takes::From(1)),
+    row("not-every?", "seqs.not-every?", Section::Core, &[Home::Core], at_least(2), "(not-every? pred coll), (not-every? pred c1 c2 ...)", "Returns true when the predicate fails for at least one item.", not_every).streaming(1).taking(Takes::From(1)),
     row("first", "seqs.first", Section::Core, &[Home::Core], exactly(1), "(first coll)", "Returns the first item, or nil when there is none.", first).streaming(0),
     row("second", "seqs.second", Section::Core, &[Home::Core], exactly(1), "(second coll)", "Returns the second item, or nil when there is none.", second).streaming(0),
     row("last", "seqs.last", Section::Core, &[Home::Core], exactly(1), "(last coll)", "Returns the last item, or nil when there is none.", last).streaming(0),
-    row("rest", "seqs.rest", Section::Core, &[Home::Core], exactly(1), "(rest coll)", "Returns the items after the first, an empty vector when there are none.", rest).streaming(0),
-    row("next", "seqs.next", Section::Core, &[Home::Core], exactly(1), "(next coll)", "Returns the items after the first, or nil when there are none.", next).streaming(0),
+    row("rest", "seqs.rest", Section::Core, &[Home::Core], exactly(1), "(rest coll)", "Returns the items after the first, an empty vector when there are none.", rest).streaming(0).deferring(tail_later),
+    row("next", "seqs.next", Section::Core, &[Home::Core], exactly(1), "(next coll)", "Returns the items after the first, or nil when there are none.", next).streaming(0).deferring(tail_later),
     row("ffirst", "seqs.ffirst", Section::Core, &[Home::Core], exactly(1), "(ffirst coll)", "Returns the first item of the first item.", ffirst).streaming(0),
     row("fnext", "seqs.fnext", Section::Core, &[Home::Core], exactly(1), "(fnext coll)", "Returns the first item of what follows the first item.", second).streaming(0),
     row("nfirst", "seqs.nfirst", Section::Core, &[Home::Core], exactly(1), "(nfirst coll)", "Returns what follows the first item of the first item, or nil.", nfirst).streaming(0),
-    row("nnext", "seqs.nnext", Section::Core, &[Home::Core], exactly(1), "(nnext coll)", "Returns what follows the second item, or nil.", nnext).streaming(0),
-    row("butlast", "seqs.butlast", Section::Core, &[Home::Core], exactly(1), "(butlast coll)", "Returns all items but the last, or nil when none remain.", butlast),
-    row("nth", "seqs.nth", Section::Core, &[Home::Core], between(2, 3), "(nth coll idx), (nth coll idx not-found)", "Returns the item at an index, or nil or the default when the index is out of range.", nth).streaming(0),
-    row("nthnext", "seqs.nthnext", Section::Core, &[Home::Core], exactly(2), "(nthnext coll n)", "Drops n items and returns the others, or nil when none remain.", nthnext).streaming(0),
-    row("nthrest", "seqs.nthrest", Section::Core, &[Home::Core], exactly(2), "(nthrest coll n)", "Drops n items and returns the others, an empty vector when none remain.", nthrest).streaming(0),
-    row("take", "seqs.take", Section::Core, &[Home::Core], between(1, 2), "(take n coll), (take n)", "Returns the first n items.", take).deferring(),
-    row("take-last", "seqs.take-last", Section::Core, &[Home::Core], exactly(2), "(take-last n coll)", "Returns the last n items, or nil when there are none.", take_last),
-    row("take-while", "seqs.take-while", Section::Core, &[Home::Core], between(1, 2), "(take-while pred coll), (take-while pred)", "Returns the leading items for which the predicate holds.", take_while).deferring(),
-    row("drop", "seqs.drop", Section::Core, &[Home::Core], between(1, 2), "(drop n coll), (drop n)", "Returns the items after the first n.", drop).deferring(),
-    row("drop-last", "seqs.drop-last", Section::Core, &[Home::Core], between(1, 2), "(drop-last coll), (drop-last n coll)", "Returns all items but the last n (one unless n is given).", drop_last),
-    row("drop-while", "seqs.drop-while", Section::Core, &[Home::Core], between(1, 2), "(drop-while pred coll), (drop-while pred)", "Returns the items from the first for which the predicate fails.", drop_while).deferring(),
+    row("nnext", "seqs.nnext", Section::Core, &[Home::Core], exactly(1), "(nnext coll)", "Returns what follows the second item, or nil.", nnext).streaming(0).deferring(tail_later),
+    row("butlast", "seqs.butlast", Section::Core, &[Home::Core], exactly(1), "(butlast coll)", "Returns all items but the last, or nil when none remain.", butlast).streaming(0).deferring(drop_last_later),
+    row("nth", "seqs.nth", Section::Core, &[Home::Core], between(2, 3), "(nth coll idx), (nth coll idx not-found)", "Returns the item at an index, or nil or the default when the index is out of range.", nth).streaming(0).taking(Takes::First),
+    row("nthnext", "seqs.nthnext", Section::Core, &[Home::Core], exactly(2), "(nthnext coll n)", "Drops n items and returns the others, or nil when none remain.", nthnext).streaming(0).taking(Takes::First).deferring(tail_later),
+    row("nthrest", "seqs.nthrest", Section::Core, &[Home::Core], exactly(2), "(nthrest coll n)", "Drops n items and returns the others, an empty vector when none remain.", nthrest).streaming(0).taking(Takes::First).deferring(tail_later),
+    row("take", "seqs.take", Section::Core, &[Home::Core], between(1, 2), "(take n coll), (take n)", "Returns the first n items.", take).streaming(1).deferring(step),
+    row("take-last", "seqs.take-last", Section::Core, &[Home::Core], exactly(2), "(take-last n coll)", "Returns the last n items, or nil when there are none.", take_last).streaming(1),
+    row("take-while", "seqs.take-while", Section::Core, &[Home::Core], between(1, 2), "(take-while pred coll), (take-while pred)", "Returns the leading items for which the predicate holds.", take_while).streaming(1).deferring(step),
+    row("drop", "seqs.drop", Section::Core, &[Home::Core], between(1, 2), "(drop n coll), (drop n)", "Returns the items after the first n.", drop).streaming(1).deferring(step),
+    row("drop-last", "seqs.drop-last", Section::Core, &[Home::Core], between(1, 2), "(drop-last coll), (drop-last n coll)", "Returns all items but the last n (one unless n is given).", drop_last).streaming(0).deferring(drop_last_later),
+    row("drop-while", "seqs.drop-while", Section::Core, &[Home::Core], between(1, 2), "(drop-while pred coll), (drop-while pred)", "Returns the items from the first for which the predicate fails.", drop_while).streaming(1).deferring(step),
     row("split-at", "seqs.split-at", Section::Core, &[Home::Core], exactly(2), "(split-at n coll)", "Returns the first n items and the others as two vectors.", split_at),
     row("split-with", "seqs.split-with", Section::Core, &[Home::Core], exactly(2), "(split-with pred coll)", "Returns the leading items for which the predicate holds and the others as two vectors.", split_with),
     row("subvec", "seqs.subvec", Section::Core, &[Home::Core], between(2, 3), "(subvec v start), (subvec v start end)", "Returns the items of a vector from start up to, not including, end; both are moved into range.", subvec),
@@ -60,44 +60,44 @@ pub const ROWS: &[Builtin] = &[
     row("list", "seqs.list", Section::Core, &[Home::Core], at_least(0), "(list & args)", "Makes a vector of its arguments.", vector),
     row("vec", "seqs.vec", Section::Sets, &[Home::Core, Home::Set], exactly(1), "(vec coll)", "Makes a vector of the items of a collection.", vec),
     row("seq", "seqs.seq", Section::Core, &[Home::Core], exactly(1), "(seq coll)", "Returns the items of a collection as a vector, or nil when it has none.", seq).streaming(0),
-    row("concat", "seqs.concat", Section::Core, &[Home::Core], at_least(0), "(concat coll1 coll2 ...)", "Joins collections end to end into one vector.", concat).endless(),
-    row("cons", "seqs.cons", Section::Core, &[Home::Core], exactly(2), "(cons x seq)", "Puts an item in front of the items of a collection.", cons).endless(),
+    row("concat", "seqs.concat", Section::Core, &[Home::Core], at_least(0), "(concat coll1 coll2 ...)", "Joins collections end to end into one vector.", concat).endless().taking(Takes::From(0)).deferring(chain_later),
+    row("cons", "seqs.cons", Section::Core, &[Home::Core], exactly(2), "(cons x seq)", "Puts an item in front of the items of a collection.", cons).endless().taking(Takes::Last).deferring(chain_later),
     row("conj", "seqs.conj", Section::Core, &[Home::Core], at_least(0), "(conj), (conj coll x ...)", "Adds items to a collection where it grows naturally: at the end of a vector, as entries of a map, as members of a set.", conj),
     row("into", "seqs.into", Section::Core, &[Home::Core], between(2, 3), "(into to from), (into to xform from)", "Adds all items of the second collection to the first.", into).streaming(1),
     row("range", "seqs.range", Section::Core, &[Home::Core], between(0, 3), "(range end), (range start end), (range start end step), (range)", "Returns the numbers from start (0) up to, not including, end, by step (1); without an end they never stop.", range),
     row("reverse", "seqs.reverse", Section::Core, &[Home::Core], exactly(1), "(reverse coll)", "Returns the items in opposite order.", reverse),
     row("rseq", "seqs.rseq", Section::Core, &[Home::Core], exactly(1), "(rseq v)", "Returns the items of a vector in opposite order, or nil when it has none.", rseq),
-    row("distinct", "seqs.distinct", Section::Core, &[Home::Core], between(0, 1), "(distinct coll), (distinct)", "Drops items that occurred before.", distinct).streaming(0),
+    row("distinct", "seqs.distinct", Section::Core, &[Home::Core], between(0, 1), "(distinct coll), (distinct)", "Drops items that occurred before.", distinct).streaming(0).deferring(step),
     row("distinct-by", "aggregates.distinct-by", Section::Core, &[], exactly(2), "(distinct-by keyfn coll)", "Keeps the first item for each value of the key function.", distinct_by),
-    row("dedupe", "seqs.dedupe", Section::Core, &[Home::Core], between(0, 1), "(dedupe coll), (dedupe)", "Drops items that are the same as the item directly before.", dedupe).streaming(0),
-    row("interleave", "seqs.interleave", Section::Core, &[Home::Core], at_least(0), "(interleave), (interleave coll), (interleave c1 c2 ...)", "Takes items from each collection in turn until one is used up.", interleave).streaming(0),
-    row("interpose", "seqs.interpose", Section::Core, &[Home::Core], between(1, 2), "(interpose sep coll), (interpose sep)", "Puts a separator between neighbouring items.", interpose).deferring(),
-    row("zip", "seqs.zip", Section::Core, &[], exactly(2), "(zip c1 c2)", "Pairs the items of two collections.", zip),
-    row("partition", "seqs.partition", Section::Core, &[Home::Core], between(2, 4), "(partition n coll), (partition n step coll), (partition n step pad coll)", "Cuts a collection into groups of exactly n items and drops an incomplete last group unless padding is given.", partition).endless(),
-    row("partition-all", "seqs.partition-all", Section::Core, &[Home::Core], between(1, 3), "(partition-all n coll), (partition-all n step coll), (partition-all n)", "Cuts a collection into groups of n items; the last may be shorter.", partition_all).streaming(1),
-    row("partition-by", "seqs.partition-by", Section::Core, &[Home::Core], between(1, 2), "(partition-by f coll), (partition-by f)", "Starts a new group whenever the function's value changes.", partition_by).deferring(),
+    row("dedupe", "seqs.dedupe", Section::Core, &[Home::Core], between(0, 1), "(dedupe coll), (dedupe)", "Drops items that are the same as the item directly before.", dedupe).streaming(0).deferring(step),
+    row("interleave", "seqs.interleave", Section::Core, &[Home::Core], at_least(0), "(interleave), (interleave coll), (interleave c1 c2 ...)", "Takes items from each collection in turn until one is used up.", interleave).streaming(0).taking(Takes::From(0)).deferring(interleave_later),
+    row("interpose", "seqs.interpose", Section::Core, &[Home::Core], between(1, 2), "(interpose sep coll), (interpose sep)", "Puts a separator between neighbouring items.", interpose).streaming(1).deferring(step),
+    row("zip", "seqs.zip", Section::Core, &[], exactly(2), "(zip c1 c2)", "Pairs the items of two collections.", zip).streaming(0).taking(Takes::From(0)).deferring(zip_later),
+    row("partition", "seqs.partition", Section::Core, &[Home::Core], between(2, 4), "(partition n coll), (partition n step coll), (partition n step pad coll)", "Cuts a collection into groups of exactly n items and drops an incomplete last group unless padding is given.", partition).endless().taking(Takes::Last).deferring(partition_later),
+    row("partition-all", "seqs.partition-all", Section::Core, &[Home::Core], between(1, 3), "(partition-all n coll), (partition-all n step coll), (partition-all n)", "Cuts a collection into groups of n items; the last may be shorter.", partition_all).streaming(1).deferring(step),
+    row("partition-by", "seqs.partition-by", Section::Core, &[Home::Core], between(1, 2), "(partition-by f coll), (partition-by f)", "Starts a new group whenever the function's value changes.", partition_by).streaming(1).deferring(step),
     row("combinations", "seqs.combinations", Section::Core, &[], exactly(2), "(combinations coll n)", "Returns every choice of n items, in the order of the collection.", combinations),
-    row("flatten", "seqs.flatten", Section::Core, &[Home::Core], exactly(1), "(flatten coll)", "Replaces nested vectors by their items, at every depth.", flatten),
+    row("flatten", "seqs.flatten", Section::Core, &[Home::Core], exactly(1), "(flatten coll)", "Replaces nested vectors by their items, at every depth.", flatten).streaming(0).deferring(step),
     row("tree-seq", "seqs.tree-seq", Section::Core, &[Home::Core], exactly(3), "(tree-seq branch? children root)", "Returns the nodes of a tree in depth-first order.", tree_seq),
     row("count", "seqs.count", Section::Core, &[Home::Core], exactly(1), "(count coll)", "Returns the number of items, 0 for nil.", count).streaming(0),
     row("empty?", "seqs.empty?", Section::Core, &[Home::Core], exactly(1), "(empty? coll)", "Returns true when a collection has no items.", is_empty).streaming(0),
     row("not-empty", "seqs.not-empty", Section::Core, &[Home::Core], exactly(1), "(not-empty coll)", "Returns the collection itself, or nil when it has no items.", not_empty).streaming(0),
     row("empty", "seqs.empty", Section::Core, &[Home::Core], exactly(1), "(empty coll)", "Returns an empty collection of the same kind.", empty).kinds(),
-    row("reductions", "seqs.reductions", Section::Core, &[Home::Core], between(2, 3), "(reductions f coll), (reductions f init coll)", "Folds a collection and returns every accumulator on the way.", reductions).streaming(1),
+    row("reductions", "seqs.reductions", Section::Core, &[Home::Core], between(2, 3), "(reductions f coll), (reductions f init coll)", "Folds a collection and returns every accumulator on the way.", reductions).streaming(1).deferring(reductions_later),
     row("reduced", "seqs.reduced", Section::Core, &[Home::Core], exactly(1), "(reduced x)", "Ends a reduction with a value when its function returns it.", make_reduced),
     row("reduced?", "seqs.reduced", Section::Core, &[Home::Core], exactly(1), "(reduced? x)", "Returns true for what reduced returns.", is_reduced),
     row("unreduced", "seqs.reduced", Section::Core, &[Home::Core], exactly(1), "(unreduced x)", "Returns what reduced was given; any other value itself.", unreduce),
     row("transduce", "seqs.transduce", Section::Core, &[Home::Core], between(3, 4), "(transduce xform f coll), (transduce xform f init coll)", "Folds the items of a collection that come through a transducer.", transduce).streaming(2),
-    row("sequence", "seqs.sequence", Section::Core, &[Home::Core], between(1, 2), "(sequence coll), (sequence xform coll)", "Returns the items of a collection that come through a transducer.", sequence).streaming(1),
-    row("eduction", "seqs.sequence", Section::Core, &[Home::Core], at_least(1), "(eduction xform coll)", "Returns the items of a collection that come through transducers.", eduction),
+    row("sequence", "seqs.sequence", Section::Core, &[Home::Core], between(1, 2), "(sequence coll), (sequence xform coll)", "Returns the items of a collection that come through a transducer.", sequence).streaming(1).deferring(transduced_later),
+    row("eduction", "seqs.sequence", Section::Core, &[Home::Core], at_least(1), "(eduction xform coll), (eduction xform1 xform2 ... coll)", "Returns the items of a collection that come through transducers.", eduction).streaming(0).deferring(transduced_later),
     row("cat", "seqs.transducers", Section::Core, &[Home::Core], exactly(1), "cat", "Stands among transducers for the items of each item.", cat),
     row("iterate", "seqs.iterate", Section::Core, &[Home::Core], exactly(2), "(iterate f x)", "Returns x, (f x), (f (f x)) and so on, as many as are taken.", iterate),
     row("repeat", "seqs.repeat", Section::Core, &[Home::Core], between(1, 2), "(repeat n x), (repeat x)", "Returns a value n times, or for as long as items are taken.", repeat),
-    row("repeatedly", "seqs.repeatedly", Section::Core, &[Home::Core], between(1, 2), "(repeatedly n f), (repeatedly f)", "Calls a function without arguments n times, or for as long as items are taken, and returns the results.", repeatedly),
+    row("repeatedly", "seqs.repeatedly", Section::Core, &[Home::Core], between(1, 2), "(repeatedly n f), (repeatedly f)", "Calls a function without arguments n times, or for as long as items are taken, and returns the results.", repeatedly).deferring(repeatedly_later),
     row("cycle", "seqs.cycle", Section::Core, &[Home::Core], exactly(1), "(cycle coll)", "Returns the items of a collection again and again, for as long as items are taken.", cycle).endless(),
-    row("take-nth", "seqs.take-nth", Section::Core, &[Home::Core], between(1, 2), "(take-nth n coll), (take-nth n)", "Returns every n-th item, from the first.", take_nth).deferring(),
+    row("take-nth", "seqs.take-nth", Section::Core, &[Home::Core], between(1, 2), "(take-nth n coll), (take-nth n)", "Returns every n-th item, from the first.", take_nth).streaming(1).deferring(step),
     row("doall", "seqs.doall", Section::Core, &[Home::Core], between(1, 2), "(doall coll), (doall n coll)", "Returns the collection; everything is evaluated at once anyway.", doall),
-    row("dorun", "seqs.doall", Section::Core, &[Home::Core], between(1, 2), "(dorun coll), (dorun n coll)", "Returns nil; everything is evaluated at once anyway.", dorun),
+    row("dorun", "seqs.doall", Section::Core, &[Home::Core], between(1, 2), "(dorun coll), (dorun n coll)", "Returns nil; everything is evaluated at once anyway.", dorun).streaming(0),
     row("run!", "seqs.run!", Section::Core, &[Home::Core], exactly(2), "(run! f coll)", "Calls a function with each item for what it does and returns nil.", run_each).streaming(1),
 ];
 
@@ -140,6 +140,222 @@ fn side_by_side(
         }
     }
     Ok(())
+}
+
+// --- what is made one by one where a function takes it so
+
+/// The transducer that a function stands for, on its last argument.
+fn step(eval: &mut Eval<'_>, row: &'static Builtin, args: &mut [Value]) -> Result<Option<Value>> {
+    let before = usize::from(!matches!(row.name, "distinct" | "dedupe" | "flatten"));
+    match args.split_last() {
+        Some((collection, given)) if given.len() == before => {
+            eval.deferred(row, given, collection).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn seqable(value: &Value) -> bool {
+    matches!(
+        value,
+        Value::Nil | Value::Vector(_) | Value::Map(_) | Value::Set(_) | Value::Str(_)
+    ) || sequence::unsettled(value).is_some()
+}
+
+fn beside_later(
+    eval: &mut Eval<'_>,
+    function: Value,
+    columns: &mut [Value],
+) -> Result<Option<Value>> {
+    if Eval::callable(&function) && columns.iter().all(seqable) {
+        return sequence::beside(eval, function, columns).map(Some);
+    }
+    Ok(None)
+}
+
+fn map_later(
+    eval: &mut Eval<'_>,
+    row: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    match args {
+        [_, _] => step(eval, row, args),
+        [function, columns @ ..] => beside_later(eval, function.clone(), columns),
+        [] => Ok(None),
+    }
+}
+
+/// The items of the items of a sequence.
+fn joined(eval: &mut Eval<'_>, rows: Option<Value>) -> Result<Option<Value>> {
+    let Some(rows) = rows else { return Ok(None) };
+    let mut parts = sequence::parts_of(&rows);
+    eval.reserve_values(parts.len() + 1)?;
+    parts.push(builtin("cat").value());
+    Ok(Some(super::made_of(Combinator::Sequence, parts)))
+}
+
+fn mapcat_later(
+    eval: &mut Eval<'_>,
+    row: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    if args.len() <= 2 {
+        return map_later(eval, row, args);
+    }
+    let rows = map_later(eval, row, args)?;
+    joined(eval, rows)
+}
+
+fn zip_later(
+    eval: &mut Eval<'_>,
+    _: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    beside_later(eval, builtin("vector").value(), args)
+}
+
+fn interleave_later(
+    eval: &mut Eval<'_>,
+    row: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    let rows = zip_later(eval, row, args)?;
+    joined(eval, rows)
+}
+
+fn chain_later(
+    eval: &mut Eval<'_>,
+    row: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    if !args[row.takes.of(args.len())].iter().all(seqable) {
+        return Ok(None);
+    }
+    let mut parts: Vec<Value> = args.iter_mut().map(std::mem::take).collect();
+    if row.name == "cons" {
+        eval.settle(&mut parts[0])?;
+        parts[0] = Value::vector(vec![std::mem::take(&mut parts[0])]);
+    }
+    sequence::chain(eval, parts).map(Some)
+}
+
+/// `rest` and its kin.
+fn tail_later(
+    eval: &mut Eval<'_>,
+    row: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    let from = match (row.name, &*args) {
+        ("nthnext" | "nthrest", _) => amount_after(eval, args)?,
+        ("nnext", _) => 2,
+        _ => 1,
+    };
+    let collection = std::mem::take(&mut args[0]);
+    let rest = match sequence::integers(&collection) {
+        Some(_) => tail(eval, collection, from)?,
+        None => sequence::dropped(sequence::parts_of(&collection), from),
+    };
+    match row.name {
+        "rest" | "nthrest" => Ok(Some(rest)),
+        _ => nil_for_none(eval, rest).map(Some),
+    }
+}
+
+fn drop_last_later(
+    eval: &mut Eval<'_>,
+    row: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    let Some((collection, given)) = args.split_last() else {
+        return Ok(None);
+    };
+    if sequence::endless(collection) {
+        return Ok(None);
+    }
+    let count = given.first().cloned().unwrap_or(Value::Int(1));
+    let kept = eval.deferred(builtin("drop-last"), &[count], collection)?;
+    match row.name {
+        "butlast" => nil_for_none(eval, kept).map(Some),
+        _ => Ok(Some(kept)),
+    }
+}
+
+fn partition_later(
+    eval: &mut Eval<'_>,
+    row: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    let (size, step) = match &*args {
+        [size, _] => (size, size),
+        [size, step, _] => (size, step),
+        _ => return Ok(None),
+    };
+    let counts = [
+        Value::from(positive(size, "n")?),
+        Value::from(positive(step, "step")?),
+    ];
+    let collection = args.last().cloned().unwrap_or_default();
+    eval.deferred(row, &counts, &collection).map(Some)
+}
+
+fn reductions_later(
+    eval: &mut Eval<'_>,
+    row: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    let Some((collection, given)) = args.split_last_mut() else {
+        return Ok(None);
+    };
+    if let Some(initial) = given.get_mut(1) {
+        eval.settle(initial)?;
+    }
+    eval.deferred(row, given, collection).map(Some)
+}
+
+/// `sequence` and `eduction`.
+fn transduced_later(
+    eval: &mut Eval<'_>,
+    _: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    let Some((collection, xforms)) = args.split_last_mut() else {
+        return Ok(None);
+    };
+    let mut parts = sequence::parts_of(collection);
+    for xform in xforms {
+        // What is none is refused where it stands, not where an item is asked for.
+        eval.transduced(xform, Value::Nil)?;
+        parts.push(std::mem::take(xform));
+    }
+    Ok(Some(super::made_of(Combinator::Sequence, parts)))
+}
+
+fn repeatedly_later(
+    eval: &mut Eval<'_>,
+    _: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    match args {
+        [count, function] if Eval::callable(function) && amount(count)? > sequence::AT_ONCE_MAX => {
+            counted(eval, Combinator::Repeatedly, args).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// `(apply concat colls)`.
+pub(super) fn apply_later(
+    eval: &mut Eval<'_>,
+    _: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    match args {
+        [Value::Builtin(function), rows] if function.name == "concat" => {
+            let rows = std::mem::take(rows);
+            joined(eval, Some(rows))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The row of `name`.
@@ -467,7 +683,8 @@ fn reductions(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let function = std::mem::take(&mut given[0]);
     callable(&function)?;
     if sequence::endless(collection) {
-        eval.settle(collection)?;
+        given[0] = function;
+        return Ok(reductions_later(eval, builtin("reductions"), args)?.unwrap_or_default());
     }
     let mut items = eval.stream(std::mem::take(collection))?;
     let before = usize::from(given.len() < 2);
@@ -525,20 +742,8 @@ fn completes(function: &Value) -> bool {
 
 fn sequence(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     match args {
-        [collection] => {
-            let mut stream = eval.stream(std::mem::take(collection))?;
-            let mut items = Vec::new();
-            while let Some(item) = stream.next(eval)? {
-                items.push(item);
-            }
-            Ok(Value::vector(items))
-        }
-        [xform, collection] => {
-            let xform = std::mem::take(xform);
-            let items = eval.transduced(&xform, std::mem::take(collection))?;
-            Ok(Value::vector(eval.collected(items)?))
-        }
-        _ => Ok(Value::Nil),
+        [collection] => Ok(Value::vector(eval.take_items(std::mem::take(collection))?)),
+        _ => eduction(eval, args),
     }
 }
 
@@ -546,6 +751,16 @@ fn eduction(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let Some((collection, xforms)) = args.split_last_mut() else {
         return Ok(Value::Nil);
     };
+    for xform in &mut *xforms {
+        eval.settle(xform)?;
+    }
+    if sequence::endless(collection) {
+        let made = transduced_later(eval, builtin("sequence"), args)?;
+        return match made {
+            Some(made) if !sequence::endless(&made) => eval.settled(made),
+            made => Ok(made.unwrap_or_default()),
+        };
+    }
     let xforms = xforms.iter_mut().map(std::mem::take).collect();
     let xform = super::made_of(Combinator::Comp, xforms);
     let items = eval.transduced(&xform, std::mem::take(collection))?;
@@ -580,7 +795,18 @@ fn doall(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn dorun(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    doall(eval, args)?;
+    let Some(collection) = args.last_mut() else {
+        return Ok(Value::Nil);
+    };
+    if sequence::endless(collection) {
+        eval.settle(collection)?;
+    }
+    if sequence::unsettled(collection).is_none() {
+        item_at(eval, collection, 0)?;
+        return Ok(Value::Nil);
+    }
+    let mut items = eval.stream(std::mem::take(collection))?;
+    while items.next(eval)?.is_some() {}
     Ok(Value::Nil)
 }
 
@@ -894,6 +1120,7 @@ fn nnext(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn butlast(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    bounded(eval, args)?;
     let mut items = eval.take_items(std::mem::take(&mut args[0]))?;
     items.pop();
     Ok(nil_if_empty(items))
@@ -957,12 +1184,27 @@ fn take(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn take_last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let count = amount(&args[0])?;
-    let items = eval.take_items(std::mem::take(&mut args[1]))?;
-    let from = items.len().saturating_sub(count);
-    if from == items.len() {
-        return Ok(Value::Nil);
+    bounded(eval, &mut args[1..])?;
+    if sequence::unsettled(&args[1]).is_none() {
+        let items = eval.take_items(std::mem::take(&mut args[1]))?;
+        let from = items.len().saturating_sub(count);
+        return Ok(nil_if_empty(items.into_iter().skip(from).collect()));
     }
-    Ok(Value::vector(items.into_iter().skip(from).collect()))
+    // Only the last ones so far are held.
+    let mut items = eval.stream(std::mem::take(&mut args[1]))?;
+    let mut last = VecDeque::new();
+    while let Some(item) = items.next(eval)? {
+        if last.len() == count {
+            last.pop_front();
+        }
+        if last.len() < count {
+            if last.len() == last.capacity() {
+                eval.reserve_values(last.len().max(4) * 2)?;
+            }
+            last.push_back(item);
+        }
+    }
+    Ok(nil_if_empty(last.into()))
 }
 
 fn drop(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -979,8 +1221,9 @@ fn drop_last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     } else {
         1
     };
-    let collection = args.last_mut().map(std::mem::take).unwrap_or_default();
-    let mut items = eval.take_items(collection)?;
+    let at = args.len() - 1;
+    bounded(eval, &mut args[at..])?;
+    let mut items = eval.take_items(std::mem::take(&mut args[at]))?;
     items.truncate(items.len().saturating_sub(count));
     Ok(Value::vector(items))
 }
@@ -1212,6 +1455,16 @@ fn into(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if target.is_nil() {
         target = Value::vector(Vec::new());
     }
+    if let [_, through @ .., from] = &*args
+        && sequence::endless(from)
+    {
+        let mut parts = sequence::parts_of(from);
+        parts.extend(through.iter().cloned());
+        let mut all = super::made_of(Combinator::Sequence, parts);
+        if sequence::endless(&all) {
+            eval.settle(&mut all)?;
+        }
+    }
     let items = match args {
         [_, xform, from] => {
             let (xform, from) = (std::mem::take(xform), std::mem::take(from));
@@ -1219,18 +1472,50 @@ fn into(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         }
         _ => eval.stream(std::mem::take(&mut args[1]))?,
     };
-    if let Value::Vector(_) = &target
-        && !items.is_whole()
-    {
-        // One by one: what they are made of need not be there at once.
-        let mut items = items;
+    into_target(eval, target, items)
+}
+
+/// Adds what is left of `items` to `target`.
+pub(super) fn into_target(
+    eval: &mut Eval<'_>,
+    mut target: Value,
+    mut items: sequence::Stream,
+) -> Result {
+    if items.is_whole() {
+        let items = eval.collected(items)?;
+        return into_whole(eval, target, items);
+    }
+    // One by one: what they are made of need not be there at once. Some at a time where sorting them helps.
+    if let Value::Vector(_) = &target {
         while let Some(item) = items.next(eval)? {
             eval.charge(1)?;
             join(eval, &mut target, item)?;
         }
         return Ok(target);
     }
-    let items = eval.collected(items)?;
+    loop {
+        let mut some = Vec::new();
+        while some.len() < TOGETHER_MAX
+            && let Some(item) = items.next(eval)?
+        {
+            if some.len() == some.capacity() {
+                eval.reserve_values(some.len().max(4) * 2)?;
+            }
+            some.push(item);
+        }
+        let last = some.len() < TOGETHER_MAX;
+        target = into_whole(eval, target, some)?;
+        if last {
+            return Ok(target);
+        }
+    }
+}
+
+/// Items of a sequence that are put into a map or set together.
+const TOGETHER_MAX: usize = 4096;
+
+/// Adds `items` to `target`.
+fn into_whole(eval: &mut Eval<'_>, mut target: Value, items: Vec<Value>) -> Result {
     if let Value::Vector(held) = &target {
         eval.reserve_values(if held.copy_bytes() == 0 {
             items.len()
@@ -1361,20 +1646,27 @@ fn distinct(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if args.is_empty() {
         return transducer_of("distinct", args);
     }
-    bounded(eval, args)?;
-    let items = eval.take_items(std::mem::take(&mut args[0]))?;
-    unique(eval, items, |_, item| Ok(item.clone()))
+    if sequence::endless(&args[0]) {
+        return eval.deferred(builtin("distinct"), &[], &args[0]);
+    }
+    unique(eval, std::mem::take(&mut args[0]), |_, item| {
+        Ok(item.clone())
+    })
 }
 
 /// The first item of each key.
 pub fn unique(
     eval: &mut Eval<'_>,
-    items: Vec<Value>,
+    collection: Value,
     mut key: impl FnMut(&mut Eval<'_>, &Value) -> Result,
 ) -> Result {
     let mut seen = Freed::<BTreeSet<Value>>::default();
     let mut kept = Vec::new();
-    for (index, item) in items.into_iter().enumerate() {
+    let mut items = eval.stream(collection)?;
+    for index in 0.. {
+        let Some(item) = items.next(eval)? else {
+            break;
+        };
         let key = key(eval, &item).map_err(|stop| at_item(stop, index))?;
         eval.charge(1)?;
         eval.walk(&key)?;
@@ -1386,7 +1678,8 @@ pub fn unique(
 }
 
 fn distinct_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let items = eval.take_items(std::mem::take(&mut args[1]))?;
+    bounded(eval, &mut args[1..])?;
+    let items = std::mem::take(&mut args[1]);
     let function = std::mem::take(&mut args[0]);
     key_function(&function)?;
     unique(eval, items, |eval, item| key_of(eval, &function, item))
@@ -1404,10 +1697,12 @@ fn dedupe(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if args.is_empty() {
         return transducer_of("dedupe", args);
     }
-    bounded(eval, args)?;
-    let items = eval.take_items(std::mem::take(&mut args[0]))?;
+    if sequence::endless(&args[0]) {
+        return eval.deferred(builtin("dedupe"), &[], &args[0]);
+    }
+    let mut items = eval.stream(std::mem::take(&mut args[0]))?;
     let mut kept: Vec<Value> = Vec::new();
-    for item in items {
+    while let Some(item) = items.next(eval)? {
         eval.charge(1)?;
         if let Some(last) = kept.last() {
             eval.walk_both(last, &item)?;
@@ -1421,7 +1716,12 @@ fn dedupe(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn interleave(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    bounded(eval, args)?;
+    if !args.is_empty()
+        && args.iter().all(sequence::endless)
+        && let Some(mixed) = interleave_later(eval, builtin("interleave"), args)?
+    {
+        return Ok(mixed);
+    }
     let mut mixed = Vec::new();
     if !args.is_empty() {
         side_by_side(eval, args, |eval, row| {
@@ -1434,6 +1734,11 @@ fn interleave(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn zip(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if args.iter().all(sequence::endless)
+        && let Some(rows) = zip_later(eval, builtin("zip"), args)?
+    {
+        return Ok(rows);
+    }
     let mut rows = Vec::new();
     side_by_side(eval, args, |eval, row| {
         eval.charge(row.len())?;
@@ -1609,6 +1914,13 @@ fn combinations(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 // --- trees
 
 fn flatten(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if sequence::unsettled(&args[0]).is_some() {
+        let flat = eval.deferred(builtin("flatten"), &[], &args[0])?;
+        return match sequence::endless(&flat) {
+            true => Ok(flat),
+            false => eval.settled(flat),
+        };
+    }
     match &args[0] {
         Value::Vector(_) | Value::Set(_) | Value::Map(_) | Value::Nil | Value::Str(_) => {}
         other => return Err(wrong_type("a collection", other)),

@@ -4,15 +4,15 @@
 //! A sequence lives in locals and arguments alone. Whatever keeps a value, shows it, or hands it out is given a vector: it
 //! is settled at every such place ([`Eval::settle`]), each item charged.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::{Eval, Evaluated, ITEM_STEPS};
 use crate::analyze::ir::Op;
-use crate::builtins::{Builtin, callable, made_of};
-use crate::error::{Kind, Marks, Stop, about, at, at_item, bad_value, named, wrong_type};
+use crate::builtins::{Builtin, Takes, callable, made_of};
+use crate::error::{Kind, Marks, Stop, about, at, at_item, bad_value, named, of_empty, wrong_type};
 use crate::form::Span;
 use crate::function::{Combinator, Combined};
 use crate::value::shape::Freed;
@@ -64,24 +64,36 @@ fn is_endless(sequence: &Combined) -> bool {
     };
     let endless = match source.kind {
         Combinator::Range => source.parts.get(1).is_none_or(Value::is_nil),
-        Combinator::Iterate
-        | Combinator::Repeat
-        | Combinator::Repeatedly
-        | Combinator::Beside
-        | Combinator::Before => true,
+        Combinator::Iterate | Combinator::Repeat | Combinator::Repeatedly => true,
+        Combinator::Beside => source.parts.iter().skip(1).all(endless),
+        Combinator::Chain => source.parts.iter().any(endless),
         Combinator::Cycle => {
             !matches!(source.parts.first(), Some(Value::Vector(items)) if items.is_empty())
         }
         _ => false,
     };
-    let bounded = steps.iter().any(|step| match step {
-        Value::Combined(step) => matches!(
-            step.parts.first(),
-            Some(Value::Builtin(builtin)) if matches!(builtin.name, "take" | "take-while")
-        ),
-        _ => false,
-    });
-    endless && !bounded
+    endless && !bounds(steps)
+}
+
+/// Whether one of these transducers lets only some items through.
+fn bounds(steps: &[Value]) -> bool {
+    let mut pending: Vec<&Value> = steps.iter().collect();
+    while let Some(step) = pending.pop() {
+        let Value::Combined(step) = step else {
+            continue;
+        };
+        match step.kind {
+            Combinator::Comp => pending.extend(&step.parts),
+            _ => {
+                if let Some(Value::Builtin(builtin)) = step.parts.first()
+                    && matches!(builtin.name, "take" | "take-while")
+                {
+                    return true;
+                }
+            }
+        }
+    }
+    false
 }
 
 /// Whether `value` is a sequence that nothing bounds.
@@ -92,44 +104,51 @@ pub fn endless(value: &Value) -> bool {
 /// How deep a sequence may nest whose items come from other sequences. Each of its items asks all of them.
 const DEPTH_MAX: u32 = 16;
 
-/// Refuses an endless sequence that nests too deep to be the source of another.
+/// Makes the items of a sequence that nests too deep to be the source of another, or refuses it when it has no end.
 fn nests(eval: &mut Eval<'_>, sequence: &mut Value) -> Evaluated<()> {
-    match sequence.shape().depth <= DEPTH_MAX {
+    match unsettled(sequence).is_none() || sequence.shape().depth <= DEPTH_MAX {
         true => Ok(()),
-        // Which refuses it: it has no end.
         false => eval.settle(sequence),
     }
 }
 
-/// What `function` makes of the items of `endless` sequences, side by side.
-pub fn beside(eval: &mut Eval<'_>, function: Value, endless: &mut [Value]) -> Evaluated {
+/// What `function` makes of the items of `columns`, side by side.
+pub fn beside(eval: &mut Eval<'_>, function: Value, columns: &mut [Value]) -> Evaluated {
     let mut parts = vec![function];
-    for sequence in endless {
-        nests(eval, sequence)?;
-        parts.push(std::mem::take(sequence));
+    for column in columns {
+        nests(eval, column)?;
+        parts.push(std::mem::take(column));
     }
     Ok(sequence_of(made_of(Combinator::Beside, parts)))
 }
 
+/// The items of each of `parts`, one part after the other.
+pub fn chain(eval: &mut Eval<'_>, mut parts: Vec<Value>) -> Evaluated {
+    for part in &mut parts {
+        nests(eval, part)?;
+    }
+    Ok(sequence_of(made_of(Combinator::Chain, parts)))
+}
+
 /// `items`, and behind them those of the sequence `endless`.
-pub fn before(eval: &mut Eval<'_>, mut items: Vec<Value>, mut endless: Value) -> Evaluated {
+pub fn before(eval: &mut Eval<'_>, mut items: Vec<Value>, endless: Value) -> Evaluated {
     if items.is_empty() {
         return Ok(endless);
     }
+    let mut behind = vec![endless];
     // Items in front of items are one vector.
-    if let Some(made) = unsettled(&endless)
+    if let Some(made) = unsettled(&behind[0])
         && let [Value::Combined(source)] = made.parts.as_slice()
-        && let (Combinator::Before, [first, rest]) = (source.kind, source.parts.as_slice())
+        && let (Combinator::Chain, [Value::Vector(first), rest @ ..]) =
+            (source.kind, source.parts.as_slice())
     {
-        let (first, rest) = (first.clone(), rest.clone());
-        let first = eval.take_items(first)?;
         eval.reserve_values(items.len() + first.len())?;
-        items.extend(first);
-        endless = rest;
+        eval.charge(first.len())?;
+        items.extend(first.iter().cloned());
+        behind = rest.to_vec();
     }
-    nests(eval, &mut endless)?;
-    let parts = vec![Value::vector(items), endless];
-    Ok(sequence_of(made_of(Combinator::Before, parts)))
+    behind.insert(0, Value::vector(items));
+    chain(eval, behind)
 }
 
 /// A sequence without its first `count` items.
@@ -149,23 +168,7 @@ pub fn behind(eval: &mut Eval<'_>, value: Value, count: usize) -> Evaluated {
         return Ok(sequence_of(made_of(Combinator::Iterate, parts)));
     }
     if is_endless(made) {
-        let drop = crate::builtins::lookup("drop").expect("a row of the table");
-        let mut parts = made.parts.clone();
-        let before = match parts.last() {
-            Some(Value::Combined(last)) => match last.parts.as_slice() {
-                [Value::Builtin(builtin), Value::Int(before)] if builtin.name == "drop" => {
-                    usize::try_from(*before).ok()
-                }
-                _ => None,
-            },
-            _ => None,
-        };
-        if before.is_some() {
-            parts.pop();
-        }
-        let count = before.unwrap_or(0).saturating_add(count);
-        parts.push(transducer(drop, vec![Value::from(count)]));
-        return Ok(made_of(Combinator::Sequence, parts));
+        return Ok(dropped(made.parts.clone(), count));
     }
     let mut stream = eval.stream(value)?;
     for _ in 0..count {
@@ -174,6 +177,34 @@ pub fn behind(eval: &mut Eval<'_>, value: Value, count: usize) -> Evaluated {
         }
     }
     Ok(Value::vector(eval.collected(stream)?))
+}
+
+/// The sequence of these parts without its first `count` items, which are passed over when items are asked for.
+pub fn dropped(mut parts: Vec<Value>, count: usize) -> Value {
+    let drop = crate::builtins::lookup("drop").expect("a row of the table");
+    let before = match parts.last() {
+        Some(Value::Combined(last)) => match last.parts.as_slice() {
+            [Value::Builtin(builtin), Value::Int(before)] if builtin.name == "drop" => {
+                usize::try_from(*before).ok()
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    if before.is_some() {
+        parts.pop();
+    }
+    let count = before.unwrap_or(0).saturating_add(count);
+    parts.push(transducer(drop, vec![Value::from(count)]));
+    made_of(Combinator::Sequence, parts)
+}
+
+/// What a sequence is made of; of any other collection, what a sequence of it would be.
+pub fn parts_of(collection: &Value) -> Vec<Value> {
+    match unsettled(collection) {
+        Some(made) => made.parts.clone(),
+        None => vec![collection.clone()],
+    }
 }
 
 /// The bounds of a plain range of integers: start, end and step.
@@ -245,7 +276,7 @@ enum Source {
     Cycle(Vector, usize),
     Repeatedly(Value),
     Beside(Value, Vec<Stream>),
-    Before(std::vec::IntoIter<Value>, Box<Stream>),
+    Chain(Option<Box<Stream>>, std::vec::IntoIter<Value>),
 }
 
 enum Step {
@@ -268,6 +299,12 @@ enum Step {
     Partition(usize, usize, usize, Vec<Value>),
     PartitionAll(usize, Vec<Value>),
     PartitionBy(Value, Vec<Value>, Option<Value>),
+    /// Items that are vectors give their own, at every depth.
+    Flatten,
+    /// All items but so many of the last, which are held back.
+    DropLast(usize, VecDeque<Value>),
+    /// The function, and what it made of the items so far; without items, what it makes of nothing.
+    Reductions(Value, Option<Value>, bool),
 }
 
 impl Step {
@@ -318,6 +355,9 @@ impl Step {
             },
             "partition-all" => Step::PartitionAll(positive()?, Vec::new()),
             "partition-by" => Step::PartitionBy(function()?, Vec::new(), None),
+            "flatten" => Step::Flatten,
+            "drop-last" => Step::DropLast(count()?, VecDeque::new()),
+            "reductions" => Step::Reductions(function()?, args.get(1).cloned(), false),
             _ => return Err(not_a_transducer(&Value::Nil)),
         })
     }
@@ -349,7 +389,7 @@ impl Stream {
                     }
                 },
                 None if self.flushed < self.steps.len() => {
-                    self.flush();
+                    self.flush(eval)?;
                     continue;
                 }
                 None => return Ok(None),
@@ -563,6 +603,45 @@ impl Stream {
                 *current = Some(key);
                 whole
             }
+            Step::Flatten => match item {
+                Value::Vector(parts) => {
+                    let parts = eval.take_items(Value::Vector(parts))?;
+                    // Each is flattened in turn.
+                    let first = self.expand(eval, index, parts)?;
+                    self.waiting.extend(first.map(|first| (index, first)));
+                    None
+                }
+                other => Some(other),
+            },
+            Step::DropLast(count, held) => {
+                if held.len() == held.capacity() {
+                    eval.reserve_values(held.len().max(4) * 2)?;
+                }
+                held.push_back(item);
+                match held.len() > *count {
+                    true => held.pop_front(),
+                    false => None,
+                }
+            }
+            Step::Reductions(function, folded, started) => {
+                let first = !std::mem::replace(started, true);
+                let Some(before) = folded.take() else {
+                    *folded = Some(item.clone());
+                    return Ok(Some(item));
+                };
+                let made = eval.call2(function, before.clone(), item)?;
+                let ends = reduced(&made).is_some();
+                let made = unreduced(made);
+                *folded = Some(made.clone());
+                if ends {
+                    self.end(index);
+                }
+                if first {
+                    self.waiting.push((next, made));
+                    return Ok(Some(before));
+                }
+                Some(made)
+            }
         })
     }
 
@@ -589,15 +668,21 @@ impl Stream {
     }
 
     /// Lets the next step give what it held back.
-    fn flush(&mut self) {
+    fn flush(&mut self, eval: &mut Eval<'_>) -> Evaluated<()> {
         let index = self.flushed;
         self.flushed += 1;
-        if let Step::PartitionAll(_, part) | Step::PartitionBy(_, part, _) = &mut self.steps[index]
-            && !part.is_empty()
-        {
-            let part = std::mem::take(part);
-            self.waiting.push((index + 1, Value::vector(part)));
-        }
+        let held = match &mut self.steps[index] {
+            Step::PartitionAll(_, part) | Step::PartitionBy(_, part, _) if !part.is_empty() => {
+                Value::vector(std::mem::take(part))
+            }
+            Step::Reductions(function, folded, false) => match folded.take() {
+                Some(folded) => folded,
+                None => eval.call(function, &mut []).map_err(of_empty)?,
+            },
+            _ => return Ok(()),
+        };
+        self.waiting.push((index + 1, held));
+        Ok(())
     }
 }
 
@@ -696,9 +781,18 @@ impl Source {
                 }
                 Some(eval.call(function, &mut row)?)
             }
-            Source::Before(first, rest) => match first.next() {
-                Some(item) => Some(item),
-                None => rest.next(eval)?,
+            Source::Chain(part, parts) => loop {
+                if let Some(items) = part {
+                    if let Some(item) = items.next(eval)? {
+                        break Some(item);
+                    }
+                    *part = None;
+                }
+                let Some(next) = parts.next() else {
+                    break None;
+                };
+                eval.charge(ITEM_STEPS)?;
+                *part = Some(Box::new(eval.stream(next)?));
             },
         })
     }
@@ -742,10 +836,7 @@ impl Source {
                 }
                 Source::Beside(function.clone(), streams)
             }
-            (Combinator::Before, [first, rest]) => {
-                let first = eval.take_items(first.clone())?;
-                Source::Before(first.into_iter(), Box::new(eval.stream(rest.clone())?))
-            }
+            (Combinator::Chain, parts) => Source::Chain(None, Vec::from(parts).into_iter()),
             _ => return Err(wrong_type("a collection", &value)),
         })
     }
@@ -920,17 +1011,24 @@ impl Eval<'_> {
             Value::Set(members) => members.len() > AT_ONCE_MAX,
             _ => unsettled(value).is_some(),
         };
-        let defers = match args.as_slice() {
-            [argument, items] => many(items) && self.is_quiet(argument),
-            _ => false,
-        };
-        if !defers {
-            return self.builtin(builtin, &mut args, span);
+        let taken = &args[builtin.takes.of(args.len())];
+        let defers = builtin.arity.accepts(args.len())
+            && (builtin.takes == Takes::None || taken.iter().any(many))
+            && args.iter().all(|arg| self.is_quiet(arg));
+        if let Some(later) = builtin.later
+            && defers
+        {
+            let marks = Marks::of(&args);
+            match later(self, builtin, &mut args) {
+                Ok(None) => {}
+                Ok(Some(sequence)) => {
+                    self.tick()?;
+                    return Ok(sequence);
+                }
+                Err(stop) => return Err(at(named(stop, builtin.name, &args, &marks), span)),
+            }
         }
-        self.tick()?;
-        let items = args.pop().unwrap_or_default();
-        self.deferred(builtin, &args, &items)
-            .map_err(|stop| at(stop, span))
+        self.builtin(builtin, &mut args, span)
     }
 
     /// Whether nobody can see when `function` is called: it prints nothing, defines nothing, calls no tool and does not end

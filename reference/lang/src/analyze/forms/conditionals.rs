@@ -124,7 +124,10 @@ fn binding_branch(
     let [name, value] = &**pair else {
         return Err(usage(form, span));
     };
-    let value = a.expr(value)?;
+    let mut value = a.expr(value)?;
+    if test == Test::First {
+        crate::analyze::defer(&mut value);
+    }
     let (slot, then) = a.block(|a| {
         if let FormKind::Symbol(symbol) = name.kind {
             local_name(symbol, name.span)?;

@@ -223,8 +223,16 @@ impl Analyzer<'_, '_> {
         }
         let mut pairs = Vec::with_capacity(items.len() / 2);
         for pair in items.chunks_exact(2) {
-            let value = self.expr(&pair[1])?;
-            pairs.push((self.pattern(&pair[0])?, value));
+            let mut value = self.expr(&pair[1])?;
+            let pattern = self.pattern(&pair[0])?;
+            // Only so many items as it names are wanted.
+            if let Pattern::Sequence(parts) = &pattern
+                && parts.rest.is_none()
+                && parts.all.is_none()
+            {
+                crate::analyze::defer(&mut value);
+            }
+            pairs.push((pattern, value));
         }
         Ok(pairs.into_boxed_slice())
     }
