@@ -16,7 +16,8 @@ pub mod fuzz;
 pub use ptc_json::passes;
 
 pub use frame::{
-    Frame, FrameFault, Id, RpcError, write_error, write_notification, write_request, write_result,
+    Frame, FrameFault, ID_BYTES_MAX, Id, RpcError, write_error, write_notification, write_request,
+    write_result,
 };
 pub use framing::{Framer, Line};
 pub use ptc_json::{

@@ -4,7 +4,7 @@ use crate::agentic::Agentic;
 use crate::diagnostics::Sinks;
 use crate::evaluation::pool::Pool;
 use crate::server::Server;
-use crate::settings::Settings;
+use crate::settings::{Origin, Settings};
 use crate::transport::http::accept::{Limits, Peer, converse};
 use crate::transport::http::endpoint::Endpoint;
 use crate::transport::http::permits::ConnectionPermits;
@@ -50,7 +50,10 @@ fn guards(text: &str) {
         };
         assert!(here, "{text:?} counts as this machine");
     }
-    let rule = OriginRule::new(&["https://app.example".to_owned()], true);
+    let rule = OriginRule::new(
+        &[Origin::listed("https://app.example").expect("it is one")],
+        true,
+    );
     if rule.permits(text) {
         let lower = text.trim().to_lowercase();
         let rest = lower

@@ -233,7 +233,7 @@ fn send_all(url: &str, items: &Receiver<Item>) {
     let executor = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let builder = match ptc_outbound::client(url, None) {
+    let builder = match ptc_outbound::client(url) {
         Ok(builder) => builder,
         Err(fault) => return lost(&fault, 0),
     };

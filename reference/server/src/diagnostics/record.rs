@@ -43,10 +43,37 @@ pub struct Sighting {
     pub time: SharedTime,
 }
 
+impl Sighting {
+    /// What the files of its trace are known by.
+    pub fn trace_key(&self) -> String {
+        trace_key(self.id.as_deref())
+    }
+}
+
+/// First 8 hex digits of the digest of a request id; zeros for the null id.
+fn trace_key(id: Option<&str>) -> String {
+    match id {
+        None => "00000000".into(),
+        Some(id) => digest::hex(id.as_bytes())[..8].to_owned(),
+    }
+}
+
+/// The keys of traces that a request id as a client writes it may stand for: the null id is written like its name.
+pub fn trace_keys(request_id: &str) -> Vec<String> {
+    let null = (request_id == NULL).then_some(None);
+    let ids = std::iter::once(Some(request_id)).chain(null);
+    ids.map(trace_key).collect()
+}
+
+/// How the null id is shown.
+const NULL: &str = "null";
+
 #[derive(Clone, Debug)]
 pub struct Record {
     /// The request's id, bounded.
     pub request_id: String,
+    /// What its trace is known by: the whole id's.
+    pub trace_key: String,
     pub tool: String,
     /// When it ended, in microseconds since 1970.
     pub ts: i64,
@@ -137,7 +164,8 @@ impl Ring {
             _ => None,
         };
         let record = Record {
-            request_id: bounded_id(&redactor.scrub_str(sighting.id.as_deref().unwrap_or("null"))),
+            request_id: bounded_id(&redactor.scrub_str(sighting.id.as_deref().unwrap_or(NULL))),
+            trace_key: sighting.trace_key(),
             tool: sighting.tool.clone(),
             ts: clock::now_micros(),
             is_error: payload.text("status") == Some("error"),

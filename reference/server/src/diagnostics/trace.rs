@@ -38,7 +38,8 @@ pub struct Trace {
     /// Why it is no longer written.
     failure: Option<std::io::Error>,
     path: PathBuf,
-    label: String,
+    /// What its files are known by.
+    key: String,
     trace_id: String,
     sequence: u64,
     started: Instant,
@@ -67,14 +68,14 @@ impl Tracer {
 
     /// Begins the trace of a call: its first two lines.
     pub fn begin(&self, sighting: &Sighting) -> Trace {
-        let label = sighting.id.clone().unwrap_or_default();
-        let (file, path) = self.open(sighting.started_micros, &label);
+        let key = sighting.trace_key();
+        let (file, path) = self.open(sighting.started_micros, &key);
         let mut trace = Trace {
             file,
             failure: None,
             path,
             trace_id: trace_id(sighting.trace.as_ref()),
-            label,
+            key,
             sequence: 0,
             started: sighting.started,
             redactor: self.redactor.clone(),
@@ -93,7 +94,7 @@ impl Tracer {
             schema_version: SCHEMA_VERSION,
             trace_id: trace.trace_id.clone(),
             trace_kind: "mcp_call",
-            trace_label: trace.label.clone(),
+            trace_label: sighting.id.clone().unwrap_or_default(),
         });
         let context = sighting.context.as_ref();
         let mut metadata = Payload::from(traced_call(sighting));
@@ -198,7 +199,7 @@ impl Tracer {
         let done = self.dir.join(format!(
             "{}-{}-{word}.jsonl",
             file_time(clock::now_micros()),
-            short_id(&trace.label)
+            trace.key
         ));
         if trace.file.take().is_some()
             && let Err(error) = fs::rename(&trace.path, &done)
@@ -212,15 +213,17 @@ impl Tracer {
         self.stop(&mut trace);
     }
 
-    /// The newest finished trace of a request id.
-    pub fn find(&self, request_id: &str) -> Option<PathBuf> {
-        let h8 = short_id(request_id);
-        let (ok, error) = (format!("-{h8}-ok.jsonl"), format!("-{h8}-error.jsonl"));
+    /// The newest finished trace under one of these keys.
+    pub fn find(&self, keys: &[String]) -> Option<PathBuf> {
+        let ends: Vec<String> = keys
+            .iter()
+            .flat_map(|key| ["ok", "error"].map(|word| format!("-{key}-{word}.jsonl")))
+            .collect();
         self.list()
             .into_iter()
             .filter(|(path, _)| {
                 path.to_str()
-                    .is_some_and(|path| path.ends_with(&ok) || path.ends_with(&error))
+                    .is_some_and(|path| ends.iter().any(|end| path.ends_with(end)))
             })
             .max_by_key(|(_, modified)| *modified)
             .map(|(path, _)| path)
@@ -254,12 +257,12 @@ impl Tracer {
 
     /// A new file for a call that began at `micros`, and its path. What lies under that name already, a link too, is nobody's trace
     /// of this call: then the time in the name is a little later.
-    fn open(&self, micros: i64, label: &str) -> (Option<File>, PathBuf) {
+    fn open(&self, micros: i64, key: &str) -> (Option<File>, PathBuf) {
         /// Calls with one id that may begin at the same time.
         const TRIES: i64 = 16;
         let named = |later: i64| {
-            let (time, id) = (file_time(micros + later), short_id(label));
-            self.dir.join(format!("{time}-{id}-pending.jsonl"))
+            let time = file_time(micros + later);
+            self.dir.join(format!("{time}-{key}-pending.jsonl"))
         };
         if let Err(error) = DirBuilder::new()
             .recursive(true)
@@ -466,14 +469,6 @@ fn file_time(micros: i64) -> String {
     clock::text(micros).replace(':', "-")
 }
 
-/// First 8 hex digits of the digest of a request id; zeros for the null id.
-fn short_id(label: &str) -> String {
-    match label.is_empty() {
-        true => "00000000".into(),
-        false => digest::hex(label.as_bytes())[..8].to_owned(),
-    }
-}
-
 /// The trace id that the client's trace context names, or a new one.
 fn trace_id(trace: Option<&TraceContext>) -> String {
     match trace {
@@ -493,7 +488,7 @@ mod tests {
             file: Some(file),
             failure: None,
             path: PathBuf::new(),
-            label: String::new(),
+            key: String::new(),
             trace_id: String::new(),
             sequence: 0,
             started: Instant::now(),

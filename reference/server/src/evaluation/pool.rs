@@ -4,7 +4,34 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Work for one thread.
-pub type Job = Box<dyn FnOnce() + Send>;
+pub struct Job {
+    work: Box<dyn FnOnce() + Send>,
+    is_void: Box<dyn Fn() -> bool + Send>,
+}
+
+impl Job {
+    /// Work that is wanted whatever happens.
+    #[cfg(test)]
+    pub fn new(work: impl FnOnce() + Send + 'static) -> Self {
+        Job::unless(|| false, work)
+    }
+
+    /// Work that may be dropped undone once `is_void`.
+    pub fn unless(
+        is_void: impl Fn() -> bool + Send + 'static,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Self {
+        Job {
+            work: Box::new(work),
+            is_void: Box::new(is_void),
+        }
+    }
+
+    /// Does the work.
+    pub fn run(self) {
+        (self.work)();
+    }
+}
 
 /// Native stack of a thread. What a program needs beyond is given to it in pieces that go back to the system when it ends;
 /// of a thread's own stack what was touched once stays resident.
@@ -13,7 +40,9 @@ pub const STACK_BYTES: usize = 2 << 20;
 /// Threads that are started when work comes and none is idle.
 ///
 /// The gate bounds the work; a cancelled call gives its place back before its thread has noticed, so there may be a few
-/// more threads than places, never more than twice as many. Beyond that a job waits the moment until one ends.
+/// more threads than places, never more than twice as many. Beyond that a job waits the moment until one ends. A client that
+/// reads no answers, or a store that is slow, can make that moment long: jobs that nobody wants any more don't wait with it, beyond
+/// as many as there may be threads.
 #[derive(Clone)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -58,7 +87,7 @@ impl Pool {
         state.jobs.remove(number)
     }
 
-    /// Runs `job` on a thread of the pool.
+    /// Runs `job` on a thread of the pool, unless it waits there until it is void.
     ///
     /// # Errors
     /// Gives the job back when there is no thread for it and none can be started.
@@ -76,8 +105,16 @@ impl Pool {
                 Err(_) => {}
             }
         }
+        let mut void = Vec::new();
+        // Without threads of its own it keeps them all.
+        if self.threads_max > 0 && state.jobs.len() >= self.threads_max {
+            let jobs = std::mem::take(&mut state.jobs);
+            let (dropped, kept): (Vec<_>, _) = jobs.into_iter().partition(|job| (job.is_void)());
+            (void, state.jobs) = (dropped, VecDeque::from(kept));
+        }
         state.jobs.push_back(job);
         drop(state);
+        drop(void);
         self.shared.work.notify_one();
         Ok(())
     }
@@ -104,7 +141,7 @@ impl Shared {
             };
             drop(state);
             // A job catches its own panics, to answer its call; this keeps the thread whatever happens.
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run()));
         }
     }
 }
@@ -120,7 +157,7 @@ mod tests {
         let (done, results) = channel();
         for number in 0..50 {
             let done = done.clone();
-            let job: Job = Box::new(move || {
+            let job = Job::new(move || {
                 if number % 7 == 0 {
                     panic!("expected by this test");
                 }
@@ -130,5 +167,38 @@ mod tests {
         }
         drop(done);
         assert_eq!(results.iter().count(), 42);
+    }
+
+    #[test]
+    fn jobs_that_are_void_do_not_wait_for_threads_that_are_stuck() {
+        const PLACES: usize = 2;
+        let pool = Pool::new(PLACES);
+        let (release, released) = channel::<()>();
+        let released = Arc::new(Mutex::new(released));
+        for _ in 0..2 * PLACES {
+            let released = released.clone();
+            let stuck = Job::new(move || {
+                // Ends when nobody is left who could release it.
+                let _ = released.lock().unwrap().recv();
+            });
+            assert!(pool.run(stuck).is_ok());
+        }
+        let held = Arc::new(());
+        let (done, results) = channel();
+        for number in 0..1_000 {
+            let (waits, done) = (held.clone(), done.clone());
+            let job = Job::unless(
+                move || number != 500,
+                move || {
+                    done.send(number).unwrap();
+                    drop(waits);
+                },
+            );
+            assert!(pool.run(job).is_ok());
+            // Beside what waits the stuck threads may not have been handed their jobs yet.
+            assert!(Arc::strong_count(&held) <= 2 + 4 * PLACES, "{number}");
+        }
+        drop((release, done));
+        assert!(results.iter().any(|number| number == 500));
     }
 }

@@ -21,7 +21,7 @@ use crate::sessions::{Message, Shared};
 use crate::version;
 use ptc_protocol::Payload;
 use ptc_protocol::members::{Capabilities, DiscoverResult, InitializeResult, UnsupportedVersion};
-use ptc_rpc::{Frame, Id, Json, JsonKind, RpcError};
+use ptc_rpc::{Frame, ID_BYTES_MAX, Id, Json, JsonKind, RpcError};
 use ptc_secrets::SCRUB_TIME_MAX;
 use ptc_upstream::TraceContext;
 use std::borrow::Cow;
@@ -321,8 +321,9 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
         params,
     } = *notified;
     let named = params.and_then(|params| params.get("requestId"));
-    // A null names no call, though a call may have the id null.
-    let Some(id) = named.filter(|id| !id.is_null()).map(Id::from_json) else {
+    // A null names no call, though a call may have the id null; nor does what is longer than the id of any call, however written.
+    let may_be_known = |id: &Json<'_>| !id.is_null() && id.text().len() <= NAMED_BYTES_MAX;
+    let Some(id) = named.filter(may_be_known).map(Id::from_json) else {
         tracing::debug!(event = "notifications_cancelled");
         return Handled::Silent;
     };
@@ -354,6 +355,9 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
     }
     Handled::Silent
 }
+
+/// Bytes that a cancellation may take to name a call: each byte of its id may be an escape. Other nodes are told of it.
+const NAMED_BYTES_MAX: usize = 6 * ID_BYTES_MAX;
 
 /// What the thread that hears other nodes waits for a request: they wait for that thread, all of them.
 const ARRIVAL_PATIENCE: Duration = Duration::from_millis(500);
@@ -662,7 +666,11 @@ fn admit(
         call: call.clone(),
         request: Span::current(),
     };
-    let job = Box::new(move || run(&admitted, era, tool.name, observed, work));
+    let waits = call.clone();
+    let job = pool::Job::unless(
+        move || waits.is_cancelled(),
+        move || run(&admitted, era, tool.name, observed, work),
+    );
     Handled::Later(call, job)
 }
 

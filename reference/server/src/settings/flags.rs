@@ -354,12 +354,12 @@ flags! {
     Http {
         switch("http", false, |to, on| to.http_enabled = on, "Serves Streamable HTTP instead of stdio.");
         text("http-host", Some("127.0.0.1"), |to, text| to.host = text, "Address to bind: an IP address or localhost.");
-        Flag::new("http-port", FlagKind::HttpPort, Value::Number(Some(7332), |to, n| to.port = n), "Port to bind.");
+        Flag::new("http-port", FlagKind::HttpPort, Value::Number(Some(7332), |to, n| to.http.port = u16::try_from(n).unwrap_or(u16::MAX)), "Port to bind.");
         text("http-path", Some("/mcp"), |to, text| to.http.path = rooted(text), "Path of the MCP endpoint.");
         text("http-auth-token", None, |to, token| to.token = Some(token), "Bearer token, at least 32 bytes; needed on addresses that aren't loopback.");
         switch("http-disable-auth", false, |to, on| to.http.auth_disabled = on, "Checks no token; only on loopback.");
         switch("http-allow-unsafe-network", false, |to, on| to.unsafe_network = on, "Accepted for compatibility; cannot be combined with --http-disable-auth.");
-        list("http-allowed-origin", |to, items| to.http.origins = items, "Origins that browsers may call from; replaces the loopback rule.");
+        list("http-allowed-origin", |to, items| to.origins = items, "Origins that browsers may call from, such as https://app.example; replaces the loopback rule.");
         http_positive("http-request-timeout-ms", 15_000, |to, n| to.http.request_timeout_ms = n, "Time to read one request in milliseconds.");
         http_positive("http-write-timeout-ms", 30_000, |to, n| to.http.write_timeout_ms = n, "Time for a client to read an answer, in milliseconds.");
         Flag::new("http-shutdown-delay-ms", FlagKind::Count, Value::Number(Some(0), |to, n| to.http.shutdown_delay_ms = n), "Milliseconds after SIGTERM during which /ready answers 503 and calls are still served, so that a load balancer notices.");

@@ -1,10 +1,12 @@
 //! The settings of `ptc start`, checked and typed. Knows nothing of how they are used.
 
 pub mod flags;
+mod origins;
 pub mod store_address;
 mod trusted_proxies;
 pub mod values;
 
+pub use origins::Origin;
 pub use trusted_proxies::TrustedProxies;
 
 use axum::http::uri::PathAndQuery;
@@ -258,7 +260,7 @@ pub struct HttpSettings {
     /// No token is checked.
     pub auth_disabled: bool,
     /// Origins that may call.
-    pub origins: Vec<String>,
+    pub origins: Vec<Origin>,
     /// Time to read one request.
     pub request_timeout_ms: u64,
     /// Time for what is written to leave.
@@ -329,6 +331,8 @@ const CONCURRENT_CALLS_MAX: usize = 8;
 const PROGRAM_MEMORY_BYTES_MIN: u64 = 1864;
 const PROGRAM_MEMORY_BYTES_STEP: u64 = 8;
 const TOKEN_BYTES_MIN: usize = 32;
+/// Longest name of an instance: every log line of HTTP carries it.
+const INSTANCE_BYTES_MAX: usize = 256;
 
 /// Settings while the rows of the flag table fill them in: what is judged together waits here.
 #[derive(Default)]
@@ -342,10 +346,10 @@ pub struct Draft {
     http_enabled: bool,
     http: HttpSettings,
     host: String,
-    port: u64,
     body_bytes: Option<usize>,
     token: Option<String>,
     unsafe_network: bool,
+    origins: Vec<String>,
     trusted_proxies: Vec<String>,
     metrics: bool,
     metrics_path: String,
@@ -421,17 +425,11 @@ impl Draft {
 
     fn judge_http(self, frame_bytes: usize) -> Result<HttpSettings, String> {
         let mut http = self.http;
-        http.port = u16::try_from(self.port).map_err(|_| {
-            format!(
-                "--http-port / PTC_RUNNER_MCP_HTTP_PORT must be at most 65535, got: \"{}\"",
-                self.port
-            )
-        })?;
         http.host = match self.host.as_str() {
             "localhost" => Host::default(),
             text => text
                 .parse()
-                .map(Host)
+                .map(|address: IpAddr| Host(address.to_canonical()))
                 .map_err(|_| "HTTP host must be an IP address or localhost".to_owned())?,
         };
         let own = [http.path.as_str(), self.metrics_path.as_str()];
@@ -452,11 +450,27 @@ impl Draft {
         if (0..paths.len()).any(|at| paths[at + 1..].contains(&paths[at])) {
             return Err("HTTP paths must be distinct".into());
         }
+        let origins = self.origins.iter().map(|item| Origin::listed(item));
+        http.origins = origins.collect::<Result<_, _>>().map_err(|item| {
+            format!(
+                "--http-allowed-origin / PTC_RUNNER_MCP_HTTP_ALLOWED_ORIGIN must be origins as browsers send them, such as https://app.example, got: {item:?}"
+            )
+        })?;
         http.trusted_proxies = TrustedProxies::read(&self.trusted_proxies).map_err(|item| {
             format!(
                 "--http-trusted-proxy / PTC_RUNNER_MCP_HTTP_TRUSTED_PROXY must be addresses or networks such as 10.0.0.0/8, got: {item:?}"
             )
         })?;
+        if http.instance.is_empty() {
+            http.instance = host_name();
+        }
+        let is_plain =
+            http.instance.len() <= INSTANCE_BYTES_MAX && !http.instance.contains(char::is_control);
+        if !is_plain {
+            return Err(format!(
+                "--http-instance-label / PTC_RUNNER_MCP_HTTP_INSTANCE_LABEL must be at most {INSTANCE_BYTES_MAX} bytes without control characters"
+            ));
+        }
         let loopback = http.is_loopback();
         let token = self.token;
         if token
@@ -488,9 +502,6 @@ impl Draft {
         http.body_bytes = self.body_bytes.unwrap_or(frame_bytes);
         http.unfinished_body_bytes = http.unfinished_body_bytes.max(http.body_bytes);
         http.metrics_path = self.metrics.then_some(self.metrics_path);
-        if http.instance.is_empty() {
-            http.instance = host_name();
-        }
         Ok(http)
     }
 }

@@ -173,7 +173,21 @@ impl Values {
                 }
                 return Ok(count);
             }
-            FlagKind::HttpPositive | FlagKind::HttpPort => unsigned().filter(|value| *value > 0),
+            FlagKind::HttpPositive => unsigned().filter(|value| *value > 0),
+            FlagKind::HttpPort => {
+                let port = unsigned().filter(|value| *value > 0);
+                if self.http
+                    && let Some(port) = port.filter(|port| *port > u64::from(u16::MAX))
+                {
+                    return Err(format!(
+                        "--{} / {} must be at most {}, got: \"{port}\"",
+                        flag.name,
+                        flag.env(),
+                        u16::MAX
+                    ));
+                }
+                port
+            }
             FlagKind::Within { min, max } => {
                 positive(&text).filter(|value| (min..=max).contains(value))
             }

@@ -157,7 +157,7 @@ impl<S: Source> Intake<S> {
             self.wake();
         }
         // A job catches its own panics, to answer its call; this keeps the thread whatever happens.
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run()));
         self.pass(running)
     }
 

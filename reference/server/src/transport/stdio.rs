@@ -12,7 +12,7 @@ use crate::render::reply::Reply;
 use crate::server::Server;
 use crate::transport::intake::{self, Next, Source};
 use crate::transport::lane::Lane;
-use ptc_rpc::{Document, Frame, FrameFault, Framer, Line, RpcError};
+use ptc_rpc::{Document, Frame, FrameFault, Framer, JsonText, Line, RpcError};
 use ptc_secrets::Scrubbed;
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -142,10 +142,6 @@ fn take(
     lane: &Lane,
     line: Line<'_>,
 ) -> Taken {
-    let bytes = match line {
-        Line::Whole(bytes) => bytes,
-        Line::TooLong => &[],
-    };
     let document = match line {
         Line::Whole(bytes) => Document::read(bytes).map_err(FrameFault::from),
         Line::TooLong => {
@@ -156,31 +152,36 @@ fn take(
             Err(FrameFault::Malformed)
         }
     };
-    let frame = document.as_ref().map_err(|fault| *fault);
-    let handled = match frame.and_then(|document| Frame::of(document.json())) {
-        Ok(frame) if asks_store(server, &frame) && !connection.is_draining() => {
+    let frame = match &document {
+        Ok(document) => Frame::of(document.json()),
+        Err(fault) => Err(*fault),
+    };
+    let handled = match (&document, frame) {
+        (Ok(document), Ok(frame)) if asks_store(server, &frame) && !connection.is_draining() => {
             let context = RequestContext {
                 arrival: runs_program(&frame).map(|key| connection.arrive(&key)),
                 arrived_in_time: true,
                 ..RequestContext::default()
             };
-            let bytes = bytes.to_vec();
+            let text = document.json().to_text();
             let (server, connection, output) = (server.clone(), connection.clone(), output.clone());
             lane.add(
-                bytes.len(),
-                Box::new(move || ask(&server, &connection, &output, &context, &bytes)),
+                text.len(),
+                Box::new(move || ask(&server, &connection, &output, &context, &text)),
             );
             return Taken::Done;
         }
-        Ok(frame) => handle(
+        (_, Ok(frame)) => handle(
             server,
             connection,
             &RequestContext::default(),
             &frame,
             || answer(output),
         ),
-        Err(FrameFault::Malformed) => Handled::Now(Reply::error(None, RpcError::PARSE)),
-        Err(FrameFault::NotAnObject) => Handled::Now(Reply::error(None, RpcError::INVALID_REQUEST)),
+        (_, Err(FrameFault::Malformed)) => Handled::Now(Reply::error(None, RpcError::PARSE)),
+        (_, Err(FrameFault::NotAnObject)) => {
+            Handled::Now(Reply::error(None, RpcError::INVALID_REQUEST))
+        }
     };
     match handled {
         Handled::Silent => Taken::Done,
@@ -198,17 +199,15 @@ fn take(
     }
 }
 
-/// On a thread that may wait: handles the call in `bytes`, whose program, if there is one, runs in the pool.
+/// On a thread that may wait: handles the call in `text`, whose program, if there is one, runs in the pool.
 fn ask(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
     output: &Arc<Output>,
     context: &RequestContext,
-    bytes: &[u8],
+    text: &JsonText,
 ) {
-    let document = Document::read(bytes).map_err(FrameFault::from);
-    let frame = document.as_ref().map_err(|fault| *fault);
-    let Ok(frame) = frame.and_then(|document| Frame::of(document.json())) else {
+    let Ok(frame) = Frame::of(text.json()) else {
         return;
     };
     match handle(server, connection, context, &frame, || answer(output)) {

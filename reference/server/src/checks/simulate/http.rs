@@ -1005,7 +1005,7 @@ impl World {
         let number = self.choices.below(1000);
         if let Some(job) = self.server.pool.take(number) {
             self.tell("a program runs");
-            job();
+            job.run();
         }
     }
 
@@ -1306,7 +1306,7 @@ impl World {
         });
         // What nobody waits for any more runs, and answers nobody.
         while let Some(job) = self.server.pool.take(0) {
-            job();
+            job.run();
         }
         self.balance();
     }
@@ -1314,7 +1314,7 @@ impl World {
     /// With every reply read, the metrics say how many there were.
     fn compare_counters(&mut self) {
         while let Some(job) = self.server.pool.take(0) {
-            job();
+            job.run();
             self.settle();
         }
         let waits = |client: &Client| !client.waiting.is_empty();

@@ -753,7 +753,7 @@ impl World {
         self.tell(&format!("client {} runs {}", key.0, key.1));
         let began = Instant::now();
         self.state().depth += 1;
-        job();
+        job.run();
         // The server catches what a program panics with, which may be what this simulation found.
         let broken = self.state().broken.clone();
         if let Some(found) = broken {

@@ -3,7 +3,7 @@
 use super::argument::{self, Argument, Shape};
 use super::{Request, annotations};
 use crate::clock;
-use crate::diagnostics::record::{Record, Ring};
+use crate::diagnostics::record::{Record, Ring, trace_keys};
 use crate::diagnostics::trace::Tracer;
 use crate::render::profile::View;
 use crate::render::reason::{Refusal, RefusalReason};
@@ -258,11 +258,11 @@ fn recent(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
 
 fn get(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
     let record = ring.find(&question.request_id);
-    let observers = &request.server.observers;
-    let trace = observers
-        .tracer
-        .as_ref()
-        .and_then(|tracer| Some((tracer, tracer.find(&question.request_id)?)));
+    let mut keys = trace_keys(&question.request_id);
+    // An id that is too long, or holds a credential, is asked for as it is shown.
+    keys.extend(record.as_ref().map(|record| record.trace_key.clone()));
+    let tracer = request.server.observers.tracer.as_ref();
+    let trace = tracer.and_then(|tracer| Some((tracer, tracer.find(&keys)?)));
     let mut answer = DebugFound {
         op: "get",
         payload_policy: ring.policy().name(),

@@ -86,7 +86,7 @@ fn clamps_and_lists() {
     )
     .unwrap();
     assert_eq!(read.settings.diagnostics.ring_size, 20);
-    assert_eq!(read.http.origins, ["a", "b", "c", "d"]);
+    assert_eq!(read.origins, ["a", "b", "c", "d"]);
     let read = draft(&["--debug-ring-size=1"], &[]).unwrap();
     assert_eq!(read.settings.diagnostics.ring_size, 10);
     assert!(matches!(
@@ -101,7 +101,7 @@ fn clamps_and_lists() {
 
 #[test]
 fn http_numbers_count_only_with_http() {
-    let port = |arguments: &[&str]| draft(arguments, &[]).map(|draft| draft.port);
+    let port = |arguments: &[&str]| draft(arguments, &[]).map(|draft| draft.http.port);
     assert_eq!(port(&["--http-port=x"]), Ok(7332));
     assert!(port(&["--http", "--http-port=x"]).is_err());
     assert_eq!(port(&["--http", "--http-port="]), Ok(7332));

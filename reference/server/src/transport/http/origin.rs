@@ -5,6 +5,7 @@ use super::endpoint::Endpoint;
 use super::host::is_loopback_authority;
 use super::mcp;
 use super::refusal::Refusal;
+use crate::settings::Origin;
 use axum::extract::Request;
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -94,44 +95,29 @@ pub fn preflight(request: &Request) -> Option<Response> {
 
 /// The rule for `Origin` headers.
 pub struct OriginRule {
-    allowed: Vec<String>,
+    allowed: Vec<Origin>,
     loopback: bool,
 }
 
 impl OriginRule {
     /// With an allow-list only its members pass; without one, on a loopback bind, every loopback origin does.
-    pub fn new(allowed: &[String], loopback: bool) -> Self {
+    pub fn new(allowed: &[Origin], loopback: bool) -> Self {
         OriginRule {
-            allowed: allowed.iter().filter_map(|origin| normal(origin)).collect(),
+            allowed: allowed.to_vec(),
             loopback: loopback && allowed.is_empty(),
         }
     }
 
     /// Whether a request with this `Origin` may go on.
     pub fn permits(&self, origin: &str) -> bool {
-        let Some(origin) = normal(origin) else {
+        let Some(origin) = Origin::read(origin) else {
             return false;
         };
-        if self.loopback {
-            let host = origin.split_once("://").map_or("", |(_, host)| host);
-            return is_loopback_authority(host);
+        match self.loopback {
+            true => is_loopback_authority(origin.host()),
+            false => self.allowed.contains(&origin),
         }
-        self.allowed.contains(&origin)
     }
-}
-
-/// `scheme://host[:port]` in lower case without a default port; `None` for what is no web origin.
-fn normal(origin: &str) -> Option<String> {
-    let lower = origin.trim().to_ascii_lowercase();
-    let (scheme, rest) = lower.split_once("://")?;
-    let default_port = match scheme {
-        "http" => ":80",
-        "https" => ":443",
-        _ => return None,
-    };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = authority.strip_suffix(default_port).unwrap_or(authority);
-    (!host.is_empty() && !host.contains('@')).then(|| format!("{scheme}://{host}"))
 }
 
 #[cfg(test)]
@@ -166,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_listed_origin_is_itself_and_nothing_near_it() {
-        let listed = OriginRule::new(&["https://App.example:443".into()], true);
+        let listed = OriginRule::new(&[Origin::listed("https://App.example:443").unwrap()], true);
         for right in [
             "https://app.example",
             "https://app.example/path",

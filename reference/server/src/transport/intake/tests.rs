@@ -38,11 +38,11 @@ fn pairs(count: usize, done: &Sender<&'static str>) -> Vec<Job> {
     let pair = |_| {
         let (release, released) = channel();
         let (first, second) = (done.clone(), done.clone());
-        let waits: Job = Box::new(move || {
+        let waits = Job::new(move || {
             released.recv().unwrap();
             first.send("waited").unwrap();
         });
-        let goes: Job = Box::new(move || {
+        let goes = Job::new(move || {
             second.send("went").unwrap();
             release.send(()).unwrap();
         });
@@ -65,8 +65,8 @@ fn roles_change_as_often_as_needed_and_a_panic_costs_no_thread() {
     let (done, order) = channel();
     let mut jobs = pairs(20, &done);
     drop(done);
-    jobs.insert(0, Box::new(|| panic!("expected by this test")));
-    jobs.insert(20, Box::new(|| panic!("expected by this test")));
+    jobs.insert(0, Job::new(|| panic!("expected by this test")));
+    jobs.insert(20, Job::new(|| panic!("expected by this test")));
     assert_eq!(check(jobs, Duration::ZERO).len(), 43);
     assert_eq!(order.iter().count(), 40);
 }
@@ -77,7 +77,7 @@ fn the_thread_that_stands_by_wakes_from_its_sleep() {
     let (ran, ran_by) = channel();
     let mut jobs = pairs(1, &done);
     drop(done);
-    jobs.insert(0, Box::new(move || ran.send(current().id()).unwrap()));
+    jobs.insert(0, Job::new(move || ran.send(current().id()).unwrap()));
     let readers = check(jobs, TICK * QUIET_TICKS_MAX * 3);
     assert_eq!(ran_by.recv().unwrap(), readers[0]);
     assert_eq!(order.iter().count(), 2);
