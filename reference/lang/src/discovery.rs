@@ -351,8 +351,14 @@ pub fn find(reference: &str) -> Option<(&'static Entry, String)> {
         .iter()
         .find(|row| row.spellings.contains(&namespace))?;
     let builtin = builtins::all()
-        .find(|builtin| builtin.homes.contains(&home.id) && builtin.member() == member)?;
-    let entry = ENTRIES.iter().find(|entry| entry.name == builtin.name)?;
+        .find(|builtin| builtin.homes.contains(&home.id) && builtin.member() == member);
+    let name = match builtin {
+        Some(builtin) => builtin.name,
+        // The listings give the special forms to that namespace.
+        None if home.id == Home::Core => SPECIAL_FORMS.iter().find(|form| form.name == member)?.name,
+        None => return None,
+    };
+    let entry = ENTRIES.iter().find(|entry| entry.name == name)?;
     Some((entry, reference.to_owned()))
 }
 

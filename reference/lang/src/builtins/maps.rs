@@ -266,7 +266,8 @@ fn store(eval: &mut Eval<'_>, holder: &mut Value, key: Value, value: Value) -> R
                 }
                 _ => Err(bad_value(about(
                     format!(
-                        "index {at} is out of range for a vector of {} items",
+                        "index {} is out of range for a vector of {} items",
+                        crate::print::display(&key),
                         items.len()
                     ),
                     &key,

@@ -195,7 +195,7 @@ fn with_keys(eval: &mut Eval<'_>, args: &mut [Value], key: fn(&Value) -> Option<
 fn keywordize_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     with_keys(eval, args, |key| match key {
         // What cannot be written as a keyword stays.
-        Value::Str(name) if crate::reader::is_keyword_name(name) => {
+        Value::Str(name) if crate::reader::is_readable_keyword(name) => {
             Some(Value::Keyword(name.clone()))
         }
         _ => None,

@@ -649,6 +649,19 @@ impl From<Limit> for Stop {
     }
 }
 
+/// The stop of a walk over so many values that no time limit would do: it ends before it begins.
+#[cold]
+pub fn unbegun(values: u64) -> Stop {
+    let way_out = format!(
+        "not begun: it would look at {values} values, as structure that is shared counts each time it is met, and no time limit is long enough"
+    );
+    let place = Place {
+        way_out: Some(way_out),
+        ..Place::default()
+    };
+    Box::new(Unwind::Limit(Limit::Time, place))
+}
+
 /// An argument of the wrong kind; the caller of the function fills in its name.
 #[cold]
 pub fn wrong_type(expected: &'static str, found: &Value) -> Stop {

@@ -313,17 +313,20 @@ impl<'r> Eval<'r> {
             }
             Value::Vector(items) => {
                 takes("a vector", exactly(1), args.len())?;
-                let Value::Int(index) = args[0] else {
-                    return Err(named_type("a vector", "an integer index", &args[0]));
+                let item = match &args[0] {
+                    Value::Int(index) => usize::try_from(*index)
+                        .ok()
+                        .and_then(|index| items.get(index)),
+                    // No vector is so long.
+                    Value::BigInt(_) => None,
+                    other => return Err(named_type("a vector", "an integer index", other)),
                 };
-                match usize::try_from(index)
-                    .ok()
-                    .and_then(|index| items.get(index))
-                {
+                match item {
                     Some(item) => Ok(item.clone()),
                     None => Err(bad_value(about(
                         format!(
-                            "index {index} is out of range for a vector of {} items",
+                            "index {} is out of range for a vector of {} items",
+                            crate::print::display(&args[0]),
                             items.len()
                         ),
                         &args[0],

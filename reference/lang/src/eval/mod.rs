@@ -17,7 +17,7 @@ use crate::analyze::ir::{Clause, For, Ir, Operation, Test};
 use crate::builtins::{Body, Builtin, Settles};
 use crate::clock;
 use crate::env::{Brief, Definition, Env};
-use crate::error::{Kind, Limit, Marks, Quote, Stop, at, at_item, named};
+use crate::error::{Kind, Limit, Marks, Quote, Stop, at, at_item, named, unbegun};
 use crate::form::Span;
 use crate::function::{Closure, Combined};
 use crate::heap;
@@ -193,7 +193,7 @@ impl<'r> Eval<'r> {
         /// only structure that is shared over and over weighs more.
         const WALK_MAX: u64 = 1 << 26;
         if weight > WALK_MAX {
-            return Err(Limit::Time.into());
+            return Err(unbegun(weight));
         }
         self.charge(weight as usize)?;
         if weight > 1_024 {

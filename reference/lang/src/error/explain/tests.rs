@@ -110,3 +110,16 @@ fn members_of_members_are_read_one_by_one() {
         assert!(!said.contains("members are read"), "{program}: {said}");
     }
 }
+
+#[test]
+fn a_walk_that_was_not_begun_is_told_from_one_that_took_too_long() {
+    for walk in ["(compare d d)", "(= d d)", "#{d}"] {
+        let program =
+            format!("(let [d (reduce (fn [acc _] [acc acc]) 1 (range 30))] (count {walk}))");
+        let said = told(&program, "zork");
+        assert!(
+            said.contains("not begun: it would look at 2147483647 values"),
+            "{said}"
+        );
+    }
+}
