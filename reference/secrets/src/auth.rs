@@ -8,7 +8,7 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use crate::redactor::{Redactor, RedactorBuilder};
+use crate::redactor::{BLOCK_BYTES_MIN, Redactor, RedactorBuilder};
 use crate::secret::{PASSWORD_BYTES_MIN, Secret};
 use crate::source::Credentials;
 
@@ -141,6 +141,7 @@ impl AuthHeaders {
                     return Err(AuthFault::ShortPassword(emitter.binding.clone()));
                 }
                 scrub.add(&password).add(&pair);
+                register_header(&pair, scrub);
                 Self::basic(&pair)?
             }
         };
@@ -179,9 +180,19 @@ pub(crate) fn register_pairs(
             continue;
         };
         scrub.add(&pair);
+        register_header(&pair, scrub);
         if password.byte_len() >= PASSWORD_BYTES_MIN || credentials.allows_short(name) {
             scrub.add(&password);
         }
+    }
+}
+
+/// Registers what a header says of a pair that is too short to be looked for in blocks.
+fn register_header(pair: &Secret, scrub: &mut RedactorBuilder) {
+    if pair.byte_len() < BLOCK_BYTES_MIN {
+        let text = STANDARD.encode(pair.expose());
+        scrub.add(&Secret::new(text.trim_end_matches('=').to_owned()));
+        scrub.add(&Secret::new(text));
     }
 }
 

@@ -389,7 +389,7 @@ const KINDS: [u8; 256] = {
         if SEXTETS[at] != NONE || matches!(at as u8, b'\n' | b'\r' | b'=') {
             table[at] |= IN_RUN;
         }
-        if NIBBLES[at] != NONE || matches!(at as u8, b'x' | b'X') {
+        if NIBBLES[at] != NONE || matches!(at as u8, b'x' | b'X' | b'\t') {
             table[at] |= IN_DUMP;
         }
         at += 1;
@@ -466,18 +466,22 @@ pub(crate) fn belongs(before: &[u8], byte: u8, joined: bool) -> bool {
         // A line may be indented by escapes.
         b'\t' | b' ' if matches!(before, [.., b'\n' | b'\t' | b' ']) => true,
         b'\t' => joined,
+        b'\r' | b'\n' if ends_in_digits(before, 2) => true,
         b'=' | b'\r' | b'\n' => joined || last.is_some_and(|last| is_sextet(last) || last == b'\r'),
         byte => {
             // Behind a pair, or behind the first of two that stand there.
-            let pair = match before {
-                [pair @ .., first] if SEPARATORS.contains(first) => pair,
-                pair => pair,
-            };
-            let digits = pair.last_chunk::<2>();
-            let is_pair = digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+            let is_pair = ends_in_digits(before, 1);
             SEPARATORS.contains(&byte) && (joined || is_pair)
         }
     }
+}
+
+/// Whether `text` ends in two digits and at most so many separators. What stands before them may be an escape.
+fn ends_in_digits(text: &[u8], separators: usize) -> bool {
+    let gap = text.iter().rev().take(separators);
+    let gap = gap.take_while(|byte| SEPARATORS.contains(byte)).count();
+    let digits = text[..text.len() - gap].last_chunk::<2>();
+    digits.is_some_and(|digits| digits.iter().all(|byte| is_digit(*byte)))
 }
 
 /// Behind a line end, `\n` or `\r\n`.
@@ -515,14 +519,9 @@ pub(crate) fn dumps(text: &[u8], least: usize, mut found: impl FnMut(&[u8], &[us
     if text.len() < least * 3 - 1 {
         return;
     }
-    // A run of that length covers a pair in one of any two places so far apart.
-    let stride = (least * 3).saturating_sub(SEPARATOR_BYTES_MAX + 4).max(1);
-    let mut at = 0;
-    while at < text.len() {
-        let Some(pair) = pair_near(text, at) else {
-            at += stride;
-            continue;
-        };
+    // Of one that goes over line ends, what is told of the pairs from `pair` on, and where it ends.
+    let mut wrapped: Vec<Range<usize>> = Vec::new();
+    let mut run_at = |pair: usize, wrapped: &mut Vec<Range<usize>>| {
         let mut first = pair;
         while let Some(before) = pair_before(text, first) {
             first = before;
@@ -538,7 +537,34 @@ pub(crate) fn dumps(text: &[u8], least: usize, mut found: impl FnMut(&[u8], &[us
         if bytes.len() >= least {
             found(&bytes, &places);
         }
-        at = end.max(at + stride);
+        if memchr::memchr(b'\n', &text[first..end]).is_some() {
+            wrapped.push(first..end);
+        }
+        end
+    };
+    // A line that is so long covers a pair in one of any two places so far apart.
+    let stride = (least * 3).saturating_sub(SEPARATOR_BYTES_MAX + 4).max(1);
+    let mut at = 0;
+    while at < text.len() {
+        at = match pair_near(text, at) {
+            Some(pair) => run_at(pair, &mut wrapped).max(at + stride),
+            None => at + stride,
+        };
+    }
+    // Between shorter ones, those places may all be indents.
+    let known = std::mem::take(&mut wrapped);
+    let mut done = 0;
+    for end in memchr::memchr_iter(b'\n', text).filter(|end| *end > 0) {
+        if end < done || pair_at_start(text, end + 1).is_none() {
+            continue;
+        }
+        let Some(pair) = pair_at_line_end(&text[..end]) else {
+            continue;
+        };
+        let after = known.partition_point(|known| known.end <= end);
+        if known.get(after).is_none_or(|known| end < known.start) {
+            done = run_at(pair, &mut wrapped);
+        }
     }
 }
 
@@ -574,7 +600,7 @@ fn pair_behind(text: &[u8], end: usize) -> Option<usize> {
         .or_else(|| {
             let gap = text[end..].iter().take(2);
             let gap = gap.take_while(|byte| SEPARATORS.contains(byte)).count();
-            next_line(text, end + gap).filter(|at| is_pair(text, *at))
+            pair_at_start(text, line_end(text, end + gap)?)
         })
 }
 
@@ -584,15 +610,34 @@ fn pair_before(text: &[u8], at: usize) -> Option<usize> {
         .map(|end| end - 2)
         .find(|start| is_pair(text, *start))
         .or_else(|| {
-            let blanks = text[..at].iter().rev().take(INDENT_MAX);
-            let line = &text[..at - blanks.take_while(|byte| is_blank(byte)).count()];
-            let line = line.strip_suffix(b"\n")?;
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            let gap = line.iter().rev().take(2);
-            let gap = gap.take_while(|byte| SEPARATORS.contains(byte)).count();
-            let start = (line.len() - gap).checked_sub(2)?;
-            is_pair(text, start).then_some(start)
+            let line = match &text[..at] {
+                [line @ .., b'0', b'x' | b'X'] => line,
+                line => line,
+            };
+            let blanks = line.iter().rev().take(INDENT_MAX);
+            let line = &line[..line.len() - blanks.take_while(|byte| is_blank(byte)).count()];
+            pair_at_line_end(line.strip_suffix(b"\n")?)
         })
+}
+
+/// The pair that a line begins with, behind what it is indented by and perhaps `0x`.
+fn pair_at_start(text: &[u8], line: usize) -> Option<usize> {
+    let blanks = text[line..].iter().take(INDENT_MAX);
+    let at = line + blanks.take_while(|byte| is_blank(byte)).count();
+    let at = match text[at..] {
+        [b'0', b'x' | b'X', ..] => at + 2,
+        _ => at,
+    };
+    is_pair(text, at).then_some(at)
+}
+
+/// The pair that the line ends with, to which `text` goes, before its line end and separators.
+fn pair_at_line_end(text: &[u8]) -> Option<usize> {
+    let line = text.strip_suffix(b"\r").unwrap_or(text);
+    let gap = line.iter().rev().take(2);
+    let gap = gap.take_while(|byte| SEPARATORS.contains(byte)).count();
+    let start = (line.len() - gap).checked_sub(2)?;
+    is_pair(text, start).then_some(start)
 }
 
 /// One or two separators, and perhaps `0x`.

@@ -46,7 +46,7 @@ pub const MARKER: &str = "[REDACTED]";
 /// Blocks one inside another.
 const BLOCKS_MAX: u8 = 2;
 /// A shorter secret is not looked for in blocks: any block could say it.
-const BLOCK_BYTES_MIN: usize = 8;
+pub(crate) const BLOCK_BYTES_MIN: usize = 8;
 /// How much longer than its secret a form may be to be found wherever a long text is divided, and what it may have at least.
 const REACH_FACTOR: usize = 64;
 const REACH_BYTES_MIN: usize = 16 * 1024;

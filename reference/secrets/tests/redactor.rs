@@ -173,6 +173,40 @@ fn blocks_are_found_in_indented_lines() {
 
 /// `\\x5c\\x6e` is a line end whose characters were escaped; `\\\\x6e` is also the letter, escaped twice.
 #[test]
+fn dumps_are_found_over_lines_of_every_shape() {
+    let secret = "canary-of-dumps-0123";
+    let redactor = redactor(&[secret]);
+    let ends = ["\n", "\r\n", "\\n", "\\\\r\\\\n", "&#10;", "%0A"];
+    for prefix in ["", "0x"] {
+        let pairs: Vec<String> = secret
+            .bytes()
+            .map(|byte| format!("{prefix}{byte:02x}"))
+            .collect();
+        for (separator, columns) in [(":", 1), (", ", 2), ("-", 5), (" ", 8), (",", 12)] {
+            for (end, indent) in ends
+                .iter()
+                .flat_map(|end| ["", "\t", "      ", "            "].map(|indent| (end, indent)))
+            {
+                for last in ["", separator.trim_end()] {
+                    let lines: Vec<String> = pairs
+                        .chunks(columns)
+                        .map(|line| line.join(separator))
+                        .collect();
+                    let dump = lines.join(&format!("{last}{end}{indent}"));
+                    // Wherever pairs are looked for.
+                    for before in 0..40 {
+                        let before = ".".repeat(before);
+                        let text = format!("{before}{dump}>");
+                        let clean = format!("{before}{prefix}[REDACTED]>");
+                        assert_eq!(redactor.scrub_str(&text), clean, "{text:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn escapes_of_line_ends_and_of_letters_are_both_read() {
     use base64::Engine as _;
     let secret = "canary-nnn-0123456789-rt";
