@@ -138,7 +138,7 @@ mod tests {
             .enable_all()
             .build()
             .unwrap();
-        let sender = Sender::new(crate::client(&url, None).unwrap()).unwrap();
+        let sender = Sender::new(crate::client(&url).unwrap()).unwrap();
         let asked = |repeat| {
             let request = sender.client().post(&url).build().unwrap();
             let answered = runtime.block_on(sender.send(request, repeat)).is_ok();

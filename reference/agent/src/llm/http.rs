@@ -77,7 +77,7 @@ impl Poster {
             .enable_all()
             .build()
             .map_err(|error| config(error.to_string()))?;
-        let builder = ptc_outbound::client(&options.base_url, None)
+        let builder = ptc_outbound::client(&options.base_url)
             .map_err(config)?
             .redirect(reqwest::redirect::Policy::none());
         let sender = Sender::new(builder).map_err(|error| config(error.to_string()))?;
@@ -284,9 +284,9 @@ fn error_text(answer: &[u8]) -> String {
 fn status_error(status: reqwest::StatusCode, detail: &str) -> LlmError {
     let kind = match status.as_u16() {
         401 | 403 => LlmErrorKind::Auth,
-        408 => LlmErrorKind::Timeout,
         429 => LlmErrorKind::RateLimited,
-        500..=599 => LlmErrorKind::Unavailable,
+        // Somebody there waited in vain; our own time has not ended.
+        408 | 500..=599 => LlmErrorKind::Unavailable,
         _ => LlmErrorKind::Refused,
     };
     // What is secret elsewhere is taken out of it later; what is cut before that may be a part of it.

@@ -35,17 +35,16 @@ enum Way {
 }
 
 impl HttpClient {
-    /// A client that reaches `remote`, and `also` if it is fetched from elsewhere, over the network, unless a `carrier` stands in
-    /// for that.
+    /// A client that reaches the host of `url`, as `remote` says, over the network, unless a `carrier` stands in for that.
     pub fn new(
         remote: &Remote,
-        also: Option<&str>,
+        url: &str,
         auth: &AuthHeaders,
         carrier: Option<&Arc<dyn Carrier>>,
     ) -> Result<Self, WorldFault> {
         let way = match carrier {
             Some(carrier) => Way::Simulation(Arc::clone(carrier)),
-            None => Way::Network(network(remote, also)?),
+            None => Way::Network(network(remote, url)?),
         };
         let mut headers = HeaderMap::new();
         for (name, value) in &remote.static_headers {
@@ -129,8 +128,8 @@ impl HttpClient {
 }
 
 /// What reaches the real world. A redirect stays within its origin, so plain http never gets to https.
-fn network(remote: &Remote, also: Option<&str>) -> Result<Sender, WorldFault> {
-    let builder = ptc_outbound::client(&remote.url, also)
+fn network(remote: &Remote, url: &str) -> Result<Sender, WorldFault> {
+    let builder = ptc_outbound::client(url)
         .map_err(WorldFault::unavailable)?
         .connect_timeout(remote.connect_timeout)
         .user_agent(concat!("ptc/", env!("CARGO_PKG_VERSION")))

@@ -141,7 +141,7 @@ impl HttpConnection {
     ) -> Result<Self, WorldFault> {
         let connection = Self {
             server: server.to_owned(),
-            client: HttpClient::new(&config.remote, None, auth, carrier)?,
+            client: HttpClient::new(&config.remote, &config.remote.url, auth, carrier)?,
             url: config.remote.url.clone(),
             handshake: config.handshake_timeout,
             request: config.remote.request_timeout,

@@ -101,28 +101,19 @@ impl Transport for Service {
 impl Service {
     /// Reads and compiles the schema.
     async fn load(&self) -> Result<Vec<RawTool>, WorldFault> {
-        let elsewhere = match &self.config.schema {
-            SchemaSource::Url(url) => Some(url.as_str()),
-            SchemaSource::File(_) => None,
-        };
-        let client = HttpClient::new(
-            &self.config.remote,
-            elsewhere,
-            &self.auth,
-            self.carrier.as_ref(),
-        )?;
+        let remote = &self.config.remote;
+        let client = |url| HttpClient::new(remote, url, &self.auth, self.carrier.as_ref());
         let text = match &self.config.schema {
             SchemaSource::File(path) => read_schema(path, self.config.schema_bytes_max)?,
             SchemaSource::Url(url) => {
-                within(
-                    self.config.remote.request_timeout,
-                    self.fetch_schema(&client, url),
-                )
-                .await?
+                // The description may be elsewhere, where other proxies and certificates count.
+                let fetched = self.fetch_schema(client(url)?, url);
+                within(remote.request_timeout, fetched).await?
             }
         };
         let (tools, operations) =
             compile::compile(&text, &self.config).map_err(WorldFault::unavailable)?;
+        let client = client(&remote.url)?;
         let loaded = Arc::new(Loaded { client, operations });
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Some(loaded);
         Ok(tools)
@@ -150,7 +141,7 @@ impl Service {
         within(limit, answer(&loaded.client, &url, extra, cap)).await
     }
 
-    async fn fetch_schema(&self, client: &HttpClient, url: &str) -> Result<Vec<u8>, WorldFault> {
+    async fn fetch_schema(&self, client: HttpClient, url: &str) -> Result<Vec<u8>, WorldFault> {
         let response = client.get(url, HeaderMap::new()).await?;
         if !response.status().is_success() {
             let status = response.status().as_u16();

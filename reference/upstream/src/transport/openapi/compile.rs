@@ -1,7 +1,7 @@
 //! The OpenAPI compiler: included GET operations become tools; everything that v1 can't do is refused, operation by operation.
 //! Reads the description only; sends nothing.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -179,9 +179,11 @@ impl<'a> Compiler<'a> {
         self.check_method()?;
         let parameters = self.parameters()?;
         let path = self.path()?;
+        let in_path = parameters.iter().filter(|p| p.in_path);
+        let declared: HashSet<&str> = in_path.map(|p| p.name.as_str()).collect();
         let undeclared: Vec<&str> = path
             .parameters()
-            .filter(|name| !parameters.iter().any(|p| p.in_path && p.name == *name))
+            .filter(|name| !declared.contains(name))
             .collect();
         if !undeclared.is_empty() {
             let names = undeclared.join(", ");
