@@ -21,6 +21,7 @@ use crate::fault::{Reason, WorldFault};
 use crate::ledger::{Entry, cut, summarize};
 use crate::limits::{HINT_BYTES_MAX, LISTED_ERROR_BYTES};
 use crate::needs::{Declared, Needs};
+use crate::prose::printable;
 use crate::runtime::{Runtime, Upstream};
 use crate::select::{Selected, Unselected, ValueKind, select};
 use crate::tool::{RawTool, Toolset};
@@ -419,6 +420,8 @@ impl ProgramCalls {
             return Ok(text);
         }
         let missing = missing.join(", ");
+        // The names are the upstream's words.
+        let missing = printable(&missing);
         self.reject(call, &format!("missing required args {missing}"))
     }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -406,6 +407,8 @@ pub(crate) struct Upstream {
     pub config: UpstreamConfig,
     pub transport: Arc<dyn Transport>,
     offer: RwLock<Option<Arc<Toolset>>>,
+    /// It said that its tools changed, and could not be asked since.
+    changed: AtomicBool,
     /// For `apropos` while its tools are unknown.
     pub indexed: Indexed,
     redactor: Redactor,
@@ -436,6 +439,7 @@ impl Upstream {
             config,
             transport,
             offer: RwLock::new(None),
+            changed: AtomicBool::new(false),
             indexed,
             redactor: redactor.clone(),
         }
@@ -452,8 +456,11 @@ impl Upstream {
     /// Makes the tools known, starting the upstream when that takes it. With `refresh`, an upstream that said that its tools
     /// changed is asked again.
     pub async fn ensure_tools(&self, refresh: bool) -> Result<Arc<Toolset>, WorldFault> {
+        if refresh && self.transport.take_list_changed() {
+            self.changed.store(true, Ordering::Relaxed);
+        }
         if let Some(tools) = self.tools()
-            && !(refresh && self.transport.take_list_changed())
+            && !(refresh && self.changed.load(Ordering::Relaxed))
         {
             return Ok(tools);
         }
@@ -461,6 +468,7 @@ impl Upstream {
         let redactor = self.redactor.for_at_most(LISTING_TIME_MAX);
         let tools = Arc::new(Toolset::new(raw, &self.config.name, &redactor));
         *self.offer.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&tools));
+        self.changed.store(false, Ordering::Relaxed);
         Ok(tools)
     }
 

@@ -80,6 +80,9 @@ impl RawTool {
         let Some(Value::String(name)) = entry.remove("name") else {
             return None;
         };
+        if name.is_empty() {
+            return None;
+        }
         let text = |value: Option<Value>| match value {
             Some(Value::String(text)) => text,
             _ => String::new(),

@@ -49,7 +49,8 @@ impl Lines {
                 continue;
             }
             if self.held.len() + part.len() > cap {
-                let room = cap + 1 - self.held.len();
+                // A lower cap than before may be below what is held.
+                let room = (cap + 1).saturating_sub(self.held.len());
                 let mut cut = Cut {
                     head: std::mem::take(&mut self.held),
                     tail: Vec::new(),
@@ -147,10 +148,16 @@ mod tests {
     use super::*;
 
     fn check(cap: usize, chunks: &[&str]) -> Vec<String> {
+        let chunks: Vec<_> = chunks.iter().map(|chunk| (cap, *chunk)).collect();
+        check_caps(&chunks)
+    }
+
+    /// The same, with a cap for each chunk.
+    fn check_caps(chunks: &[(usize, &str)]) -> Vec<String> {
         let mut lines = Lines::default();
         let mut seen = Vec::new();
-        for chunk in chunks {
-            lines.feed(chunk.as_bytes(), cap, |event| {
+        for (cap, chunk) in chunks {
+            lines.feed(chunk.as_bytes(), *cap, |event| {
                 seen.push(match event {
                     Event::Line(line) => String::from_utf8_lossy(line).into_owned(),
                     Event::Cut(cut) => {
@@ -179,6 +186,20 @@ mod tests {
         assert_eq!(
             check(20, &[&last[..30], &last[30..], "\n"]),
             ["cut 30 id None ended false", "cut 68 id Some(3) ended true"]
+        );
+    }
+
+    /// The call with the higher cap may have ended when the rest of its answer comes.
+    #[test]
+    fn a_cap_may_fall_below_what_is_held() {
+        let answer = r#"{"id":4,"result":"yyyy"#;
+        assert_eq!(
+            check_caps(&[(99, answer), (9, "yyyy\"}\nok\n")]),
+            [
+                "cut 28 id Some(4) ended false",
+                "cut 28 id Some(4) ended true",
+                "ok"
+            ]
         );
     }
 }
