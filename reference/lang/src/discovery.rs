@@ -355,7 +355,9 @@ pub fn find(reference: &str) -> Option<(&'static Entry, String)> {
     let name = match builtin {
         Some(builtin) => builtin.name,
         // The listings give the special forms to that namespace.
-        None if home.id == Home::Core => SPECIAL_FORMS.iter().find(|form| form.name == member)?.name,
+        None if home.id == Home::Core => {
+            SPECIAL_FORMS.iter().find(|form| form.name == member)?.name
+        }
         None => return None,
     };
     let entry = ENTRIES.iter().find(|entry| entry.name == name)?;
