@@ -23,8 +23,8 @@ pub enum Refusal {
     Blocked(Duration),
     /// All connections are taken, and this one shows no token.
     Crowded,
-    /// The path doesn't have its method.
-    MethodNotAllowed,
+    /// The path doesn't have its method, but these.
+    MethodNotAllowed(&'static str),
     /// Its body isn't JSON.
     UnsupportedMediaType,
     /// It has no body.
@@ -84,7 +84,7 @@ impl Refusal {
             Refusal::Unauthorized(_) => (StatusCode::UNAUTHORIZED, "", Close),
             Refusal::Blocked(_) => (StatusCode::TOO_MANY_REQUESTS, "", Close),
             Refusal::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "", Close),
-            Refusal::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "", KeepAlive),
+            Refusal::MethodNotAllowed(_) => (StatusCode::METHOD_NOT_ALLOWED, "", KeepAlive),
             Refusal::UnsupportedMediaType => {
                 let text = "unsupported media type";
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, text, KeepAlive)
@@ -124,8 +124,8 @@ impl Refusal {
             Refusal::Unauthorized(challenge) => {
                 headers.insert(WWW_AUTHENTICATE, challenge.value());
             }
-            Refusal::MethodNotAllowed => {
-                headers.insert(ALLOW, HeaderValue::from_static(mcp::METHODS));
+            Refusal::MethodNotAllowed(methods) => {
+                headers.insert(ALLOW, HeaderValue::from_static(methods));
             }
             Refusal::Blocked(left) => {
                 let seconds = u64::try_from(left.as_millis().div_ceil(1000)).unwrap_or(u64::MAX);

@@ -36,7 +36,7 @@ pub fn router(endpoint: Arc<Endpoint>) -> Router {
     };
     let mcp = post(mcp::post)
         .delete(mcp::delete)
-        .fallback(async || Refusal::MethodNotAllowed);
+        .fallback(async || Refusal::MethodNotAllowed(mcp::METHODS));
     let mut routes = vec![
         ("/health", any(status::health)),
         ("/health/", any(status::health)),

@@ -55,7 +55,7 @@ pub async fn metrics(
     State(endpoint): State<Arc<Endpoint>>,
 ) -> Result<Response, Refusal> {
     if method != Method::GET {
-        return Ok(mcp::plain(StatusCode::METHOD_NOT_ALLOWED, ""));
+        return Err(Refusal::MethodNotAllowed("GET"));
     }
     let server = endpoint.server();
     let gauges = Gauges {
