@@ -74,6 +74,42 @@ impl Identity {
     }
 }
 
+/// Whether nothing bounds the items of what these parts make.
+fn is_endless(kind: Combinator, parts: &[Value]) -> bool {
+    let endless = |part: &Value| matches!(part, Value::Combined(part) if part.endless);
+    let bounds = |step: &Value| matches!(step, Value::Combined(step) if step.bounds);
+    match kind {
+        Combinator::Range => parts.get(1).is_none_or(Value::is_nil),
+        Combinator::Iterate | Combinator::Repeat | Combinator::Repeatedly => true,
+        // The function, and what it is called with side by side.
+        Combinator::Beside => parts.iter().skip(1).all(endless),
+        Combinator::Chain => parts.iter().any(endless),
+        Combinator::Cycle => {
+            !matches!(parts.first(), Some(Value::Vector(items)) if items.is_empty())
+        }
+        // A source, and the transducers that its items go through.
+        Combinator::Sequence => match parts {
+            [source, steps @ ..] => endless(source) && !steps.iter().any(bounds),
+            [] => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether the transducer of these parts lets only some items through.
+fn bounds(kind: Combinator, parts: &[Value]) -> bool {
+    match kind {
+        Combinator::Transducer => matches!(
+            parts.first(),
+            Some(Value::Builtin(builtin)) if matches!(builtin.name, "take" | "take-while")
+        ),
+        Combinator::Comp => parts
+            .iter()
+            .any(|part| matches!(part, Value::Combined(part) if part.bounds)),
+        _ => false,
+    }
+}
+
 /// A function made from other values.
 pub struct Combined {
     /// How the parts work together.
@@ -81,6 +117,11 @@ pub struct Combined {
     pub parts: Vec<Value>,
     /// Levels of nesting through parts.
     pub depth: u32,
+    /// Whether nothing bounds its items. Known from the start, like what follows: parts can be shared, and looking through them would
+    /// take each as often as there are ways to it.
+    pub endless: bool,
+    /// Whether it lets only some items through.
+    pub bounds: bool,
     /// Its place among functions.
     pub identity: Identity,
 }
@@ -88,11 +129,12 @@ pub struct Combined {
 impl Combined {
     /// A function of `parts`.
     pub fn new(kind: Combinator, parts: Vec<Value>) -> Combined {
-        let depth = deepest(&parts);
         Combined {
             kind,
+            depth: deepest(&parts),
+            endless: is_endless(kind, &parts),
+            bounds: bounds(kind, &parts),
             parts,
-            depth,
             identity: Identity::default(),
         }
     }

@@ -57,48 +57,9 @@ pub fn reduced(value: &Value) -> Option<&Value> {
     }
 }
 
-/// Whether nothing bounds the items of a sequence.
-fn is_endless(sequence: &Combined) -> bool {
-    let Some((Value::Combined(source), steps)) = sequence.parts.split_first() else {
-        return false;
-    };
-    let endless = match source.kind {
-        Combinator::Range => source.parts.get(1).is_none_or(Value::is_nil),
-        Combinator::Iterate | Combinator::Repeat | Combinator::Repeatedly => true,
-        Combinator::Beside => source.parts.iter().skip(1).all(endless),
-        Combinator::Chain => source.parts.iter().any(endless),
-        Combinator::Cycle => {
-            !matches!(source.parts.first(), Some(Value::Vector(items)) if items.is_empty())
-        }
-        _ => false,
-    };
-    endless && !bounds(steps)
-}
-
-/// Whether one of these transducers lets only some items through.
-fn bounds(steps: &[Value]) -> bool {
-    let mut pending: Vec<&Value> = steps.iter().collect();
-    while let Some(step) = pending.pop() {
-        let Value::Combined(step) = step else {
-            continue;
-        };
-        match step.kind {
-            Combinator::Comp => pending.extend(&step.parts),
-            _ => {
-                if let Some(Value::Builtin(builtin)) = step.parts.first()
-                    && matches!(builtin.name, "take" | "take-while")
-                {
-                    return true;
-                }
-            }
-        }
-    }
-    false
-}
-
 /// Whether `value` is a sequence that nothing bounds.
 pub fn endless(value: &Value) -> bool {
-    unsettled(value).is_some_and(|sequence| is_endless(sequence))
+    unsettled(value).is_some_and(|sequence| sequence.endless)
 }
 
 /// How deep a sequence may nest whose items come from other sequences. Each of its items asks all of them.
@@ -167,7 +128,7 @@ pub fn behind(eval: &mut Eval<'_>, value: Value, count: usize) -> Evaluated {
         let parts = vec![function.clone(), first];
         return Ok(sequence_of(made_of(Combinator::Iterate, parts)));
     }
-    if is_endless(made) {
+    if made.endless {
         return Ok(dropped(made.parts.clone(), count));
     }
     let mut stream = eval.stream(value)?;

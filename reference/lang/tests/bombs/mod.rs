@@ -305,15 +305,15 @@ pub const CHANGED_WHILE_SHARED: &[Bomb] = &[
     ),
     (
         "memory_limit|timeout",
-        "(let [s (set (range 50000))] (count (map (fn [i] (conj s (- i))) (range 100000))))",
+        "(let [s (set (range 50000))] (count (vec (map (fn [i] (conj s (- i))) (range 100000)))))",
     ),
     (
         "memory_limit|timeout",
-        "(let [s (set (range 50000))] (count (map (fn [i] (disj s i)) (range 100000))))",
+        "(let [s (set (range 50000))] (count (vec (map (fn [i] (disj s i)) (range 100000)))))",
     ),
     (
         "memory_limit|timeout",
-        "(let [v (range 100000)] (count (map (fn [i] (conj v i)) (range 100000))))",
+        "(let [v (range 100000)] (count (vec (map (fn [i] (conj v i)) (range 100000)))))",
     ),
     (
         "memory_limit|timeout",
@@ -404,7 +404,7 @@ pub const COLLECTIONS: &[Bomb] = &[
     ),
     (
         "memory_limit|timeout",
-        "(zipmap (range 200000) (range 200000))",
+        "(zipmap (range 1000000) (range 1000000))",
     ),
     (
         "memory_limit|timeout|ok",
