@@ -460,8 +460,12 @@ fn serve(
     ends: bool,
 ) -> String {
     use std::io::{BufRead, BufReader, Read, Write};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+    let negative = Arc::new(AtomicBool::new(false));
+    let stalled = Arc::new(AtomicBool::new(false));
     let answer = move |mut stream: std::net::TcpStream| -> Option<()> {
         let mut reader = BufReader::new(stream.try_clone().ok()?);
         loop {
@@ -490,9 +494,22 @@ fn serve(
                 Some("tools/list") => {
                     serde_json::json!({"tools": [{"name": "lisp_eval", "inputSchema": {"type": "object"}}]})
                 }
+                Some("notifications/negative") => {
+                    std::thread::sleep(OVERTAKEN);
+                    negative.store(true, Ordering::SeqCst);
+                    serde_json::Value::Null
+                }
                 _ => {
+                    if sum.contains("slow") && !stalled.swap(true, Ordering::SeqCst) {
+                        std::thread::sleep(OVERTAKEN);
+                    }
                     let words = sum.trim_matches(['(', ')', '+', ' ']).split(' ');
                     let sum: i64 = words.filter_map(|word| word.parse::<i64>().ok()).sum();
+                    let sum = if negative.load(Ordering::SeqCst) {
+                        -sum
+                    } else {
+                        sum
+                    };
                     serde_json::json!({"content": [{"type": "text", "text": format!("user=> {sum}")}], "isError": false})
                 }
             };
@@ -511,25 +528,30 @@ fn serve(
                 std::thread::sleep(Duration::from_secs(60));
                 return None;
             }
-            write!(
-                stream,
-                "{head}Content-Length: {}\r\n\r\n{frame}",
-                frame.len()
-            )
-            .ok()?;
+            // In one piece: a second one would wait until the first is acknowledged.
+            let answer = format!("{head}Content-Length: {}\r\n\r\n{frame}", frame.len());
+            stream.write_all(answer.as_bytes()).ok()?;
         }
     };
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
+            let answer = answer.clone();
             std::thread::spawn(move || answer(stream));
         }
     });
     url
 }
 
+/// Longer than a message over HTTP has a head start on the next one.
+const OVERTAKEN: Duration = Duration::from_millis(300);
+
 fn judged_over_http(url: &str) -> Seen {
+    page_over_http(PAGE, url)
+}
+
+fn page_over_http(page: &str, url: &str) -> Seen {
     let directory = tempfile::tempdir().expect("a directory");
-    std::fs::write(directory.path().join("page.md"), PAGE).expect("a page");
+    std::fs::write(directory.path().join("page.md"), page).expect("a page");
     let began = Instant::now();
     let output = Command::new(env!("CARGO_BIN_EXE_ptc-conformance"))
         .args(["run", "--url", url, "--suite"])
@@ -547,6 +569,45 @@ fn judged_over_http(url: &str) -> Seen {
         run: Run::read(&directory.path().join("report.json")).ok(),
         took: began.elapsed(),
     }
+}
+
+#[test]
+fn over_http_what_was_overtaken_fails_nobody() {
+    let call = |id: u32, program: &str| {
+        format!(
+            r#"-> {{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"lisp_eval","arguments":{{"program":"{program}"}}}}}}"#
+        )
+    };
+    let answer = |id: u32, sum: i64| {
+        format!(
+            r#"<- {{"id":{id},"result":{{"content":[{{"type":"text","text":"user=> {sum}"}}],"...":"..."}},"...":"..."}}"#
+        )
+    };
+    let told = r#"-> {"jsonrpc":"2.0","method":"notifications/negative"}"#;
+    let serve = || serve("200 OK", "application/json", str::to_owned, true);
+    let page = |steps: &[&str]| {
+        format!(
+            "# Sums {{#sums}}\n\n- {{#sums.add}} Addition MUST add.\n\n```wire\n{}\n```\n",
+            steps.join("\n")
+        )
+    };
+
+    // What only tells has been heard when the next message comes.
+    let steps = [told, &call(1, "(+ 1 2)"), &answer(1, -3)];
+    let seen = page_over_http(&page(&steps), &serve());
+    assert_eq!(seen.statuses(), [Status::Pass], "{}", seen.output);
+    assert!(!seen.output.contains("tried again"), "{}", seen.output);
+
+    // An answer that came late once, and behind the next one, is asked for again.
+    let steps = [
+        &call(1, "(+ 1 2 slow)")[..],
+        &call(2, "(+ 2 2)"),
+        &answer(1, 3),
+        &answer(2, 4),
+    ];
+    let seen = page_over_http(&page(&steps), &serve());
+    assert_eq!(seen.statuses(), [Status::Pass], "{}", seen.output);
+    assert!(seen.output.contains("tried again"), "{}", seen.output);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Tries cases again, alone, that ran out of time beside others, or in which real time passes on purpose: on a busy machine their
-//! failure says little of the target. Knows which ends a busy machine can cause; knows nothing of how a case is tried.
+//! Tries cases again, alone, that ran out of time beside others, in which real time passes on purpose, or whose messages overtook each
+//! other: on a busy machine their failure says little of the target. Knows which ends a busy machine can cause; knows nothing of how a case is tried.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,7 +37,8 @@ impl List {
             state.failed_again = trial.verdict.is_failure();
             return Some(trial.tried_again(&first));
         }
-        let doubtful = ran_out_of_time(&trial) || (trial.verdict.is_failure() && case.waits());
+        let hurried = case.waits() || trial.overtaken;
+        let doubtful = ran_out_of_time(&trial) || (trial.verdict.is_failure() && hurried);
         if state.closed || !doubtful || trial.seen_alone {
             return Some(trial);
         }

@@ -12,7 +12,7 @@ use crate::suite::{Control, Pattern, WireAction, WireCase, WireStep};
 use crate::target::Patience;
 use crate::target::fault::Fault;
 use crate::target::http::{Endpoint, HttpLink};
-use crate::target::link;
+use crate::target::{frame, link};
 use crate::verdict::Verdict;
 
 use super::served::{SPARED, Server, sends_end};
@@ -188,6 +188,8 @@ impl Play<'_> {
             self.sender.clone(),
             self.patience.reply,
         );
+        // Accepting what only tells takes no work that a next line could be meant to overtake.
+        let only_tells = frame::only_tells(&text);
         let task = tokio::spawn(async move {
             let frames = match link.post(&text, patience).await {
                 Ok(reply) => reply.frames().into_iter().map(Ok).collect(),
@@ -198,7 +200,8 @@ impl Play<'_> {
                 let _over = sender.send(frame);
             }
         });
-        let _still_due = tokio::time::timeout(HEAD_START, task).await;
+        let head_start = if only_tells { patience } else { HEAD_START };
+        self.record.overtaken |= tokio::time::timeout(head_start, task).await.is_err();
     }
 
     async fn reply(&mut self, waited: Duration) -> Result<Json, Stop> {

@@ -37,6 +37,8 @@ pub struct Record {
     pub captures: Captures,
     /// Whether the target ever answered.
     pub answered: bool,
+    /// Whether something was sent before what had gone ahead of it was answered.
+    pub overtaken: bool,
     /// The error messages among what was received.
     pub messages: Vec<String>,
 }
@@ -66,6 +68,7 @@ impl Record {
             traffic: self.traffic,
             messages: self.messages,
             seen_alone: false,
+            overtaken: self.overtaken,
             took: began.elapsed(),
         }
     }

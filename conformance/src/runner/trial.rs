@@ -32,6 +32,8 @@ pub struct Trial {
     pub stderr: String,
     /// Whether the case was tried alone, besides its trial in company.
     pub seen_alone: bool,
+    /// Whether it was sent faster than it was answered, where each message goes its own way: the order is a matter of time then.
+    pub overtaken: bool,
     /// The error messages that the target gave, whatever the case expects of them.
     pub messages: Vec<String>,
     /// How long it took.
@@ -47,6 +49,7 @@ impl Trial {
             traffic: Vec::new(),
             stderr: String::new(),
             seen_alone: false,
+            overtaken: false,
             messages: Vec::new(),
             took: Duration::ZERO,
         }

@@ -1,6 +1,8 @@
 //! As much of a JSON-RPC frame as matching it to a request needs, without keeping what else it holds: a target chooses how much that is.
 //! Knows nothing of what a frame means.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use serde::Deserialize;
@@ -41,6 +43,12 @@ impl Head {
     }
 }
 
+/// Whether a frame only tells: it has a method and no id, so that no answer of its own follows.
+pub fn only_tells(line: &str) -> bool {
+    let members = serde_json::from_str::<BTreeMap<Cow<'_, str>, IgnoredAny>>(line);
+    members.is_ok_and(|members| members.contains_key("method") && !members.contains_key("id"))
+}
+
 /// The answer that says no more than that a request came.
 pub fn empty_result(id: impl Display) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)
@@ -52,7 +60,7 @@ pub fn pong(line: &str) -> Option<String> {
     struct Asked<'a> {
         #[serde(borrow)]
         id: &'a RawValue,
-        method: std::borrow::Cow<'a, str>,
+        method: Cow<'a, str>,
     }
     let asked: Asked = serde_json::from_str(line).ok()?;
     let is_id = asked.id.get().starts_with(['"', '-']) || asked.id.get().parse::<u64>().is_ok();
@@ -93,6 +101,22 @@ mod tests {
         }
         for line in ["[]", "3", "{", r#"{"id":3,"id":4}"#] {
             assert_eq!(answers(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_has_a_method_and_no_id_only_tells() {
+        assert!(only_tells(
+            r#"{"method":"notifications/x","params":{"id":1}}"#
+        ));
+        for line in [
+            r#"{"method":"ping","id":1}"#,
+            r#"{"method":"ping","id":null}"#,
+            r#"{"result":{}}"#,
+            r#"[{"method":"x"}]"#,
+            "x",
+        ] {
+            assert!(!only_tells(line), "{line}");
         }
     }
 

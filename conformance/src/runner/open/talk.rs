@@ -263,13 +263,16 @@ impl Talk {
                 let alone = stateless::headers(text.trim_end(), &self.findings);
                 let of_notification = || stateless::of_notification(text.trim_end());
                 let alone = alone.or_else(|| self.stateless.then(of_notification));
+                // Accepting what only tells takes no work that a next message could be meant to overtake.
+                let only_tells = frame::only_tells(text.trim_end());
                 let task = tokio::spawn(async move {
                     for came in posted(&link, text.trim_end(), alone, waited).await {
                         // The case may be over.
                         let _over = sender.send(came);
                     }
                 });
-                let _still_due = tokio::time::timeout(HEAD_START, task).await;
+                let head_start = if only_tells { waited } else { HEAD_START };
+                self.record.overtaken |= tokio::time::timeout(head_start, task).await.is_err();
                 Ok(())
             }
         }
@@ -423,7 +426,7 @@ async fn posted(
         Ok(reply) => reply,
         Err(fault) => return vec![Came::Frame(Err(fault))],
     };
-    if reply.status >= 400 && is_notification(text) {
+    if reply.status >= 400 && frame::only_tells(text) {
         // A server may refuse a notification, by a status and an error that answers no request.
         return Vec::new();
     }
@@ -459,9 +462,4 @@ async fn posted(
     }
     came.extend(frames.into_iter().map(|frame| Came::Frame(Ok(frame))));
     came
-}
-
-fn is_notification(text: &str) -> bool {
-    let message = serde_json::from_str::<Value>(text).unwrap_or_default();
-    message.get("method").is_some() && message.get("id").is_none()
 }
