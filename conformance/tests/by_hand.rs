@@ -94,6 +94,16 @@ Accept: application/json, text/event-stream
 <- 400
 ```
 
+## Messages {#few.posts}
+
+```wire #one
+-> {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+<- {"id": 1, "...": "..."}
+-> {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+-> {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "lisp_eval", "arguments": {"program": "(+ 1 2)"}}}
+<- {"id": 2, "...": "..."}
+```
+
 ## Not by hand {#few.not}
 
 ```http #one
@@ -110,6 +120,10 @@ Accept: application/json, text/event-stream
 
 /// What the commands of a case print, where there are any.
 fn by_hand(id: &str) -> Option<String> {
+    by_hand_against(id, &[])
+}
+
+fn by_hand_against(id: &str, target: &[&str]) -> Option<String> {
     let bench = tempfile::tempdir().expect("a directory");
     let suite = bench.path().join("spec");
     let programs = bench.path().join("bin");
@@ -125,6 +139,7 @@ fn by_hand(id: &str) -> Option<String> {
     let shown = Command::new(harness)
         .args(["show", id, "--suite"])
         .arg(&suite)
+        .args(target)
         .output()
         .expect("the harness starts");
     assert!(shown.status.success(), "{id}");
@@ -161,6 +176,38 @@ fn the_commands_of_a_case_do_what_the_harness_does() {
             assert!(printed.contains(piece), "{id}: no {piece} in\n{printed}");
         }
     }
+}
+
+#[test]
+fn a_server_that_runs_already_is_asked_over_http() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a free port")
+        .port();
+    let harness = Path::new(env!("CARGO_BIN_EXE_ptc-conformance"));
+    let mut server = Command::new(harness.with_file_name("examples").join("reference"))
+        .args(["start", "--http", "--http-port", &port.to_string()])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the reference starts");
+    let address = ("127.0.0.1", port);
+    for _ in 0..200 {
+        if std::net::TcpStream::connect(address).is_ok() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let url = format!("http://127.0.0.1:{port}/mcp");
+    let printed = ["few.flags/one", "few.posts/one"]
+        .map(|id| by_hand_against(id, &["--url", &url]).expect("commands"));
+    server.kill().expect("it runs");
+    server.wait().expect("it ends");
+    // It was started without the flag.
+    assert!(printed[0].contains("user=> 21"), "{}", printed[0]);
+    // The second call belongs to the session, and nothing answers what only tells.
+    assert_eq!(printed[1].matches("jsonrpc").count(), 2, "{}", printed[1]);
+    assert!(printed[1].contains("user=> 3"), "{}", printed[1]);
 }
 
 #[test]

@@ -10,10 +10,12 @@ use crate::suite::{
     HttpRequest, TargetSpec, Text, Transport, WireAction, WireCase,
 };
 use crate::target::capability::LISP_RUN;
+use crate::target::frame;
 use crate::target::launch::Launch;
 use crate::target::link::{self, Evaluation};
 use crate::target::reference;
 
+use super::exchange::USUAL_HEADERS;
 use super::start::{self, UPSTREAMS_FILE};
 use super::wire;
 
@@ -80,9 +82,16 @@ pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
             // The end of input gives a call only a moment more.
             let lasts = case.waits() || !case.target.peers.is_empty();
             let mut input = vec![Act::Write(program(body)?)];
-            input.extend(lasts.then_some(Act::Sleep(pause.to_owned())));
-            stage(&case.target, &mut lines)?;
-            lines.push(fed(&input, &server(&case.target, subject, true)?));
+            if subject.command.is_none() {
+                posted(&greeted(input), &subject.url, &mut lines)?;
+            } else {
+                input.extend(lasts.then_some(Act::Sleep(pause.to_owned())));
+                stage(&case.target, &mut lines)?;
+                lines.push(fed(&input, &server(&case.target, subject, true)?));
+            }
+        }
+        CaseBody::Wire(body) if subject.command.is_none() => {
+            posted(&sends(body, pause)?, &subject.url, &mut lines)?;
         }
         CaseBody::Wire(body) => {
             stage(&case.target, &mut lines)?;
@@ -100,7 +109,9 @@ pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
         CaseBody::Cli(body) => command(body, &case.target, &mut lines)?,
         CaseBody::Fixture(_) => return None,
     }
-    if lines.len() > 1 {
+    // Nothing is written for a server that runs already.
+    let writes = subject.command.is_some() || matches!(case.body, CaseBody::Cli(_));
+    if lines.len() > 1 && writes {
         lines.insert(0, "cd \"$(mktemp -d)\"".to_owned());
     }
     if !case.target.peers.is_empty() {
@@ -142,12 +153,10 @@ fn operation(case: &CallCase) -> Vec<u8> {
 }
 
 fn sends(case: &WireCase, pause: &str) -> Option<Vec<Act>> {
-    let mut acts = Vec::new();
-    if case.handshake {
-        acts.push(Act::Write(line(wire::initialize())));
-        acts.push(Act::Sleep(ANSWER_SECONDS.to_owned()));
-        acts.push(Act::Write(line(link::INITIALIZED.to_owned())));
-    }
+    let mut acts = match case.handshake {
+        true => greeted(Vec::new()),
+        false => Vec::new(),
+    };
     for step in &case.steps {
         match &step.action {
             WireAction::Send(text) => {
@@ -183,6 +192,59 @@ fn sends(case: &WireCase, pause: &str) -> Option<Vec<Act>> {
         }
     }
     Some(acts)
+}
+
+/// What is said behind the handshake, with it.
+fn greeted(acts: Vec<Act>) -> Vec<Act> {
+    let mut all = vec![
+        Act::Write(line(wire::initialize())),
+        Act::Sleep(ANSWER_SECONDS.to_owned()),
+        Act::Write(line(link::INITIALIZED.to_owned())),
+    ];
+    all.extend(acts);
+    all
+}
+
+/// Messages to a server that runs already, each as a call of `curl`; those behind the handshake belong to the session that it opens. None
+/// for what is no message.
+fn posted(acts: &[Act], url: &str, lines: &mut Vec<String>) -> Option<()> {
+    let mut all = acts.iter().peekable();
+    while let Some(act) = all.next() {
+        let message = match act {
+            Act::Write(bytes) => std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?,
+            Act::Sleep(seconds) => {
+                lines.push(format!("sleep {seconds}"));
+                continue;
+            }
+        };
+        let mut words = vec!["curl".to_owned(), "-s".to_owned()];
+        for (name, value) in USUAL_HEADERS {
+            words.extend(["-H".to_owned(), format!("{name}: {value}")]);
+        }
+        words.extend([
+            "--data-binary".to_owned(),
+            message.to_owned(),
+            url.to_owned(),
+        ]);
+        let curl = shell_words::join(&words);
+        if message == wire::initialize() {
+            lines.push(format!(
+                "session=$({curl} -D - -o /dev/null | tr -d '\\r' | sed -n 's/^mcp-session-id: */Mcp-Session-Id: /Ip')"
+            ));
+            all.next_if(|next| matches!(next, Act::Sleep(_)));
+            continue;
+        }
+        let revision = format!("'MCP-Protocol-Version: {}'", link::PROTOCOL_VERSION);
+        let mut post = format!("{curl} -H {revision} -H \"$session\"");
+        // What is not waited for goes on beside what follows.
+        let waited_for = frame::only_tells(message) || !matches!(all.peek(), Some(Act::Write(_)));
+        post.push_str(if waited_for { "; echo" } else { " &" });
+        lines.push(post);
+        if waited_for {
+            all.next_if(|next| matches!(next, Act::Sleep(_)));
+        }
+    }
+    Some(())
 }
 
 fn line(text: String) -> Vec<u8> {

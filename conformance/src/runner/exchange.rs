@@ -46,7 +46,7 @@ pub struct Manner {
 }
 
 /// What a client sends with every request.
-const USUAL_HEADERS: [(&str, &str); 2] = [
+pub const USUAL_HEADERS: [(&str, &str); 2] = [
     ("Content-Type", "application/json"),
     ("Accept", "application/json, text/event-stream"),
 ];
