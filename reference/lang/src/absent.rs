@@ -235,6 +235,15 @@ pub const ABSENT: &[Row] = &[
     (&["java.time.LocalDateTime/now", "LocalDateTime/now", "java.time.ZonedDateTime/now", "ZonedDateTime/now", "java.time.OffsetDateTime/now", "OffsetDateTime/now", "java.time.LocalTime/now", "LocalTime/now"], "use (java.time.Instant/now) or (LocalDate/now)"),
     (&["java.time.LocalDateTime/parse", "LocalDateTime/parse", "java.time.ZonedDateTime/parse", "ZonedDateTime/parse", "java.time.OffsetDateTime/parse", "OffsetDateTime/parse"], "use (java.time.Instant/parse s) or (LocalDate/parse s)"),
     (&["java.time.Period/between", "Period/between", ".getYears", ".getMonths", ".getDays"], "use (.until a b ChronoUnit/YEARS), with MONTHS or DAYS alike, or (Duration/between a b) for instants"),
+    (&["Duration/ofDays", "Duration/ofHours", "Duration/ofMinutes", "Duration/ofSeconds", "Duration/ofMillis", "java.time.Duration/ofDays", "java.time.Duration/ofHours", "java.time.Duration/ofMinutes", "java.time.Duration/ofSeconds", "java.time.Duration/ofMillis", ".plus", ".minus"], "use (.plusDays d n), (.plusHours t n) and their kin, with .minusDays alike; spans of time are told by (Duration/between a b)"),
+    (&[".withMonth", ".withYear"], "make the date of its numbers: (LocalDate/of year month day)"),
+    (&[".atStartOfDay", ".atTime", ".toInstant"], "the midnight of a date is (java.util.Date. d)"),
+    (&["inst-ms"], "use (.toEpochMilli t)"),
+    (&["inst?"], "use (= :instant (type x))"),
+    (&["LocalDate/MIN", "LocalDate/MAX", "LocalDate/EPOCH", "Instant/EPOCH", "Instant/MIN", "Instant/MAX"], "make one with (LocalDate/of year month day) or (Instant/ofEpochSecond n)"),
+    (&["LocalDate/from", "LocalDate/ofInstant", "java.time.LocalDate/from", "java.time.LocalDate/ofInstant"], "the date of an instant is (LocalDate/parse (subs (str t) 0 10))"),
+    (&["ChronoUnit/DAYS.between", "ChronoUnit/between"], "use (.between ChronoUnit/DAYS a b)"),
+    (&[".", ".."], "a method is called as (.trim s): its name stands first, and there is one call for each"),
     (&["completable-future", "Promise.", "async", "await!", "aio"], "there are no sleeping futures: use a plain value"),
 ];
 

@@ -219,6 +219,24 @@ pub fn reserve(bytes: usize) -> bool {
     })
 }
 
+/// [`reserve`] for work that can't stop by itself, such as sorting: when the program may not hold `bytes`, its account is overdrawn by
+/// them, so that the next look ends it, and what is given up is seen by nobody.
+pub fn afford(bytes: usize) -> bool {
+    /// Small growth is caught by the next look anyway.
+    const SMALL_BYTES: usize = 4096;
+    if bytes < SMALL_BYTES || reserve(bytes) {
+        return true;
+    }
+    THREAD.with(|thread| {
+        // SAFETY: as in `reserve`.
+        if let Some(account) = unsafe { thread.account.get().as_ref() } {
+            account.owe(bytes);
+        }
+        thread.fuel.set(1);
+    });
+    false
+}
+
 /// Blocks of so many bytes are mapped on their own. They grow with their pages instead of being copied, however large they are, and go
 /// back to the system as soon as they are freed: a thread's heap would hand them out from what it has left, and copy them as a whole.
 pub const MAPPED_BYTES: usize = 1 << 20;

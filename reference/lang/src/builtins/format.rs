@@ -234,14 +234,12 @@ fn number(
             unsigned(integer.to_str_radix(8))
         }
         ('f' | 'e', Value::Float(float)) if !float.is_finite() => {
-            let mut text = String::new();
-            append_text(eval, &mut text, value)?;
-            let plus = if directive.has('+') && *float > 0.0 {
-                "+"
-            } else {
-                ""
+            let text = if float.is_nan() { "NaN" } else { "Infinity" };
+            let (before, after) = match float.is_nan() {
+                true => ("", ""),
+                false => signs(directive, *float < 0.0),
             };
-            return padded(eval, out, directive, plus, &text, "", ' ');
+            return padded(eval, out, directive, before, text, after, ' ');
         }
         ('f', Value::Float(float)) => (
             float.is_sign_negative(),
@@ -277,15 +275,20 @@ fn number(
     if directive.has(',') {
         digits = grouped(eval, &digits)?;
     }
-    let (before, after) = match negative {
+    let (before, after) = signs(directive, negative);
+    let fill = if directive.has('0') { '0' } else { ' ' };
+    padded(eval, out, directive, before, &digits, after, fill)
+}
+
+/// What stands in front of a number, and behind it.
+fn signs(directive: &Directive<'_>, negative: bool) -> (&'static str, &'static str) {
+    match negative {
         true if directive.has('(') => ("(", ")"),
         true => ("-", ""),
         false if directive.has('+') => ("+", ""),
         false if directive.has(' ') => (" ", ""),
         false => ("", ""),
-    };
-    let fill = if directive.has('0') { '0' } else { ' ' };
-    padded(eval, out, directive, before, &digits, after, fill)
+    }
 }
 
 /// Appends `before`, `text` and `after`, filled up to the width.

@@ -57,6 +57,17 @@ fn apply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     }
     if sequence::unsettled(collection).is_some()
         && let Value::Builtin(builtin) = function
+        && builtin.name == "str"
+    {
+        let items = eval.stream(std::mem::take(collection))?;
+        let mut text = String::new();
+        for value in given {
+            super::strings::append_text(eval, &mut text, value)?;
+        }
+        return super::strings::joined(eval, text, "", items);
+    }
+    if sequence::unsettled(collection).is_some()
+        && let Value::Builtin(builtin) = function
         && matches!(builtin.name, "+" | "*" | "+'" | "*'" | "max" | "min")
     {
         // What folds its arguments in turn need not have them all at once.
@@ -75,8 +86,11 @@ fn apply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         }
         return eval.fold_stream(function, folded, items, before);
     }
+    let mut rest = eval.take_items(std::mem::take(collection))?;
+    if given.is_empty() {
+        return eval.call(function, &mut rest);
+    }
     let mut all = owned(given);
-    let rest = eval.take_items(std::mem::take(collection))?;
     eval.reserve_values(all.len() + rest.len())?;
     eval.charge(rest.len())?;
     all.extend(rest);

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Builtin, Home, Section, at_least, between, exactly, key_of, row};
+use super::{Builtin, Home, Section, Takes, at_least, between, exactly, key_of, row};
 use crate::error::{Kind, Stop, about, at_item, bad_value, got, of_no_argument, wrong_type};
 use crate::eval::{Eval, sequence};
 use crate::value::shape::{watched, watched_blocks};
@@ -11,9 +11,9 @@ use crate::value::{Value, equal, term_cmp};
 /// The rows of this area.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
-    row("=", "order.=", Section::Core, &[Home::Core], at_least(1), "(= x), (= x y & more)", "Returns true when all arguments are equal, numbers by value.", equals),
-    row("==", "order.==", Section::Core, &[Home::Core], at_least(1), "(== x), (== x y & more)", "Returns true when all arguments are numerically equal.", number_equals),
-    row("not=", "order.not=", Section::Core, &[Home::Core], at_least(1), "(not= x), (not= x y & more)", "Returns true when not all arguments are equal.", not_equals),
+    row("=", "order.=", Section::Core, &[Home::Core], at_least(1), "(= x), (= x y & more)", "Returns true when all arguments are equal, numbers by value.", equals).streaming(0).taking(Takes::From(0)),
+    row("==", "order.==", Section::Core, &[Home::Core], at_least(1), "(== x), (== x y & more)", "Returns true when all arguments are numerically equal.", number_equals).streaming(0).taking(Takes::From(0)),
+    row("not=", "order.not=", Section::Core, &[Home::Core], at_least(1), "(not= x), (not= x y & more)", "Returns true when not all arguments are equal.", not_equals).streaming(0).taking(Takes::From(0)),
     row("<", "order.<", Section::Core, &[Home::Core], at_least(1), "(< x), (< x y & more)", "Returns true when each argument is below the next.", less),
     row("<=", "order.<=", Section::Core, &[Home::Core], at_least(1), "(<= x), (<= x y & more)", "Returns true when no argument is above the next.", less_equal),
     row(">", "order.>", Section::Core, &[Home::Core], at_least(1), "(> x), (> x y & more)", "Returns true when each argument is above the next.", greater),
@@ -127,7 +127,10 @@ fn greater_equal(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     chain(args, Ordering::is_ge)
 }
 
-fn all_equal(eval: &mut Eval<'_>, args: &[Value]) -> Result<bool> {
+fn all_equal(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<bool> {
+    if args.iter().any(|arg| sequence::unsettled(arg).is_some()) {
+        return sequences_equal(eval, args);
+    }
     for pair in args.windows(2) {
         eval.walk_both(&pair[0], &pair[1])?;
         if !equal(&pair[0], &pair[1]) {
@@ -135,6 +138,36 @@ fn all_equal(eval: &mut Eval<'_>, args: &[Value]) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// [`all_equal`] of arguments of which some are sequences: two are compared item by item, as far as they are the same.
+fn sequences_equal(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<bool> {
+    let streams = |side: &Value| match sequence::unsettled(side) {
+        Some(sequence) => !sequence.endless,
+        None => matches!(side, Value::Vector(_)),
+    };
+    if let [a, b] = args
+        && streams(a)
+        && streams(b)
+    {
+        let mut a = eval.stream(std::mem::take(a))?;
+        let mut b = eval.stream(std::mem::take(b))?;
+        loop {
+            let (one, other) = match (a.next(eval)?, b.next(eval)?) {
+                (Some(one), Some(other)) => (one, other),
+                (one, other) => return Ok(one.is_none() && other.is_none()),
+            };
+            eval.charge(1)?;
+            eval.walk_both(&one, &other)?;
+            if !equal(&one, &other) {
+                return Ok(false);
+            }
+        }
+    }
+    for arg in args.iter_mut() {
+        eval.settle(arg)?;
+    }
+    all_equal(eval, args)
 }
 
 fn equals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {

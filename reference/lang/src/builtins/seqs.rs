@@ -74,7 +74,7 @@ pub const ROWS: &[Builtin] = &[
     row("interpose", "seqs.interpose", Section::Core, &[Home::Core], between(1, 2), "(interpose sep coll), (interpose sep)", "Puts a separator between neighbouring items.", interpose).streaming(1).deferring(step),
     row("zip", "seqs.zip", Section::Core, &[], exactly(2), "(zip c1 c2)", "Pairs the items of two collections.", zip).streaming(0).taking(Takes::From(0)).deferring(zip_later),
     row("partition", "seqs.partition", Section::Core, &[Home::Core], between(2, 4), "(partition n coll), (partition n step coll), (partition n step pad coll)", "Cuts a collection into groups of exactly n items and drops an incomplete last group unless padding is given.", partition).endless().taking(Takes::Last).deferring(partition_later),
-    row("partition-all", "seqs.partition-all", Section::Core, &[Home::Core], between(1, 3), "(partition-all n coll), (partition-all n step coll), (partition-all n)", "Cuts a collection into groups of n items; the last may be shorter.", partition_all).streaming(1).deferring(step),
+    row("partition-all", "seqs.partition-all", Section::Core, &[Home::Core], between(1, 3), "(partition-all n coll), (partition-all n step coll), (partition-all n)", "Cuts a collection into groups of n items; the last may be shorter.", partition_all).streaming(1).deferring(partition_later),
     row("partition-by", "seqs.partition-by", Section::Core, &[Home::Core], between(1, 2), "(partition-by f coll), (partition-by f)", "Starts a new group whenever the function's value changes.", partition_by).streaming(1).deferring(step),
     row("combinations", "seqs.combinations", Section::Core, &[], exactly(2), "(combinations coll n)", "Returns every choice of n items, in the order of the collection.", combinations),
     row("flatten", "seqs.flatten", Section::Core, &[Home::Core], exactly(1), "(flatten coll)", "Replaces nested vectors by their items, at every depth.", flatten).streaming(0).deferring(step),
@@ -1275,23 +1275,31 @@ fn drop_while(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn split_with(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let mut items = eval.take_items(std::mem::take(&mut args[1]))?;
+    let items = eval.take_items(std::mem::take(&mut args[1]))?;
     let end = prefix(eval, &args[0], &items)?;
-    let behind = items.split_off(end);
-    Ok(Value::vector(vec![
-        Value::vector(items),
-        Value::vector(behind),
-    ]))
+    parted(eval, items, end)
 }
 
 fn split_at(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let count = amount(&args[0])?;
-    let mut items = eval.take_items(std::mem::take(&mut args[1]))?;
-    let behind = items.split_off(count.min(items.len()));
-    Ok(Value::vector(vec![
-        Value::vector(items),
-        Value::vector(behind),
-    ]))
+    let items = eval.take_items(std::mem::take(&mut args[1]))?;
+    parted(eval, items, count)
+}
+
+/// The first `count` of `items`, and the others; the shorter side moves.
+fn parted(eval: &mut Eval<'_>, mut items: Vec<Value>, count: usize) -> Result {
+    let count = count.min(items.len());
+    let moved = count.min(items.len() - count);
+    eval.reserve_values(moved)?;
+    eval.charge(moved)?;
+    let parts = if moved == count {
+        let first = items.drain(..count).collect();
+        [first, items]
+    } else {
+        let behind = items.split_off(count);
+        [items, behind]
+    };
+    Ok(Value::vector(parts.map(Value::vector).to_vec()))
 }
 
 fn subvec(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -1482,8 +1490,20 @@ pub(super) fn into_target(
     mut items: sequence::Stream,
 ) -> Result {
     if items.is_whole() {
+        /// An entry for each item, and another for sorting them.
+        const ITEM_BYTES: usize = 2 * size_of::<(Value, Value)>();
         let items = eval.collected(items)?;
-        return into_whole(eval, target, items);
+        let is_vector = matches!(target, Value::Vector(_));
+        if is_vector || items.len() <= TOGETHER_MAX || eval.room() / ITEM_BYTES > items.len() {
+            return into_whole(eval, target, items);
+        }
+        // Many may be the same: some at a time need less room.
+        let mut items = items.into_iter();
+        while items.len() > 0 {
+            let some = items.by_ref().take(TOGETHER_MAX).collect();
+            target = into_whole(eval, target, some)?;
+        }
+        return Ok(target);
     }
     // One by one: what they are made of need not be there at once. Some at a time where sorting them helps.
     if let Value::Vector(_) = &target {
@@ -1526,6 +1546,7 @@ fn into_whole(eval: &mut Eval<'_>, mut target: Value, items: Vec<Value>) -> Resu
     // Into an empty map or set all at once: sorting beats inserting.
     match &target {
         Value::Map(map) if map.is_empty() && items.len() > 8 => {
+            eval.reserve_values(items.len() * 2)?;
             let mut entries = Vec::with_capacity(items.len());
             for item in items {
                 match item {
@@ -1844,6 +1865,9 @@ fn partition_all(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         && let Some(later) = later(eval, "partition-all", args)?
     {
         return Ok(later);
+    }
+    if args.last().is_some_and(sequence::endless) {
+        return Ok(partition_later(eval, builtin("partition-all"), args)?.unwrap_or_default());
     }
     let step = if args.len() == 3 {
         positive(&args[1], "step")?

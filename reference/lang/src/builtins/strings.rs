@@ -8,7 +8,7 @@ use super::numbers::index;
 use super::{Builtin, Home, Section, at_least, between, exactly, row};
 use crate::clock;
 use crate::error::{Stop, about, at_item, bad_value, quoting, wrong_type};
-use crate::eval::Eval;
+use crate::eval::{Eval, sequence};
 use crate::print;
 use crate::sink::{Over, Sink};
 use crate::substring::{self, Needle};
@@ -70,7 +70,8 @@ pub const ROWS: &[Builtin] = &[
         "(join coll), (join separator coll)",
         "Joins the text of the items, with a separator between them when one is given.",
         join,
-    ),
+    )
+    .streaming(0),
     row(
         "split",
         "strings.split",
@@ -500,6 +501,9 @@ pub(super) fn part(
 }
 
 fn join(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    if let [separator, _] = args {
+        eval.settle(separator)?;
+    }
     let (separator, items) = match args {
         [items] => (None, items),
         [Value::Nil, items] => (None, items),
@@ -507,6 +511,13 @@ fn join(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
         _ => return Err(wrong_type("a string as separator", &args[0])),
     };
     let separator = separator.map_or("", |separator| separator.as_str());
+    if sequence::unsettled(items).is_some() {
+        if sequence::endless(items) {
+            eval.settle(items)?;
+        }
+        let items = eval.stream(std::mem::take(items))?;
+        return joined(eval, String::new(), separator, items);
+    }
     let mut out = String::new();
     if let Value::Vector(items) = items {
         // Strings are joined in one allocation.
@@ -535,6 +546,23 @@ fn join(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
             }
             append_text(eval, &mut out, item)?;
         }
+    }
+    Ok(Value::from(out))
+}
+
+/// `out`, and behind it the text of `items` with `separator` between them.
+pub(super) fn joined(
+    eval: &mut Eval<'_>,
+    mut out: String,
+    separator: &str,
+    mut items: sequence::Stream,
+) -> Result<Value, Stop> {
+    let mut between = "";
+    while let Some(item) = items.next(eval)? {
+        eval.charge(1)?;
+        push(eval, &mut out, between)?;
+        append_text(eval, &mut out, &item)?;
+        between = separator;
     }
     Ok(Value::from(out))
 }

@@ -685,7 +685,10 @@ fn date_of(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let date = time::civil_date(year, month, day).filter(|date| date.year() >= 0);
     match date {
         Some(date) => Ok(Value::Date(time::days(date))),
-        None => Err(bad_value(format!("there is no date {year}-{month}-{day}"))),
+        None => match args.iter().find(|arg| matches!(arg, Value::BigInt(_))) {
+            Some(large) => Err(outside(large)),
+            None => Err(bad_value(format!("there is no date {year}-{month}-{day}"))),
+        },
     }
 }
 

@@ -229,7 +229,12 @@ fn begins_with(program: &str) -> Option<&str> {
 
 /// What to do about a value that stands where the function of its name is meant.
 fn shadowing(head: &str) -> Option<String> {
-    builtins::lookup(head)?;
+    let builtin = builtins::lookup(head)?;
+    if !matches!(builtin.run, builtins::Body::Function(_)) {
+        return Some(format!(
+            "`{head}` is a value: write it without brackets around it"
+        ));
+    }
     Some(format!(
         "`{head}` is a value of the program here, not the function: give the value another name"
     ))
@@ -355,6 +360,7 @@ impl Kind {
                     .collect()
             }
             Kind::Method(name) | Kind::Member(name) if is_open(name, veil) => absent(name)
+                .or_else(|| bare_point(name))
                 .or_else(|| elsewhere(name))
                 .into_iter()
                 .collect(),
@@ -367,6 +373,19 @@ impl Kind {
             Kind::Value { function, .. } if function == "parse" => one(
                 "take text of another shape apart with (re-matches re s), and make a date of its numbers: (LocalDate/of year month day)",
             ),
+            Kind::Value { function, problem } if function == "format" => {
+                one(if problem.begin_with("unknown directive") {
+                    "write %% for a percent sign, %s for any value, %d for an integer and %.2f for a number with two places"
+                } else if problem.begin_with("%") {
+                    "give one value for each directive, or take one again by its number, as in %1$s"
+                } else if problem.begin_with("a precision") {
+                    "a precision belongs to %s, %f and %e, as in %.2f; write %5d, %05d or %,d for an integer"
+                } else if problem.begin_with("a width") {
+                    "write a width behind the flag, as in %-8s or %05d"
+                } else {
+                    "leave the flags out that the directive does not have: %-8s, %05d, %+d, %,d and %,.2f are known"
+                })
+            }
             Kind::Value { problem, .. } if problem.begin_with("a map takes entries") => one(
                 "give it pairs, as in (into {} [[:a 1] [:b 2]]), or make them, as in (into {} (map (fn [x] [(:id x) x]) rows))",
             ),
@@ -424,6 +443,7 @@ fn unbound(name: &str, near: bool, place: &Place, veil: &Veil<'_>) -> Option<Str
     }
     let known = || qualified(name).or_else(|| absent(name));
     let known = known().or_else(|| form_as_value(name));
+    let known = known.or_else(|| bare_point(name));
     let known = known.or_else(|| dotted(name));
     if near {
         return known;
@@ -454,6 +474,14 @@ fn form_as_value(name: &str) -> Option<String> {
     Some(format!(
         "`{name}` is no value: it stands first, as in {shape}"
     ))
+}
+
+/// A number without a digit in front of its point.
+fn bare_point(name: &str) -> Option<String> {
+    let (sign, digits) = name.split_once('.')?;
+    let is_number =
+        ["", "+", "-"].contains(&sign) && digits.starts_with(|c: char| c.is_ascii_digit());
+    is_number.then(|| format!("a number has a digit in front of its point: write {sign}0.{digits}"))
 }
 
 /// What is meant by a name with a dot in it, as other languages write members.
@@ -652,7 +680,7 @@ fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<Stri
         Type::String if compares => {
             "make text a number with (parse-long s) or (parse-double s), or a date with (LocalDate/parse s); compare text with (neg? (compare a b))"
         }
-        Type::String if counts || function == "int" => {
+        Type::String if counts || function == "int" || expected.contains("an integer for %") => {
             "make text a number with (parse-long s) or (parse-double s), or join text with (str a b)"
         }
         Type::Vector if counts && !place.items.is_empty() => {
@@ -717,6 +745,15 @@ fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<Stri
         }
         Type::Nil if expected.contains("string") => {
             "give a default, as in (or s \"\"), or test it first, as in (when s …)"
+        }
+        Type::Float if function == "java.util.Date." => {
+            "make it whole with (Math/round x) or (int x)"
+        }
+        Type::Instant if expected.contains("a date") => {
+            "make an instant a date with (LocalDate/parse (subs (str t) 0 10)), or go on from it with (.plusHours t 24)"
+        }
+        Type::Integer if expected.contains("ISO-8601") => {
+            "make a number a time with (Instant/ofEpochMilli n) or (Instant/ofEpochSecond n)"
         }
         Type::Integer | Type::Float | Type::Keyword if expected.contains("string") => {
             "make it text with (str x), or (name k) of a keyword"

@@ -258,7 +258,8 @@ enum Step {
     Interpose(Value, bool),
     /// Windows of a size, each so many items behind the one before, and how many are passed over until the next begins.
     Partition(usize, usize, usize, Vec<Value>),
-    PartitionAll(usize, Vec<Value>),
+    /// The same, and at the end the windows that are not full.
+    PartitionAll(usize, usize, usize, Vec<Value>),
     PartitionBy(Value, Vec<Value>, Option<Value>),
     /// Items that are vectors give their own, at every depth.
     Flatten,
@@ -314,7 +315,11 @@ impl Step {
                 }
                 _ => return Err(not_a_transducer(&Value::Nil)),
             },
-            "partition-all" => Step::PartitionAll(positive()?, Vec::new()),
+            "partition-all" => {
+                let size = positive()?;
+                let step = args.get(1).map_or(Ok(size), crate::builtins::amount)?;
+                Step::PartitionAll(size, step.max(1), 0, Vec::new())
+            }
             "partition-by" => Step::PartitionBy(function()?, Vec::new(), None),
             "flatten" => Step::Flatten,
             "drop-last" => Step::DropLast(count()?, VecDeque::new()),
@@ -530,7 +535,8 @@ impl Stream {
                     Some(item)
                 }
             }
-            Step::Partition(size, step, passes, part) => {
+            Step::Partition(size, step, passes, part)
+            | Step::PartitionAll(size, step, passes, part) => {
                 if *passes > 0 {
                     *passes -= 1;
                     return Ok(None);
@@ -539,16 +545,8 @@ impl Stream {
                 if part.len() < *size {
                     return Ok(None);
                 }
-                eval.charge(*size)?;
-                eval.reserve_values(*size)?;
-                let kept = part.get(*step..).map(<[Value]>::to_vec);
                 *passes = step.saturating_sub(*size);
-                let whole = std::mem::replace(part, kept.unwrap_or_default());
-                Some(Value::vector(whole))
-            }
-            Step::PartitionAll(size, part) => {
-                push(eval, part, item)?;
-                (part.len() == *size).then(|| Value::vector(std::mem::take(part)))
+                next_window(eval, part, *step).map(Some)?
             }
             Step::PartitionBy(function, part, current) => {
                 let key = eval.call1(function, item.clone())?;
@@ -633,7 +631,14 @@ impl Stream {
         let index = self.flushed;
         self.flushed += 1;
         let held = match &mut self.steps[index] {
-            Step::PartitionAll(_, part) | Step::PartitionBy(_, part, _) if !part.is_empty() => {
+            Step::PartitionAll(_, step, _, part) if !part.is_empty() => {
+                let whole = next_window(eval, part, *step)?;
+                if !part.is_empty() {
+                    self.flushed = index;
+                }
+                whole
+            }
+            Step::PartitionBy(_, part, _) if !part.is_empty() => {
                 Value::vector(std::mem::take(part))
             }
             Step::Reductions(function, folded, false) => match folded.take() {
@@ -645,6 +650,15 @@ impl Stream {
         self.waiting.push((index + 1, held));
         Ok(())
     }
+}
+
+/// The window `part`, which is left with what belongs to the next one, `step` items behind it, too.
+fn next_window(eval: &mut Eval<'_>, part: &mut Vec<Value>, step: usize) -> Evaluated {
+    let kept = part.get(step..).unwrap_or_default();
+    eval.charge(kept.len())?;
+    eval.reserve_values(kept.len())?;
+    let kept = kept.to_vec();
+    Ok(Value::vector(std::mem::replace(part, kept)))
 }
 
 /// Appends an item, whose room is asked for first.

@@ -355,7 +355,10 @@ impl ReadError {
                 not_a("a number"),
                 "there are no ratios; divide with (/ a b)",
             ),
-            Kind::Radix => (not_a("a number"), "integers are decimal"),
+            Kind::Radix => (
+                not_a("a number"),
+                "integers are decimal; write it in base 10",
+            ),
             Kind::NumberSuffix => (
                 not_a("a number"),
                 "numbers take no suffix; integers have any size as they are",

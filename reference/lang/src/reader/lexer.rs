@@ -117,7 +117,13 @@ impl<'a> Lexer<'a> {
             Some(b':') => ReadErrorKind::NamespacedMap,
             Some(b'!' | b'|') => ReadErrorKind::HashComment,
             Some(b'=' | b'<') => ReadErrorKind::HashUnreadable,
-            Some(byte) if byte.is_ascii_alphabetic() => ReadErrorKind::Tagged,
+            Some(byte) if byte.is_ascii_alphabetic() => {
+                let end = self.token_end(self.start + 1);
+                match &self.text[self.start + 1..end] {
+                    "Inf" | "NaN" => ReadErrorKind::Symbolic,
+                    _ => ReadErrorKind::Tagged,
+                }
+            }
             _ => ReadErrorKind::LoneHash,
         };
         Err(self.bad_token(kind, self.start + 1))
@@ -200,7 +206,7 @@ impl<'a> Lexer<'a> {
             _ if behind_string => ReadErrorKind::EntryColon,
             Some(b':') if end == from => ReadErrorKind::DoubleColon,
             Some(b':') => ReadErrorKind::KeywordColon,
-            Some(b'/') if end > from => ReadErrorKind::KeywordNamespace,
+            Some(b'/') => ReadErrorKind::KeywordNamespace,
             _ if self.ends_token(end) => ReadErrorKind::LoneColon,
             _ => {
                 let ch = self.char(end);
@@ -555,7 +561,7 @@ fn number_fault(token: &str) -> ReadErrorKind {
         [.., b'f' | b'F' | b'd' | b'D' | b'L' | b'l'] if decimal(&rest[..rest.len() - 1]) => {
             ReadErrorKind::NumberSuffix
         }
-        [b'.'] => ReadErrorKind::TrailingDot,
+        [b'.'] | [b'.', b'e' | b'E', ..] => ReadErrorKind::TrailingDot,
         [b'.', ..] if decimal(rest) => ReadErrorKind::TwoDots,
         [b'_', ..] => ReadErrorKind::DigitSeparator,
         [.., b'e' | b'E' | b'+' | b'-']

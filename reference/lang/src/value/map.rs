@@ -10,7 +10,7 @@ use super::shape::{
     DROP_DEPTH_MAX, Freed, Remains, Shape, Slot, TREE_PATH_BYTES, drop_flat, free, freed, watched,
 };
 use super::{Text, Value};
-use crate::clock;
+use crate::{clock, heap};
 
 /// Above this length a change makes a tree, so that it costs the logarithm of the size.
 const FLAT_LEN_MAX: usize = 64;
@@ -408,7 +408,15 @@ impl From<Vec<(Value, Value)>> for Map {
 
 impl FromIterator<(Value, Value)> for Map {
     fn from_iter<T: IntoIterator<Item = (Value, Value)>>(iter: T) -> Self {
-        Map::from(watched(iter.into_iter()).collect::<Vec<_>>())
+        let entries = iter.into_iter();
+        let bytes = entries
+            .size_hint()
+            .0
+            .saturating_mul(size_of::<(Value, Value)>());
+        if !heap::afford(bytes) {
+            return Map::new();
+        }
+        Map::from(watched(entries).collect::<Vec<_>>())
     }
 }
 

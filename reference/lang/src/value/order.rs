@@ -14,8 +14,8 @@ use num_traits::FromPrimitive;
 use smallvec::SmallVec;
 
 use super::Value;
-use super::shape::watched;
-use crate::clock;
+use super::shape::{give_back, watched};
+use crate::{clock, heap};
 
 /// Steps of the clock that one pair of parts takes.
 const NODE_STEPS: usize = 4;
@@ -70,6 +70,10 @@ pub fn sort_by<T>(
     if total <= RUN_WEIGHT {
         return sort(items);
     }
+    let bytes = items.len().saturating_mul(size_of::<T>());
+    if !heap::afford(bytes) {
+        return;
+    }
     let mut runs: Vec<Vec<T>> = Vec::new();
     let mut run_weight = u64::MAX;
     for item in watched(items.drain(..)) {
@@ -82,9 +86,13 @@ pub fn sort_by<T>(
             }
         }
     }
+    give_back(std::mem::take(items));
     for run in &mut runs {
         clock::goes_on(RUN_WEIGHT as usize);
         sort(run);
+    }
+    if !heap::afford(bytes) {
+        return;
     }
     while runs.len() > 1 {
         let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
