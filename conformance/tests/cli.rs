@@ -638,6 +638,7 @@ fn a_slip_in_a_glob_leaves_nothing_out_silently() {
         ("--filter", "sum.*", "`sums.*`"),
         ("--filter", "smus", "`sums`"),
         ("--skip", "sums.worng", "`sums.wrong`"),
+        ("--filter", "sums.wrong.*", "did you mean `sums.wrong`?"),
         ("--filter", "nothing.like.it", "ptc-conformance list"),
     ] {
         let output = bench.call(&["list", "--suite", &bench.word("spec"), flag, glob]);

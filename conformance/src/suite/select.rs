@@ -105,7 +105,8 @@ impl Selector {
             names.iter().flat_map(dots).collect()
         };
         names.extend(parts);
-        nearest(stem, names).map(|name| format!("{name}{tail}"))
+        // Below a name that is there as it is written, there is nothing.
+        nearest(stem, names).map(|name| if name == stem { name } else { name + tail })
     }
 
     /// Whether it means this case: by its id, one of its clauses, its section, or its page.
