@@ -123,11 +123,9 @@ impl HttpLink {
         if endpoint.url.starts_with("http://") {
             client = client.tls_certs_only([]);
         }
-        let client = client
-            .build()
-            .map_err(|error| Fault::Harness {
-                message: format!("no HTTP client: {error}"),
-            })?;
+        let client = client.build().map_err(|error| Fault::Harness {
+            message: format!("no HTTP client: {error}"),
+        })?;
         Ok(Self {
             client,
             url: endpoint.url.clone(),
