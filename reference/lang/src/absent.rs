@@ -238,6 +238,7 @@ pub const ABSENT: &[Row] = &[
     (&["Duration/ofDays", "Duration/ofHours", "Duration/ofMinutes", "Duration/ofSeconds", "Duration/ofMillis", "java.time.Duration/ofDays", "java.time.Duration/ofHours", "java.time.Duration/ofMinutes", "java.time.Duration/ofSeconds", "java.time.Duration/ofMillis", ".plus", ".minus"], "use (.plusDays d n), (.plusHours t n) and their kin, with .minusDays alike; spans of time are told by (Duration/between a b)"),
     (&[".withMonth", ".withYear"], "make the date of its numbers: (LocalDate/of year month day)"),
     (&[".atStartOfDay", ".atTime", ".toInstant"], "the midnight of a date is (java.util.Date. d)"),
+    (&["desc", "asc", "descending", "ascending", "DESC", "ASC"], "write the order as a keyword, as in (sort-by :name :desc rows), or as a comparator: (sort-by :name > rows)"),
     (&["inst-ms"], "use (.toEpochMilli t)"),
     (&["inst?"], "use (= :instant (type x))"),
     (&["LocalDate/MIN", "LocalDate/MAX", "LocalDate/EPOCH", "Instant/EPOCH", "Instant/MIN", "Instant/MAX"], "make one with (LocalDate/of year month day) or (Instant/ofEpochSecond n)"),

@@ -263,8 +263,9 @@ fn number(
         ('e', Value::Int(_) | Value::BigInt(_)) => {
             let mut text = String::new();
             append_text(eval, &mut text, value)?;
-            let float = text.parse().unwrap_or(f64::INFINITY);
-            return number(eval, out, directive, &Value::Float(float));
+            let (negative, digits) = unsigned(text);
+            let precision = directive.precision.unwrap_or(PRECISION);
+            (negative, scientific_integer(eval, &digits, precision)?)
         }
         ('d', other) => return Err(wrong_type("an integer for %d", other)),
         ('x', other) => return Err(wrong_type("an integer for %x", other)),
@@ -380,6 +381,29 @@ fn scientific(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Resu
     zeros(eval, &mut mantissa, precision - places)?;
     let sign = if exponent < 0 { '-' } else { '+' };
     Ok(format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs()))
+}
+
+/// An integer of these digits with one of them before the point and an exponent.
+fn scientific_integer(eval: &mut Eval<'_>, digits: &str, precision: usize) -> Result<String, Stop> {
+    let mut exponent = digits.len() - 1;
+    let kept = precision.saturating_add(1).min(digits.len());
+    let mut mantissa = digits[..kept].to_owned();
+    if digits
+        .as_bytes()
+        .get(kept)
+        .is_some_and(|next| *next >= b'5')
+    {
+        mantissa = rounded_up(&mantissa);
+        if mantissa.len() > kept {
+            mantissa.pop();
+            exponent += 1;
+        }
+    }
+    if precision > 0 {
+        mantissa.insert(1, '.');
+        zeros(eval, &mut mantissa, precision + 1 - kept)?;
+    }
+    Ok(format!("{mantissa}e+{exponent:02}"))
 }
 
 fn halves(text: &str) -> (String, i32) {

@@ -286,6 +286,10 @@ fn gives(caller: &str) -> Option<&'static str> {
             ],
             "one item of each collection: (fn [x] …), or (fn [[k v]] …) for the entries of a map",
         ),
+        (
+            &["apply"],
+            "the items of the collection, as many as there are: test for none first, as in (when (seq xs) (apply max xs))",
+        ),
         (&["sort", "merge-with"], "two values: (fn [a b] …)"),
         (
             &["update", "update-in"],
@@ -385,6 +389,11 @@ impl Kind {
                 } else {
                     "leave the flags out that the directive does not have: %-8s, %05d, %+d, %,d and %,.2f are known"
                 })
+            }
+            Kind::Value { function, problem }
+                if function.is_empty() && problem.begin_with("index ") =>
+            {
+                one("(get v index) gives nil there, and (get v index default) the default")
             }
             Kind::Value { problem, .. } if problem.begin_with("a map takes entries") => one(
                 "give it pairs, as in (into {} [[:a 1] [:b 2]]), or make them, as in (into {} (map (fn [x] [(:id x) x]) rows))",
@@ -534,7 +543,10 @@ fn elsewhere(name: &str) -> Option<String> {
         return Some(format!("perhaps `{namespace}/{near}` is meant"));
     }
     let written = homes(member, |_| true).join(" or ");
-    (!written.is_empty()).then(|| format!("`{member}` stands elsewhere: write {written}"))
+    if written.is_empty() {
+        return absent(member);
+    }
+    Some(format!("`{member}` stands elsewhere: write {written}"))
 }
 
 /// How a member is written in each of its namespaces, of the builtins that `counts` takes.
