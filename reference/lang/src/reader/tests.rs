@@ -201,8 +201,8 @@ fn nesting() {
 #[test]
 fn numbers() {
     check!("1/2", @r"0..3 `1/2` is not a number at line 1, column 1: there are no ratios; divide with (/ a b)");
-    check!("0x1F", @r"0..4 `0x1F` is not a number at line 1, column 1: integers are decimal");
-    check!("16rFF", @r"0..5 `16rFF` is not a number at line 1, column 1: integers are decimal");
+    check!("0x1F", @r"0..4 `0x1F` is not a number at line 1, column 1: integers are decimal; write it in base 10");
+    check!("16rFF", @r"0..5 `16rFF` is not a number at line 1, column 1: integers are decimal; write it in base 10");
     check!("1N", @r"0..2 `1N` is not a number at line 1, column 1: numbers take no suffix; integers have any size as they are");
     check!("2.5M", @r"0..4 `2.5M` is not a number at line 1, column 1: numbers take no suffix; integers have any size as they are");
     check!("1.", @r"0..2 `1.` is not a number at line 1, column 1: write digits behind the decimal point, or leave it out");
