@@ -108,9 +108,12 @@ pub(crate) fn bounded(value: &Value, items: usize, bytes_max: usize) -> String {
     sink.into_text()
 }
 
-/// A value with at most `items` items of each collection.
-pub fn preview_items(value: &Value, items: usize) -> String {
-    unbounded(|out| Printer::new(out, items).print(value))
+/// Appends a value with at most `items` items of each collection.
+///
+/// # Errors
+/// As [`write_readable`].
+pub fn write_preview(out: &mut Sink<'_>, value: &Value, items: usize) -> Result<(), Over> {
+    Printer::new(out, items).print(value)
 }
 
 /// A value with at most `items` items of each collection and then at most `graphemes` graphemes,

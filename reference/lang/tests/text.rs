@@ -3,6 +3,7 @@
 mod values;
 
 use proptest::prelude::*;
+use ptc_lang::sink::Sink;
 use ptc_lang::value::{BigInt, Map, Text};
 use ptc_lang::{Ended, Env, Host, Limits, Program, Value, json, print, run};
 use unicode_segmentation::UnicodeSegmentation;
@@ -151,7 +152,9 @@ proptest! {
     fn previews_are_cut_where_they_say(value in value(), graphemes_max in 0usize..40) {
         let preview = print::preview(&value, 3, graphemes_max);
         let note = format!(" ... (truncated at {graphemes_max} chars; use println on specific fields)");
-        let whole = print::preview_items(&value, 3);
+        let mut whole = Sink::unbounded();
+        print::write_preview(&mut whole, &value, 3).expect("there is room");
+        let whole = whole.into_text();
         match preview.strip_suffix(&note) {
             Some(shown) => prop_assert_eq!(shown, graphemes(&whole)[..graphemes_max].concat()),
             None => prop_assert_eq!(preview, whole),

@@ -1,6 +1,7 @@
 //! Keeps `*1 *2 *3` small: the size of a value in units, and its shortening. Knows nothing of runs.
 
 use ptc_lang::Value;
+use ptc_lang::print;
 use ptc_lang::value::Map;
 
 /// Values above this many size units are shortened before they enter the history.
@@ -61,7 +62,11 @@ const STACK_GROWTH_BYTES: usize = 1024 * 1024;
 fn shorten_part(value: &Value, max: u64) -> Value {
     match value {
         Value::Str(_) | Value::Vector(_) | Value::Map(_) => shorten(value, max),
-        other => cut_text(&ptc_lang::print::readable(other), max),
+        // Parts that a set shares may unfold to more than any memory holds; what is cut is not written.
+        other => {
+            let graphemes = usize::try_from(max).unwrap_or(usize::MAX);
+            cut_text(&print::preview(other, usize::MAX, graphemes), max)
+        }
     }
 }
 

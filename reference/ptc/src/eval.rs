@@ -7,7 +7,7 @@ use ariadne::{Config, IndexType, Label, Report, ReportKind, Source};
 use ptc_lang::error::Veil;
 use ptc_lang::value::Map;
 use ptc_lang::visible::{is_obeyed, visible};
-use ptc_lang::{Ended, Error, Value, json, print};
+use ptc_lang::{Ended, Error, Value, json};
 
 use crate::repl::evaluator::Evaluator;
 use crate::repl::options;
@@ -162,11 +162,22 @@ fn run(wanted: &Wanted) -> ExitCode {
         .fold(String::new(), |all, line| all + line + "\n");
     let status = match &outcome.ended {
         Ended::Value(value) | Ended::Return(value) => {
-            shown(&evaluator.clean(value), wanted.as_json).map(|text| out.push_str(&text))
+            let value = evaluator.clean(value);
+            let text = match wanted.as_json {
+                true => evaluator.json(&value),
+                false => evaluator.readable(&value),
+            };
+            text.map(|text| {
+                out.push_str(&text);
+                out.push('\n');
+            })
         }
         Ended::Fail(value) => {
-            let value = print::readable(&evaluator.clean(value));
-            Err(visible(&format!("(fail {value})")).into_owned())
+            let value = evaluator.readable(&evaluator.clean(value));
+            Err(match value {
+                Ok(value) => visible(&format!("(fail {value})")).into_owned(),
+                Err(message) => message,
+            })
         }
         Ended::Error(error) => {
             let hint = hint.map_or_else(String::new, |hint| format!("\n{hint}"));
@@ -183,15 +194,6 @@ fn run(wanted: &Wanted) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn shown(value: &Value, as_json: bool) -> Result<String, String> {
-    if !as_json {
-        return Ok(print::readable(value) + "\n");
-    }
-    let text =
-        json::to_string(value).map_err(|error| format!("the value has no JSON form: {error}"))?;
-    Ok(text + "\n")
 }
 
 /// The error with the line that it points at.

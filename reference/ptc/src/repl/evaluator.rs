@@ -8,6 +8,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use ptc_lang::form::Span;
+use ptc_lang::json::WriteError;
+use ptc_lang::meter::Unwatched;
+use ptc_lang::sink::{Over, Sink};
 use ptc_lang::value::Map;
 use ptc_lang::{
     Discovery, Ended, Env, Host, HostFault, Limits, Outcome, Program, Pulse, Value, print,
@@ -155,6 +158,48 @@ impl Evaluator {
         redact::value(value, &self.redactor.for_at_most(SCRUB_TIME_MAX))
     }
 
+    /// A value as the reader would read it.
+    ///
+    /// # Errors
+    /// That its text is longer than a program's memory: shared parts are written each time.
+    pub fn readable(&self, value: &Value) -> Result<String, String> {
+        self.bounded(|out| print::write_readable(out, value))
+    }
+
+    /// A value as JSON.
+    ///
+    /// # Errors
+    /// As [`Self::readable`], or why the value has no JSON form.
+    pub fn json(&self, value: &Value) -> Result<String, String> {
+        match ptc_lang::json::to_string_within(value, self.text_bytes_max(), &Unwatched) {
+            Ok(text) => Ok(text),
+            Err(WriteError::Path(error)) => Err(format!("no JSON form: {error}")),
+            Err(WriteError::Over(_)) => Err(self.too_long()),
+        }
+    }
+
+    fn bounded(
+        &self,
+        write: impl FnOnce(&mut Sink<'_>) -> Result<(), Over>,
+    ) -> Result<String, String> {
+        let mut out = Sink::new(String::new(), self.text_bytes_max(), &Unwatched);
+        match write(&mut out) {
+            Ok(()) => Ok(out.into_text()),
+            Err(_) => Err(self.too_long()),
+        }
+    }
+
+    fn text_bytes_max(&self) -> usize {
+        usize::try_from(self.limits.memory_bytes).unwrap_or(usize::MAX)
+    }
+
+    fn too_long(&self) -> String {
+        let max = self.limits.memory_bytes;
+        format!(
+            "the value's text is longer than the memory limit of {max} bytes; show a part of it"
+        )
+    }
+
     /// What messages about `program` may quote of it.
     pub fn veil<'r>(&'r self, program: &'r str) -> Veil<'r> {
         self.redactor.veil(program)
@@ -257,20 +302,24 @@ impl Evaluator {
                     Value::Str(doc)
                         if self.typed && self.display == Display::Value && asks_doc(text) =>
                     {
-                        doc.as_str().to_owned()
+                        Ok(doc.as_str().to_owned())
                     }
                     value => self.render(value, &outcome.prints, &entries),
                 };
-                Shown {
-                    prints: Vec::new(),
-                    text: shown,
-                    ok: true,
+                match shown {
+                    Ok(text) => Shown {
+                        prints: Vec::new(),
+                        text,
+                        ok: true,
+                    },
+                    Err(message) => failure("memory limit", &message),
                 }
             }
             Ended::Fail(value) => {
                 let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
                 let value = redact::value(&value, &redactor);
-                failure("fail", &print::readable(&value))
+                let value = self.readable(&value);
+                failure("fail", &value.unwrap_or_else(|message| message))
             }
             Ended::Error(error) => {
                 let veil = self.redactor.veil(text);
@@ -304,24 +353,30 @@ impl Evaluator {
         shown
     }
 
-    fn render(&self, value: &Value, prints: &[String], entries: &[Entry]) -> String {
-        let as_json = || ptc_lang::json::to_string(value);
+    fn render(
+        &self,
+        value: &Value,
+        prints: &[String],
+        entries: &[Entry],
+    ) -> Result<String, String> {
         match self.display {
-            Display::Json => match as_json() {
-                Ok(json) => json,
-                Err(error) => format!("{}  ; no JSON form: {error}", print::readable(value)),
-            },
+            Display::Json => self.json(value).or_else(|error| {
+                let readable = self.readable(value)?;
+                Ok(format!("{readable}  ; {error}"))
+            }),
             Display::Envelope => {
                 let calls: Vec<UpstreamCall> = entries.iter().map(Entry::call).collect();
                 let shown = ReplResult {
                     prints: prints.to_vec(),
-                    result: print::readable(value),
+                    result: self.readable(value)?,
                     upstream_calls: calls,
                 };
-                Payload::from(shown).to_json()
+                Ok(Payload::from(shown).to_json())
             }
-            Display::Value if self.abbreviate => print::preview_items(value, print::PREVIEW_ITEMS),
-            Display::Value => print::readable(value),
+            Display::Value if self.abbreviate => {
+                self.bounded(|out| print::write_preview(out, value, print::PREVIEW_ITEMS))
+            }
+            Display::Value => self.readable(value),
         }
     }
 }
