@@ -25,6 +25,8 @@ const CLIENTS: u64 = 16;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Wall clock of a program.
 const TIMEOUT_MS: &str = "3000";
+/// Before that, also on a machine that is busy.
+const SOON: Duration = Duration::from_millis(2900);
 
 /// A server, killed with the test that started it.
 struct Server(Process);
@@ -72,6 +74,11 @@ impl Server {
 
     fn resident_bytes(&self) -> u64 {
         support::memory(self.0.id(), "VmRSS").unwrap()
+    }
+
+    /// The most that it ever held.
+    fn most_resident_bytes(&self) -> u64 {
+        support::memory(self.0.id(), "VmHWM").unwrap()
     }
 }
 
@@ -281,6 +288,66 @@ fn what_kills_a_process_costs_its_own_call_and_no_other() {
     assert!(grown < 64 << 20, "the server grew by {grown} bytes");
     soon("the processes that died were replaced", || {
         server.workers().len() >= 20
+    });
+}
+
+#[test]
+fn one_that_takes_little_in_is_waited_for_no_longer_than_another() {
+    let mut server = Server::start(&["--max-concurrent-calls", "2"]);
+    let mut pipe = Pipe::to(&mut server);
+    let mut timed = |arguments: Value| {
+        let began = Instant::now();
+        let answer = pipe.call("lisp_eval", arguments);
+        (answer, began.elapsed())
+    };
+    let (answer, took) = timed(json!({"program": ";; fault: deaf\n1"}));
+    assert!(message(&answer).contains("took in no"), "{answer}");
+    assert!(took < SOON, "it took {took:?}");
+    // It ended well, for all that its server knows, and is given the next program.
+    let (answer, _) = timed(json!({"program": ";; fault: lazy\n1"}));
+    assert!(message(&answer).contains("lost"), "{answer}");
+    let rows = vec!["a row of some length"; 100_000];
+    let (answer, took) = timed(json!({"program": "(count data/rows)", "context": {"rows": rows}}));
+    assert_eq!(answer["result"], "user=> 100000", "{answer}");
+    assert!(took < SOON, "it took {took:?}");
+}
+
+#[test]
+fn what_one_says_takes_no_more_room_than_its_frame() {
+    let mut server = Server::start(&["--max-concurrent-calls", "1"]);
+    let mut pipe = Pipe::to(&mut server);
+    assert_eq!(pipe.eval("(+ 1 2)")["result"], "user=> 3");
+    let before = server.most_resident_bytes();
+    let answer = pipe.eval(";; fault: names\n1");
+    assert!(message(&answer).contains("lost"), "{answer}");
+    let grown = server.most_resident_bytes().saturating_sub(before);
+    assert!(grown < 100 << 20, "the server grew by {grown} bytes");
+    assert_eq!(pipe.eval("(+ 1 2)")["result"], "user=> 3");
+}
+
+#[test]
+fn a_server_that_can_start_none_says_so() {
+    let mut server = Server::start(&["--max-concurrent-calls", "1"]);
+    let mut pipe = Pipe::to(&mut server);
+    assert_eq!(pipe.eval("(+ 1 2)")["result"], "user=> 3");
+    let files = |most: &str| {
+        let pid = server.0.id().to_string();
+        let limit = format!("--nofile={most}:");
+        let set = Command::new("prlimit")
+            .args(["--pid", &pid, &limit])
+            .status();
+        assert!(set.is_ok_and(|status| status.success()));
+    };
+    files("3");
+    for pid in server.workers() {
+        kill(pid, "-9");
+    }
+    let answer = pipe.eval("(+ 1 2)");
+    assert_eq!(reason(&answer), "runtime_error", "{answer}");
+    assert!(message(&answer).contains("Too many open files"), "{answer}");
+    files("1024");
+    soon("processes are started again", || {
+        pipe.eval("(+ 1 2)")["result"] == "user=> 3"
     });
 }
 

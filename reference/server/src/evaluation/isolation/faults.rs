@@ -1,6 +1,9 @@
 //! Faults that a process commits when a program asks for them, so that tests see what becomes of it. Builds for release do not
 //! have them: there a program that begins with `;; fault:` is a program.
 
+#[cfg(debug_assertions)]
+use super::frames::{self, Done, End, Question, Up};
+
 /// Commits the fault that the first line of `program` names, `;; fault: NAME`. What was tried and came back is told.
 #[cfg(debug_assertions)]
 pub fn commit(program: &str) -> Option<String> {
@@ -15,6 +18,14 @@ pub fn commit(program: &str) -> Option<String> {
         Some("exit") => std::process::exit(3),
         Some("garbage") => garbage(&[0xff; 64]),
         Some("endless") => garbage(&[0, 0, 0, 0x7f]),
+        Some("deaf") => loop {
+            say(&Up::Ask {
+                number: 0,
+                question: Question::Now,
+            });
+        },
+        Some("lazy") => lazy(),
+        Some("names") => names(),
         Some("open") => std::fs::File::open("/etc/hostname").map(drop),
         Some("proc") => std::fs::File::open("/proc/self/status").map(drop),
         Some("socket") => std::net::UdpSocket::bind("127.0.0.1:0").map(drop),
@@ -59,6 +70,54 @@ fn memory() -> ! {
     let mut held: Vec<Vec<u8>> = Vec::new();
     loop {
         held.push(vec![1; 1 << 20]);
+    }
+}
+
+/// Ends as a program does, and takes in no more than keeps whoever writes to it from giving up.
+#[cfg(debug_assertions)]
+fn lazy() -> ! {
+    say(&Up::Done(nothing()));
+    let mut some = vec![0; 160 << 10];
+    loop {
+        let _ = nix::unistd::read(std::io::stdin(), &mut some);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+    }
+}
+
+/// The end of a program that left nothing, not even a value.
+#[cfg(debug_assertions)]
+fn nothing() -> Done {
+    Done {
+        end: End::Value,
+        left: Vec::new(),
+        changed: String::new(),
+    }
+}
+
+/// Says that it changed as many definitions as there is room for in a frame, all of them without a name.
+#[cfg(debug_assertions)]
+fn names() -> ! {
+    const NAMES: u32 = 14 << 20;
+    let mut bytes = frames::encode(&Up::Done(nothing())).unwrap_or_default();
+    bytes.pop();
+    bytes.push(0x9a);
+    bytes.extend(NAMES.to_be_bytes());
+    bytes.resize(bytes.len() + NAMES as usize, 0x60);
+    let length = (bytes.len() - 4) as u32;
+    bytes[..4].copy_from_slice(&length.to_le_bytes());
+    say_bytes(&bytes);
+    garbage(&[])
+}
+
+#[cfg(debug_assertions)]
+fn say(frame: &Up) {
+    say_bytes(&frames::encode(frame).unwrap_or_default());
+}
+
+#[cfg(debug_assertions)]
+fn say_bytes(mut rest: &[u8]) {
+    while let Ok(written @ 1..) = nix::unistd::write(std::io::stdin(), rest) {
+        rest = &rest[written..];
     }
 }
 

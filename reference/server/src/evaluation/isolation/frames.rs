@@ -191,9 +191,9 @@ pub struct Done {
     /// What it left behind and, behind it, its value, as a snapshot.
     #[cbor(n(1), with = "minicbor::bytes")]
     pub left: Vec<u8>,
-    /// The definitions that are not what they were.
+    /// The definitions that are not what they were, a line each. A list would take many times the room of its bytes.
     #[n(2)]
-    pub changed: Vec<String>,
+    pub changed: String,
 }
 
 /// The ways to end.

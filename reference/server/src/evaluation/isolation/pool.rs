@@ -1,7 +1,9 @@
 //! The processes that evaluate, seen from the server: they are kept ready, given programs, answered, watched and replaced.
 //! Knows nothing of MCP, and believes nothing that they say.
 
-use std::io;
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -33,6 +35,10 @@ const READY_WITHIN_LEAST: Duration = Duration::from_secs(2);
 const READY_WITHIN: Duration = Duration::from_secs(20);
 /// Time that a process may let pass without taking anything in of a frame.
 const TAKEN_WITHIN: Duration = Duration::from_millis(500);
+/// Time that a process has to take a program in, as a share of the program's: then another one is tried.
+const TAKEN_IN_SHARE: u32 = 2;
+/// Bytes that are written between two looks at the clock: the kernel waits anew for each small part of what it is given.
+const WRITTEN_BYTES: usize = 64 << 10;
 /// Time that a process has to say that it begins, as a share of the program's, and within bounds: then another one is tried.
 const BEGUN_WITHIN_SHARE: u32 = 4;
 const BEGUN_WITHIN_LEAST: Duration = Duration::from_millis(50);
@@ -55,6 +61,15 @@ struct Asked<'a> {
     deadline: Instant,
     /// Bytes of the largest frame that its process may send.
     bytes_max: usize,
+}
+
+impl Asked<'_> {
+    /// When a process has to have begun that is given the program now.
+    fn begun_by(&self) -> Instant {
+        let now = Instant::now();
+        let share = self.deadline.saturating_duration_since(now) / BEGUN_WITHIN_SHARE;
+        now + share.clamp(BEGUN_WITHIN_LEAST, BEGUN_WITHIN_MOST)
+    }
 }
 
 /// The processes of a server.
@@ -140,7 +155,11 @@ impl Processes {
         let (before, after) = match left {
             Some((after, changed)) => {
                 let after = after.with_context(env.context().clone());
-                (after.with_unchanged(env, &changed), after)
+                // It may name what there is, as often as it likes.
+                let names = changed.lines().filter(|name| after.get(name).is_some());
+                let names: BTreeSet<_> = names.collect();
+                let names: Vec<_> = names.into_iter().map(str::to_owned).collect();
+                (after.with_unchanged(env, &names), after)
             }
             None => (env.clone(), env.clone()),
         };
@@ -191,11 +210,7 @@ impl Processes {
             let began = Instant::now();
             let result = match &mut guard.worker {
                 Some(Worker { stream, inbox, .. }) => {
-                    let conversation = Conversation {
-                        asked: &asked,
-                        stream,
-                    };
-                    conversation.hold(inbox, prints)
+                    Conversation::new(&asked, stream).hold(inbox, prints)
                 }
                 None => Err(Broken::Gone),
             };
@@ -217,13 +232,16 @@ impl Processes {
         loop {
             let mut state = self.shared.lock();
             let worker = loop {
+                if Instant::now() >= asked.deadline {
+                    return Err(match &state.failure {
+                        Some(problem) => lost(&format!("cannot start another one: {problem}")),
+                        None => Kind::Timeout.anywhere(),
+                    });
+                }
+                stopped(asked.host.pulse())?;
                 if let Some(worker) = state.idle.pop() {
                     break worker;
                 }
-                if Instant::now() >= asked.deadline {
-                    return Err(Kind::Timeout.anywhere());
-                }
-                stopped(asked.host.pulse())?;
                 self.shared.missing.notify_one();
                 state = wait(&self.shared.idle, state, TICK);
             };
@@ -237,7 +255,10 @@ impl Processes {
             let Some(worker) = &mut guard.worker else {
                 continue;
             };
-            if worker.is_fit() && io::Write::write_all(&mut &worker.stream, run).is_ok() {
+            let now = Instant::now();
+            let taken_by = now + asked.deadline.saturating_duration_since(now) / TAKEN_IN_SHARE;
+            let goes_on = || Instant::now() < taken_by && asked.host.pulse() == Pulse::Continue;
+            if worker.is_fit() && write(&worker.stream, run, goes_on).is_ok() {
                 return Ok(guard);
             }
         }
@@ -370,9 +391,7 @@ impl Worker {
             }
         };
         self.stream.set_read_timeout(Some(TICK)).map_err(told)?;
-        self.stream
-            .set_write_timeout(Some(TAKEN_WITHIN))
-            .map_err(told)?;
+        self.stream.set_write_timeout(Some(TICK)).map_err(told)?;
         Ok(confinement.landlock)
     }
 
@@ -475,16 +494,72 @@ enum Broken {
     Unbegun,
 }
 
-/// What is said between sending a program and learning how it ended.
+/// Writes to a process as long as `goes_on` and it takes something in.
+fn write(mut stream: &UnixStream, mut bytes: &[u8], goes_on: impl Fn() -> bool) -> io::Result<()> {
+    let mut taken = Instant::now();
+    while !bytes.is_empty() {
+        match stream.write(&bytes[..bytes.len().min(WRITTEN_BYTES)]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                bytes = &bytes[count..];
+                taken = Instant::now();
+            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::Interrupted => {}
+                io::ErrorKind::WouldBlock if taken.elapsed() < TAKEN_WITHIN => {}
+                _ => return Err(error),
+            },
+        }
+        if !bytes.is_empty() && !goes_on() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+    Ok(())
+}
+
+/// What is said between sending a program and learning how it ended. The thread that listens is never kept from its clock:
+/// whoever writes gives up when the process is to be killed, and nobody waits longer for his turn to write.
 struct Conversation<'a> {
     asked: &'a Asked<'a>,
     stream: &'a UnixStream,
+    /// When the process is to be killed.
+    kill_at: Mutex<Instant>,
+    cancelled: AtomicBool,
+    /// Held while a frame is written; whether all of them were taken in.
+    writing: Mutex<bool>,
+    /// Questions that are being answered.
+    open: AtomicUsize,
 }
 
 impl Conversation<'_> {
+    fn new<'a>(asked: &'a Asked<'a>, stream: &'a UnixStream) -> Conversation<'a> {
+        Conversation {
+            asked,
+            stream,
+            kill_at: Mutex::new(asked.deadline + GRACE),
+            cancelled: AtomicBool::new(false),
+            writing: Mutex::new(true),
+            open: AtomicUsize::new(0),
+        }
+    }
+
     fn hold(&self, inbox: &mut Inbox, prints: &mut Vec<String>) -> Result<Done, Broken> {
-        let writing = Mutex::new(());
-        let open = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let ended = self.listen(scope, inbox, prints);
+            if ended.is_err() {
+                // Nothing more is written, so that the process is killed at once.
+                self.kill_by(Instant::now());
+            }
+            ended
+        })
+    }
+
+    fn listen<'s>(
+        &'s self,
+        scope: &'s std::thread::Scope<'s, '_>,
+        inbox: &mut Inbox,
+        prints: &mut Vec<String>,
+    ) -> Result<Done, Broken> {
         let questions_max = self.asked.limits.workers.saturating_add(1);
         let mut printed = 0_usize;
         let mut began = false;
@@ -493,118 +568,160 @@ impl Conversation<'_> {
             true => broken,
             false => Broken::Unbegun,
         };
-        let now = Instant::now();
-        let share = self.asked.deadline.saturating_duration_since(now) / BEGUN_WITHIN_SHARE;
-        let begun_by = now + share.clamp(BEGUN_WITHIN_LEAST, BEGUN_WITHIN_MOST);
-        let mut kill_at = self.asked.deadline + GRACE;
-        let mut cancelled = false;
+        let begun_by = self.asked.begun_by();
+        let mut told = false;
         let mut looked = Instant::now();
-        std::thread::scope(|scope| {
-            loop {
-                let now = Instant::now();
-                if now.duration_since(looked) >= TICK {
-                    looked = now;
-                    match self.asked.host.pulse() {
-                        Pulse::Continue => {}
-                        Pulse::TimedOut => kill_at = kill_at.min(now + GRACE),
-                        // It is told when it asks for what would take too much.
-                        Pulse::OutOfMemory => {}
-                        Pulse::Cancelled if cancelled => {}
-                        Pulse::Cancelled => {
-                            cancelled = true;
-                            kill_at = kill_at.min(now + GRACE);
-                            self.say(&writing, &Down::Cancel);
-                        }
-                    }
-                    if !began && !cancelled && now >= begun_by && now < kill_at {
-                        return Err(Broken::Unbegun);
-                    }
-                    if now >= kill_at {
-                        return Err(Broken::Stopped(match cancelled {
-                            true => Pulse::Cancelled,
-                            false => Pulse::TimedOut,
-                        }));
-                    }
-                }
-                let frame = match inbox.next::<Up>(self.asked.bytes_max) {
-                    Ok(Some(frame)) => frame,
-                    Err(_) => {
-                        let lied = Broken::Lied("it sent what is no frame");
-                        return Err(unless_unbegun(began, lied));
-                    }
-                    Ok(None) => match inbox.fill(self.stream) {
-                        Ok(true) => continue,
-                        Ok(false) => return Err(unless_unbegun(began, Broken::Gone)),
-                        Err(error) => match error.kind() {
-                            io::ErrorKind::WouldBlock
-                            | io::ErrorKind::TimedOut
-                            | io::ErrorKind::Interrupted => continue,
-                            _ => return Err(unless_unbegun(began, Broken::Gone)),
-                        },
-                    },
-                };
-                if !began && !matches!(frame, Up::Began) {
+        loop {
+            let now = Instant::now();
+            if now.duration_since(looked) >= TICK {
+                looked = now;
+                let goes_on = self.goes_on();
+                let cancelled = self.cancelled.load(Ordering::Relaxed);
+                if goes_on && !began && !cancelled && now >= begun_by {
                     return Err(Broken::Unbegun);
                 }
-                match frame {
-                    Up::Done(done) => {
-                        return match open.load(Ordering::Acquire) {
-                            0 => Ok(done),
-                            _ => Err(Broken::Lied("it ended with questions open")),
-                        };
-                    }
-                    Up::Printed(line) => {
-                        let line = self.asked.place.meter.within(|| {
-                            let line = self.asked.host.printed(line);
-                            print::line(line, self.asked.limits.print_graphemes)
-                        });
-                        printed = printed.saturating_add(line.len() + LINE_BYTES);
-                        if printed as u64 > self.asked.limits.memory_bytes {
-                            return Err(Broken::Memory);
-                        }
-                        prints.push(line);
-                    }
-                    Up::Began => began = true,
-                    Up::Ready(_) | Up::Failed(_) => {
-                        return Err(Broken::Lied("it said anew whether it is ready"));
-                    }
-                    Up::Ask { number, question } => match question {
-                        Question::Now => {
-                            let reply = Reply::Number(self.asked.host.now_micros());
-                            self.say(&writing, &Down::Answer { number, reply });
-                        }
-                        Question::Quote(quoted) => {
-                            let reply = Reply::Text(self.asked.place.veil.over(&quoted));
-                            self.say(&writing, &Down::Answer { number, reply });
-                        }
-                        Question::Budget => {
-                            let reply = self.reply(Ok(self.asked.host.budget()));
-                            self.say(&writing, &Down::Answer { number, reply });
-                        }
-                        question => {
-                            if open.fetch_add(1, Ordering::AcqRel) >= questions_max {
-                                return Err(Broken::Lied("it asked too much at once"));
-                            }
-                            let (writing, open) = (&writing, &open);
-                            // Each on a thread of its own: `pmap` asks side by side.
-                            scope.spawn(move || {
-                                let meter = self.asked.place.meter;
-                                let reply = meter.within(|| self.answer(question));
-                                // What it asks next may come as soon as it has this answer.
-                                open.fetch_sub(1, Ordering::AcqRel);
-                                self.say(writing, &Down::Answer { number, reply });
-                            });
-                        }
-                    },
+                if !goes_on {
+                    return Err(self.stopped());
+                }
+                if cancelled && !told {
+                    told = true;
+                    self.say(&Down::Cancel);
                 }
             }
+            let frame = match inbox.next::<Up>(self.asked.bytes_max) {
+                Ok(Some(frame)) => frame,
+                Err(_) => {
+                    let lied = Broken::Lied("it sent what is no frame");
+                    return Err(unless_unbegun(began, lied));
+                }
+                Ok(None) => match inbox.fill(self.stream) {
+                    Ok(true) => continue,
+                    Ok(false) => return Err(unless_unbegun(began, self.gone())),
+                    Err(error) => match error.kind() {
+                        io::ErrorKind::WouldBlock
+                        | io::ErrorKind::TimedOut
+                        | io::ErrorKind::Interrupted => continue,
+                        _ => return Err(unless_unbegun(began, self.gone())),
+                    },
+                },
+            };
+            if !began && !matches!(frame, Up::Began) {
+                return Err(Broken::Unbegun);
+            }
+            match frame {
+                Up::Done(done) => {
+                    return match self.open.load(Ordering::Acquire) {
+                        0 => Ok(done),
+                        _ => Err(Broken::Lied("it ended with questions open")),
+                    };
+                }
+                Up::Printed(line) => {
+                    let line = self.asked.place.meter.within(|| {
+                        let line = self.asked.host.printed(line);
+                        print::line(line, self.asked.limits.print_graphemes)
+                    });
+                    printed = printed.saturating_add(line.len() + LINE_BYTES);
+                    if printed as u64 > self.asked.limits.memory_bytes {
+                        return Err(Broken::Memory);
+                    }
+                    prints.push(line);
+                }
+                Up::Began => began = true,
+                Up::Ready(_) | Up::Failed(_) => {
+                    return Err(Broken::Lied("it said anew whether it is ready"));
+                }
+                Up::Ask { number, question } => match question {
+                    Question::Now => {
+                        let reply = Reply::Number(self.asked.host.now_micros());
+                        self.say(&Down::Answer { number, reply });
+                    }
+                    Question::Quote(quoted) => {
+                        let reply = Reply::Text(self.asked.place.veil.over(&quoted));
+                        self.say(&Down::Answer { number, reply });
+                    }
+                    Question::Budget => {
+                        let reply = self.reply(Ok(self.asked.host.budget()));
+                        self.say(&Down::Answer { number, reply });
+                    }
+                    question => {
+                        if self.open.fetch_add(1, Ordering::AcqRel) >= questions_max {
+                            return Err(Broken::Lied("it asked too much at once"));
+                        }
+                        // Each on a thread of its own: `pmap` asks side by side.
+                        let started = std::thread::Builder::new().spawn_scoped(scope, move || {
+                            let reply = self.asked.place.meter.within(|| self.answer(question));
+                            // What it asks next may come as soon as it has this answer.
+                            self.open.fetch_sub(1, Ordering::AcqRel);
+                            self.say(&Down::Answer { number, reply });
+                        });
+                        if let Err(error) = started {
+                            self.open.fetch_sub(1, Ordering::AcqRel);
+                            let reply = Reply::Raise {
+                                kind: String::new(),
+                                message: format!(
+                                    "runtime_error: the server cannot start a thread: {error}"
+                                ),
+                            };
+                            self.say(&Down::Answer { number, reply });
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    /// Whether the process is not to be killed yet; looks whether its program may go on.
+    fn goes_on(&self) -> bool {
+        let now = Instant::now();
+        match self.asked.host.pulse() {
+            Pulse::Continue => {}
+            Pulse::TimedOut => self.kill_by(now + GRACE),
+            // It is told when it asks for what would take too much.
+            Pulse::OutOfMemory => {}
+            Pulse::Cancelled => {
+                if !self.cancelled.swap(true, Ordering::Relaxed) {
+                    self.kill_by(now + GRACE);
+                }
+            }
+        }
+        let kill_at = self.kill_at.lock().unwrap_or_else(PoisonError::into_inner);
+        now < *kill_at
+    }
+
+    fn kill_by(&self, at: Instant) {
+        let mut kill_at = self.kill_at.lock().unwrap_or_else(PoisonError::into_inner);
+        *kill_at = at.min(*kill_at);
+    }
+
+    fn stopped(&self) -> Broken {
+        Broken::Stopped(match self.cancelled.load(Ordering::Relaxed) {
+            true => Pulse::Cancelled,
+            false => Pulse::TimedOut,
         })
     }
 
-    /// Sends a frame. That nobody took it in shows when nothing comes back.
-    fn say(&self, writing: &Mutex<()>, frame: &Down) {
-        let _one = writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = frames::send(self.stream, frame);
+    /// Why nothing more comes from it.
+    fn gone(&self) -> Broken {
+        let all_taken = *self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        match all_taken {
+            true => Broken::Gone,
+            false if !self.goes_on() => self.stopped(),
+            false => Broken::Lied("it took in no answer"),
+        }
+    }
+
+    /// Sends a frame. What is not taken in ends the conversation.
+    fn say(&self, frame: &Down) {
+        let mut all_taken = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*all_taken {
+            return;
+        }
+        let written =
+            frames::encode(frame).and_then(|bytes| write(self.stream, &bytes, || self.goes_on()));
+        if written.is_err() {
+            *all_taken = false;
+            let _ = self.stream.shutdown(Shutdown::Both);
+        }
     }
 
     fn answer(&self, question: Question) -> Reply {
@@ -686,8 +803,8 @@ fn stop(pulse: Pulse) -> Reply {
     }
 }
 
-/// What a program left behind, and the names of what it changed.
-type Left = (Env, Vec<String>);
+/// What a program left behind, and the names of what it changed, a line each.
+type Left = (Env, String);
 
 /// What a program's end means here. What it left is restored within its memory, where what it began with is not counted.
 fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Left>), Error> {

@@ -363,7 +363,7 @@ impl World<'_> {
                 return Done {
                     end,
                     left: Vec::new(),
-                    changed: Vec::new(),
+                    changed: String::new(),
                 };
             }
         };
@@ -373,7 +373,7 @@ impl World<'_> {
                 // The context is not the program's to keep.
                 (after.with_context(Default::default()), changed)
             }
-            false => (Env::new(), Vec::new()),
+            false => (Env::new(), String::new()),
         };
         drop(env);
         match snapshot::write(&left, &[&value], self.bytes_max, self) {
@@ -531,18 +531,18 @@ fn failed(reason: &str, message: String) -> Done {
             explained: String::new(),
         },
         left: Vec::new(),
-        changed: Vec::new(),
+        changed: String::new(),
     }
 }
 
 /// The names of the definitions that are not what they were: only here are functions still the same ones.
-fn changed(before: &Env, after: &Env) -> Vec<String> {
+fn changed(before: &Env, after: &Env) -> String {
     let all = after.definitions().into_iter();
-    all.filter(|(name, value, _)| {
+    let changed = all.filter(|(name, value, _)| {
         before
             .get(name)
             .is_none_or(|earlier| ptc_protocol::differs(earlier, value))
-    })
-    .map(|(name, ..)| name.to_owned())
-    .collect()
+    });
+    let names: Vec<_> = changed.map(|(name, ..)| name).collect();
+    names.join("\n")
 }

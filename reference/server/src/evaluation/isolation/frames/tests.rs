@@ -72,7 +72,7 @@ fn whatever_a_process_sends_is_read_or_refused() {
                 explained: "e".into(),
             },
             left: vec![0xff; 60],
-            changed: vec!["a".into(), "b".into()],
+            changed: "a\nb".into(),
         }),
     ];
     let mut random = fastrand::Rng::with_seed(11);
