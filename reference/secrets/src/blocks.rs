@@ -7,7 +7,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 /// What may stand between the pairs of digits of a dump, and before each.
-const SEPARATORS: &[u8] = b":-,. _|+";
+const SEPARATORS: &[u8] = b":-,. _|+\t";
 /// Most bytes of it.
 const SEPARATOR_BYTES_MAX: usize = 4;
 
@@ -389,7 +389,7 @@ const KINDS: [u8; 256] = {
         if SEXTETS[at] != NONE || matches!(at as u8, b'\n' | b'\r' | b'=') {
             table[at] |= IN_RUN;
         }
-        if NIBBLES[at] != NONE || matches!(at as u8, b'x' | b'X' | b'\t') {
+        if NIBBLES[at] != NONE || matches!(at as u8, b'x' | b'X') {
             table[at] |= IN_DUMP;
         }
         at += 1;
@@ -454,7 +454,7 @@ fn shift(bytes: &[u8], first: usize, count: usize, shifted: &mut Vec<u8>) {
 
 /// True for a byte that [`belongs`] to a block somewhere.
 pub(crate) fn may_belong(byte: u8) -> bool {
-    byte == b'\t' || KINDS[usize::from(byte)] != 0
+    KINDS[usize::from(byte)] != 0
 }
 
 /// True for a byte that goes on with the block that `before` may end with: its characters, and where there are some its
@@ -465,7 +465,6 @@ pub(crate) fn belongs(before: &[u8], byte: u8, joined: bool) -> bool {
         byte if is_sextet(byte) => true,
         // A line may be indented by escapes.
         b'\t' | b' ' if matches!(before, [.., b'\n' | b'\t' | b' ']) => true,
-        b'\t' => joined,
         b'\r' | b'\n' if ends_in_digits(before, 2) => true,
         b'=' | b'\r' | b'\n' => joined || last.is_some_and(|last| is_sextet(last) || last == b'\r'),
         byte => {

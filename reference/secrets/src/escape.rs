@@ -27,6 +27,8 @@ const DIGITS_MAX: usize = 16;
 const USUAL_DIGITS_MAX: usize = 6;
 /// Digits of an escape of style sheets.
 const STYLE_DIGITS_MAX: usize = 6;
+/// What may stand behind one, and belongs to it.
+const STYLE_ENDS: &[u8] = b" \t\n\r\x0c+";
 /// Letters of the longest name of an entity.
 const NAME_MAX: usize = 32;
 /// Letters of the shortest and the longest name that is known without its semicolon.
@@ -627,7 +629,7 @@ impl<'t> Escapes<'t> {
             Some(&byte) if inside.plain && byte == inside.introducer => {}
             Some(_) => {
                 let wanted = |byte: &u8| match byte {
-                    b' ' | b'\t' | b'\n' | b'+' => inside.introducer == b'\\',
+                    byte if STYLE_ENDS.contains(byte) => inside.introducer == b'\\',
                     byte => byte.is_ascii_alphanumeric() || b"#;{}".contains(byte),
                 };
                 if !self.is_known(at, &wanted) {
@@ -879,8 +881,15 @@ impl<'t> Escapes<'t> {
             say_style(value, end, inside.around(layer), out);
             // A blank is put behind it, so that no digit goes on with it; a URL may write that as another character.
             for (byte, end, blank) in self.characters(inside, end) {
-                if b" \t\n+".contains(&byte) {
-                    say_style(value, end, inside.around(layer.max(blank)), out);
+                if !STYLE_ENDS.contains(&byte) {
+                    continue;
+                }
+                let layer = layer.max(blank);
+                say_style(value, end, inside.around(layer), out);
+                if byte == b'\r' {
+                    for (end, feed) in self.ends(inside, end, b'\n') {
+                        say_style(value, end, inside.around(layer.max(feed)), out);
+                    }
                 }
             }
         }

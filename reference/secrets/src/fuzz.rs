@@ -271,7 +271,10 @@ fn escaped(
             (1 | 3, 2) if code < 0x100 => out.push_str(&format!("\\x{code:02x}")),
             (1 | 3, 3) if code < 0x100 => out.push_str(&format!("\\{code:03o}")),
             // Style sheets are written by hand, and then escaped as a whole.
-            (1 | 3, 4) if innermost => out.push_str(&format!("\\{code:x} ")),
+            (1 | 3, 4) if innermost => {
+                let end = [" ", "\t", "\n", "\r\n"][choose.below(4)];
+                out.push_str(&format!("\\{code:x}{end}"));
+            }
             (1 | 3, 5) => out.push_str(&format!("\\U{code:08x}")),
             (1 | 3, _) => {
                 for unit in character.encode_utf16(&mut [0; 2]) {
@@ -344,7 +347,7 @@ fn block(
         4 => wrapped(STANDARD.encode(&bytes), 76, "\r\n"),
         5 => joined("", false),
         6 => joined("", true),
-        7 => joined(":", true),
+        7 => joined([":", "\t"][narrow % 2], true),
         9 => wrapped(URL_SAFE.encode(&bytes), narrow, "\n"),
         10 => wrapped(STANDARD_NO_PAD.encode(&bytes), narrow, "\r\n"),
         11 => wrapped(STANDARD.encode(&bytes), 64, indent),

@@ -182,7 +182,14 @@ fn dumps_are_found_over_lines_of_every_shape() {
             .bytes()
             .map(|byte| format!("{prefix}{byte:02x}"))
             .collect();
-        for (separator, columns) in [(":", 1), (", ", 2), ("-", 5), (" ", 8), (",", 12)] {
+        for (separator, columns) in [
+            (":", 1),
+            (", ", 2),
+            ("\t", 3),
+            ("-", 5),
+            (" ", 8),
+            (",", 12),
+        ] {
             for (end, indent) in ends
                 .iter()
                 .flat_map(|end| ["", "\t", "      ", "            "].map(|indent| (end, indent)))
