@@ -182,7 +182,7 @@ const GOES_ON: [bool; 256] = {
         let byte = at as u8;
         table[at] = byte.is_ascii_alphanumeric()
             || introduces(byte)
-            || matches!(byte, b'#' | b';' | b'{' | b'}');
+            || matches!(byte, b'#' | b';' | b'{' | b'}' | b'\r');
         at += 1;
     }
     table
