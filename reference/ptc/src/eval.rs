@@ -1,6 +1,6 @@
 //! `ptc eval`: runs a program from the shell, with diagnostics that point into its text. Knows nothing of MCP.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use ariadne::{Config, IndexType, Label, Report, ReportKind, Source};
@@ -190,7 +190,8 @@ fn run(wanted: &Wanted) -> ExitCode {
         Ok(()) => written,
         Err(problem) => {
             // Colours are ours; what it quotes was made visible.
-            eprintln!("{}", evaluator.scrubbed(problem.trim_end()));
+            let problem = evaluator.scrubbed(problem.trim_end());
+            let _ = writeln!(std::io::stderr(), "{problem}");
             ExitCode::FAILURE
         }
     }

@@ -96,7 +96,7 @@ const HIDDEN: &[Command] = &[];
 pub fn main(arguments: &[String]) -> ExitCode {
     ptc_lang::heap::tune();
     let Some((word, rest)) = arguments.split_first() else {
-        eprint!("{}", usage());
+        tell(usage().trim_end());
         return ExitCode::SUCCESS;
     };
     #[cfg(target_os = "linux")]
@@ -109,11 +109,33 @@ pub fn main(arguments: &[String]) -> ExitCode {
         "--version" | "-V" => "version",
         other => other,
     };
+    // What can't be read would count as not set, a token among it.
+    if !INFORMATION.contains(&word)
+        && let Some(name) = unreadable_setting()
+    {
+        return fail(format_args!("{name} is not UTF-8 text"));
+    }
     let mut commands = COMMANDS.iter().chain(HIDDEN);
     match commands.find(|command| command.name == word) {
         Some(command) => (command.run)(rest),
         None => fail(format_args!("{}\nERROR: Unknown command {word}", usage())),
     }
+}
+
+/// Commands that read no settings.
+const INFORMATION: [&str; 3] = ["help", "version", "docs"];
+
+/// A variable for a setting whose value is no text.
+fn unreadable_setting() -> Option<String> {
+    std::env::vars_os().find_map(|(name, value)| {
+        let name = name.into_string().ok()?;
+        (name.starts_with("PTC_") && value.to_str().is_none()).then_some(name)
+    })
+}
+
+/// Refuses the `number`th argument, which is no text.
+pub fn unreadable_argument(number: usize) -> ExitCode {
+    fail(format_args!("argument {number} is not UTF-8 text"))
 }
 
 /// Keeps other processes of the same user, an upstream's among them, from reading the credentials in this one's memory and
@@ -137,21 +159,32 @@ fn asks_help(words: &[String]) -> bool {
     words.iter().any(|word| word == "--help" || word == "-h")
 }
 
-/// Writes `text` to standard output, and ends well. A terminal shows what it would obey; a file or a program gets what there is.
+/// Writes `text` to standard output, and ends well if it is written. A terminal shows what it would obey; a file or a program gets what
+/// there is.
 fn print(text: impl AsRef<[u8]>) -> ExitCode {
-    let text = text.as_ref();
+    match write(text.as_ref()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(format_args!("cannot write to standard output: {error}")),
+    }
+}
+
+/// Writes `text` to standard output.
+fn write(text: &[u8]) -> std::io::Result<()> {
     let mut out = std::io::stdout();
-    // A reader that went away has read enough.
-    let _ = match std::str::from_utf8(text) {
+    let written = match std::str::from_utf8(text) {
         Ok(text) if out.is_terminal() => out.write_all(visible(text).as_bytes()),
         _ => out.write_all(text),
     };
-    ExitCode::SUCCESS
+    match written.and_then(|()| out.flush()) {
+        // A reader that went away has read enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
 }
 
-/// Says something on standard error, for people.
+/// Says something on standard error, for people. Where nobody reads it, the status still tells.
 fn tell(message: impl std::fmt::Display) {
-    eprintln!("{}", visible(&message.to_string()));
+    let _ = writeln!(std::io::stderr(), "{}", visible(&message.to_string()));
 }
 
 /// Says on standard error why a command ends badly.

@@ -5,9 +5,12 @@ use std::process::ExitCode;
 ptc::counting_allocator!();
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args_os()
-        .skip(1)
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
+    let mut arguments = Vec::new();
+    for (index, word) in std::env::args_os().enumerate().skip(1) {
+        match word.into_string() {
+            Ok(word) => arguments.push(word),
+            Err(_) => return ptc::unreadable_argument(index),
+        }
+    }
     ptc::main(&arguments)
 }

@@ -56,7 +56,7 @@ fn run(options: &Options, evaluator: &mut Evaluator) -> Result<(), ()> {
         let text = read_file(path)?;
         let shown = evaluator.evaluate(&text);
         report(&shown, Show::Failure)?;
-        println_out(&format!("Loaded {path}"));
+        println_out(&format!("Loaded {path}"))?;
     }
     match &options.script {
         Some(path) if path == "-" => once(evaluator, &read_stdin()?),
@@ -80,10 +80,10 @@ enum Show {
 
 fn report(shown: &Shown, show: Show) -> Result<(), ()> {
     for line in &shown.prints {
-        println_out(line);
+        println_out(line)?;
     }
     match (&shown.text, shown.ok) {
-        (text, true) if show == Show::All => println_out(text),
+        (text, true) if show == Show::All => println_out(text)?,
         (_, true) => {}
         (text, false) => {
             crate::tell(text);
@@ -93,8 +93,10 @@ fn report(shown: &Shown, show: Show) -> Result<(), ()> {
     Ok(())
 }
 
-fn println_out(line: &str) {
-    print(format!("{line}\n"));
+fn println_out(line: &str) -> Result<(), ()> {
+    crate::write(format!("{line}\n").as_bytes()).map_err(|error| {
+        crate::tell(format_args!("cannot write to standard output: {error}"));
+    })
 }
 
 fn read_file(path: &str) -> Result<String, ()> {

@@ -93,7 +93,7 @@ const COMMANDS: &[Command] = &[
 pub fn interactive(evaluator: &mut Evaluator) -> Result<(), ()> {
     evaluator.abbreviate = true;
     evaluator.typed = std::io::stdin().is_terminal();
-    println_out(GREETING);
+    println_out(GREETING)?;
     let mut editor = Editor::new();
     let mut text = String::new();
     loop {
@@ -103,25 +103,26 @@ pub fn interactive(evaluator: &mut Evaluator) -> Result<(), ()> {
         let clean = |line: &str| evaluator.scrubbed(line) == line;
         match editor.line(prompt, clean) {
             Input::Line(line) if quits(&text, &line) => break,
-            Input::Line(line) => take(evaluator, &mut text, &line),
+            Input::Line(line) => take(evaluator, &mut text, &line)?,
             Input::Interrupted => text.clear(),
             Input::End => break,
         }
     }
-    println_out("\nGoodbye!");
-    Ok(())
+    println_out("\nGoodbye!")
 }
 
 /// Reads programs from a pipe as a prompt would, but says nothing besides. The first failure ends it.
 pub fn piped(evaluator: &mut Evaluator) -> Result<(), ()> {
     let mut text = String::new();
     for line in std::io::stdin().lock().lines() {
-        let Ok(line) = line else { return Err(()) };
+        let line = line.map_err(|error| {
+            crate::tell(format_args!("Error reading standard input: {error}"));
+        })?;
         if quits(&text, &line) {
             return Ok(());
         }
         if text.is_empty() && line.trim_start().starts_with(':') {
-            println_out(&command(evaluator, line.trim()));
+            println_out(&command(evaluator, line.trim()))?;
             continue;
         }
         text.push_str(&line);
@@ -140,24 +141,23 @@ pub fn piped(evaluator: &mut Evaluator) -> Result<(), ()> {
     }
 }
 
-fn take(evaluator: &mut Evaluator, text: &mut String, line: &str) {
+fn take(evaluator: &mut Evaluator, text: &mut String, line: &str) -> Result<(), ()> {
     if text.is_empty() && line.trim().is_empty() {
-        return;
+        return Ok(());
     }
     if text.is_empty() && line.trim_start().starts_with(':') {
-        println_out(&command(evaluator, line.trim()));
-        return;
+        return println_out(&command(evaluator, line.trim()));
     }
     text.push_str(line);
     text.push('\n');
     if !is_complete(text) {
-        return;
+        return Ok(());
     }
     let shown = evaluator.evaluate(&std::mem::take(text));
     for line in &shown.prints {
-        println_out(line);
+        println_out(line)?;
     }
-    println_out(&shown.text);
+    println_out(&shown.text)
 }
 
 /// Whether more lines could not make the text a program: an open bracket or string waits for its end, any other fault is told.

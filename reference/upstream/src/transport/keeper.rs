@@ -5,6 +5,7 @@
 //! by a server that is killed. The keeper is its descendants' reaper, so none gets away, and the kernel tells it when the server's
 //! launching thread ends. The command's standard streams pass it by. Knows nothing of what goes over them.
 
+use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -47,7 +48,7 @@ pub fn keep(arguments: &[String]) -> ExitCode {
     };
     let parent = arguments.first().and_then(|id| id.parse().ok());
     let (Some(parent), Some(command @ [_, ..])) = (parent, arguments.get(1..)) else {
-        eprintln!("{WORD} is for the server's own use");
+        let _ = writeln!(std::io::stderr(), "{WORD} is for the server's own use");
         return ExitCode::FAILURE;
     };
     let parent = Pid::from_raw(parent);
@@ -64,7 +65,7 @@ fn become_command(keeper: Pid, command: &[String]) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let error = Command::new(&command[0]).args(&command[1..]).exec();
-    eprintln!("{}: {error}", command[0]);
+    let _ = writeln!(std::io::stderr(), "{}: {error}", command[0]);
     ExitCode::from(match error.kind() {
         std::io::ErrorKind::NotFound => NOT_FOUND,
         _ => NOT_RUN,
@@ -89,7 +90,7 @@ fn watch_over(server: Pid, command: &[String]) -> ExitCode {
     let child = match spawned {
         Ok(child) => Pid::from_raw(child.id().cast_signed()),
         Err(error) => {
-            eprintln!("{}: {error}", command[0]);
+            let _ = writeln!(std::io::stderr(), "{}: {error}", command[0]);
             return ExitCode::from(NOT_RUN);
         }
     };

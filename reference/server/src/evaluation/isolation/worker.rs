@@ -2,6 +2,7 @@
 //! other. Knows nothing of MCP. What a program asks of the world it asks the server, over the socket.
 
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -30,7 +31,7 @@ const FRAME_BYTES_MAX: usize = u32::MAX as usize;
 pub fn main(arguments: &[String]) -> ExitCode {
     let number = |at: usize| arguments.get(at).and_then(|word| word.parse().ok());
     let (Some(memory_bytes), Some(cpu_seconds)) = (number(0), number(1)) else {
-        eprintln!("this command is for the server itself");
+        let _ = writeln!(std::io::stderr(), "this command is for the server itself");
         return ExitCode::FAILURE;
     };
     match serve(memory_bytes, cpu_seconds) {
