@@ -157,19 +157,21 @@ impl ProgramCalls {
             Err(fault) => self.spend().and(Err(fault)),
         };
         let answer = match answer {
-            Ok(waited) => waited?,
-            Err(fault) => Err(fault),
+            Ok(waited) => Foreign::new(waited?),
+            Err(fault) => Foreign::new(Err(fault)),
         };
         if answer
+            .get()
             .as_ref()
             .is_err_and(|fault| fault.reason == Reason::Timeout)
         {
             self.still_running()?;
         }
-        let selected = match answer {
-            Ok(answer) => select(&answer, &self.timely_redactor(), self),
-            Err(fault) => Err(Unselected::Fault(fault)),
+        let selected = match answer.get() {
+            Ok(answer) => select(answer, &self.timely_redactor(), self),
+            Err(fault) => Err(Unselected::Fault(fault.clone())),
         };
+        drop(answer);
         let outcome = match selected {
             Ok(selected) => self.read(selected)?,
             Err(Unselected::Fault(fault)) => Err(fault),
@@ -219,9 +221,14 @@ impl ProgramCalls {
         &self.runtime
     }
 
-    /// Waits on the executor for `work`, no longer than the program lives.
+    /// Waits on the executor for `work`, no longer than the program lives. Threads of the executor allocate what comes of it: as much as
+    /// this one does of it is no more the program's than that.
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> Result<T, HostFault> {
         self.still_running()?;
+        heap::aside(|| self.wait_aside(work))
+    }
+
+    fn wait_aside<T>(&self, work: impl Future<Output = T>) -> Result<T, HostFault> {
         let deadline = self.deadline;
         self.runtime.block_on(async {
             let expired = async {
@@ -520,6 +527,27 @@ impl Watch for ProgramCalls {
             Err(_) => Err(Limit::Time),
             Ok(()) => Ok(()),
         }
+    }
+}
+
+/// What came from the executor. No program paid for it, so none has more room when it is gone.
+struct Foreign<T>(Option<T>);
+
+impl<T> Foreign<T> {
+    fn new(came: T) -> Self {
+        Self(Some(came))
+    }
+
+    fn get(&self) -> &T {
+        self.0
+            .as_ref()
+            .expect("it is taken only when it is dropped")
+    }
+}
+
+impl<T> Drop for Foreign<T> {
+    fn drop(&mut self) {
+        heap::aside(|| drop(self.0.take()));
     }
 }
 

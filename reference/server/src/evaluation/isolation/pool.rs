@@ -649,10 +649,13 @@ impl Conversation<'_> {
                         }
                         // Each on a thread of its own: `pmap` asks side by side.
                         let started = std::thread::Builder::new().spawn_scoped(scope, move || {
-                            let reply = self.asked.place.meter.within(|| self.answer(question));
-                            // What it asks next may come as soon as it has this answer.
-                            self.open.fetch_sub(1, Ordering::AcqRel);
-                            self.say(&Down::Answer { number, reply });
+                            self.asked.place.meter.within(|| {
+                                let reply = self.answer(&question);
+                                // What it asks next may come as soon as it has this answer.
+                                self.open.fetch_sub(1, Ordering::AcqRel);
+                                // Whatever was charged is freed where it was charged.
+                                self.say(&Down::Answer { number, reply });
+                            });
                         });
                         if let Err(error) = started {
                             self.open.fetch_sub(1, Ordering::AcqRel);
@@ -724,12 +727,12 @@ impl Conversation<'_> {
         }
     }
 
-    fn answer(&self, question: Question) -> Reply {
+    fn answer(&self, question: &Question) -> Reply {
         let host = self.asked.host;
-        let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let size = |number: &u64| usize::try_from(*number).unwrap_or(usize::MAX);
         let found = match question {
-            Question::Call { tool, arguments } => match self.values(&arguments).as_deref() {
-                Ok([arguments]) => Some(host.call(&tool, arguments)),
+            Question::Call { tool, arguments } => match self.values(arguments).as_deref() {
+                Ok([arguments]) => Some(host.call(tool, arguments)),
                 Ok(_) => Some(Err(HostFault::Stopped(Pulse::TimedOut))),
                 Err(fault) => Some(Err(fault.clone())),
             },
@@ -739,11 +742,11 @@ impl Conversation<'_> {
                 limit,
                 load,
                 local,
-            } => match self.values(&local) {
+            } => match self.values(local) {
                 Ok(local) => host.discover(&Discovery::Apropos {
-                    query: &query,
+                    query,
                     limit: size(limit),
-                    load,
+                    load: *load,
                     local: &local,
                 }),
                 Err(fault) => Some(Err(fault)),
@@ -753,16 +756,12 @@ impl Conversation<'_> {
                 limit,
                 offset,
             } => host.discover(&Discovery::Dir {
-                server: &server,
+                server,
                 limit: size(limit),
                 offset: size(offset),
             }),
-            Question::Doc(reference) => host.discover(&Discovery::Doc {
-                reference: &reference,
-            }),
-            Question::Meta(reference) => host.discover(&Discovery::Meta {
-                reference: &reference,
-            }),
+            Question::Doc(reference) => host.discover(&Discovery::Doc { reference }),
+            Question::Meta(reference) => host.discover(&Discovery::Meta { reference }),
             Question::Now | Question::Budget | Question::Quote(_) => None,
         };
         found.map_or(Reply::Nobody, |found| self.reply(found))

@@ -214,10 +214,19 @@ impl Link {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the server, and waits for the answer. Of several threads that wait one reads for all.
-    fn ask(&self, question: Question) -> Reply {
+    /// Asks the server, has the answer made use of, and drops it. What comes over the socket is charged to no program: one thread
+    /// may read what another one drops.
+    fn ask<T>(&self, question: Question, used: impl FnOnce(&Reply) -> T) -> T {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         self.send(&Up::Ask { number, question });
+        let reply = heap::aside(|| self.answer(number));
+        let made = used(&reply);
+        heap::aside(|| drop(reply));
+        made
+    }
+
+    /// Waits for the answer to a question. Of several threads that wait one reads for all.
+    fn answer(&self, number: u32) -> Reply {
         let mut state = self.state();
         loop {
             if let Some(reply) = state.answers.remove(&number) {
@@ -383,38 +392,56 @@ impl World<'_> {
         }
     }
 
-    fn value(&self, reply: Reply) -> Option<Result<Value, HostFault>> {
+    fn value(&self, reply: &Reply) -> Option<Result<Value, HostFault>> {
         Some(match reply {
             Reply::Value(bytes) => {
-                let limits = super::reading(&Limits::default());
-                match snapshot::read(&bytes, &limits, self) {
+                // It only watches: what is read is charged to the program that this thread works for.
+                let limits = Limits::default();
+                match snapshot::read_metered(bytes, &Meter::new(&limits, &Charged(self))) {
                     Ok((_, mut values)) => Ok(values.pop().unwrap_or_default()),
                     Err(error) => Err(super::untransferred(&error)),
                 }
             }
             Reply::Raise { kind, message } => Err(HostFault::Raise {
-                kind: ptc_lang::error::known_code(&kind),
-                message,
+                kind: ptc_lang::error::known_code(kind),
+                message: message.clone(),
             }),
             Reply::TimedOut => Err(HostFault::Stopped(Pulse::TimedOut)),
             Reply::Cancelled => Err(HostFault::Stopped(Pulse::Cancelled)),
             Reply::OutOfMemory => Err(HostFault::Stopped(Pulse::OutOfMemory)),
-            Reply::Number(number) => Ok(Value::Int(number)),
+            Reply::Number(number) => Ok(Value::Int(*number)),
             Reply::Text(_) | Reply::Nobody => return None,
         })
     }
 
     /// A text without what must not be told, which only the server knows.
     fn veiled(&self, quoted: &str) -> String {
-        match self.link.ask(Question::Quote(quoted.to_owned())) {
-            Reply::Text(text) => text,
+        let question = Question::Quote(quoted.to_owned());
+        self.link.ask(question, |reply| match reply {
+            Reply::Text(text) => text.clone(),
             _ => String::new(),
-        }
+        })
     }
 
     fn written(&self, values: &[&Value]) -> Result<Vec<u8>, HostFault> {
         snapshot::write(&Env::new(), values, self.bytes_max, self)
             .map_err(|error| super::untransferred(&error))
+    }
+}
+
+/// A world whose program must not hold more than it may.
+struct Charged<'w>(&'w World<'w>);
+
+impl Host for Charged<'_> {
+    fn now_micros(&self) -> i64 {
+        self.0.now_micros()
+    }
+
+    fn pulse(&self) -> Pulse {
+        match heap::is_overdrawn() {
+            true => Pulse::OutOfMemory,
+            false => self.0.pulse(),
+        }
     }
 }
 
@@ -428,7 +455,8 @@ impl Host for World<'_> {
             tool: tool.to_owned(),
             arguments: self.written(&[args])?,
         };
-        self.value(self.link.ask(question)).unwrap_or_else(|| {
+        let answered = self.link.ask(question, |reply| self.value(reply));
+        answered.unwrap_or_else(|| {
             Err(HostFault::Raise {
                 kind: "unknown_tool",
                 message: format!("Unknown tool: {tool}."),
@@ -465,14 +493,14 @@ impl Host for World<'_> {
             Discovery::Doc { reference } => Question::Doc((*reference).to_owned()),
             Discovery::Meta { reference } => Question::Meta((*reference).to_owned()),
         };
-        self.value(self.link.ask(question))
+        self.link.ask(question, |reply| self.value(reply))
     }
 
     fn now_micros(&self) -> i64 {
-        match self.link.ask(Question::Now) {
-            Reply::Number(micros) => micros,
+        self.link.ask(Question::Now, |reply| match reply {
+            Reply::Number(micros) => *micros,
             _ => 0,
-        }
+        })
     }
 
     fn pulse(&self) -> Pulse {
@@ -490,7 +518,7 @@ impl Host for World<'_> {
             }
             Err(_) => false,
         };
-        if due && self.link.is_cancelled() {
+        if due && heap::aside(|| self.link.is_cancelled()) {
             self.cancelled.store(true, Ordering::Relaxed);
             return Pulse::Cancelled;
         }
@@ -507,8 +535,8 @@ impl Host for World<'_> {
     }
 
     fn budget(&self) -> Value {
-        let reply = self.link.ask(Question::Budget);
-        self.value(reply).and_then(Result::ok).unwrap_or_default()
+        let budget = self.link.ask(Question::Budget, |reply| self.value(reply));
+        budget.and_then(Result::ok).unwrap_or_default()
     }
 }
 
