@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -406,12 +406,20 @@ impl Runtime {
 pub(crate) struct Upstream {
     pub config: UpstreamConfig,
     pub transport: Arc<dyn Transport>,
-    offer: RwLock<Option<Arc<Toolset>>>,
-    /// It said that its tools changed, and could not be asked since.
-    changed: AtomicBool,
+    offer: RwLock<Offer>,
+    /// How often it said that its tools changed.
+    changes: AtomicU64,
     /// For `apropos` while its tools are unknown.
     pub indexed: Indexed,
     redactor: Redactor,
+}
+
+/// The tools that were listed last.
+#[derive(Default)]
+struct Offer {
+    tools: Option<Arc<Toolset>>,
+    /// How many changes were known of when they were asked for.
+    changes: u64,
 }
 
 impl Upstream {
@@ -438,8 +446,8 @@ impl Upstream {
         Self {
             config,
             transport,
-            offer: RwLock::new(None),
-            changed: AtomicBool::new(false),
+            offer: RwLock::default(),
+            changes: AtomicU64::new(0),
             indexed,
             redactor: redactor.clone(),
         }
@@ -447,28 +455,35 @@ impl Upstream {
 
     /// The tools, once known.
     pub fn tools(&self) -> Option<Arc<Toolset>> {
-        self.offer
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let offer = self.offer.read().unwrap_or_else(PoisonError::into_inner);
+        offer.tools.clone()
     }
 
     /// Makes the tools known, starting the upstream when that takes it. With `refresh`, an upstream that said that its tools
-    /// changed is asked again.
+    /// changed is asked again. Of listings side by side the one stays that knew of more changes.
     pub async fn ensure_tools(&self, refresh: bool) -> Result<Arc<Toolset>, WorldFault> {
         if refresh && self.transport.take_list_changed() {
-            self.changed.store(true, Ordering::Relaxed);
+            self.changes.fetch_add(1, Ordering::Relaxed);
         }
-        if let Some(tools) = self.tools()
-            && !(refresh && self.changed.load(Ordering::Relaxed))
+        let changes = self.changes.load(Ordering::Relaxed);
         {
-            return Ok(tools);
+            let offer = self.offer.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(tools) = &offer.tools
+                && !(refresh && offer.changes < changes)
+            {
+                return Ok(Arc::clone(tools));
+            }
         }
         let raw = self.transport.list_tools().await?;
         let redactor = self.redactor.for_at_most(LISTING_TIME_MAX);
         let tools = Arc::new(Toolset::new(raw, &self.config.name, &redactor));
-        *self.offer.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&tools));
-        self.changed.store(false, Ordering::Relaxed);
+        let mut offer = self.offer.write().unwrap_or_else(PoisonError::into_inner);
+        if offer.changes <= changes {
+            *offer = Offer {
+                tools: Some(Arc::clone(&tools)),
+                changes,
+            };
+        }
         Ok(tools)
     }
 
@@ -484,3 +499,7 @@ impl Upstream {
         answer
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
+mod tests;

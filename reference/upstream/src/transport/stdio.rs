@@ -103,6 +103,22 @@ struct Shared {
     group: Box<dyn Group>,
 }
 
+/// Whoever reads a child's output; the connection has ended when nobody does any more, however that came about.
+struct Reader {
+    shared: Arc<Shared>,
+    ending: watch::Sender<bool>,
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if self.shared.lock().ended.is_none() {
+            self.shared
+                .expel("mcp_stdio process ended: its output is read no more".into());
+        }
+        let _ = self.ending.send(true);
+    }
+}
+
 #[derive(Default)]
 struct Waiting {
     /// By id, so that the first is the oldest.
@@ -150,15 +166,18 @@ impl StdioConnection {
             frames,
             ending.clone(),
         ));
-        let reader = Arc::clone(&shared);
+        let reader = Reader {
+            shared: Arc::clone(&shared),
+            ending: ending_tx,
+        };
         tokio::spawn(async move {
-            let fault = read_until_end(&reader, stdout, &mut *life).await;
+            let shared = &reader.shared;
+            let fault = read_until_end(shared, stdout, &mut *life).await;
             // Whatever the child started must not outlive it.
-            reader.group.signal(Signal::SIGKILL);
+            shared.group.signal(Signal::SIGKILL);
             let _ = life.wait().await;
-            reader.end(fault);
-            reader.log_end();
-            let _ = ending_tx.send(true);
+            shared.end(fault);
+            shared.log_end();
         });
         let connection = Self {
             shared,
