@@ -1,5 +1,6 @@
 //! Listings side by side. Knows no real transport.
 
+use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
@@ -10,9 +11,9 @@ use crate::tool::RawTool;
 use crate::transport::{Pending, TransportConfig};
 
 /// A server that has one tool more each time that it is asked, and answers when it is told to.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Server {
-    says: Mutex<Vec<oneshot::Receiver<()>>>,
+    says: Mutex<VecDeque<oneshot::Receiver<()>>>,
     has: AtomicU64,
     changed: AtomicBool,
 }
@@ -24,7 +25,7 @@ impl Transport for Server {
 
     fn list_tools(&self) -> Pending<'_, Result<Vec<RawTool>, WorldFault>> {
         let count = 1 + self.has.fetch_add(1, Ordering::Relaxed);
-        let told = self.says.lock().unwrap().remove(0);
+        let told = self.says.lock().unwrap().pop_front().unwrap();
         Box::pin(async move {
             told.await
                 .map_err(|_| WorldFault::unavailable("it hung up"))?;
@@ -45,14 +46,8 @@ impl Transport for Server {
     }
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Config(Arc<Server>);
-
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Config")
-    }
-}
 
 impl TransportConfig for Config {
     fn transport(&self, _: Setting) -> Arc<dyn Transport> {
@@ -64,8 +59,11 @@ impl TransportConfig for Config {
 /// one more is asked for.
 async fn listed(later_first: bool, later_fails: bool) -> (usize, usize) {
     let server = Arc::new(Server::default());
-    let (told, says): (Vec<_>, Vec<_>) = (0..3).map(|_| oneshot::channel()).unzip();
-    *server.says.lock().unwrap() = says;
+    let [first_told, second_told, third_told] = [(); 3].map(|()| {
+        let (told, says) = oneshot::channel();
+        server.says.lock().unwrap().push_back(says);
+        told
+    });
     let config = UpstreamConfig {
         name: "s".into(),
         description: String::new(),
@@ -94,12 +92,6 @@ async fn listed(later_first: bool, later_fails: bool) -> (usize, usize) {
         };
         (1..4).take_while(has).count()
     };
-    let mut told = told.into_iter();
-    let (first_told, second_told, third_told) = (
-        told.next().unwrap(),
-        told.next().unwrap(),
-        told.next().unwrap(),
-    );
     let first = ask();
     tokio::task::yield_now().await;
     server.changed.store(true, Ordering::Relaxed);
