@@ -193,7 +193,11 @@ pub(crate) fn status_fault(response: &Response) -> WorldFault {
         status if status.is_server_error() => {
             WorldFault::unavailable(format!("http {}", status.as_u16()))
         }
-        status if status.is_redirection() => {
+        StatusCode::MOVED_PERMANENTLY
+        | StatusCode::FOUND
+        | StatusCode::SEE_OTHER
+        | StatusCode::TEMPORARY_REDIRECT
+        | StatusCode::PERMANENT_REDIRECT => {
             let to = response
                 .headers()
                 .get(http::header::LOCATION)

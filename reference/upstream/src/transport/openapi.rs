@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use http::{HeaderMap, StatusCode};
 use ptc_rpc::{Json, JsonKind, JsonText};
-use ptc_secrets::{AuthHeaders, Emitter, Unread};
+use ptc_secrets::{AuthHeaders, Emitter, Redactor, Unread};
 
 use super::carrier::Carrier;
 use super::http_client::{HttpClient, body, set_trace, status_fault, within};
@@ -35,6 +35,7 @@ const ERROR_BYTES_MAX: usize = 64 * 1024;
 struct Service {
     config: OpenApiConfig,
     auth: AuthHeaders,
+    redactor: Redactor,
     carrier: Option<Arc<dyn Carrier>>,
     loaded: RwLock<Option<Arc<Loaded>>>,
 }
@@ -59,6 +60,7 @@ impl TransportConfig for OpenApiConfig {
         Arc::new(Service {
             config: self.clone(),
             auth: setting.auth,
+            redactor: setting.redactor,
             carrier: setting.surroundings.carrier,
             loaded: RwLock::new(None),
         })
@@ -111,8 +113,8 @@ impl Service {
                 within(remote.request_timeout, fetched).await?
             }
         };
-        let (tools, operations) =
-            compile::compile(&text, &self.config).map_err(WorldFault::unavailable)?;
+        let (tools, operations) = compile::compile(&text, &self.config, &self.redactor)
+            .map_err(WorldFault::unavailable)?;
         let client = client(&remote.url)?;
         let loaded = Arc::new(Loaded { client, operations });
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Some(loaded);
@@ -291,8 +293,9 @@ fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<Str
     if !is_plain(&filled.path) {
         return Err(Unaddressed::Refused("path args name another path".into()));
     }
+    // Arguments of the path are encoded: what is found in it is the description's own query.
+    let mut separator = if filled.path.contains('?') { '&' } else { '?' };
     let mut url = format!("{base}{}", filled.path);
-    let mut separator = '?';
     for name in &operation.query {
         let text = match (arguments.get(name.as_str()), operation.defaults.get(name)) {
             (Some(value), _) if value.is_null() => return Err(unsupported("query", name).into()),
@@ -335,9 +338,13 @@ fn scalar(value: Json<'_>) -> Option<String> {
     }
 }
 
-/// Whether a URL parser reads the path as it is written: the same segments, none of them resolved away.
+/// Whether a URL parser reads the path as it is written: the same segments, none of them resolved away, no character passed over,
+/// and no fragment, which is never sent.
 fn is_plain(path: &str) -> bool {
-    let written = path.split(['?', '#']).next().unwrap_or(path);
+    if path.contains(|c: char| c == '#' || c.is_control()) {
+        return false;
+    }
+    let written = path.split('?').next().unwrap_or(path);
     // With a segment on both sides, since dots in the first or in the last one leave as many as there were.
     let written = format!("/first{written}/last");
     let url = reqwest::Url::parse(&format!("http://host{written}"));

@@ -4,6 +4,7 @@ use super::address;
 use super::compile::{self, Operation};
 use super::config::{OpenApiConfig, SchemaSource};
 use crate::config::Remote;
+use ptc_secrets::Redactor;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -30,7 +31,9 @@ pub fn compiles(text: &str) {
             include,
             overrides: Default::default(),
         };
-        if let Ok((tools, operations)) = compile::compile(text.as_bytes(), &config) {
+        if let Ok((tools, operations)) =
+            compile::compile(text.as_bytes(), &config, &Redactor::empty())
+        {
             assert_eq!(tools.len(), config.include.len());
             assert_eq!(tools.len(), operations.len());
             assert!(tools.iter().all(|tool| operations.contains_key(&tool.name)));
@@ -62,25 +65,15 @@ fn check_addresses(operation: &Operation) {
         let url = reqwest::Url::parse(url).expect("an address is a URL");
         assert_eq!(url.host_str(), Some("host"));
         assert!(url.path().starts_with("/base/"));
-        let query = url.query_pairs().count();
-        (
-            url.path().split('/').count(),
-            query,
-            url.fragment().map(str::to_owned),
-        )
+        assert_eq!(url.fragment(), None);
+        (url.path().split('/').count(), url.query_pairs().count())
     };
     let Some(plain) = sample("zzzz").map(|url| parts(&url)) else {
         return;
     };
     for text in HOSTILE {
         if let Some(url) = sample(text) {
-            let found = parts(&url);
-            // A fragment of the description's own may hold an argument.
-            assert_eq!(
-                (found.0, found.1, found.2.is_some()),
-                (plain.0, plain.1, plain.2.is_some()),
-                "{text:?}"
-            );
+            assert_eq!(parts(&url), plain, "{text:?}");
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
 use serde_json::{Map, Value, json};
 
 use super::config::OpenApiConfig;
@@ -44,7 +45,12 @@ pub(super) enum Piece {
 type Compiled = (Vec<RawTool>, HashMap<String, Operation>);
 
 /// Compiles the included operations, in the order of `include_operations`.
-pub(super) fn compile(text: &[u8], config: &OpenApiConfig) -> Result<Compiled, String> {
+pub(super) fn compile(
+    text: &[u8],
+    config: &OpenApiConfig,
+    redactor: &Redactor,
+) -> Result<Compiled, String> {
+    let redactor = &redactor.for_at_most(SCRUB_TIME_MAX);
     let schema: Value =
         serde_json::from_slice(text).map_err(|e| format!("schema JSON decode failed: {e}"))?;
     let Value::Object(root) = &schema else {
@@ -74,6 +80,7 @@ pub(super) fn compile(text: &[u8], config: &OpenApiConfig) -> Result<Compiled, S
             id,
             source,
             config,
+            redactor,
             excluded: &excluded,
             nodes: 0,
             bytes,
@@ -158,6 +165,7 @@ struct Compiler<'a> {
     id: &'a str,
     source: &'a Source<'a>,
     config: &'a OpenApiConfig,
+    redactor: &'a Redactor,
     excluded: &'a Arc<[Template]>,
     nodes: usize,
     /// Bytes of the schemas of the whole description so far.
@@ -233,7 +241,7 @@ impl<'a> Compiler<'a> {
         let input_schema =
             json!({ "type": "object", "properties": properties, "required": required });
         let tool = RawTool {
-            name: normalize(&name),
+            name: self.tool_name(&name),
             description: description.unwrap_or_default(),
             needs: Needs::of(&input_schema),
             input_schema: input_schema.into(),
@@ -268,6 +276,16 @@ impl<'a> Compiler<'a> {
             },
             self.bytes,
         ))
+    }
+
+    /// A tool's name from what the description or the config calls it. What is veiled in it can't be found any more once letters have
+    /// lost their case, so it stays as it is then.
+    fn tool_name(&self, name: &str) -> String {
+        let clean = self.redactor.scrub_str(name);
+        match clean == name {
+            true => normalize(name),
+            false => clean.into_owned(),
+        }
     }
 
     /// The template, which behind a host's name must not make another, nor lead up.
@@ -318,6 +336,7 @@ impl<'a> Compiler<'a> {
             self.source.operation.get("parameters"),
         ];
         let mut parameters: Vec<Parameter> = Vec::new();
+        let mut places = HashMap::new();
         for entry in lists
             .into_iter()
             .flatten()
@@ -344,7 +363,7 @@ impl<'a> Compiler<'a> {
                 schema.insert("type".into(), "string".into());
             }
             let required = entry.get("required") == Some(&Value::Bool(true));
-            parameters.retain(|known| known.name != name || known.in_path != in_path);
+            places.insert((name.clone(), in_path), parameters.len());
             parameters.push(Parameter {
                 name,
                 in_path,
@@ -352,6 +371,9 @@ impl<'a> Compiler<'a> {
                 schema,
             });
         }
+        // Each where the last of its name and place is.
+        let mut at = 0..parameters.len();
+        parameters.retain(|one| at.next() == places.get(&(one.name.clone(), one.in_path)).copied());
         Ok(parameters)
     }
 
