@@ -72,9 +72,13 @@ pub(crate) const HINT_BYTES_MAX: usize = 16 << 10;
 pub(crate) const LISTED_ERROR_BYTES: usize = 4 << 10;
 /// Bytes of a URL that arguments are part of: HTTP libraries take none of 64 KiB.
 pub(crate) const URL_BYTES_MAX: usize = (64 << 10) - 2;
+/// Bytes of arguments that are looked through for parts of other operations' paths: how many of those there are is a description's
+/// choice, how long the arguments are a program's.
+pub(crate) const CLAIM_BYTES_MAX: usize = 256 << 20;
 /// Bytes of all the schemas of one OpenAPI description after its references were resolved: a small one can describe an enormous one.
 pub(crate) const RESOLVED_BYTES_MAX: usize = LIST_BYTES_MAX;
 
 const _: () = assert!(ANSWER_BYTES_QUEUED_MAX > 2 * REQUEST_ID_BYTES_MAX);
+const _: () = assert!(CLAIM_BYTES_MAX > 1_000 * URL_BYTES_MAX);
 const _: () = assert!(REPLY_POSTS_MAX < REPLIES_PENDING_MAX);
 const _: () = assert!(RECOVERY_FIRST.as_millis() < RECOVERY_LONGEST.as_millis());

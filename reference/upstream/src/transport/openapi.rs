@@ -22,7 +22,7 @@ use super::{
 use crate::arguments::by_name;
 use crate::config::REMOTE_KEYS;
 use crate::fault::{Quoted, Reason, WorldFault};
-use crate::limits::URL_BYTES_MAX;
+use crate::limits::{CLAIM_BYTES_MAX, URL_BYTES_MAX};
 use crate::tool::RawTool;
 use compile::Operation;
 use config::{OpenApiConfig, SchemaSource};
@@ -280,15 +280,20 @@ fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<Str
     if filled.path.len() > URL_BYTES_MAX {
         return Err(too_long().into());
     }
-    let claimed = operation
-        .excluded
-        .iter()
-        .find(|other| other.claims(&filled, &operation.path));
-    if let Some(other) = claimed {
-        return Err(Unaddressed::Refused(format!(
-            "path args name GET {}, an operation that is not included",
-            other.text
-        )));
+    let mut left = CLAIM_BYTES_MAX;
+    for other in operation.excluded.iter() {
+        let why = match other.claims(&filled, &operation.path, &mut left) {
+            Some(false) => continue,
+            Some(true) => format!(
+                "path args name GET {}, an operation that is not included",
+                other.text
+            ),
+            None => format!(
+                "path args are too long to tell from the paths of {} operations that are not included",
+                operation.excluded.len()
+            ),
+        };
+        return Err(Unaddressed::Refused(why));
     }
     if !is_plain(&filled.path) {
         return Err(Unaddressed::Refused("path args name another path".into()));

@@ -96,16 +96,20 @@ impl Template {
     }
 
     /// Whether a service that knows both templates takes `filled`, made from `ours`, for this one: it fits, and is somewhere more
-    /// definite.
-    pub fn claims(&self, filled: &Filled, ours: &Template) -> bool {
+    /// definite. None when telling it takes more bytes than are left to look through.
+    pub fn claims(&self, filled: &Filled, ours: &Template, left: &mut usize) -> Option<bool> {
         let pairs = || self.segments.iter().zip(&ours.segments);
-        self.segments.len() == filled.plain.len()
-            && pairs().any(|(their, our)| definite(their) > definite(our))
-            && self
-                .segments
-                .iter()
-                .zip(&filled.plain)
-                .all(|(segment, text)| fits(segment, text))
+        if self.segments.len() != filled.plain.len()
+            || !pairs().any(|(their, our)| definite(their) > definite(our))
+        {
+            return Some(false);
+        }
+        for (segment, text) in self.segments.iter().zip(&filled.plain) {
+            if !fits(segment, text, left)? {
+                return Some(false);
+            }
+        }
+        Some(true)
     }
 }
 
@@ -172,35 +176,39 @@ fn definite(segment: &[Piece]) -> u8 {
 }
 
 /// Whether a decoded segment in lower case can be `template`'s, for a service that tells upper from lower case, or one that doesn't.
-fn fits(template: &[Piece], segment: &[u8]) -> bool {
+/// None when nothing is left.
+fn fits(template: &[Piece], segment: &[u8], left: &mut usize) -> Option<bool> {
     let lower = |literal: &String| decoded(literal.as_bytes()).to_ascii_lowercase();
     let (mut rest, mut inner) = (segment, template);
     if let [Piece::Literal(literal), behind @ ..] = inner {
-        let Some(left) = rest.strip_prefix(&*lower(literal)) else {
-            return false;
+        let Some(after) = rest.strip_prefix(&*lower(literal)) else {
+            return Some(false);
         };
-        (rest, inner) = (left, behind);
+        (rest, inner) = (after, behind);
     }
     if inner.is_empty() {
-        return rest.is_empty();
+        return Some(rest.is_empty());
     }
     // Both ends before what has to be looked for.
     if let [before @ .., Piece::Literal(literal)] = inner {
-        let Some(left) = rest.strip_suffix(&*lower(literal)) else {
-            return false;
+        let Some(ahead) = rest.strip_suffix(&*lower(literal)) else {
+            return Some(false);
         };
-        (rest, inner) = (left, before);
+        (rest, inner) = (ahead, before);
     }
     for piece in inner {
         if let Piece::Literal(literal) = piece {
             let literal = lower(literal);
-            let Some(at) = memmem::find(rest, &literal) else {
-                return false;
-            };
-            rest = &rest[at + literal.len()..];
+            let found = memmem::find(rest, &literal);
+            let behind = found.map_or(rest.len(), |at| at + literal.len());
+            *left = left.checked_sub(behind)?;
+            if found.is_none() {
+                return Some(false);
+            }
+            rest = &rest[behind..];
         }
     }
-    true
+    Some(true)
 }
 
 /// Percent-encodes all but unreserved characters.

@@ -100,7 +100,8 @@ fn the_more_definite_template_is_meant() {
         let ours = Template::new(ours);
         let filled = ours.fill(|_| Ok::<_, String>(value.to_owned()));
         let filled = filled.unwrap_or_else(|why| panic!("{why}"));
-        Template::new(theirs).claims(&filled, &ours)
+        let claims = Template::new(theirs).claims(&filled, &ours, &mut 1_000);
+        claims.unwrap()
     };
     for (theirs, ours, value) in [
         ("/users/me", "/users/{id}", "me"),
@@ -123,4 +124,19 @@ fn the_more_definite_template_is_meant() {
     ] {
         assert!(!claims(theirs, ours, value), "{theirs} {ours} {value}");
     }
+}
+
+#[test]
+fn what_is_looked_through_is_counted() {
+    let ours = Template::new("/{id}");
+    let claims = |theirs: &str, left: usize| {
+        let filled = ours.fill(|_| Ok::<_, String>("x".repeat(100)));
+        let mut left = left;
+        let claims = Template::new(theirs).claims(&filled.unwrap(), &ours, &mut left);
+        (claims, left)
+    };
+    assert_eq!(claims("/{a}y{b}", 100), (Some(false), 0));
+    assert_eq!(claims("/{a}y{b}", 99), (None, 99));
+    assert_eq!(claims("/{a}x{b}x{c}", 2), (Some(true), 0));
+    assert_eq!(claims("/y{a}", 0), (Some(false), 0), "ends cost nothing");
 }
