@@ -130,7 +130,7 @@ fn context(file: &str) -> Result<Map, String> {
         Ok(Value::Map(map)) => Ok(map),
         Ok(other) => {
             let found = other.kind().word();
-            Err(format!("{file}: expected a JSON object, found a {found}"))
+            Err(format!("{file}: expected a JSON object, found: {found}"))
         }
         Err(error) => Err(format!("{file}: {error}")),
     }

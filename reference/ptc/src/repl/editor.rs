@@ -1,7 +1,7 @@
 //! Line editing: history, completion from the tables of names, matching brackets. Where there is no terminal, plain lines.
 
 use std::borrow::Cow;
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use rustyline::completion::Completer;
@@ -12,7 +12,7 @@ use rustyline::history::DefaultHistory;
 use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Helper};
 
-use super::prompt::command_names;
+use super::prompt::{command_names, line_of_input};
 
 /// Lines of history that are kept.
 const HISTORY_LINES: usize = 1000;
@@ -65,11 +65,11 @@ impl Editor {
         }
     }
 
-    /// The next line; history holds it when it `may_be_kept`.
-    pub fn line(&mut self, prompt: &str, may_be_kept: impl Fn(&str) -> bool) -> Input {
+    /// The next line; history holds it when it `may_be_kept`. What can't be read is told.
+    pub fn line(&mut self, prompt: &str, may_be_kept: impl Fn(&str) -> bool) -> Result<Input, ()> {
         match &mut self.terminal {
             None => plain_line(prompt),
-            Some(terminal) => match terminal.readline(prompt) {
+            Some(terminal) => Ok(match terminal.readline(prompt) {
                 Ok(line) => {
                     // History is a comfort; without it the prompt still works.
                     if may_be_kept(&line) {
@@ -82,7 +82,7 @@ impl Editor {
                 }
                 Err(ReadlineError::Interrupted) => Input::Interrupted,
                 Err(_) => Input::End,
-            },
+            }),
         }
     }
 }
@@ -110,15 +110,11 @@ fn history_file() -> Option<PathBuf> {
     Some(directory.join("repl_history"))
 }
 
-fn plain_line(prompt: &str) -> Input {
+fn plain_line(prompt: &str) -> Result<Input, ()> {
     let mut out = std::io::stdout();
     // A reader that went away ends the input soon.
     let _ = out.write_all(prompt.as_bytes()).and_then(|()| out.flush());
-    let mut line = String::new();
-    match std::io::stdin().lock().read_line(&mut line) {
-        Ok(count) if count > 0 => Input::Line(line.trim_end_matches(['\n', '\r']).to_owned()),
-        _ => Input::End,
-    }
+    Ok(line_of_input()?.map_or(Input::End, Input::Line))
 }
 
 /// How programs reach upstreams.

@@ -1,8 +1,9 @@
 //! The prompt and its commands. Text that is not finished continues on the next line.
 
-use std::io::{BufRead as _, IsTerminal as _};
+use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
-use ptc_lang::reader::{self, ReadErrorKind, ReadLimits};
+use ptc_lang::reader::{self, ReadError, ReadErrorKind, ReadLimits};
+use ptc_secrets::{PROGRAM_BYTES_MAX, Unread};
 
 use super::editor::{Editor, Input};
 use super::evaluator::Evaluator;
@@ -21,10 +22,6 @@ struct Command {
 }
 
 const QUIT: &str = "quit";
-
-fn quits(text: &str, line: &str) -> bool {
-    text.is_empty() && line.trim().strip_prefix(':') == Some(QUIT)
-}
 
 const COMMANDS: &[Command] = &[
     Command {
@@ -95,16 +92,16 @@ pub fn interactive(evaluator: &mut Evaluator) -> Result<(), ()> {
     evaluator.typed = std::io::stdin().is_terminal();
     println_out(GREETING)?;
     let mut editor = Editor::new();
-    let mut text = String::new();
+    let mut typed = Unfinished::default();
     loop {
         editor.names(evaluator.names());
-        let prompt = if text.is_empty() { "ptc> " } else { "...> " };
+        let prompt = if typed.is_empty() { "ptc> " } else { "...> " };
         // A credential must not lie about in a file.
         let clean = |line: &str| evaluator.scrubbed(line) == line;
-        match editor.line(prompt, clean) {
-            Input::Line(line) if quits(&text, &line) => break,
-            Input::Line(line) => take(evaluator, &mut text, &line)?,
-            Input::Interrupted => text.clear(),
+        match editor.line(prompt, clean)? {
+            Input::Line(line) if typed.quits(&line) => break,
+            Input::Line(line) => take(evaluator, &mut typed, &line)?,
+            Input::Interrupted => typed = Unfinished::default(),
             Input::End => break,
         }
     }
@@ -113,64 +110,153 @@ pub fn interactive(evaluator: &mut Evaluator) -> Result<(), ()> {
 
 /// Reads programs from a pipe as a prompt would, but says nothing besides. The first failure ends it.
 pub fn piped(evaluator: &mut Evaluator) -> Result<(), ()> {
-    let mut text = String::new();
-    for line in std::io::stdin().lock().lines() {
-        let line = line.map_err(|error| {
-            crate::tell(format_args!("Error reading standard input: {error}"));
-        })?;
-        if quits(&text, &line) {
+    let mut piped = Unfinished::default();
+    while let Some(line) = line_of_input()? {
+        if piped.quits(&line) {
             return Ok(());
         }
-        if text.is_empty() && line.trim_start().starts_with(':') {
+        if piped.is_empty() && line.trim_start().starts_with(':') {
             println_out(&command(evaluator, line.trim()))?;
             continue;
         }
-        text.push_str(&line);
-        text.push('\n');
-        if is_complete(&text) {
-            let program = std::mem::take(&mut text);
-            if !is_blank(&program) {
-                super::once(evaluator, &program)?;
-            }
+        if let Some(program) = piped.with(&line)?
+            && !is_blank(&program)
+        {
+            super::once(evaluator, &program)?;
         }
     }
-    if is_blank(&text) {
-        Ok(())
-    } else {
-        super::once(evaluator, &text)
+    match is_blank(&piped.text) {
+        true => Ok(()),
+        false => super::once(evaluator, &piped.text),
     }
 }
 
-fn take(evaluator: &mut Evaluator, text: &mut String, line: &str) -> Result<(), ()> {
-    if text.is_empty() && line.trim().is_empty() {
+/// The next line of standard input, without its end.
+pub fn line_of_input() -> Result<Option<String>, ()> {
+    let mut line = Vec::new();
+    let mut input = std::io::stdin().lock().take(PROGRAM_BYTES_MAX + 1);
+    let read = input.read_until(b'\n', &mut line);
+    let count = read.map_err(|error| unread(&Unread::Io(error)))?;
+    if count as u64 > PROGRAM_BYTES_MAX {
+        return Err(too_long());
+    }
+    let line = String::from_utf8(line).map_err(|_| unread(&Unread::NotText))?;
+    let line = line.strip_suffix('\n').unwrap_or(&line);
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    Ok((count > 0).then(|| line.to_owned()))
+}
+
+fn too_long() {
+    unread(&Unread::TooLong {
+        bytes: None,
+        bytes_max: PROGRAM_BYTES_MAX,
+    });
+}
+
+fn unread(cause: &Unread) {
+    crate::tell(format_args!("Error reading standard input: {cause}"));
+}
+
+fn take(evaluator: &mut Evaluator, typed: &mut Unfinished, line: &str) -> Result<(), ()> {
+    if typed.is_empty() && line.trim().is_empty() {
         return Ok(());
     }
-    if text.is_empty() && line.trim_start().starts_with(':') {
+    if typed.is_empty() && line.trim_start().starts_with(':') {
         return println_out(&command(evaluator, line.trim()));
     }
-    text.push_str(line);
-    text.push('\n');
-    if !is_complete(text) {
+    let Some(program) = typed.with(line)? else {
         return Ok(());
-    }
-    let shown = evaluator.evaluate(&std::mem::take(text));
+    };
+    let shown = evaluator.evaluate(&program);
     for line in &shown.prints {
         println_out(line)?;
     }
     println_out(&shown.text)
 }
 
-/// Whether more lines could not make the text a program: an open bracket or string waits for its end, any other fault is told.
-pub fn is_complete(text: &str) -> bool {
-    let error = reader::read(text, &ReadLimits::default()).err();
-    !error.is_some_and(|error| {
-        matches!(
-            error.kind,
-            ReadErrorKind::Unclosed { .. }
-                | ReadErrorKind::UnclosedString
-                | ReadErrorKind::UnclosedRegex
-        )
-    })
+/// The lines of a program whose last one has not come.
+#[derive(Default)]
+struct Unfinished {
+    text: String,
+    /// Where the text is long, a short one that waits for the same end.
+    stand_in: Option<String>,
+}
+
+/// A text of so many bytes is read again with each line that comes. With a longer one that would take the square of its length.
+const READ_AGAIN_BYTES_MAX: usize = 16 << 10;
+
+impl Unfinished {
+    fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    fn quits(&self, line: &str) -> bool {
+        self.is_empty() && line.trim().strip_prefix(':') == Some(QUIT)
+    }
+
+    /// The program, if this is its last line.
+    fn with(&mut self, line: &str) -> Result<Option<String>, ()> {
+        self.text.push_str(line);
+        self.text.push('\n');
+        if self.text.len() as u64 > PROGRAM_BYTES_MAX {
+            return Err(too_long());
+        }
+        if let Some(short) = &self.stand_in {
+            self.stand_in = stand_in(&format!("{short}{line}\n"));
+            if self.stand_in.is_some() {
+                return Ok(None);
+            }
+        }
+        if waits_for(&self.text).is_none() {
+            return Ok(Some(std::mem::take(self).text));
+        }
+        if self.text.len() > READ_AGAIN_BYTES_MAX {
+            self.stand_in = stand_in(&self.text);
+        }
+        Ok(None)
+    }
+}
+
+/// What a text lacks that more lines may bring: the end of a bracket or of a string. Any other fault is told.
+fn waits_for(text: &str) -> Option<ReadError> {
+    let error = reader::read(text, &ReadLimits::default()).err()?;
+    let waits = matches!(
+        error.kind,
+        ReadErrorKind::Unclosed { .. }
+            | ReadErrorKind::UnclosedString
+            | ReadErrorKind::UnclosedRegex
+    );
+    waits.then_some(error)
+}
+
+/// The open brackets of a text, and the beginning of the string that is open in them; nothing where the text waits for no more lines, or
+/// is too deep.
+fn stand_in(text: &str) -> Option<String> {
+    let error = waits_for(text)?;
+    let string = match error.kind {
+        ReadErrorKind::UnclosedString => "\"",
+        ReadErrorKind::UnclosedRegex => "#\"",
+        _ => return brackets(error.kind),
+    };
+    let before = text.get(..error.span.start as usize)?;
+    let brackets = match reader::read(before, &ReadLimits::default()) {
+        Ok(_) => String::new(),
+        Err(error) => brackets(error.kind)?,
+    };
+    Some(brackets + string)
+}
+
+fn brackets(unclosed: ReadErrorKind) -> Option<String> {
+    let ReadErrorKind::Unclosed { open, closers, .. } = unclosed else {
+        return None;
+    };
+    let openers = closers.chars().rev().map(|closer| match closer {
+        ')' => "(",
+        ']' => "[",
+        // The forms of a map come in pairs, and the first of one may be gone.
+        _ => "#{",
+    });
+    (closers.chars().count() == open as usize).then(|| openers.collect())
 }
 
 fn is_blank(text: &str) -> bool {
