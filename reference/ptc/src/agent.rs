@@ -2,7 +2,6 @@
 //! tools. Reads files and starts processes; the run itself is the agent crate's.
 
 use std::io::{IsTerminal as _, Read as _, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -22,7 +21,7 @@ use ptc_secrets::{
 use ptc_upstream::{Cancel, KeptCommand, ProgramCalls, Runtime};
 use serde_json::Value as Json;
 
-use crate::{asks_help, environment, fail, print};
+use crate::{asks_help, environment, fail, print, private_file};
 use ptc_server::clock;
 use ptc_server::redact;
 use ptc_server::settings::flags::closest_of;
@@ -327,13 +326,8 @@ fn open(
         None => Ok(model),
         Some(path) => {
             // The exchange holds the context, which is for the user who runs the agent alone.
-            let file = std::fs::OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(path)
-                .map_err(|error| format!("{}: {error}", path.display()))?;
+            let file =
+                private_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
             let veiled = VeiledLines {
                 redactor: redactor.clone(),
                 line: Vec::new(),
@@ -403,8 +397,7 @@ impl<W: Write> Write for VeiledLines<W> {
 
 /// Writes one message of the transcript.
 fn show(message: &Message, redactor: &Redactor) {
-    // A transcript that nobody reads any more ends no run.
-    let _ = writeln!(std::io::stderr(), "{}", transcribed(message, redactor));
+    crate::tell(transcribed(message, redactor));
 }
 
 /// A message as the transcript has it: who speaks, then what is said, programs and results on lines of their own;
@@ -413,6 +406,7 @@ fn transcribed(message: &Message, redactor: &Redactor) -> String {
     let redactor = &redactor.for_at_most(SCRUB_TIME);
     let mut lines = Vec::new();
     let say = |lines: &mut Vec<String>, text: &str| say(lines, &redactor.scrub_str(text));
+    let name = |text: &str| on_a_line(&redactor.scrub_str(text));
     match message {
         Message::User(text) => {
             lines.push("user".to_owned());
@@ -428,13 +422,14 @@ fn transcribed(message: &Message, redactor: &Redactor) -> String {
                 let arguments: Json = serde_json::from_str(&call.arguments).unwrap_or_default();
                 match arguments.get("program").and_then(Json::as_str) {
                     Some(program) => {
-                        lines.push(format!("  → {} ({})", call.name, call.id));
+                        lines.push(format!("  → {} ({})", name(&call.name), name(&call.id)));
                         say(&mut lines, program);
                     }
                     None => {
                         let arguments = redactor.scrub_str(&call.arguments);
                         let arguments = clipped(&arguments, TRANSCRIPT_CHARS_MAX);
-                        lines.push(format!("  → {} {arguments} ({})", call.name, call.id));
+                        let (tool, id) = (name(&call.name), name(&call.id));
+                        lines.push(format!("  → {tool} {} ({id})", on_a_line(&arguments)));
                     }
                 }
             }
@@ -443,14 +438,14 @@ fn transcribed(message: &Message, redactor: &Redactor) -> String {
             tool_call_id,
             content,
         } => {
-            lines.push(format!("result of {tool_call_id}"));
+            lines.push(format!("result of {}", name(tool_call_id)));
             match serde_json::from_str(content) {
                 Ok(Json::Object(fields)) => {
-                    for (name, value) in &fields {
+                    for (field, value) in &fields {
                         // The feedback says again what the other fields say.
-                        if name != "feedback" {
+                        if field != "feedback" {
                             let value = redactor.scrub(value.clone());
-                            lines.push(member(name, &value));
+                            lines.push(member(&name(field), &value));
                         }
                     }
                 }
@@ -475,6 +470,11 @@ fn member(name: &str, value: &Json) -> String {
         other => other.to_string(),
     };
     format!("    {name}: {}", clipped(&text, MEMBER_CHARS_MAX))
+}
+
+/// A name that a model chose, with its line ends as escapes: it must not look like lines of the transcript.
+fn on_a_line(name: &str) -> String {
+    name.replace('\n', "\\n")
 }
 
 fn clipped(text: &str, chars_max: usize) -> String {

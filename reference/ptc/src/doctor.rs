@@ -8,8 +8,12 @@ use ptc_server::facts;
 use ptc_server::settings::flags;
 use ptc_server::settings::{HttpSettings, Level, Settings, Warning};
 use ptc_server::start;
+use ptc_server::token;
 use ptc_server::upstreams;
 use ptc_server::{Agentic, Server};
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// What is found, line by line.
@@ -232,8 +236,7 @@ fn store(settings: &Settings, findings: &mut Findings) {
 }
 
 fn traces(dir: &str, findings: &mut Findings) {
-    let made = std::fs::create_dir_all(dir).and_then(|()| tempfile_in(dir));
-    match made {
+    match try_directory(Path::new(dir)) {
         Ok(()) => findings.note(OK, &format!("traces go to {dir}")),
         Err(error) => findings.note(
             WARN,
@@ -242,11 +245,23 @@ fn traces(dir: &str, findings: &mut Findings) {
     }
 }
 
-/// Whether a file can be made in `dir`; it is removed again.
-fn tempfile_in(dir: &str) -> std::io::Result<()> {
-    let path = std::path::Path::new(dir).join(format!(".ptc-doctor-{}", std::process::id()));
-    std::fs::write(&path, b"")?;
-    std::fs::remove_file(path)
+/// Whether a file can be made in `dir`. It is removed again, and so are the directories that were made for it.
+fn try_directory(dir: &Path) -> std::io::Result<()> {
+    let missing: Vec<&Path> = dir
+        .ancestors()
+        .take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists())
+        .collect();
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    let path = dir.join(format!(".ptc-doctor-{}", token::random(9)));
+    // In a directory of others, too, nothing but a file of this name's own is touched.
+    let written = made
+        .and_then(|()| File::create_new(&path))
+        .and_then(|_| fs::remove_file(&path));
+    for dir in missing {
+        // One that was not made, or that others use by now, stays.
+        let _ = fs::remove_dir(dir);
+    }
+    written
 }
 
 fn limits(server: &Server, findings: &mut Findings) {

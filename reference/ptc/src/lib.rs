@@ -12,7 +12,10 @@ mod start;
 pub mod testee;
 
 use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use ptc_lang::visible::visible;
@@ -180,6 +183,13 @@ fn write(text: &[u8]) -> std::io::Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }
+}
+
+/// Opens a file to be written from its start. One that is new is its owner's alone.
+fn private_file(path: impl AsRef<Path>) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path)
 }
 
 /// Says something on standard error, for people. Where nobody reads it, the status still tells.

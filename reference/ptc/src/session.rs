@@ -1,6 +1,6 @@
 //! `ptc session`: lists, shows, exports and deletes the sessions of a store, which the flags of `ptc start` name.
 
-use crate::{asks_help, environment, fail, print};
+use crate::{asks_help, environment, fail, print, private_file};
 use ptc_lang::visible::is_obeyed;
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX, Secret};
 use ptc_server::clock;
@@ -9,6 +9,7 @@ use ptc_server::settings::{Level, Settings, flags};
 use ptc_server::start;
 use ptc_server::upstreams;
 use ptc_server::{ListedSession, SharedSessions};
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -94,7 +95,8 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
                 .map_err(|refused| refused.message().to_owned())?;
             match file.first() {
                 None => Ok(bytes),
-                Some(path) => std::fs::write(path, bytes)
+                Some(path) => private_file(path)
+                    .and_then(|mut file| file.write_all(&bytes))
                     .map(|()| Vec::new())
                     .map_err(|error| format!("cannot write {path}: {error}")),
             }

@@ -97,3 +97,32 @@ fn a_command_does_not_outlive_a_run_that_is_killed() {
     run.wait().unwrap();
     soon("none of the family is left", || all_ended(home.path()));
 }
+
+/// A model may write what a terminal obeys, and names that look like other lines of the transcript.
+#[test]
+fn a_transcript_shows_what_a_model_wrote_and_does_not_obey_it() {
+    let held = tempfile::tempdir().unwrap();
+    std::fs::write(held.path().join("agent.toml"), "prompt = \"Go\"\n").unwrap();
+    let replies = [
+        serde_json::json!({"content": "\u{1b}[31mred\u{9b}1m\u{202e}\r", "tool_calls": [
+            {"id": "c\nuser", "name": "go\nassistant\u{1b}[2J", "args": {}}]}),
+        serde_json::json!("Done."),
+    ];
+    let replay: String = replies.iter().map(|reply| format!("{reply}\n")).collect();
+    std::fs::write(held.path().join("replay.jsonl"), replay).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_ptc"))
+        .args("agent run agent.toml --replay replay.jsonl --transcript".split(' '))
+        .current_dir(held.path())
+        .output()
+        .unwrap();
+    let transcript = String::from_utf8(output.stderr).unwrap();
+    let obeyed = |letter: char| letter.is_control() && letter != '\n' || letter == '\u{202e}';
+    assert!(!transcript.contains(obeyed), "{transcript:?}");
+    assert!(transcript.contains("\\u{1b}[31mred"), "{transcript}");
+    let speaks = |who: &str| transcript.lines().filter(|line| *line == who).count();
+    assert_eq!(
+        (speaks("user"), speaks("assistant")),
+        (1, 2),
+        "{transcript}"
+    );
+}

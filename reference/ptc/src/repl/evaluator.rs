@@ -115,6 +115,10 @@ impl Evaluator {
     /// The sentence that says why not. A file that was there is as it was then.
     pub fn save(&self, path: &str) -> Result<(), String> {
         let wrong = |cause: String| format!("Error saving {path}: {cause}");
+        // A new file takes its place.
+        if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+            return Err(wrong("it is no regular file".to_owned()));
+        }
         let bytes = self
             .env
             .snapshot(SNAPSHOT_BYTES_MAX, &Patience::start())
