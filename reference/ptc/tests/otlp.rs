@@ -158,3 +158,51 @@ fn a_collector_that_is_gone_costs_a_warning_only() {
     assert!(log.contains("otlp_export_failed"), "{log}");
     assert!(!log.contains("127.0.0.1"), "{log}");
 }
+
+/// One that takes requests and answers none.
+#[test]
+fn spans_that_no_collector_takes_are_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let mut server = Command::new(PTC)
+        .args(["start", "--log-level", "warn"])
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = server.stdin.take().unwrap();
+    let mut output = BufReader::new(server.stdout.take().unwrap());
+    let calls = 3_000;
+    let mut replies = String::new();
+    for id in 0..calls {
+        writeln!(
+            input,
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"nothing"}}}}"#
+        )
+        .unwrap();
+        output.read_line(&mut replies).unwrap();
+    }
+    drop(input);
+    let ended = server.wait_with_output().unwrap();
+    assert!(ended.status.success());
+    let log = String::from_utf8(ended.stderr).unwrap();
+    let told = |line: &str| -> Option<u64> {
+        let line: Value = serde_json::from_str(line).unwrap();
+        (line["event"] == "otlp_export_failed").then(|| line["fields"]["spans"].as_u64().unwrap())
+    };
+    let lost: u64 = log.lines().filter_map(told).sum();
+    assert_eq!(lost, calls, "{log}");
+}
+
+#[test]
+fn an_address_that_is_none_is_told_as_one() {
+    for endpoint in ["ht!tp://x y", "ftp://127.0.0.1", "127.0.0.1:4318"] {
+        let (_, log) = run(endpoint);
+        assert!(
+            log.contains("OTEL_EXPORTER_OTLP_ENDPOINT is no http or https URL"),
+            "{log}"
+        );
+    }
+}

@@ -12,7 +12,9 @@ use ptc_outbound::{Repeat, Sender};
 use ptc_protocol::digest;
 use ptc_protocol::{Field, Payload};
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 use tokio::time::Instant;
 use tracing::field::Visit;
@@ -25,13 +27,24 @@ use tracing_subscriber::registry::LookupSpan;
 
 /// The layer that hands spans of calls to the exporter.
 struct Spans {
-    queue: SyncSender<Item>,
+    exporter: Exporter,
     redactor: Redactor,
 }
 
-/// Those who wait for spans to be sent.
+/// The way to the thread that sends.
 #[derive(Clone)]
-pub struct Exporter(SyncSender<Item>);
+pub struct Exporter {
+    queue: SyncSender<Item>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// Spans that found no place in the queue, and were not told yet.
+    dropped: AtomicUsize,
+    /// Spans in the queue or on their way.
+    waiting: AtomicUsize,
+}
 
 enum Item {
     Span(Payload),
@@ -54,6 +67,8 @@ const BATCH_WAIT: Duration = Duration::from_millis(200);
 const SEND_WAIT: Duration = Duration::from_secs(5);
 /// How long an exiting process waits for the last batch.
 const FLUSH_WAIT: Duration = Duration::from_secs(1);
+/// Between two looks whether the queue has room for its request.
+const ROOM_PAUSE: Duration = Duration::from_millis(10);
 const _: () = assert!(BATCH_SPANS_MAX < QUEUE_SPANS_MAX);
 /// Fields that are told elsewhere than among the attributes.
 const NO_ATTRIBUTES: [&str; 4] = [call::STATUS, call::TRACE_ID, call::PARENT, call::STATE];
@@ -72,23 +87,74 @@ where
         variable(ENDPOINT).map(|base| format!("{}/v1/traces", base.trim_end_matches('/')))
     })?;
     let (queue, items) = sync_channel(QUEUE_SPANS_MAX);
+    let counts = Arc::<Counts>::default();
+    let exporter = Exporter {
+        queue,
+        counts: counts.clone(),
+    };
     std::thread::Builder::new()
         .name("otlp".into())
-        .spawn(move || send_all(&url, &items))
+        .spawn(move || send_all(&url, &items, &counts))
         .ok()?;
-    let exporter = Exporter(queue.clone());
-    let redactor = redactor.clone();
+    let spans = Spans {
+        exporter: exporter.clone(),
+        redactor: redactor.clone(),
+    };
     let wanted = filter_fn(|metadata| metadata.is_span() && metadata.name() == CALL_SPAN);
-    Some((Spans { queue, redactor }.with_filter(wanted), exporter))
+    Some((spans.with_filter(wanted), exporter))
 }
 
 impl Exporter {
-    /// Waits, a short while at most, until everything exported so far is sent.
+    /// Waits, a short while at most, until everything exported so far is sent. What is not is told as lost.
     pub fn flush(&self) {
-        let (done, waiting) = sync_channel(1);
-        if self.0.try_send(Item::Flush(done)).is_ok() {
-            let _ = waiting.recv_timeout(FLUSH_WAIT);
+        let until = std::time::Instant::now() + FLUSH_WAIT;
+        let left = || until.saturating_duration_since(std::time::Instant::now());
+        let (done, sent) = sync_channel(1);
+        let mut item = Item::Flush(done);
+        // Where the queue is full, a batch that goes makes room.
+        while let Err(TrySendError::Full(back)) = self.queue.try_send(item) {
+            if left().is_zero() {
+                break;
+            }
+            item = back;
+            std::thread::sleep(ROOM_PAUSE.min(left()));
         }
+        let _ = sent.recv_timeout(left());
+        lost(
+            "the process ends before the collector took them",
+            self.counts.waiting.load(Ordering::Acquire),
+        );
+        self.counts.tell_dropped();
+    }
+
+    fn send(&self, span: Payload) {
+        // Counted before the exporter can have sent it.
+        self.counts.waiting.fetch_add(1, Ordering::AcqRel);
+        if let Err(refused) = self.queue.try_send(Item::Span(span)) {
+            self.counts.waiting.fetch_sub(1, Ordering::AcqRel);
+            // An exporter that could not be started told so.
+            let is_full = matches!(refused, TrySendError::Full(_));
+            self.counts
+                .dropped
+                .fetch_add(usize::from(is_full), Ordering::AcqRel);
+        }
+    }
+}
+
+impl Counts {
+    fn tell_dropped(&self) {
+        let dropped = self.dropped.swap(0, Ordering::AcqRel);
+        lost(
+            "the collector takes spans more slowly than they come",
+            dropped,
+        );
+    }
+}
+
+/// Tells how many spans were lost, and why.
+fn lost(reason: &str, spans: usize) {
+    if spans > 0 {
+        tracing::warn!(event = "otlp_export_failed", reason, spans);
     }
 }
 
@@ -127,7 +193,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Spans {
             let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
             open.bound(&redactor);
             let span = redactor.scrub(open.export()).into_inner();
-            let _ = self.queue.try_send(Item::Span(span));
+            self.exporter.send(span);
         }
     }
 }
@@ -226,23 +292,21 @@ fn request(spans: Vec<Payload>) -> String {
         .to_json()
 }
 
-fn send_all(url: &str, items: &Receiver<Item>) {
-    let lost = |reason: &str, spans: usize| {
-        tracing::warn!(event = "otlp_export_failed", reason, spans);
-    };
+fn send_all(url: &str, items: &Receiver<Item>, counts: &Counts) {
+    let off = |reason: &str| tracing::warn!(event = "otlp_export_failed", reason, spans = 0);
     let executor = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let builder = match ptc_outbound::client(url) {
         Ok(builder) => builder,
-        Err(fault) => return lost(&fault, 0),
+        Err(fault) => return off(&fault),
     };
     // A redirect would lead spans where nobody said that they go.
     let builder = builder
         .timeout(SEND_WAIT)
         .redirect(reqwest::redirect::Policy::none());
     let (Ok(executor), Ok(sender)) = (executor, Sender::new(builder)) else {
-        return lost("the exporter could not be started", 0);
+        return off("the exporter could not be started");
     };
     let mut open = true;
     while open {
@@ -259,13 +323,26 @@ fn send_all(url: &str, items: &Receiver<Item>) {
             match executor.block_on(sending) {
                 Ok(answer) if answer.status().is_success() => {}
                 Ok(answer) => lost(&format!("http {}", answer.status().as_u16()), count),
-                // Its text may hold the address, and that a password.
-                Err(_) => lost("the collector can't be reached", count),
+                Err(error) => lost(cause(&error), count),
             }
+            counts.waiting.fetch_sub(count, Ordering::AcqRel);
+            counts.tell_dropped();
         }
         for done in flushed {
             let _ = done.try_send(());
         }
+    }
+}
+
+/// In our words: the error's own may hold the address, and that a password.
+fn cause(error: &reqwest::Error) -> &'static str {
+    match error {
+        error if error.is_builder() => {
+            "OTEL_EXPORTER_OTLP_ENDPOINT is no http or https URL, such as http://localhost:4318"
+        }
+        error if error.is_timeout() => "the collector did not answer in time",
+        error if error.is_connect() => "the collector can't be reached",
+        _ => "the exchange with the collector broke",
     }
 }
 
