@@ -335,7 +335,7 @@ fn clipped(name: &str, tools: &[String], room: usize) -> Option<String> {
         if shown == 0 || bullet.len() <= room {
             fitting = Some(bullet);
         }
-        // No longer one has less to say behind it than this many digits.
+        // With more tools the text gets longer still.
         if text.len() > room {
             break;
         }

@@ -6,11 +6,10 @@
 //! logged. Knows nothing of what is logged.
 
 use crate::clock;
+use crate::diagnostics::unobeyed;
 use crate::settings::Level;
-use ptc_lang::visible::is_obeyed;
 use ptc_rpc::write_string;
 use ptc_secrets::{Redactor, scrub_json_text};
-use std::fmt::Write as _;
 use std::io::Write;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -251,7 +250,10 @@ impl<'a> Said<'a> {
         line.extend_from_slice(b",\"ts\":\"");
         line.extend_from_slice(clock::now_text().as_bytes());
         line.extend_from_slice(b"\"}");
-        let mut line = shown(line);
+        let mut line = match String::from_utf8(line) {
+            Ok(text) => unobeyed(text).into_bytes(),
+            Err(other) => other.into_bytes(),
+        };
         line.push(b'\n');
         line
     }
@@ -281,25 +283,6 @@ impl<'a> Said<'a> {
             self.fields.push(b',');
         }
     }
-}
-
-/// The same line of JSON with what a terminal would obey as escapes: it stands in strings alone.
-fn shown(line: Vec<u8>) -> Vec<u8> {
-    let Ok(text) = std::str::from_utf8(&line) else {
-        return line;
-    };
-    if !text.contains(is_obeyed) {
-        return line;
-    }
-    let mut shown = String::with_capacity(text.len() + 16);
-    for letter in text.chars() {
-        match is_obeyed(letter) {
-            // All of them take four digits, and a string takes every write.
-            true => drop(write!(shown, "\\u{:04x}", u32::from(letter))),
-            false => shown.push(letter),
-        }
-    }
-    shown.into_bytes()
 }
 
 impl Visit for Said<'_> {

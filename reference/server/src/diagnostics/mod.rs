@@ -11,7 +11,9 @@ pub mod record;
 pub mod trace;
 
 use crate::settings::Level;
+use ptc_lang::visible::is_obeyed;
 use ptc_secrets::Redactor;
+use std::fmt::Write as _;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::Registry;
 
@@ -41,6 +43,22 @@ pub fn install(level: Level, redactor: &Redactor) -> Sinks {
         #[cfg(feature = "otlp")]
         exporter,
     }
+}
+
+/// A line of JSON with what a terminal would obey as escapes: it stands in strings alone.
+fn unobeyed(line: String) -> String {
+    if !line.contains(is_obeyed) {
+        return line;
+    }
+    let mut shown = String::with_capacity(line.len() + 16);
+    for letter in line.chars() {
+        match is_obeyed(letter) {
+            // All of them take four digits, and a string takes every write.
+            true => drop(write!(shown, "\\u{:04x}", u32::from(letter))),
+            false => shown.push(letter),
+        }
+    }
+    shown
 }
 
 impl Sinks {

@@ -99,9 +99,11 @@ pub struct Ring {
     records: Mutex<VecDeque<Record>>,
 }
 
-/// A longer request id is kept as its start.
-const REQUEST_ID_BYTES_MAX: usize = 256;
-const REQUEST_ID_CHARS_KEPT: usize = 64;
+/// A longer id or name is kept as its start.
+const ID_BYTES_MAX: usize = 256;
+const ID_CHARS_KEPT: usize = 64;
+/// What the id of a request is called where it is cut.
+const REQUEST: &str = "id";
 /// Bytes of what the summary says of a context's member, beside its name.
 const SUMMARY_BYTES_MIN: usize = r#"{"count":0,"type":"null"}"#.len();
 /// Characters of a program that the summary shows.
@@ -156,7 +158,10 @@ impl Ring {
         };
         let content = redactor.scrub(Payload::from(content)).into_inner();
         let upstream_calls = match payload.get("upstream_calls") {
-            Some(Field::List(calls)) => calls.iter().filter_map(upstream_entry).collect(),
+            Some(Field::List(calls)) => calls
+                .iter()
+                .filter_map(|call| upstream_entry(call, redactor))
+                .collect(),
             _ => Vec::new(),
         };
         let object = |name: &str| match payload.get(name) {
@@ -164,7 +169,10 @@ impl Ring {
             _ => None,
         };
         let record = Record {
-            request_id: bounded_id(&redactor.scrub_str(sighting.id.as_deref().unwrap_or(NULL))),
+            request_id: bounded(
+                &redactor.scrub_str(sighting.id.as_deref().unwrap_or(NULL)),
+                REQUEST,
+            ),
             trace_key: sighting.trace_key(),
             tool: sighting.tool.clone(),
             ts: clock::now_micros(),
@@ -174,7 +182,7 @@ impl Ring {
                 true => u64::try_from(sighting.started.elapsed().as_millis()).unwrap_or(u64::MAX),
                 false => 0,
             },
-            upstream_calls: redactor.scrub(upstream_calls).into_inner(),
+            upstream_calls,
             metrics: object("ptc_metrics"),
             agentic: object("agentic"),
             content,
@@ -206,7 +214,7 @@ impl Ring {
 
     /// The newest call with this id.
     pub fn find(&self, request_id: &str) -> Option<Record> {
-        let wanted = bounded_id(request_id);
+        let wanted = bounded(request_id, REQUEST);
         self.records()
             .iter()
             .rev()
@@ -284,7 +292,7 @@ impl Record {
 }
 
 /// The part of a ledger entry that diagnostics show: neither error text nor previews.
-fn upstream_entry(entry: &Field) -> Option<Payload> {
+fn upstream_entry(entry: &Field, redactor: &Redactor) -> Option<Payload> {
     let Field::Object(entry) = entry else {
         return None;
     };
@@ -302,18 +310,23 @@ fn upstream_entry(entry: &Field) -> Option<Payload> {
             shown.set(name, value.clone());
         }
     }
+    let mut shown = redactor.scrub(shown).into_inner();
+    for name in ["server", "tool"] {
+        if let Some(long) = shown.text(name).filter(|text| text.len() > ID_BYTES_MAX) {
+            let short = bounded(long, "name");
+            shown.set(name, short);
+        }
+    }
     Some(shown)
 }
 
-fn bounded_id(id: &str) -> String {
-    match id.len() <= REQUEST_ID_BYTES_MAX {
+/// What a client or a program chose to call something, which `what` says: its start where it is long.
+fn bounded(id: &str, what: &str) -> String {
+    match id.len() <= ID_BYTES_MAX {
         true => id.to_owned(),
         false => {
-            let kept: String = prefix(id, id.len())
-                .chars()
-                .take(REQUEST_ID_CHARS_KEPT)
-                .collect();
-            format!("{kept}…({}B id, truncated)", id.len())
+            let kept: String = id.chars().take(ID_CHARS_KEPT).collect();
+            format!("{kept}…({}B {what}, truncated)", id.len())
         }
     }
 }

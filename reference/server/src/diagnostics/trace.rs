@@ -4,6 +4,7 @@
 
 use crate::clock;
 use crate::diagnostics::record::{self, Sighting};
+use crate::diagnostics::unobeyed;
 use crate::settings::PayloadPolicy;
 use crate::token;
 use ptc_agent::PlannerRequest;
@@ -391,7 +392,7 @@ impl Trace {
             .set("timestamp", clock::now_text());
         self.sequence += 1;
         let scrub = |redactor: &Redactor| redactor.scrub(line).to_json();
-        let mut text = self.time.spend(&self.redactor, scrub);
+        let mut text = unobeyed(self.time.spend(&self.redactor, scrub));
         text.push('\n');
         if let Err(error) = file.write_all(text.as_bytes()) {
             // The disk is full or gone; the call goes on without its trace.
