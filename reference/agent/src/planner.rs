@@ -14,7 +14,7 @@ use ptc_protocol::{FormatOptions, format_value_within};
 use crate::exposure::Output;
 use crate::lisp_mode::{error_block, program_in_reply};
 use crate::llm::{Abandoned, Llm, LlmError, LlmErrorKind, LlmRequest, Message, Tokens};
-use crate::task_answer::{Constraints, TaskAnswer, task_answer};
+use crate::task_answer::{Constraints, TaskAnswer, cut, task_answer};
 
 /// The system message of every request. The instructions stand in the user message.
 pub const PLANNER_SYSTEM: &str = "You generate only PTC-Lisp programs.";
@@ -251,7 +251,7 @@ enum Turned {
 }
 
 /// Why there is no reply.
-enum Unasked {
+enum NoReply {
     /// The task's own time ended while the planner worked.
     OutOfTime,
     Failed(LlmError),
@@ -314,10 +314,10 @@ impl Planner<'_> {
     fn turn(&mut self) -> Turned {
         let reply = match self.ask() {
             Ok(reply) => reply,
-            Err(Unasked::OutOfTime) => {
+            Err(NoReply::OutOfTime) => {
                 return Turned::End(failed(TaskReason::Budget, "agentic task budget exceeded"));
             }
-            Err(Unasked::Failed(error)) => {
+            Err(NoReply::Failed(error)) => {
                 self.outcome.turns -= 1;
                 if self.world.is_cancelled() {
                     return Turned::End(TaskEnd::Cancelled);
@@ -386,7 +386,7 @@ impl Planner<'_> {
     }
 
     /// One request: everything in one user message, so that any chat model will do.
-    fn ask(&mut self) -> Result<String, Unasked> {
+    fn ask(&mut self) -> Result<String, NoReply> {
         let mut prompt = self.task.prompt.clone();
         for (role, text) in &self.conversation {
             prompt.push_str(&format!("\n\n{role}:\n{text}"));
@@ -428,8 +428,8 @@ impl Planner<'_> {
         self.outcome.requests.push(request);
         answer.map_err(|error| match error.kind {
             // What ended was the task's time, not the planner's.
-            LlmErrorKind::Timeout if left <= self.task.planner_timeout => Unasked::OutOfTime,
-            _ => Unasked::Failed(error),
+            LlmErrorKind::Timeout if left <= self.task.planner_timeout => NoReply::OutOfTime,
+            _ => NoReply::Failed(error),
         })
     }
 }
@@ -523,7 +523,8 @@ fn conclude(
         Ended::Fail(value) => {
             let value = world.scrub_value(&value, watch)?;
             let shown = format_value_within(&value, FormatOptions::default(), watch)?;
-            Turned::End(failed(TaskReason::Failed, shown.text))
+            let message = abridged(shown.text, task.result_bytes);
+            Turned::End(failed(TaskReason::Failed, message))
         }
         Ended::Error(error) => ended_by(task, world, &error),
         Ended::Value(value) => {
@@ -545,6 +546,15 @@ fn conclude(
         }
     };
     Ok((turned, None))
+}
+
+/// A text of at most `bytes_max` bytes, with three dots where it was longer.
+fn abridged(text: String, bytes_max: usize) -> String {
+    const DOTS: &str = "...";
+    match text.len() > bytes_max {
+        true => cut(text, bytes_max.saturating_sub(DOTS.len())).0 + DOTS,
+        false => text,
+    }
 }
 
 /// What an error or a limit means for the turn.

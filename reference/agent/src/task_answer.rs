@@ -203,7 +203,8 @@ fn cut_list(value: Json, count: usize) -> Json {
     }
 }
 
-fn cut(mut text: String, bytes_max: usize) -> (String, bool) {
+/// The text, cut between characters to so many bytes, and whether it was.
+pub(crate) fn cut(mut text: String, bytes_max: usize) -> (String, bool) {
     if text.len() <= bytes_max {
         return (text, false);
     }
