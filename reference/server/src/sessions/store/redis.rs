@@ -26,6 +26,8 @@ const _: () =
     assert!(CONNECT_TIMEOUT.as_millis() + ANSWER_TIMEOUT.as_millis() <= PATIENCE.as_millis());
 /// Bytes of the largest answer: a session, or a list of all that live.
 const ANSWER_BYTES_MAX: usize = 2 * SNAPSHOT_BYTES_MAX;
+/// Bytes of the longest text of a server that is passed on, to the log and to who starts.
+const TOLD_BYTES_MAX: usize = 512;
 /// Silence after which a listener asks whether anybody is still there.
 const SILENCE: Duration = Duration::from_secs(5);
 /// How often servers of a cluster send one on until the one that has the keys is found.
@@ -391,7 +393,11 @@ fn refusal(error: &RedisError) -> Failure {
 
 /// The words of an error: what it is, and what is behind it.
 fn cause(error: &RedisError) -> String {
-    error.to_string()
+    let text = error.to_string();
+    match text.len() <= TOLD_BYTES_MAX {
+        true => text,
+        false => format!("it answers an error of {} bytes", text.len()),
+    }
 }
 
 impl Shared {
@@ -643,6 +649,10 @@ fn refused(word: &str) -> Failure {
         "owner_full" => SessionError::OwnerFull.into(),
         "lost" => SessionError::Lost.into(),
         "unreadable" => SessionError::Unreadable.into(),
+        // What is cut may be a part of a secret.
+        other if other.len() > TOLD_BYTES_MAX => {
+            Failure::Away(format!("it answers a word of {} bytes", other.len()))
+        }
         other => Failure::Away(format!("it answers {other:?}")),
     }
 }

@@ -655,6 +655,22 @@ fn nonsense() -> Vec<Vec<u8>> {
     all
 }
 
+/// What it says stands in a line of the log for each failure.
+#[test]
+fn what_a_server_says_at_length_is_not_passed_on() {
+    let long = "x".repeat(100_000);
+    let word = format!("*1\r\n${}\r\n{long}\r\n", long.len());
+    let error = format!("-ERR {}\r\n", &long[..10_000]);
+    for answer in [word, error] {
+        let store = Fake::scripts(answer.into_bytes()).open("redis", "");
+        let told = store.sweep().unwrap_err().to_string();
+        assert!(told.len() < 600, "{told:.300}");
+    }
+    let store = Fake::scripts(b"-ERR a word\r\n".to_vec()).open("redis", "");
+    let told = store.sweep().unwrap_err().to_string();
+    assert!(told.contains("a word"), "{told}");
+}
+
 #[test]
 fn whatever_is_answered_no_operation_panics_or_takes_long() {
     let (key, content) = (
