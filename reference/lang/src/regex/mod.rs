@@ -58,8 +58,8 @@ struct Compiled {
     plain: bool,
     /// Steps that one character may take at most.
     steps: u64,
-    /// Whether `$` stands anywhere that a last line feed changes.
-    dollar: bool,
+    /// Whether `$` stands anywhere, or `^` with the flag `m`, that a last line feed changes.
+    line_feed: bool,
     /// Whether `\\G` stands anywhere.
     continues: bool,
     /// Of plain patterns that are not large.
@@ -257,7 +257,7 @@ impl Compiled {
             groups: parsed.groups,
             plain,
             steps: node.size().saturating_add(2),
-            dollar: node.asserts(Assert::EndOrLineFeed),
+            line_feed: node.asserts(Assert::EndOrLineFeed) || node.asserts(Assert::LineStart),
             continues: node.asserts(Assert::Continue),
             node,
             direct,
@@ -386,10 +386,10 @@ impl Compiled {
             .get_or_init(|| Program::new(&self.node, self.groups))
     }
 
-    /// Whether `$` has to stand in front of the last line feed of `text`, or `\G` where the search began: the library
-    /// knows neither.
+    /// Whether `$` has to stand in front of the last line feed of `text`, a `^` not behind it, or `\G` where the search began: the
+    /// library knows none of that.
     fn needs_own(&self, text: &str) -> bool {
-        self.continues || self.dollar && text.ends_with('\n')
+        self.continues || self.line_feed && text.ends_with('\n')
     }
 
     /// Whether the library is done with `bytes` of text in good time, whatever it does.

@@ -70,7 +70,7 @@ pub enum Assert {
     End,
     /// `\Z`, and `$` of patterns without the flag `m`: the end, or in front of a last line feed.
     EndOrLineFeed,
-    /// `^` with the flag `m`.
+    /// `^` with the flag `m`: the start, or behind a line feed that is not the last character.
     LineStart,
     /// `$` with the flag `m`.
     LineEnd,

@@ -401,7 +401,8 @@ pub fn holds(assert: Assert, text: &str, at: usize, from: usize) -> bool {
         Assert::Start => at == 0,
         Assert::End => at == text.len(),
         Assert::EndOrLineFeed => at == text.len() || at + 1 == text.len() && bytes[at] == b'\n',
-        Assert::LineStart => at == 0 || bytes[at - 1] == b'\n',
+        // Behind the last line feed no line begins.
+        Assert::LineStart => at == 0 || at < text.len() && bytes[at - 1] == b'\n',
         Assert::LineEnd => at == text.len() || bytes[at] == b'\n',
         Assert::Word => word_around(text, at),
         Assert::NotWord => !word_around(text, at),
