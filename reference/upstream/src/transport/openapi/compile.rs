@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
+use ptc_secrets::{Redactor, SCRUB_TIME_MAX, SharedTime};
 use serde_json::{Map, Value, json};
 
 use super::config::OpenApiConfig;
@@ -50,7 +50,6 @@ pub(super) fn compile(
     config: &OpenApiConfig,
     redactor: &Redactor,
 ) -> Result<Compiled, String> {
-    let redactor = &redactor.for_at_most(SCRUB_TIME_MAX);
     let schema: Value =
         serde_json::from_slice(text).map_err(|e| format!("schema JSON decode failed: {e}"))?;
     let Value::Object(root) = &schema else {
@@ -73,6 +72,7 @@ pub(super) fn compile(
     let mut tools = Vec::new();
     let mut compiled = HashMap::new();
     let mut bytes = 0;
+    let scrub_time = SharedTime::new(SCRUB_TIME_MAX);
     for id in &config.include {
         let source = &operations[id.as_str()];
         let one = Compiler {
@@ -81,6 +81,7 @@ pub(super) fn compile(
             source,
             config,
             redactor,
+            scrub_time: &scrub_time,
             excluded: &excluded,
             nodes: 0,
             bytes,
@@ -166,6 +167,8 @@ struct Compiler<'a> {
     source: &'a Source<'a>,
     config: &'a OpenApiConfig,
     redactor: &'a Redactor,
+    /// For the names of the whole description.
+    scrub_time: &'a SharedTime,
     excluded: &'a Arc<[Template]>,
     nodes: usize,
     /// Bytes of the schemas of the whole description so far.
@@ -281,10 +284,11 @@ impl<'a> Compiler<'a> {
     /// A tool's name from what the description or the config calls it. What is veiled in it can't be found any more once letters have
     /// lost their case, so it stays as it is then.
     fn tool_name(&self, name: &str) -> String {
-        let clean = self.redactor.scrub_str(name);
+        let scrub = |redactor: &Redactor| redactor.scrub_str(name).into_owned();
+        let clean = self.scrub_time.spend(self.redactor, scrub);
         match clean == name {
             true => normalize(name),
-            false => clean.into_owned(),
+            false => clean,
         }
     }
 
