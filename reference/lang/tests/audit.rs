@@ -20,7 +20,7 @@ const END_GAPS: u32 = 25;
 /// A gap that is too long once is measured again: caches and the system take time now and then.
 const TRIES: usize = 8;
 /// One call in so many is tried, unless `PTC_AUDIT_EVERY` says otherwise.
-const EVERY: usize = 199;
+const EVERY: usize = 397;
 /// What a thread of a server may have at least.
 const STACK_BYTES: usize = 512 * 1024;
 

@@ -471,8 +471,8 @@ impl ProgramCalls {
     ) -> Value {
         let names = &self.runtime.redactor().for_at_most(SCRUB_TIME_MAX);
         let mut entry = Entry {
-            server: names.scrub_str(&call.server).into_owned(),
-            tool: names.scrub_str(&call.tool).into_owned(),
+            server: names.scrub_str(&self.named(&call.server)).into_owned(),
+            tool: names.scrub_str(&self.named(&call.tool)).into_owned(),
             duration_ms,
             error: None,
             result_bytes: None,

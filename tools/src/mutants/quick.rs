@@ -143,7 +143,12 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     (
         "reference/server/src/evaluation/",
-        &["mcp.limits", "mcp.concurrency", "mcp.isolation"],
+        &[
+            "mcp.limits",
+            "mcp.concurrency",
+            "mcp.isolation",
+            "mcp.metrics",
+        ],
     ),
     (
         "reference/server/src/mcp/tools/",
@@ -295,16 +300,21 @@ impl Quick {
     /// Whether a server comes past a fault once for all that it is asked: as it starts, or where it makes what it keeps. Any case may tell
     /// of such a fault, and only the one that came first was seen to come past it.
     fn is_met_once(&mut self, fault: u32) -> Result<bool, String> {
-        let places = self.reached.get(&fault).into_iter().flatten();
-        let is_request = |place: &&usize| Cost::of(&self.suite.cases[**place]) == Cost::Request;
-        let Some(place) = places.copied().find(|place| is_request(&place)) else {
-            return Ok(false);
-        };
-        self.runtime.block_on(self.asker.end());
-        let _first = self.passes(place);
-        let _before = self.map.asked()?;
-        let _again = self.passes(place);
-        Ok(!self.map.asked()?.contains(&fault))
+        /// Cases that are asked: what is made once for each of several things is met again by some.
+        const ASKED: usize = 3;
+        let places = self.reached.get(&fault).into_iter().flatten().copied();
+        let is_request = |place: &usize| Cost::of(&self.suite.cases[*place]) == Cost::Request;
+        let places: Vec<usize> = places.filter(is_request).take(ASKED).collect();
+        for place in places {
+            self.runtime.block_on(self.asker.end());
+            let _first = self.passes(place);
+            let _before = self.map.asked()?;
+            let _again = self.passes(place);
+            if !self.map.asked()?.contains(&fault) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The cases that judge a fault: the cheap ones first, of these the ones that speak of it.

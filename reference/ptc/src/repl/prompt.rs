@@ -138,7 +138,8 @@ pub fn line_of_input() -> Result<Option<String>, ()> {
     let read = input.read_until(b'\n', &mut line);
     let count = read.map_err(|error| unread(&Unread::Io(error)))?;
     if count as u64 > PROGRAM_BYTES_MAX {
-        return Err(too_long());
+        too_long();
+        return Err(());
     }
     let line = String::from_utf8(line).map_err(|_| unread(&Unread::NotText))?;
     let line = line.strip_suffix('\n').unwrap_or(&line);
@@ -199,7 +200,8 @@ impl Unfinished {
         self.text.push_str(line);
         self.text.push('\n');
         if self.text.len() as u64 > PROGRAM_BYTES_MAX {
-            return Err(too_long());
+            too_long();
+            return Err(());
         }
         if let Some(short) = &self.stand_in {
             self.stand_in = stand_in(&format!("{short}{line}\n"));

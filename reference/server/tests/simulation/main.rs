@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 ptc_lang::counting_allocator!();
 
 /// Seeds of a run that nobody asked more of.
-const SEEDS: u64 = 1000;
+const SEEDS: u64 = 500;
 /// Answers that a simulation must reach to be worth anything.
 const MUST_OCCUR: &[&str] = &[
     "ok",

@@ -79,7 +79,7 @@ fn any_framing() {
         "A: b",
         "+",
     ];
-    try_sequences(11, 4_000, 16, &words);
+    try_sequences(11, 2_000, 16, &words);
 }
 
 #[test]
