@@ -9,10 +9,14 @@ use crate::transport::http::accept::{Limits, Peer, converse};
 use crate::transport::http::endpoint::Endpoint;
 use crate::transport::http::permits::ConnectionPermits;
 use crate::transport::http::router::router;
+use axum::extract::Request;
+use axum::response::Response;
 use ptc_secrets::Redactor;
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tower::util::BoxCloneService;
 
 use crate::transport::http::bearer::{Bearer, bearer};
 use crate::transport::http::body::is_json;
@@ -113,7 +117,7 @@ const TOKEN: &str = "token-of-the-fuzzed-http-server-0";
 /// A router with a runtime whose clock moves when nothing else does.
 struct Fuzzed {
     executor: tokio::runtime::Runtime,
-    router: axum::Router,
+    router: BoxCloneService<Request, Response, Infallible>,
     limits: Arc<Limits>,
 }
 
@@ -141,7 +145,7 @@ impl Fuzzed {
         Fuzzed {
             executor,
             limits: Arc::new(endpoint.limits()),
-            router: router(endpoint),
+            router: BoxCloneService::new(router(endpoint)),
         }
     }
 }

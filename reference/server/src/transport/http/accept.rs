@@ -3,10 +3,10 @@
 use super::address::AddressBlock;
 use super::endpoint::Endpoint;
 use super::permits::{ConnectionPermit, ConnectionPermits};
-use super::router::router;
+use super::router::{Routes, router};
 use super::stream::{Activity, HangUp, WatchedStream};
 use crate::settings::HttpSettings;
-use axum::Router;
+use axum::body::Body;
 use axum::serve::Listener;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -18,7 +18,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tower::Service;
 
 /// Time that written replies get to leave once everything is decided.
 const LAST_WRITES: Duration = Duration::from_secs(1);
@@ -111,7 +110,7 @@ where
 
 /// Serves one connection until it ends.
 pub(crate) async fn converse(
-    router: Router,
+    router: impl Routes,
     stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + HangUp + Unpin + Send + 'static,
     peer: Arc<Peer>,
     limits: Arc<Limits>,
@@ -121,7 +120,7 @@ pub(crate) async fn converse(
     let known = peer.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(known.clone());
-        router.clone().call(request)
+        router.clone().call(request.map(Body::new))
     });
     let head_timeout = match reserved {
         true => limits.head_timeout.min(RESERVED_HEAD),

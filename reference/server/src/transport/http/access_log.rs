@@ -2,8 +2,7 @@
 
 use super::endpoint::Endpoint;
 use crate::diagnostics::log::maybe;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::Response;
 use std::sync::{Arc, OnceLock};
 use tokio::time::Instant;
@@ -43,9 +42,9 @@ const TOLD_BYTES_MAX: usize = 1024;
 
 /// Answers a request, then writes its line and counts it.
 pub async fn log(
-    State(endpoint): State<Arc<Endpoint>>,
+    endpoint: &Endpoint,
     mut request: Request,
-    next: Next,
+    answer: impl AsyncFnOnce(Request) -> Response,
 ) -> Response {
     let id = request.extensions().get::<RequestId>();
     let id = id.map_or(&b""[..], |id| id.header_value().as_bytes());
@@ -58,7 +57,7 @@ pub async fn log(
     let named = tracing::enabled!(Level::INFO)
         .then(|| (told(request.method().as_str()), told(request.uri().path())));
     request.extensions_mut().insert(record.clone());
-    let response = next.run(request).await;
+    let response = answer(request).await;
     let status = response.status().as_u16();
     if let Some(counters) = &server.counters {
         counters.request(status);

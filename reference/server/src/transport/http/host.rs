@@ -9,7 +9,7 @@ use axum::http::{Uri, Version};
 use std::net::Ipv6Addr;
 
 /// Refuses requests whose addressee or body length two servers could read in two ways, and keeps the addressee of the others.
-pub async fn read(mut request: Request) -> Result<Request, Refusal> {
+pub fn read(mut request: Request) -> Result<Request, Refusal> {
     let headers = request.headers();
     // The HTTP library reads any coding that ends in `chunked` as chunks, and leaves the rest undone.
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();

@@ -9,12 +9,13 @@ use super::{access_log, bearer, host, mcp, origin, status};
 use crate::token;
 use axum::extract::{Request, State};
 use axum::http::header::{CACHE_CONTROL, HeaderName, HeaderValue, VARY};
-use axum::middleware::{Next, from_fn_with_state, map_request};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, post};
 use axum::{Extension, Router};
+use std::convert::Infallible;
 use std::sync::Arc;
-use tower::ServiceBuilder;
+use tower::{Service, ServiceBuilder};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::request_id::{
     MakeRequestId, PropagateRequestIdLayer, RequestId, SetRequestIdLayer,
@@ -28,8 +29,22 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 static CACHES: HeaderValue = HeaderValue::from_static("max-age=0, private, must-revalidate");
 static VARIES: HeaderValue = HeaderValue::from_static("accept-encoding");
 
-/// All that the endpoint serves.
-pub fn router(endpoint: Arc<Endpoint>) -> Router {
+/// What answers requests.
+pub trait Routes:
+    Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
+{
+}
+
+impl<S> Routes for S where
+    S: Service<Request, Response = Response, Error = Infallible, Future: Send>
+        + Clone
+        + Send
+        + 'static
+{
+}
+
+/// All that the endpoint serves. What every request meets lies around the table of routes, so that it is there once for all of them.
+pub fn router(endpoint: Arc<Endpoint>) -> impl Routes {
     let settings = endpoint.settings();
     let guarded = |route: MethodRouter<Arc<Endpoint>>| {
         route.layer(from_fn_with_state(endpoint.clone(), guard))
@@ -47,32 +62,40 @@ pub fn router(endpoint: Arc<Endpoint>) -> Router {
     if let Some(path) = settings.metrics_path.as_deref() {
         routes.push((path, guarded(any(status::metrics))));
     }
-    let every_request = ServiceBuilder::new()
-        .map_request(drop_long_id)
-        .layer(SetRequestIdLayer::new(REQUEST_ID.clone(), RandomId))
-        .layer(PropagateRequestIdLayer::new(REQUEST_ID.clone()))
-        .layer(from_fn_with_state(endpoint.clone(), access_log::log))
-        .layer(SetResponseHeaderLayer::overriding(
-            CACHE_CONTROL,
-            CACHES.clone(),
-        ))
-        .layer(SetResponseHeaderLayer::appending(VARY, VARIES.clone()))
-        .layer(CatchPanicLayer::custom(|_| {
-            Refusal::Internal.into_response()
-        }))
-        .layer(map_request(host::read));
     // Paths are the operator's, to the letter: what looks like a pattern is none.
     let router = Router::new().without_v07_checks();
     let router = routes.into_iter().fold(router, |router, (path, route)| {
         router.route(&path.replace('{', "{{").replace('}', "}}"), route)
     });
-    router
+    let router = router
         .fallback(async || Refusal::NotFound)
-        .layer(every_request)
-        .with_state(endpoint)
+        .with_state(endpoint.clone());
+    ServiceBuilder::new()
+        .map_request(drop_long_id)
+        .layer(SetRequestIdLayer::new(REQUEST_ID.clone(), RandomId))
+        .layer(PropagateRequestIdLayer::new(REQUEST_ID.clone()))
+        .layer(SetResponseHeaderLayer::overriding(
+            CACHE_CONTROL,
+            CACHES.clone(),
+        ))
+        .layer(SetResponseHeaderLayer::appending(VARY, VARIES.clone()))
+        .layer(from_fn_with_state(endpoint, enter))
+        .layer(CatchPanicLayer::custom(|_| {
+            Refusal::Internal.into_response()
+        }))
+        .service(router)
 }
 
-/// The checks of the endpoint's paths, in their order, as one layer: each layer that can wait costs a request some microseconds.
+/// What every request meets first, as one layer: each layer that can wait costs a request some microseconds.
+async fn enter(State(endpoint): State<Arc<Endpoint>>, request: Request, next: Next) -> Response {
+    let answer = async |request| match host::read(request) {
+        Ok(request) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    };
+    access_log::log(&endpoint, request, answer).await
+}
+
+/// The checks of the endpoint's paths, in their order.
 async fn guard(
     State(endpoint): State<Arc<Endpoint>>,
     Extension(peer): Extension<Arc<Peer>>,
