@@ -455,7 +455,7 @@ fn update_in(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     .map_err(of_no_argument)
 }
 
-fn merge(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+pub fn merge(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     merged(eval, args, None)
 }
 

@@ -25,6 +25,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 pub use functions::{STEP_DONE, TASK_RESET};
+pub use maps::merge;
 pub use numbers::{amount, plus};
 
 use smallvec::SmallVec;

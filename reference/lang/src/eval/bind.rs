@@ -3,6 +3,7 @@
 use super::sequence::unsettled;
 use super::{Eval, Evaluated, Frame};
 use crate::analyze::ir::{MapPattern, Pattern, SequencePattern};
+use crate::builtins::merge;
 use crate::error::{Found, Kind};
 use crate::value::{Map, Value};
 
@@ -77,7 +78,7 @@ impl Eval<'_> {
     }
 
     /// Binds the items behind `&`, of a call or a vector pattern: nil when there are none; a map pattern takes them as
-    /// keys and values.
+    /// keys and values, and perhaps a map behind them.
     pub(super) fn bind_rest(
         &mut self,
         pattern: &Pattern,
@@ -98,13 +99,17 @@ impl Eval<'_> {
         let value = match rest.as_slice() {
             [] => Value::Nil,
             [map @ Value::Map(_)] => map.clone(),
-            _ if rest.len().is_multiple_of(2) => {
+            items if items.len().is_multiple_of(2) || matches!(items, [.., Value::Map(_)]) => {
+                let more = match rest.len().is_multiple_of(2) {
+                    true => Value::Nil,
+                    false => rest.pop().unwrap_or_default(),
+                };
                 let mut entries = Vec::with_capacity(rest.len() / 2);
                 let mut rest = rest.into_iter();
                 while let (Some(key), Some(value)) = (rest.next(), rest.next()) {
                     entries.push((key, value));
                 }
-                Value::Map(Map::gathered(entries))
+                merge(self, &mut [Value::Map(Map::gathered(entries)), more])?
             }
             _ => {
                 return Err(Kind::Destructure {
