@@ -4,12 +4,15 @@
 #![forbid(unsafe_code)]
 
 mod certificates;
+mod connections;
+mod refusal;
 mod sender;
 
 use ptc_secrets::is_this_machine;
 use reqwest::{Client, ClientBuilder, Url};
 
 pub use certificates::check_certificates;
+pub use refusal::tls_refusal;
 pub use sender::{Repeat, Sender};
 
 /// The beginnings of a client for `url`, and no other host.

@@ -1,5 +1,6 @@
 //! Requests over connections that are kept, and may have been closed by the time that one is sent.
 
+use crate::connections::driving;
 use reqwest::{Client, ClientBuilder, Request, Response};
 use std::error::Error;
 use std::io;
@@ -61,7 +62,8 @@ impl Sender {
                 Repeat::Never => None,
             };
             let made = self.made.load(Ordering::Relaxed);
-            let error = match self.client.execute(request).await {
+            let answer = driving(async { self.client.execute(request).await });
+            let error = match answer.await {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
             };
@@ -102,8 +104,9 @@ fn was_closed(error: &reqwest::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
     use std::net::TcpListener;
+    use std::time::Duration;
 
     /// A server that answers the first request on each connection and closes it on the second; how many came.
     fn hanging_up() -> (String, Arc<AtomicU64>) {
@@ -152,5 +155,45 @@ mod tests {
             (true, 5),
             "and once more on its own"
         );
+    }
+
+    /// A server that says `100 Continue` to every request as fast as it is read, and never answers.
+    fn flooding() -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            let heads = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(10_000);
+            for mut stream in listener.incoming().flatten() {
+                let heads = heads.clone();
+                std::thread::spawn(move || {
+                    let _ = stream.read(&mut [0; 1024]);
+                    while stream.write_all(&heads).is_ok() {}
+                });
+            }
+        });
+        url
+    }
+
+    #[test]
+    fn a_flood_of_heads_moves_no_deadline() {
+        let url = flooding();
+        // As few threads as there can be, none of which a flood may hold.
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let sender = Sender::new(crate::client(&url).unwrap()).unwrap();
+        for _ in 0..3 {
+            let began = Instant::now();
+            let request = sender.client().post(&url).build().unwrap();
+            let waited = runtime.block_on(async {
+                let sent = sender.send(request, Repeat::Never);
+                tokio::time::timeout(Duration::from_millis(200), sent).await
+            });
+            assert!(waited.is_err(), "there is no answer");
+            let took = began.elapsed();
+            assert!(took < Duration::from_millis(700), "{took:?}");
+        }
     }
 }

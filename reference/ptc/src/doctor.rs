@@ -137,18 +137,12 @@ fn examine(arguments: &[String], findings: &mut Findings) {
             let servers = format!("upstream servers from {}: {names}", path.display());
             findings.note(OK, &servers);
             for (server, tools) in runtime.toolsets() {
-                let names: Vec<&str> = tools
-                    .iter()
-                    .flat_map(|tools| tools.sorted())
-                    .map(|tool| tool.name.as_str())
-                    .collect();
-                let (count, names) = (names.len(), names.join(", "));
-                let line = match count {
-                    0 => format!("  {server}: no tools"),
-                    1 => format!("  {server}: 1 tool: {names}"),
-                    _ => format!("  {server}: {count} tools: {names}"),
-                };
-                findings.note(OK, &line);
+                let summary = tools.as_ref().map(|tools| tools.summary());
+                let summary = summary.unwrap_or_else(|| "no tools".to_owned());
+                findings.note(OK, &format!("  {server}: {summary}"));
+                for omission in tools.iter().flat_map(|tools| tools.omissions()) {
+                    findings.note(WARN, &format!("  {server}: {omission}"));
+                }
             }
             for warning in runtime.warnings() {
                 findings.note(WARN, &warning);

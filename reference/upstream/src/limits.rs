@@ -66,6 +66,8 @@ pub(crate) const REPEATED_HEADER_BYTES_MAX: usize = 1024;
 pub(crate) const PARAM_HEADER_BYTES_MAX: usize = 64 << 10;
 /// What a header costs beside its name and value.
 pub(crate) const HEADER_BYTES_CHARGED: usize = 32;
+/// Bytes of a tool's name: what tells of a call, in replies, traces and sessions, names its tool.
+pub const NAME_BYTES_MAX: usize = 32 << 10;
 /// Bytes of the names that a hint lists.
 pub(crate) const HINT_BYTES_MAX: usize = 16 << 10;
 /// Bytes of an error that an entry of a ledger keeps: an upstream writes it, and replies, traces and sessions show all of them.
@@ -80,5 +82,6 @@ pub(crate) const RESOLVED_BYTES_MAX: usize = LIST_BYTES_MAX;
 
 const _: () = assert!(ANSWER_BYTES_QUEUED_MAX > 2 * REQUEST_ID_BYTES_MAX);
 const _: () = assert!(CLAIM_BYTES_MAX > 1_000 * URL_BYTES_MAX);
+const _: () = assert!(NAME_BYTES_MAX > HINT_BYTES_MAX);
 const _: () = assert!(REPLY_POSTS_MAX < REPLIES_PENDING_MAX);
 const _: () = assert!(RECOVERY_FIRST.as_millis() < RECOVERY_LONGEST.as_millis());

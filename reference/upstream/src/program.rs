@@ -19,9 +19,9 @@ use tokio::time::Instant;
 use crate::arguments::{self, NotEncoded};
 use crate::fault::{Reason, WorldFault};
 use crate::ledger::{Entry, cut, summarize};
-use crate::limits::{HINT_BYTES_MAX, LISTED_ERROR_BYTES};
+use crate::limits::LISTED_ERROR_BYTES;
 use crate::needs::{Declared, Needs};
-use crate::prose::printable;
+use crate::prose::{enumerated, printable};
 use crate::runtime::{Runtime, Upstream};
 use crate::select::{Selected, Unselected, ValueKind, select};
 use crate::tool::{RawTool, Toolset};
@@ -583,25 +583,6 @@ fn reply<const N: usize>(fields: [(&str, Value); N]) -> Value {
             .map(|(key, value)| (Value::keyword(key), value))
             .collect(),
     )
-}
-
-/// Names while they are few enough for a hint, and how many more there are: an upstream decides how long they are.
-fn enumerated<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
-    let (all, mut shown, mut text) = (names.len(), 0, String::new());
-    for name in names {
-        let separator = if shown == 0 { "" } else { ", " };
-        if text.len() + separator.len() + name.len() > HINT_BYTES_MAX {
-            break;
-        }
-        text.push_str(separator);
-        text.push_str(name);
-        shown += 1;
-    }
-    match all - shown {
-        0 => text,
-        more if shown == 0 => format!("{more}, whose names are too long to list"),
-        more => format!("{text} and {more} more"),
-    }
 }
 
 /// A non-empty string, or a keyword's or symbol's name.

@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
+use ptc_lang::visible::is_obeyed;
 use unicode_segmentation::UnicodeSegmentation;
+
+use crate::limits::HINT_BYTES_MAX;
 
 /// Graphemes of a description in the catalog, in `dir` and in `apropos`.
 pub(crate) const LISTED_GRAPHEMES_MAX: usize = 120;
@@ -23,8 +26,8 @@ pub(crate) fn one_line(text: &str, max: usize) -> String {
                 out.push_str("...");
                 return out;
             }
-            // Control characters would let a description write outside its line.
-            out.push_str(if grapheme.chars().any(char::is_control) {
+            // Control characters would let a description write outside its line, and others turn what stands beside it.
+            out.push_str(if grapheme.contains(is_obeyed) {
                 "\u{fffd}"
             } else {
                 grapheme
@@ -35,11 +38,31 @@ pub(crate) fn one_line(text: &str, max: usize) -> String {
     out
 }
 
-/// `text` without control characters: what an upstream says must not write outside its line, nor move anybody's cursor.
+/// `text` without what a terminal obeys: what an upstream says must not write outside its line, move anybody's cursor, nor turn the
+/// direction of what stands beside it.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    match text.contains(char::is_control) {
-        true => Cow::Owned(text.replace(char::is_control, "\u{fffd}")),
+    match text.contains(is_obeyed) {
+        true => Cow::Owned(text.replace(is_obeyed, "\u{fffd}")),
         false => Cow::Borrowed(text),
+    }
+}
+
+/// Names while they are few enough for a hint, and how many more there are: an upstream decides how long they are.
+pub(crate) fn enumerated<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
+    let (all, mut shown, mut text) = (names.len(), 0, String::new());
+    for name in names {
+        let separator = if shown == 0 { "" } else { ", " };
+        if text.len() + separator.len() + name.len() > HINT_BYTES_MAX {
+            break;
+        }
+        text.push_str(separator);
+        text.push_str(name);
+        shown += 1;
+    }
+    match all - shown {
+        0 => text,
+        more if shown == 0 => format!("{more}, whose names are too long to list"),
+        more => format!("{text} and {more} more"),
     }
 }
 
@@ -68,5 +91,10 @@ mod tests {
             format!("{}...", "é\u{301}".repeat(6))
         );
         assert_eq!(listed("t", "  "), "t");
+        assert_eq!(
+            one_line("a\u{202e}b\u{2028}c \u{1f469}\u{200d}\u{1f4bb}", 20),
+            "a\u{fffd}b c \u{1f469}\u{200d}\u{1f4bb}"
+        );
+        assert_eq!(printable("\u{61c}\u{2066}a\u{200d}"), "\u{fffd}\u{fffd}a\u{200d}");
     }
 }

@@ -477,6 +477,17 @@ impl Upstream {
         let raw = self.transport.list_tools().await?;
         let redactor = self.redactor.for_at_most(LISTING_TIME_MAX);
         let tools = Arc::new(Toolset::new(raw, &self.config.name, &redactor));
+        let server = self.config.name.as_str();
+        if tools.left_out > 0 {
+            tracing::warn!(
+                event = "upstream_tools_left_out",
+                server,
+                count = tools.left_out
+            );
+        }
+        if tools.late > 0 {
+            tracing::warn!(event = "upstream_tools_redacted", server, count = tools.late);
+        }
         let mut offer = self.offer.write().unwrap_or_else(PoisonError::into_inner);
         if offer.changes <= changes {
             *offer = Offer {

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use ptc_secrets::{Redactor, Scrub};
+use ptc_secrets::{MARKER, Redactor, Scrub};
 use serde_json::Value;
 
+use crate::limits::NAME_BYTES_MAX;
 use crate::needs::Needs;
-use crate::prose::printable;
+use crate::prose::{enumerated, printable};
 use ptc_lang::rank::Indexed;
 
 /// JSON that an upstream sent with a tool: a schema, annotations. Kept as text, for a tree of it takes twenty times the memory, and
@@ -141,11 +142,18 @@ pub struct Toolset {
     sorted: Vec<usize>,
     /// For `apropos`, by position.
     indexed: Vec<Indexed>,
+    /// How many more were listed, under names that are too long.
+    pub(crate) left_out: usize,
+    /// Tools that were not looked through in time, so that markers stand for parts of them.
+    pub(crate) late: usize,
 }
 
 impl Toolset {
-    pub(crate) fn new(raw: Vec<RawTool>, server: &str, redactor: &Redactor) -> Self {
-        let shown: Vec<Tool> = raw.iter().map(|tool| shown(tool, redactor)).collect();
+    pub(crate) fn new(mut raw: Vec<RawTool>, server: &str, redactor: &Redactor) -> Self {
+        let listed = raw.len();
+        raw.retain(|tool| tool.name.len() <= NAME_BYTES_MAX);
+        let left_out = listed - raw.len();
+        let (shown, late) = shown(&raw, redactor);
         let mut by_name = HashMap::new();
         for (at, tool) in shown.iter().enumerate() {
             by_name.entry(tool.name.clone()).or_insert(at);
@@ -162,7 +170,39 @@ impl Toolset {
             by_name,
             sorted,
             indexed,
+            left_out,
+            late,
         }
+    }
+
+    /// How many tools there are, and their names as far as those are few and short enough.
+    pub fn summary(&self) -> String {
+        let names = || enumerated(self.sorted().map(|tool| tool.name.as_str()));
+        match self.shown.len() {
+            0 => "no tools".to_owned(),
+            1 => format!("1 tool: {}", names()),
+            count => format!("{count} tools: {}", names()),
+        }
+    }
+
+    /// What was listed and is not shown, or not as it was listed.
+    pub fn omissions(&self) -> Vec<String> {
+        let left_out = match self.left_out {
+            0 => None,
+            1 => Some(format!(
+                "1 tool is left out: its name has more than {NAME_BYTES_MAX} bytes"
+            )),
+            count => Some(format!(
+                "{count} tools are left out: their names have more than {NAME_BYTES_MAX} bytes"
+            )),
+        };
+        let late = match self.late {
+            0 => None,
+            count => Some(format!(
+                "parts of {count} of its tools are shown as {MARKER}: all that it lists takes too long to look through for credentials"
+            )),
+        };
+        left_out.into_iter().chain(late).collect()
     }
 
     /// All tools in the upstream's order.
@@ -189,8 +229,41 @@ impl Toolset {
     }
 }
 
-fn shown(tool: &RawTool, redactor: &Redactor) -> Tool {
-    let mut shown = Tool {
+/// The tools as the outside may see them, and how many of them were not looked through in time. Names come first, as tools are
+/// called by what is shown of them, and schemas, the largest part, last.
+fn shown(raw: &[RawTool], redactor: &Redactor) -> (Vec<Tool>, usize) {
+    let mut shown: Vec<Tool> = raw.iter().map(whole).collect();
+    let mut late = vec![false; shown.len()];
+    let parts: [fn(&mut Tool, &Redactor); 3] = [
+        |tool, redactor| tool.name.scrub_in_place(redactor),
+        |tool, redactor| tool.description.scrub_in_place(redactor),
+        |tool, redactor| {
+            for part in [
+                &mut tool.input_schema,
+                &mut tool.output_schema,
+                &mut tool.annotations,
+                &mut tool.ptc,
+            ] {
+                *part = part.scrubbed(redactor);
+            }
+        },
+    ];
+    for scrub in parts.iter().filter(|_| !redactor.is_empty()) {
+        for (tool, late) in shown.iter_mut().zip(&mut late) {
+            scrub(tool, redactor);
+            *late |= redactor.is_out_of_time();
+        }
+    }
+    for tool in &mut shown {
+        if let Cow::Owned(name) = printable(&tool.name) {
+            tool.name = name;
+        }
+    }
+    (shown, late.into_iter().filter(|late| *late).count())
+}
+
+fn whole(tool: &RawTool) -> Tool {
+    Tool {
         name: tool.name.clone(),
         description: tool.description.clone(),
         input_schema: tool.input_schema.clone(),
@@ -198,23 +271,7 @@ fn shown(tool: &RawTool, redactor: &Redactor) -> Tool {
         annotations: tool.annotations.clone(),
         ptc: tool.ptc.clone(),
         doc: OnceLock::new(),
-    };
-    if !redactor.is_empty() {
-        shown.name.scrub_in_place(redactor);
-        shown.description.scrub_in_place(redactor);
-        for part in [
-            &mut shown.input_schema,
-            &mut shown.output_schema,
-            &mut shown.annotations,
-            &mut shown.ptc,
-        ] {
-            *part = part.scrubbed(redactor);
-        }
     }
-    if let Cow::Owned(name) = printable(&shown.name) {
-        shown.name = name;
-    }
-    shown
 }
 
 /// Names are boosted; description, argument keys and annotations are not.
@@ -248,6 +305,28 @@ mod tests {
     use super::*;
     use ptc_secrets::Secret;
     use serde_json::json;
+
+    #[test]
+    fn names_are_looked_through_first() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let mut secrets = Redactor::builder();
+        secrets.add(&Secret::new("canary-of-tools-0123".into()));
+        let questions = AtomicUsize::new(0);
+        let redactor = secrets
+            .build()
+            .patient(move || questions.fetch_add(1, Ordering::Relaxed) < 200);
+        let tool = |name: &str| {
+            let long = "canary-of-tools-0124 ".repeat(100_000);
+            RawTool::read(json!({"name": name, "description": long})).unwrap()
+        };
+        let names = ["a canary-of-tools-0123", "b", "c"];
+        let set = Toolset::new(names.map(tool).to_vec(), "s", &redactor);
+        let shown: Vec<&str> = set.tools().iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(shown, ["a [REDACTED]", "b", "c"]);
+        assert!(set.tools().iter().all(|tool| tool.description == MARKER));
+        assert_eq!(set.late, 3);
+        assert!(set.omissions()[0].starts_with("parts of 3 of its tools are shown as [REDACTED]"));
+    }
 
     #[test]
     fn what_is_shown_is_shared_unless_something_is_veiled() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use ptc_outbound::{Repeat, Sender};
+use ptc_outbound::{Repeat, Sender, tls_refusal};
 use ptc_secrets::AuthHeaders;
 use reqwest::Response;
 use reqwest::redirect::Policy;
@@ -13,6 +13,7 @@ use reqwest::redirect::Policy;
 use super::carrier::Carrier;
 use crate::config::Remote;
 use crate::fault::{Reason, WorldFault};
+use crate::limits::URL_BYTES_MAX;
 use crate::trace_context::TraceContext;
 
 /// Redirects followed within one origin.
@@ -135,9 +136,11 @@ fn network(remote: &Remote, url: &str) -> Result<Sender, WorldFault> {
         .user_agent(concat!("ptc/", env!("CARGO_PKG_VERSION")))
         .redirect(Policy::custom(|attempt| {
             let origin = attempt.previous().first().map(reqwest::Url::origin);
-            if attempt.previous().len() > REDIRECTS_MAX || origin != Some(attempt.url().origin()) {
+            if origin != Some(attempt.url().origin()) {
                 // The 3xx answer itself comes back, and is judged like any other status.
                 attempt.stop()
+            } else if attempt.previous().len() > REDIRECTS_MAX {
+                attempt.error(format!("too many redirects ({REDIRECTS_MAX})"))
             } else {
                 attempt.follow()
             }
@@ -204,12 +207,15 @@ pub(crate) fn status_fault(response: &Response) -> WorldFault {
                 .and_then(|to| to.to_str().ok());
             let to = to.and_then(|to| response.url().join(to).ok());
             let refused = match to {
-                Some(to) if to.origin() == response.url().origin() => {
-                    let message = format!("too many redirects ({REDIRECTS_MAX})");
-                    return WorldFault::unavailable(message);
+                Some(to) if to.origin() != response.url().origin() => {
+                    ": redirect to another origin refused".to_owned()
                 }
-                Some(_) => ": redirect to another origin refused",
-                None => "",
+                Some(to) if to.as_str().len() > URL_BYTES_MAX => format!(
+                    ": redirect to an address of more than {URL_BYTES_MAX} bytes refused"
+                ),
+                // One within the origin was followed, unless it is an address that no request takes.
+                Some(_) => ": redirect to what is no address of a request".to_owned(),
+                None => String::new(),
             };
             WorldFault::error(format!("http {}{refused}", status.as_u16()))
         }
@@ -238,6 +244,9 @@ fn failure(error: &reqwest::Error) -> WorldFault {
 /// The innermost cause in few words. A URL never is among them: its path may be a capability.
 fn words(error: &reqwest::Error) -> String {
     use std::io::ErrorKind;
+    if let Some(refusal) = tls_refusal(error) {
+        return refusal;
+    }
     let mut cause = error.source();
     let mut last = None;
     while let Some(inner) = cause {
@@ -264,5 +273,66 @@ fn words(error: &reqwest::Error) -> String {
         }
         Some(text) => text,
         None => "HTTP request failed".into(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    /// A server that sends every request to what it is given as `Location`, and the client of it.
+    fn leading_to(location: &str) -> (String, HttpClient) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let head = format!("HTTP/1.1 307 X\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                while stream.read(&mut [0; 65536]).is_ok_and(|read| read > 0) {
+                    let _ = stream.write_all(head.as_bytes());
+                }
+            }
+        });
+        let remote = Remote {
+            url: url.clone(),
+            auth: Vec::new(),
+            static_headers: Vec::new(),
+            request_timeout: Duration::from_secs(5),
+            connect_timeout: Duration::from_secs(5),
+            response_bytes_max: 1000,
+        };
+        let client = HttpClient::new(&remote, &url, &AuthHeaders::default(), None).unwrap();
+        (url, client)
+    }
+
+    #[test]
+    fn a_redirect_that_is_not_followed_says_why() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let far = format!("/{}", "a".repeat(URL_BYTES_MAX));
+        for (location, told) in [
+            ("/again", "too many redirects (10)"),
+            (
+                far.as_str(),
+                "http 307: redirect to an address of more than 65534 bytes refused",
+            ),
+            (
+                "http://localhost:1/",
+                "http 307: redirect to another origin refused",
+            ),
+            ("http://[", "http 307"),
+        ] {
+            let (url, client) = leading_to(location);
+            let asked = client.post(&url, HeaderMap::new(), b"{}".to_vec(), Repeat::Never);
+            let fault = match runtime.block_on(asked) {
+                Ok(response) => status_fault(&response),
+                Err(fault) => fault,
+            };
+            assert_eq!(fault.message, told);
+        }
     }
 }
