@@ -95,6 +95,9 @@ mod tests {
             one_line("a\u{202e}b\u{2028}c \u{1f469}\u{200d}\u{1f4bb}", 20),
             "a\u{fffd}b c \u{1f469}\u{200d}\u{1f4bb}"
         );
-        assert_eq!(printable("\u{61c}\u{2066}a\u{200d}"), "\u{fffd}\u{fffd}a\u{200d}");
+        assert_eq!(
+            printable("\u{61c}\u{2066}a\u{200d}"),
+            "\u{fffd}\u{fffd}a\u{200d}"
+        );
     }
 }

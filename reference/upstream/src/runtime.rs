@@ -486,7 +486,11 @@ impl Upstream {
             );
         }
         if tools.late > 0 {
-            tracing::warn!(event = "upstream_tools_redacted", server, count = tools.late);
+            tracing::warn!(
+                event = "upstream_tools_redacted",
+                server,
+                count = tools.late
+            );
         }
         let mut offer = self.offer.write().unwrap_or_else(PoisonError::into_inner);
         if offer.changes <= changes {

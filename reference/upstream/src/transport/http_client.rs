@@ -210,9 +210,9 @@ pub(crate) fn status_fault(response: &Response) -> WorldFault {
                 Some(to) if to.origin() != response.url().origin() => {
                     ": redirect to another origin refused".to_owned()
                 }
-                Some(to) if to.as_str().len() > URL_BYTES_MAX => format!(
-                    ": redirect to an address of more than {URL_BYTES_MAX} bytes refused"
-                ),
+                Some(to) if to.as_str().len() > URL_BYTES_MAX => {
+                    format!(": redirect to an address of more than {URL_BYTES_MAX} bytes refused")
+                }
                 // One within the origin was followed, unless it is an address that no request takes.
                 Some(_) => ": redirect to what is no address of a request".to_owned(),
                 None => String::new(),

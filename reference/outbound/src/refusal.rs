@@ -1,0 +1,94 @@
+//! Why no TLS connection came about, in words that say what to change. Knows the errors of TLS; knows no host and no URL.
+
+use std::error::Error;
+use std::io;
+
+use rustls::{AlertDescription, CertificateError, Error as Tls};
+
+/// What is wrong between this machine and a server over TLS; `None` for any other error.
+pub fn tls_refusal(error: &(dyn Error + 'static)) -> Option<String> {
+    let mut cause = Some(error);
+    while let Some(inner) = cause {
+        if let Some(tls) = inner.downcast_ref::<Tls>() {
+            return Some(words(tls));
+        }
+        // The source of one that wraps another is the source of that.
+        let wrapped = inner
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        cause = match wrapped {
+            Some(wrapped) => Some(wrapped),
+            None => inner.source(),
+        };
+    }
+    None
+}
+
+fn words(error: &Tls) -> String {
+    match error {
+        Tls::InvalidCertificate(problem) => certificate(problem),
+        Tls::InvalidMessage(_) => "the server does not answer in TLS: is its URL one of plain http, or the port another's?".into(),
+        Tls::PeerIncompatible(_)
+        | Tls::AlertReceived(AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure) => {
+            "the server accepts no version or cipher of TLS that is spoken here (TLS 1.2 and 1.3)".into()
+        }
+        Tls::AlertReceived(AlertDescription::CertificateRequired) => {
+            "the server asks for a certificate of the client, and none can be given".into()
+        }
+        Tls::AlertReceived(AlertDescription::UnrecognisedName) => {
+            "the server knows no host of the URL's name".into()
+        }
+        Tls::AlertReceived(alert) => format!("the server ended the TLS handshake: {alert:?}"),
+        other => format!("TLS: {other}"),
+    }
+}
+
+/// The names that a certificate holds are the server's words, and as many as it likes: they are not told.
+fn certificate(problem: &CertificateError) -> String {
+    use CertificateError as Problem;
+    let wrong = match problem {
+        Problem::Expired | Problem::ExpiredContext { .. } => "has expired",
+        Problem::NotValidYet | Problem::NotValidYetContext { .. } => {
+            "is not valid yet: is this machine's clock right?"
+        }
+        Problem::NotValidForName | Problem::NotValidForNameContext { .. } => {
+            "is for other hosts than the one in the URL"
+        }
+        Problem::UnknownIssuer => {
+            "is signed by none of the CAs that this machine trusts: if its own is to be trusted, name that CA's PEM file in SSL_CERT_FILE"
+        }
+        Problem::Revoked => "was revoked",
+        Problem::BadSignature => "has a wrong signature",
+        Problem::InvalidPurpose | Problem::InvalidPurposeContext { .. } => "is not one for servers",
+        Problem::BadEncoding => "cannot be read",
+        // The verifier's own error, which only its name tells.
+        Problem::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            "is that of a CA, as self-signed ones often are: it needs one that is no CA's (basicConstraints CA:FALSE)"
+        }
+        other => return format!("the server's certificate cannot be used: {other}"),
+    };
+    format!("the server's certificate {wrong}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_is_wrong() {
+        for (error, told) in [
+            (CertificateError::Expired, "has expired"),
+            (CertificateError::NotValidForName, "other hosts"),
+            (CertificateError::UnknownIssuer, "SSL_CERT_FILE"),
+        ] {
+            let wrapped = io::Error::other(io::Error::other(Tls::InvalidCertificate(error)));
+            let words = tls_refusal(&wrapped).unwrap();
+            assert!(
+                words.starts_with("the server's certificate ") && words.contains(told),
+                "{words}"
+            );
+        }
+        let other = io::Error::other("canary");
+        assert_eq!(tls_refusal(&other), None);
+    }
+}
