@@ -12,7 +12,7 @@ use ptc_secrets::is_this_machine;
 use reqwest::{Client, ClientBuilder, Url};
 
 pub use certificates::check_certificates;
-pub use refusal::tls_refusal;
+pub use refusal::{causes, tls_refusal};
 pub use sender::{Repeat, Sender};
 
 /// The beginnings of a client for `url`, and no other host.

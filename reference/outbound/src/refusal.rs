@@ -7,21 +7,21 @@ use rustls::{AlertDescription, CertificateError, Error as Tls};
 
 /// What is wrong between this machine and a server over TLS; `None` for any other error.
 pub fn tls_refusal(error: &(dyn Error + 'static)) -> Option<String> {
-    let mut cause = Some(error);
-    while let Some(inner) = cause {
-        if let Some(tls) = inner.downcast_ref::<Tls>() {
-            return Some(words(tls));
+    causes(error).find_map(|cause| cause.downcast_ref::<Tls>().map(words))
+}
+
+/// An error and what led to it, the innermost last.
+pub fn causes<'e>(
+    error: &'e (dyn Error + 'static),
+) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| {
+        let io = error.downcast_ref::<io::Error>();
+        match io.and_then(io::Error::get_ref) {
+            // The source of one that wraps another is the source of that.
+            Some(wrapped) => Some(wrapped as &(dyn Error + 'static)),
+            None => error.source(),
         }
-        // The source of one that wraps another is the source of that.
-        let wrapped = inner
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::get_ref);
-        cause = match wrapped {
-            Some(wrapped) => Some(wrapped),
-            None => inner.source(),
-        };
-    }
-    None
+    })
 }
 
 fn words(error: &Tls) -> String {
@@ -38,8 +38,10 @@ fn words(error: &Tls) -> String {
         Tls::AlertReceived(AlertDescription::UnrecognisedName) => {
             "the server knows no host of the URL's name".into()
         }
-        Tls::AlertReceived(alert) => format!("the server ended the TLS handshake: {alert:?}"),
-        other => format!("TLS: {other}"),
+        Tls::AlertReceived(alert) => {
+            format!("the server ended the TLS handshake with the alert {alert:?}")
+        }
+        _ => "the server breaks the rules of TLS".into(),
     }
 }
 
@@ -61,11 +63,16 @@ fn certificate(problem: &CertificateError) -> String {
         Problem::BadSignature => "has a wrong signature",
         Problem::InvalidPurpose | Problem::InvalidPurposeContext { .. } => "is not one for servers",
         Problem::BadEncoding => "cannot be read",
-        // The verifier's own error, which only its name tells.
-        Problem::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
-            "is that of a CA, as self-signed ones often are: it needs one that is no CA's (basicConstraints CA:FALSE)"
-        }
-        other => return format!("the server's certificate cannot be used: {other}"),
+        Problem::UnhandledCriticalExtension => "has a critical extension that is not known here",
+        // Errors of the verifier's own, which only their names tell.
+        Problem::Other(other) => match format!("{other:?}") {
+            name if name.contains("CaUsedAsEndEntity") => {
+                "is that of a CA, as self-signed ones often are: the server needs one that is no CA's (basicConstraints CA:FALSE)"
+            }
+            name if name.contains("EkuError") => "is not one for servers",
+            _ => "breaks a rule for certificates",
+        },
+        _ => "is signed in a way that is not accepted here",
     };
     format!("the server's certificate {wrong}")
 }

@@ -1,8 +1,8 @@
 //! Requests over connections that are kept, and may have been closed by the time that one is sent.
 
 use crate::connections::driving;
+use crate::refusal::causes;
 use reqwest::{Client, ClientBuilder, Request, Response};
-use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -84,8 +84,7 @@ fn was_closed(error: &reqwest::Error) -> bool {
     if !error.is_request() || error.is_timeout() || error.is_connect() {
         return false;
     }
-    let mut causes = std::iter::successors(error.source(), |&cause| cause.source());
-    causes.any(|cause| {
+    causes(error).any(|cause| {
         let http = cause.downcast_ref::<hyper::Error>();
         let io = cause.downcast_ref::<io::Error>();
         http.is_some_and(hyper::Error::is_incomplete_message)

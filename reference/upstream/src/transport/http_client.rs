@@ -1,11 +1,10 @@
 //! The outbound HTTP client: headers, same-origin redirects, bodies with a cap, failures in words. Knows nothing of MCP.
 
-use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use ptc_outbound::{Repeat, Sender, tls_refusal};
+use ptc_outbound::{Repeat, Sender, causes, tls_refusal};
 use ptc_secrets::AuthHeaders;
 use reqwest::Response;
 use reqwest::redirect::Policy;
@@ -247,9 +246,9 @@ fn words(error: &reqwest::Error) -> String {
     if let Some(refusal) = tls_refusal(error) {
         return refusal;
     }
-    let mut cause = error.source();
     let mut last = None;
-    while let Some(inner) = cause {
+    // The outermost names the URL.
+    for inner in causes(error).skip(1) {
         if let Some(io) = inner.downcast_ref::<std::io::Error>() {
             match io.kind() {
                 ErrorKind::ConnectionRefused => return "connection refused".into(),
@@ -265,7 +264,6 @@ fn words(error: &reqwest::Error) -> String {
             return "non-existing domain".into();
         }
         last = Some(text);
-        cause = inner.source();
     }
     match last {
         Some(text) if text.contains("closed") || text.contains("incomplete") => {
