@@ -1,43 +1,45 @@
-//! Where connections are driven: on threads of their own. Knows nothing of what is sent over them.
+//! Where the connections of one client are driven: on a thread of their own. Knows nothing of what is sent over them.
 //!
 //! What a server sends before its answer (`100 Continue`, `103 Early Hints`) is parsed as long as there is more of it to read, tens of
 //! megabytes at a stretch, and nothing counts it. Among other tasks that would keep a thread from its timers, so that deadlines pass
-//! unseen; here it keeps other connections waiting at most.
+//! unseen, and from the connections to other servers. Here it costs the server its own time.
 
+use std::io;
 use std::pin::pin;
-use std::sync::OnceLock;
-use std::thread::available_parallelism;
-use tokio::runtime::{Builder, Handle, Runtime};
+use std::thread;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
 
-/// One that a hostile server holds up, and another.
-const THREADS_MIN: usize = 2;
-/// What arrives is read and handed on here, and looked at elsewhere.
-const THREADS_MAX: usize = 4;
-
-/// Awaits `work`; the connections that it opens are driven elsewhere than where it is awaited.
-pub(crate) async fn driving<T>(work: impl Future<Output = T>) -> T {
-    let Some(threads) = threads() else {
-        return work.await;
-    };
-    let mut work = pin!(work);
-    std::future::poll_fn(|context| {
-        let _entered = threads.enter();
-        work.as_mut().poll(context)
-    })
-    .await
+/// The thread of one client's connections, which ends with this, and they with it.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    thread: Handle,
+    _ends: oneshot::Sender<()>,
 }
 
-/// Begun when they are first needed, and kept to the end of the process.
-fn threads() -> Option<&'static Handle> {
-    static THREADS: OnceLock<Option<Runtime>> = OnceLock::new();
-    let begin = || {
-        let cores = available_parallelism().map_or(THREADS_MIN, usize::from);
-        Builder::new_multi_thread()
-            .worker_threads(cores.clamp(THREADS_MIN, THREADS_MAX))
-            .thread_name("connections")
-            .enable_all()
-            .build()
-            .ok()
-    };
-    THREADS.get_or_init(begin).as_ref().map(Runtime::handle)
+impl Connections {
+    /// # Errors
+    /// Why there is no thread.
+    pub fn new() -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (ends, ended) = oneshot::channel();
+        thread::Builder::new()
+            .name("connections".into())
+            .spawn(move || runtime.block_on(ended))?;
+        Ok(Self {
+            thread: handle,
+            _ends: ends,
+        })
+    }
+
+    /// Awaits `work`; the connections that it opens are driven here, and not where it is awaited.
+    pub async fn driving<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        std::future::poll_fn(|context| {
+            let _entered = self.thread.enter();
+            work.as_mut().poll(context)
+        })
+        .await
+    }
 }

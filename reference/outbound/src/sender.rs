@@ -1,6 +1,6 @@
 //! Requests over connections that are kept, and may have been closed by the time that one is sent.
 
-use crate::connections::driving;
+use crate::connections::Connections;
 use crate::refusal::causes;
 use reqwest::{Client, ClientBuilder, Request, Response};
 use std::io;
@@ -9,12 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use tower::util::MapRequestLayer;
 
-/// A client that knows whether a request went over a connection which had been used before.
+/// A client with a thread for its connections, which end with it. It knows whether a request went over a connection which had been used before.
 #[derive(Clone, Debug)]
 pub struct Sender {
     client: Client,
     /// Connections that were made, or tried to be.
     made: Arc<AtomicU64>,
+    /// None where there was no thread to be had: then they are driven where requests are awaited.
+    connections: Option<Arc<Connections>>,
 }
 
 /// Whether a request may reach its server twice.
@@ -39,7 +41,12 @@ impl Sender {
             to
         });
         let client = builder.connector_layer(counting).build()?;
-        Ok(Sender { client, made })
+        let connections = Connections::new().ok().map(Arc::new);
+        Ok(Sender {
+            client,
+            made,
+            connections,
+        })
     }
 
     /// What requests are made with.
@@ -62,8 +69,13 @@ impl Sender {
                 Repeat::Never => None,
             };
             let made = self.made.load(Ordering::Relaxed);
-            let answer = driving(async { self.client.execute(request).await });
-            let error = match answer.await {
+            // Made here, so that the request's own time is counted here.
+            let answer = self.client.execute(request);
+            let answer = match &self.connections {
+                Some(connections) => connections.driving(answer).await,
+                None => answer.await,
+            };
+            let error = match answer {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
             };
@@ -183,7 +195,7 @@ mod tests {
             .build()
             .unwrap();
         let sender = Sender::new(crate::client(&url).unwrap()).unwrap();
-        for _ in 0..3 {
+        for _ in 0..2 {
             let began = Instant::now();
             let request = sender.client().post(&url).build().unwrap();
             let waited = runtime.block_on(async {
@@ -193,6 +205,24 @@ mod tests {
             assert!(waited.is_err(), "there is no answer");
             let took = began.elapsed();
             assert!(took < Duration::from_millis(700), "{took:?}");
+            let began = Instant::now();
+            let mut request = sender.client().post(&url).build().unwrap();
+            *request.timeout_mut() = Some(Duration::from_millis(200));
+            let ended = runtime.block_on(sender.send(request, Repeat::Never));
+            assert!(ended.is_err_and(|error| error.is_timeout()));
+            let took = began.elapsed();
+            assert!(took < Duration::from_millis(700), "{took:?}");
+            let (url, _) = hanging_up();
+            let other = Sender::new(crate::client(&url).unwrap()).unwrap();
+            let request = other.client().post(&url).build().unwrap();
+            let answered = runtime.block_on(async {
+                let sent = other.send(request, Repeat::Never);
+                tokio::time::timeout(Duration::from_millis(500), sent).await
+            });
+            assert!(
+                answered.is_ok_and(|answer| answer.is_ok()),
+                "other servers are heard"
+            );
         }
     }
 }
