@@ -41,6 +41,7 @@ fn words(error: &Tls) -> String {
         Tls::AlertReceived(alert) => {
             format!("the server ended the TLS handshake with the alert {alert:?}")
         }
+        Tls::General(words) => words.clone(),
         _ => "the server breaks the rules of TLS".into(),
     }
 }

@@ -135,11 +135,9 @@ fn network(remote: &Remote, url: &str) -> Result<Sender, WorldFault> {
         .user_agent(concat!("ptc/", env!("CARGO_PKG_VERSION")))
         .redirect(Policy::custom(|attempt| {
             let origin = attempt.previous().first().map(reqwest::Url::origin);
-            if origin != Some(attempt.url().origin()) {
+            if attempt.previous().len() > REDIRECTS_MAX || origin != Some(attempt.url().origin()) {
                 // The 3xx answer itself comes back, and is judged like any other status.
                 attempt.stop()
-            } else if attempt.previous().len() > REDIRECTS_MAX {
-                attempt.error(format!("too many redirects ({REDIRECTS_MAX})"))
             } else {
                 attempt.follow()
             }
@@ -212,8 +210,13 @@ pub(crate) fn status_fault(response: &Response) -> WorldFault {
                 Some(to) if to.as_str().len() > URL_BYTES_MAX => {
                     format!(": redirect to an address of more than {URL_BYTES_MAX} bytes refused")
                 }
-                // One within the origin was followed, unless it is an address that no request takes.
-                Some(_) => ": redirect to what is no address of a request".to_owned(),
+                Some(to) if http::Uri::try_from(to.as_str()).is_err() => {
+                    ": redirect to what is no address of a request".to_owned()
+                }
+                Some(_) => {
+                    let message = format!("too many redirects ({REDIRECTS_MAX})");
+                    return WorldFault::unavailable(message);
+                }
                 None => String::new(),
             };
             WorldFault::error(format!("http {}{refused}", status.as_u16()))
