@@ -156,6 +156,8 @@ mod tests {
         let asked = |repeat| {
             let request = sender.client().post(&url).build().unwrap();
             let answered = runtime.block_on(sender.send(request, repeat)).is_ok();
+            // A connection is kept once its own thread has seen that the answer ends.
+            std::thread::sleep(Duration::from_millis(200));
             (answered, came.load(Ordering::Relaxed))
         };
         assert_eq!(asked(Repeat::Never), (true, 1));
@@ -185,6 +187,9 @@ mod tests {
         url
     }
 
+    /// A flood hides a deadline of a fifth of this until it ends.
+    const DEADLINE_SEEN: Duration = Duration::from_secs(1);
+
     #[test]
     fn a_flood_of_heads_moves_no_deadline() {
         let url = flooding();
@@ -204,20 +209,20 @@ mod tests {
             });
             assert!(waited.is_err(), "there is no answer");
             let took = began.elapsed();
-            assert!(took < Duration::from_millis(700), "{took:?}");
+            assert!(took < DEADLINE_SEEN, "{took:?}");
             let began = Instant::now();
             let mut request = sender.client().post(&url).build().unwrap();
             *request.timeout_mut() = Some(Duration::from_millis(200));
             let ended = runtime.block_on(sender.send(request, Repeat::Never));
             assert!(ended.is_err_and(|error| error.is_timeout()));
             let took = began.elapsed();
-            assert!(took < Duration::from_millis(700), "{took:?}");
+            assert!(took < DEADLINE_SEEN, "{took:?}");
             let (url, _) = hanging_up();
             let other = Sender::new(crate::client(&url).unwrap()).unwrap();
             let request = other.client().post(&url).build().unwrap();
             let answered = runtime.block_on(async {
                 let sent = other.send(request, Repeat::Never);
-                tokio::time::timeout(Duration::from_millis(500), sent).await
+                tokio::time::timeout(DEADLINE_SEEN, sent).await
             });
             assert!(
                 answered.is_ok_and(|answer| answer.is_ok()),
