@@ -208,10 +208,6 @@ pub(crate) fn cut(mut text: String, bytes_max: usize) -> (String, bool) {
     if text.len() <= bytes_max {
         return (text, false);
     }
-    let end = (0..=bytes_max)
-        .rev()
-        .find(|end| text.is_char_boundary(*end))
-        .unwrap_or(0);
-    text.truncate(end);
+    text.truncate(text.floor_char_boundary(bytes_max));
     (text, true)
 }

@@ -35,8 +35,8 @@ fn calls() -> String {
     format!("{CALLS}{long}\n")
 }
 
-/// What the calls print, with the collector at `endpoint`: replies and log.
-fn run(endpoint: &str) -> (String, String) {
+/// What calls print, one after the other, with the collector at `endpoint`: replies and log.
+fn run(endpoint: &str, calls: &str) -> (String, String) {
     let mut config = tempfile::NamedTempFile::new().unwrap();
     config.write_all(CREDENTIALS.as_bytes()).unwrap();
     let mut server = Command::new(PTC)
@@ -50,10 +50,9 @@ fn run(endpoint: &str) -> (String, String) {
         .unwrap();
     let mut input = server.stdin.take().unwrap();
     let mut output = BufReader::new(server.stdout.take().unwrap());
-    let calls = calls();
-    input.write_all(calls.as_bytes()).unwrap();
     let mut replies = String::new();
-    for _ in calls.lines() {
+    for call in calls.lines() {
+        writeln!(input, "{call}").unwrap();
         output.read_line(&mut replies).unwrap();
     }
     drop(input);
@@ -101,7 +100,7 @@ fn each_call_is_a_span() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let collector = std::thread::spawn(move || collect(&listener, "200 OK"));
-    let (replies, log) = run(&endpoint);
+    let (replies, log) = run(&endpoint, &calls());
     assert!(replies.contains("user=> 3"), "{replies}");
     assert_eq!(log, "");
     let spans = collector.join().unwrap();
@@ -142,7 +141,7 @@ fn a_redirect_is_not_followed_but_told() {
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let redirect = "307 Temporary Redirect\r\nlocation: https://127.0.0.1:1/v1/traces";
     let collector = std::thread::spawn(move || collect(&listener, redirect));
-    let (replies, log) = run(&endpoint);
+    let (replies, log) = run(&endpoint, &calls());
     collector.join().unwrap();
     assert!(replies.contains("user=> 3"), "{replies}");
     assert!(log.contains("http 307"), "{log}");
@@ -153,7 +152,7 @@ fn a_collector_that_is_gone_costs_a_warning_only() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let (replies, log) = run(&endpoint);
+    let (replies, log) = run(&endpoint, &calls());
     assert!(replies.contains("user=> 3"), "{replies}");
     assert!(log.contains("otlp_export_failed"), "{log}");
     assert!(!log.contains("127.0.0.1"), "{log}");
@@ -164,42 +163,26 @@ fn a_collector_that_is_gone_costs_a_warning_only() {
 fn spans_that_no_collector_takes_are_told() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    let mut server = Command::new(PTC)
-        .args(["start", "--log-level", "warn"])
-        .env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = server.stdin.take().unwrap();
-    let mut output = BufReader::new(server.stdout.take().unwrap());
-    let calls = 3_000;
-    let mut replies = String::new();
-    for id in 0..calls {
-        writeln!(
-            input,
+    let count = 3_000;
+    let call = |id| {
+        format!(
             r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"nothing"}}}}"#
-        )
-        .unwrap();
-        output.read_line(&mut replies).unwrap();
-    }
-    drop(input);
-    let ended = server.wait_with_output().unwrap();
-    assert!(ended.status.success());
-    let log = String::from_utf8(ended.stderr).unwrap();
+        ) + "\n"
+    };
+    let calls: String = (0..count).map(call).collect();
+    let (_, log) = run(&endpoint, &calls);
     let told = |line: &str| -> Option<u64> {
         let line: Value = serde_json::from_str(line).unwrap();
         (line["event"] == "otlp_export_failed").then(|| line["fields"]["spans"].as_u64().unwrap())
     };
     let lost: u64 = log.lines().filter_map(told).sum();
-    assert_eq!(lost, calls, "{log}");
+    assert_eq!(lost, count, "{log}");
 }
 
 #[test]
 fn an_address_that_is_none_is_told_as_one() {
     for endpoint in ["ht!tp://x y", "ftp://127.0.0.1", "127.0.0.1:4318"] {
-        let (_, log) = run(endpoint);
+        let (_, log) = run(endpoint, &calls());
         assert!(
             log.contains("OTEL_EXPORTER_OTLP_ENDPOINT is no http or https URL"),
             "{log}"

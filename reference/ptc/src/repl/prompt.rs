@@ -138,8 +138,7 @@ pub fn line_of_input() -> Result<Option<String>, ()> {
     let read = input.read_until(b'\n', &mut line);
     let count = read.map_err(|error| unread(&Unread::Io(error)))?;
     if count as u64 > PROGRAM_BYTES_MAX {
-        too_long();
-        return Err(());
+        return too_long();
     }
     let line = String::from_utf8(line).map_err(|_| unread(&Unread::NotText))?;
     let line = line.strip_suffix('\n').unwrap_or(&line);
@@ -147,11 +146,12 @@ pub fn line_of_input() -> Result<Option<String>, ()> {
     Ok((count > 0).then(|| line.to_owned()))
 }
 
-fn too_long() {
+fn too_long<T>() -> Result<T, ()> {
     unread(&Unread::TooLong {
         bytes: None,
         bytes_max: PROGRAM_BYTES_MAX,
     });
+    Err(())
 }
 
 fn unread(cause: &Unread) {
@@ -200,8 +200,7 @@ impl Unfinished {
         self.text.push_str(line);
         self.text.push('\n');
         if self.text.len() as u64 > PROGRAM_BYTES_MAX {
-            too_long();
-            return Err(());
+            return too_long();
         }
         if let Some(short) = &self.stand_in {
             self.stand_in = stand_in(&format!("{short}{line}\n"));
