@@ -284,12 +284,8 @@ fn assoc(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         return Ok(Value::Nil);
     };
     if !pairs.len().is_multiple_of(2) {
-        return Err(Kind::Arity {
-            function: "assoc".into(),
-            accepts: at_least(3),
-            given,
-        }
-        .into());
+        let problem = format!("assoc takes keys and values in pairs, got {given} arguments");
+        return Err(Kind::Pairs(problem).into());
     }
     let mut holder = std::mem::take(holder);
     for pair in pairs.chunks_exact_mut(2) {

@@ -827,6 +827,9 @@ fn parse(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
         ));
     };
     time::parse(text).ok_or_else(|| {
+        if time::is_date_shaped(text) {
+            return bad_value(quoting("there is no date ", &args[0]));
+        }
         bad_value(quoting(
             "expected a date like 2025-03-09 or a time like 2025-03-09T14:05:06Z, got ",
             &args[0],

@@ -105,6 +105,8 @@ impl Error {
                 let caller = head.filter(|head| *head != function)?;
                 Some(format!("`{caller}` calls it with {}", gives(caller)?))
             }
+            Kind::Type { .. } if self.place.swapped => misplaced(before).map(str::to_owned),
+            Kind::Usage { .. } => surplus(head?, inside),
             _ => None,
         }
     }
@@ -215,6 +217,43 @@ fn infix(behind: &str) -> Option<String> {
     })
 }
 
+/// What to do about a step that takes the value at another place than the form around it puts it; `before` ends
+/// where the step begins.
+fn misplaced(before: &str) -> Option<&'static str> {
+    let inside = list_around(before)?;
+    let around = first_word(inside)?;
+    // The first form behind the name is the value, no step.
+    let value = inside.strip_prefix(around)?;
+    if value.trim().is_empty() {
+        return None;
+    }
+    match around {
+        "->" | "some->" | "cond->" => Some(
+            "this form puts the value first: where it belongs at the end use ->> or its kin, and (as-> value x …) to say where",
+        ),
+        "->>" | "some->>" | "cond->>" => Some(
+            "this form puts the value last: where it belongs in front use -> or its kin, and (as-> value x …) to say where",
+        ),
+        _ => None,
+    }
+}
+
+/// What to do about a form with a part too many; `inside` begins with its name.
+fn surplus(form: &str, inside: &str) -> Option<String> {
+    let first = inside.strip_prefix(form)?.trim_start();
+    let behind = first.strip_prefix(first_word(first)?)?.trim_start();
+    match form {
+        "def" | "defonce" if behind.starts_with('[') => {
+            Some("a function is defined by (defn name [x y] body …)".to_owned())
+        }
+        "def" | "defonce" if first_word(behind) == Some("=") => {
+            Some("leave the = out, as in (def name value)".to_owned())
+        }
+        "if" | "if-not" => infix(behind),
+        _ => None,
+    }
+}
+
 /// Whether a name may hold it.
 fn is_of_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || "_-?!.".contains(character)
@@ -303,8 +342,13 @@ fn gives(caller: &str) -> Option<&'static str> {
 
 /// The name in front of the list that `at` stands in.
 fn called_around(program: &str, at: usize) -> Option<&str> {
-    let from = program.floor_char_boundary(at.saturating_sub(FORM_BYTES_MAX));
-    let before = program.get(from..at)?;
+    first_word(list_around(program.get(..at)?)?)
+}
+
+/// What stands in the list that `before` ends in, from behind its bracket.
+fn list_around(before: &str) -> Option<&str> {
+    let from = before.floor_char_boundary(before.len().saturating_sub(FORM_BYTES_MAX));
+    let before = before.get(from..)?;
     let mut closed = 0usize;
     let open = before.bytes().rposition(|byte| match byte {
         b')' => {
@@ -317,8 +361,7 @@ fn called_around(program: &str, at: usize) -> Option<&str> {
         }
         byte => byte == b'(',
     })?;
-    let inside = before.get(open + 1..)?;
-    first_word(inside)
+    before.get(open + 1..)
 }
 
 /// A form on one line, cut.
@@ -374,6 +417,13 @@ impl Kind {
                 expected,
                 found,
             } => typed(function, expected, found.kind, place),
+            Kind::Value { function, problem }
+                if function == "parse" && problem.begin_with("there is no date") =>
+            {
+                one(
+                    "the month does not have that day, or the year that month: the first of a month is (LocalDate/of year month 1), and (.lengthOfMonth d) counts its days",
+                )
+            }
             Kind::Value { function, .. } if function == "parse" => one(
                 "take text of another shape apart with (re-matches re s), and make a date of its numbers: (LocalDate/of year month day)",
             ),
@@ -400,6 +450,10 @@ impl Kind {
             ),
             Kind::Value { function, .. } => called_as(function).into_iter().collect(),
             Kind::Arity { function, .. } => called_as(function).into_iter().collect(),
+            Kind::Pairs(problem) => {
+                let function = first_word(problem);
+                function.and_then(called_as).into_iter().collect()
+            }
             Kind::Form(problem) => form(problem).into_iter().collect(),
             Kind::NotCallable(_) => one(
                 "what stands first in (…) is called; write [ … ] for a list of values, and leave out brackets around a single value",
@@ -458,8 +512,11 @@ fn unbound(name: &str, near: bool, place: &Place, veil: &Veil<'_>) -> Option<Str
         return known;
     }
     known.or_else(|| {
-        let meant = near_absent(name).unwrap_or_default();
-        Some(undefined(name) + &meant)
+        let meant = match name.ends_with('\'') {
+            true => Some("; text stands in double quotes, as in \"some text\"".to_owned()),
+            false => near_absent(name),
+        };
+        Some(undefined(name) + &meant.unwrap_or_default())
     })
 }
 
@@ -539,6 +596,8 @@ fn elsewhere(name: &str) -> Option<String> {
         .find(|known| known.spellings.contains(&namespace));
     let members = known.map(|known| builtins::members(known.id));
     let near = crate::analyze::nearest(member, members.into_iter().flatten());
+    // What is known of the very name says more than a name that is like it.
+    let near = near.filter(|_| absent(member).is_none());
     if let Some(near) = near {
         return Some(format!("perhaps `{namespace}/{near}` is meant"));
     }
@@ -610,6 +669,10 @@ fn form(problem: &str) -> Option<String> {
         ("fn ", "(fn [x y] body …)"),
         ("defn ", "(defn name [x y] body …)"),
         ("def ", "(def name value)"),
+        (
+            "the parameters ",
+            "(fn [x y] body …) or (defn name [x y] body …)",
+        ),
         ("cond ", "(cond test result … :else result)"),
         (
             "recur ",
@@ -675,7 +738,12 @@ fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<Stri
     ];
     let called = || called_as(function).into_iter().collect::<Vec<_>>();
     if expected.contains("a path") {
-        return vec!["write the path in brackets, as in (get-in m [:a :b])".to_owned()];
+        let shape = match function {
+            "assoc-in" => "(assoc-in m [:a :b] value)",
+            "update-in" => "(update-in m [:a :b] f)",
+            _ => "(get-in m [:a :b])",
+        };
+        return vec![format!("write the path in brackets, as in {shape}")];
     }
     if place.swapped {
         let called = called().into_iter();
@@ -757,6 +825,14 @@ fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<Stri
         }
         Type::Nil if expected.contains("string") => {
             "give a default, as in (or s \"\"), or test it first, as in (when s …)"
+        }
+        Type::Vector if function == "index-of" || function == "last-index-of" => {
+            "the place of an item is told by (.indexOf coll x), or by (first (keep-indexed (fn [i x] (when (pred x) i)) coll))"
+        }
+        Type::Vector | Type::Set | Type::Map if function == ".length" => "use (count coll)",
+        Type::Vector if expected.contains("a set") => "make a set of it with (set coll)",
+        Type::Vector | Type::Set if expected == "maps" => {
+            "put the items of collections together with (into a b) or (concat a b); merge takes maps"
         }
         Type::Float if function == "java.util.Date." => {
             "make it whole with (Math/round x) or (int x)"

@@ -180,7 +180,10 @@ fn arities(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
             return Err(invalid("an arity needs parameters: ([a b] …)", clause.span));
         };
         let FormKind::Vector(names) = &params.kind else {
-            return Err(invalid("fn parameters must be a vector", params.span));
+            return Err(invalid(
+                "the parameters of fn, defn and letfn must be a vector",
+                params.span,
+            ));
         };
         let (positional, rest) = super::patterns::split_rest(names)?;
         let (count, open) = (positional.len(), rest.is_some());

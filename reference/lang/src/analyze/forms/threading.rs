@@ -45,12 +45,34 @@ fn thread(a: &mut Analyzer<'_, '_>, name: &str, form: Use<'_>, last: bool) -> Re
     a.check_expansion(parts().count(), form.span)?;
     let mut nested = first.clone();
     for part in parts() {
+        refuse_function(&nested, &part[0], last)?;
         nested = match part {
             [step] => threaded(nested, step, last),
             calls => chained(nested, calls, last),
         };
     }
     a.analyze(&nested, form.tail)
+}
+
+/// Refuses `(fn [x] …)` as a step of `->`: the value would be its name, which only a symbol can be.
+fn refuse_function(value: &Form<'_>, step: &Form<'_>, last: bool) -> Result<(), Error> {
+    let FormKind::List(items) = &step.kind else {
+        return Ok(());
+    };
+    match (&**items, &value.kind) {
+        _ if last => Ok(()),
+        (_, FormKind::Symbol(_) | FormKind::Vector(_)) => Ok(()),
+        ([head, params, ..], _)
+            if matches!(head.kind, FormKind::Symbol("fn"))
+                && matches!(params.kind, FormKind::Vector(_)) =>
+        {
+            Err(invalid(
+                "a step that is a function stands in brackets of its own: write ((fn [x] …)), not (fn [x] …)",
+                step.span,
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Steps up to which a chain becomes nested calls, the form that is evaluated with the least work.
