@@ -284,7 +284,7 @@ pub const ABSENT: &[Row] = &[
     (&["init-proxy", "update-proxy", "proxy-mappings", "proxy-name", "construct-proxy", "get-proxy-class", "proxy-call-with-super", "extenders", "supers", "bases", "gen-interface"], "there are no types: keep data in maps, and functions that take them"),
     (&["replicate"], "use (repeat n x)"),
     (&["bound?", "var-get"], "a name without a value is found before anything runs: use the name itself"),
-    (&["var?"], "a var is written where it is meant, as in #'name: no test tells it by its type"),
+    (&["var?"], "use (= :var (type x)), true of a name that the program defines"),
     (&["with-precision"], "numbers are doubles: round with (Math/round x), or write them with (format \"%.2f\" x)"),
     (&["with-in-str"], "there is no input: data comes from the context as data/NAME"),
     (&["requiring-resolve", "loaded-libs", "remove-ns", "ns-aliases", "ns-imports", "ns-interns", "ns-refers", "ns-unalias", "ns-unmap", "add-classpath"], "there are no namespaces to load: every function is there, such as clojure.string/join, str/join or set/union"),
