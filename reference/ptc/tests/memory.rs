@@ -203,6 +203,8 @@ fn hostile() -> Vec<Hostile> {
         heap(format!("(let [x {integer}] (count (pmap (fn [_] (mapv (fn [i] (bit-xor (bit-and x x) (bit-not i))) (range 2000))) (range 8))))")),
         heap("(count (pmap (fn [_] (vec (range 500000))) (range 8)))".into()),
         heap("(count (pmap (fn [_] (reduce (fn [s _] (str s s)) \"0123456789\" (range 40))) (range 8)))".into()),
+        // A value that fills the memory, so that sending it must not take as much again each time that it is written.
+        heap("(let [s (reduce (fn [s _] (str s s)) \"abcd\" (range 13))] (vec (map (fn [i] (str i s)) (range 300))))".into()),
         heap("(reduce (fn [acc x] (into acc acc)) [1 2 3] (range 40))".into()),
         heap("(count (map (fn [i] {:a i :b (str i)}) (range 1000000)))".into()),
         heap("(count (pmap (fn [_] (json/parse-string (str \"[\" (apply str (map (fn [_] \"[],\") (range 100000))) \"1]\"))) (range 8)))".into()),

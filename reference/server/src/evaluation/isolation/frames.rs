@@ -3,6 +3,7 @@
 
 use std::io::{self, Read, Write};
 
+use minicbor::encode::write::Writer;
 use minicbor::{Decode, Encode};
 
 /// What the server says.
@@ -242,12 +243,33 @@ pub fn encode(frame: &impl Encode<()>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes a frame.
+/// Writes a frame. What is large in it is written from where it is, for a process that evaluates has no room for a second one.
 ///
 /// # Errors
-/// Those of the stream.
-pub fn send(mut stream: impl Write, frame: &impl Encode<()>) -> io::Result<()> {
-    stream.write_all(&encode(frame)?)
+/// Those of the stream, and when the frame is too long for its length to be written.
+pub fn send(stream: impl Write, frame: &impl Encode<()>) -> io::Result<()> {
+    let mut count = Count(0);
+    minicbor::encode(frame, Writer::new(&mut count)).map_err(io::Error::other)?;
+    let length = u32::try_from(count.0).map_err(|_| io::Error::other("the frame is too long"))?;
+    let mut stream =
+        io::BufWriter::with_capacity((HEADER_BYTES + count.0).min(CHUNK_BYTES), stream);
+    stream.write_all(&length.to_le_bytes())?;
+    minicbor::encode(frame, Writer::new(&mut stream)).map_err(io::Error::other)?;
+    stream.flush()
+}
+
+/// Counts the bytes that are written.
+struct Count(usize);
+
+impl Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Puts frames together as their bytes come.

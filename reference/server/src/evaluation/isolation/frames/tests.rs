@@ -25,6 +25,20 @@ fn frames_come_out_as_they_went_in_however_they_are_cut() {
 }
 
 #[test]
+fn what_is_sent_is_what_is_encoded() {
+    for bytes in [0, 1, 100, 100_000] {
+        let frame = Up::Done(Done {
+            end: End::Value,
+            left: vec![7; bytes],
+            changed: "a\nb".into(),
+        });
+        let mut sent = Vec::new();
+        send(&mut sent, &frame).unwrap();
+        assert_eq!(sent, encode(&frame).unwrap());
+    }
+}
+
+#[test]
 fn what_is_too_long_or_malformed_is_refused_without_room_for_it() {
     let mut inbox = Inbox::default();
     inbox.fill(&[0xff, 0xff, 0xff, 0x7f, 0][..]).unwrap();
