@@ -137,7 +137,7 @@ pub(crate) fn body(bytes: &[u8]) -> Option<&[u8]> {
 #[cfg(feature = "checks")]
 pub(crate) fn seal(body: &[u8]) -> Vec<u8> {
     // Nothing stops it.
-    write::seal(&[body], &mut || Ok(())).unwrap_or_default()
+    write::seal(&[], body.to_vec(), &[], &mut || Ok(())).unwrap_or_default()
 }
 
 impl Env {

@@ -50,11 +50,11 @@ pub fn write(
         done(front.u32(node));
     }
     array(&mut front, starts.len());
-    let body: [&[u8]; 3] = [front.writer(), out.writer(), rest.writer()];
-    if body.iter().map(|piece| piece.len()).sum::<usize>() > bytes_max {
+    let (front, nodes, rest) = (front.into_writer(), out.into_writer(), rest.into_writer());
+    if front.len() + nodes.len() + rest.len() > bytes_max {
         return Err(Error::TooLarge { bytes_max });
     }
-    seal(&body, &mut || look(host))
+    seal(&front, nodes, &rest, &mut || look(host))
 }
 
 /// Asks the host whether to go on.
@@ -65,22 +65,50 @@ fn look(host: &dyn Host) -> Result<(), Error> {
     }
 }
 
-/// Puts a body, in pieces, into its envelope; `look` is asked now and then whether to go on.
-pub fn seal(body: &[&[u8]], look: &mut dyn FnMut() -> Result<(), Error>) -> Result<Vec<u8>, Error> {
-    let length: usize = body.iter().map(|piece| piece.len()).sum();
-    let mut whole = Encoder::new(Vec::with_capacity(length + 40));
-    done(whole.tag(Tag::new(tag::CBOR)));
-    array(&mut whole, 4);
-    done(whole.str(NAME));
-    done(whole.u32(VERSION));
-    done(whole.bytes_len(length as u64));
-    for piece in body.iter().flat_map(|piece| piece.chunks(SLICE_BYTES)) {
+/// Puts a body, in three pieces, into its envelope; `look` is asked now and then whether to go on. The second piece, which can be as
+/// large as the value itself, stays in its allocation: there may be no room for it twice.
+pub fn seal(
+    front: &[u8],
+    nodes: Vec<u8>,
+    rest: &[u8],
+    look: &mut dyn FnMut() -> Result<(), Error>,
+) -> Result<Vec<u8>, Error> {
+    let length = front.len() + nodes.len() + rest.len();
+    let mut head = Encoder::new(Vec::with_capacity(front.len() + 40));
+    done(head.tag(Tag::new(tag::CBOR)));
+    array(&mut head, 4);
+    done(head.str(NAME));
+    done(head.u32(VERSION));
+    done(head.bytes_len(length as u64));
+    head.writer_mut().extend_from_slice(front);
+    let mut whole = put_before(nodes, head.writer(), look)?;
+    for piece in rest.chunks(SLICE_BYTES) {
         look()?;
-        whole.writer_mut().extend_from_slice(piece);
+        whole.extend_from_slice(piece);
     }
-    let checksum = checksum(whole.writer(), look)?;
+    let checksum = checksum(&whole, look)?;
+    let mut whole = Encoder::new(whole);
     done(whole.u32(checksum));
     Ok(whole.into_writer())
+}
+
+/// `bytes` with `head` before them, in the same allocation.
+fn put_before(
+    mut bytes: Vec<u8>,
+    head: &[u8],
+    look: &mut dyn FnMut() -> Result<(), Error>,
+) -> Result<Vec<u8>, Error> {
+    let mut end = bytes.len();
+    bytes.resize(end + head.len(), 0);
+    // From behind, so that nothing is written over before it is moved.
+    while end > 0 {
+        look()?;
+        let start = end.saturating_sub(SLICE_BYTES);
+        bytes.copy_within(start..end, start + head.len());
+        end = start;
+    }
+    bytes[..head.len()].copy_from_slice(head);
+    Ok(bytes)
 }
 
 fn session(env: &Env, nodes: &mut Nodes<'_>, rest: &mut Out) -> Result<(), Error> {
