@@ -1013,7 +1013,7 @@ fn budget_usage(span: Span) -> Error {
     .at(span)
 }
 
-/// Parameters as they are shown. The placeholders of an anonymous function are `%1`, `%2`, … and `%&`.
+/// Parameters as they are shown. What an anonymous function's placeholders stand for is `p1`, `p2`, ….
 fn heading(params: &[Form<'_>], body: &[Form<'_>]) -> Text {
     // Of several arities each is shown.
     if let (
@@ -1039,9 +1039,13 @@ fn heading(params: &[Form<'_>], body: &[Form<'_>]) -> Text {
         return Text::from(shown.join("] [").as_str());
     }
     let shown = params.iter().map(|param| match param.kind {
-        FormKind::Symbol("%") => "%1",
-        FormKind::Symbol(name) => name,
-        _ => "_",
+        FormKind::Symbol(name) => match name.strip_prefix('%') {
+            Some("") => "p1".into(),
+            Some("&") => "more".into(),
+            Some(number) => format!("p{number}"),
+            None => name.to_owned(),
+        },
+        _ => "_".into(),
     });
     Text::from(shown.collect::<Vec<_>>().join(" ").as_str())
 }
