@@ -87,11 +87,7 @@ pub fn parse(text: &str) -> Option<Value> {
 
 /// Whether `text` is written as a date is, in digits `YYYY-MM-DD`.
 pub fn is_date_shaped(text: &str) -> bool {
-    let is_fitting = |(at, byte): (usize, u8)| match at {
-        4 | 7 => byte == b'-',
-        _ => byte.is_ascii_digit(),
-    };
-    text.len() == 10 && text.bytes().enumerate().all(is_fitting)
+    date_fields(text).is_some()
 }
 
 /// An instant from everything that [`parse`] takes, the same with a space for the `T`, and RFC 2822.

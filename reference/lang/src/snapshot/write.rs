@@ -19,6 +19,9 @@ use crate::value::{Entries, Items, Members, Text, Value};
 
 type Out = Encoder<Vec<u8>>;
 
+/// The checksum as it is written: one byte that says what follows, and four.
+const CHECKSUM_BYTES_MAX: usize = 5;
+
 pub fn write(
     env: &Env,
     values: &[&Value],
@@ -69,7 +72,7 @@ fn look(host: &dyn Host) -> Result<(), Error> {
 /// large as the value itself, stays in its allocation: there may be no room for it twice.
 pub fn seal(
     front: &[u8],
-    nodes: Vec<u8>,
+    mut nodes: Vec<u8>,
     rest: &[u8],
     look: &mut dyn FnMut() -> Result<(), Error>,
 ) -> Result<Vec<u8>, Error> {
@@ -81,6 +84,7 @@ pub fn seal(
     done(head.u32(VERSION));
     done(head.bytes_len(length as u64));
     head.writer_mut().extend_from_slice(front);
+    nodes.reserve_exact(head.writer().len() + rest.len() + CHECKSUM_BYTES_MAX);
     let mut whole = put_before(nodes, head.writer(), look)?;
     for piece in rest.chunks(SLICE_BYTES) {
         look()?;

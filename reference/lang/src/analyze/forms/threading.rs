@@ -45,7 +45,9 @@ fn thread(a: &mut Analyzer<'_, '_>, name: &str, form: Use<'_>, last: bool) -> Re
     a.check_expansion(parts().count(), form.span)?;
     let mut nested = first.clone();
     for part in parts() {
-        refuse_function(&nested, &part[0], last)?;
+        if !last {
+            refuse_function(&nested, &part[0])?;
+        }
         nested = match part {
             [step] => threaded(nested, step, last),
             calls => chained(nested, calls, last),
@@ -55,15 +57,16 @@ fn thread(a: &mut Analyzer<'_, '_>, name: &str, form: Use<'_>, last: bool) -> Re
 }
 
 /// Refuses `(fn [x] …)` as a step of `->`: the value would be its name, which only a symbol can be.
-fn refuse_function(value: &Form<'_>, step: &Form<'_>, last: bool) -> Result<(), Error> {
+fn refuse_function(value: &Form<'_>, step: &Form<'_>) -> Result<(), Error> {
+    // Before parameters a vector is the parameters itself.
+    let is_fitting = matches!(value.kind, FormKind::Symbol(_) | FormKind::Vector(_));
     let FormKind::List(items) = &step.kind else {
         return Ok(());
     };
-    match (&**items, &value.kind) {
-        _ if last => Ok(()),
-        (_, FormKind::Symbol(_) | FormKind::Vector(_)) => Ok(()),
-        ([head, params, ..], _)
-            if matches!(head.kind, FormKind::Symbol("fn"))
+    match &**items {
+        [head, params, ..]
+            if !is_fitting
+                && matches!(head.kind, FormKind::Symbol("fn"))
                 && matches!(params.kind, FormKind::Vector(_)) =>
         {
             Err(invalid(

@@ -237,10 +237,15 @@ const HEADER_BYTES: usize = 4;
 pub fn encode(frame: &impl Encode<()>) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; HEADER_BYTES];
     minicbor::encode(frame, &mut bytes).map_err(io::Error::other)?;
-    let length = u32::try_from(bytes.len() - HEADER_BYTES)
-        .map_err(|_| io::Error::other("the frame is too long"))?;
-    bytes[..HEADER_BYTES].copy_from_slice(&length.to_le_bytes());
+    let header = header(bytes.len() - HEADER_BYTES)?;
+    bytes[..HEADER_BYTES].copy_from_slice(&header);
     Ok(bytes)
+}
+
+/// What stands in front of a frame of so many bytes.
+fn header(bytes: usize) -> io::Result<[u8; HEADER_BYTES]> {
+    let length = u32::try_from(bytes).map_err(|_| io::Error::other("the frame is too long"))?;
+    Ok(length.to_le_bytes())
 }
 
 /// Writes a frame. What is large in it is written from where it is, for a process that evaluates has no room for a second one.
@@ -250,10 +255,10 @@ pub fn encode(frame: &impl Encode<()>) -> io::Result<Vec<u8>> {
 pub fn send(stream: impl Write, frame: &impl Encode<()>) -> io::Result<()> {
     let mut count = Count(0);
     minicbor::encode(frame, Writer::new(&mut count)).map_err(io::Error::other)?;
-    let length = u32::try_from(count.0).map_err(|_| io::Error::other("the frame is too long"))?;
+    let header = header(count.0)?;
     let mut stream =
-        io::BufWriter::with_capacity((HEADER_BYTES + count.0).min(CHUNK_BYTES), stream);
-    stream.write_all(&length.to_le_bytes())?;
+        io::BufWriter::with_capacity((header.len() + count.0).min(CHUNK_BYTES), stream);
+    stream.write_all(&header)?;
     minicbor::encode(frame, Writer::new(&mut stream)).map_err(io::Error::other)?;
     stream.flush()
 }
