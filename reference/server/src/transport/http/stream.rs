@@ -106,7 +106,7 @@ pub struct WatchedStream<S> {
     write_timeout: Duration,
     /// When what is written must have left; running while something waits to.
     write_deadline: Option<Pin<Box<Sleep>>>,
-    /// When the peer is looked after next; running while a call runs.
+    /// When the peer is looked after next. Outlives a short call: setting a timer wakes another thread.
     look: Option<Pin<Box<Sleep>>>,
     /// Looks since the peer closed its sending side.
     looks_since: u32,
@@ -152,7 +152,7 @@ impl<S> WatchedStream<S> {
 impl<S: AsyncWrite + HangUp + Unpin> WatchedStream<S> {
     fn look(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         if self.activity.calls.load(Ordering::Relaxed) == 0 {
-            self.look = None;
+            self.look.take_if(|look| look.is_elapsed());
             self.looks_since = 0;
             return Ok(());
         }
