@@ -38,6 +38,32 @@ struct Wanted {
     shared: Vec<String>,
 }
 
+/// Why a command does not run.
+enum Problem {
+    /// Its words are wrong: the usage helps.
+    Words(String),
+    /// A file that they name is.
+    File(String),
+}
+
+impl From<String> for Problem {
+    fn from(problem: String) -> Self {
+        Problem::Words(problem)
+    }
+}
+
+impl Problem {
+    fn tell(&self) -> ExitCode {
+        match self {
+            Problem::Words(problem) => {
+                crate::tell(format_args!("ptc eval: {problem}\n\n{}", usage()));
+            }
+            Problem::File(problem) => crate::tell(format_args!("ptc eval: {problem}")),
+        }
+        ExitCode::from(2)
+    }
+}
+
 fn usage() -> String {
     USAGE.replace("FLAGS\n", &options::shared_help())
 }
@@ -49,14 +75,11 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
     match wanted(arguments) {
         Ok(wanted) => run(&wanted),
-        Err(problem) => {
-            crate::tell(format_args!("ptc eval: {problem}\n\n{}", usage()));
-            ExitCode::from(2)
-        }
+        Err(problem) => problem.tell(),
     }
 }
 
-fn wanted(arguments: &[String]) -> Result<Wanted, String> {
+fn wanted(arguments: &[String]) -> Result<Wanted, Problem> {
     let mut wanted = Wanted::default();
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
@@ -66,16 +89,21 @@ fn wanted(arguments: &[String]) -> Result<Wanted, String> {
                 let text = value("a program")?.clone();
                 program(&mut wanted, "-e", text)?;
             }
-            "--context" => wanted.context = Some(context(value("a file")?)?),
+            "--context" => {
+                let file = value("a file")?;
+                wanted.context = Some(context(file).map_err(Problem::File)?);
+            }
             "--json" => wanted.as_json = true,
             "-" => {
                 let text = ptc_secrets::read_standard_input(ptc_secrets::PROGRAM_BYTES_MAX)
-                    .map_err(|error| format!("cannot read standard input: {error}"))?;
+                    .map_err(|error| {
+                        Problem::File(format!("cannot read standard input: {error}"))
+                    })?;
                 program(&mut wanted, "standard input", text)?;
             }
             flag if flag.starts_with('-') && flag.len() > 1 && !starts_program(&flag[1..]) => {
                 let Some(takes) = options::is_shared(flag) else {
-                    return Err(format!("unknown flag {flag}"));
+                    return Err(format!("unknown flag {flag}").into());
                 };
                 wanted.shared.push(flag.to_owned());
                 if takes {
@@ -90,7 +118,7 @@ fn wanted(arguments: &[String]) -> Result<Wanted, String> {
                         true => format!("; did you mean -e {}?", shell_quoted(file)),
                         false => String::new(),
                     };
-                    format!("cannot read {file}: {error}{hint}")
+                    Problem::File(format!("cannot read {file}: {error}{hint}"))
                 })?;
                 program(&mut wanted, file, text)?;
             }
@@ -138,16 +166,12 @@ fn context(file: &str) -> Result<Map, String> {
 
 fn run(wanted: &Wanted) -> ExitCode {
     let Some((name, text)) = &wanted.program else {
-        crate::tell(format_args!("ptc eval: expected a program\n\n{}", usage()));
-        return ExitCode::from(2);
+        return Problem::Words("expected a program".to_owned()).tell();
     };
     let options = match options::read(&wanted.shared, environment) {
         Ok(options::Wanted::Run(options)) => options,
         Ok(options::Wanted::Help(_)) => return ExitCode::SUCCESS,
-        Err(problem) => {
-            crate::tell(format_args!("ptc eval: {problem}"));
-            return ExitCode::from(2);
-        }
+        Err(problem) => return Problem::File(problem).tell(),
     };
     let evaluator = match Evaluator::start(&options) {
         Ok(evaluator) => evaluator,

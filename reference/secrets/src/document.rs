@@ -101,7 +101,7 @@ impl ConfigDocument {
                     bytes_max,
                 } => format!("upstreams config is {bytes} bytes, exceeding {bytes_max}"),
                 Unread::NotText => "upstreams config is not UTF-8 text".into(),
-                other => format!("upstreams config: {}", other.words()),
+                other => format!("upstreams config: {other}"),
             })
         })?;
         Self::parse(path, text, env)

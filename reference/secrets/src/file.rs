@@ -40,10 +40,20 @@ pub enum Unread {
     NotText,
 }
 
+/// In lower-case words, without the operating system's number.
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unread::Io(error) => error.fmt(f),
+            Unread::Io(error) => f.write_str(&match error.kind() {
+                ErrorKind::NotFound => "no such file or directory".to_owned(),
+                ErrorKind::PermissionDenied => "permission denied".to_owned(),
+                ErrorKind::IsADirectory => "illegal operation on a directory".to_owned(),
+                _ => {
+                    let text = error.to_string();
+                    let words = text.split(" (os error").next();
+                    words.unwrap_or(&text).to_lowercase()
+                }
+            }),
             Unread::Directory => f.write_str("illegal operation on a directory"),
             Unread::TooLong { bytes, bytes_max } => match bytes {
                 Some(bytes) => write!(f, "file is {bytes} bytes, exceeding {bytes_max}"),
@@ -63,27 +73,6 @@ impl fmt::Display for Unread {
 }
 
 impl std::error::Error for Unread {}
-
-impl Unread {
-    /// In lower-case words without the operating system's number.
-    pub fn words(&self) -> String {
-        let Unread::Io(error) = self else {
-            return self.to_string();
-        };
-        match error.kind() {
-            ErrorKind::NotFound => "no such file or directory".into(),
-            ErrorKind::PermissionDenied => "permission denied".into(),
-            ErrorKind::IsADirectory => "illegal operation on a directory".into(),
-            _ => {
-                let text = error.to_string();
-                text.split(" (os error")
-                    .next()
-                    .unwrap_or(&text)
-                    .to_lowercase()
-            }
-        }
-    }
-}
 
 /// The bytes of the file at `path`, at most `bytes_max` of them. They are wiped when they go.
 ///

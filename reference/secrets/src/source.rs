@@ -253,8 +253,8 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 fn from_file(name: &str, path: &str) -> Result<Secret, BindingFault> {
     let fault = |cause: String| (Some("path"), format!("credential {name}: {cause}"));
-    let bytes = read_file(path, FILE_BYTES_MAX).map_err(|unread| fault(unread.words()))?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| fault(Unread::NotText.words()))?;
+    let bytes = read_file(path, FILE_BYTES_MAX).map_err(|unread| fault(unread.to_string()))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| fault(Unread::NotText.to_string()))?;
     Ok(Secret::new(text.trim_end().to_owned()))
 }
 

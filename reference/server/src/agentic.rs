@@ -53,7 +53,7 @@ pub struct Agentic {
 pub enum AgenticFault {
     #[error("agentic_subagent_config: {0}")]
     PlannerSettings(String),
-    #[error("agentic_capability_summary: cannot read {path}: {}", .error.words())]
+    #[error("agentic_capability_summary: cannot read {path}: {error}")]
     SummaryUnread { path: String, error: Unread },
     #[error("agentic_capability_summary: {path} is {bytes} bytes, exceeding configured cap {cap}")]
     SummaryTooLong { path: String, bytes: u64, cap: u64 },
@@ -204,7 +204,7 @@ impl Agentic {
     fn read_config(&mut self, path: &str) -> Result<(), AgenticFault> {
         let fault = AgenticFault::PlannerSettings;
         let text = ptc_secrets::read_text(path, ptc_secrets::SETTINGS_BYTES_MAX)
-            .map_err(|error| fault(format!("cannot read {path}: {}", error.words())))?;
+            .map_err(|error| fault(format!("cannot read {path}: {error}")))?;
         let config: Json = serde_json::from_str(&text)
             .map_err(|error| fault(format!("malformed JSON in {path}: {error}")))?;
         let Json::Object(config) = config else {

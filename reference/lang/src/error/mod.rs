@@ -518,22 +518,22 @@ pub fn at_item(mut stop: Stop, index: usize) -> Stop {
 
 /// Whether `found`, which was expected to be something else, looks like the argument for another place than `at`.
 fn swapped(expected: &str, found: &Found, at: usize, marks: &Marks) -> bool {
-    let other = |kinds: &[Type]| {
-        let mut others = marks
-            .seen()
-            .iter()
-            .enumerate()
-            .filter(|(place, _)| *place != at);
+    let other_among = |places: std::ops::Range<usize>, kinds: &[Type]| {
+        let seen = marks.seen().iter().enumerate();
+        let mut others = seen.filter(|(place, _)| *place != at && places.contains(place));
         others.any(|(_, other)| kinds.contains(&other.kind))
     };
+    let other = |kinds: &[Type]| other_among(0..usize::MAX, kinds);
     let expects = |words: &[&str]| words.iter().any(|word| expected.contains(word));
     match found.kind {
         Type::Function | Type::Keyword if expects(&["collection", "map", "vector"]) => {
             marks.count > 1
         }
-        Type::Integer if expects(&["collection", "map", "vector", "string"]) => {
+        Type::Integer if expects(&["collection", "map", "vector"]) => {
             other(&[Type::Vector, Type::Map, Type::Set, Type::String])
         }
+        // Several strings in a row are common: one before tells nothing.
+        Type::Integer if expects(&["string"]) => other_among(at..usize::MAX, &[Type::String]),
         Type::Vector | Type::Map | Type::Set | Type::String if expects(&["integer"]) => {
             other(&[Type::Integer])
         }

@@ -101,7 +101,7 @@ fn println_out(line: &str) -> Result<(), ()> {
 
 fn read_file(path: &str) -> Result<String, ()> {
     ptc_secrets::read_text(path, ptc_secrets::PROGRAM_BYTES_MAX)
-        .map_err(|unread| crate::tell(format_args!("Error reading {path}: {}", unread.words())))
+        .map_err(|unread| crate::tell(format_args!("Error reading {path}: {unread}")))
 }
 
 fn read_stdin() -> Result<String, ()> {

@@ -160,7 +160,7 @@ fn read_schema(path: &std::path::Path, cap: usize) -> Result<Vec<u8>, WorldFault
     let mut bytes = read.map_err(|unread| {
         let words = match unread {
             Unread::TooLong { .. } => "schema exceeds byte cap".to_owned(),
-            other => other.words(),
+            other => other.to_string(),
         };
         WorldFault::unavailable(format!("schema_file: {words}"))
     })?;
