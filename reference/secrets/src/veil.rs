@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use crate::redactor::{MARKER, Redactor};
 
@@ -67,6 +67,8 @@ impl<'r> Veil<'r> {
         }
         AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
+            // A dense table takes time in the square of a token's length where the token repeats itself.
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build(tokens)
             .ok()
     }
