@@ -430,42 +430,42 @@ impl Finder {
     ) {
         self.needles
             .standing(text, least, &mut |place| places.push(place), watch);
-        let mut escapes: Vec<Resolved> = Vec::new();
+        let mut usual = Meant::default();
+        // The same where a backslash before an introducer escapes that, if there is one.
+        let mut escaped: Option<Meant> = None;
         // Those that say a letter, or a line end or tab: which one, and the latter.
         let mut ambiguous: Vec<(usize, u8)> = Vec::new();
-        let (mut found, mut resolved) = (Vec::new(), 0);
+        let mut found = Vec::new();
         self.needles.escaped(
             text,
             least,
             &mut |place| found.push(place),
             &mut |at, readings| {
-                if blocks == 0 || at < resolved {
+                if blocks == 0 {
                     return;
                 }
-                // Right behind an escape, or a digit and a separator behind it: that may stand inside a block.
-                let joined = resolved > 0 && at <= resolved + 2;
-                let belongs = |reading: &Reading| {
-                    let says = |byte: &u8| blocks::belongs(&text[..at], *byte, joined);
-                    Some((at, reading.end, reading.character().filter(says)?))
-                };
-                // Blocks are made of sextets; everything else only stands between them.
-                let best = |(_, end, byte): &Resolved| (*end, blocks::is_sextet(*byte));
-                let longest = match readings {
-                    [reading] => belongs(reading),
-                    several => several.iter().filter_map(belongs).max_by_key(best),
-                };
-                if let Some(escape) = longest {
-                    resolved = escape.1;
-                    if blocks::is_sextet(escape.2) {
-                        let blank = |other: &Resolved| {
-                            other.1 == escape.1 && matches!(other.2, b'\n' | b'\r' | b'\t')
-                        };
-                        if let Some((.., byte)) = readings.iter().filter_map(belongs).find(blank) {
-                            ambiguous.push((escapes.len(), byte));
-                        }
+                let is_escaped = |at: usize| matches!(text[at..], [b'\\', b'%' | b'&', ..]);
+                if is_escaped(at) {
+                    escaped.get_or_insert_with(|| usual.clone());
+                } else if let Some(escaped) = &mut escaped {
+                    let before = at.checked_sub(1).filter(|before| is_escaped(*before));
+                    let longest = escaped.longest(text, before.unwrap_or(at), readings);
+                    if let Some(escape) = longest {
+                        escaped.add(escape);
                     }
-                    escapes.push(escape);
                 }
+                let Some(escape) = usual.longest(text, at, readings) else {
+                    return;
+                };
+                if blocks::is_sextet(escape.2) {
+                    let blank = |other: &Resolved| {
+                        other.1 == escape.1 && matches!(other.2, b'\n' | b'\r' | b'\t')
+                    };
+                    if let Some((.., byte)) = usual.belonging(text, at, readings).find(blank) {
+                        ambiguous.push((usual.escapes.len(), byte));
+                    }
+                }
+                usual.add(escape);
             },
             watch,
         );
@@ -474,8 +474,13 @@ impl Finder {
         {
             return;
         }
+        let mut escapes = usual.escapes;
         self.search_blocks(text, blocks, &mut |place| places.push(place), watch);
         self.search_escaped_blocks(text, blocks, &escapes, places, watch);
+        // `\%363` is two digits whose percent sign was escaped, or the octal number of one of which a digit was.
+        if let Some(escaped) = escaped {
+            self.search_escaped_blocks(text, blocks, &escaped.escapes, places, watch);
+        }
         // `\\x6e` is the letter of one writer and the line end of another. A text has one writer, so two views find its blocks.
         if !ambiguous.is_empty() {
             for (index, byte) in ambiguous {
@@ -558,6 +563,45 @@ impl Finder {
             }
         }
         places
+    }
+}
+
+/// Escapes of a text that say characters of blocks, as one writer means them.
+#[derive(Clone, Default)]
+struct Meant {
+    escapes: Vec<Resolved>,
+    /// Where the last of them ends.
+    resolved: usize,
+}
+
+impl Meant {
+    fn add(&mut self, escape: Resolved) {
+        self.resolved = escape.1;
+        self.escapes.push(escape);
+    }
+
+    /// The longest reading of the escape that begins at `from` of those that belong to a block.
+    fn longest(&self, text: &[u8], from: usize, readings: &[Reading]) -> Option<Resolved> {
+        // Blocks are made of sextets; everything else only stands between them.
+        let best = |(_, end, byte): &Resolved| (*end, blocks::is_sextet(*byte));
+        self.belonging(text, from, readings).max_by_key(best)
+    }
+
+    /// The readings that belong to a block, none when what was added holds the escape already.
+    fn belonging(
+        &self,
+        text: &[u8],
+        from: usize,
+        readings: &[Reading],
+    ) -> impl Iterator<Item = Resolved> {
+        // Right behind an escape, or a digit and a separator behind it: that may stand inside a block.
+        let joined = self.resolved > 0 && from <= self.resolved + 2;
+        let belongs = move |reading: &Reading| {
+            let says = |byte: &u8| blocks::belongs(&text[..from], *byte, joined);
+            Some((from, reading.end, reading.character().filter(says)?))
+        };
+        let apart = from >= self.resolved;
+        readings.iter().filter(move |_| apart).filter_map(belongs)
     }
 }
 
