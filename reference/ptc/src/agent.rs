@@ -170,8 +170,15 @@ impl Options {
 fn run_agent(options: &Options) -> Result<String, String> {
     let text = read(&options.file, SETTINGS_BYTES_MAX)?;
     check_keys(&text).map_err(|problem| format!("{}:{problem}", options.file.display()))?;
-    let mut config: Json =
-        toml::from_str(&text).map_err(|error| format!("{}: {error}", options.file.display()))?;
+    let mut config: Json = toml::from_str(&text).map_err(|error| {
+        let place = error.span().map_or(0, |span| span.start);
+        let before = &text[..text.floor_char_boundary(place)];
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+        // TOML's own words show the whole line, and a credential may stand in it.
+        let (file, words) = (options.file.display(), error.message());
+        format!("{file}:{line}:{column}: {words}")
+    })?;
     let defaults = [("output", "text"), ("ptc_transport", "tool_call")];
     let table = config.as_object_mut().ok_or("an agent file is a table")?;
     for (key, value) in defaults {
