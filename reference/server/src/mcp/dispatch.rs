@@ -302,9 +302,15 @@ fn unknown_method(server: &Server, name: Option<&str>) {
 /// Bytes of a name or an id from outside that a log line or a message shows.
 const SHOWN_BYTES_MAX: usize = 256;
 
+/// What is looked through at once; longer text may be made to take time, in which others are served.
+const SCRUBBED_AT_ONCE_BYTES_MAX: usize = 16 << 10;
+
 /// A name or an id from outside, short enough for a log line or a message: scrubbed, and cut afterwards.
 fn bounded<'a>(server: &Server, text: &'a str) -> Cow<'a, str> {
-    let clean = server.redactor.scrub_str(text);
+    let clean = match text.len() <= SCRUBBED_AT_ONCE_BYTES_MAX {
+        true => server.redactor.scrub_str(text),
+        false => store::blocking(|| server.redactor.scrub_str(text)),
+    };
     match clean.len() <= SHOWN_BYTES_MAX {
         true => clean,
         false => Cow::Owned(format!(
@@ -528,7 +534,12 @@ fn tools_call(
     let reply = |reply: ToolReply| Handled::Now(Reply::tool(id.clone(), *era, reply));
     let refuse = |refusal: Refusal| reply(ToolReply::new(refusal.payload(), view));
     let since = Instant::now();
-    started(server, given.as_deref());
+    // What nobody knows may be of any length, and is told and traced in part.
+    let shown = match tool {
+        Some(tool) => Cow::Borrowed(tool.name),
+        None => bounded(server, &name),
+    };
+    started(given.as_ref().map(|_| shown.as_ref()));
     if connection.is_draining() && !place.context.arrived_in_time {
         tracing::info!(event = "tools_call_rejected_shutting_down");
         return refuse(Refusal::ShuttingDown);
@@ -536,11 +547,6 @@ fn tools_call(
     log_bodies(params);
     let observers = &server.observers;
     let trace = trace_of(params, place.context);
-    // What nobody knows may be of any length, and is told and traced in part.
-    let shown = match tool {
-        Some(tool) => Cow::Borrowed(tool.name),
-        None => bounded(server, &name),
-    };
     let called = Called {
         name: &shown,
         known: tools::names().find(|own| *own == name),
@@ -760,11 +766,8 @@ fn run(
     abandoned(followed);
 }
 
-fn started(server: &Server, tool: Option<&str>) {
-    tracing::info!(
-        event = "tools_call_start",
-        tool = maybe(&tool.map(|tool| bounded(server, tool)).as_deref()),
-    );
+fn started(tool: Option<&str>) {
+    tracing::info!(event = "tools_call_start", tool = maybe(&tool));
 }
 
 /// Program and context reach the log at `debug` only.
