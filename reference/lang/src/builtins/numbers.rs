@@ -312,6 +312,11 @@ fn divide(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     }
 }
 
+/// The normal doubles begin with two to the power of minus this.
+const NORMAL_FROM: u64 = 1_022;
+/// The least double is two to the power of minus this.
+const LEAST_DOUBLE: usize = 1_074;
+
 /// The quotient of two large integers, exact to a double's precision even where either is beyond
 /// its range.
 fn big_quotient(a: &BigInt, b: &BigInt) -> f64 {
@@ -319,6 +324,18 @@ fn big_quotient(a: &BigInt, b: &BigInt) -> f64 {
         return -big_quotient(&a.abs(), &b.abs());
     }
     let (a, b) = (a.magnitude(), b.magnitude());
+    // Below the normal doubles the result has fewer bits: rounded to all of them first, it would be rounded twice. It is so many
+    // times the least double, and its bits are that count.
+    if b.bits() >= a.bits() + NORMAL_FROM {
+        let (count, rest) = (a << LEAST_DOUBLE).div_rem(b);
+        let odd = u64::from(count.bit(0));
+        let up = match (rest << 1u8).cmp(b) {
+            std::cmp::Ordering::Less => 0,
+            std::cmp::Ordering::Equal => odd,
+            std::cmp::Ordering::Greater => 1,
+        };
+        return f64::from_bits(count.to_u64().unwrap_or_default() + up);
+    }
     let shift = 64 + b.bits() as i64 - a.bits() as i64;
     let (mut scaled, rest) = if shift >= 0 {
         (a << shift as usize).div_rem(b)
