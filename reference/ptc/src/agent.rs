@@ -16,7 +16,8 @@ use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value};
 use ptc_protocol::{json_to_value, to_json_value};
 use ptc_secrets::{
-    DATA_BYTES_MAX, Redactor, SCRUB_TIME_MAX, SETTINGS_BYTES_MAX, read_text, scrub_json_text,
+    DATA_BYTES_MAX, LineColumn, Redactor, SCRUB_TIME_MAX, SETTINGS_BYTES_MAX, read_text,
+    scrub_json_text,
 };
 use ptc_upstream::{Cancel, KeptCommand, ProgramCalls, Runtime};
 use serde_json::Value as Json;
@@ -171,10 +172,8 @@ fn run_agent(options: &Options) -> Result<String, String> {
     let text = read(&options.file, SETTINGS_BYTES_MAX)?;
     check_keys(&text).map_err(|problem| format!("{}:{problem}", options.file.display()))?;
     let mut config: Json = toml::from_str(&text).map_err(|error| {
-        let place = error.span().map_or(0, |span| span.start);
-        let before = &text[..text.floor_char_boundary(place)];
-        let line = before.matches('\n').count() + 1;
-        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+        let offset = error.span().map_or(0, |span| span.start);
+        let LineColumn { line, column } = LineColumn::of(&text, offset);
         // TOML's own words show the whole line, and a credential may stand in it.
         let (file, words) = (options.file.display(), error.message());
         format!("{file}:{line}:{column}: {words}")
@@ -292,7 +291,7 @@ fn check_keys(text: &str) -> Result<(), String> {
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             if !known.contains(&name) {
-                let line = text[..key.span().start].matches('\n').count() + 1;
+                let line = LineColumn::of(text, key.span().start).line;
                 let hint = closest_of(name, &known).map_or_else(
                     || format!("; {keys} are known"),
                     |near| format!("; did you mean {near}?"),

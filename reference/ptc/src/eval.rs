@@ -42,8 +42,8 @@ struct Wanted {
 enum Problem {
     /// Its words are wrong: the usage helps.
     Words(String),
-    /// A file that they name is.
-    File(String),
+    /// What they name or say is, as the message tells.
+    Meaning(String),
 }
 
 impl From<String> for Problem {
@@ -58,7 +58,7 @@ impl Problem {
             Problem::Words(problem) => {
                 crate::tell(format_args!("ptc eval: {problem}\n\n{}", usage()));
             }
-            Problem::File(problem) => crate::tell(format_args!("ptc eval: {problem}")),
+            Problem::Meaning(problem) => crate::tell(format_args!("ptc eval: {problem}")),
         }
         ExitCode::from(2)
     }
@@ -91,13 +91,13 @@ fn wanted(arguments: &[String]) -> Result<Wanted, Problem> {
             }
             "--context" => {
                 let file = value("a file")?;
-                wanted.context = Some(context(file).map_err(Problem::File)?);
+                wanted.context = Some(context(file).map_err(Problem::Meaning)?);
             }
             "--json" => wanted.as_json = true,
             "-" => {
                 let text = ptc_secrets::read_standard_input(ptc_secrets::PROGRAM_BYTES_MAX)
                     .map_err(|error| {
-                        Problem::File(format!("cannot read standard input: {error}"))
+                        Problem::Meaning(format!("cannot read standard input: {error}"))
                     })?;
                 program(&mut wanted, "standard input", text)?;
             }
@@ -118,7 +118,7 @@ fn wanted(arguments: &[String]) -> Result<Wanted, Problem> {
                         true => format!("; did you mean -e {}?", shell_quoted(file)),
                         false => String::new(),
                     };
-                    Problem::File(format!("cannot read {file}: {error}{hint}"))
+                    Problem::Meaning(format!("cannot read {file}: {error}{hint}"))
                 })?;
                 program(&mut wanted, file, text)?;
             }
@@ -171,7 +171,7 @@ fn run(wanted: &Wanted) -> ExitCode {
     let options = match options::read(&wanted.shared, environment) {
         Ok(options::Wanted::Run(options)) => options,
         Ok(options::Wanted::Help(_)) => return ExitCode::SUCCESS,
-        Err(problem) => return Problem::File(problem).tell(),
+        Err(problem) => return Problem::Meaning(problem).tell(),
     };
     let evaluator = match Evaluator::start(&options) {
         Ok(evaluator) => evaluator,

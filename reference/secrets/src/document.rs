@@ -33,6 +33,18 @@ pub struct LineColumn {
     pub column: usize,
 }
 
+impl LineColumn {
+    /// The place of the byte at `offset`, or of the character that it is in.
+    pub fn of(text: &str, offset: usize) -> Self {
+        let before = &text[..text.floor_char_boundary(offset)];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        LineColumn {
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    }
+}
+
 /// A refusal with its place. `Display` gives `FILE:LINE:COLUMN: at PATH: message`. What stands outside of the credentials may be
 /// quoted, so it is [`scrubbed`](Self::scrubbed) before anybody sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -221,12 +233,7 @@ fn locate(text: &str, path: &[String]) -> LineColumn {
             None => break,
         }
     }
-    let before = &text[..found];
-    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    LineColumn {
-        line: before.matches('\n').count() + 1,
-        column: before[line_start..].chars().count() + 1,
-    }
+    LineColumn::of(text, found)
 }
 
 /// A scanner over valid JSON text that skips values without building them.

@@ -518,12 +518,11 @@ pub fn at_item(mut stop: Stop, index: usize) -> Stop {
 
 /// Whether `found`, which was expected to be something else, looks like the argument for another place than `at`.
 fn swapped(expected: &str, found: &Found, at: usize, marks: &Marks) -> bool {
-    let other_among = |places: std::ops::Range<usize>, kinds: &[Type]| {
-        let seen = marks.seen().iter().enumerate();
-        let mut others = seen.filter(|(place, _)| *place != at && places.contains(place));
-        others.any(|(_, other)| kinds.contains(&other.kind))
+    let other_from = |first: usize, kinds: &[Type]| {
+        let mut others = marks.seen().iter().enumerate().skip(first);
+        others.any(|(place, other)| place != at && kinds.contains(&other.kind))
     };
-    let other = |kinds: &[Type]| other_among(0..usize::MAX, kinds);
+    let other = |kinds: &[Type]| other_from(0, kinds);
     let expects = |words: &[&str]| words.iter().any(|word| expected.contains(word));
     match found.kind {
         Type::Function | Type::Keyword if expects(&["collection", "map", "vector"]) => {
@@ -533,7 +532,7 @@ fn swapped(expected: &str, found: &Found, at: usize, marks: &Marks) -> bool {
             other(&[Type::Vector, Type::Map, Type::Set, Type::String])
         }
         // Several strings in a row are common: one before tells nothing.
-        Type::Integer if expects(&["string"]) => other_among(at..usize::MAX, &[Type::String]),
+        Type::Integer if expects(&["string"]) => other_from(at, &[Type::String]),
         Type::Vector | Type::Map | Type::Set | Type::String if expects(&["integer"]) => {
             other(&[Type::Integer])
         }

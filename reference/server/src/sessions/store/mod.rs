@@ -370,7 +370,7 @@ impl Space {
     }
 }
 
-/// Does what waits without holding up the executor's other work.
+/// Does what waits, or takes long, without holding up the executor's other work.
 pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match is_executors() {
         true => tokio::task::block_in_place(work),
