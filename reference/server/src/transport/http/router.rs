@@ -7,15 +7,15 @@ use super::endpoint::Endpoint;
 use super::refusal::Refusal;
 use super::{access_log, bearer, host, mcp, origin, status};
 use crate::token;
-use axum::extract::{Request, State};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, HeaderName, HeaderValue, VARY};
-use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, any, post};
-use axum::{Extension, Router};
+use axum::routing::{any, post};
 use std::convert::Infallible;
 use std::sync::Arc;
-use tower::{Service, ServiceBuilder};
+use tower::{Service, ServiceBuilder, service_fn};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::request_id::{
     MakeRequestId, PropagateRequestIdLayer, RequestId, SetRequestIdLayer,
@@ -28,6 +28,14 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 /// What replies say of caches: they vary by an encoding that a proxy may apply, and are nobody else's.
 static CACHES: HeaderValue = HeaderValue::from_static("max-age=0, private, must-revalidate");
 static VARIES: HeaderValue = HeaderValue::from_static("accept-encoding");
+
+/// Who reaches a route.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Everyone,
+    /// Who passes the checks of host, origin and token.
+    Checked,
+}
 
 /// What answers requests.
 pub trait Routes:
@@ -46,30 +54,28 @@ impl<S> Routes for S where
 /// All that the endpoint serves. What every request meets lies around the table of routes, so that it is there once for all of them.
 pub fn router(endpoint: Arc<Endpoint>) -> impl Routes {
     let settings = endpoint.settings();
-    let guarded = |route: MethodRouter<Arc<Endpoint>>| {
-        route.layer(from_fn_with_state(endpoint.clone(), guard))
-    };
     let mcp = post(mcp::post)
         .delete(mcp::delete)
         .fallback(async || Refusal::MethodNotAllowed(mcp::METHODS));
-    let mut routes = vec![
-        ("/health", any(status::health)),
-        ("/health/", any(status::health)),
-        ("/ready", any(status::ready)),
-        ("/ready/", any(status::ready)),
-        (settings.path.as_str(), guarded(mcp)),
+    let mut rows = vec![
+        ("/health", Access::Everyone, any(status::health)),
+        ("/health/", Access::Everyone, any(status::health)),
+        ("/ready", Access::Everyone, any(status::ready)),
+        ("/ready/", Access::Everyone, any(status::ready)),
+        (settings.path.as_str(), Access::Checked, mcp),
     ];
     if let Some(path) = settings.metrics_path.as_deref() {
-        routes.push((path, guarded(any(status::metrics))));
+        rows.push((path, Access::Checked, any(status::metrics)));
     }
+    let checked = rows
+        .iter()
+        .filter(|(_, access, _)| *access == Access::Checked);
+    let checked: Arc<[String]> = checked.map(|(path, ..)| String::from(*path)).collect();
     // Paths are the operator's, to the letter: what looks like a pattern is none.
-    let router = Router::new().without_v07_checks();
-    let router = routes.into_iter().fold(router, |router, (path, route)| {
-        router.route(&path.replace('{', "{{").replace('}', "}}"), route)
+    let routes = Router::new().without_v07_checks();
+    let routes = rows.into_iter().fold(routes, |routes, (path, _, route)| {
+        routes.route(&path.replace('{', "{{").replace('}', "}}"), route)
     });
-    let router = router
-        .fallback(async || Refusal::NotFound)
-        .with_state(endpoint.clone());
     ServiceBuilder::new()
         .map_request(drop_long_id)
         .layer(SetRequestIdLayer::new(REQUEST_ID.clone(), RandomId))
@@ -79,36 +85,62 @@ pub fn router(endpoint: Arc<Endpoint>) -> impl Routes {
             CACHES.clone(),
         ))
         .layer(SetResponseHeaderLayer::appending(VARY, VARIES.clone()))
-        .layer(from_fn_with_state(endpoint, enter))
+        .layer_fn(|inner| enter(endpoint.clone(), inner))
+        .map_response(|response: Response<_>| response.map(Body::new))
         .layer(CatchPanicLayer::custom(|_| {
             Refusal::Internal.into_response()
         }))
-        .service(router)
+        .layer_fn(|inner| guard(endpoint.clone(), checked.clone(), inner))
+        .service(
+            routes
+                .fallback(async || Refusal::NotFound)
+                .with_state(endpoint.clone()),
+        )
 }
 
-/// What every request meets first, as one layer: each layer that can wait costs a request some microseconds.
-async fn enter(State(endpoint): State<Arc<Endpoint>>, request: Request, next: Next) -> Response {
-    let answer = async |request| match host::read(request) {
-        Ok(request) => next.run(request).await,
-        Err(refusal) => refusal.into_response(),
-    };
-    access_log::log(&endpoint, request, answer).await
+/// What every request meets first. Not `axum::middleware`, here and below: its layers copy the rest into a new box for each request.
+fn enter(endpoint: Arc<Endpoint>, inner: impl Routes) -> impl Routes {
+    service_fn(move |request| {
+        let (endpoint, mut inner) = (endpoint.clone(), inner.clone());
+        async move {
+            let answer = async |request| match host::read(request) {
+                Ok(request) => answer(&mut inner, request).await,
+                Err(refusal) => refusal.into_response(),
+            };
+            Ok(access_log::log(&endpoint, request, answer).await)
+        }
+    })
 }
 
-/// The checks of the endpoint's paths, in their order.
-async fn guard(
-    State(endpoint): State<Arc<Endpoint>>,
-    Extension(peer): Extension<Arc<Peer>>,
+/// Lets through to `checked` paths what passes the checks, in their order.
+fn guard(endpoint: Arc<Endpoint>, checked: Arc<[String]>, inner: impl Routes) -> impl Routes {
+    service_fn(move |request: Request| {
+        let (endpoint, mut inner) = (endpoint.clone(), inner.clone());
+        let path = request.uri().path();
+        let is_checked = checked.iter().any(|checked| checked == path);
+        async move {
+            Ok(match is_checked {
+                true => check(&endpoint, &mut inner, request)
+                    .await
+                    .unwrap_or_else(IntoResponse::into_response),
+                false => answer(&mut inner, request).await,
+            })
+        }
+    })
+}
+
+async fn check(
+    endpoint: &Endpoint,
+    inner: &mut impl Routes,
     request: Request,
-    next: Next,
 ) -> Result<Response, Refusal> {
-    host::check(&endpoint, &request)?;
-    let page = origin::check(&endpoint, request.headers())?;
+    host::check(endpoint, &request)?;
+    let page = origin::check(endpoint, request.headers())?;
     let preflight = page.as_ref().and_then(|_| origin::preflight(&request));
     let mut response = match preflight {
         Some(answer) => answer,
-        None => match bearer::check(&endpoint, &peer, request.headers()) {
-            Ok(()) => next.run(request).await,
+        None => match bearer::check(endpoint, peer(&request)?, request.headers()) {
+            Ok(()) => answer(inner, request).await,
             Err(refusal) => refusal.into_response(),
         },
     };
@@ -116,6 +148,16 @@ async fn guard(
         page.may_read(&mut response);
     }
     Ok(response)
+}
+
+fn peer(request: &Request) -> Result<&Peer, Refusal> {
+    let peer = request.extensions().get::<Arc<Peer>>();
+    peer.map(Arc::as_ref).ok_or(Refusal::Internal)
+}
+
+async fn answer(inner: &mut impl Routes, request: Request) -> Response {
+    let Ok(response) = inner.call(request).await;
+    response
 }
 
 fn drop_long_id(mut request: Request) -> Request {
