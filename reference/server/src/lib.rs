@@ -15,6 +15,7 @@ pub mod checks;
 pub mod clock;
 mod diagnostics;
 mod evaluation;
+mod executor;
 pub mod facts;
 mod mcp;
 mod render;

@@ -7,6 +7,7 @@ use crate::diagnostics::log::{REQUEST_SPAN, maybe};
 use crate::diagnostics::observe::{Called, Caller, Ending, Observed};
 use crate::evaluation::gate::Shut;
 use crate::evaluation::pool;
+use crate::executor;
 use crate::mcp::connection::{
     Arrival, Cancelled, Connection, NotAdmitted, RequestContext, SESSION_REVISIONS,
     STATELESS_REVISION, Transport,
@@ -16,7 +17,7 @@ use crate::render::profile::View;
 use crate::render::reason::Refusal;
 use crate::render::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
-use crate::sessions::store::{self, Key};
+use crate::sessions::store::Key;
 use crate::sessions::{Message, Shared};
 use crate::version;
 use ptc_protocol::Payload;
@@ -309,7 +310,7 @@ const SCRUBBED_AT_ONCE_BYTES_MAX: usize = 16 << 10;
 fn bounded<'a>(server: &Server, text: &'a str) -> Cow<'a, str> {
     let clean = match text.len() <= SCRUBBED_AT_ONCE_BYTES_MAX {
         true => server.redactor.scrub_str(text),
-        false => store::blocking(|| server.redactor.scrub_str(text)),
+        false => executor::blocking(|| server.redactor.scrub_str(text)),
     };
     match clean.len() <= SHOWN_BYTES_MAX {
         true => clean,
@@ -380,7 +381,7 @@ pub fn cancel_told(server: &Server, connection: &Connection, id: &Id) {
 /// Has the cancellation answered only when the request has given back the lease of its session, so that the client's next turn does
 /// not find that session busy.
 fn wait_until_arrived(connection: &Connection, id: &Id, patience: Duration) {
-    store::blocking(|| connection.wait_until_arrived(id, patience));
+    executor::blocking(|| connection.wait_until_arrived(id, patience));
 }
 
 /// Uses the answer of a cancelled call: over HTTP somebody waits for it, on stdio nobody does.

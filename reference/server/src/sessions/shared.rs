@@ -12,6 +12,7 @@ use super::store::{
 use super::{Running, Session, SessionError, State, Turn, later};
 use crate::clock;
 use crate::diagnostics::counters::{Histogram, head};
+use crate::executor;
 use crate::settings::SessionSettings;
 use ptc_lang::Env;
 use ptc_rpc::Id;
@@ -263,7 +264,7 @@ impl Shared {
         };
         let answer = match store.lets_go() {
             true => ask(),
-            false => store::blocking(ask),
+            false => executor::blocking(ask),
         };
         let seconds = since.elapsed().as_secs_f64();
         self.measured.requests.observe(seconds);

@@ -10,8 +10,9 @@ use super::acks::Acks;
 use super::wire::{self, Server, Wire};
 use super::{
     Acquire, Answer, CLOSED_MAX, Content, FailedLogin, Failure, Heard, Key, Lease, LoginFailure,
-    New, PATIENCE, Record, SOURCES_MAX, SessionStore, Sight, Space, Times, Word, blocking, micros,
+    New, PATIENCE, Record, SOURCES_MAX, SessionStore, Sight, Space, Times, Word, micros,
 };
+use crate::executor::blocking;
 use crate::settings::store_address::{RedisAddress, Topology};
 use redis::{ConnectionLike, FromRedisValue, RedisError, ServerErrorKind, ToRedisArgs, Value};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

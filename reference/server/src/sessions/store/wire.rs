@@ -2,7 +2,7 @@
 //! each read, so that one byte a second keeps it waiting for ever. What is large has the time that its bytes take at [`BYTES_PER_SECOND`], too.
 //! Knows commands and values, not what they are about.
 
-use super::{blocking, is_executors};
+use crate::executor::{blocking, is_executors};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use ptc_secrets::Secret;
