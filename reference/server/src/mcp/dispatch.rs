@@ -161,9 +161,7 @@ fn method(name: Option<&str>) -> Option<&'static Method> {
 /// The name of the tool that a request calls.
 fn called_tool<'f>(frame: &Frame<'f>) -> Option<Cow<'f, str>> {
     let calls = frame.method_name().as_deref() == Some("tools/call");
-    let params = frame
-        .params
-        .filter(|_| calls && frame.request_id().is_some())?;
+    let params = frame.params.filter(|_| calls && frame.id.is_some())?;
     params.get("name")?.as_str()
 }
 

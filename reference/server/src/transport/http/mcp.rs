@@ -143,12 +143,12 @@ pub async fn post(
         Err(FrameFault::NotAnObject) => return Ok(exchange.error(None, RpcError::INVALID_REQUEST)),
     };
     let _active = endpoint.shutdown().enter();
-    let id = frame.request_id();
     if draining() {
+        let id = frame.request_id();
         return Err(exchange.refusal(StatusCode::SERVICE_UNAVAILABLE, id, DRAINING));
     }
     if frame.method.is_none() && !frame.is_response() {
-        return Ok(exchange.error(id, RpcError::INVALID_REQUEST));
+        return Ok(exchange.error(frame.request_id(), RpcError::INVALID_REQUEST));
     }
     if dispatch::is_stateless(&frame)
         || exchange.header(&PROTOCOL_VERSION) == Some(STATELESS_REVISION)
@@ -275,8 +275,7 @@ impl Exchange<'_> {
             Handled::Later(call, job) => {
                 // A job that no thread takes answers for itself.
                 drop(server.pool.run(job));
-                self.wait(&session.connection, call, frame.request_id(), receiver)
-                    .await
+                self.wait(&session.connection, call, receiver).await
             }
             Handled::Exit(reply) => {
                 self.endpoint.end(session, ":normal");
@@ -324,7 +323,7 @@ impl Exchange<'_> {
             Handled::Now(reply) | Handled::Exit(Some(reply)) => self.reply(StatusCode::OK, reply),
             Handled::Later(call, job) => {
                 drop(server.pool.run(job));
-                self.wait(calls, call, Some(id), receiver).await
+                self.wait(calls, call, receiver).await
             }
         })
     }
@@ -335,9 +334,9 @@ impl Exchange<'_> {
         &self,
         connection: &Arc<Connection>,
         call: Arc<Call>,
-        id: Option<Id>,
         receiver: oneshot::Receiver<Scrubbed<Reply>>,
     ) -> Response {
+        let id = call.id.clone();
         let _watched = self.peer.activity.call(self.head.version, ANSWER_BEGINS);
         let mut guard = CancelOnDrop {
             connection,
@@ -356,9 +355,9 @@ impl Exchange<'_> {
             }
             Ok(Err(_)) => {
                 guard.call = None;
-                self.error(id, RpcError::INTERNAL)
+                self.error(Some(id), RpcError::INTERNAL)
             }
-            Err(_) => self.error(id, TIMED_OUT),
+            Err(_) => self.error(Some(id), TIMED_OUT),
         }
     }
 
