@@ -11,7 +11,6 @@ use crate::mcp::dispatch;
 use crate::server::Server;
 use crate::sessions::Message;
 use crate::settings::HttpSettings;
-use ptc_protocol::digest;
 use ptc_rpc::Id;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -227,7 +226,7 @@ impl Endpoint {
             instance = self.settings.instance,
             owner_hash = session.owner_hash,
             reason = why,
-            session_hash = digest::short(session.id.as_bytes()),
+            session_hash = session.hash,
         );
     }
 

@@ -61,20 +61,18 @@ struct NamedSession(Arc<Session>);
 pub struct LiveSession(Arc<Session>);
 
 impl NamedSession {
-    fn id<'a>(endpoint: &Endpoint, head: &'a Parts) -> Result<&'a str, Refusal> {
+    fn name(endpoint: &Endpoint, head: &Parts) -> Result<Self, Refusal> {
         let id = header(&head.headers, &SESSION_ID).filter(|id| !id.is_empty());
         let id = id.ok_or(Refusal::MissingSession)?;
-        if let Some(record) = head.extensions.get::<AccessRecord>() {
-            record.owner(&endpoint.settings().owner_hash);
-            record.session(digest::short(id.as_bytes()));
-        }
-        Ok(id)
-    }
-
-    fn name(endpoint: &Endpoint, head: &Parts) -> Result<Self, Refusal> {
-        let id = Self::id(endpoint, head)?;
         let owner = &endpoint.settings().owner_hash;
         let named = endpoint.sessions().name(id, owner, Instant::now());
+        if let Some(record) = head.extensions.get::<AccessRecord>() {
+            record.owner(owner);
+            record.session(match &named {
+                Ok(session) => session.hash.clone(),
+                Err(_) => digest::short(id.as_bytes()),
+            });
+        }
         named
             .map(NamedSession)
             .map_err(|missing| refused(endpoint, missing))
@@ -222,15 +220,14 @@ impl Exchange<'_> {
             return Err(Refusal::Internal);
         };
         endpoint.sessions().share(&session).map_err(refused)?;
-        let session_hash = digest::short(session.id.as_bytes());
         tracing::info!(
             event = "http_session_created",
             instance = endpoint.settings().instance,
             owner_hash = session.owner_hash,
             protocol_version = session.connection.revision(),
-            session_hash,
+            session_hash = session.hash,
         );
-        self.record.session(session_hash);
+        self.record.session(session.hash.clone());
         let mut response = self.reply(StatusCode::OK, reply);
         if let Ok(id) = HeaderValue::from_str(&session.id) {
             response.headers_mut().insert(SESSION_ID.clone(), id);

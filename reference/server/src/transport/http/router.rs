@@ -102,13 +102,14 @@ pub fn router(endpoint: Arc<Endpoint>) -> impl Routes {
 fn enter(endpoint: Arc<Endpoint>, inner: impl Routes) -> impl Routes {
     service_fn(move |request| {
         let (endpoint, mut inner) = (endpoint.clone(), inner.clone());
-        async move {
+        // It is large, and what lies around it would move it several times.
+        Box::pin(async move {
             let answer = async |request| match host::read(request) {
                 Ok(request) => answer(&mut inner, request).await,
                 Err(refusal) => refusal.into_response(),
             };
             Ok(access_log::log(&endpoint, request, answer).await)
-        }
+        })
     })
 }
 

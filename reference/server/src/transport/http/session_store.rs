@@ -17,6 +17,8 @@ use tokio::time::Instant;
 pub struct Session {
     /// Its id, a secret of its client.
     pub id: String,
+    /// What logs and traces call it.
+    pub hash: String,
     /// Who it belongs to, hashed.
     pub owner_hash: String,
     pub connection: Arc<Connection>,
@@ -118,13 +120,15 @@ impl SessionStore {
     }
 
     fn session(&self, id: String, owner_hash: &str, now: Instant) -> Arc<Session> {
+        let hash = digest::short(id.as_bytes());
         let transport = Transport::Http {
             owner_hash: owner_hash.to_owned(),
-            session_hash: digest::short(id.as_bytes()),
+            session_hash: hash.clone(),
         };
         Arc::new(Session {
             connection: Connection::new(id.clone(), transport, self.in_flight_max),
             key: Key::of(&id),
+            hash,
             owner_hash: owner_hash.to_owned(),
             created: Mutex::new(now),
             used: Mutex::new(now),
