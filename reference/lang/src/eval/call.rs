@@ -121,7 +121,8 @@ impl<'r> Eval<'r> {
             _ => SmallVec::new(),
         };
         let Some(arity) = arities.takes(given.len()) else {
-            return Err(no_arity(arities, given.len()));
+            let lambda = frame.closure.map(|closure| &*closure.lambda);
+            return Err(no_arity(arities, lambda, given.len()));
         };
         let function = self.eval(&arity.function, frame)?;
         self.call_open(&function, &mut given)
@@ -782,7 +783,7 @@ fn named_type(function: &str, expected: &'static str, found: &Value) -> Stop {
 }
 
 #[cold]
-fn no_arity(arities: &Arities, given: usize) -> Stop {
+fn no_arity(arities: &Arities, lambda: Option<&Lambda>, given: usize) -> Stop {
     let mut counts: Vec<_> = arities.arities.iter().collect();
     counts.sort_by_key(|arity| arity.count);
     let counts = counts.iter().map(|arity| match arity.open {
@@ -794,7 +795,26 @@ fn no_arity(arities: &Arities, given: usize) -> Stop {
         .as_ref()
         .map_or("the function", |name| name.as_str());
     let counts = counts.collect::<Vec<_>>().join(" or ");
-    Kind::Pairs(format!("{name} expects {counts} arguments, got {given}")).into()
+    let noun = if counts.trim_start_matches("at least ") == "1" {
+        "argument"
+    } else {
+        "arguments"
+    };
+    let place = Place {
+        way_out: lambda.map(defined_with),
+        ..Place::default()
+    };
+    let kind = Kind::Pairs(format!("{name} expects {counts} {noun}, got {given}"));
+    kind.in_place(place).into()
+}
+
+/// What a function of the program is called with.
+fn defined_with(lambda: &Lambda) -> String {
+    let heading = &lambda.heading;
+    match &lambda.name {
+        Some(name) => format!("`{name}` was defined with the parameters [{heading}]"),
+        None => format!("the function was defined with the parameters [{heading}]"),
+    }
 }
 
 #[cold]
@@ -809,16 +829,13 @@ fn arity(lambda: &Lambda, given: usize) -> Stop {
     } else {
         exactly(count)
     };
-    let heading = &lambda.heading;
-    let quote = if lambda.name.is_some() { "`" } else { "" };
-    let way_out = format!("{quote}{function}{quote} was defined with the parameters [{heading}]");
     let kind = Kind::Arity {
         function,
         accepts,
         given,
     };
     let place = Place {
-        way_out: Some(way_out),
+        way_out: Some(defined_with(lambda)),
         ..Place::default()
     };
     kind.in_place(place).into()
