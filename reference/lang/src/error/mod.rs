@@ -498,10 +498,12 @@ impl Unwind {
 /// Boxed so that a `Result<Value, Stop>` is as small as a `Value`.
 pub type Stop = Box<Unwind>;
 
-/// Lets an error say where it happened, unless it knows.
+/// Lets an error say where it happened, unless it knows. A call that no program wrote has an empty span, and is nowhere.
 #[cold]
 pub fn at(mut stop: Stop, span: Span) -> Stop {
-    if let Some(place) = stop.place() {
+    if let Some(place) = stop.place()
+        && span.start < span.end
+    {
         place.span.get_or_insert(span);
     }
     stop

@@ -281,7 +281,12 @@ pub(super) fn letfn(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
             span,
         };
         let test = list([symbol(EQUAL, span), symbol(WHICH, span), which], span);
-        let call = list([symbol(APPLY, span), literal, symbol(ARGS, span)], span);
+        // What goes wrong there is told where the function is called.
+        let nowhere = Span {
+            end: span.start,
+            ..span
+        };
+        let call = list([symbol(APPLY, span), literal, symbol(ARGS, span)], nowhere);
         picked = list([symbol("if", span), test, call, picked], span);
     }
     let params = [WHICH, "&", ARGS].map(|name| symbol(name, span));
