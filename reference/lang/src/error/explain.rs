@@ -418,13 +418,13 @@ impl Kind {
                 found,
             } => typed(function, expected, found.kind, place),
             Kind::Value { function, problem }
-                if function == "parse" && problem.begin_with("there is no date") =>
+                if problem.begin_with("there is no date") && !function.is_empty() =>
             {
                 one(
                     "the month does not have that day, or the year that month: the first of a month is (LocalDate/of year month 1), and (.lengthOfMonth d) counts its days",
                 )
             }
-            Kind::Value { function, .. } if function == "parse" => one(
+            Kind::Value { function, .. } if is_parse(function) => one(
                 "take text of another shape apart with (re-matches re s), and make a date of its numbers: (LocalDate/of year month day)",
             ),
             Kind::Value { function, problem } if function == "format" => {
@@ -445,6 +445,19 @@ impl Kind {
             {
                 one("(get v index) gives nil there, and (get v index default) the default")
             }
+            Kind::Value { function, problem }
+                if function == "assoc" && problem.begin_with("index ") =>
+            {
+                one(
+                    "a vector grows at its end, as in (conj v x); what is there is changed at its index, from 0",
+                )
+            }
+            Kind::Value { function, .. } if function == "keyword" => one(
+                "text may be a key as it is, as in (get m \"has space\"); make it fit with (keyword (clojure.string/replace s #\"[^A-Za-z0-9]+\" \"-\"))",
+            ),
+            Kind::Value { problem, .. } if problem.begin_with("a delimiter ") => one(
+                "a longer delimiter is written as a regex, as in (clojure.string/split s #\", \"), and one that is a value as (re-pattern sep)",
+            ),
             Kind::Value { problem, .. } if problem.begin_with("a map takes entries") => one(
                 "give it pairs, as in (into {} [[:a 1] [:b 2]]), or make them, as in (into {} (map (fn [x] [(:id x) x]) rows))",
             ),
@@ -474,6 +487,11 @@ impl Kind {
             Kind::Arithmetic(problem) if problem.contains("zero") => {
                 one("test the divisor first, as in (when-not (zero? d) (/ n d))")
             }
+            Kind::Duplicate { literal, .. } => one(if literal.contains("set") {
+                "a member stands once in #{…}: make a set of a collection with (set coll)"
+            } else {
+                "a key stands once in {…}: the last of several is kept by (assoc m k v) or (merge m1 m2)"
+            }),
             Kind::Timeout => one(
                 "do less in one program: take a part of the data, look things up in a map instead of filtering again and again, or split the work over several calls",
             ),
@@ -490,7 +508,7 @@ impl Kind {
 fn unbound(name: &str, near: bool, place: &Place, veil: &Veil<'_>) -> Option<String> {
     let undefined = |name: &str| {
         format!(
-            "`{name}` is defined nowhere: define it first, as in (defn {name} [x] …) or (let [{name} …] …)"
+            "`{name}` is defined nowhere: define it first, as in (def {name} …), (defn {name} [x] …) or (let [{name} …] …)"
         )
     };
     if !is_open(name, veil) {
@@ -594,18 +612,42 @@ fn elsewhere(name: &str) -> Option<String> {
     let known = known
         .clone()
         .find(|known| known.spellings.contains(&namespace));
-    let members = known.map(|known| builtins::members(known.id));
+    let members = known.as_ref().map(|known| builtins::members(known.id));
     let near = crate::analyze::nearest(member, members.into_iter().flatten());
     // What is known of the very name says more than a name that is like it.
     let near = near.filter(|_| absent(member).is_none());
     if let Some(near) = near {
         return Some(format!("perhaps `{namespace}/{near}` is meant"));
     }
-    let written = homes(member, |_| true).join(" or ");
+    // What a class makes of text or numbers is no other class's.
+    let class = namespace.rsplit('.').next().unwrap_or(namespace);
+    let is_class = class.starts_with(|first: char| first.is_ascii_uppercase());
+    let counts = |row: &builtins::Builtin| !is_class || !row.homes.iter().all(is_of_time);
+    let written = homes(member, counts).join(" or ");
     if written.is_empty() {
-        return absent(member);
+        return absent(member).or_else(|| {
+            (is_class && known.is_none()).then(|| {
+                format!(
+                    "there is no class {class} here, and none but those with the namespaces above: write it with functions, such as those of clojure.core and clojure.string"
+                )
+            })
+        });
     }
     Some(format!("`{member}` stands elsewhere: write {written}"))
+}
+
+/// Whether a namespace is a class of dates and times.
+fn is_of_time(home: &builtins::Home) -> bool {
+    use builtins::Home;
+    matches!(
+        home,
+        Home::LocalDate | Home::Instant | Home::Duration | Home::ChronoUnit
+    )
+}
+
+/// Whether a function is the one that reads dates and instants, however it is written.
+fn is_parse(function: &str) -> bool {
+    ["parse", "LocalDate/parse", "Instant/parse"].contains(&function)
 }
 
 /// How a member is written in each of its namespaces, of the builtins that `counts` takes.
@@ -627,7 +669,21 @@ fn homes(member: &str, counts: impl Fn(&builtins::Builtin) -> bool) -> Vec<Strin
 /// The entries that the context has, the one that may be meant instead of `name` first.
 fn entries(name: &str, known: &[String], veil: &Veil<'_>) -> String {
     if known.is_empty() {
-        return "the `context` object has no entries that can be named".to_owned();
+        return "the `context` object has no entries that can be named: `context` is given beside the program, for each call again; (def name data/name) keeps a value in a session"
+            .to_owned();
+    }
+    if name == "get" {
+        return "an entry is read as data/NAME, or as (get data \"NAME\") whatever its name is"
+            .to_owned();
+    }
+    if is_open(name, veil)
+        && let Some((holder, member)) = name.split_once('.')
+        && known.iter().any(|known| known == holder)
+        && !member.contains('.')
+    {
+        return format!(
+            "the `context` object has data/{holder}; members are read by functions: write (:{member} data/{holder})"
+        );
     }
     let plain = |name: &str| {
         !name.is_empty()
@@ -679,6 +735,10 @@ fn form(problem: &str) -> Option<String> {
             "(loop [i 0] (if (< i 10) (recur (inc i)) i)), with nothing around the recur but if, when, cond, let and do; elsewhere a function calls itself by its name",
         ),
         (
+            "condp :>>",
+            "(if-let [found (test x)] (f found) …), or (cond …), where what the test found is needed",
+        ),
+        (
             "case test values",
             "(condp = value a result … default) or (cond …) to compare with what a name or a call gives",
         ),
@@ -723,6 +783,11 @@ fn called_as(function: &str) -> Option<String> {
 
 /// Functions that take a collection at every place: no order of their arguments is another's.
 pub(super) const JOINS: &[&str] = &["concat", "into", "interleave", "join", "merge", "zip"];
+
+/// Whether a function takes integers at every place: no order of them makes another value one.
+pub(super) fn takes_integers(function: &str) -> bool {
+    function == "LocalDate/of" || function.starts_with("bit-")
+}
 
 /// What to do about an argument of the wrong kind.
 fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<String> {
@@ -791,11 +856,29 @@ fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<Stri
         Type::String if function == "contains?" => {
             "look for a part of a text with (clojure.string/includes? s part)"
         }
+        Type::String if function == "replace" && expected.contains("of replacements") => {
+            "in a text it takes three: (clojure.string/replace s pattern replacement)"
+        }
+        Type::Keyword if counts || compares || function == "int" => {
+            "a keyword takes its value out of a map, as in (:total m)"
+        }
+        Type::Keyword if function == "assoc" => {
+            "a vector has an index for each item, from 0; a key is set in each map of it by (map (fn [m] (assoc m :key x)) rows)"
+        }
+        Type::Vector if function == "dissoc" => {
+            "an item is left out by (filterv pred v), or at an index by (into (subvec v 0 i) (subvec v (inc i)))"
+        }
+        Type::Map if function == "key" || function == "val" => {
+            "ask the map itself, as in (keys m) and (vals m), or each of its entries, as in (map key m)"
+        }
+        Type::Integer | Type::Float if expected == "a string, a function or a map" => {
+            "make it text with (str x)"
+        }
         Type::String if expected == "an integer" => "make text a number with (parse-long s)",
         Type::String if expected.contains("a regex") && !expected.contains("string") => {
             "write a pattern as #\"…\", or make one of text with (re-pattern s)"
         }
-        Type::Vector | Type::Set if function == "includes?" => {
+        Type::Vector | Type::Set if function == "includes?" || function == ".contains" => {
             "look for an item with (some #{x} coll), or for a member of a set with (contains? s x)"
         }
         Type::Vector if ["keys", "vals"].contains(&function) => {
@@ -845,6 +928,15 @@ fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<Stri
         }
         Type::Integer | Type::Float | Type::Keyword if expected.contains("string") => {
             "make it text with (str x), or (name k) of a keyword"
+        }
+        Type::Function if expected.contains("a collection") => {
+            "a function stands where its result is meant: map and its kin without a collection make one, as (apply map f rows) does when there are no rows: test for none first, as in (when (seq rows) …)"
+        }
+        Type::Integer | Type::Float | Type::Keyword | Type::Boolean
+            if expected.contains("a collection") =>
+        {
+            let single = "a single value goes in brackets, as in [x]".to_owned();
+            return std::iter::once(single).chain(called()).collect();
         }
         _ => return called(),
     };

@@ -368,6 +368,23 @@ impl Error {
         self
     }
 
+    /// This error, which calls the function that reads dates and instants by the class that `program` asks.
+    pub(crate) fn spelled_in(mut self, program: &str) -> Error {
+        const SPELLED: [&str; 2] = ["LocalDate/parse", "Instant/parse"];
+        let form = self
+            .span_in(program)
+            .map_or("", |span| &program[span.start as usize..span.end as usize]);
+        if let Kind::Type { function, .. } | Kind::Value { function, .. } = &mut self.kind
+            && function == "parse"
+        {
+            let mut written = SPELLED.iter().filter(|name| form.contains(*name));
+            if let (Some(name), None) = (written.next(), written.next()) {
+                (*name).clone_into(function);
+            }
+        }
+        self
+    }
+
     /// The outcome reason.
     pub fn reason(&self) -> Reason {
         self.kind.reason()
@@ -535,7 +552,7 @@ fn swapped(name: &str, expected: &str, found: &Found, at: usize, marks: &Marks) 
         Type::Function | Type::Keyword if expects(&["collection", "map", "vector"]) => {
             other(&[Type::Vector, Type::Map, Type::Set, Type::String])
         }
-        Type::Integer if expects(&["collection", "map", "vector"]) => {
+        Type::Integer if expects(&["collection", "map", "vector"]) && !expects(&["function"]) => {
             other(&[Type::Vector, Type::Map, Type::Set, Type::String])
         }
         // Several strings in a row are common: one before tells nothing.
@@ -626,6 +643,7 @@ pub(crate) fn named(mut stop: Stop, name: &str, args: &[Value], marks: &Marks) -
                 .argument
                 .is_some_and(|at| swapped(name, expected, found, at, marks))
                 && !explain::JOINS.contains(&name)
+                && !(explain::takes_integers(name) && expected.contains("integer"))
                 && !(found.kind == Type::Regex && name.starts_with('.'));
         }
         Kind::Value { function, problem } if function.is_empty() => {
