@@ -346,7 +346,8 @@ impl ProgramCalls {
                     || self.shown(key),
                     |name| format!("\"{}\"", self.named(name)),
                 );
-                return self.raise(format!("tool/call got unknown key {shown}"), None);
+                let hint = "Known keys: :server, :tool, :args".to_owned();
+                return self.raise(format!("tool/call got unknown key {shown}"), Some(hint));
             }
         }
         let field = |name: &str| {

@@ -411,6 +411,15 @@ impl Kind {
                 .or_else(|| elsewhere(name))
                 .into_iter()
                 .collect(),
+            Kind::UnknownTool { available, .. } if available.is_empty() => {
+                one("no tools can be called here: work with what the program and data/ hold")
+            }
+            Kind::UnknownTool { name, available } if *available == ["call"] => {
+                let name = veil(name.trim_start_matches("tool/"));
+                one(&format!(
+                    "a tool of an upstream is called as (tool/call {{:server \"NAME\" :tool \"{name}\" :args {{…}}}})"
+                ))
+            }
             Kind::Data { name, known } => vec![entries(name, known, veil)],
             Kind::Type {
                 function,
@@ -625,12 +634,14 @@ fn elsewhere(name: &str) -> Option<String> {
     let counts = |row: &builtins::Builtin| !is_class || !row.homes.iter().all(is_of_time);
     let written = homes(member, counts).join(" or ");
     if written.is_empty() {
-        return absent(member).or_else(|| {
-            (is_class && known.is_none()).then(|| {
-                format!(
-                    "there is no class {class} here, and none but those with the namespaces above: write it with functions, such as those of clojure.core and clojure.string"
-                )
-            })
+        return absent(member).or_else(|| match (known, is_class) {
+            (Some(_), _) => None,
+            (None, true) => Some(format!(
+                "there is no class {class} here, and none but those with the namespaces above: write it with functions, such as those of clojure.core and clojure.string"
+            )),
+            (None, false) => Some(format!(
+                "a tool of an upstream is called as (tool/call {{:server \"{namespace}\" :tool \"{member}\" :args {{…}}}})"
+            )),
         });
     }
     Some(format!("`{member}` stands elsewhere: write {written}"))
