@@ -29,6 +29,11 @@ pub(super) enum Event<'a> {
 }
 
 impl Lines {
+    /// Bytes of an over-long line that has not ended yet; 0 outside of one.
+    pub fn overrun(&self) -> u64 {
+        self.cut.as_ref().map_or(0, |cut| cut.bytes)
+    }
+
     /// Takes bytes; hands every completed line to `each`, an over-long one twice: at the cut and at its end. `each` says
     /// whether somebody was told.
     pub fn feed(&mut self, mut chunk: &[u8], cap: usize, mut each: impl FnMut(Event<'_>) -> bool) {

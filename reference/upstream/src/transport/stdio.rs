@@ -547,6 +547,9 @@ const UNASKED_PAUSE: Duration = Duration::from_millis(20);
 /// Largest line that is read when no call waits: notifications.
 const IDLE_LINE_BYTES_MAX: usize = 2 * 1024 * 1024;
 
+/// A line that goes on behind so many bytes is taken to have no end.
+const ENDLESS_LINE_BYTES: u64 = 256 * 1024 * 1024;
+
 /// What an upstream says when its tools are others.
 pub(crate) const LIST_CHANGED: &str = "notifications/tools/list_changed";
 
@@ -619,6 +622,12 @@ async fn read_until_end(
             }
             Event::Cut(cut) => shared.take_cut(cut, cap),
         });
+        if lines.overrun() > ENDLESS_LINE_BYTES {
+            // Nothing that waits behind such a line would ever be heard.
+            shared.expel(format!(
+                "mcp_stdio process ended: a line exceeded {ENDLESS_LINE_BYTES} bytes and went on"
+            ));
+        }
         unasked = match shared.lock().calls.is_empty() {
             true => count.saturating_add(unasked),
             false => 0,
