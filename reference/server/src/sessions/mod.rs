@@ -153,6 +153,8 @@ pub enum SessionError {
     Away,
     /// The store went away while a turn was committed.
     Unconfirmed,
+    /// The store went away while it was asked to start or to close a session.
+    Unanswered,
     /// Another turn began, or the time for this one ended, before it was committed.
     Lost,
     /// This node can't read what the store holds.
@@ -176,7 +178,9 @@ impl SessionError {
             | SessionError::OwnerFull
             | SessionError::Unkept
             | SessionError::NoRoom => SessionReason::LimitExceeded,
-            SessionError::Away | SessionError::Unconfirmed => SessionReason::StoreUnavailable,
+            SessionError::Away | SessionError::Unconfirmed | SessionError::Unanswered => {
+                SessionReason::StoreUnavailable
+            }
             SessionError::Lost => SessionReason::LeaseLost,
             // The caller knows the protocol and chooses the words.
             SessionError::Drains => SessionReason::Closed,
@@ -196,6 +200,9 @@ impl SessionError {
             SessionError::Away => "the session store is unavailable; nothing was changed",
             SessionError::Unconfirmed => {
                 "the session store became unavailable; whether this turn was kept is not known"
+            }
+            SessionError::Unanswered => {
+                "the session store became unavailable; whether this was done is not known"
             }
             SessionError::Lost => {
                 "this node lost the session before the turn was committed; nothing was kept"

@@ -33,6 +33,8 @@ pub struct Shared {
     /// How long a lease lasts: a program's own limit and the time to keep what it leaves.
     term: Duration,
     recent: Mutex<VecDeque<(Key, String, State)>>,
+    /// Sessions that may be there and whose ids nobody was told, with their owners: they are closed when the next one is started.
+    unclaimed: Mutex<VecDeque<(Key, String)>>,
     /// Programs that run here, and those whose lease is asked for: what closes a session meanwhile ends them.
     running: Mutex<HashMap<Key, Vec<Arc<Running>>>>,
     /// Acts on what nodes tell of the protocol's sessions.
@@ -92,6 +94,8 @@ impl Default for Measured {
 const METRICS: &str = "ptc_lisp_session_store_";
 /// Sessions whose content a node remembers.
 const RECENT_MAX: usize = 64;
+/// Sessions without a claim that a node remembers.
+const UNCLAIMED_MAX: usize = 64;
 /// Time that a lease lasts beyond the program's own limit: what it leaves is written and sent meanwhile.
 const LEASE_SLACK: Duration = Duration::from_secs(3);
 const _: () = assert!(store::PATIENCE.as_millis() <= LEASE_SLACK.as_millis());
@@ -158,6 +162,7 @@ impl Shared {
             settings: settings.clone(),
             term: super::hasty().unwrap_or(program + LEASE_SLACK),
             recent: Mutex::default(),
+            unclaimed: Mutex::default(),
             running: Mutex::default(),
             hears: OnceLock::new(),
             logins: Logins::default(),
@@ -247,6 +252,31 @@ impl Shared {
         ask: impl FnOnce(&dyn SessionStore) -> Answer<T>,
     ) -> Result<T, SessionError> {
         self.ask_of(&*self.store, ask)
+    }
+
+    /// The same of a change at once: a store that goes away while it is asked may have made it.
+    fn ask_to_change<T>(
+        &self,
+        ask: impl FnOnce(&dyn SessionStore) -> Answer<T>,
+    ) -> Result<T, SessionError> {
+        let given_up = self.store.is_given_up();
+        self.ask(ask).map_err(|refused| match refused {
+            SessionError::Away if !given_up => SessionError::Unanswered,
+            refused => refused,
+        })
+    }
+
+    /// Ends what an earlier start may have left in the store when its answer was lost. Where the store is away still, the next start
+    /// tries again.
+    fn close_unclaimed(&self) {
+        let next = || lock(&self.unclaimed).pop_back();
+        while let Some((key, owner)) = next() {
+            let closed = self.ask(|store| store.close(&key, &owner));
+            if closed == Err(SessionError::Away) {
+                lock(&self.unclaimed).push_back((key, owner));
+                return;
+            }
+        }
     }
 
     fn ask_of<T>(
@@ -438,7 +468,8 @@ impl Shared {
             stamp: &stamp,
         };
         let (head, body) = self.sealed(&place, head, record::body(&state))?;
-        let times = self.ask(|store| {
+        self.close_unclaimed();
+        let created = self.ask_to_change(|store| {
             store.create(&New {
                 key: &key,
                 owner: &digest,
@@ -452,7 +483,13 @@ impl Shared {
                     body: &body,
                 },
             })
-        })?;
+        });
+        if created == Err(SessionError::Unanswered) {
+            let mut unclaimed = lock(&self.unclaimed);
+            unclaimed.truncate(UNCLAIMED_MAX - 1);
+            unclaimed.push_front((key.clone(), digest.clone()));
+        }
+        let times = created?;
         self.remember(&key, &stamp, &state);
         let record = Record {
             key,
@@ -657,7 +694,7 @@ impl Shared {
     /// Closes a session, and ends what runs in it on whatever node.
     pub fn close(&self, id: &str, owner: &str) -> Result<(), SessionError> {
         let key = Key::of(id);
-        self.ask(|store| store.close(&key, &store::owner_of(owner)))?;
+        self.ask_to_change(|store| store.close(&key, &store::owner_of(owner)))?;
         lock(&self.recent).retain(|(known, ..)| *known != key);
         self.end_running(&key);
         self.tell(&Message::Closed(key));
@@ -715,7 +752,7 @@ impl Shared {
     /// Closes a session of any owner.
     pub fn delete(&self, listed: &Listed) -> Result<(), SessionError> {
         let Listed { record, .. } = listed;
-        self.ask(|store| store.close(&record.key, &record.owner))?;
+        self.ask_to_change(|store| store.close(&record.key, &record.owner))?;
         let message = Message::Closed(record.key.clone()).to_text();
         self.ask(|store| store.tell(&message))
     }

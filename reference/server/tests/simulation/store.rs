@@ -473,7 +473,10 @@ impl World {
 
     /// Whether an answer that nobody can trust had a reason: each of them comes from a fault that was made.
     fn justified(&self, refused: SessionError, before: usize) {
-        let away = matches!(refused, SessionError::Away | SessionError::Unconfirmed);
+        let away = matches!(
+            refused,
+            SessionError::Away | SessionError::Unconfirmed | SessionError::Unanswered
+        );
         if away && lock(&self.way).made == before {
             self.broken("the store is called away, and was there");
         }
@@ -517,6 +520,7 @@ impl World {
     }
 
     fn start(&mut self, node: usize, made: usize) {
+        let before = lock(&self.way).ledger.sessions.len();
         let outcome = match self.nodes[node].sessions.start(OWNER, None, None) {
             Ok(session) => {
                 self.known.push(Known {
@@ -530,6 +534,10 @@ impl World {
             }
             Err(refused) => {
                 self.justified(refused, made);
+                let left = lock(&self.way).ledger.sessions.len() > before;
+                if left && refused != SessionError::Unanswered {
+                    self.broken("a start that is told as undone left a session");
+                }
                 refused.reason().name()
             }
         };
@@ -666,7 +674,7 @@ impl World {
                 "closed"
             }
             Err(refused) => {
-                known.perhaps_closed |= refused == SessionError::Away;
+                known.perhaps_closed |= refused == SessionError::Unanswered;
                 // Asked twice, the first time may have done it.
                 known.closed |= refused == SessionError::Closed;
                 self.justified(refused, made);

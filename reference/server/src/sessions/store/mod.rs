@@ -293,6 +293,11 @@ pub trait SessionStore: Send + Sync {
         false
     }
 
+    /// Whether it is away and will not be asked: what is asked of it changes nothing.
+    fn is_given_up(&self) -> bool {
+        false
+    }
+
     /// Whether an operation that waits lets the executor go on by itself; else the caller has to see to it.
     fn lets_go(&self) -> bool {
         false

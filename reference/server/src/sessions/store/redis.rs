@@ -871,6 +871,10 @@ impl SessionStore for Redis {
         true
     }
 
+    fn is_given_up(&self) -> bool {
+        self.shared.away.load(Ordering::Acquire)
+    }
+
     fn lets_go(&self) -> bool {
         true
     }
