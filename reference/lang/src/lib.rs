@@ -187,7 +187,7 @@ pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome,
             Unwind::Raise(mut error) => {
                 // A sequence that the program ends with is made where nothing stands.
                 error.place.span = error.place.span.or(last);
-                Ended::Error(error.spelled_in(&program.text))
+                Ended::Error(error)
             }
             Unwind::Limit(limit, place) => Ended::Error(limit.kind().in_place(place)),
         },

@@ -433,7 +433,7 @@ impl Kind {
                     "the month does not have that day, or the year that month: the first of a month is (LocalDate/of year month 1), and (.lengthOfMonth d) counts its days",
                 )
             }
-            Kind::Value { function, .. } if is_parse(function) => one(
+            Kind::Value { function, .. } if function == "parse" => one(
                 "take text of another shape apart with (re-matches re s), and make a date of its numbers: (LocalDate/of year month day)",
             ),
             Kind::Value { function, problem } if function == "format" => {
@@ -656,11 +656,6 @@ fn is_of_time(home: &builtins::Home) -> bool {
     )
 }
 
-/// Whether a function is the one that reads dates and instants, however it is written.
-fn is_parse(function: &str) -> bool {
-    ["parse", "LocalDate/parse", "Instant/parse"].contains(&function)
-}
-
 /// How a member is written in each of its namespaces, of the builtins that `counts` takes.
 fn homes(member: &str, counts: impl Fn(&builtins::Builtin) -> bool) -> Vec<String> {
     let rows = builtins::all().filter(|row| row.member() == member && counts(row));
@@ -794,11 +789,6 @@ fn called_as(function: &str) -> Option<String> {
 
 /// Functions that take a collection at every place: no order of their arguments is another's.
 pub(super) const JOINS: &[&str] = &["concat", "into", "interleave", "join", "merge", "zip"];
-
-/// Whether a function takes integers at every place: no order of them makes another value one.
-pub(super) fn takes_integers(function: &str) -> bool {
-    function == "LocalDate/of" || function.starts_with("bit-")
-}
 
 /// What to do about an argument of the wrong kind.
 fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<String> {

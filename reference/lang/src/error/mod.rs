@@ -368,23 +368,6 @@ impl Error {
         self
     }
 
-    /// This error, which calls the function that reads dates and instants by the class that `program` asks.
-    pub(crate) fn spelled_in(mut self, program: &str) -> Error {
-        const SPELLED: [&str; 2] = ["LocalDate/parse", "Instant/parse"];
-        let form = self
-            .span_in(program)
-            .map_or("", |span| &program[span.start as usize..span.end as usize]);
-        if let Kind::Type { function, .. } | Kind::Value { function, .. } = &mut self.kind
-            && function == "parse"
-        {
-            let mut written = SPELLED.iter().filter(|name| form.contains(*name));
-            if let (Some(name), None) = (written.next(), written.next()) {
-                (*name).clone_into(function);
-            }
-        }
-        self
-    }
-
     /// The outcome reason.
     pub fn reason(&self) -> Reason {
         self.kind.reason()
@@ -643,7 +626,6 @@ pub(crate) fn named(mut stop: Stop, name: &str, args: &[Value], marks: &Marks) -
                 .argument
                 .is_some_and(|at| swapped(name, expected, found, at, marks))
                 && !explain::JOINS.contains(&name)
-                && !(explain::takes_integers(name) && expected.contains("integer"))
                 && !(found.kind == Type::Regex && name.starts_with('.'));
         }
         Kind::Value { function, problem } if function.is_empty() => {
