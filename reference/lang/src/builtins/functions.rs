@@ -38,6 +38,10 @@ pub static STEP_DONE: Builtin = row("step-done", "tasks.step-done", Section::Age
 #[rustfmt::skip]
 pub static TASK_RESET: Builtin = row("task-reset", "tasks.task-reset", Section::AgentControl, &[], exactly(1), "(task-reset \"id\")", "Forgets the remembered value of a task.", task_reset);
 
+/// What the form `dotimes` makes of its number.
+#[rustfmt::skip]
+pub static DOTIMES: Builtin = row("dotimes", "forms.dotimes", Section::Iteration, &[], exactly(1), "(dotimes [name n] body ...)", "Drops the fraction of a number.", super::numbers::int);
+
 type Result<T = Value> = std::result::Result<T, Stop>;
 
 fn owned(args: &mut [Value]) -> Vec<Value> {

@@ -493,7 +493,7 @@ fn long(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     }
 }
 
-fn int(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+pub(super) fn int(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     match long(eval, args)? {
         Value::Int(int) if i32::try_from(int).is_ok() => Ok(Value::Int(int)),
         _ => Err(Kind::Arithmetic(

@@ -86,6 +86,8 @@ impl Error {
         let inside = form.strip_prefix('(')?;
         let head = first_word(inside).filter(|head| is_open(head, veil));
         match self.kind.cause() {
+            // A function called it, whatever the text looks like.
+            Kind::NotCallable(_) if self.place.way_out.is_some() => None,
             Kind::NotCallable(_) if head.is_none() || before.ends_with(is_of_name) => {
                 let name = &before[before.trim_end_matches(is_of_name).len()..];
                 (!name.is_empty() && is_open(name, veil)).then(|| {
@@ -378,7 +380,7 @@ fn quoted(form: &str, veil: &Veil<'_>) -> String {
 
 impl Kind {
     /// What went wrong in a branch; for anything else itself.
-    fn cause(&self) -> &Kind {
+    pub(super) fn cause(&self) -> &Kind {
         match self {
             Kind::Branch { cause, .. } => cause.cause(),
             other => other,

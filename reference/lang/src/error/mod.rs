@@ -360,7 +360,8 @@ impl Error {
         if let Kind::Unbound(names) = &self.kind {
             let known = |name: &&(String, _)| {
                 let name = Value::str(name.0.as_str());
-                env.context().lookup(&name).is_some()
+                // As `data/NAME` finds it.
+                env.context().get(&name).is_some()
             };
             let named = names.iter().take(NAMES_MAX).filter(known);
             self.place.in_context = named.map(|(name, _)| name.clone()).collect();
@@ -632,6 +633,10 @@ pub(crate) fn named(mut stop: Stop, name: &str, args: &[Value], marks: &Marks) -
             name.clone_into(function);
             let found = problem.about();
             place.argument = found.and_then(|found| found.among(args, marks));
+        }
+        kind if matches!(kind.cause(), Kind::NotCallable(_)) && place.span.is_none() => {
+            let way_out = format!("`{name}` calls what it is given: give it a function");
+            place.way_out.get_or_insert(way_out);
         }
         Kind::Parallel { form, problem } if *form == name => {
             let found = problem.about();

@@ -35,9 +35,10 @@ pub(super) fn dotimes(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Err
     a.block(|a| {
         let floor = a.scope().next_slot();
         let count = a.expr(count)?;
-        let builtin = |name| crate::builtins::lookup(name).expect("a row of the table");
-        let whole = crate::analyze::builtin_call(builtin("int"), Box::new([count]), span);
-        let numbers = crate::analyze::builtin_call(builtin("range"), Box::new([whole]), span);
+        let count = Box::new([count]);
+        let whole = crate::analyze::builtin_call(&crate::builtins::DOTIMES, count, span);
+        let range = crate::builtins::lookup("range").expect("a row of the table");
+        let numbers = crate::analyze::builtin_call(range, Box::new([whole]), span);
         let slot = a.bind(symbol);
         let recur = a.scope().recur.take();
         let body = a.deeper(1, |a| a.body(body, false));
