@@ -108,6 +108,7 @@ const BOUNDARIES: &[Boundary] = &[
 /// The rooms of `reference/server/src`, from the ground up: each knows those before it alone, so that none stand in a circle.
 const ROOMS: &[&str] = &[
     "clock",
+    "executor",
     "token",
     "version",
     "settings",
