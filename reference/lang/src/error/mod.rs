@@ -524,6 +524,9 @@ pub fn at_item(mut stop: Stop, index: usize) -> Stop {
 fn swapped(name: &str, expected: &str, found: &Found, at: usize, marks: &Marks) -> bool {
     /// Functions of a text and a place in it, or a count.
     const TEXT_AND_COUNT: &[&str] = &["subs", ".charAt", ".repeat", ".substring"];
+    if explain::JOINS.contains(&name) || (found.kind == Type::Regex && name.starts_with('.')) {
+        return false;
+    }
     let other_from = |first: usize, kinds: &[Type]| {
         let mut others = marks.seen().iter().enumerate().skip(first);
         others.any(|(place, other)| {
@@ -625,9 +628,7 @@ pub(crate) fn named(mut stop: Stop, name: &str, args: &[Value], marks: &Marks) -
             place.argument = found.among(args, marks);
             place.swapped = place
                 .argument
-                .is_some_and(|at| swapped(name, expected, found, at, marks))
-                && !explain::JOINS.contains(&name)
-                && !(found.kind == Type::Regex && name.starts_with('.'));
+                .is_some_and(|at| swapped(name, expected, found, at, marks));
         }
         Kind::Value { function, problem } if function.is_empty() => {
             name.clone_into(function);
