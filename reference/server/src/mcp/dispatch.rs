@@ -12,6 +12,7 @@ use crate::mcp::connection::{
     Arrival, Cancelled, Connection, NotAdmitted, RequestContext, SESSION_REVISIONS,
     STATELESS_REVISION, Transport,
 };
+use crate::mcp::incoming::{Incoming, META_VERSION, meta};
 use crate::mcp::tools::{self, Done, Job, NotReady, Request, Run, Tool, Work};
 use crate::render::profile::View;
 use crate::render::reason::Refusal;
@@ -158,56 +159,32 @@ fn method(name: Option<&str>) -> Option<&'static Method> {
     METHODS.iter().find(|method| Some(method.name) == name)
 }
 
-/// The name of the tool that a request calls.
-fn called_tool<'f>(frame: &Frame<'f>) -> Option<Cow<'f, str>> {
-    let calls = frame.method_name().as_deref() == Some("tools/call");
-    let params = frame.params.filter(|_| calls && frame.id.is_some())?;
-    params.get("name")?.as_str()
-}
-
-/// What the request for a program is known by.
-pub fn runs_program(frame: &Frame<'_>) -> Option<Id> {
-    called_tool(frame).filter(|name| tools::runs_program(name))?;
-    frame.request_id()
-}
-
-/// Whether the handling of a request asks a store, and so may wait for it.
-pub fn asks_store(server: &Server, frame: &Frame<'_>) -> bool {
-    let asks = |name: Cow<'_, str>| tools::is_of_sessions(&name);
-    server.sessions.shared().is_some() && called_tool(frame).is_some_and(asks)
-}
-
-/// Whether a request begins a turn in a session of programs. Where a store keeps sessions, that turn's first request to it says of the
-/// session of the protocol, too, whether it is there.
-pub fn begins_turn(frame: &Frame<'_>) -> bool {
-    frame.version_ok && called_tool(frame).as_deref() == Some(tools::TURN)
-}
-
 /// Handles one well-formed frame: an object with `"jsonrpc":"2.0"` and a method, or not. `answer` makes the way to answer
 /// later and is called at most once.
 pub fn handle(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
     context: &RequestContext,
-    frame: &Frame<'_>,
+    incoming: &Incoming<'_>,
     answer: impl FnOnce() -> Answer,
 ) -> Handled {
+    let Incoming {
+        frame,
+        method: name,
+        era,
+        ..
+    } = incoming;
     let id = frame.request_id();
-    if let Some(id) = id.clone().filter(|_| is_stateless(frame)) {
-        return handle_stateless(server, connection, context, frame, id, answer);
+    if let Some(id) = id.clone().filter(|_| *era == Era::Stateless) {
+        return handle_stateless(server, connection, context, incoming, id, answer);
     }
     if !frame.version_ok || frame.method.is_none() {
         // A response to no request of ours has no id to answer.
         let id = id.filter(|_| !frame.is_response());
         return Handled::Now(Reply::error(id, RpcError::INVALID_REQUEST));
     }
-    let name = frame.method_name();
     let Some(id) = id else {
-        let era = match is_stateless(frame) {
-            true => Era::Stateless,
-            false => Era::Session,
-        };
-        return notification(server, connection, era, name.as_deref(), frame.params);
+        return notification(server, connection, *era, incoming);
     };
     let known = method(name.as_deref());
     let _request = request_span(server, &id).entered();
@@ -229,7 +206,7 @@ pub fn handle(
                 era: Era::Session,
                 revision: connection.revision(),
             };
-            tools_call(place, frame.params, answer)
+            tools_call(place, incoming, answer)
         }
         OnRequest::Exit => {
             tracing::info!(event = "exit");
@@ -245,9 +222,9 @@ fn notification(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
     era: Era,
-    name: Option<&str>,
-    params: Option<Json<'_>>,
+    incoming: &Incoming<'_>,
 ) -> Handled {
+    let name = incoming.method.as_deref();
     let act = method(name).and_then(|method| match era {
         Era::Session => method.notified,
         Era::Stateless => method.notified_stateless,
@@ -256,7 +233,7 @@ fn notification(
         Some(act) => act(&Notified {
             server,
             connection,
-            params,
+            params: incoming.frame.params,
         }),
         None => {
             unknown_method(server, name);
@@ -513,7 +490,7 @@ fn trace_of(params: Json<'_>, context: &RequestContext) -> Option<TraceContext> 
 /// `tools/call`: refusals at once, programs later.
 fn tools_call(
     place: CallContext<'_>,
-    params: Option<Json<'_>>,
+    incoming: &Incoming<'_>,
     answer: impl FnOnce() -> Answer,
 ) -> Handled {
     let CallContext {
@@ -523,12 +500,13 @@ fn tools_call(
         era,
         ..
     } = &place;
-    let Some(params) = params.filter(|params| params.kind() == JsonKind::Object) else {
+    let is_object = |params: &Json<'_>| params.kind() == JsonKind::Object;
+    let Some(params) = incoming.frame.params.filter(is_object) else {
         return Handled::Now(Reply::error(Some(place.id), RpcError::INVALID_PARAMS));
     };
-    let given = params.get("name").and_then(Json::as_str);
-    let name = given.clone().unwrap_or_default();
-    let tool = tools::find(server, &name);
+    let given = incoming.tool.as_deref();
+    let name = given.unwrap_or_default();
+    let tool = tools::find(server, name);
     let view = tool.map_or(View::Mirrored, |tool| tool.view(server));
     let reply = |reply: ToolReply| Handled::Now(Reply::tool(id.clone(), *era, reply));
     let refuse = |refusal: Refusal| reply(ToolReply::new(refusal.payload(), view));
@@ -536,9 +514,9 @@ fn tools_call(
     // What nobody knows may be of any length, and is told and traced in part.
     let shown = match tool {
         Some(tool) => Cow::Borrowed(tool.name),
-        None => bounded(server, &name),
+        None => bounded(server, name),
     };
-    started(given.as_ref().map(|_| shown.as_ref()));
+    started(given.map(|_| shown.as_ref()));
     if connection.is_draining() && !place.context.arrived_in_time {
         tracing::info!(event = "tools_call_rejected_shutting_down");
         return refuse(Refusal::ShuttingDown);
@@ -807,8 +785,6 @@ fn request_span(server: &Server, id: &Id) -> Span {
     tracing::info_span!(REQUEST_SPAN, request_id = id.as_deref())
 }
 
-/// The key under `_meta` that names the revision of a stateless request.
-const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// The key under `_meta` that every stateless request needs as well.
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// The code for a revision that the server doesn't speak.
@@ -817,16 +793,6 @@ const UNSUPPORTED_VERSION: i64 = -32022;
 const CACHE_TTL_MS: u64 = 300_000;
 /// Who may keep it: the client alone.
 const CACHE_SCOPE: &str = "private";
-
-/// Whether a frame belongs to the revision without sessions: it says its revision, or asks what only that one knows.
-pub fn is_stateless(frame: &Frame<'_>) -> bool {
-    let method = frame.method_name();
-    match method.as_deref() {
-        Some("initialize") => false,
-        Some("server/discover") => true,
-        _ => meta(frame, META_VERSION).is_some(),
-    }
-}
 
 /// The revision that a stateless request says.
 ///
@@ -846,27 +812,22 @@ pub fn stateless_version<'a>(frame: &Frame<'a>) -> Result<Cow<'a, str>, RpcError
     }
 }
 
-fn meta<'a>(frame: &Frame<'a>, key: &str) -> Option<Json<'a>> {
-    frame.params?.get("_meta")?.get(key)
-}
-
 /// Handles one frame of the revision without sessions. `key` is what a call is known by while it is in flight.
 pub fn handle_stateless(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
     context: &RequestContext,
-    frame: &Frame<'_>,
+    incoming: &Incoming<'_>,
     key: Id,
     answer: impl FnOnce() -> Answer,
 ) -> Handled {
+    let Incoming {
+        frame,
+        method: name,
+        ..
+    } = incoming;
     let Some(id) = frame.request_id() else {
-        return notification(
-            server,
-            connection,
-            Era::Stateless,
-            frame.method_name().as_deref(),
-            frame.params,
-        );
+        return notification(server, connection, Era::Stateless, incoming);
     };
     let refuse = |error: RpcError| Handled::Now(Reply::error(Some(id.clone()), error));
     let nameable = frame
@@ -882,7 +843,6 @@ pub fn handle_stateless(
         }
         Ok(_) => {}
     }
-    let name = frame.method_name();
     let _request = request_span(server, &id).entered();
     let scene = Scene {
         server,
@@ -906,7 +866,7 @@ pub fn handle_stateless(
                 era: Era::Stateless,
                 revision: STATELESS_REVISION,
             };
-            tools_call(place, frame.params, answer)
+            tools_call(place, incoming, answer)
         }
         // No row says this of the stateless era.
         OnRequest::Exit | OnRequest::Invalid => refuse(RpcError::INVALID_REQUEST),

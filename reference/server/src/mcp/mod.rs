@@ -2,4 +2,5 @@
 
 pub mod connection;
 pub mod dispatch;
+pub mod incoming;
 pub mod tools;

@@ -7,7 +7,8 @@
 use crate::call::Answer;
 use crate::evaluation::pool::Job;
 use crate::mcp::connection::{Connection, RequestContext, Transport};
-use crate::mcp::dispatch::{Handled, asks_store, handle, runs_program};
+use crate::mcp::dispatch::{Handled, handle};
+use crate::mcp::incoming::Incoming;
 use crate::render::reply::Reply;
 use crate::server::Server;
 use crate::transport::intake::{self, Next, Source};
@@ -153,13 +154,13 @@ fn take(
         }
     };
     let frame = match &document {
-        Ok(document) => Frame::of(document.json()),
+        Ok(document) => Frame::of(document.json()).map(Incoming::from),
         Err(fault) => Err(*fault),
     };
     let handled = match (&document, frame) {
-        (Ok(document), Ok(frame)) if asks_store(server, &frame) && !connection.is_draining() => {
+        (Ok(document), Ok(frame)) if frame.asks_store(server) && !connection.is_draining() => {
             let context = RequestContext {
-                arrival: runs_program(&frame).map(|key| connection.arrive(&key)),
+                arrival: frame.runs_program().map(|key| connection.arrive(&key)),
                 arrived_in_time: true,
                 ..RequestContext::default()
             };
@@ -210,7 +211,9 @@ fn ask(
     let Ok(frame) = Frame::of(text.json()) else {
         return;
     };
-    match handle(server, connection, context, &frame, || answer(output)) {
+    match handle(server, connection, context, &frame.into(), || {
+        answer(output)
+    }) {
         Handled::Later(_, job) => start(server, Some(job)),
         Handled::Now(reply) | Handled::Exit(Some(reply)) => {
             output.send(&server.redactor.scrub(reply));

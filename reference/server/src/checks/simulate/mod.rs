@@ -586,7 +586,7 @@ impl World {
             &self.server,
             &connection,
             &RequestContext::default(),
-            &parsed,
+            &parsed.into(),
             || {
                 let mail = self.mail.clone();
                 let answer: Answer = Box::new(move |reply| {

@@ -11,7 +11,8 @@ use super::stateless;
 use crate::call::{Answer, Call};
 use crate::mcp::connection::{Arrival, Connection, RequestContext, STATELESS_REVISION};
 use crate::mcp::dispatch::{self, Handled};
-use crate::render::reply::{Body as ReplyBody, Reply};
+use crate::mcp::incoming::Incoming;
+use crate::render::reply::{Body as ReplyBody, Era, Reply};
 use crate::sessions::Shared;
 use axum::Extension;
 use axum::body::Body;
@@ -132,14 +133,15 @@ pub async fn post(
         Ok(document) => Frame::of(document.json()),
         Err(_) => Err(FrameFault::Malformed),
     };
-    let frame = match frame {
-        Ok(frame) => frame,
+    let incoming = match frame.map(Incoming::from) {
+        Ok(incoming) => incoming,
         Err(FrameFault::Malformed) => return Ok(exchange.error(None, RpcError::PARSE)),
         Err(FrameFault::NotAnObject) if draining() => {
             return Err(exchange.refusal(StatusCode::SERVICE_UNAVAILABLE, None, DRAINING));
         }
         Err(FrameFault::NotAnObject) => return Ok(exchange.error(None, RpcError::INVALID_REQUEST)),
     };
+    let frame = &incoming.frame;
     let _active = endpoint.shutdown().enter();
     if draining() {
         let id = frame.request_id();
@@ -148,20 +150,22 @@ pub async fn post(
     if frame.method.is_none() && !frame.is_response() {
         return Ok(exchange.error(frame.request_id(), RpcError::INVALID_REQUEST));
     }
-    if dispatch::is_stateless(&frame)
+    if incoming.era == Era::Stateless
         || exchange.header(&PROTOCOL_VERSION) == Some(STATELESS_REVISION)
     {
-        return exchange.stateless(&frame).await;
+        return exchange.stateless(&incoming).await;
     }
-    if frame.id.is_some() && frame.method_name().as_deref() == Some("initialize") {
-        return exchange.initialize(&frame);
+    if frame.id.is_some() && incoming.method.as_deref() == Some("initialize") {
+        return exchange.initialize(&incoming);
     }
     let named = NamedSession::name(&endpoint, &posted.head)?;
     let session = &named.0;
     // A call is known from here on, so that nothing which ends it meanwhile is lost.
-    let arrival = dispatch::runs_program(&frame).map(|key| session.connection.arrive(&key));
+    let arrival = incoming
+        .runs_program()
+        .map(|key| session.connection.arrive(&key));
     // The step that takes a turn's lease asks the store for the session, too.
-    let asked = !dispatch::begins_turn(&frame) || !endpoint.sessions().is_asked_with_turns(session);
+    let asked = !incoming.begins_turn() || !endpoint.sessions().is_asked_with_turns(session);
     if asked {
         named.check(&endpoint)?;
     }
@@ -174,7 +178,9 @@ pub async fn post(
         return Err(Refusal::WrongRevision);
     }
     let began = Instant::now();
-    let response = exchange.in_session(&named, &frame, asked, arrival).await?;
+    let response = exchange
+        .in_session(&named, &incoming, asked, arrival)
+        .await?;
     endpoint.sessions().answered(session, began);
     Ok(response)
 }
@@ -187,7 +193,8 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    fn initialize(&self, frame: &Frame<'_>) -> Answered {
+    fn initialize(&self, incoming: &Incoming<'_>) -> Answered {
+        let frame = &incoming.frame;
         let endpoint = self.endpoint;
         if self
             .head
@@ -213,7 +220,7 @@ impl Exchange<'_> {
         let session = endpoint.sessions().open(owner, now).map_err(refused)?;
         let server = endpoint.server();
         let context = self.context();
-        let handled = dispatch::handle(server, &session.connection, &context, frame, || {
+        let handled = dispatch::handle(server, &session.connection, &context, incoming, || {
             Box::new(|_| {})
         });
         let Handled::Now(reply) = handled else {
@@ -239,11 +246,11 @@ impl Exchange<'_> {
     async fn in_session(
         &self,
         named: &NamedSession,
-        frame: &Frame<'_>,
+        incoming: &Incoming<'_>,
         asked: bool,
         arrival: Option<Arrival>,
     ) -> Answered {
-        let session = &named.0;
+        let (session, frame) = (&named.0, &incoming.frame);
         if frame.is_response() || (frame.id.is_none() && !frame.version_ok) {
             return Ok(plain(StatusCode::ACCEPTED, ""));
         }
@@ -254,7 +261,7 @@ impl Exchange<'_> {
             ..self.context()
         };
         let handle = |answer: Answer| {
-            dispatch::handle(server, &session.connection, &context, frame, || answer)
+            dispatch::handle(server, &session.connection, &context, incoming, || answer)
         };
         let mut handled = handle(answer_to(sender));
         if !asked && !matches!(handled, Handled::Later(..)) {
@@ -285,7 +292,8 @@ impl Exchange<'_> {
     }
 
     /// A request of the revision without sessions.
-    async fn stateless(&self, frame: &Frame<'_>) -> Answered {
+    async fn stateless(&self, incoming: &Incoming<'_>) -> Answered {
+        let frame = &incoming.frame;
         let endpoint = self.endpoint;
         self.record.owner(&endpoint.settings().owner_hash);
         let Some(id) = frame.request_id() else {
@@ -304,13 +312,14 @@ impl Exchange<'_> {
             method: self.header(&MCP_METHOD),
             name: self.header(&MCP_NAME),
         };
-        stateless::check(&mirrored, frame, &version).map_err(refuse)?;
+        stateless::check(&mirrored, incoming, &version).map_err(refuse)?;
         let key = endpoint.next_key();
         let (sender, receiver) = oneshot::channel();
         let (server, calls) = (endpoint.server(), endpoint.stateless());
         let context = self.context();
-        let handled =
-            dispatch::handle_stateless(server, calls, &context, frame, key, || answer_to(sender));
+        let handled = dispatch::handle_stateless(server, calls, &context, incoming, key, || {
+            answer_to(sender)
+        });
         Ok(match handled {
             Handled::Silent | Handled::Exit(None) => plain(StatusCode::ACCEPTED, ""),
             Handled::Now(Reply {

@@ -1,8 +1,9 @@
 //! Headers that mirror a stateless request (revision 2026-07-28): read, decoded, compared. Pure.
 
+use crate::mcp::incoming::Incoming;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ptc_rpc::{Frame, Json, RpcError};
+use ptc_rpc::RpcError;
 use std::borrow::Cow;
 
 /// The headers of one request, as far as they matter here.
@@ -22,17 +23,14 @@ pub const HEADER_MISMATCH: i64 = -32020;
 ///
 /// # Errors
 /// The error that names the header.
-pub fn check(headers: &Headers<'_>, frame: &Frame<'_>, version: &str) -> Result<(), RpcError> {
+pub fn check(headers: &Headers<'_>, asked: &Incoming<'_>, version: &str) -> Result<(), RpcError> {
     compare("MCP-Protocol-Version", headers.version, version)?;
-    let method = frame.method_name().unwrap_or_default();
-    compare("Mcp-Method", headers.method, &method)?;
+    let method = asked.method.as_deref().unwrap_or_default();
+    compare("Mcp-Method", headers.method, method)?;
     if method == "tools/call" {
-        let name = frame
-            .params
-            .and_then(|params| params.get("name"))
-            .and_then(Json::as_str);
+        let name = asked.tool.as_deref().unwrap_or_default();
         let given = headers.name.map(decode).transpose()?;
-        compare("Mcp-Name", given.as_deref(), &name.unwrap_or_default())?;
+        compare("Mcp-Name", given.as_deref(), name)?;
     }
     Ok(())
 }
@@ -87,7 +85,7 @@ mod tests {
                 method,
                 name,
             },
-            &frame,
+            &frame.into(),
             "2026-07-28",
         ) {
             Ok(()) => "ok".into(),

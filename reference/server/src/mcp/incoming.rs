@@ -1,0 +1,76 @@
+//! What a frame asks, read once where it comes in: which method, of which era, and which tool.
+
+use crate::mcp::tools;
+use crate::render::reply::Era;
+use crate::server::Server;
+use ptc_rpc::{Frame, Id, Json};
+use std::borrow::Cow;
+
+/// The key under `_meta` that names the revision of a stateless request.
+pub const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// A frame, and what its members say.
+pub struct Incoming<'f> {
+    pub frame: Frame<'f>,
+    /// The method's name; `None` when it is missing or not a string.
+    pub method: Option<Cow<'f, str>>,
+    pub era: Era,
+    /// The name of the tool that a request or a notification calls.
+    pub tool: Option<Cow<'f, str>>,
+}
+
+impl<'f> From<Frame<'f>> for Incoming<'f> {
+    fn from(frame: Frame<'f>) -> Self {
+        let method = frame.method_name();
+        // A frame says its revision, or asks what only one era knows.
+        let era = match method.as_deref() {
+            Some("initialize") => Era::Session,
+            Some("server/discover") => Era::Stateless,
+            _ => match meta(&frame, META_VERSION) {
+                Some(_) => Era::Stateless,
+                None => Era::Session,
+            },
+        };
+        let calls = method.as_deref() == Some("tools/call");
+        let params = frame.params.filter(|_| calls);
+        let tool = params
+            .and_then(|params| params.get("name"))
+            .and_then(Json::as_str);
+        Incoming {
+            frame,
+            method,
+            era,
+            tool,
+        }
+    }
+}
+
+impl Incoming<'_> {
+    /// The name of the tool that a request calls.
+    fn called_tool(&self) -> Option<&str> {
+        self.tool.as_deref().filter(|_| self.frame.id.is_some())
+    }
+
+    /// What the request for a program is known by.
+    pub fn runs_program(&self) -> Option<Id> {
+        self.called_tool()
+            .filter(|name| tools::runs_program(name))?;
+        self.frame.request_id()
+    }
+
+    /// Whether the handling of a request asks a store, and so may wait for it.
+    pub fn asks_store(&self, server: &Server) -> bool {
+        server.sessions.shared().is_some() && self.called_tool().is_some_and(tools::is_of_sessions)
+    }
+
+    /// Whether a request begins a turn in a session of programs. Where a store keeps sessions, that turn's first request to it says of
+    /// the session of the protocol, too, whether it is there.
+    pub fn begins_turn(&self) -> bool {
+        self.frame.version_ok && self.called_tool() == Some(tools::TURN)
+    }
+}
+
+/// A member of a frame's `_meta`.
+pub fn meta<'f>(frame: &Frame<'f>, key: &str) -> Option<Json<'f>> {
+    frame.params?.get("_meta")?.get(key)
+}
