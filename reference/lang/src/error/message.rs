@@ -100,13 +100,20 @@ pub(super) fn met(found: &Found, veil: &Veil<'_>) -> String {
 
 impl Display for Arity {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let noun = |count: usize| if count == 1 { "argument" } else { "arguments" };
         match (self.min, self.max) {
-            (min, Some(max)) if min == max => write!(f, "{min} {}", noun(min.into())),
+            (min, Some(max)) if min == max => write!(f, "{min} {}", arguments(min.into())),
             (min, Some(max)) if min + 1 == max => write!(f, "{min} or {max} arguments"),
             (min, Some(max)) => write!(f, "{min} to {max} arguments"),
-            (min, None) => write!(f, "at least {min} {}", noun(min.into())),
+            (min, None) => write!(f, "at least {min} {}", arguments(min.into())),
         }
+    }
+}
+
+/// The noun behind a count of arguments.
+pub fn arguments(count: usize) -> &'static str {
+    match count {
+        1 => "argument",
+        _ => "arguments",
     }
 }
 

@@ -14,6 +14,7 @@ use crate::function::Closure;
 use crate::reader::ReadError;
 use crate::value::{Mark, Text, Type, Value};
 
+pub(crate) use message::arguments;
 pub use quote::{Quote, Veil, Words, about, got, naming, quoting};
 
 /// The closed union of outcome reasons that the language itself can give.

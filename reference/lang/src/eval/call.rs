@@ -11,8 +11,8 @@ use crate::analyze::ir::{Arities, Call, Chain, Ir, Lambda};
 use crate::builtins::{Arity, at_least, exactly};
 use crate::env::Brief;
 use crate::error::{
-    Kind, Limit, Marks, Place, Quote, Stop, about, at, at_item, bad_value, named, within,
-    wrong_type,
+    Kind, Limit, Marks, Place, Quote, Stop, about, arguments, at, at_item, bad_value, named,
+    within, wrong_type,
 };
 use crate::function::{Closure, Combinator, Combined};
 use crate::host::HostFault;
@@ -786,6 +786,10 @@ fn named_type(function: &str, expected: &'static str, found: &Value) -> Stop {
 fn no_arity(arities: &Arities, lambda: Option<&Lambda>, given: usize) -> Stop {
     let mut counts: Vec<_> = arities.arities.iter().collect();
     counts.sort_by_key(|arity| arity.count);
+    let noun = match counts[..] {
+        [only] => arguments(only.count),
+        _ => "arguments",
+    };
     let counts = counts.iter().map(|arity| match arity.open {
         true => format!("at least {}", arity.count),
         false => arity.count.to_string(),
@@ -795,11 +799,6 @@ fn no_arity(arities: &Arities, lambda: Option<&Lambda>, given: usize) -> Stop {
         .as_ref()
         .map_or("the function", |name| name.as_str());
     let counts = counts.collect::<Vec<_>>().join(" or ");
-    let noun = if counts.trim_start_matches("at least ") == "1" {
-        "argument"
-    } else {
-        "arguments"
-    };
     let place = Place {
         way_out: lambda.map(defined_with),
         ..Place::default()
