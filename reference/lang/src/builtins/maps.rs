@@ -493,41 +493,42 @@ fn merged(eval: &mut Eval<'_>, maps: &mut [Value], combine: Option<&Value>) -> R
 }
 
 fn update_vals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let [map, function] = args else {
-        return Ok(Value::Nil);
-    };
-    let Some(map) = map_or_nil(map)? else {
-        return Ok(Value::Nil);
-    };
-    if !map.is_empty() {
-        super::callable(function)?;
-    }
-    let mut entries = Vec::with_capacity(map.len());
-    for (index, (key, value)) in map.iter().enumerate() {
-        let value = eval.call1(function, value.clone());
-        entries.push((key.clone(), value.map_err(|stop| at_item(stop, index))?));
-    }
-    Ok(Value::Map(Map::from(entries)))
+    let updated = update_each(eval, args, |eval, function, key, value| {
+        Ok((key.clone(), eval.call1(function, value.clone())?))
+    })?;
+    Ok(updated.map_or(Value::Nil, |entries| Value::Map(Map::from(entries))))
 }
 
 fn update_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let updated = update_each(eval, args, |eval, function, key, value| {
+        let key = eval.call1(function, key.clone())?;
+        eval.walk(&key)?;
+        Ok((key, value.clone()))
+    })?;
+    Ok(updated.map_or(Value::Nil, |entries| Value::Map(Map::gathered(entries))))
+}
+
+/// What `update` makes of each entry of a map, with the function that was given; none of nil.
+fn update_each(
+    eval: &mut Eval<'_>,
+    args: &mut [Value],
+    update: impl Fn(&mut Eval<'_>, &Value, &Value, &Value) -> Result<(Value, Value)>,
+) -> Result<Option<Vec<(Value, Value)>>> {
     let [map, function] = args else {
-        return Ok(Value::Nil);
+        return Ok(None);
     };
     let Some(map) = map_or_nil(map)? else {
-        return Ok(Value::Nil);
+        return Ok(None);
     };
     if !map.is_empty() {
         super::callable(function)?;
     }
     let mut entries = Vec::with_capacity(map.len());
     for (index, (key, value)) in map.iter().enumerate() {
-        let key = eval.call1(function, key.clone());
-        let key = key.map_err(|stop| at_item(stop, index))?;
-        eval.walk(&key)?;
-        entries.push((key, value.clone()));
+        let entry = update(eval, function, key, value);
+        entries.push(entry.map_err(|stop| at_item(stop, index))?);
     }
-    Ok(Value::Map(Map::gathered(entries)))
+    Ok(Some(entries))
 }
 
 fn zipmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {

@@ -1428,24 +1428,21 @@ fn join(eval: &mut Eval<'_>, collection: &mut Value, item: Value) -> Result<()> 
 }
 
 fn join_entry(eval: &mut Eval<'_>, entries: &mut Map, item: Value) -> Result<()> {
-    match item {
-        Value::Nil => {}
-        Value::Map(more) => {
+    match item.into_entry() {
+        Ok((key, value)) => {
+            eval.walk(&key)?;
+            eval.change(entries.copy_bytes())?;
+            entries.put(key, value);
+        }
+        Err(Value::Nil) => {}
+        Err(Value::Map(more)) => {
             for (key, value) in &more {
                 eval.walk(key)?;
                 eval.change(entries.copy_bytes())?;
                 entries.put(key.clone(), value.clone());
             }
         }
-        Value::Vector(pair) if pair.len() == 2 => {
-            let mut pair = pair.into_vec().into_iter();
-            if let (Some(key), Some(value)) = (pair.next(), pair.next()) {
-                eval.walk(&key)?;
-                eval.change(entries.copy_bytes())?;
-                entries.put(key, value);
-            }
-        }
-        other => {
+        Err(other) => {
             return Err(bad_value(quoting(
                 format!(
                     "a map takes entries of two items or maps, got {} ",
@@ -1549,15 +1546,12 @@ fn into_whole(eval: &mut Eval<'_>, mut target: Value, items: Vec<Value>) -> Resu
             eval.reserve_values(items.len() * 2)?;
             let mut entries = Vec::with_capacity(items.len());
             for item in items {
-                match item {
-                    Value::Vector(pair) if pair.len() == 2 => {
-                        let mut pair = pair.into_vec().into_iter();
-                        if let (Some(key), Some(value)) = (pair.next(), pair.next()) {
-                            eval.walk(&key)?;
-                            entries.push((key, value));
-                        }
+                match item.into_entry() {
+                    Ok((key, value)) => {
+                        eval.walk(&key)?;
+                        entries.push((key, value));
                     }
-                    other => {
+                    Err(other) => {
                         let mut one = Map::new();
                         join_entry(eval, &mut one, other)?;
                         entries.extend(one.iter().map(|(key, value)| (key.clone(), value.clone())));

@@ -65,19 +65,11 @@ fn close(eval: &mut Eval<'_>, kind: CollectionKind, parts: Vec<Value>) -> Result
         CollectionKind::Map => {
             let mut entries = Vec::with_capacity(parts.len());
             for part in parts {
-                match part {
-                    Value::Vector(pair) if pair.len() == 2 => {
-                        let mut pair = pair.into_vec().into_iter();
-                        if let (Some(key), Some(value)) = (pair.next(), pair.next()) {
-                            eval.walk(&key)?;
-                            entries.push((key, value));
-                        }
-                    }
-                    other => {
-                        let stop = wrong_type("a map entry (a vector of two items)", &other);
-                        return Err(of_no_argument(stop));
-                    }
-                }
+                let (key, value) = part.into_entry().map_err(|other| {
+                    of_no_argument(wrong_type("a map entry (a vector of two items)", &other))
+                })?;
+                eval.walk(&key)?;
+                entries.push((key, value));
             }
             Value::Map(Map::gathered(entries))
         }

@@ -237,6 +237,23 @@ impl Value {
         Value::Keyword(name.into())
     }
 
+    /// The two items of an entry of a map; anything but a vector of two comes back as it is.
+    ///
+    /// # Errors
+    /// What is no entry.
+    pub fn into_entry(self) -> Result<(Value, Value), Value> {
+        match self {
+            Value::Vector(pair) if pair.len() == 2 => {
+                let mut items = pair.into_vec().into_iter();
+                Ok((
+                    items.next().unwrap_or_default(),
+                    items.next().unwrap_or_default(),
+                ))
+            }
+            other => Err(other),
+        }
+    }
+
     /// A function without a name, for what another program's functions are here. Called, it gives back its argument.
     pub fn opaque() -> Value {
         Value::Combined(Arc::new(Combined::new(Combinator::Comp, Vec::new())))
