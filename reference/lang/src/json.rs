@@ -33,10 +33,8 @@ pub enum Duplicates {
 pub struct JsonError {
     /// What is wrong.
     pub problem: Problem,
-    /// Line, from 1.
-    pub line: usize,
-    /// Column in characters, from 1.
-    pub column: usize,
+    /// At which byte. Nobody counts the lines before it whom it is not shown to.
+    pub offset: usize,
 }
 
 /// What can be wrong with JSON text.
@@ -56,10 +54,10 @@ impl From<ptc_json::SyntaxError> for Problem {
     }
 }
 
-impl fmt::Display for JsonError {
+impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use ptc_json::SyntaxError as Malformed;
-        let what = match self.problem {
+        f.write_str(match self {
             Problem::Malformed(problem) => match problem {
                 Malformed::End => "the text ends too early",
                 Malformed::Unexpected => "unexpected character",
@@ -72,8 +70,13 @@ impl fmt::Display for JsonError {
             Problem::Limit(Limit::Memory) => "the values take too much memory",
             Problem::Limit(_) => "there was no time to read it all",
             Problem::Integer => "an integer has more digits than the limit of 78,913",
-        };
-        write!(f, "{what} at line {} column {}", self.line, self.column)
+        })
+    }
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}", self.problem, self.offset)
     }
 }
 
@@ -136,7 +139,7 @@ pub fn from_str(text: &str) -> Result<Value, JsonError> {
 pub fn read(text: &str, duplicates: Duplicates, watch: &dyn Watch) -> Result<Value, JsonError> {
     let mut builder = Builder::new(duplicates, watch);
     let scanned = ptc_json::scan(text, &mut builder);
-    builder.built(text, scanned)
+    builder.built(scanned)
 }
 
 /// [`read`] of text that was checked before, and is not checked again.
@@ -150,7 +153,7 @@ pub fn build(
 ) -> Result<Value, JsonError> {
     let mut builder = Builder::new(duplicates, watch);
     let visited = json.visit(&mut builder);
-    builder.built(json.text(), visited)
+    builder.built(visited)
 }
 
 /// The compact JSON text of `value`: object keys sorted, keywords as their names, dates, instants and
@@ -338,18 +341,13 @@ impl<'t, 'w> Builder<'t, 'w> {
     }
 
     /// What was built of `text`.
-    fn built(self, text: &str, scanned: Result<(), Stopped<Problem>>) -> Result<Value, JsonError> {
+    fn built(self, scanned: Result<(), Stopped<Problem>>) -> Result<Value, JsonError> {
         match scanned {
             Ok(()) => Ok(self.whole),
-            Err(Stopped { why, offset }) => {
-                let before = &text[..text.floor_char_boundary(offset)];
-                let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-                Err(JsonError {
-                    problem: why,
-                    line: before.matches('\n').count() + 1,
-                    column: before[line_start..].chars().count() + 1,
-                })
-            }
+            Err(Stopped { why, offset }) => Err(JsonError {
+                problem: why,
+                offset,
+            }),
         }
     }
 

@@ -189,6 +189,23 @@ const FITTING: &[(&str, &[&str])] = &[
             "(vec (repeat 400000 long))",
         ],
     ),
+    // Megabytes of lines, in which what is wrong stands at the end.
+    (
+        "(def lines (let [k (reduce (fn [s _] (str s s)) \"\\n\" (range 12))] (join (map (constantly k) (range 1000)))))",
+        &[
+            "(json/parse-string lines)",
+            "(json/parse-string (str lines 1))",
+            "(json/parse-string (str \"[\" lines \"]\"))",
+            "(json/parse-string (str \"[1\" lines))",
+            "(parse-long lines)",
+            "(parse-double (str \"1\" lines))",
+            "(LocalDate/parse lines)",
+            "(str/trim lines)",
+            "(str/blank? lines)",
+            "(count (str/split-lines (str lines \"a\")))",
+            "(re-find #\"(?m)a$\" lines)",
+        ],
+    ),
     // Deep values that hold all that came before them, until memory ends: freed in the time that making them took.
     (
         "(def wide (vec (range 1000)))",

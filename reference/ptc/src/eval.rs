@@ -160,7 +160,12 @@ fn context(file: &str) -> Result<Map, String> {
             let found = other.kind().word();
             Err(format!("{file}: expected a JSON object, found: {found}"))
         }
-        Err(error) => Err(format!("{file}: {error}")),
+        Err(error) => {
+            let place = ptc_secrets::LineColumn::of(&text, error.offset);
+            let (line, column) = (place.line, place.column);
+            let problem = error.problem;
+            Err(format!("{file}: {problem} at line {line} column {column}"))
+        }
     }
 }
 
