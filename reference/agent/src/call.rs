@@ -8,7 +8,7 @@ use ptc_lang::Value;
 use serde_json::json;
 
 use crate::cache::{Cache, CanonicalArgs};
-use crate::program::lock;
+use crate::lock::lock;
 use crate::telemetry::{Event, Telemetry, new_id};
 use crate::tool::{Tool, ToolFault};
 

@@ -1,7 +1,7 @@
 //! Runs one program of an agent: its tools, its clock, its errors as payload reasons. Knows nothing of turns.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
 use ptc_lang::form::{Form, FormKind};
@@ -12,7 +12,7 @@ use ptc_protocol::ErrorReason;
 
 use crate::cache::{Cache, CanonicalArgs};
 use crate::call::{Invocation, invoke};
-use crate::run::Scrubber;
+use crate::scrubber::Scrubber;
 use crate::telemetry::{Layer, Telemetry, ToolCallFacts};
 use crate::tool::Tool;
 
@@ -294,9 +294,4 @@ fn plain_key(key: &Value) -> Value {
         }
         other => Value::str(ptc_lang::print::readable(other).replace('-', "_")),
     }
-}
-
-/// A lock that a panicking tool does not take down with it.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,30 +14,12 @@ use crate::cache::Cache;
 use crate::card::{base_prompt, combined_prompt, mission, program_prompt};
 use crate::exposure::{Output, Transport};
 use crate::llm::{Abandoned, Llm, LlmReply, LlmRequest, Message, WireCall};
-use crate::program::lock;
+use crate::lock::lock;
+use crate::scrubber::{Scrubber, Unscrubbed};
 use crate::step::{AgentStep, RunFailure, TurnRecord};
 use crate::telemetry::{Event, Spans, Telemetry};
 use crate::tool::Tool;
 use crate::turn::{TurnEnd, native_definitions};
-
-/// Takes out what must not be told, before anything is cut.
-pub trait Scrubber: Sync {
-    fn text(&self, text: &str) -> String;
-    fn value(&self, value: &Value) -> Value;
-}
-
-/// Of a run that may tell everything.
-pub struct Unscrubbed;
-
-impl Scrubber for Unscrubbed {
-    fn text(&self, text: &str) -> String {
-        text.to_owned()
-    }
-
-    fn value(&self, value: &Value) -> Value {
-        value.clone()
-    }
-}
 
 /// What a run is given besides the agent.
 pub struct RunOptions<'a> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Map as JsonMap, Value as Json, json};
 
-use crate::program::lock;
+use crate::lock::lock;
 
 /// Receives events. Called on the thread of the run and, for calls inside `pmap`, on its workers.
 pub trait Telemetry: Sync {

@@ -2,13 +2,14 @@
 //!
 //! Knows nothing of connections, which take calls in and end them, or of what a call runs.
 
+use crate::lock::lock;
 use crate::render::reply::Reply;
 use ptc_rpc::Id;
 use ptc_secrets::Scrubbed;
 use ptc_upstream::TraceContext;
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
 /// Sends the one reply of a call, off to its transport.
@@ -64,10 +65,7 @@ impl Call {
 
     /// Does `hook` when the call is cancelled, at once when it is already.
     pub fn on_cancel(&self, hook: impl FnOnce() + Send + 'static) {
-        self.hooks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Box::new(hook));
+        lock(&self.hooks).push(Box::new(hook));
         if self.is_cancelled() {
             self.run_hooks();
         }
@@ -80,15 +78,12 @@ impl Call {
     }
 
     fn run_hooks(&self) {
-        let hooks = std::mem::take(&mut *self.hooks.lock().unwrap_or_else(PoisonError::into_inner));
+        let hooks = std::mem::take(&mut *lock(&self.hooks));
         hooks.into_iter().for_each(|hook| hook());
     }
 
     /// The answer and the permit, for the side that ends the call: the first to ask.
     pub fn claim(&self) -> Option<(Answer, Permit)> {
-        self.claim
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        lock(&self.claim).take()
     }
 }

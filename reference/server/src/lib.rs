@@ -17,6 +17,7 @@ mod diagnostics;
 mod evaluation;
 mod executor;
 pub mod facts;
+mod lock;
 mod mcp;
 mod render;
 mod server;

@@ -109,6 +109,7 @@ const BOUNDARIES: &[Boundary] = &[
 const ROOMS: &[&str] = &[
     "clock",
     "executor",
+    "lock",
     "token",
     "version",
     "settings",

@@ -9,6 +9,8 @@ use std::sync::Mutex;
 use ptc_protocol::digest;
 use serde_json::{Value as Json, json};
 
+use crate::lock::lock;
+
 use super::scripted::request_json;
 use super::{Llm, LlmError, LlmErrorKind, LlmReply, LlmRequest};
 
@@ -36,10 +38,7 @@ impl<W: Write + Send> Llm for Recorder<W> {
             Ok(reply) => json!({ "request": request, "reply": reply.to_json() }),
             Err(error) => json!({ "request": request, "error": { "message": error.message } }),
         };
-        let mut sink = self
-            .sink
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut sink = lock(&self.sink);
         // A recording that cannot be written must not cost the run its answer, but it must be known.
         if let Err(error) = writeln!(sink, "{line}").and_then(|()| sink.flush()) {
             tracing::warn!(event = "exchange_not_recorded", %error);
@@ -86,10 +85,7 @@ impl Replay {
 
 impl Llm for Replay {
     fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError> {
-        let mut lines = self
-            .lines
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut lines = lock(&self.lines);
         let Some(line) = lines.pop_front() else {
             return Err(LlmError::new(
                 LlmErrorKind::NotRecorded,

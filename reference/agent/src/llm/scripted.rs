@@ -4,6 +4,8 @@ use std::sync::Mutex;
 
 use serde_json::{Value as Json, json};
 
+use crate::lock::lock;
+
 use super::{Llm, LlmError, LlmErrorKind, LlmReply, LlmRequest, Message};
 
 /// Replies in order; keeps what it was asked.
@@ -52,19 +54,13 @@ impl Scripted {
     /// What it was asked so far: `{system, messages, turn, output, tools, cache}` each.
     #[must_use]
     pub fn requests(&self) -> Vec<Json> {
-        self.lock().requests.clone()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        lock(&self.state).requests.clone()
     }
 }
 
 impl Llm for Scripted {
     fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.requests.push(request_json(request));
         let next = state.replies.pop_front();
         next.unwrap_or_else(|| {

@@ -1,9 +1,10 @@
 //! Counts of what happened since the start, and their rendering as Prometheus text. Knows nothing of who asks.
 
+use crate::lock::lock;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Upper bounds of the duration buckets, in seconds.
@@ -92,7 +93,7 @@ impl Counters {
     /// Counts a finished call of `tool`; `reason` is empty for a success.
     pub fn call(&self, tool: &'static str, reason: &str, elapsed: Duration) {
         let status = if reason.is_empty() { "ok" } else { "error" };
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = lock(&self.calls);
         *calls.entry((tool, status, reason.to_owned())).or_default() += 1;
         drop(calls);
         self.durations.observe(elapsed.as_secs_f64());
@@ -100,22 +101,13 @@ impl Counters {
 
     /// Counts an HTTP response.
     pub fn request(&self, status: u16) {
-        *self
-            .requests
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .entry(status)
-            .or_default() += 1;
+        *lock(&self.requests).entry(status).or_default() += 1;
     }
 
     /// Everything as Prometheus text, version 0.0.4.
     pub fn render(&self, gauges: &Gauges) -> String {
         let mut text = String::new();
-        let calls = self
-            .calls
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let calls = lock(&self.calls).clone();
         head(
             &mut text,
             "ptc_lisp_calls_total",
@@ -139,12 +131,7 @@ impl Counters {
             "counter",
             "HTTP responses by status.",
         );
-        for (status, count) in self
-            .requests
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-        {
+        for (status, count) in lock(&self.requests).iter() {
             let _ = writeln!(
                 text,
                 "ptc_lisp_http_requests_total{{status=\"{status}\"}} {count}"

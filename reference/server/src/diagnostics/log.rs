@@ -7,6 +7,7 @@
 
 use crate::clock;
 use crate::diagnostics::unobeyed;
+use crate::lock::lock;
 use crate::settings::Level;
 use ptc_rpc::write_string;
 use ptc_secrets::{Redactor, scrub_json_text};
@@ -209,7 +210,7 @@ impl Queue {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 }
 

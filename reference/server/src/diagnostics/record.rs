@@ -3,6 +3,7 @@
 //! Knows nothing of how calls run.
 
 use crate::clock;
+use crate::lock::lock;
 use crate::render::profile::prefix;
 use crate::settings::PayloadPolicy;
 use ptc_protocol::digest;
@@ -12,7 +13,7 @@ use ptc_rpc::{Json, JsonKind, JsonText};
 use ptc_secrets::{Redactor, SharedTime};
 use ptc_upstream::TraceContext;
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 /// What a call was, taken down when it came in.
@@ -264,7 +265,7 @@ impl Ring {
     }
 
     fn records(&self) -> MutexGuard<'_, VecDeque<Record>> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.records)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Operating-system threads that run programs, reused from call to call. Knows nothing of programs.
 
+use crate::lock::lock;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -122,7 +123,7 @@ impl Pool {
 
 impl Shared {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn work(&self) {

@@ -5,6 +5,7 @@
 
 use crate::call::{Answer, Call};
 use crate::evaluation::gate::{Gate, Shut};
+use crate::lock::lock;
 use crate::render::reply::Reply;
 use ptc_rpc::Id;
 use ptc_secrets::Scrubbed;
@@ -150,7 +151,7 @@ impl Connection {
 
     /// The revision in use.
     pub fn revision(&self) -> &'static str {
-        *self.revision.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.revision)
     }
 
     /// Takes the revision that a client asks for, or the preferred one, and returns it.
@@ -165,7 +166,7 @@ impl Connection {
 
     /// Uses `revision` from now on.
     pub fn use_revision(&self, revision: &'static str) {
-        *self.revision.lock().unwrap_or_else(PoisonError::into_inner) = revision;
+        *lock(&self.revision) = revision;
     }
 
     /// Whose session of the protocol this is, hashed; nobody's where there is none.
@@ -341,7 +342,7 @@ impl Connection {
     }
 
     fn calls(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.calls)
     }
 }
 

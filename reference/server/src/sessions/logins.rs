@@ -3,9 +3,10 @@
 
 use super::shared::{Message, Shared};
 use super::store::{FailedLogin, LoginFailure, SOURCES_MAX};
+use crate::lock::lock;
 use crate::settings::RateLimitSettings;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -99,8 +100,4 @@ impl Shared {
             self.logins().note(source.to_owned(), None);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -18,6 +18,7 @@ pub use shared::{Listed, Message, NewProtocol, Protocol, Shared, examine};
 
 use crate::call::Call;
 use crate::clock;
+use crate::lock::lock;
 use crate::render::reason::SessionReason;
 use crate::settings::{HistoryCap, SessionSettings};
 use ptc_lang::error::Limit;
@@ -115,7 +116,7 @@ enum End {
 impl Running {
     /// Notes how the call is ended when the session is closed; at once, where it is already.
     fn ends_by(&self, end: impl Fn() + Send + Sync + 'static) {
-        let mut known = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.end);
         if let End::Closed = *known {
             drop(known);
             return end();
@@ -125,7 +126,7 @@ impl Running {
 
     /// Ends the call because the session is closed.
     fn close(&self) {
-        let mut known = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.end);
         let end = std::mem::replace(&mut *known, End::Closed);
         drop(known);
         if let End::Known(end) = end {
@@ -669,7 +670,7 @@ impl Sessions {
     }
 
     fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.registry)
     }
 }
 
@@ -875,7 +876,7 @@ impl Session {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -13,13 +13,14 @@ use super::{Running, Session, SessionError, State, Turn, later};
 use crate::clock;
 use crate::diagnostics::counters::{Histogram, head};
 use crate::executor;
+use crate::lock::lock;
 use crate::settings::SessionSettings;
 use ptc_lang::Env;
 use ptc_rpc::Id;
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// A store and what this node knows of it.
@@ -1084,10 +1085,6 @@ fn judge_mark(seal: &Seal, mark: &[u8]) -> Result<(), String> {
             ),
         }),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A lease that ends with a commit, with its release, or when it is dropped.

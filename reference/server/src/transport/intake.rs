@@ -16,6 +16,7 @@
 //! the other. The standby's test and its wait are one step under `idle`, which [`Intake::wake`] takes before it notifies.
 
 use crate::evaluation::pool::{Job, Pool};
+use crate::lock::lock;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -117,11 +118,7 @@ impl<S: Source> Intake<S> {
     /// Reads until another thread does, or until the end.
     fn read(self: &Arc<Self>) -> Option<Role> {
         loop {
-            let next = self
-                .source
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .next();
+            let next = lock(&self.source).next();
             match next {
                 Next::End(end) => {
                     self.over.store(true, Ordering::SeqCst);
@@ -196,7 +193,7 @@ impl<S: Source> Intake<S> {
 
     /// Sleeps until a call is run after the turn `seen`, or until the end.
     fn sleep(&self, seen: u64) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = lock(&self.idle);
         self.asleep.store(true, Ordering::SeqCst);
         // Who changes these looks at `asleep` afterwards: one of the two sees the other.
         let awake = || self.turn.load(Ordering::SeqCst) != seen || self.over.load(Ordering::SeqCst);
@@ -210,7 +207,7 @@ impl<S: Source> Intake<S> {
     }
 
     fn wake(&self) {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = lock(&self.idle);
         self.asleep.store(false, Ordering::SeqCst);
         drop(idle);
         self.called.notify_one();

@@ -1,6 +1,7 @@
 //! A lane for requests whose handling may wait, for a store that is slow or away: they are handled one after the other, as they came,
 //! on a thread of their own, while the reading thread reads on. Knows nothing of frames.
 
+use crate::lock::lock;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -118,7 +119,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

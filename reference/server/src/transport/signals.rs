@@ -1,6 +1,7 @@
 //! SIGTERM, SIGINT and SIGHUP, waited for on a thread of their own, and SIGXFSZ, which nobody gets. Knows nothing of what they end.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::lock::lock;
+use std::sync::{Arc, Mutex};
 
 use nix::sys::signal::{SigSet, Signal};
 
@@ -26,7 +27,7 @@ impl Signals {
             .stack_size(128 << 10)
             .spawn(move || {
                 while terminating().wait().is_ok() {
-                    called.lock().unwrap_or_else(PoisonError::into_inner)();
+                    lock(&called)();
                 }
             });
         Self(each)
@@ -34,7 +35,7 @@ impl Signals {
 
     /// Calls `each` from now on.
     pub fn call(&self, each: impl FnMut() + Send + 'static) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(each);
+        *lock(&self.0) = Box::new(each);
     }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::call::Answer;
 use crate::evaluation::pool::Job;
+use crate::lock::lock;
 use crate::mcp::connection::{Connection, RequestContext, Transport};
 use crate::mcp::dispatch::{Handled, handle};
 use crate::mcp::incoming::Incoming;
@@ -16,7 +17,7 @@ use crate::transport::lane::Lane;
 use ptc_rpc::{Document, Frame, FrameFault, Framer, JsonText, Line, RpcError};
 use ptc_secrets::Scrubbed;
 use std::io::{self, Read, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Time that calls in flight get to finish after end of input.
@@ -270,7 +271,7 @@ impl Output {
     }
 
     fn send(&self, reply: &Scrubbed<Reply>) {
-        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stream = lock(&self.stream);
         let Stream { writer, buffer } = &mut *stream;
         buffer.clear();
         Reply::write(reply, buffer);

@@ -1,6 +1,7 @@
 //! The processes that evaluate, seen from the server: they are kept ready, given programs, answered, watched and replaced.
 //! Knows nothing of MCP, and believes nothing that they say.
 
+use crate::lock::lock;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::net::Shutdown;
@@ -278,7 +279,7 @@ impl Drop for Processes {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -687,12 +688,12 @@ impl Conversation<'_> {
                 }
             }
         }
-        let kill_at = self.kill_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let kill_at = lock(&self.kill_at);
         now < *kill_at
     }
 
     fn kill_by(&self, at: Instant) {
-        let mut kill_at = self.kill_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kill_at = lock(&self.kill_at);
         *kill_at = at.min(*kill_at);
     }
 
@@ -705,7 +706,7 @@ impl Conversation<'_> {
 
     /// Why nothing more comes from it.
     fn gone(&self) -> Broken {
-        let all_taken = *self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let all_taken = *lock(&self.writing);
         match all_taken {
             true => Broken::Gone,
             false if !self.goes_on() => self.stopped(),
@@ -715,7 +716,7 @@ impl Conversation<'_> {
 
     /// Sends a frame. What is not taken in ends the conversation.
     fn say(&self, frame: &Down) {
-        let mut all_taken = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all_taken = lock(&self.writing);
         if !*all_taken {
             return;
         }

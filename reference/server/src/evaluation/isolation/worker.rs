@@ -1,6 +1,7 @@
 //! The process that evaluates: it has one socket, no files, no environment and no secrets, and runs one program after the
 //! other. Knows nothing of MCP. What a program asks of the world it asks the server, over the socket.
 
+use crate::lock::lock;
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::os::fd::AsFd;
@@ -189,7 +190,7 @@ impl Link {
 
     /// Sends a frame. A server that is gone needs none.
     fn send(&self, frame: &Up) {
-        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = lock(&self.writing);
         if frames::send(self.socket, frame).is_err() {
             std::process::exit(0);
         }
@@ -211,7 +212,7 @@ impl Link {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Asks the server, has the answer made use of, and drops it. What comes over the socket is charged to no program: one thread

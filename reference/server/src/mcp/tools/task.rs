@@ -1,6 +1,7 @@
 //! `lisp_task`: a plain-English task, planned and carried out by programs over the upstreams. Puts arguments and
 //! payload together; the planner decides.
 
+use crate::lock::lock;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -358,10 +359,7 @@ impl Upstreams<'_> {
     }
 
     fn ledger(&self, entries: &[Entry]) -> Vec<UpstreamCall> {
-        let turns = self
-            .turns_of
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let turns = lock(&self.turns_of);
         let call = |(at, entry): (usize, &Entry)| UpstreamCall {
             effect: Some(entry.effect),
             turn: Some(turns.get(at).copied().unwrap_or(1)),
@@ -392,10 +390,7 @@ impl World for Upstreams<'_> {
         let now = self.entries().len();
         let new = now.saturating_sub(self.counted.swap(now, Ordering::Relaxed));
         let turn = self.turn.load(Ordering::Relaxed);
-        let mut turns = self
-            .turns_of
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut turns = lock(&self.turns_of);
         turns.extend(std::iter::repeat_n(turn, new));
         ran
     }

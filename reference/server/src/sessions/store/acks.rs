@@ -1,6 +1,7 @@
 //! Waits until all listening nodes have acted on a message, so that a client that is answered afterwards finds it done wherever
 //! it asks next. Knows neither messages nor how they travel.
 
+use crate::lock::lock;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -96,7 +97,7 @@ impl Acks {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -13,10 +13,11 @@ use super::{
     New, PATIENCE, Record, SOURCES_MAX, SessionStore, Sight, Space, Times, Word, micros,
 };
 use crate::executor::blocking;
+use crate::lock::lock;
 use crate::settings::store_address::{RedisAddress, Topology};
 use redis::{ConnectionLike, FromRedisValue, RedisError, ServerErrorKind, ToRedisArgs, Value};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 /// What a connection may take to be made, and an answer to come. All that an operation does ends within [`PATIENCE`], but for the time
@@ -403,7 +404,7 @@ fn cause(error: &RedisError) -> String {
 
 impl Shared {
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Wire>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.idle)
     }
 
     /// A connection that nobody uses, and on which nothing was said meanwhile.

@@ -2,8 +2,9 @@
 //! a health check, or the holder of the token. Knows nothing of sockets or requests.
 
 use super::address::AddressBlock;
+use crate::lock::lock;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// Connections in the reserve. When it is full, the oldest of them makes room, so that a newcomer always gets in.
@@ -93,7 +94,7 @@ impl ConnectionPermits {
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.held)
     }
 }
 
@@ -136,7 +137,7 @@ impl ConnectionPermit {
     }
 
     fn standing(&self) -> MutexGuard<'_, Standing> {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.standing)
     }
 }
 

@@ -3,12 +3,13 @@
 //! Where nodes share a store, it counts for all of them; what is here counts while the store is away.
 
 use super::address::AddressBlock;
+use crate::lock::lock;
 use crate::sessions::Shared;
 use crate::sessions::store::{LoginFailure, SOURCES_MAX};
 use crate::settings::RateLimitSettings;
 use ptc_protocol::digest;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -111,7 +112,7 @@ impl RateLimit {
     }
 
     fn sources(&self) -> MutexGuard<'_, HashMap<AddressBlock, Source>> {
-        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.sources)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Where nodes share a store, it says which sessions there are; what is here is what this node has seen of them, with the
 //! calls that run here.
 
+use crate::lock::lock;
 use crate::mcp::connection::{Connection, SESSION_REVISIONS, Transport};
 use crate::sessions::store::Key;
 use crate::sessions::{NewProtocol, Protocol, SessionError, Shared};
@@ -10,7 +11,7 @@ use crate::settings::HttpSettings;
 use ptc_protocol::digest;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -369,10 +370,6 @@ impl SessionStore {
     fn named(&self) -> MutexGuard<'_, HashMap<String, Weak<Session>>> {
         lock(&self.named)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Session {

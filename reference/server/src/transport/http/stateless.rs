@@ -74,6 +74,7 @@ fn decode(value: &str) -> Result<Cow<'_, str>, RpcError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ptc_rpc::Frame;
 
     fn verdict(version: Option<&str>, method: Option<&str>, name: Option<&str>) -> String {
         let body =

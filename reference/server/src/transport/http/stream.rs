@@ -2,11 +2,12 @@
 //! closed its sending side alone is still there: it is asked with an interim response, or where there is none with a byte of the
 //! answer to come; a connection that is gone refuses either. Knows nothing of what the bytes say.
 
+use crate::lock::lock;
 use axum::http::Version;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
@@ -82,9 +83,7 @@ impl Activity {
     }
 
     fn beginning(&self) -> impl std::ops::DerefMut<Target = Option<&'static [u8]>> {
-        self.beginning
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.beginning)
     }
 
     /// The process ends: nobody is lingered for.
