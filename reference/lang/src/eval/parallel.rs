@@ -41,10 +41,11 @@ impl<'r> Eval<'r> {
             eval.journal = journal.clone();
             eval.steps = steps.clone();
             eval.worker = true;
-            loop {
+            // What is claimed is run: of the branches that fail the first is always among those that were claimed.
+            while !stop.load(Ordering::Relaxed) {
                 host.branching(Branching::Next);
                 let index = next.fetch_add(1, Ordering::Relaxed);
-                if index >= count || stop.load(Ordering::Relaxed) {
+                if index >= count {
                     break;
                 }
                 let result = run(&mut eval, index);
@@ -96,7 +97,7 @@ impl<'r> Eval<'r> {
             match result {
                 Some(Ok(value)) => values.push(value),
                 Some(Err(stop)) => return Err(branch_error(form, index, *stop)),
-                // Not started because a later index failed first; that error follows.
+                // Its worker ended: what fails stands in front of what was not started.
                 None => {}
             }
         }
