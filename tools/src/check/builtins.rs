@@ -94,7 +94,7 @@ fn is_of_function(section: &Section) -> bool {
 }
 
 /// How a builtin may be written.
-fn written(builtin: &'static Builtin) -> Vec<String> {
+pub(super) fn written(builtin: &'static Builtin) -> Vec<String> {
     let mut names = vec![builtin.name.to_owned()];
     for home in builtin.homes {
         let namespaces = NAMESPACES.iter().filter(|namespace| namespace.id == *home);

@@ -8,6 +8,7 @@ mod golden;
 mod requirements;
 pub mod revisions;
 mod sources;
+mod vocabulary;
 
 use std::path::PathBuf;
 
@@ -36,6 +37,10 @@ const RULES: &[Rule] = &[
     Rule {
         name: "a builtin has a row, a function and a section with a tested clause",
         check: builtins::check,
+    },
+    Rule {
+        name: "no case asks an earlier revision for what a later one added",
+        check: vocabulary::check,
     },
     Rule {
         name: "settings, methods, tools and reasons are specified",
