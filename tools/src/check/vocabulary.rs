@@ -95,11 +95,12 @@ fn ends_name(sign: char) -> bool {
     sign.is_whitespace() || "()[]{}\"\\,;'".contains(sign)
 }
 
-/// The names behind opening parentheses, but for those of a shell.
+/// The names between an opening parenthesis and a blank, but for those of a shell.
 fn calls(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('(').filter_map(|(at, _)| {
-        let name = text[at + 1..].split(ends_name).next();
-        name.filter(|_| !text[..at].ends_with('$'))
+        let (name, _) = text[at + 1..].split_once(ends_name)?;
+        let blank = text[at + 1 + name.len()..].starts_with(' ');
+        (blank && !text[..at].ends_with('$')).then_some(name)
     })
 }
 
