@@ -41,9 +41,12 @@ impl<'r> Eval<'r> {
             eval.journal = journal.clone();
             eval.steps = steps.clone();
             eval.worker = true;
-            // What is claimed is run: of the branches that fail the first is always among those that were claimed.
-            while !stop.load(Ordering::Relaxed) {
+            loop {
                 host.branching(Branching::Next);
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                // What is claimed is run: no branch in front of one that fails is left out.
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= count {
                     break;
