@@ -53,8 +53,8 @@ struct Waiting {
 const QUEUE_BYTES_MAX: usize = 256 << 10;
 /// How long a line waits for others, so that a busy server wakes the writer once for many.
 const GATHERING: Duration = Duration::from_millis(1);
-/// How long an exiting process waits for a reader of stderr.
-const FLUSH_WAIT: Duration = Duration::from_millis(250);
+/// How long an exiting process waits for a reader of stderr, and for its own writer where the machine is busy.
+const FLUSH_WAIT: Duration = Duration::from_secs(1);
 
 /// Only this workspace's own crates are listened to.
 const TARGETS: &str = "ptc_";
