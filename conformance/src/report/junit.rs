@@ -72,7 +72,8 @@ fn test_case(case: &CaseRecord) -> TestCase {
         | Status::NotRun => {
             let mut status = TestCaseStatus::skipped();
             let words = case.status.words();
-            status.set_message(match message {
+            // The schema of Jenkins gives it no attributes.
+            status.set_description(match message {
                 "" => words.to_owned(),
                 message => format!("{words}: {message}"),
             });
