@@ -340,7 +340,7 @@ impl<'t, 'w> Builder<'t, 'w> {
         }
     }
 
-    /// What was built of `text`.
+    /// What was built of what was scanned.
     fn built(self, scanned: Result<(), Stopped<Problem>>) -> Result<Value, JsonError> {
         match scanned {
             Ok(()) => Ok(self.whole),

@@ -8,6 +8,7 @@ use ptc_lang::error::Veil;
 use ptc_lang::value::Map;
 use ptc_lang::visible::{is_obeyed, visible};
 use ptc_lang::{Ended, Error, Value, json};
+use ptc_secrets::LineColumn;
 
 use crate::repl::evaluator::Evaluator;
 use crate::repl::options;
@@ -161,8 +162,7 @@ fn context(file: &str) -> Result<Map, String> {
             Err(format!("{file}: expected a JSON object, found: {found}"))
         }
         Err(error) => {
-            let place = ptc_secrets::LineColumn::of(&text, error.offset);
-            let (line, column) = (place.line, place.column);
+            let LineColumn { line, column } = LineColumn::of(&text, error.offset);
             let problem = error.problem;
             Err(format!("{file}: {problem} at line {line} column {column}"))
         }

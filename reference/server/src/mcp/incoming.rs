@@ -15,7 +15,7 @@ pub struct Incoming<'f> {
     /// The method's name; `None` when it is missing or not a string.
     pub method: Option<Cow<'f, str>>,
     pub era: Era,
-    /// The name of the tool that a request or a notification calls.
+    /// The name of the tool that a request calls.
     pub tool: Option<Cow<'f, str>>,
 }
 
@@ -32,7 +32,7 @@ impl<'f> From<Frame<'f>> for Incoming<'f> {
             },
         };
         let calls = method.as_deref() == Some("tools/call");
-        let params = frame.params.filter(|_| calls);
+        let params = frame.params.filter(|_| calls && frame.id.is_some());
         let tool = params
             .and_then(|params| params.get("name"))
             .and_then(Json::as_str);
@@ -46,27 +46,24 @@ impl<'f> From<Frame<'f>> for Incoming<'f> {
 }
 
 impl Incoming<'_> {
-    /// The name of the tool that a request calls.
-    fn called_tool(&self) -> Option<&str> {
-        self.tool.as_deref().filter(|_| self.frame.id.is_some())
-    }
-
     /// What the request for a program is known by.
     pub fn runs_program(&self) -> Option<Id> {
-        self.called_tool()
+        self.tool
+            .as_deref()
             .filter(|name| tools::runs_program(name))?;
         self.frame.request_id()
     }
 
     /// Whether the handling of a request asks a store, and so may wait for it.
     pub fn asks_store(&self, server: &Server) -> bool {
-        server.sessions.shared().is_some() && self.called_tool().is_some_and(tools::is_of_sessions)
+        server.sessions.shared().is_some()
+            && self.tool.as_deref().is_some_and(tools::is_of_sessions)
     }
 
     /// Whether a request begins a turn in a session of programs. Where a store keeps sessions, that turn's first request to it says of
     /// the session of the protocol, too, whether it is there.
     pub fn begins_turn(&self) -> bool {
-        self.frame.version_ok && self.called_tool() == Some(tools::TURN)
+        self.frame.version_ok && self.tool.as_deref() == Some(tools::TURN)
     }
 }
 
