@@ -17,6 +17,41 @@ fn login(node: &Node, token: &str, client: &str) -> u16 {
     node.request(&head, ping).unwrap().0
 }
 
+/// One Redis has its channels for all its databases.
+#[test]
+fn servers_of_another_database_hear_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(store) = Store::redis(directory.path()) else {
+        return;
+    };
+    let flags = [
+        "--http-auth-token",
+        TOKEN,
+        "--http-auth-rate-limit-max-failures",
+        "1",
+        "--http-auth-rate-limit-block-ms",
+        "600000",
+        "--http-trusted-proxy",
+        "127.0.0.1",
+    ];
+    let urls = ["", "/1", "/1", "/2"].map(|database| store.url() + database);
+    let [first, second, beside, third] = urls.map(|url| Node::start(&url, &flags, &[]));
+    let wrong = "x".repeat(32);
+    for (node, client) in [
+        (&first, "192.0.2.1"),
+        (&second, "192.0.2.1"),
+        (&third, "192.0.2.1"),
+        (&third, "192.0.2.2"),
+        (&second, "192.0.2.2"),
+        (&first, "192.0.2.2"),
+    ] {
+        assert_eq!(login(node, &wrong, client), 401);
+        assert_eq!(login(node, &wrong, client), 429);
+    }
+    // Those of the same one hear of it.
+    assert_eq!(login(&beside, &wrong, "192.0.2.1"), 429);
+}
+
 #[test]
 fn failed_logins_count_for_all_servers() {
     let directory = tempfile::tempdir().unwrap();

@@ -147,6 +147,8 @@ impl Call<'_> {
 pub struct Redis {
     /// The root of all keys.
     root: String,
+    /// What all channels begin with. The databases of a server have its channels in common, so the database is named.
+    channels: String,
     scripts: Arc<Scripts>,
     shared: Arc<Shared>,
     acks: Arc<Acks>,
@@ -190,8 +192,13 @@ impl Redis {
     /// # Errors
     /// The cause.
     pub fn open(address: &RedisAddress, space: Space) -> Result<Self, String> {
+        let root = format!("{TAG}:{}:", space.name());
         Ok(Redis {
-            root: format!("{TAG}:{}:", space.name()),
+            channels: match address.database {
+                0 => root.clone(),
+                database => format!("{root}{database}:"),
+            },
+            root,
             scripts: Arc::new(Scripts::new()),
             acks: Arc::new(Acks::new()),
             shared: Arc::new(Shared {
@@ -295,11 +302,11 @@ impl Redis {
 
     /// Hears what is told until nobody listens. Says when it begins to.
     fn hear(&self, heard: &Heard, begins: impl FnOnce()) -> Result<(), RedisError> {
-        let root = &self.root;
+        let channels = &self.channels;
         let [told, asked, acted] = [
-            format!("{root}told"),
-            format!("{root}asked"),
-            format!("{root}acted:{}", self.acks.node()),
+            format!("{channels}told"),
+            format!("{channels}asked"),
+            format!("{channels}acted:{}", self.acks.node()),
         ];
         let mut link = self.shared.connect(CONNECT_TIMEOUT)?;
         let ping = redis::cmd("PING").get_packed_command();
@@ -349,6 +356,7 @@ impl Redis {
         };
         let mut call = self.scripts.acted.key(&self.root);
         call.arg(CLOSED_MAX)
+            .arg(&self.channels)
             .arg(asker)
             .arg(question)
             .arg(self.acks.node());
@@ -884,6 +892,7 @@ impl SessionStore for Redis {
         let question = self.acks.question();
         let mut call = self.scripts.tell.key(&self.root);
         call.arg(CLOSED_MAX)
+            .arg(&self.channels)
             .arg(message)
             .arg(question.as_deref().unwrap_or_default());
         let listeners = self.run(&call).and_then(parts);

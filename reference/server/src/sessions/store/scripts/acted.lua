@@ -1,3 +1,3 @@
--- asker question node
-redis.call('PUBLISH', root .. 'acted:' .. ARGV[2], ARGV[3] .. ' ' .. ARGV[4])
+-- channels asker question node
+redis.call('PUBLISH', ARGV[2] .. 'acted:' .. ARGV[3], ARGV[4] .. ' ' .. ARGV[5])
 return { 'ok' }

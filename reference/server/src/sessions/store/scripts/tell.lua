@@ -1,5 +1,5 @@
--- message question
-redis.call('PUBLISH', root .. 'told', ARGV[2])
-if ARGV[3] == '' then return { 'ok', 0 } end
+-- channels message question
+redis.call('PUBLISH', ARGV[2] .. 'told', ARGV[3])
+if ARGV[4] == '' then return { 'ok', 0 } end
 -- Who listens is asked behind the message, and so answers once it has acted on it.
-return { 'ok', redis.call('PUBLISH', root .. 'asked', ARGV[3]) }
+return { 'ok', redis.call('PUBLISH', ARGV[2] .. 'asked', ARGV[4]) }
