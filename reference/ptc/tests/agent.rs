@@ -98,6 +98,28 @@ fn a_command_does_not_outlive_a_run_that_is_killed() {
     soon("none of the family is left", || all_ended(home.path()));
 }
 
+/// What is asked to end must hear of it. The kernel tells what a shell hides: one hears again what was held back from it.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_starts_with_no_signal_held_back() {
+    let held = tempfile::tempdir().unwrap();
+    let agent = "prompt = \"Go\"\n[[tools]]\nname = \"go\"\ncommand = [\"grep\", \"SigBlk\", \"/proc/self/status\"]\n";
+    std::fs::write(held.path().join("agent.toml"), agent).unwrap();
+    let replay = concat!(
+        r#"{"content":null,"tool_calls":[{"id":"c1","name":"go","args":{}}]}"#,
+        "\n\"Done.\"\n"
+    );
+    std::fs::write(held.path().join("replay.jsonl"), replay).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_ptc"))
+        .args("agent run agent.toml --replay replay.jsonl --transcript".split(' '))
+        .current_dir(held.path())
+        .output()
+        .unwrap();
+    let transcript = String::from_utf8(output.stderr).unwrap();
+    // Eight bytes in hexadecimal.
+    assert!(transcript.contains(&"0".repeat(16)), "{transcript}");
+}
+
 /// A model may write what a terminal obeys, and names that look like other lines of the transcript.
 #[test]
 fn a_transcript_shows_what_a_model_wrote_and_does_not_obey_it() {

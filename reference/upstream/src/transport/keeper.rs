@@ -64,6 +64,8 @@ fn become_command(keeper: Pid, command: &[String]) -> ExitCode {
     if getppid() != keeper {
         return ExitCode::FAILURE;
     }
+    // What the keeper and the server hold back for themselves would go on into the command.
+    let _ = SigSet::empty().thread_set_mask();
     let error = Command::new(&command[0]).args(&command[1..]).exec();
     let _ = writeln!(std::io::stderr(), "{}: {error}", command[0]);
     ExitCode::from(match error.kind() {
@@ -74,7 +76,7 @@ fn become_command(keeper: Pid, command: &[String]) -> ExitCode {
 
 fn watch_over(server: Pid, command: &[String]) -> ExitCode {
     let signals = awaited();
-    // Blocked, they wait for `wait` below; a command starts with none blocked.
+    // Blocked, they wait for `wait` below.
     let _ = signals.thread_block();
     let _ = prctl::set_child_subreaper(true);
     let _ = prctl::set_pdeathsig(Signal::SIGTERM);
