@@ -10,7 +10,7 @@ use ptc_lang::visible::{is_obeyed, visible};
 use ptc_lang::{Ended, Error, Value, json};
 use ptc_secrets::LineColumn;
 
-use crate::repl::evaluator::Evaluator;
+use crate::repl::evaluator::{Evaluator, INTERRUPTED};
 use crate::repl::options;
 use crate::{asks_help, environment, fail};
 
@@ -90,8 +90,11 @@ fn wanted(arguments: &[String]) -> Result<Wanted, Problem> {
                 let text = value("a program")?.clone();
                 program(&mut wanted, "-e", text)?;
             }
-            "--context" => {
-                let file = value("a file")?;
+            flag if flag == "--context" || flag.starts_with("--context=") => {
+                let file = match flag.split_once('=') {
+                    Some((_, file)) => file,
+                    None => value("a file")?,
+                };
                 wanted.context = Some(context(file).map_err(Problem::Meaning)?);
             }
             "--json" => wanted.as_json = true,
@@ -208,6 +211,9 @@ fn run(wanted: &Wanted) -> ExitCode {
                 Err(message) => message,
             })
         }
+        Ended::Error(error) if error.code() == "cancelled" => {
+            Err(format!("{}: {INTERRUPTED}", error.code()))
+        }
         Ended::Error(error) => {
             let hint = hint.map_or_else(String::new, |hint| format!("\n{hint}"));
             let veil = evaluator.veil(text);
@@ -215,7 +221,7 @@ fn run(wanted: &Wanted) -> ExitCode {
         }
     };
     let written = crate::print(evaluator.scrubbed(&out));
-    match status {
+    let ended = match status {
         Ok(()) => written,
         Err(problem) => {
             // Colours are ours; what it quotes was made visible.
@@ -223,7 +229,9 @@ fn run(wanted: &Wanted) -> ExitCode {
             let _ = writeln!(std::io::stderr(), "{problem}");
             ExitCode::FAILURE
         }
-    }
+    };
+    evaluator.interrupts.end();
+    ended
 }
 
 /// The error with the line that it points at.

@@ -5,6 +5,7 @@
 mod agent;
 mod doctor;
 mod eval;
+mod interrupt;
 mod repl;
 mod session;
 mod start;
@@ -12,9 +13,9 @@ mod start;
 pub mod testee;
 
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{IsTerminal as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -185,11 +186,38 @@ fn write(text: &[u8]) -> std::io::Result<()> {
     }
 }
 
-/// Opens a file to be written from its start. One that is new is its owner's alone.
+/// Opens a file to be written from its start, its owner's alone from now on.
 fn private_file(path: impl AsRef<Path>) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options.open(path)
+    let file = options.write(true).create(true).mode(0o600).open(path)?;
+    let there = file.metadata()?;
+    // A device or a pipe is what it is.
+    if there.is_file() {
+        if there.permissions().mode() & 0o077 != 0 {
+            file.set_permissions(Permissions::from_mode(0o600))?;
+        }
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
+/// Puts a file that holds `bytes`, its owner's alone, in the place of what is at `path`. Where it can't, all is as it was.
+fn put_private(path: &str, bytes: &[u8]) -> std::io::Result<()> {
+    let fresh = format!("{path}.{}.new", ptc_server::token::random(9));
+    let mut options = OpenOptions::new();
+    let written = options
+        .create_new(true)
+        .write(true)
+        .mode(0o600)
+        .open(&fresh)
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        })
+        .and_then(|()| std::fs::rename(&fresh, path));
+    written.inspect_err(|_| {
+        let _ = std::fs::remove_file(&fresh);
+    })
 }
 
 /// Says something on standard error, for people. Where nobody reads it, the status still tells.

@@ -1,6 +1,6 @@
 //! `ptc session`: lists, shows, exports and deletes the sessions of a store, which the flags of `ptc start` name.
 
-use crate::{asks_help, environment, fail, print, private_file};
+use crate::{asks_help, environment, fail, print, private_file, put_private};
 use ptc_lang::visible::is_obeyed;
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX, Secret};
 use ptc_server::clock;
@@ -95,8 +95,7 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
                 .map_err(|refused| refused.message().to_owned())?;
             match file.first() {
                 None => Ok(bytes),
-                Some(path) => private_file(path)
-                    .and_then(|mut file| file.write_all(&bytes))
+                Some(path) => keep(path, &bytes)
                     .map(|()| Vec::new())
                     .map_err(|error| format!("cannot write {path}: {error}")),
             }
@@ -109,6 +108,14 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
             Ok(format!("closed {id}\n").into_bytes())
         }
         _ => Err(USAGE.trim_end().to_owned()),
+    }
+}
+
+/// Writes a snapshot to a file, or to the device or pipe that has its name.
+fn keep(path: &str, bytes: &[u8]) -> std::io::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(there) if !there.is_file() => private_file(path)?.write_all(bytes),
+        _ => put_private(path, bytes),
     }
 }
 

@@ -4,9 +4,11 @@
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 
@@ -210,6 +212,8 @@ fn an_exported_session_is_its_owner_s_alone() {
     let id = listed
         .split_whitespace()
         .find(|word| word.starts_with("ptcs_"));
+    // What was there was for everybody.
+    std::fs::write(held.path().join("kept"), "older").unwrap();
     run(&["session", "export", id.unwrap(), "kept"], "");
     let mode = held.path().join("kept").metadata().unwrap().permissions();
     assert_eq!(mode.mode() & 0o777, 0o600);
@@ -235,4 +239,146 @@ fn a_session_is_saved_to_no_device() {
         "{shown}"
     );
     assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
+}
+
+/// Adds for a minute.
+const SPIN: &str = "(reduce + (map (fn [x] (reduce + (range 100000))) (range 100000)))";
+
+fn send(child: &std::process::Child, signal: nix::sys::signal::Signal) {
+    let id = nix::unistd::Pid::from_raw(child.id().cast_signed());
+    nix::sys::signal::kill(id, signal).unwrap();
+}
+
+/// The answer is there, and what was to be kept of the run is not.
+#[test]
+fn a_recording_that_is_not_written_is_told() {
+    let held = tempfile::tempdir().unwrap();
+    std::fs::write(held.path().join("agent.toml"), "prompt = \"Go\"\n").unwrap();
+    std::fs::write(held.path().join("replay.jsonl"), "\"Done.\"\n").unwrap();
+    let words = "agent run agent.toml --replay replay.jsonl --record /dev/full";
+    let mut command = ptc(&words.split(' ').collect::<Vec<_>>());
+    let output = command.current_dir(held.path()).output().unwrap();
+    assert_eq!(output.stdout, b"Done.\n");
+    assert!(
+        said(&output).starts_with("/dev/full: "),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_signal_ends_a_program_and_not_what_it_printed() {
+    use nix::sys::signal::Signal;
+    use std::os::unix::process::ExitStatusExt as _;
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let program = format!("(do (println \"before\") {SPIN})");
+        let words = ["eval", "--program-timeout-ms", "60000", "-e", &program];
+        let mut command = ptc(&words);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = child.spawn().unwrap();
+        std::thread::sleep(Duration::from_secs(2));
+        send(&child, signal);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.stdout, b"before\n", "{signal}");
+        assert_eq!(output.status.signal(), Some(signal as i32));
+    }
+}
+
+/// A `ptc repl` whose streams are a terminal.
+struct Prompt {
+    child: std::process::Child,
+    terminal: std::fs::File,
+    shown: std::sync::Arc<std::sync::Mutex<String>>,
+}
+
+impl Prompt {
+    fn start(directory: &Path) -> Self {
+        let pty = nix::pty::openpty(None, None).unwrap();
+        let stream = || Stdio::from(pty.slave.try_clone().unwrap());
+        let words = "repl --session kept --program-timeout-ms 60000";
+        let child = Command::new(PTC)
+            .args(words.split(' '))
+            .env("HOME", directory)
+            .env("TERM", "xterm")
+            .current_dir(directory)
+            .stdin(stream())
+            .stdout(stream())
+            .stderr(stream())
+            .spawn()
+            .unwrap();
+        let terminal = std::fs::File::from(pty.master);
+        let shown = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+        let (mut reader, into) = (terminal.try_clone().unwrap(), shown.clone());
+        std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut piece) {
+                let text = String::from_utf8_lossy(&piece[..count]);
+                into.lock().unwrap().push_str(&text);
+            }
+        });
+        Prompt {
+            child,
+            terminal,
+            shown,
+        }
+    }
+
+    /// Types a line once there is a prompt, and waits until `shown` stands at the beginning of a line.
+    fn tell(&mut self, line: &str, shown: &str) {
+        self.terminal.write_all(line.as_bytes()).unwrap();
+        self.terminal.write_all(b"\r").unwrap();
+        self.wait_for(&format!("\n{shown}"));
+    }
+
+    fn wait_for(&self, text: &str) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while !self.shown.lock().unwrap().contains(text) {
+            let shown = self.shown.lock().unwrap().clone();
+            assert!(Instant::now() < until, "no {text:?} in {shown:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn an_interrupt_at_the_prompt_ends_the_program_alone() {
+    use nix::sys::signal::Signal;
+    let held = tempfile::tempdir().unwrap();
+    let mut prompt = Prompt::start(held.path());
+    prompt.wait_for("ptc> ");
+    prompt.tell("(def a 41)", "#'a");
+    send(&prompt.child, Signal::SIGINT);
+    writeln!(prompt.terminal, "{SPIN}\r").unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    send(&prompt.child, Signal::SIGINT);
+    prompt.wait_for("Error (cancelled)");
+    prompt.tell("(inc a)", "42");
+    prompt.terminal.write_all(b"\x04").unwrap();
+    assert!(prompt.child.wait().unwrap().success());
+}
+
+#[test]
+fn a_signal_at_the_prompt_keeps_the_session_and_gives_the_terminal_back() {
+    use nix::sys::signal::Signal;
+    use nix::sys::termios::{LocalFlags, tcgetattr};
+    use std::os::unix::process::ExitStatusExt as _;
+    let held = tempfile::tempdir().unwrap();
+    let mut prompt = Prompt::start(held.path());
+    prompt.wait_for("ptc> ");
+    prompt.tell("(def a 41)", "#'a");
+    // Then the editor waits for the next line.
+    std::thread::sleep(Duration::from_millis(500));
+    let is_plain = |prompt: &Prompt| {
+        let modes = tcgetattr(&prompt.terminal).unwrap().local_flags;
+        modes.contains(LocalFlags::ECHO | LocalFlags::ICANON)
+    };
+    assert!(!is_plain(&prompt));
+    send(&prompt.child, Signal::SIGTERM);
+    let status = prompt.child.wait().unwrap();
+    assert_eq!(status.signal(), Some(Signal::SIGTERM as i32));
+    assert!(is_plain(&prompt));
+    let mut again = ptc(&["repl", "--session", "kept", "-e", "(inc a)"]);
+    let output = again.current_dir(held.path()).output().unwrap();
+    assert_eq!(output.stdout, b"42\n", "{}", said(&output));
 }

@@ -39,6 +39,7 @@ pub use render::redact;
 pub use server::Server;
 pub use sessions::record::{Patience, SNAPSHOT_BYTES_MAX};
 pub use sessions::{Listed as ListedSession, Shared as SharedSessions, examine as examine_store};
+pub use transport::signals;
 
 #[cfg(test)]
 ptc_lang::counting_allocator!();

@@ -1,8 +1,6 @@
 //! One REPL's evaluations: definitions that stay, budgets per evaluation, upstreams when configured, text to show.
 
 use std::borrow::Cow;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -22,6 +20,7 @@ use ptc_upstream::{Cancel, Configured, Entry, ProgramCalls, Runtime};
 
 use super::options::{Display, Options};
 use crate::environment;
+use crate::interrupt::Interrupts;
 use ptc_server::as_runtime_error;
 use ptc_server::clock;
 use ptc_server::redact;
@@ -29,6 +28,9 @@ use ptc_server::{Patience, SNAPSHOT_BYTES_MAX};
 
 /// Native stack of the thread that evaluates.
 const STACK_BYTES: usize = 16 << 20;
+
+/// What is said of a program that a signal ended.
+pub const INTERRUPTED: &str = "a signal ended the program";
 
 /// What an evaluation is to show.
 pub struct Shown {
@@ -46,6 +48,10 @@ pub struct Evaluator {
     timeout: Duration,
     upstreams: Option<(tokio::runtime::Runtime, Arc<Runtime>)>,
     redactor: Redactor,
+    /// The file that keeps the definitions.
+    session: Option<String>,
+    /// Signals that end programs.
+    pub interrupts: Interrupts,
     /// How values are shown.
     pub display: Display,
     /// Whether long values are abbreviated.
@@ -60,6 +66,7 @@ impl Evaluator {
     /// # Errors
     /// What the operator is told.
     pub fn start(options: &Options) -> Result<Self, String> {
+        let interrupts = Interrupts::watch();
         let upstreams = match &options.config {
             None => None,
             Some(path) => Some(start_upstreams(path, options)?),
@@ -85,6 +92,8 @@ impl Evaluator {
             timeout: options.timeout,
             upstreams,
             redactor,
+            session: options.session.clone(),
+            interrupts,
             display: options.display,
             abbreviate: false,
             typed: false,
@@ -114,30 +123,19 @@ impl Evaluator {
     /// # Errors
     /// The sentence that says why not. A file that was there is as it was then.
     pub fn save(&self, path: &str) -> Result<(), String> {
-        let wrong = |cause: String| format!("Error saving {path}: {cause}");
-        // A new file takes its place.
-        if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-            return Err(wrong("it is no regular file".to_owned()));
+        save(&self.env, path)
+    }
+
+    /// Has a signal that ends the process keep what is defined by now.
+    fn keep_before_end(&self) {
+        if let Some(path) = self.session.clone() {
+            let env = self.env.clone();
+            self.interrupts.before_end(move || {
+                if let Err(message) = save(&env, &path) {
+                    crate::tell(message);
+                }
+            });
         }
-        let bytes = self
-            .env
-            .snapshot(SNAPSHOT_BYTES_MAX, &Patience::start())
-            .map_err(|error| wrong(error.to_string()))?;
-        let fresh = format!("{path}.{}.new", ptc_server::token::random(9));
-        let written = std::fs::OpenOptions::new()
-            .create_new(true)
-            .write(true)
-            .mode(0o600)
-            .open(&fresh)
-            .and_then(|mut file| {
-                file.write_all(&bytes)?;
-                file.sync_all()
-            })
-            .and_then(|()| std::fs::rename(&fresh, path));
-        written.map_err(|error| {
-            let _ = std::fs::remove_file(&fresh);
-            wrong(error.to_string())
-        })
     }
 
     /// Goes on with what [`Evaluator::save`] wrote, in place of what there is.
@@ -154,6 +152,7 @@ impl Evaluator {
         };
         self.env = Env::restore(&bytes, &limits, &Patience::start())
             .map_err(|error| wrong(error.to_string()))?;
+        self.keep_before_end();
         Ok(())
     }
 
@@ -276,15 +275,18 @@ impl Evaluator {
 
     fn outcome(&self, text: &str, env: &Env) -> (Outcome, Env, PromptHost) {
         let deadline = Instant::now() + self.timeout;
+        let cancel = self.interrupts.begin();
         let calls = self.upstreams.as_ref().map(|(_, runtime)| {
-            ProgramCalls::new(Arc::clone(runtime), Some(deadline), Cancel::default())
+            ProgramCalls::new(Arc::clone(runtime), Some(deadline), cancel.clone())
         });
         let host = PromptHost {
             redactor: self.redactor.clone(),
             calls,
             deadline,
+            cancel,
         };
         let (outcome, env) = ptc_lang::run(&Program::new(text), env, &self.limits, &host);
+        self.interrupts.finish();
         (outcome, env, host)
     }
 
@@ -300,6 +302,7 @@ impl Evaluator {
             Ended::Value(value) | Ended::Return(value) => {
                 self.env = env;
                 self.env.remember(value.clone());
+                self.keep_before_end();
                 let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
                 let value = redact::value(&value, &redactor);
                 let shown = match &*value {
@@ -329,8 +332,13 @@ impl Evaluator {
                 let veil = self.redactor.veil(text);
                 let veil = |quoted: &str| veil.over(quoted);
                 let mut message = error.message_behind(&veil);
-                if error.code() == "timeout" {
-                    message = format!("execution exceeded {}ms limit", self.timeout.as_millis());
+                match error.code() {
+                    "timeout" => {
+                        message =
+                            format!("execution exceeded {}ms limit", self.timeout.as_millis());
+                    }
+                    "cancelled" => message = INTERRUPTED.to_owned(),
+                    _ => {}
                 }
                 if let Some(hint) = hint {
                     message = format!("{message}\n{hint}");
@@ -383,6 +391,19 @@ impl Evaluator {
             Display::Value => self.readable(value),
         }
     }
+}
+
+/// Writes what is defined in `env`, and the last results, to a file that only its owner reads.
+fn save(env: &Env, path: &str) -> Result<(), String> {
+    let wrong = |cause: String| format!("Error saving {path}: {cause}");
+    // A new file takes its place.
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Err(wrong("it is no regular file".to_owned()));
+    }
+    let bytes = env
+        .snapshot(SNAPSHOT_BYTES_MAX, &Patience::start())
+        .map_err(|error| wrong(error.to_string()))?;
+    crate::put_private(path, &bytes).map_err(|error| wrong(error.to_string()))
 }
 
 /// Whether a program is a single call of `doc`.
@@ -451,6 +472,7 @@ struct PromptHost {
     redactor: Redactor,
     calls: Option<ProgramCalls>,
     deadline: Instant,
+    cancel: Cancel,
 }
 
 impl Host for PromptHost {
@@ -486,7 +508,9 @@ impl Host for PromptHost {
     }
 
     fn pulse(&self) -> Pulse {
-        if Instant::now() >= self.deadline {
+        if self.cancel.is_cancelled() {
+            Pulse::Cancelled
+        } else if Instant::now() >= self.deadline {
             Pulse::TimedOut
         } else {
             Pulse::Continue

@@ -27,6 +27,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
     };
     let status = in_session(&options, &mut evaluator);
     evaluator.end();
+    evaluator.interrupts.end();
     match status {
         Ok(()) => ExitCode::SUCCESS,
         Err(()) => ExitCode::FAILURE,

@@ -90,6 +90,9 @@ const COMMANDS: &[Command] = &[
 pub fn interactive(evaluator: &mut Evaluator) -> Result<(), ()> {
     evaluator.abbreviate = true;
     evaluator.typed = std::io::stdin().is_terminal();
+    if evaluator.typed {
+        evaluator.interrupts.prompts();
+    }
     println_out(GREETING)?;
     let mut editor = Editor::new();
     let mut typed = Unfinished::default();
@@ -100,7 +103,12 @@ pub fn interactive(evaluator: &mut Evaluator) -> Result<(), ()> {
         let clean = |line: &str| evaluator.scrubbed(line) == line;
         match editor.line(prompt, clean)? {
             Input::Line(line) if typed.quits(&line) => break,
-            Input::Line(line) => take(evaluator, &mut typed, &line)?,
+            Input::Line(line) => {
+                take(evaluator, &mut typed, &line)?;
+                if evaluator.interrupts.is_ending() {
+                    return Ok(());
+                }
+            }
             Input::Interrupted => typed = Unfinished::default(),
             Input::End => break,
         }

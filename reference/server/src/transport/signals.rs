@@ -26,7 +26,7 @@ impl Signals {
             .name("signals".into())
             .stack_size(128 << 10)
             .spawn(move || {
-                while terminating().wait().is_ok() {
+                while next().is_some() {
                     lock(&called)();
                 }
             });
@@ -39,20 +39,26 @@ impl Signals {
     }
 }
 
+/// Waits for the next one.
+pub fn next() -> Option<Signal> {
+    terminating().wait().ok()
+}
+
 fn terminating() -> SigSet {
     let mut set = SigSet::empty();
     set.add(Signal::SIGTERM);
     set.add(Signal::SIGINT);
-    if !hangup_is_ignored() {
+    // As `nohup` starts a process that is to outlive its terminal.
+    if !is_ignored(Signal::SIGHUP) {
         set.add(Signal::SIGHUP);
     }
     set
 }
 
-/// Whether this process was started to outlive its terminal, as by `nohup`.
-fn hangup_is_ignored() -> bool {
+/// Whether this process was started so as not to hear of `signal`.
+pub fn is_ignored(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask & (1 << (Signal::SIGHUP as u32 - 1)) != 0)
+    mask.is_some_and(|mask| mask & (1 << (signal as u32 - 1)) != 0)
 }
