@@ -4,7 +4,7 @@
 use std::io::{IsTerminal as _, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use ptc_agent::{
@@ -21,6 +21,7 @@ use ptc_secrets::{
 };
 use ptc_upstream::{Cancel, KeptCommand, ProgramCalls, Runtime};
 use serde_json::Value as Json;
+use toml::de::{DeTable, DeValue};
 
 use crate::{asks_help, environment, fail, print, private_file};
 use ptc_server::clock;
@@ -88,6 +89,9 @@ const TRANSCRIPT_CHARS_MAX: usize = 2_000;
 /// Characters of one member of a result in the transcript.
 const MEMBER_CHARS_MAX: usize = 300;
 
+/// Flags whose value may stand behind `=`.
+const VALUED: [&str; 4] = ["--context", "--replay", "--record", "--model"];
+
 pub fn main(arguments: &[String]) -> ExitCode {
     if asks_help(arguments) {
         return print(USAGE);
@@ -106,7 +110,10 @@ pub fn main(arguments: &[String]) -> ExitCode {
         }
     };
     match run_agent(&options) {
-        Ok(answer) => print(answer + "\n"),
+        Ok((answer, problem)) => {
+            let written = print(answer + "\n");
+            problem.map_or(written, fail)
+        }
         Err(message) => fail(message),
     }
 }
@@ -133,14 +140,19 @@ impl Options {
         };
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            let target = match *word {
+            let (word, mut inline) = match word.split_once('=') {
+                Some((flag, value)) if VALUED.contains(&flag) => (flag, Some(value)),
+                _ => (*word, None),
+            };
+            let mut value = || inline.take().or_else(|| words.next().copied());
+            let target = match word {
                 "--context" => &mut options.context,
                 "--replay" => &mut options.replay,
                 "--record" => &mut options.record,
                 "--model" => {
-                    let model = words.next().filter(|model| !model.is_empty());
+                    let model = value().filter(|model| !model.is_empty());
                     let model = model.ok_or("--model needs a name, such as openrouter:NAME")?;
-                    options.model = Some((*model).to_owned());
+                    options.model = Some(model.to_owned());
                     continue;
                 }
                 "--transcript" => {
@@ -158,7 +170,7 @@ impl Options {
                 }
                 extra => return Err(format!("unexpected argument {extra}")),
             };
-            let value = words.next().ok_or_else(|| format!("{word} needs a file"))?;
+            let value = value().ok_or_else(|| format!("{word} needs a file"))?;
             *target = Some(PathBuf::from(value));
         }
         if options.file.as_os_str().is_empty() {
@@ -168,7 +180,8 @@ impl Options {
     }
 }
 
-fn run_agent(options: &Options) -> Result<String, String> {
+/// The answer, and what went wrong beside it.
+fn run_agent(options: &Options) -> Result<(String, Option<String>), String> {
     let text = read(&options.file, SETTINGS_BYTES_MAX)?;
     check_keys(&text).map_err(|problem| format!("{}:{problem}", options.file.display()))?;
     let mut config: Json = toml::from_str(&text).map_err(|error| {
@@ -221,7 +234,8 @@ fn run_agent(options: &Options) -> Result<String, String> {
         .model
         .as_deref()
         .or_else(|| config.get("model").and_then(Json::as_str));
-    let model = open(options, model, &redactor)?;
+    let unrecorded = Arc::default();
+    let model = open(options, model, &redactor, &unrecorded)?;
     let talkative = options
         .transcript
         .unwrap_or_else(|| std::io::stderr().is_terminal());
@@ -248,13 +262,20 @@ fn run_agent(options: &Options) -> Result<String, String> {
             let message = redactor.scrub(failure.message).into_inner();
             Err(format!("{}: {message}", failure.reason))
         }
-        None => Ok(match &*redact::value(&step.returned, &redactor) {
-            Value::Str(text) => text.as_str().to_owned(),
-            value => to_json_value(value).map_or_else(
-                |_| ptc_lang::print::readable(value),
-                |json| json.to_string(),
-            ),
-        }),
+        None => {
+            let answer = match &*redact::value(&step.returned, &redactor) {
+                Value::Str(text) => text.as_str().to_owned(),
+                value => to_json_value(value).map_or_else(
+                    |_| ptc_lang::print::readable(value),
+                    |json| json.to_string(),
+                ),
+            };
+            let path = options.record.as_deref().unwrap_or(Path::new(""));
+            let problem = unrecorded
+                .get()
+                .map(|fault| format!("{}: the recording is not whole: {fault}", path.display()));
+            Ok((answer, problem))
+        }
     }
 }
 
@@ -276,10 +297,59 @@ const TABLES: &[(&str, &str)] = &[
     ("tools.upstream.", "server, tool"),
 ];
 
-/// Refuses unknown keys: a misspelt one would otherwise be ignored without a word.
+/// What a key holds that would be ignored without a word if it held something else.
+struct Shape {
+    path: &'static str,
+    expected: &'static str,
+    fits: fn(&DeValue<'_>) -> bool,
+}
+
+const fn shape(
+    path: &'static str,
+    expected: &'static str,
+    fits: fn(&DeValue<'_>) -> bool,
+) -> Shape {
+    Shape {
+        path,
+        expected,
+        fits,
+    }
+}
+
+const SHAPES: &[Shape] = &[
+    shape("tools", "tables, each below a line [[tools]]", is_tables),
+    shape("tools.command", "a list of strings", is_strings),
+    shape("tools.cache", "true or false", |value| {
+        matches!(value, DeValue::Boolean(_))
+    }),
+    shape("upstreams", "a string", is_string),
+    shape("system_prompt.prefix", "a string", is_string),
+    shape("system_prompt.suffix", "a string", is_string),
+    shape("context_descriptions", "a table of strings", |value| {
+        let DeValue::Table(texts) = value else {
+            return false;
+        };
+        texts.values().all(|text| is_string(text.get_ref()))
+    }),
+];
+
+fn is_string(value: &DeValue<'_>) -> bool {
+    matches!(value, DeValue::String(_))
+}
+
+fn is_strings(value: &DeValue<'_>) -> bool {
+    matches!(value, DeValue::Array(words) if words.iter().all(|word| is_string(word.get_ref())))
+}
+
+fn is_tables(value: &DeValue<'_>) -> bool {
+    let is_table = |item: &DeValue<'_>| matches!(item, DeValue::Table(_));
+    matches!(value, DeValue::Array(items) if items.iter().all(|item| is_table(item.get_ref())))
+}
+
+/// Refuses unknown keys, and values of the wrong shape: they would otherwise be ignored without a word.
 fn check_keys(text: &str) -> Result<(), String> {
     // Text that is not TOML is refused in TOML's words later.
-    let Ok(document) = toml::de::DeTable::parse(text) else {
+    let Ok(document) = DeTable::parse(text) else {
         return Ok(());
     };
     let mut waiting = vec![(document.get_ref(), String::new())];
@@ -298,12 +368,18 @@ fn check_keys(text: &str) -> Result<(), String> {
                 );
                 return Err(format!("{line}: unknown key {place}{name}{hint}"));
             }
-            let place = format!("{place}{name}.");
+            let place = format!("{place}{name}");
+            let shape = SHAPES.iter().find(|shape| shape.path == place);
+            if let Some(shape) = shape.filter(|shape| !(shape.fits)(value.get_ref())) {
+                let line = LineColumn::of(text, key.span().start).line;
+                return Err(format!("{line}: {place} must be {}", shape.expected));
+            }
+            let place = format!("{place}.");
             match value.get_ref() {
-                toml::de::DeValue::Table(table) => waiting.push((table, place)),
-                toml::de::DeValue::Array(items) => {
+                DeValue::Table(table) => waiting.push((table, place)),
+                DeValue::Array(items) => {
                     for item in items.iter().rev() {
-                        if let toml::de::DeValue::Table(table) = item.get_ref() {
+                        if let DeValue::Table(table) = item.get_ref() {
                             waiting.push((table, place.clone()));
                         }
                     }
@@ -319,6 +395,7 @@ fn open(
     options: &Options,
     model: Option<&str>,
     redactor: &Redactor,
+    unrecorded: &Arc<OnceLock<String>>,
 ) -> Result<Box<dyn Llm>, String> {
     let words = |error: ptc_agent::LlmError| error.to_string();
     let model: Box<dyn Llm> = match (&options.replay, model) {
@@ -338,6 +415,7 @@ fn open(
                 redactor: redactor.clone(),
                 line: Vec::new(),
                 sink: file,
+                fault: unrecorded.clone(),
             };
             Ok(Box::new(Recorder::new(model, veiled)))
         }
@@ -380,6 +458,8 @@ struct VeiledLines<W> {
     redactor: Redactor,
     line: Vec<u8>,
     sink: W,
+    /// What went wrong first.
+    fault: Arc<OnceLock<String>>,
 }
 
 impl<W: Write> Write for VeiledLines<W> {
@@ -390,7 +470,10 @@ impl<W: Write> Write for VeiledLines<W> {
                 let line = std::mem::take(&mut self.line);
                 let line = String::from_utf8_lossy(&line);
                 let clean = scrub_json_text(&line, &self.redactor.for_at_most(SCRUB_TIME));
-                self.sink.write_all(clean.as_bytes())?;
+                if let Err(error) = self.sink.write_all(clean.as_bytes()) {
+                    let _ = self.fault.set(error.to_string());
+                    return Err(error);
+                }
             }
         }
         Ok(bytes.len())
@@ -512,6 +595,10 @@ struct Tools {
 
 impl ToolSource for Tools {
     fn function(&self, tool: &Json) -> Result<ToolFn, String> {
+        let given = ["command", "lisp", "upstream"].map(|key| tool.get(key).is_some());
+        if given.into_iter().filter(|given| *given).count() != 1 {
+            return Err("given one of command, lisp and upstream".to_owned());
+        }
         if let Some(words) = tool.get("command").and_then(Json::as_array) {
             let words: Option<Vec<String>> = words
                 .iter()
@@ -525,13 +612,13 @@ impl ToolSource for Tools {
                 run_command(&words, &directory, args, &redactor)
             }));
         }
-        if let Some(source) = tool.get("lisp").and_then(Json::as_str) {
+        if let Some(lisp) = tool.get("lisp") {
+            let source = lisp.as_str().ok_or("given its lisp as a string")?;
+            check_function(source)?;
             return Ok(lisp_function(source, &self.redactor));
         }
-        let Some(upstream) = tool.get("upstream") else {
-            return Err("given one of command, lisp and upstream".to_owned());
-        };
-        let name = |key: &str| upstream.get(key).and_then(Json::as_str).map(str::to_owned);
+        let upstream = tool.get("upstream");
+        let name = |key: &str| upstream?.get(key)?.as_str().map(str::to_owned);
         let (Some(server), Some(tool)) = (name("server"), name("tool")) else {
             return Err("given upstream = { server = \"…\", tool = \"…\" }".to_owned());
         };
@@ -641,6 +728,26 @@ impl Gathered {
         let _ = self.ended.recv_timeout(left);
         let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// Refuses a function that no call could run.
+fn check_function(source: &str) -> Result<(), String> {
+    let host = Alone {
+        deadline: Instant::now() + TOOL_TIMEOUT,
+    };
+    let (outcome, _) = ptc_lang::run(
+        &Program::new(source),
+        &Env::new(),
+        &Limits::default(),
+        &host,
+    );
+    match outcome.ended {
+        Ended::Error(error) => Err(format!(
+            "given a function: {}",
+            error.message_behind(&|quoted| quoted.to_owned())
+        )),
+        _ => Ok(()),
     }
 }
 
