@@ -245,6 +245,7 @@ fn diagnostic(error: &Error, name: &str, text: &str, veil: &Veil<'_>) -> String 
     let Some(span) = error.span_in(text).filter(|span| span.end > span.start) else {
         return message.into_owned();
     };
+    let name = &*visible(name);
     let range = span.start as usize..span.end as usize;
     let colour = std::io::stderr().is_terminal();
     let config = Config::default()

@@ -241,6 +241,18 @@ fn a_session_is_saved_to_no_device() {
     assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
 }
 
+#[test]
+fn the_name_of_a_file_is_shown_and_not_obeyed() {
+    let held = tempfile::tempdir().unwrap();
+    let name = "a\u{1b}[2J\u{202e}b";
+    std::fs::write(held.path().join(name), "(+ 1 zork)").unwrap();
+    let mut command = ptc(&["eval", name]);
+    let output = command.current_dir(held.path()).output().unwrap();
+    let told = said(&output);
+    assert!(told.contains("zork"), "{told}");
+    assert!(!told.contains(['\u{1b}', '\u{202e}']), "{told:?}");
+}
+
 /// Adds for a minute.
 const SPIN: &str = "(reduce + (map (fn [x] (reduce + (range 100000))) (range 100000)))";
 

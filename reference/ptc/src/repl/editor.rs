@@ -12,6 +12,8 @@ use rustyline::history::DefaultHistory;
 use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Helper};
 
+use ptc_lang::visible::is_obeyed;
+
 use super::prompt::{command_names, line_of_input};
 
 /// Lines of history that are kept.
@@ -178,8 +180,9 @@ impl Completer for Names {
             .map_or(0, |i| i + 1);
         let word = &line[start..at];
         let names = self.builtin.iter().chain(&self.defined);
+        // A config or a session may have names that a terminal would obey.
         let mut found: Vec<String> = names
-            .filter(|name| name.starts_with(word))
+            .filter(|name| name.starts_with(word) && !name.contains(is_obeyed))
             .cloned()
             .collect();
         found.sort();
@@ -262,6 +265,16 @@ mod tests {
             complete("(json/parse-s"),
             (1, "json/parse-string".to_owned())
         );
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_completes_nothing() {
+        let history = DefaultHistory::new();
+        let mut names = Names::new();
+        names.defined = ["zork".to_owned(), "zork\u{1b}[2J".to_owned()].into();
+        let context = Context::new(&history);
+        let (_, found) = names.complete("zo", 2, &context).unwrap();
+        assert_eq!(found, ["zork"]);
     }
 
     #[test]
