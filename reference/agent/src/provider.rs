@@ -106,9 +106,11 @@ pub fn open_model(
     });
     let Some((provider, model)) = found else {
         let aliases: Vec<&str> = ALIASES.iter().map(|(alias, _)| *alias).collect();
+        let providers: Vec<&str> = PROVIDERS.iter().map(|provider| provider.prefix).collect();
         return Err(config(format!(
-            "Unknown model: '{name}'\n\nAvailable aliases: {}",
-            aliases.join(", ")
+            "Unknown model: '{name}'\n\nAvailable aliases: {}; or PROVIDER:NAME, the provider one of {}",
+            aliases.join(", "),
+            providers.join(", ")
         )));
     };
     let key = lookup(provider.key_variable).filter(|key| !key.trim().is_empty());
@@ -131,8 +133,16 @@ pub fn open_model(
     };
     let auth =
         auth.map_err(|_| config(format!("{} is not a usable key", provider.key_variable)))?;
+    let base_url = lookup(provider.url_variable).unwrap_or_else(|| provider.base_url.to_owned());
+    // What it is instead is not told: it may hold a credential.
+    if !reqwest::Url::parse(&base_url).is_ok_and(|url| matches!(url.scheme(), "http" | "https")) {
+        return Err(config(format!(
+            "{} must be an http or https URL",
+            provider.url_variable
+        )));
+    }
     let options = ProviderOptions {
-        base_url: lookup(provider.url_variable).unwrap_or_else(|| provider.base_url.to_owned()),
+        base_url,
         model: model.to_owned(),
         auth,
         timeout,

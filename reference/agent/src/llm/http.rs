@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ptc_json::{Document, Json as Read};
-use ptc_outbound::{Repeat, Sender};
+use ptc_outbound::{Repeat, Sender, causes, tls_refusal};
 use ptc_secrets::{AuthHeaders, Redactor, SCRUB_TIME_MAX};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::Value as Json;
@@ -263,12 +263,19 @@ fn transport_error(error: &reqwest::Error) -> LlmError {
         return LlmError::new(LlmErrorKind::Timeout, "the provider did not answer in time");
     }
     // The URL may carry a key in its query, so the error is described without it.
-    let kind = if error.is_connect() {
+    let problem = if error.is_connect() {
         "cannot connect to the provider"
     } else {
         "the exchange with the provider broke"
     };
-    LlmError::new(LlmErrorKind::Unavailable, kind)
+    let cause = tls_refusal(error).or_else(|| {
+        let io = causes(error).find_map(|cause| cause.downcast_ref::<std::io::Error>());
+        // One that wraps another says nothing of its own.
+        io.filter(|io| io.raw_os_error().is_some())
+            .map(ToString::to_string)
+    });
+    let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+    LlmError::new(LlmErrorKind::Unavailable, format!("{problem}{cause}"))
 }
 
 /// What a provider says of an error; nothing where it says nothing that can be read.
