@@ -119,6 +119,9 @@ pub fn main(arguments: &[String]) -> ExitCode {
     {
         return fail(format_args!("{name} is not UTF-8 text"));
     }
+    if asks_help(rest) && !explains_itself(word) {
+        return help(&[word.to_owned()]);
+    }
     let mut commands = COMMANDS.iter().chain(HIDDEN);
     match commands.find(|command| command.name == word) {
         Some(command) => (command.run)(rest),
@@ -231,8 +234,20 @@ fn fail(message: impl std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn help(_: &[String]) -> ExitCode {
-    print(usage())
+fn help(words: &[String]) -> ExitCode {
+    let command = words
+        .first()
+        .and_then(|word| COMMANDS.iter().find(|command| command.name == word));
+    match command.filter(|command| command.name != "help") {
+        Some(command) if explains_itself(command.name) => (command.run)(&["--help".to_owned()]),
+        Some(command) => print(format!("Usage: ptc {}\n\n{}\n", command.name, command.doc)),
+        None => print(usage()),
+    }
+}
+
+/// Whether a command takes words, and so has a help of its own.
+fn explains_itself(name: &str) -> bool {
+    !matches!(name, "version" | "docs" | "testee" | "help")
 }
 
 fn version(_: &[String]) -> ExitCode {

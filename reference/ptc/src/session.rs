@@ -43,6 +43,18 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
     let flags = arguments.iter().position(|word| word.starts_with("--"));
     let (words, flags) = arguments.split_at(flags.unwrap_or(arguments.len()));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if !matches!(
+        words.as_slice(),
+        ["list"] | ["show" | "export" | "delete", _] | ["export", _, _]
+    ) {
+        let found = match words.is_empty() {
+            true => "none before the flags".to_owned(),
+            false => words.join(" "),
+        };
+        return Err(format!(
+            "{USAGE}\nERROR: expected list, show ID, export ID [FILE] or delete ID, found: {found}"
+        ));
+    }
     let shows = matches!(words.first(), Some(&("list" | "show")));
     let (unscrubbed, flags): (Vec<String>, Vec<String>) = flags
         .iter()

@@ -242,6 +242,48 @@ fn a_session_is_saved_to_no_device() {
 }
 
 #[test]
+fn each_command_says_what_it_is() {
+    for words in [
+        &["testee", "--help"][..],
+        &["docs", "-h"],
+        &["version", "--help"],
+        &["help", "testee"],
+        &["help", "eval"],
+        &["help", "start"],
+    ] {
+        let output = ptc(words).output().unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{words:?}");
+        let named = words
+            .iter()
+            .find(|word| !["help", "--help", "-h"].contains(word));
+        let usage = format!("Usage: ptc {}", named.unwrap());
+        assert!(shown.starts_with(&usage), "{words:?}: {shown}");
+    }
+}
+
+#[test]
+fn words_of_a_session_that_mean_nothing_are_told() {
+    for words in [
+        &["session", "lst", "--session-store", "file:x"][..],
+        &["session", "list", "lst", "--session-store", "file:x"],
+        &["session", "--session-store", "file:x", "list"],
+        &["session"],
+    ] {
+        let output = ptc(words).output().unwrap();
+        let told = said(&output);
+        let last = told.lines().last().unwrap_or_default();
+        assert!(last.contains("expected list, show ID"), "{words:?}: {told}");
+        let found = match words.contains(&"lst") {
+            true => "lst",
+            false => "before the flags",
+        };
+        assert!(last.contains(found), "{words:?}: {told}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+#[test]
 fn the_name_of_a_file_is_shown_and_not_obeyed() {
     let held = tempfile::tempdir().unwrap();
     let name = "a\u{1b}[2J\u{202e}b";

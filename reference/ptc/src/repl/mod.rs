@@ -8,7 +8,10 @@ pub(crate) mod options;
 mod prompt;
 
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::process::ExitCode;
+
+use nix::unistd::{AccessFlags, access};
 
 use crate::{environment, fail, print};
 use evaluator::{Evaluator, Shown};
@@ -40,12 +43,27 @@ fn in_session(options: &Options, evaluator: &mut Evaluator) -> Result<(), ()> {
     let Some(path) = &options.session else {
         return run(options, evaluator);
     };
-    if std::path::Path::new(path).exists() {
+    if Path::new(path).exists() {
         evaluator.restore(path).map_err(told)?;
+    }
+    if options.expressions.is_empty() && options.script.is_none() {
+        is_kept_there(path).map_err(told)?;
     }
     let status = run(options, evaluator);
     evaluator.save(path).map_err(told)?;
     status
+}
+
+/// Refuses a place where nothing can be kept: who types for an hour must not find out at the end.
+fn is_kept_there(path: &str) -> Result<(), String> {
+    let directory = match Path::new(path).parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        _ => Path::new("."),
+    };
+    access(directory, AccessFlags::W_OK).map_err(|error| {
+        let directory = directory.display();
+        format!("Error saving {path}: {directory}: {}", error.desc())
+    })
 }
 
 /// Expressions first, then a script, and a prompt only when neither was given.
