@@ -679,15 +679,21 @@ fn run_command(
         }
     };
     let rest_until = Instant::now() + REST_WAIT;
+    let output = output.text(rest_until);
+    // A part of an answer must not count as all of it.
+    let Some(output) = output else {
+        return Err(ToolFault::new(format!(
+            "the command wrote more than {OUTPUT_BYTES_MAX} bytes"
+        )));
+    };
     if status.success() {
-        let output = output.text(rest_until);
         let redactor = redactor.for_at_most(SCRUB_TIME);
         return Ok(match serde_json::from_str(output.trim()) {
             Ok(json) => json_to_value(&redactor.scrub::<Json>(json)),
             Err(_) => Value::str(redactor.scrub(output).into_inner()),
         });
     }
-    let errors = errors.text(rest_until);
+    let errors = errors.text(rest_until).unwrap_or_default();
     let errors = redactor.for_at_most(SCRUB_TIME).scrub(errors);
     let detail: String = errors.trim().chars().take(ERROR_CHARS_MAX).collect();
     let detail = if detail.is_empty() {
@@ -710,7 +716,10 @@ impl Gathered {
     fn of(pipe: Option<impl std::io::Read + Send + 'static>) -> Self {
         let (reads, ended) = mpsc::channel();
         let bytes = Arc::new(Mutex::new(Vec::new()));
-        let (mut pipe, into) = (pipe.map(|pipe| pipe.take(OUTPUT_BYTES_MAX)), bytes.clone());
+        let (mut pipe, into) = (
+            pipe.map(|pipe| pipe.take(OUTPUT_BYTES_MAX + 1)),
+            bytes.clone(),
+        );
         std::thread::spawn(move || {
             let mut piece = vec![0; 64 * 1024];
             // What was read until the pipe broke is what there is.
@@ -723,11 +732,13 @@ impl Gathered {
         Gathered { bytes, ended }
     }
 
-    fn text(self, until: Instant) -> String {
+    /// None if it is longer than what is read.
+    fn text(self, until: Instant) -> Option<String> {
         let left = until.saturating_duration_since(Instant::now());
         let _ = self.ended.recv_timeout(left);
         let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&bytes).into_owned()
+        let is_whole = bytes.len() as u64 <= OUTPUT_BYTES_MAX;
+        is_whole.then(|| String::from_utf8_lossy(&bytes).into_owned())
     }
 }
 

@@ -98,12 +98,11 @@ fn a_command_does_not_outlive_a_run_that_is_killed() {
     soon("none of the family is left", || all_ended(home.path()));
 }
 
-/// What is asked to end must hear of it. The kernel tells what a shell hides: one hears again what was held back from it.
-#[test]
-#[cfg(target_os = "linux")]
-fn a_command_starts_with_no_signal_held_back() {
+/// The transcript of an agent that calls one tool, a command, once.
+fn told_of(words: &[&str]) -> String {
     let held = tempfile::tempdir().unwrap();
-    let agent = "prompt = \"Go\"\n[[tools]]\nname = \"go\"\ncommand = [\"grep\", \"SigBlk\", \"/proc/self/status\"]\n";
+    let words = serde_json::to_string(words).unwrap();
+    let agent = format!("prompt = \"Go\"\n[[tools]]\nname = \"go\"\ncommand = {words}\n");
     std::fs::write(held.path().join("agent.toml"), agent).unwrap();
     let replay = concat!(
         r#"{"content":null,"tool_calls":[{"id":"c1","name":"go","args":{}}]}"#,
@@ -115,9 +114,25 @@ fn a_command_starts_with_no_signal_held_back() {
         .current_dir(held.path())
         .output()
         .unwrap();
-    let transcript = String::from_utf8(output.stderr).unwrap();
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// What is asked to end must hear of it. The kernel tells what a shell hides: one hears again what was held back from it.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_starts_with_no_signal_held_back() {
+    let transcript = told_of(&["grep", "SigBlk", "/proc/self/status"]);
     // Eight bytes in hexadecimal.
     assert!(transcript.contains(&"0".repeat(16)), "{transcript}");
+}
+
+#[test]
+fn a_command_that_says_too_much_has_not_said_all() {
+    for command in ["head -c 70000000 /dev/zero; exit 0", "yes"] {
+        let transcript = told_of(&["sh", "-c", command]);
+        let (_, result) = transcript.split_once("result of c1").unwrap();
+        assert!(result.contains("more than 67108864 bytes"), "{command}");
+    }
 }
 
 /// A model may write what a terminal obeys, and names that look like other lines of the transcript.
