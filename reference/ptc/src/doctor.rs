@@ -28,6 +28,8 @@ struct Findings {
 impl Findings {
     fn note(&mut self, mark: &str, text: &str) {
         self.failed |= mark == FAIL;
+        // No line of a text looks like a finding.
+        let text = text.replace('\n', "\n     ");
         let line = format!("{mark} {text}");
         if !self.lines.contains(&line) {
             self.lines.push(line);

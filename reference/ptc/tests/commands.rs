@@ -229,6 +229,19 @@ fn a_doctor_leaves_no_trace_directory_behind() {
     assert_eq!(held.path().read_dir().unwrap().count(), 0);
 }
 
+#[test]
+fn a_name_of_several_lines_is_one_finding() {
+    let held = tempfile::tempdir().unwrap();
+    let config =
+        r#"{"upstreams":{"f\nok   x":{"transport":"mcp_stdio","command":"/no/such/command"}}}"#;
+    std::fs::write(held.path().join("u.json"), config).unwrap();
+    let mut command = ptc(&["doctor", "--upstreams-config", "u.json"]);
+    let output = command.current_dir(held.path()).output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let faked = shown.lines().any(|line| line.starts_with("ok   x"));
+    assert!(!faked && shown.contains("FAIL"), "{shown}");
+}
+
 /// It would take the place of what programs read and write there.
 #[test]
 fn a_session_is_saved_to_no_device() {
