@@ -28,8 +28,6 @@ struct State {
 impl Interrupts {
     /// Watches for signals. Call it on the main thread, before any other starts.
     pub fn watch() -> Self {
-        // A shell's background commands don't hear its Ctrl-C.
-        let is_deaf = signals::is_ignored(Signal::SIGINT);
         signals::hold();
         let interrupts = Self::default();
         let watched = interrupts.clone();
@@ -38,7 +36,8 @@ impl Interrupts {
             .stack_size(128 << 10)
             .spawn(move || {
                 while let Some(signal) = signals::next() {
-                    if !(is_deaf && signal == Signal::SIGINT) {
+                    // A shell's background commands are not to hear its Ctrl-C.
+                    if !signals::is_ignored(signal) {
                         watched.came(signal);
                     }
                 }

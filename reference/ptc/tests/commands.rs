@@ -352,6 +352,22 @@ fn a_signal_ends_a_program_and_not_what_it_printed() {
     }
 }
 
+/// As a shell starts a command in its background.
+#[test]
+fn who_was_started_not_to_hear_of_a_signal_goes_on() {
+    for signal in ["INT", "TERM", "HUP"] {
+        let program =
+            format!("trap '' {signal}; exec {PTC} eval --program-timeout-ms 3000 -e '{SPIN}'");
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", &program]).stderr(Stdio::piped());
+        let child = shell.spawn().unwrap();
+        std::thread::sleep(Duration::from_secs(1));
+        send(&child, format!("SIG{signal}").parse().unwrap());
+        let output = child.wait_with_output().unwrap();
+        assert!(said(&output).contains("timeout"), "{signal}: {output:?}");
+    }
+}
+
 /// A `ptc repl` whose streams are a terminal.
 struct Prompt {
     child: std::process::Child,
