@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::script::{Action, Script};
+use super::script::{Action, Script, complete};
 
 /// What is to be done about a message.
 pub(super) enum Reaction {
@@ -115,7 +115,8 @@ fn call(script: &mut Script, id: &Value, params: &Value, redirected: bool) -> Re
     if redirected {
         action.status = None;
     }
-    if let Some(tool) = action.add_tool.take() {
+    if let Some(mut tool) = action.add_tool.take() {
+        complete(&mut tool);
         script.tools.push(tool);
         let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
         action.before.push(changed.to_string());

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
     /// How the peer is reached.
     pub kind: PeerKind,
-    /// Its tools, each an entry of `tools/list` with an additional `does`.
+    /// Its tools, each an entry of `tools/list` with an additional `does`, and with a schema where it names none.
     #[serde(default)]
     pub tools: Vec<Value>,
-    /// The same as JSON text, for what TOML cannot say: null.
+    /// The same as JSON text, listed as it is, for what TOML cannot say.
     #[serde(default)]
     pub tools_json: Option<String>,
     /// Tools per page of `tools/list`; absent: one page.
@@ -62,12 +62,21 @@ impl Script {
     /// What is wrong with it.
     pub fn read(text: &str) -> Result<Self, String> {
         let mut script: Script = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        script.tools.iter_mut().for_each(complete);
         if let Some(tools) = script.tools_json.take() {
             let tools: Vec<Value> =
                 serde_json::from_str(&tools).map_err(|error| format!("tools_json: {error}"))?;
             script.tools.extend(tools);
         }
         Ok(script)
+    }
+}
+
+/// MCP wants a schema of every tool: one that has none takes any arguments.
+pub fn complete(tool: &mut Value) {
+    if let Some(tool) = tool.as_object_mut() {
+        let schema = tool.entry("inputSchema");
+        schema.or_insert_with(|| json!({"type": "object"}));
     }
 }
 
