@@ -29,6 +29,18 @@ fn main() {
             .spawn();
         assert!(escaped.is_ok(), "setsid starts");
     }
+    if fault == "floods-behind" {
+        // What leaves the group, and writes to both streams without end or line, to the second one when its parent has gone.
+        let escaped = std::process::Command::new("setsid")
+            .args([
+                "sh",
+                "-c",
+                "cat /dev/zero >&2 & sleep 1; exec cat /dev/zero",
+            ])
+            .stdin(std::process::Stdio::null())
+            .spawn();
+        assert!(escaped.is_ok(), "setsid starts");
+    }
     if fault == "curses" {
         eprint!("{HOSTILE}");
         let mut out = std::io::stdout();
@@ -92,12 +104,22 @@ fn main() {
             };
             read.extend(lines.by_ref().take_while(is_other));
         }
+        if fault == "pings-unread" && calls > 0 {
+            // The answers do not fit into the pipe.
+            for _ in 0..40 {
+                say(&json!({"jsonrpc": "2.0", "id": "x".repeat(4000), "method": "ping"}));
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
         if fault == "repeats" && calls > 1 {
             say(&answered);
             std::thread::sleep(Duration::from_millis(800));
         }
         answered = json!({"jsonrpc": "2.0", "id": id, "result": result});
         say(&answered);
+        if fault == "pings-unread" && calls > 0 {
+            std::thread::sleep(Duration::from_secs(300));
+        }
     }
     if fault == "ignores-eof" {
         std::thread::sleep(Duration::from_secs(300));

@@ -391,6 +391,14 @@ fn a_target_that_ignores_the_end_of_its_input_is_killed() {
 }
 
 #[test]
+fn a_target_that_reads_no_answer_to_its_pings_is_killed() {
+    let page = "# Sums {#sums}\n\n```clj\n(+ 1 2) ;=> 3\n```\n";
+    let seen = check_page(page, &scripted("pings-unread"), &[]);
+    assert_eq!(seen.status, Some(0), "{}", seen.output);
+    assert!(seen.took < PROMPT, "{:?}", seen.took);
+}
+
+#[test]
 fn grandchildren_do_not_outlive_the_run() {
     let marker = &marked("grandchild");
     let seen = check(&scripted(&format!("spawns {marker}")), &[]);
@@ -422,9 +430,9 @@ fn what_a_target_says_before_it_can_be_judged_commands_and_forges_nothing() {
 }
 
 /// Kilobytes of the largest amount of memory that a run had at any moment, with its report's size.
-fn measured(fault: &str) -> (u64, u64) {
+fn measured(fault: &str, page: &str) -> (u64, u64) {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut child = harness(directory.path(), PAGE, &scripted(fault), &[])
+    let mut child = harness(directory.path(), page, &scripted(fault), &[])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -445,11 +453,25 @@ fn measured(fault: &str) -> (u64, u64) {
 #[test]
 fn what_a_target_writes_stays_bounded_in_memory_and_in_reports() {
     for (fault, kilobytes_max) in [("junk", 200 << 10), ("verbose", 200 << 10)] {
-        let (peak, report) = measured(fault);
+        let (peak, report) = measured(fault, PAGE);
         assert!(peak > 0 && peak < kilobytes_max, "{fault}: {peak} kB");
         // 64 lines of 4 KiB are kept of each process, and each of five cases may have one of its own.
         assert!(report < 2 << 20, "{fault}: a report of {report} bytes");
     }
+}
+
+#[test]
+fn what_outlives_a_target_and_writes_without_end_is_not_kept() {
+    let case = |id: u32| {
+        format!(
+            "```wire\n-> {{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/list\"}}\n<- {{\"id\": {id}, \"...\": \"...\"}}\n```\n\n"
+        )
+    };
+    let cases: String = (1..=20).map(case).collect();
+    // The last one waits, so that there is time for what outlived the others.
+    let page = format!("{PAGE}\n{cases}{}", case(21).replace("-> ", "wait 4s\n-> "));
+    let (peak, _) = measured("floods-behind", &page);
+    assert!(peak > 0 && peak < 300 << 10, "{peak} kB");
 }
 
 /// A server over HTTP that is right but for how it sends the answer to a sum: status, kind of content, and what stands around it.

@@ -9,6 +9,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+/// Longest id of a ping that is answered: the answers that wait are kept.
+const PING_ID_BYTES_MAX: usize = 4 << 10;
+
 /// What a frame answers, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
@@ -63,7 +66,9 @@ pub fn pong(line: &str) -> Option<String> {
         method: Cow<'a, str>,
     }
     let asked: Asked = serde_json::from_str(line).ok()?;
-    let is_id = asked.id.get().starts_with(['"', '-']) || asked.id.get().parse::<u64>().is_ok();
+    let id = asked.id.get();
+    let is_id = id.starts_with(['"', '-']) || id.parse::<u64>().is_ok();
+    let is_id = is_id && id.len() <= PING_ID_BYTES_MAX;
     (asked.method == "ping" && is_id).then(|| empty_result(asked.id))
 }
 
@@ -136,6 +141,8 @@ mod tests {
         ] {
             assert_eq!(pong(line), None, "{line}");
         }
+        let long = "x".repeat(PING_ID_BYTES_MAX);
+        assert_eq!(pong(&format!(r#"{{"id":"{long}","method":"ping"}}"#)), None);
     }
 
     #[test]

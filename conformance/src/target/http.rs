@@ -15,8 +15,10 @@ use super::sse;
 /// Largest body that is read of an answer.
 pub const BODY_BYTES_MAX: usize = 32 << 20;
 
-/// How long a stream is listened to behind the answer.
+/// How long a stream is listened to behind the answer, whatever comes there.
 const AFTER_ANSWER: Duration = Duration::from_millis(100);
+/// How long the answers to all pings of one reply may take.
+const PONGS_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where a server is reached, and what every request carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,9 +197,12 @@ impl HttpLink {
             session.version = Some(version);
         }
         let took = began.elapsed();
-        for pong in pongs {
-            let _unheard = self.exchange(&pong, patience, None).await;
-        }
+        let answer_pings = async {
+            for pong in pongs {
+                let _unheard = self.exchange(&pong, patience, None).await;
+            }
+        };
+        let _unheard = tokio::time::timeout(PONGS_PATIENCE, answer_pings).await;
         Ok(Answer {
             sent,
             received,
@@ -343,12 +348,13 @@ impl HttpLink {
         let asked = asked.filter(|_| reply.is_stream());
         let mut body = Vec::new();
         let mut looked_at = 0;
-        let mut answered = false;
+        let mut listens_until = None;
         loop {
             let next = response.chunk();
-            let chunk = match answered {
-                false => next.await.map_err(failed)?,
-                true => match tokio::time::timeout(AFTER_ANSWER, next).await {
+            let chunk = match listens_until {
+                None => next.await.map_err(failed)?,
+                Some(until) => match tokio::time::timeout_at(until, next).await {
+                    Ok(Err(error)) if error.is_timeout() => None,
                     Ok(chunk) => chunk.map_err(failed)?,
                     Err(_) => None,
                 },
@@ -365,14 +371,15 @@ impl HttpLink {
             // An empty line may have come in two pieces.
             let fresh = body.len().saturating_sub(3).max(looked_at);
             body.extend_from_slice(&chunk);
-            if let Some(id) = asked.filter(|_| !answered)
+            if let Some(id) = asked.filter(|_| listens_until.is_none())
                 && let Some(end) = sse::end_of_events(&body[fresh..])
             {
                 let events = String::from_utf8_lossy(&body[looked_at..fresh + end]);
                 looked_at = fresh + end;
                 let answers =
                     |event: &String| Head::of(event).is_ok_and(|head| head.answers == Some(id));
-                answered = sse::events(&events).iter().any(answers);
+                let answered = sse::events(&events).iter().any(answers);
+                listens_until = answered.then(|| tokio::time::Instant::now() + AFTER_ANSWER);
             }
         }
         reply.body = String::from_utf8_lossy(&body).into_owned();

@@ -67,9 +67,14 @@ async fn pump<R: AsyncRead + Unpin>(
     let mut cutter = Cutter::default();
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
-        let read = match reader.read(&mut chunk).await {
-            Ok(0) | Err(_) => break,
-            Ok(read) => read,
+        // What nobody listens to any more is not read on: a process that outlived its parent may write without end, and without a line's.
+        let read = tokio::select! {
+            biased;
+            () = sender.closed() => return,
+            read = reader.read(&mut chunk) => match read {
+                Ok(0) | Err(_) => break,
+                Ok(read) => read,
+            },
         };
         for piece in cutter.feed(&chunk[..read]) {
             if !send(piece, &room, &sender).await {
@@ -175,6 +180,18 @@ mod tests {
                 Piece::Unterminated(b"d".to_vec()),
             ]
         );
+    }
+
+    #[tokio::test]
+    async fn what_nobody_listens_to_is_not_read_on() {
+        let (mut writer, reader) = tokio::io::duplex(1 << 10);
+        drop(Lines::of(reader));
+        let endless = async {
+            use tokio::io::AsyncWriteExt;
+            while writer.write_all(&[b'x'; 1 << 10]).await.is_ok() {}
+        };
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(20), endless).await;
+        assert!(ended.is_ok(), "it is read on");
     }
 
     #[test]

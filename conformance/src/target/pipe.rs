@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
+use tokio::task::AbortHandle;
 
 use super::Answer;
 use super::fault::{Fault, STRAYS_KEPT_MAX};
@@ -23,6 +24,8 @@ const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
 const PATIENCE_AFTER_STRAY: Duration = Duration::from_millis(500);
 /// How many answers to pings may wait to be written; what asks more without reading is not answered.
 const PONGS_MAX: usize = 64;
+/// How long the end of the input waits for an answer to a ping that is being written.
+const LAST_PONG: Duration = Duration::from_millis(500);
 
 type Input = AsyncMutex<Option<ChildStdin>>;
 
@@ -33,6 +36,8 @@ pub struct Pipe {
     handle: Arc<Handle>,
     board: Arc<Board>,
     ids: AtomicU64,
+    reading: AbortHandle,
+    ponging: AbortHandle,
 }
 
 impl Pipe {
@@ -42,13 +47,15 @@ impl Pipe {
         let input = Arc::new(AsyncMutex::new(input));
         let board = Arc::new(Board::default());
         let (pongs, due) = mpsc::channel(PONGS_MAX);
-        tokio::spawn(read(lines, Arc::clone(&board), Arc::clone(&handle), pongs));
-        tokio::spawn(answer_pings(due, Arc::clone(&input)));
+        let reading = tokio::spawn(read(lines, Arc::clone(&board), Arc::clone(&handle), pongs));
+        let ponging = tokio::spawn(answer_pings(due, Arc::clone(&input)));
         Self {
             input,
             handle,
             board,
             ids: AtomicU64::new(1),
+            reading: reading.abort_handle(),
+            ponging: ponging.abort_handle(),
         }
     }
 
@@ -149,8 +156,14 @@ impl Pipe {
         }
     }
 
-    /// Closes the process's input.
+    /// Closes the process's input. The answer to a ping that the process does not read is given up.
     pub async fn end_input(&self) {
+        if tokio::time::timeout(LAST_PONG, self.input.lock())
+            .await
+            .is_err()
+        {
+            self.ponging.abort();
+        }
         *self.input.lock().await = None;
     }
 
@@ -168,6 +181,9 @@ impl Pipe {
 impl Drop for Pipe {
     fn drop(&mut self) {
         let _gone_already = self.handle.signal(nix::sys::signal::Signal::SIGKILL);
+        // What outlives the process may hold both ends of its pipes.
+        self.reading.abort();
+        self.ponging.abort();
     }
 }
 

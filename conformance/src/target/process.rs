@@ -352,7 +352,11 @@ async fn supervise(
         .unwrap_or_else(PoisonError::into_inner)
         .push(group);
     reap();
-    let _held_open = tokio::time::timeout(STDERR_DRAIN, drained).await;
+    let unread = drained.abort_handle();
+    if tokio::time::timeout(STDERR_DRAIN, drained).await.is_err() {
+        // Held open by what outlived the child, which may write without end.
+        unread.abort();
+    }
     exited.send_replace(Some(status.map_or(Exit::Signal(0), Exit::from)));
 }
 
