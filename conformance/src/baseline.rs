@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
+use crate::files;
+use crate::report::shown;
 use crate::suite::{Case, Selector};
 use crate::verdict::Verdict;
 
@@ -38,7 +40,7 @@ struct Entry {
 /// # Errors
 /// When `old` is no list of expected failures.
 pub fn rewritten(old: &str, judged: &[(&Case, &Verdict)], whole: bool) -> Result<String, String> {
-    let list: List = toml::from_str(old).map_err(|error| error.to_string())?;
+    let list: List = files::of_toml(old)?;
     let mut text = HEAD.to_owned();
     let mut covered: BTreeSet<&str> = BTreeSet::new();
     for entry in &list.case {
@@ -86,7 +88,6 @@ fn excuses(entry: &Entry, verdict: &Verdict) -> bool {
 }
 
 fn write(text: &mut String, id: &str, reason: &str, message: Option<&str>) {
-    let quoted = |value: &str| toml::Value::from(value).to_string();
     text.push_str(&format!(
         "\n[[case]]\nid = {}\nreason = {}\n",
         quoted(id),
@@ -97,9 +98,45 @@ fn write(text: &mut String, id: &str, reason: &str, message: Option<&str>) {
     }
 }
 
+/// A TOML string. What an editor or a terminal would obey, in the message of a target, is written as its number.
+fn quoted(value: &str) -> String {
+    if !value.contains(shown::is_numbered) {
+        return toml::Value::from(value).to_string();
+    }
+    let mut text = "\"".to_owned();
+    for character in value.chars() {
+        match character {
+            '"' | '\\' => text.extend(['\\', character]),
+            numbered if shown::is_numbered(numbered) => {
+                text.push_str(&format!("\\U{:08X}", u32::from(numbered)));
+            }
+            plain => text.push(plain),
+        }
+    }
+    text + "\""
+}
+
 fn beginning(message: &str) -> &str {
     let line = message.lines().next().unwrap_or_default();
     line.char_indices()
         .nth(MESSAGE_CHARS_MAX)
         .map_or(line, |(end, _)| &line[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_baseline_shows_what_would_be_obeyed_and_reads_back() {
+        for text in [
+            "plain 'x' \"y\" \\",
+            "\u{1b}[2J\u{9b}\u{202e}\u{e0041} \"'\\",
+        ] {
+            let written = quoted(text);
+            assert_eq!(written.find(shown::is_numbered), None, "{written}");
+            let list: toml::Table = toml::from_str(&format!("x = {written}")).expect("TOML");
+            assert_eq!(list["x"].as_str(), Some(text));
+        }
+    }
 }

@@ -60,7 +60,7 @@ impl ExpectedFailures {
     /// With line and column for what is no TOML of this shape; with the entry for a bad glob, an empty
     /// reason or an id that is listed twice.
     pub fn read(text: &str) -> Result<ExpectedFailures, String> {
-        let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+        let file: File = crate::files::of_toml(text)?;
         let mut entries: Vec<Entry> = Vec::new();
         for raw in file.case {
             if raw.reason.trim().is_empty() {

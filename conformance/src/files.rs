@@ -7,9 +7,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use nix::fcntl::OFlag;
+use serde::de::DeserializeOwned;
+
+use crate::cut;
 
 /// Bytes of a template, a declaration, a baseline or the like.
 pub const SETTINGS_BYTES_MAX: u64 = 16 << 20;
+/// Longest message about such a file that quotes the line with the fault.
+const TOML_MESSAGE_BYTES_MAX: usize = 2 << 10;
 /// Bytes of a report, or of the whole suite in one file.
 pub const REPORT_BYTES_MAX: u64 = 256 << 20;
 
@@ -18,9 +23,49 @@ pub const REPORT_BYTES_MAX: u64 = 256 << 20;
 /// # Errors
 /// A message with the file: it can't be read, is no regular file, no text, or goes on beyond `bytes_max`.
 pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
-    read(path, bytes_max)
-        .and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other))
-        .map_err(|error| format!("{}: {error}", path.display()))
+    let bytes = read(path, bytes_max).map_err(|error| format!("{}: {error}", path.display()))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        format!(
+            "{}: expected text in UTF-8, found other bytes at byte {at}",
+            path.display()
+        )
+    })
+}
+
+/// What a file of settings says.
+///
+/// # Errors
+/// A message with the file, and the line when it is not what it should be.
+pub fn read_toml<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
+    let text = read_text(path, SETTINGS_BYTES_MAX)?;
+    of_toml(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// What a text of settings says.
+///
+/// # Errors
+/// The parser's message, which quotes the line; of a long line only what is wrong and where.
+pub fn of_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    toml::from_str(text).map_err(|error| {
+        let message = error.to_string();
+        if message.len() <= TOML_MESSAGE_BYTES_MAX {
+            return message;
+        }
+        let before = text
+            .get(..error.span().map_or(0, |span| span.start))
+            .unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        let column = before
+            .rsplit('\n')
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .count()
+            + 1;
+        let why = cut::to_bytes(error.message(), TOML_MESSAGE_BYTES_MAX);
+        format!("TOML parse error at line {line}, column {column}: {why}")
+    })
 }
 
 /// What a target left in a file; none where it is no file, or larger.
@@ -104,6 +149,18 @@ mod tests {
         std::fs::remove_dir(directory.path().join(&fresh)).unwrap();
         assert!(replace(Path::new("/dev/full"), "x").is_err());
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn of_a_long_line_the_place_is_told() {
+        let told = |text: &str| of_toml::<toml::Table>(text).unwrap_err();
+        assert!(told("a = [").contains("\n1 | a = ["));
+        let long = told(&format!("b = 1\na = {}", "[".repeat(1 << 20)));
+        assert!(
+            long.starts_with("TOML parse error at line 2, column "),
+            "{long}"
+        );
+        assert!(long.len() < 1 << 10);
     }
 
     #[test]

@@ -485,6 +485,34 @@ fn what_cannot_be_read_is_told_at_once() {
         }
         refused(&bench.call(&["diff", file, file]), &[file, told]);
     }
+    let write = |name: &str, text: &[u8]| {
+        std::fs::write(bench.path(name), text).expect("a file");
+        bench.word(name)
+    };
+    let (bytes, later) = (
+        write("bytes", b"ab\xff"),
+        write(
+            "later.json",
+            br#"{"cases": {"other": "shape"}, "format": 2}"#,
+        ),
+    );
+    for flag in ["--launch", "--claims", "--baseline"] {
+        let words = ["run", "--suite", "nowhere", "--stdio", "none", flag, &bytes];
+        refused(
+            &bench.call(&words),
+            &[&bytes, "expected text in UTF-8", "byte 2"],
+        );
+    }
+    let told = [
+        &later,
+        "a report of format 2, but this harness reads format 1",
+    ];
+    refused(&bench.call(&["diff", &later, &later]), &told);
+    let words = ["run", "--url", "http://127.0.0.1:1/", "--tool", "x={"];
+    refused(
+        &bench.call(&words),
+        &["`x={`: expected a JSON object behind ="],
+    );
     let words = ["run", "--stdio", "none", "--fix-baseline"];
     refused(&bench.call(&words), &["--fix-baseline needs --baseline"]);
 }

@@ -65,7 +65,7 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value = "ptc")]
     profile: Profile,
     /// A tool that may be called although it does not say `readOnlyHint`, with its arguments when given (NAME={…}); repeatable
-    #[arg(long = "tool", value_name = "NAME[=JSON]")]
+    #[arg(long = "tool", value_name = "NAME[=JSON]", value_parser = tool)]
     tools: Vec<String>,
     #[command(flatten)]
     suite: SuiteArgs,
@@ -327,6 +327,7 @@ fn cannot_judge(
     why: &str,
 ) -> String {
     let answered = match profile {
+        _ if matches!(target, Target::Testee { .. }) => "`capabilities`",
         Profile::Ptc => "`initialize` and `tools/list`",
         Profile::Mcp => "`initialize`",
     };
@@ -715,6 +716,19 @@ fn progress(cases: usize, quiet: bool) -> ProgressBar {
     let bar = ProgressBar::new(cases as u64);
     let style = ProgressStyle::with_template("{bar:32} {pos}/{len} {per_sec}, {eta} to go {msg}");
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// A tool that may be called, as it was given.
+fn tool(text: &str) -> Result<String, String> {
+    let (name, arguments) = text.split_once('=').unwrap_or((text, "{}"));
+    let arguments = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(arguments);
+    match arguments {
+        _ if name.is_empty() => Err(format!("`{text}`: expected the name of a tool")),
+        Err(error) => Err(format!(
+            "`{text}`: expected a JSON object behind =: {error}"
+        )),
+        Ok(_) => Ok(text.to_owned()),
+    }
 }
 
 fn header(text: &str) -> Result<(String, String), String> {

@@ -11,6 +11,8 @@ use crate::traffic::Traffic;
 const LINE_BYTES_MAX: usize = 4 << 10;
 /// Longest text of several lines that is shown, in bytes.
 const BLOCK_BYTES_MAX: usize = 64 << 10;
+/// Marks on one character; more would be drawn over the lines around it.
+const MARKS_MAX: usize = 4;
 /// What a runner of CI workflows takes for a command to itself when a line begins with it, blanks before it or not.
 const COMMANDS: &[&str] = &["::", "##["];
 
@@ -21,9 +23,24 @@ pub fn is_obeyed(character: char) -> bool {
         || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Whether a character is written as its number: one that is obeyed, or that no XML document may hold.
-fn is_numbered(character: char) -> bool {
-    is_obeyed(character) || matches!(character, '\u{fffe}' | '\u{ffff}')
+/// Whether a character is written as its number: one that is obeyed, that nobody sees although it stands alone, or that no XML document
+/// may hold.
+pub fn is_numbered(character: char) -> bool {
+    is_obeyed(character)
+        || matches!(
+            character,
+            '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+                | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
+        )
+        || matches!(character, '\u{fffe}' | '\u{ffff}')
+}
+
+/// Whether a character is drawn above, below or through the one before it.
+fn is_mark(character: char) -> bool {
+    matches!(
+        character,
+        '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}' | '\u{20d0}'..='\u{20ff}' | '\u{fe20}'..='\u{fe2f}'
+    )
 }
 
 /// A text for a terminal or a log: what would be obeyed is shown. Its lines stay lines.
@@ -39,9 +56,11 @@ impl fmt::Display for Visible<'_> {
             let begun = line.trim_start();
             let command = COMMANDS.iter().any(|command| begun.starts_with(command));
             let at = line.len() - begun.len();
+            let mut marks = 0;
             for (index, character) in line.char_indices() {
                 let forged = command && index == at;
-                if forged || character != '\t' && is_numbered(character) {
+                marks = if is_mark(character) { marks + 1 } else { 0 };
+                if forged || marks > MARKS_MAX || character != '\t' && is_numbered(character) {
                     write!(f, "{}", character.escape_unicode())?;
                 } else {
                     f.write_char(character)?;
@@ -191,7 +210,7 @@ mod tests {
     use crate::traffic::Direction;
 
     /// Commands to a terminal, markup of every document that is written, lines that look like the harness's own.
-    const HOSTILE: &str = "\u{1b}[2J\u{9b}31m\u{7}\u{0}\u{7f}\u{202e}\u{2028}\u{fffe}\u{ffff}</script><blink>]]>&amp; # TODO | \\| `x` ![a](http://e/a.png)\r\nok 99 - forged\n  ::error::forged\nconforms\n";
+    const HOSTILE: &str = "\u{1b}[2J\u{9b}31m\u{7}\u{0}\u{7f}\u{202e}\u{2028}\u{200b}\u{e0041}\u{feff}\u{fffe}\u{ffff}</script><blink>]]>&amp; # TODO | \\| `x` ![a](http://e/a.png)\r\nok 99 - forged\n  ::error::forged\nconforms\n";
 
     fn hostile() -> Run {
         let text = HOSTILE.to_owned();
@@ -293,6 +312,17 @@ mod tests {
             let bars = row.replace("\\|", "").matches('|').count();
             assert!(bars == 4 || bars == 5, "{bars} bars: {row}");
         }
+    }
+
+    #[test]
+    fn marks_do_not_grow_over_other_lines() {
+        let shown = block(&format!("e{}x\u{301}", "\u{301}".repeat(300)));
+        let most = shown
+            .split(|c| !is_mark(c))
+            .map(|marks| marks.chars().count())
+            .max();
+        assert_eq!(most, Some(MARKS_MAX), "{shown}");
+        assert!(shown.ends_with("\\u{301}x\u{301}"), "{shown}");
     }
 
     #[test]

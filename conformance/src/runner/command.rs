@@ -245,7 +245,8 @@ mod tests {
     #[tokio::test]
     async fn a_command_that_writes_without_end_is_ended_before_memory_is() {
         let spawn = Spawn {
-            argv: vec!["yes".to_owned()],
+            // In long lines: a million short ones take a busy machine a minute.
+            argv: vec!["yes".to_owned(), "y".repeat(1 << 10)],
             ..Spawn::default()
         };
         let ran = finish(&spawn, b"", 0, Duration::from_secs(60)).await;

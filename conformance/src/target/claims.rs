@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::capability::{CAPABILITIES, Known, LISP_RUN, is_extension};
 use super::link::{Link, result_of};
 use super::{Patience, fault::Fault};
-use crate::files::{self, SETTINGS_BYTES_MAX};
+use crate::files;
 use crate::suite::{Case, Selector, Suite};
 
 /// A declaration, as `--claims FILE` gives it.
@@ -46,8 +46,7 @@ impl Declaration {
     /// # Errors
     /// A message with the file, and the line when it is not a declaration.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let text = files::read_text(path, SETTINGS_BYTES_MAX)?;
-        toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+        files::read_toml(path)
     }
 
     /// Makes the declaration askable.

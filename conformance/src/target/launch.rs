@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 
 use super::Patience;
-use crate::files::{self, SETTINGS_BYTES_MAX};
+use crate::files;
 use crate::json::Json;
 
 /// A launch template, as `--launch FILE` gives it. What a file leaves out is as for the reference.
@@ -138,8 +138,51 @@ impl Launch {
     /// # Errors
     /// A message with the file, and the line when it is not a template.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let text = files::read_text(path, SETTINGS_BYTES_MAX)?;
-        toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+        let launch: Self = files::read_toml(path)?;
+        launch
+            .check()
+            .map_err(|message| format!("{}: {message}", path.display()))?;
+        Ok(launch)
+    }
+
+    /// What no server could be started with, or what would leave out silently what it is told.
+    fn check(&self) -> Result<(), String> {
+        let holed: [(&str, &[String], &[&str]); 5] = [
+            ("flag", &self.flag, &["{name}", "{value}"]),
+            ("switch_on", &self.switch_on, &["{name}"]),
+            ("switch_off", &self.switch_off, &["{name}"]),
+            ("http", &self.http, &["{port}"]),
+            ("upstreams", &self.upstreams, &["{file}"]),
+        ];
+        for (member, words, holes) in holed {
+            for hole in holes {
+                if !words.is_empty() && !words.iter().any(|word| word.contains(hole)) {
+                    return Err(format!(
+                        "{member}: expected a word that holds {hole}, found {words:?}"
+                    ));
+                }
+            }
+        }
+        if let Some((name, _)) = self.programs.iter().find(|(_, words)| words.is_empty()) {
+            return Err(format!("programs.{name}: expected a command, found none"));
+        }
+        let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
+        if let Some(name) = self.environment.keys().find(|name| !is_name(name)) {
+            return Err(format!(
+                "environment: expected the name of a variable, found {name:?}"
+            ));
+        }
+        let commands = [&self.command, &self.arguments, &self.testee];
+        let words = commands.into_iter().chain(self.programs.values()).flatten();
+        match words
+            .chain(self.environment.values())
+            .find(|word| word.contains('\0'))
+        {
+            Some(word) => Err(format!(
+                "expected words that a system can pass to a program, found {word:?}"
+            )),
+            None => Ok(()),
+        }
     }
 
     /// The words that pass `flags`, each named as the suite names it (`max_program_bytes`).
@@ -201,8 +244,8 @@ impl Launch {
             start: stretched(self.patience.start, base.start),
             reply: stretched(self.patience.reply, base.reply),
             exit: stretched(self.patience.exit, base.exit),
-            // A wait for silence lasts as long as it is told, however fast the target is.
-            silence: of(self.patience.silence, base.silence),
+            // A wait for silence lasts as long as it is told, however fast the target is; a shorter one would prove less than the suite asks.
+            silence: of(self.patience.silence, base.silence).max(base.silence),
             factor,
         }
     }
@@ -253,6 +296,54 @@ mod tests {
                 "500"
             ]
         );
+    }
+
+    #[test]
+    fn what_a_template_can_not_mean_is_told() {
+        let told = |text: &str| {
+            let launch: Launch = toml::from_str(text).expect("a template");
+            launch.check().expect_err(text)
+        };
+        for (text, words) in [
+            (
+                "flag = ['--{nam}={value}']",
+                "flag: expected a word that holds {name}",
+            ),
+            (
+                "flag = ['--{name}']",
+                "flag: expected a word that holds {value}",
+            ),
+            (
+                "http = ['--listen']",
+                "http: expected a word that holds {port}",
+            ),
+            (
+                "upstreams = ['-u']",
+                "upstreams: expected a word that holds {file}",
+            ),
+            ("[programs]\nptc = []", "programs.ptc: expected a command"),
+            (
+                "[environment]\n'A=B' = '1'",
+                "environment: expected the name of a variable",
+            ),
+            (
+                "command = [\"a\\u0000\"]",
+                "expected words that a system can pass",
+            ),
+        ] {
+            assert!(told(text).starts_with(words), "{}", told(text));
+        }
+        for text in ["", "http = []\nupstreams = []\nflag = []"] {
+            let launch: Launch = toml::from_str(text).expect("a template");
+            assert_eq!(launch.check(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn silence_is_not_watched_for_less_than_the_suite_asks() {
+        let launch: Launch = toml::from_str("[patience]\nsilence = 0").expect("a template");
+        let base = Patience::default();
+        assert_eq!(launch.patience(base).silence, base.silence);
     }
 
     #[test]

@@ -16,6 +16,8 @@ use super::pipe::Pipe;
 use super::process::{Process, Spawn};
 use super::raw::RawConnection;
 use super::{Answer, Patience};
+use crate::cut;
+use crate::json::VALUES_MAX;
 
 /// The protocol revision that the harness asks for.
 pub const PROTOCOL_VERSION: &str = "2025-11-25";
@@ -25,6 +27,8 @@ const PORTS: std::ops::Range<u16> = 10_240..32_768;
 const PORT_STRIDE: u32 = 7919;
 /// Ports that are tried before giving up.
 const PORTS_TRIED_MAX: u32 = 500;
+/// How much is kept of the target's own name.
+const NAME_BYTES_MAX: usize = 1 << 10;
 /// How often a starting HTTP server is asked whether it is up.
 const POLL: Duration = Duration::from_millis(5);
 
@@ -471,6 +475,11 @@ pub fn result_of(line: &str) -> Option<serde_json::Value> {
     struct Response {
         result: Option<serde_json::Value>,
     }
+    // What is read without a bound of its own takes far more memory than the line.
+    let begins = |byte: &u8| matches!(byte, b',' | b'[' | b'{');
+    if line.bytes().filter(|byte| begins(byte)).count() > VALUES_MAX {
+        return None;
+    }
     serde_json::from_str::<Response>(line).ok()?.result
 }
 
@@ -483,10 +492,12 @@ fn server_name(line: &str) -> Option<String> {
             .as_str()
             .map(str::to_owned)
     };
-    match (word("name")?, word("version")) {
-        (name, Some(version)) => Some(format!("{name} {version}")),
-        (name, None) => Some(name),
-    }
+    let mut name = match (word("name")?, word("version")) {
+        (name, Some(version)) => format!("{name} {version}"),
+        (name, None) => name,
+    };
+    cut::keep_bytes(&mut name, NAME_BYTES_MAX);
+    Some(name)
 }
 
 /// Starts a process, or says why not.
@@ -506,4 +517,21 @@ fn start(spawn: &Spawn) -> Result<Pipe, (Failed, String)> {
 
 fn unsent(fault: Fault) -> (Failed, String) {
     (Box::new((fault, String::new())), String::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handshake_is_read_and_kept_within_bounds() {
+        let line = |name: &str| {
+            format!(r#"{{"id":1,"result":{{"serverInfo":{{"name":"{name}","version":"1"}}}}}}"#)
+        };
+        assert_eq!(server_name(&line("a")).as_deref(), Some("a 1"));
+        let long = server_name(&line(&"n".repeat(1 << 20))).expect("a name");
+        assert!(long.len() < 2 * NAME_BYTES_MAX, "{} bytes", long.len());
+        let many = format!(r#"{{"result":[{}0]}}"#, "0,".repeat(VALUES_MAX));
+        assert_eq!(result_of(&many), None);
+    }
 }
