@@ -156,7 +156,7 @@ fn run(broken: bool) -> Run {
         harness: "ptc-conformance 0.0.0".to_owned(),
         target: "/a/path/that/is/rather/long/and/has/no/spaces/anywhere/bin/server start"
             .to_owned(),
-        server: Some("ptc_lisp 0.0.0".to_owned()),
+        server: Some("ptc_lisp".repeat(100)),
         suite_cases: 120,
         partial: false,
         interrupted: false,

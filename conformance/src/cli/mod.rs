@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cut;
 use crate::files;
 use crate::fixture;
 use crate::peer;
@@ -24,6 +25,8 @@ use crate::target::{process, reference};
 
 /// Faults of a suite that are told at once.
 const ERROR_LINES_MAX: usize = 40;
+/// Longest name of an implementation beside others, in characters.
+const NAME_CHARS_MAX: usize = 64;
 /// Exit statuses: all pass; some fail; the harness itself could not run.
 const PASSED: u8 = 0;
 const FAILED: u8 = 1;
@@ -345,7 +348,9 @@ fn beside(reports: &[String], page: Option<&Path>) -> Result<u8, String> {
         };
         let run = Run::read(Path::new(path))?.shown();
         let name = name.or_else(|| run.server.clone());
-        runs.push((name.unwrap_or_else(|| run.target.clone()), run));
+        let name = name.unwrap_or_else(|| run.target.clone());
+        // It heads a column.
+        runs.push((cut::to_chars(&name, NAME_CHARS_MAX).into_owned(), run));
     }
     let matrix = matrix::join(&runs);
     if let Some(page) = page {
