@@ -13,7 +13,7 @@ pub struct Script {
     /// Its tools, each an entry of `tools/list` with an additional `does`, and with a schema where it names none.
     #[serde(default)]
     pub tools: Vec<Value>,
-    /// The same as JSON text, listed as it is, for what TOML cannot say.
+    /// The same as JSON text, for what TOML cannot say: null.
     #[serde(default)]
     pub tools_json: Option<String>,
     /// Tools per page of `tools/list`; absent: one page.
@@ -62,12 +62,12 @@ impl Script {
     /// What is wrong with it.
     pub fn read(text: &str) -> Result<Self, String> {
         let mut script: Script = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        script.tools.iter_mut().for_each(complete);
         if let Some(tools) = script.tools_json.take() {
             let tools: Vec<Value> =
                 serde_json::from_str(&tools).map_err(|error| format!("tools_json: {error}"))?;
             script.tools.extend(tools);
         }
+        script.tools.iter_mut().for_each(complete);
         Ok(script)
     }
 }
