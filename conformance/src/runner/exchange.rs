@@ -178,25 +178,30 @@ impl Play<'_> {
                 judge::http(expect, &answer, &mut self.record.captures)
                     .map_err(|mismatch| unmet(line, mismatch))
             }
-            HttpAction::Dropped { tag, within_ms } => {
-                match self.answer(line, tag.as_deref(), *within_ms).await? {
-                    Err(Fault::Dropped { .. }) => {
-                        self.record.note("connection closed");
-                        Ok(())
-                    }
-                    Err(fault) => Err(Stop::Fault(fault)),
-                    Ok(answer) => {
-                        let seen = shown(&answer);
-                        self.record.received(&seen);
-                        Err(differs(
-                            line,
-                            "connection",
-                            "closed without an answer",
-                            &seen,
-                        ))
-                    }
+            HttpAction::Dropped {
+                tag,
+                or_status,
+                within_ms,
+            } => match self.answer(line, tag.as_deref(), *within_ms).await? {
+                Err(Fault::Dropped { .. }) => {
+                    self.record.note("connection closed");
+                    Ok(())
                 }
-            }
+                Err(fault) => Err(Stop::Fault(fault)),
+                Ok(answer) => {
+                    let seen = shown(&answer);
+                    self.record.received(&seen);
+                    if or_status.contains(&answer.status) {
+                        return Ok(());
+                    }
+                    Err(differs(
+                        line,
+                        "connection",
+                        "closed without an answer",
+                        &seen,
+                    ))
+                }
+            },
             HttpAction::Nothing { tag, within_ms } => {
                 let patience = self.patience.within(*within_ms, QUIET);
                 self.nothing(line, tag.as_deref(), patience).await

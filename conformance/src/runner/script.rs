@@ -145,8 +145,14 @@ fn http(body: &HttpCase, lines: &mut Vec<String>) {
                     BodyExpect::Text(text) => lines.push(format!("   | {}", text.source())),
                 }
             }
-            HttpAction::Dropped { tag: named, .. } => {
-                lines.push(format!("<- {}dropped", tag(named)))
+            HttpAction::Dropped {
+                tag: named,
+                or_status,
+                ..
+            } => {
+                let others = or_status.iter().map(|status| format!(" or {status}"));
+                let others: String = others.collect();
+                lines.push(format!("<- {}dropped{others}", tag(named)));
             }
             HttpAction::Nothing { tag: named, .. } => {
                 lines.push(format!("<- {}nothing", tag(named)));

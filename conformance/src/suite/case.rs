@@ -570,11 +570,14 @@ pub enum HttpAction {
     },
     /// `<- STATUS`: the answer to the last request, or to the tagged one.
     Response(HttpResponse),
-    /// `<- dropped`: the server closes the connection without a response.
+    /// `<- dropped`: the server closes the connection without a response, or, behind `or`, with one of these statuses.
     Dropped {
         /// The exchange; absent: the last one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tag: Option<String>,
+        /// Statuses of a response that does as well.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        or_status: Vec<u16>,
         /// Milliseconds; absent: the runner's default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         within_ms: Option<u64>,
