@@ -36,6 +36,9 @@ fn transport_names() -> String {
     format!("{} or {last}", others.join(", "))
 }
 
+/// Keys of a config; editors read the last one.
+const ROOT_KEYS: &[&str] = &["upstreams", "credentials", "$schema"];
+
 /// Reads every entry, in name order; the first refusal wins. `own` are paths of the running program: an stdio command that
 /// resolves to one of them is refused. Things that are odd but harmless are pushed to `warnings`.
 pub fn parse_entries(
@@ -61,6 +64,11 @@ pub fn parse_entries(
             return Err(document.fault(&[], message));
         }
     };
+    for key in document.root.keys() {
+        if !ROOT_KEYS.contains(&key.as_str()) {
+            warnings.push(format!("key \"{key}\" is unknown and ignored"));
+        }
+    }
     let mut names: Vec<&String> = entries.keys().collect();
     names.sort();
     names
