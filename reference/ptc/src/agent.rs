@@ -679,21 +679,23 @@ fn run_command(
         }
     };
     let rest_until = Instant::now() + REST_WAIT;
-    let output = output.text(rest_until);
+    let output = output.bytes(rest_until);
     // A part of an answer must not count as all of it.
-    let Some(output) = output else {
+    if output.len() as u64 > OUTPUT_BYTES_MAX {
         return Err(ToolFault::new(format!(
             "the command wrote more than {OUTPUT_BYTES_MAX} bytes"
         )));
-    };
+    }
     if status.success() {
         let redactor = redactor.for_at_most(SCRUB_TIME);
+        let output = String::from_utf8_lossy(&output);
         return Ok(match serde_json::from_str(output.trim()) {
             Ok(json) => json_to_value(&redactor.scrub::<Json>(json)),
-            Err(_) => Value::str(redactor.scrub(output).into_inner()),
+            Err(_) => Value::str(redactor.scrub(output.into_owned()).into_inner()),
         });
     }
-    let errors = errors.text(rest_until).unwrap_or_default();
+    let errors = errors.bytes(rest_until);
+    let errors = String::from_utf8_lossy(&errors).into_owned();
     let errors = redactor.for_at_most(SCRUB_TIME).scrub(errors);
     let detail: String = errors.trim().chars().take(ERROR_CHARS_MAX).collect();
     let detail = if detail.is_empty() {
@@ -732,13 +734,12 @@ impl Gathered {
         Gathered { bytes, ended }
     }
 
-    /// None if it is longer than what is read.
-    fn text(self, until: Instant) -> Option<String> {
+    /// What was read by then: a byte more than [`OUTPUT_BYTES_MAX`] where there is more.
+    fn bytes(self, until: Instant) -> Vec<u8> {
         let left = until.saturating_duration_since(Instant::now());
         let _ = self.ended.recv_timeout(left);
-        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_whole = bytes.len() as u64 <= OUTPUT_BYTES_MAX;
-        is_whole.then(|| String::from_utf8_lossy(&bytes).into_owned())
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *bytes)
     }
 }
 

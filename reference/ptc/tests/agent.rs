@@ -100,14 +100,18 @@ fn a_command_does_not_outlive_a_run_that_is_killed() {
 
 /// The transcript of an agent that calls one tool, a command, once.
 fn told_of(words: &[&str]) -> String {
-    let held = tempfile::tempdir().unwrap();
     let words = serde_json::to_string(words).unwrap();
     let agent = format!("prompt = \"Go\"\n[[tools]]\nname = \"go\"\ncommand = {words}\n");
-    std::fs::write(held.path().join("agent.toml"), agent).unwrap();
     let replay = concat!(
         r#"{"content":null,"tool_calls":[{"id":"c1","name":"go","args":{}}]}"#,
         "\n\"Done.\"\n"
     );
+    transcript(&agent, replay)
+}
+
+fn transcript(agent: &str, replay: &str) -> String {
+    let held = tempfile::tempdir().unwrap();
+    std::fs::write(held.path().join("agent.toml"), agent).unwrap();
     std::fs::write(held.path().join("replay.jsonl"), replay).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_ptc"))
         .args("agent run agent.toml --replay replay.jsonl --transcript".split(' '))
@@ -133,26 +137,21 @@ fn a_command_that_says_too_much_has_not_said_all() {
         let (_, result) = transcript.split_once("result of c1").unwrap();
         assert!(result.contains("more than 67108864 bytes"), "{command}");
     }
+    // Why it failed stands at the beginning.
+    let transcript = told_of(&["sh", "-c", "echo broken >&2; yes >&2; exit 1"]);
+    assert!(transcript.contains("error: broken"), "{transcript}");
 }
 
 /// A model may write what a terminal obeys, and names that look like other lines of the transcript.
 #[test]
 fn a_transcript_shows_what_a_model_wrote_and_does_not_obey_it() {
-    let held = tempfile::tempdir().unwrap();
-    std::fs::write(held.path().join("agent.toml"), "prompt = \"Go\"\n").unwrap();
     let replies = [
         serde_json::json!({"content": "\u{1b}[31mred\u{9b}1m\u{202e}\r", "tool_calls": [
             {"id": "c\nuser", "name": "go\nassistant\u{1b}[2J", "args": {}}]}),
         serde_json::json!("Done."),
     ];
     let replay: String = replies.iter().map(|reply| format!("{reply}\n")).collect();
-    std::fs::write(held.path().join("replay.jsonl"), replay).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_ptc"))
-        .args("agent run agent.toml --replay replay.jsonl --transcript".split(' '))
-        .current_dir(held.path())
-        .output()
-        .unwrap();
-    let transcript = String::from_utf8(output.stderr).unwrap();
+    let transcript = transcript("prompt = \"Go\"\n", &replay);
     let obeyed = |letter: char| letter.is_control() && letter != '\n' || letter == '\u{202e}';
     assert!(!transcript.contains(obeyed), "{transcript:?}");
     assert!(transcript.contains("\\u{1b}[31mred"), "{transcript}");
