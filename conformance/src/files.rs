@@ -55,17 +55,19 @@ pub fn of_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
         let before = text
             .get(..error.span().map_or(0, |span| span.start))
             .unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
-        let column = before
-            .rsplit('\n')
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .count()
-            + 1;
+        let (line, column) = place_behind(before);
         let why = cut::to_bytes(error.message(), TOML_MESSAGE_BYTES_MAX);
         format!("TOML parse error at line {line}, column {column}: {why}")
     })
+}
+
+/// Line and column, from 1, of what stands behind this text.
+pub fn place_behind(text: &str) -> (usize, usize) {
+    let begun = text.rfind('\n').map_or(0, |end| end + 1);
+    (
+        text.matches('\n').count() + 1,
+        text[begun..].chars().count() + 1,
+    )
 }
 
 /// What a target left in a file; none where it is no file, or larger.

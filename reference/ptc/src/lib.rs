@@ -30,6 +30,8 @@ counting_allocator!();
 struct Command {
     name: &'static str,
     doc: &'static str,
+    /// Whether it takes words, and so has a help of its own.
+    explains_itself: bool,
     run: fn(&[String]) -> ExitCode,
 }
 
@@ -37,51 +39,61 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "start",
         doc: "Serve MCP over stdio, or over HTTP with --http.",
+        explains_itself: true,
         run: start::main,
     },
     Command {
         name: "doctor",
         doc: "Check the settings of start and report what would happen.",
+        explains_itself: true,
         run: doctor::run,
     },
     Command {
         name: "repl",
         doc: "Evaluate PTC-Lisp at a prompt, from files, from pipes or from -e.",
+        explains_itself: true,
         run: repl::main,
     },
     Command {
         name: "eval",
         doc: "Run a program from a file, standard input or the command line.",
+        explains_itself: true,
         run: eval::main,
     },
     Command {
         name: "session",
         doc: "List, show, export and delete the sessions of a store.",
+        explains_itself: true,
         run: session::main,
     },
     Command {
         name: "version",
         doc: "Print the version.",
+        explains_itself: false,
         run: version,
     },
     Command {
         name: "docs",
         doc: "Print every setting as a Markdown table.",
+        explains_itself: false,
         run: start::docs,
     },
     Command {
         name: "agent",
         doc: "Run an agent described by a file: ptc agent run AGENT.toml.",
+        explains_itself: true,
         run: agent::main,
     },
     Command {
         name: "testee",
         doc: "Run library operations for the conformance suite, one JSON line each.",
+        explains_itself: false,
         run: testee::serve,
     },
     Command {
         name: "help",
         doc: "Print this text.",
+        explains_itself: false,
         run: help,
     },
 ];
@@ -91,6 +103,7 @@ const COMMANDS: &[Command] = &[
 const HIDDEN: &[Command] = &[Command {
     name: "worker",
     doc: "Evaluate programs for the server at the other end of standard input.",
+    explains_itself: true,
     run: ptc_server::worker::main,
 }];
 #[cfg(not(target_os = "linux"))]
@@ -119,11 +132,9 @@ pub fn main(arguments: &[String]) -> ExitCode {
     {
         return fail(format_args!("{name} is not UTF-8 text"));
     }
-    if asks_help(rest) && !explains_itself(word) {
-        return help(&[word.to_owned()]);
-    }
     let mut commands = COMMANDS.iter().chain(HIDDEN);
     match commands.find(|command| command.name == word) {
+        Some(command) if asks_help(rest) && !command.explains_itself => help(&[word.to_owned()]),
         Some(command) => (command.run)(rest),
         None => fail(format_args!("{}\nERROR: Unknown command {word}", usage())),
     }
@@ -239,15 +250,10 @@ fn help(words: &[String]) -> ExitCode {
         .first()
         .and_then(|word| COMMANDS.iter().find(|command| command.name == word));
     match command.filter(|command| command.name != "help") {
-        Some(command) if explains_itself(command.name) => (command.run)(&["--help".to_owned()]),
+        Some(command) if command.explains_itself => (command.run)(&["--help".to_owned()]),
         Some(command) => print(format!("Usage: ptc {}\n\n{}\n", command.name, command.doc)),
         None => print(usage()),
     }
-}
-
-/// Whether a command takes words, and so has a help of its own.
-fn explains_itself(name: &str) -> bool {
-    !matches!(name, "version" | "docs" | "testee" | "help")
 }
 
 fn version(_: &[String]) -> ExitCode {

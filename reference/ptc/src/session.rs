@@ -39,23 +39,39 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
 }
 
+/// What is asked for.
+enum Wanted<'a> {
+    List,
+    Show(&'a str),
+    Export(&'a str, Option<&'a str>),
+    Delete(&'a str),
+}
+
+fn wanted<'a>(words: &[&'a str]) -> Result<Wanted<'a>, String> {
+    Ok(match *words {
+        ["list"] => Wanted::List,
+        ["show", id] => Wanted::Show(id),
+        ["export", id] => Wanted::Export(id, None),
+        ["export", id, file] => Wanted::Export(id, Some(file)),
+        ["delete", id] => Wanted::Delete(id),
+        _ => {
+            let found = match words.is_empty() {
+                true => "none before the flags".to_owned(),
+                false => words.join(" "),
+            };
+            return Err(format!(
+                "{USAGE}\nERROR: expected list, show ID, export ID [FILE] or delete ID, found: {found}"
+            ));
+        }
+    })
+}
+
 fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
     let flags = arguments.iter().position(|word| word.starts_with("--"));
     let (words, flags) = arguments.split_at(flags.unwrap_or(arguments.len()));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    if !matches!(
-        words.as_slice(),
-        ["list"] | ["show" | "export" | "delete", _] | ["export", _, _]
-    ) {
-        let found = match words.is_empty() {
-            true => "none before the flags".to_owned(),
-            false => words.join(" "),
-        };
-        return Err(format!(
-            "{USAGE}\nERROR: expected list, show ID, export ID [FILE] or delete ID, found: {found}"
-        ));
-    }
-    let shows = matches!(words.first(), Some(&("list" | "show")));
+    let wanted = wanted(&words)?;
+    let shows = matches!(wanted, Wanted::List | Wanted::Show(_));
     let (unscrubbed, flags): (Vec<String>, Vec<String>) = flags
         .iter()
         .cloned()
@@ -74,8 +90,8 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
         let found = all.into_iter().find(|listed| listed.head.id == id);
         found.ok_or_else(|| format!("the store has no live session {id}"))
     };
-    match words.as_slice() {
-        ["list"] => {
+    match wanted {
+        Wanted::List => {
             let all = store
                 .list_all()
                 .map_err(|refused| refused.message().to_owned())?;
@@ -86,7 +102,7 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
             text.extend(all.iter().map(|listed| row(listed, &redactor)));
             Ok(shown(text))
         }
-        ["show", id] => {
+        Wanted::Show(id) => {
             let listed = find(id)?;
             let env = store
                 .env_of(&listed)
@@ -100,26 +116,25 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
             }
             Ok(shown(text))
         }
-        ["export", id, file @ ..] if file.len() <= 1 => {
+        Wanted::Export(id, file) => {
             let listed = find(id)?;
             let bytes = store
                 .export(&listed)
                 .map_err(|refused| refused.message().to_owned())?;
-            match file.first() {
+            match file {
                 None => Ok(bytes),
                 Some(path) => keep(path, &bytes)
                     .map(|()| Vec::new())
                     .map_err(|error| format!("cannot write {path}: {error}")),
             }
         }
-        ["delete", id] => {
+        Wanted::Delete(id) => {
             let listed = find(id)?;
             store
                 .delete(&listed)
                 .map_err(|refused| refused.message().to_owned())?;
             Ok(format!("closed {id}\n").into_bytes())
         }
-        _ => Err(USAGE.trim_end().to_owned()),
     }
 }
 
