@@ -40,7 +40,7 @@ pub static TASK_RESET: Builtin = row("task-reset", "tasks.task-reset", Section::
 
 /// What the form `dotimes` makes of its number.
 #[rustfmt::skip]
-pub static DOTIMES: Builtin = row("dotimes", "forms.dotimes", Section::Iteration, &[], exactly(1), "(dotimes [name n] body ...)", "Drops the fraction of a number.", super::numbers::int);
+pub static DOTIMES: Builtin = row("dotimes", "forms.dotimes", Section::Iteration, &[], exactly(1), "(dotimes [name n] body ...)", "Drops the fraction of a number.", super::numbers::long);
 
 type Result<T = Value> = std::result::Result<T, Stop>;
 

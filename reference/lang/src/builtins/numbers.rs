@@ -474,7 +474,7 @@ fn trunc(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 /// The integer that a number or a character stands for.
-fn long(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+pub(super) fn long(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if let Value::Str(text) = &args[0] {
         // A character is its code point.
         let mut chars = text.chars();
