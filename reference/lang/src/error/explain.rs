@@ -536,6 +536,7 @@ fn unbound(name: &str, near: bool, place: &Place, veil: &Veil<'_>) -> Option<Str
     let known = || qualified(name).or_else(|| absent(name));
     let known = known().or_else(|| form_as_value(name));
     let known = known.or_else(|| bare_point(name));
+    let known = known.or_else(|| class(name));
     let known = known.or_else(|| dotted(name));
     if near {
         return known;
@@ -577,6 +578,35 @@ fn bare_point(name: &str) -> Option<String> {
     let is_number =
         ["", "+", "-"].contains(&sign) && digits.starts_with(|c: char| c.is_ascii_digit());
     is_number.then(|| format!("a number has a digit in front of its point: write {sign}0.{digits}"))
+}
+
+/// What is meant by a class of Java: made with a point behind its name, or named with its package.
+fn class(name: &str) -> Option<String> {
+    let (path, made) = match name.strip_suffix('.') {
+        Some(path) => (path, true),
+        None => (name, false),
+    };
+    let (package, class) = path.rsplit_once('.').unwrap_or(("", path));
+    let is_class = class.starts_with(|first: char| first.is_ascii_uppercase())
+        && class.chars().all(|c| c.is_ascii_alphanumeric() || c == '$');
+    if !is_class || (!made && !is_of_jvm(package)) {
+        return None;
+    }
+    let instead = match made {
+        true if class.ends_with("Exception") || class.ends_with("Error") || class == "Throwable" => {
+            crate::absent::instead("throw")?
+        }
+        true => crate::absent::instead(&format!("{class}."))
+            .unwrap_or("no objects are made: keep data in maps, vectors and sets, and text in strings"),
+        false => crate::absent::instead("class")?,
+    };
+    Some(format!("`{name}` is not in this language: {instead}"))
+}
+
+/// Whether a namespace or a package is one of Clojure's or Java's.
+fn is_of_jvm(package: &str) -> bool {
+    let first = package.split('.').next().unwrap_or_default();
+    ["clojure", "java", "javax"].contains(&first)
 }
 
 /// What is meant by a name with a dot in it, as other languages write members.
@@ -638,6 +668,9 @@ fn elsewhere(name: &str) -> Option<String> {
     if written.is_empty() {
         return absent(member).or_else(|| match (known, is_class) {
             (Some(_), _) => None,
+            (None, false) if is_of_jvm(namespace) => Some(format!(
+                "there is no namespace {namespace} here, and nothing is loaded: write it with the functions of those above"
+            )),
             (None, true) => Some(format!(
                 "there is no class {class} here, and none but those with the namespaces above: write it with functions, such as those of clojure.core and clojure.string"
             )),
