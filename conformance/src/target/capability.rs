@@ -210,7 +210,11 @@ pub const CAPABILITIES: &[Capability] = &[
         Known::Declared,
         "tells its use and its version by flags, each command its own",
     ),
-    row("repl", Known::Declared, "has the command `repl`"),
+    row(
+        "repl",
+        Known::Declared,
+        "has the commands `repl` and `eval`, and speaks there as the pages about them say",
+    ),
     row("doctor", Known::Declared, "has the command `doctor`"),
     row("agent_run", Known::Declared, "has the command `agent run`"),
     row(
