@@ -361,7 +361,12 @@ fn wait_until_arrived(connection: &Connection, id: &Id, patience: Duration) {
 
 /// Uses the answer of a cancelled call: over HTTP somebody waits for it, on stdio nobody does.
 pub fn answer_cancelled(server: &Server, connection: &Connection, id: Id, answer: Answer) {
-    if let Some(reply) = cancelled_reply(server, connection, id, Era::Session) {
+    // Over HTTP, calls that belong to no session of the protocol are those of the revision without sessions.
+    let era = match connection.protocol_owner() {
+        Some(_) => Era::Session,
+        None => Era::Stateless,
+    };
+    if let Some(reply) = cancelled_reply(server, connection, id, era) {
         answer(server.redactor.scrub(reply));
     }
 }
