@@ -592,12 +592,12 @@ fn class(name: &str) -> Option<String> {
     if !is_class || (!made && !is_of_jvm(package)) {
         return None;
     }
+    let raised = ["Exception", "Error", "Throwable"];
     let instead = match made {
-        true if class.ends_with("Exception") || class.ends_with("Error") || class == "Throwable" => {
-            crate::absent::instead("throw")?
-        }
-        true => crate::absent::instead(&format!("{class}."))
-            .unwrap_or("no objects are made: keep data in maps, vectors and sets, and text in strings"),
+        true if raised.iter().any(|end| class.ends_with(end)) => crate::absent::instead("throw")?,
+        true => crate::absent::instead(&format!("{class}.")).unwrap_or(
+            "no objects are made: keep data in maps, vectors and sets, and text in strings",
+        ),
         false => crate::absent::instead("class")?,
     };
     Some(format!("`{name}` is not in this language: {instead}"))
