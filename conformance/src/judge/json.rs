@@ -2,8 +2,7 @@
 
 use indexmap::IndexMap;
 
-use super::text;
-use super::{Judged, mismatch};
+use super::{Judged, liberties, mismatch, text};
 use crate::json::Json;
 use crate::observed::CallAnswer;
 use crate::suite::{CallExpect, Captures, Hole, HoleKind, Pattern};
@@ -14,6 +13,7 @@ use crate::verdict::Mismatch;
 /// # Errors
 /// The first difference, with a diff of the whole value.
 pub fn json(what: &str, pattern: &Pattern, observed: &Json, captures: &mut Captures) -> Judged {
+    let observed = &*liberties::without(pattern, observed);
     let mut taken = captures.clone();
     match compare(pattern, observed, &mut taken) {
         Ok(()) => {
@@ -274,7 +274,8 @@ fn assign(
         .map(|pattern| {
             values
                 .iter()
-                .map(|value| compare(pattern, value, &mut captures.clone()).is_ok())
+                .map(|value| liberties::without(pattern, value))
+                .map(|value| compare(pattern, &value, &mut captures.clone()).is_ok())
                 .collect()
         })
         .collect();
@@ -291,7 +292,8 @@ fn assign(
         .collect();
     pairs.sort_unstable();
     for (pattern, value) in pairs {
-        compare(&patterns[pattern], &values[value], captures)
+        let value = liberties::without(&patterns[pattern], &values[value]);
+        compare(&patterns[pattern], &value, captures)
             .map_err(|_| Some(patterns[pattern].source()))?;
     }
     Ok(())

@@ -8,6 +8,7 @@ mod command;
 mod diff;
 mod fixture;
 mod json;
+mod liberties;
 mod message;
 mod program;
 mod schema;

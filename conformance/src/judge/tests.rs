@@ -582,6 +582,67 @@ fn json_is_judged() {
 }
 
 #[test]
+fn what_any_message_may_hold_counts_only_where_it_is_asked_for() {
+    let error = r#"{"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "no"}}"#;
+    let asks_data =
+        r#"{"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "no", "data": 1}}"#;
+    let no_data = r#"{"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "no", "data": <absent>}}"#;
+    let list = r#"{"jsonrpc": "2.0", "id": 1, "result": {"tools": [{"name": "t"}]}}"#;
+    let told = |source: &str, observed: &str| {
+        let observed = Json::parse(observed).unwrap();
+        let mut captures = Captures::new();
+        judged(json("reply", &pattern(source), &observed, &mut captures))
+    };
+    let rows = [
+        (
+            error,
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no","data":[2]}}"#,
+        ),
+        (
+            asks_data,
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no","data":1}}"#,
+        ),
+        (
+            asks_data,
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no","data":2}}"#,
+        ),
+        (
+            no_data,
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no","data":2}}"#,
+        ),
+        (
+            error,
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no","more":2}}"#,
+        ),
+        (
+            list,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t","_meta":{"a":1}}],"_meta":{}}}"#,
+        ),
+        (
+            list,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t","_meta":5}]}}"#,
+        ),
+        (
+            list,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t"}]},"_meta":{}}"#,
+        ),
+        (r#"{"result": {}}"#, r#"{"result":{"_meta":{}}}"#),
+    ];
+    let lines = rows.map(|(source, observed)| told(source, observed));
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    ok
+    ok
+    reply.error.data: expected 1, observed 2
+    reply.error.data: expected <absent>, observed 2
+    reply.error.more: expected no such member, observed 2
+    ok
+    reply.result.tools[0]._meta: expected no such member, observed 5
+    reply._meta: expected no such member, observed {}
+    reply.result._meta: expected no such member, observed {}
+    "#);
+}
+
+#[test]
 fn captures_are_kept_only_when_all_matched() {
     let mut captures = Captures::new();
     let wrong = json(

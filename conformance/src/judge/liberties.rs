@@ -1,0 +1,80 @@
+//! What JSON-RPC and MCP let a message have besides what a case asks of it: `data` of an error, and `_meta` of
+//! parameters, of a result and of the entries of its lists. A pattern that names such a member is compared with it.
+
+use std::borrow::Cow;
+
+use crate::json::Json;
+use crate::suite::Pattern;
+
+/// The message as far as `pattern` speaks of it; anything else as it is.
+pub fn without<'m>(pattern: &Pattern, message: &'m Json) -> Cow<'m, Json> {
+    let taken = message.get("jsonrpc").is_some() && has_liberties(message);
+    if !taken {
+        return Cow::Borrowed(message);
+    }
+    let asked = pattern.source();
+    let open = |name: &str| !asked.contains(&format!("\"{name}\""));
+    let mut message = message.clone();
+    if open("data")
+        && let Some(error) = member(&mut message, "error")
+    {
+        remove(error, "data");
+    }
+    if open("_meta") {
+        for name in ["params", "result"] {
+            if let Some(holder) = member(&mut message, name) {
+                remove_meta(holder);
+            }
+        }
+    }
+    Cow::Owned(message)
+}
+
+fn has_liberties(message: &Json) -> bool {
+    let meta = |holder: &Json| is_meta(holder.get("_meta"));
+    let holders = ["params", "result"];
+    let mut holders = holders.iter().filter_map(|name| message.get(name));
+    message
+        .get("error")
+        .is_some_and(|error| error.get("data").is_some())
+        || holders.any(|holder| meta(holder) || entries(holder).any(meta))
+}
+
+/// The entries of an object's lists, such as the tools of `tools/list`.
+fn entries(holder: &Json) -> impl Iterator<Item = &Json> {
+    let members = holder.as_object().into_iter().flatten();
+    members.filter_map(|(_, value)| value.as_array()).flatten()
+}
+
+fn remove_meta(holder: &mut Json) {
+    if is_meta(holder.get("_meta")) {
+        remove(holder, "_meta");
+    }
+    let Json::Object(members) = holder else {
+        return;
+    };
+    for value in members.values_mut() {
+        let Json::Array(items) = value else { continue };
+        for item in items.iter_mut().filter(|item| is_meta(item.get("_meta"))) {
+            remove(item, "_meta");
+        }
+    }
+}
+
+/// `_meta` is an object; anything else is no such member.
+fn is_meta(value: Option<&Json>) -> bool {
+    matches!(value, Some(Json::Object(_)))
+}
+
+fn member<'m>(object: &'m mut Json, name: &str) -> Option<&'m mut Json> {
+    match object {
+        Json::Object(members) => members.get_mut(name),
+        _ => None,
+    }
+}
+
+fn remove(object: &mut Json, name: &str) {
+    if let Json::Object(members) = object {
+        members.shift_remove(name);
+    }
+}
