@@ -8,8 +8,7 @@ use crate::suite::Pattern;
 
 /// The message as far as `pattern` speaks of it; anything else as it is.
 pub fn without<'m>(pattern: &Pattern, message: &'m Json) -> Cow<'m, Json> {
-    let taken = message.get("jsonrpc").is_some() && has_liberties(message);
-    if !taken {
+    if message.get("jsonrpc").is_none() || !has_liberties(message) {
         return Cow::Borrowed(message);
     }
     let asked = pattern.source();
