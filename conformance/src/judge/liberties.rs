@@ -8,7 +8,7 @@ use crate::suite::Pattern;
 
 /// The message as far as `pattern` speaks of it; anything else as it is.
 pub fn without<'m>(pattern: &Pattern, message: &'m Json) -> Cow<'m, Json> {
-    if message.get("jsonrpc").is_none() || !has_liberties(message) {
+    if message.get("jsonrpc").is_none() {
         return Cow::Borrowed(message);
     }
     let asked = pattern.source();
@@ -27,22 +27,6 @@ pub fn without<'m>(pattern: &Pattern, message: &'m Json) -> Cow<'m, Json> {
         }
     }
     Cow::Owned(message)
-}
-
-fn has_liberties(message: &Json) -> bool {
-    let meta = |holder: &Json| is_meta(holder.get("_meta"));
-    let holders = ["params", "result"];
-    let mut holders = holders.iter().filter_map(|name| message.get(name));
-    message
-        .get("error")
-        .is_some_and(|error| error.get("data").is_some())
-        || holders.any(|holder| meta(holder) || entries(holder).any(meta))
-}
-
-/// The entries of an object's lists, such as the tools of `tools/list`.
-fn entries(holder: &Json) -> impl Iterator<Item = &Json> {
-    let members = holder.as_object().into_iter().flatten();
-    members.filter_map(|(_, value)| value.as_array()).flatten()
 }
 
 fn remove_meta(holder: &mut Json) {
