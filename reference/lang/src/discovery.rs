@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use crate::analyze::SPECIAL_FORMS;
 use crate::builtins::{self, Builtin, Home, NAMESPACES, Namespace, Section};
 use crate::heap;
-use crate::rank::{Indexed, tokens};
+use crate::rank::{Indexed, Query, tokens};
 
 /// Something that a program can look up.
 pub struct Entry {
@@ -414,6 +414,7 @@ fn offers(row: &Namespace) -> Vec<&'static Entry> {
 /// The entries that match `query`, best first.
 pub fn search(query: &str) -> Vec<&'static Entry> {
     let query = tokens(query);
+    let query = Query::new(&query);
     let mut found: Vec<(u32, &Entry)> = ENTRIES
         .iter()
         .map(|entry| (entry.indexed.score(&query), entry))

@@ -1,16 +1,17 @@
 //! Lexical ranking for `apropos`: tokens and scores. The same input ranks the same everywhere, unless the
 //! clock says that nobody waits any more.
 
-use crate::clock;
+use memchr::memchr;
+
+use crate::clock::{self, Meter};
+use crate::error::Stop;
+use crate::substring::Needle;
 
 /// Score of an exact token match, of a prefix match, of a substring match, and what a name adds to each.
 const EXACT: u32 = 10;
 const PREFIX: u32 = 5;
 const SUBSTRING: u32 = 2;
 const NAME_BOOST: u32 = 2;
-
-/// Bytes that are searched in about the time of a step.
-const STEP_BYTES: usize = 16;
 
 /// Characters between tokens, besides white space.
 const SEPARATORS: &[char] = &['_', '-', '.', '/', '(', ')', ',', ':'];
@@ -56,8 +57,24 @@ impl Words {
         Words(words.join("\n").into())
     }
 
-    fn iter(&self) -> impl Iterator<Item = &str> {
-        self.0.split_terminator('\n')
+    /// How well the best of them matches, 0 when none does. All are searched at one go: a word holds no line end, so a match
+    /// lies in one word, and the first match in a word is its best.
+    fn best(&self, query: &Needle<'_>, boost: u32) -> u32 {
+        let bytes = self.0.as_bytes();
+        let (mut best, mut from) = (0, 0);
+        while let Ok(Some(at)) = query.find(&self.0, from, &mut Clock) {
+            let end = at + query.len();
+            let begins = at == 0 || bytes[at - 1] == b'\n';
+            let left = memchr(b'\n', &bytes[end..]).unwrap_or(bytes.len() - end);
+            let score = match (begins, left) {
+                (true, 0) => return EXACT + boost,
+                (true, _) => PREFIX + boost,
+                (false, _) => SUBSTRING + boost,
+            };
+            best = best.max(score);
+            from = end + left;
+        }
+        best
     }
 }
 
@@ -74,32 +91,33 @@ impl Indexed {
     }
 
     /// Sum over the query's tokens of the best match among names and the best in prose; 0 when nothing matches.
-    pub fn score(&self, query: &[String]) -> u32 {
-        let each =
-            |token: &String| best(token, &self.names, NAME_BOOST) + best(token, &self.prose, 0);
-        query.iter().map(each).sum()
+    pub fn score(&self, query: &Query<'_>) -> u32 {
+        let each = |token| self.names.best(token, NAME_BOOST) + self.prose.best(token, 0);
+        query.0.iter().map(each).sum()
     }
 }
 
-fn best(query: &str, targets: &Words, boost: u32) -> u32 {
-    let mut best = 0;
-    for target in targets.iter() {
-        // Somebody else's text may be searched for as long a word.
-        if !clock::goes_on(1 + target.len().saturating_add(query.len()) / STEP_BYTES) {
-            return 0;
-        }
-        let score = if target == query {
-            return EXACT + boost;
-        } else if target.starts_with(query) {
-            PREFIX + boost
-        } else if best < SUBSTRING + boost && target.contains(query) {
-            SUBSTRING + boost
-        } else {
-            0
-        };
-        best = best.max(score);
+/// The tokens of a query, prepared for being looked for in much text.
+pub struct Query<'q>(Vec<Needle<'q>>);
+
+impl<'q> Query<'q> {
+    /// Of what [`tokens`] made of it.
+    pub fn new(tokens: &'q [String]) -> Self {
+        Query(tokens.iter().map(|token| Needle::new(token)).collect())
     }
-    best
+}
+
+/// Ranking happens where no evaluator can be asked, over somebody else's text.
+struct Clock;
+
+impl Meter for Clock {
+    fn work(&mut self, steps: usize) -> Result<(), Stop> {
+        clock::check(steps)
+    }
+
+    fn reserve(&mut self, _: usize) -> Result<(), Stop> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

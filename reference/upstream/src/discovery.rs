@@ -12,7 +12,7 @@ use crate::program::ProgramCalls;
 use crate::prose::listed;
 use crate::runtime::{Runtime, Upstream};
 use crate::tool::{PackedJson, Tool, Toolset};
-use ptc_lang::rank::tokens;
+use ptc_lang::rank::{Query, tokens};
 
 type Answer = Result<Value, HostFault>;
 
@@ -70,6 +70,7 @@ fn apropos(
         program.wait(load_all(runtime))?;
     }
     let query = tokens(query);
+    let query = Query::new(&query);
     let toolsets: Vec<(&Upstream, Option<Arc<Toolset>>)> = runtime
         .upstreams()
         .map(|upstream| (upstream, upstream.tools()))

@@ -30,6 +30,8 @@ fn scores() {
         ),
         ("rea", "read_text_file", "", 7),
         ("ead", "read_text_file", "", 4),
+        ("ead", "reread_eads_ead", "", 12),
+        ("ana", "banana", "", 4),
         ("read text", "read_text_file", "", 24),
         (
             "read text",
@@ -60,6 +62,10 @@ fn scores() {
         ("!!!", "read", "read", 0),
     ] {
         let indexed = Indexed::new([names], [prose]);
-        assert_eq!(indexed.score(&tokens(query)), expected, "{query}");
+        assert_eq!(
+            indexed.score(&Query::new(&tokens(query))),
+            expected,
+            "{query}"
+        );
     }
 }

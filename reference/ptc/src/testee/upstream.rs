@@ -1,7 +1,7 @@
 //! Ranking, redaction and labels as operations.
 
 use super::{InvalidInput, Operation};
-use ptc_lang::rank::{Indexed, tokens};
+use ptc_lang::rank::{Indexed, Query, tokens};
 use ptc_secrets::{Redactor, Secret};
 use ptc_upstream::{argument_label, arguments, result_label};
 use serde_json::{Value as Json, json};
@@ -34,6 +34,7 @@ fn op_apropos_rank(input: &Json) -> Result<Json, Json> {
         .and_then(Json::as_array)
         .ok_or(InvalidInput("tools"))?;
     let query = tokens(query);
+    let query = Query::new(&query);
     let mut ranked = Vec::new();
     for tool in tools {
         let text = |key: &str| tool.get(key).and_then(Json::as_str);
