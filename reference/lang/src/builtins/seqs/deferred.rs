@@ -1,0 +1,229 @@
+//! Sequences made one by one where a function takes them so: what a row's `later` gives in place of a vector.
+
+use super::endless::counted;
+use super::grouping::positive;
+use super::parts::{amount_after, nil_for_none, tail};
+use super::{Result, builtin};
+use crate::builtins::Builtin;
+use crate::builtins::numbers::amount;
+use crate::eval::{Eval, sequence};
+use crate::function::Combinator;
+use crate::value::Value;
+
+/// The transducer that a function stands for, on its last argument.
+pub(super) fn step(
+    eval: &mut Eval<'_>,
+    row: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    let before = usize::from(!matches!(row.name, "distinct" | "dedupe" | "flatten"));
+    match args.split_last() {
+        Some((collection, given)) if given.len() == before => {
+            eval.deferred(row, given, collection).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn seqable(value: &Value) -> bool {
+    matches!(
+        value,
+        Value::Nil | Value::Vector(_) | Value::Map(_) | Value::Set(_) | Value::Str(_)
+    ) || sequence::unsettled(value).is_some()
+}
+
+fn beside_later(
+    eval: &mut Eval<'_>,
+    function: Value,
+    columns: &mut [Value],
+) -> Result<Option<Value>> {
+    if Eval::callable(&function) && columns.iter().all(seqable) {
+        return sequence::beside(eval, function, columns).map(Some);
+    }
+    Ok(None)
+}
+
+pub(super) fn map_later(
+    eval: &mut Eval<'_>,
+    row: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    match args {
+        [_, _] => step(eval, row, args),
+        [function, columns @ ..] => beside_later(eval, function.clone(), columns),
+        [] => Ok(None),
+    }
+}
+
+/// The items of the items of a sequence.
+pub(super) fn joined(eval: &mut Eval<'_>, rows: Option<Value>) -> Result<Option<Value>> {
+    let Some(rows) = rows else { return Ok(None) };
+    let mut parts = sequence::parts_of(&rows);
+    eval.reserve_values(parts.len() + 1)?;
+    parts.push(builtin("cat").value());
+    Ok(Some(crate::builtins::made_of(Combinator::Sequence, parts)))
+}
+
+pub(super) fn mapcat_later(
+    eval: &mut Eval<'_>,
+    row: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    if args.len() <= 2 {
+        return map_later(eval, row, args);
+    }
+    let rows = map_later(eval, row, args)?;
+    joined(eval, rows)
+}
+
+pub(super) fn zip_later(
+    eval: &mut Eval<'_>,
+    _: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    beside_later(eval, builtin("vector").value(), args)
+}
+
+pub(super) fn interleave_later(
+    eval: &mut Eval<'_>,
+    row: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    let rows = zip_later(eval, row, args)?;
+    joined(eval, rows)
+}
+
+pub(super) fn chain_later(
+    eval: &mut Eval<'_>,
+    row: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    if !args[row.takes.of(args.len())].iter().all(seqable) {
+        return Ok(None);
+    }
+    let mut parts: Vec<Value> = args.iter_mut().map(std::mem::take).collect();
+    if row.name == "cons" {
+        eval.settle(&mut parts[0])?;
+        parts[0] = Value::vector(vec![std::mem::take(&mut parts[0])]);
+    }
+    sequence::chain(eval, parts).map(Some)
+}
+
+/// `rest` and its kin.
+pub(super) fn tail_later(
+    eval: &mut Eval<'_>,
+    row: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    let from = match (row.name, &*args) {
+        ("nthnext" | "nthrest", _) => amount_after(eval, args)?,
+        ("nnext", _) => 2,
+        _ => 1,
+    };
+    let collection = std::mem::take(&mut args[0]);
+    let rest = match sequence::integers(&collection) {
+        Some(_) => tail(eval, collection, from)?,
+        None => sequence::dropped(sequence::parts_of(&collection), from),
+    };
+    match row.name {
+        "rest" | "nthrest" => Ok(Some(rest)),
+        _ => nil_for_none(eval, rest).map(Some),
+    }
+}
+
+pub(super) fn drop_last_later(
+    eval: &mut Eval<'_>,
+    row: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    let Some((collection, given)) = args.split_last() else {
+        return Ok(None);
+    };
+    if sequence::endless(collection) {
+        return Ok(None);
+    }
+    let count = given.first().cloned().unwrap_or(Value::Int(1));
+    let kept = eval.deferred(builtin("drop-last"), &[count], collection)?;
+    match row.name {
+        "butlast" => nil_for_none(eval, kept).map(Some),
+        _ => Ok(Some(kept)),
+    }
+}
+
+pub(super) fn partition_later(
+    eval: &mut Eval<'_>,
+    row: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    let (size, step) = match &*args {
+        [size, _] => (size, size),
+        [size, step, _] => (size, step),
+        _ => return Ok(None),
+    };
+    let counts = [
+        Value::from(positive(size, "n")?),
+        Value::from(positive(step, "step")?),
+    ];
+    let collection = args.last().cloned().unwrap_or_default();
+    eval.deferred(row, &counts, &collection).map(Some)
+}
+
+pub(super) fn reductions_later(
+    eval: &mut Eval<'_>,
+    row: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    let Some((collection, given)) = args.split_last_mut() else {
+        return Ok(None);
+    };
+    if let Some(initial) = given.get_mut(1) {
+        eval.settle(initial)?;
+    }
+    eval.deferred(row, given, collection).map(Some)
+}
+
+/// `sequence` and `eduction`.
+pub(super) fn transduced_later(
+    eval: &mut Eval<'_>,
+    _: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    let Some((collection, xforms)) = args.split_last_mut() else {
+        return Ok(None);
+    };
+    let mut parts = sequence::parts_of(collection);
+    for xform in xforms {
+        // What is none is refused where it stands, not where an item is asked for.
+        eval.transduced(xform, Value::Nil)?;
+        parts.push(std::mem::take(xform));
+    }
+    Ok(Some(crate::builtins::made_of(Combinator::Sequence, parts)))
+}
+
+pub(super) fn repeatedly_later(
+    eval: &mut Eval<'_>,
+    _: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    match args {
+        [count, function] if Eval::callable(function) && amount(count)? > sequence::AT_ONCE_MAX => {
+            counted(eval, Combinator::Repeatedly, args).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// `(apply concat colls)`.
+pub(in crate::builtins) fn apply_later(
+    eval: &mut Eval<'_>,
+    _: &'static Builtin,
+    args: &mut [Value],
+) -> Result<Option<Value>> {
+    match args {
+        [Value::Builtin(function), rows] if function.name == "concat" => {
+            let rows = std::mem::take(rows);
+            joined(eval, Some(rows))
+        }
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,61 @@
+//! Sequence functions. Everything is eager, every result is a vector, and anything seqable is a
+//! sequence: vectors, sets, maps as entries, strings as graphemes, nil as nothing.
+
+pub mod building;
+mod deferred;
+pub mod endless;
+pub mod folding;
+pub mod grouping;
+pub mod mapping;
+pub mod parts;
+pub mod trees;
+
+use super::{Builtin, callable};
+use crate::error::Stop;
+use crate::eval::{Eval, sequence};
+use crate::value::Value;
+
+pub(super) use building::{into_target, key_function};
+pub(super) use deferred::apply_later;
+pub(super) use parts::item_at;
+
+type Result<T = Value> = std::result::Result<T, Stop>;
+
+/// The row of `name`.
+fn builtin(name: &str) -> &'static Builtin {
+    super::lookup(name).expect("a row of the table")
+}
+
+/// The transducer that `name` makes of arguments without a collection.
+fn transducer_of(name: &str, args: &mut [Value]) -> Result {
+    if let Some(function) = args.first()
+        && !matches!(
+            name,
+            "take" | "drop" | "take-nth" | "partition-all" | "interpose"
+        )
+    {
+        callable(function)?;
+    }
+    let args = args.iter_mut().map(std::mem::take).collect();
+    Ok(sequence::transducer(builtin(name), args))
+}
+
+/// Refuses collections none of which has an end.
+fn bounded(eval: &mut Eval<'_>, collections: &mut [Value]) -> Result<()> {
+    if !collections.is_empty() && collections.iter().all(sequence::endless) {
+        return eval.settle(&mut collections[0]);
+    }
+    Ok(())
+}
+
+/// A transducer, where there is no collection, or a sequence, where there is no end to it.
+fn later(eval: &mut Eval<'_>, name: &str, args: &mut [Value]) -> Result<Option<Value>> {
+    Ok(match args {
+        [_] => Some(transducer_of(name, args)?),
+        [argument, endless] if sequence::endless(endless) => {
+            let argument = std::mem::take(argument);
+            Some(eval.deferred(builtin(name), &[argument], endless)?)
+        }
+        _ => None,
+    })
+}

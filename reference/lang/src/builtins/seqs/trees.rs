@@ -1,0 +1,66 @@
+//! Trees as sequences of their nodes.
+
+use super::deferred::step;
+use super::{Result, builtin};
+use crate::builtins::{Builtin, Home, Section, callable, exactly, row};
+use crate::error::{of_no_argument, wrong_type};
+use crate::eval::{Eval, sequence};
+use crate::value::Value;
+
+/// The rows of this part.
+#[rustfmt::skip]
+pub const ROWS: &[Builtin] = &[
+    row("flatten", "seqs.flatten", Section::Core, &[Home::Core], exactly(1), "(flatten coll)", "Replaces nested vectors by their items, at every depth.", flatten).streaming(0).deferring(step),
+    row("tree-seq", "seqs.tree-seq", Section::Core, &[Home::Core], exactly(3), "(tree-seq branch? children root)", "Returns the nodes of a tree in depth-first order.", tree_seq),
+];
+
+fn flatten(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if sequence::unsettled(&args[0]).is_some() {
+        let flat = eval.deferred(builtin("flatten"), &[], &args[0])?;
+        return match sequence::endless(&flat) {
+            true => Ok(flat),
+            false => eval.settled(flat),
+        };
+    }
+    match &args[0] {
+        Value::Vector(_) | Value::Set(_) | Value::Map(_) | Value::Nil | Value::Str(_) => {}
+        other => return Err(wrong_type("a collection", other)),
+    }
+    eval.walk(&args[0])?;
+    let mut flat = Vec::new();
+    let mut pending = eval.take_items(std::mem::take(&mut args[0]))?;
+    pending.reverse();
+    while let Some(item) = pending.pop() {
+        match item {
+            Value::Vector(items) => {
+                eval.charge(items.len())?;
+                eval.reserve_values(pending.len() + items.len())?;
+                pending.extend(items.iter().rev().cloned());
+            }
+            other => {
+                eval.charge(1)?;
+                flat.push(other);
+            }
+        }
+    }
+    Ok(Value::vector(flat))
+}
+
+fn tree_seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let [branch, children, root] = args else {
+        return Ok(Value::Nil);
+    };
+    callable(branch)?;
+    callable(children)?;
+    let mut nodes = Vec::new();
+    let mut pending = vec![std::mem::take(root)];
+    while let Some(node) = pending.pop() {
+        if eval.call1(branch, node.clone())?.truthy() {
+            let below = eval.call1(children, node.clone())?;
+            let below = eval.take_items(below).map_err(of_no_argument)?;
+            pending.extend(below.into_iter().rev());
+        }
+        nodes.push(node);
+    }
+    Ok(Value::vector(nodes))
+}
