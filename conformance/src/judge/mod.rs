@@ -5,6 +5,7 @@
 //! `Ok` or the [`Mismatch`] of the step, and keep captures for later steps.
 
 mod command;
+mod credentials;
 mod diff;
 mod fixture;
 mod json;
@@ -18,6 +19,7 @@ mod text;
 mod words;
 
 pub use self::command::command;
+pub use self::credentials::leaked;
 pub use self::fixture::fixture;
 pub use self::json::{call, json, unordered};
 pub use self::message::{http, line};

@@ -48,7 +48,7 @@ impl Asker {
             CaseBody::Fixture(_) => return Err("the case has no target".to_owned()),
             CaseBody::Wire(_) | CaseBody::Http(_) | CaseBody::Cli(_) => {
                 let trial = super::try_alone(&self.session, &self.orders, place).await;
-                return Ok(trial.in_own_words(case));
+                return Ok(trial.held_to_all(case));
             }
         };
         let key = format!("{} {spec:?}", target.name());
@@ -69,7 +69,7 @@ impl Asker {
             link.kill().await;
         }
         let trial = trial.ok_or("the target refused a single request as one too many")?;
-        Ok(trial.in_own_words(case))
+        Ok(trial.held_to_all(case))
     }
 
     /// Takes every target down. The next case starts one.

@@ -155,7 +155,7 @@ impl Session {
     }
 
     fn report(&self, case: usize, trial: Trial) {
-        let trial = self.bounded(trial.in_own_words(&self.suite.cases[case]));
+        let trial = self.bounded(trial.held_to_all(&self.suite.cases[case]));
         let Some(trial) = self.again.keep(case, &self.suite.cases[case], trial) else {
             return;
         };

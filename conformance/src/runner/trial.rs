@@ -201,11 +201,20 @@ impl Trial {
         said + self.stderr.len() + frames.sum::<usize>()
     }
 
-    /// Fails a case that passed when an error message shows text of the host.
-    pub fn in_own_words(mut self, case: &Case) -> Self {
-        if self.verdict.is_pass()
-            && let Some(mismatch) = judge::own_words(case, &self.messages)
-        {
+    /// Fails a case that passed for what no target may write, whatever the case asks: text of the host in an error message, and a
+    /// credential anywhere.
+    pub fn held_to_all(mut self, case: &Case) -> Self {
+        if !self.verdict.is_pass() {
+            return self;
+        }
+        let received = self
+            .traffic
+            .iter()
+            .filter(|frame| frame.direction == Direction::Received)
+            .map(|frame| frame.text.as_str());
+        let written = received.chain([self.stderr.as_str()]);
+        let wrong = judge::own_words(case, &self.messages).or_else(|| judge::leaked(case, written));
+        if let Some(mismatch) = wrong {
             self.verdict = Verdict::Fail(mismatch);
         }
         self

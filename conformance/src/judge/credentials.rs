@@ -1,0 +1,161 @@
+//! Looks for the credentials of a case's own target in all that the target wrote. A pattern asks of the members that it
+//! names; a credential may leak through any other, through a header, or through the log.
+
+use std::collections::BTreeMap;
+
+use crate::json::Json;
+use crate::suite::{Case, TargetSpec};
+use crate::verdict::Mismatch;
+
+/// The clause that all that a target writes is held to, whatever its case is about.
+pub const CLAUSE: &str = "upstream.redaction.values.nowhere";
+
+/// Shorter ones are words that other texts may have as well.
+const BYTES_MIN: usize = 16;
+
+/// The flag that names the credential of the server's own clients.
+const TOKEN_FLAG: &str = "http_auth_token";
+
+/// The header that gives back what a client chose to call its request.
+const REQUEST_ID: &str = "x-request-id:";
+
+/// The credential that stands in what a target wrote, if one does.
+pub fn leaked<'w>(case: &Case, mut written: impl Iterator<Item = &'w str>) -> Option<Mismatch> {
+    let credentials = credentials(&case.target);
+    if credentials.is_empty() {
+        return None;
+    }
+    written.find_map(|text| {
+        let said = said(text);
+        let (name, _) = credentials
+            .iter()
+            .find(|(_, value)| said.contains(*value))?;
+        let mismatch = super::mismatch(
+            "written",
+            format!("nothing that holds the credential {name}"),
+            text,
+        );
+        Some(Mismatch {
+            clause: Some(CLAUSE.into()),
+            ..mismatch
+        })
+    })
+}
+
+/// All that a frame, an HTTP answer or a line of a log says, unescaped, but for the id that its client gave the request.
+fn said(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let is_id = line
+            .get(..REQUEST_ID.len())
+            .is_some_and(|name| name.eq_ignore_ascii_case(REQUEST_ID));
+        let data = line.strip_prefix("data:").unwrap_or(line).trim();
+        match Json::parse(data) {
+            _ if is_id => {}
+            Ok(Json::Object(members)) => {
+                for (name, value) in &members {
+                    if name != "id" {
+                        letters(name, value, &mut out);
+                    }
+                }
+            }
+            // Half a frame: a long one is kept so, and its id can't be told apart.
+            Err(_) if data.starts_with('{') => {}
+            _ => out.push_str(line),
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn letters(name: &str, value: &Json, out: &mut String) {
+    out.push_str(name);
+    out.push('\n');
+    match value {
+        Json::Array(items) => items.iter().for_each(|item| letters("", item, out)),
+        Json::Object(members) => members
+            .iter()
+            .for_each(|(name, value)| letters(name, value, out)),
+        Json::String(text) => out.push_str(text),
+        other => out.push_str(&other.to_string()),
+    }
+    out.push('\n');
+}
+
+/// What a target is given to keep, by the name that its configuration has for it. One without a digit may be a word of the
+/// protocol, which stays.
+fn credentials(target: &TargetSpec) -> BTreeMap<&str, &str> {
+    let bindings = target
+        .upstreams
+        .as_ref()
+        .and_then(|upstreams| upstreams.get("credentials"))
+        .and_then(Json::as_object)
+        .into_iter()
+        .flatten()
+        .filter_map(|(name, binding)| Some((name.as_str(), value(target, binding)?)));
+    let token = target.flags.get(TOKEN_FLAG).and_then(Json::as_str);
+    bindings
+        .chain(token.map(|token| (TOKEN_FLAG, token)))
+        .filter(|(_, value)| {
+            value.len() >= BYTES_MIN && value.contains(|c: char| c.is_ascii_digit())
+        })
+        .collect()
+}
+
+fn value<'t>(target: &'t TargetSpec, binding: &'t Json) -> Option<&'t str> {
+    let text = |key| binding.get(key).and_then(Json::as_str);
+    match text("source")? {
+        "literal" => text("value"),
+        "env" => target.env.get(text("var")?).map(String::as_str),
+        "file" => {
+            let name = text("path")?.strip_prefix("{{dir}}/")?;
+            target.files.get(name).map(|held| held.trim_end())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_credential_is_found_wherever_a_target_writes_it() {
+        for (written, leaks) in [
+            (
+                r#"{"id":1,"result":{"_meta":{"used":"canary-abcdef-123"}}}"#,
+                true,
+            ),
+            (
+                r#"{"id":1,"error":{"data":["canary-\u0061bcdef-123"]}}"#,
+                true,
+            ),
+            (r#"{"id":1,"result":{"canary-abcdef-123":1}}"#, true),
+            ("HTTP 200\nx-used: canary-abcdef-123\n\n{}", true),
+            ("HTTP 200\n\ndata: {\"params\":\"canary-abcdef-123\"}", true),
+            ("started with canary-abcdef-123", true),
+            (r#"{"id":"canary-abcdef-123","result":{}}"#, false),
+            ("HTTP 404\nX-Request-Id: canary-abcdef-123\n\n", false),
+            (r#"{"id":1,"result":{"text":"canary-abcdef-12"}}"#, false),
+            (r#"{"result":{"structuredContent":"short-1"}}"#, false),
+        ] {
+            let case = case();
+            let found = leaked(&case, std::iter::once(written));
+            assert_eq!(found.is_some(), leaks, "{written}");
+            assert!(found.is_none_or(|found| found.clause.as_deref() == Some(CLAUSE)));
+        }
+    }
+
+    fn case() -> Case {
+        let page = concat!(
+            "# A {#a}\n\n```toml target\n",
+            "[upstreams.credentials]\n",
+            "long = { source = \"literal\", value = \"canary-abcdef-123\" }\n",
+            "short = { source = \"literal\", value = \"short-1\" }\n",
+            "word = { source = \"literal\", value = \"structuredContent\" }\n",
+            "```\n\n- {#a.b} It MUST be.\n\n```clj\n1 ;=> 1\n```\n",
+        );
+        let suite = crate::fixture::page("a.md", page.as_bytes()).expect("the page is right");
+        suite.cases[0].clone()
+    }
+}
