@@ -517,6 +517,42 @@ fn what_cannot_be_read_is_told_at_once() {
     refused(&bench.call(&words), &["--fix-baseline needs --baseline"]);
 }
 
+/// What a run could not use at its end is refused before it begins.
+#[test]
+fn nothing_is_run_for_a_report_that_has_no_place() {
+    let bench = Bench::new();
+    let (suite, directory) = (bench.word("spec"), bench.word("reports"));
+    std::fs::create_dir(&directory).expect("a directory");
+    let inside_a_file = bench.word("spec/sums.md/report.html");
+    for (place, told) in [
+        (&directory, "found a directory"),
+        (&inside_a_file, "spec/sums.md"),
+    ] {
+        let report = format!("html={place}");
+        let words = [
+            "run", "--suite", &suite, "--stdio", "false", "--report", &report,
+        ];
+        let output = bench.call(&words);
+        refused(&output, &[place.trim_end_matches("/report.html"), told]);
+        assert!(output.stdout.is_empty());
+    }
+}
+
+/// Else the cases of the flag that was meant would be judged with the reference's spelling of it.
+#[test]
+fn a_template_names_flags_that_some_case_passes() {
+    let bench = Bench::new();
+    let (suite, launch) = (bench.word("spec"), bench.word("launch.toml"));
+    let template =
+        "[flags]\nmax_program_bytes = \"--limit\"\n[values.respond_profile]\ndebug = \"full\"\n";
+    std::fs::write(&launch, template).expect("a template");
+    let words = [
+        "run", "--suite", &suite, "--stdio", "false", "--launch", &launch,
+    ];
+    let told = "found `respond_profile`, which no case passes; did you mean `response_profile`?";
+    refused(&bench.call(&words), &[&launch, told]);
+}
+
 /// Asserts that a command could not do its work, and says so with these words.
 fn refused(output: &std::process::Output, told: &[&str]) {
     let said = String::from_utf8_lossy(&output.stderr);
@@ -824,6 +860,15 @@ fn two_reports_are_compared() {
     ] {
         assert!(said.contains(piece), "no {piece:?} in\n{said}");
     }
+    let mut twice = Run::read(Path::new(&old)).expect("a report");
+    twice.cases.push(twice.cases[0].clone());
+    std::fs::write(&new, twice.json()).expect("a report");
+    let told = format!(
+        "expected each case once, found {} over stdio twice",
+        twice.cases[0].id
+    );
+    refused(&bench.call(&["diff", &old, &new]), &[&new, &told]);
+    refused(&bench.call(&["compare", &old, &new]), &[&new, &told]);
 }
 
 /// What the action's step runs, without cargo: it ends before it would build.

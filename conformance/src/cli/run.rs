@@ -1,6 +1,6 @@
 //! `run`: finds the target, runs the suite, writes the reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,12 +12,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::baseline;
 use crate::expected::{ExpectedFailures, Standing};
 use crate::files;
+use crate::fixture;
 use crate::report::{CaseRecord, FORMAT, Run, Status, Transport, Wanted, terminal};
 use crate::runner::by_hand::Subject;
 use crate::runner::start::{Over, Target};
 use crate::runner::trial::Trial;
 use crate::runner::{self, FailFast, Orders, Trials};
-use crate::suite::{Case, Suite, page_name};
+use crate::suite::{Case, Suite, nearest, page_name};
 use crate::target::Patience;
 use crate::target::claims::{Claims, Declaration};
 use crate::target::http::Endpoint;
@@ -180,6 +181,9 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
     if places.is_empty() {
         return Err("the profile and the filters leave no case".to_owned());
     }
+    if let Some(template) = &args.launch {
+        known_flags(template, &named.launch, &suite)?;
+    }
     let orders = orders(&args, named, &suite)?;
     let began = Instant::now();
     let mut server = None;
@@ -297,6 +301,7 @@ fn check(args: &RunArgs) -> Result<(), String> {
     if args.fix_baseline && baseline_path(args).is_none() {
         return Err("--fix-baseline needs --baseline FILE".to_owned());
     }
+    args.reports.iter().try_for_each(Wanted::prepare)?;
     if has_target(args) {
         return Ok(());
     }
@@ -434,6 +439,35 @@ impl Named {
                 .map_or(Ok(Declaration::default()), Declaration::read)?,
         })
     }
+}
+
+/// Refuses a template with a flag that no case passes: its cases would be judged with the reference's spelling of the flag that was
+/// meant. A suite of one's own may be a small one, so that the one that the harness carries counts as well.
+fn known_flags(template: &Path, launch: &Launch, suite: &Suite) -> Result<(), String> {
+    let flags = |suite: &Suite| -> BTreeSet<String> {
+        let targets = suite.cases.iter().map(|case| &case.target);
+        targets
+            .flat_map(|target| target.flags.keys().cloned())
+            .collect()
+    };
+    let named = || launch.flags.keys().chain(launch.values.keys());
+    let mut known = flags(suite);
+    known.extend(launch.observe.keys().cloned());
+    if named().any(|flag| !known.contains(flag)) {
+        known.extend(flags(
+            &fixture::carried().map_err(|error| error.to_string())?,
+        ));
+    }
+    let Some(flag) = named().find(|flag| !known.contains(*flag)) else {
+        return Ok(());
+    };
+    let hint = nearest(flag, known.iter().cloned())
+        .map(|name| format!("; did you mean `{name}`?"))
+        .unwrap_or_default();
+    Err(format!(
+        "{}: expected flags as the suite names them, found `{flag}`, which no case passes{hint}",
+        template.display()
+    ))
 }
 
 fn orders(args: &RunArgs, named: Named, suite: &Suite) -> Result<Orders, String> {

@@ -399,7 +399,18 @@ impl Run {
                 path.display(),
             ));
         }
-        serde_json::from_str(&text).map_err(no_report)
+        let run: Self = serde_json::from_str(&text).map_err(no_report)?;
+        let mut seen = BTreeSet::new();
+        let mut cases = run.cases.iter();
+        // Two verdicts on one case: whoever compares would have to choose.
+        match cases.find(|case| !seen.insert((case.transport, &case.id))) {
+            Some(twice) => Err(format!(
+                "{}: expected each case once, found {} twice",
+                path.display(),
+                labelled(&twice.id, twice.transport)
+            )),
+            None => Ok(run),
+        }
     }
 
     /// The record as JSON text.
@@ -512,6 +523,14 @@ impl Format {
 }
 
 impl Wanted {
+    /// Refuses a place that no report can be written to, before a run of minutes is made for it.
+    ///
+    /// # Errors
+    /// A message with the place.
+    pub fn prepare(&self) -> Result<(), String> {
+        prepare(&self.path)
+    }
+
     /// Writes the report.
     ///
     /// # Errors
@@ -531,11 +550,30 @@ pub fn keep(path: &Path, text: &str) -> Result<(), String> {
         let written = io::stdout().lock().write_all(text.as_bytes());
         return written.map_err(|error| format!("standard output: {error}"));
     }
-    if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory)
-            .map_err(|error| format!("{}: {error}", directory.display()))?;
-    }
+    prepare(path)?;
     files::replace(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Makes the directories that lead to a file that is to be written.
+fn prepare(path: &Path) -> Result<(), String> {
+    if path == Path::new("-") {
+        return Ok(());
+    }
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    std::fs::create_dir_all(directory)
+        .map_err(|error| format!("{}: {error}", directory.display()))?;
+    if path.is_dir() {
+        return Err(format!(
+            "{}: expected a file to write to, found a directory",
+            path.display()
+        ));
+    }
+    let held = if path.exists() { path } else { directory };
+    nix::unistd::access(held, nix::unistd::AccessFlags::W_OK)
+        .map_err(|error| format!("{}: {}", held.display(), io::Error::from(error)))
 }
 
 #[cfg(test)]
