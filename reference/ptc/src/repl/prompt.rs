@@ -281,9 +281,13 @@ fn command(evaluator: &mut Evaluator, line: &str) -> String {
     let (name, rest) = line[1..]
         .split_once(char::is_whitespace)
         .unwrap_or((&line[1..], ""));
+    let rest = rest.trim();
     match COMMANDS.iter().find(|command| command.name == name) {
         Some(command) => {
-            let told = (command.run)(evaluator, rest.trim());
+            let told = match command.takes.is_empty() && !rest.is_empty() {
+                true => format!(":{name} stands alone, found `{rest}` behind it"),
+                false => (command.run)(evaluator, rest),
+            };
             evaluator.scrubbed(&told)
         }
         None => {
