@@ -174,6 +174,7 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
     check(&args)?;
     // Before the suite is read, and long before it is run: what cannot be used is told at once.
     let named = Named::read(&args)?;
+    args.reports.iter().try_for_each(Wanted::prepare)?;
     let suite = Arc::new(args.suite.suite.load()?);
     let selection = args.suite.selection()?;
     let mut places = selection.places(&suite)?;
@@ -301,7 +302,6 @@ fn check(args: &RunArgs) -> Result<(), String> {
     if args.fix_baseline && baseline_path(args).is_none() {
         return Err("--fix-baseline needs --baseline FILE".to_owned());
     }
-    args.reports.iter().try_for_each(Wanted::prepare)?;
     if has_target(args) {
         return Ok(());
     }

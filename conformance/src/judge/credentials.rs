@@ -3,6 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
+use super::words::letters;
 use crate::json::Json;
 use crate::suite::{Case, TargetSpec};
 use crate::verdict::Mismatch;
@@ -30,15 +33,8 @@ pub fn leaked<'w>(case: &Case, mut written: impl Iterator<Item = &'w str>) -> Op
         let (name, _) = credentials
             .iter()
             .find(|(_, value)| said.contains(*value))?;
-        let mismatch = super::mismatch(
-            "written",
-            format!("nothing that holds the credential {name}"),
-            text,
-        );
-        Some(Mismatch {
-            clause: Some(CLAUSE.into()),
-            ..mismatch
-        })
+        let expected = format!("nothing that holds the credential {name}");
+        Some(super::breach(CLAUSE, "written", expected, text))
     })
 }
 
@@ -50,14 +46,11 @@ fn said(text: &str) -> String {
             .get(..REQUEST_ID.len())
             .is_some_and(|name| name.eq_ignore_ascii_case(REQUEST_ID));
         let data = line.strip_prefix("data:").unwrap_or(line).trim();
-        match Json::parse(data) {
+        match serde_json::from_str(data) {
             _ if is_id => {}
-            Ok(Json::Object(members)) => {
-                for (name, value) in &members {
-                    if name != "id" {
-                        letters(name, value, &mut out);
-                    }
-                }
+            Ok(Value::Object(mut members)) => {
+                members.remove("id");
+                letters(&Value::Object(members), &mut out);
             }
             // Half a frame: a long one is kept so, and its id can't be told apart.
             Err(_) if data.starts_with('{') => {}
@@ -66,20 +59,6 @@ fn said(text: &str) -> String {
         out.push('\n');
     }
     out
-}
-
-fn letters(name: &str, value: &Json, out: &mut String) {
-    out.push_str(name);
-    out.push('\n');
-    match value {
-        Json::Array(items) => items.iter().for_each(|item| letters("", item, out)),
-        Json::Object(members) => members
-            .iter()
-            .for_each(|(name, value)| letters(name, value, out)),
-        Json::String(text) => out.push_str(text),
-        other => out.push_str(&other.to_string()),
-    }
-    out.push('\n');
 }
 
 /// What a target is given to keep, by the name that its configuration has for it. One without a digit may be a word of the

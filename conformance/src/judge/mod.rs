@@ -63,6 +63,19 @@ fn verdict(parts: Vec<Part>) -> Verdict {
     }
 }
 
+/// A mismatch that fails a case under a clause which every case is held to, whatever it is about.
+fn breach(
+    clause: &str,
+    what: &str,
+    expected: impl Into<String>,
+    observed: impl Into<String>,
+) -> Mismatch {
+    Mismatch {
+        clause: Some(clause.into()),
+        ..mismatch(what, expected, observed)
+    }
+}
+
 /// A mismatch of two texts, with a diff when one line doesn't show it.
 fn mismatch(
     what: impl Into<String>,

@@ -101,15 +101,8 @@ pub fn own_words(case: &Case, messages: &[String]) -> Option<Mismatch> {
     let said = said(case);
     messages.iter().find_map(|message| {
         let (text, what) = host_text(message, &said)?;
-        let mismatch = super::mismatch(
-            "message",
-            format!("words of the program, without `{text}`, {what}"),
-            message.as_str(),
-        );
-        Some(Mismatch {
-            clause: Some(CLAUSE.into()),
-            ..mismatch
-        })
+        let expected = format!("words of the program, without `{text}`, {what}");
+        Some(super::breach(CLAUSE, "message", expected, message.as_str()))
     })
 }
 
@@ -122,7 +115,8 @@ fn said(case: &Case) -> String {
     out
 }
 
-fn letters(value: &serde_json::Value, out: &mut String) {
+/// All texts, names and numbers of a value, a line each.
+pub(super) fn letters(value: &serde_json::Value, out: &mut String) {
     match value {
         serde_json::Value::String(text) => {
             out.push_str(text);
@@ -136,7 +130,11 @@ fn letters(value: &serde_json::Value, out: &mut String) {
                 letters(value, out);
             }
         }
-        _ => {}
+        serde_json::Value::Number(number) => {
+            out.push_str(&number.to_string());
+            out.push('\n');
+        }
+        serde_json::Value::Null | serde_json::Value::Bool(_) => {}
     }
 }
 
