@@ -114,9 +114,13 @@ impl Pool {
             (void, state.jobs) = (dropped, VecDeque::from(kept));
         }
         state.jobs.push_back(job);
+        // Threads that are at work look for more when they are done.
+        let waits = state.idle > 0;
         drop(state);
         drop(void);
-        self.shared.work.notify_one();
+        if waits {
+            self.shared.work.notify_one();
+        }
         Ok(())
     }
 }

@@ -71,6 +71,8 @@ struct Calls {
     arrivals: u64,
     /// Calls whose reply is not yet written, cancelled ones not counted.
     unanswered: usize,
+    /// Threads that wait for a change. To wake nobody costs a system call, and most calls end while nobody waits.
+    waiting: usize,
     /// Every call was cancelled, and none is taken in any more.
     over: bool,
 }
@@ -97,7 +99,7 @@ impl Drop for Arrival {
             .iter()
             .position(|known| known.number == self.number);
         if place.is_some_and(|at| calls.arriving.swap_remove(at).cancelled) {
-            self.connection.changed.notify_all();
+            self.connection.tell(&calls);
         }
     }
 }
@@ -259,11 +261,7 @@ impl Connection {
         self.forget(call);
         drop(permit);
         answer(reply());
-        let mut calls = self.calls();
-        calls.unanswered -= 1;
-        if calls.unanswered == 0 {
-            self.changed.notify_all();
-        }
+        self.answered();
         true
     }
 
@@ -287,11 +285,8 @@ impl Connection {
 
     /// Waits until cancelled requests have arrived and hold nothing any more, at most `patience`.
     pub fn wait_until_arrived(&self, key: &Id, patience: Duration) {
-        let calls = self.calls();
         // Who is out of patience goes on: the request ends by itself.
-        let _waited = self
-            .changed
-            .wait_timeout_while(calls, patience, |calls| calls.awaits(key));
+        drop(self.wait_while(patience, |calls| calls.awaits(key)));
     }
 
     /// Cancels one call, unless it ends with its reply already. The answer is taken before the program learns of its end, so
@@ -301,11 +296,7 @@ impl Connection {
         call.cancel();
         self.forget(call);
         drop(permit);
-        let mut calls = self.calls();
-        calls.unanswered -= 1;
-        if calls.unanswered == 0 {
-            self.changed.notify_all();
-        }
+        self.answered();
         Some(answer)
     }
 
@@ -322,12 +313,37 @@ impl Connection {
 
     /// Waits until every call is answered, at most `patience`. Returns how many are left.
     pub fn wait_until_quiet(&self, patience: Duration) -> usize {
-        let calls = self.calls();
-        let (calls, _) = self
+        self.wait_while(patience, |calls| calls.unanswered > 0)
+            .unanswered
+    }
+
+    fn wait_while(
+        &self,
+        patience: Duration,
+        unchanged: impl Fn(&Calls) -> bool,
+    ) -> MutexGuard<'_, Calls> {
+        let mut calls = self.calls();
+        calls.waiting += 1;
+        let waited = self
             .changed
-            .wait_timeout_while(calls, patience, |calls| calls.unanswered > 0)
-            .unwrap_or_else(PoisonError::into_inner);
-        calls.unanswered
+            .wait_timeout_while(calls, patience, |calls| unchanged(calls));
+        let (mut calls, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        calls.waiting -= 1;
+        calls
+    }
+
+    fn answered(&self) {
+        let mut calls = self.calls();
+        calls.unanswered -= 1;
+        if calls.unanswered == 0 {
+            self.tell(&calls);
+        }
+    }
+
+    fn tell(&self, calls: &Calls) {
+        if calls.waiting > 0 {
+            self.changed.notify_all();
+        }
     }
 
     fn forget(&self, call: &Arc<Call>) {
