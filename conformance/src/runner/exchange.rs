@@ -169,12 +169,14 @@ impl Play<'_> {
                     .await?;
                 let mut answer = answer.map_err(Stop::Fault)?;
                 self.record.received(&shown(&answer));
-                if let Some(findings) = &self.findings {
-                    if self.asked_get && answer.status == 200 && !is_stream(&answer) {
-                        findings.add("no-stream", &shown(&answer));
-                    }
-                    answer.body = streamed(&answer).unwrap_or(answer.body);
+                if let Some(findings) = &self.findings
+                    && self.asked_get
+                    && answer.status == 200
+                    && !is_stream(&answer)
+                {
+                    findings.add("no-stream", &shown(&answer));
                 }
+                answer.body = streamed(&answer).unwrap_or(answer.body);
                 judge::http(expect, &answer, &mut self.record.captures)
                     .map_err(|mismatch| unmet(line, mismatch))
             }
@@ -461,9 +463,10 @@ impl Play<'_> {
 
 /// Whether an answer says that it is an event stream.
 fn is_stream(answer: &HttpMessage) -> bool {
-    answer.headers.iter().any(|(name, value)| {
-        name.eq_ignore_ascii_case("content-type") && value.trim().starts_with("text/event-stream")
-    })
+    answer
+        .headers
+        .iter()
+        .any(|(name, value)| name.eq_ignore_ascii_case("content-type") && sse::is_stream(value))
 }
 
 /// The response in an event stream, as a body of its own.

@@ -51,8 +51,7 @@ impl Reply {
 
     /// Whether it says that it is an event stream.
     pub fn is_stream(&self) -> bool {
-        self.header("content-type")
-            .is_some_and(|kind| kind.trim().starts_with("text/event-stream"))
+        self.header("content-type").is_some_and(sse::is_stream)
     }
 
     /// Whether it says that it is one of the two things that a server answers a request with.

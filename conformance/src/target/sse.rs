@@ -10,6 +10,12 @@ pub struct Event {
     pub data: Option<String>,
 }
 
+/// Whether a `Content-Type` is that of an event stream. Media types have no case (RFC 9110, 8.3.1).
+pub fn is_stream(content_type: &str) -> bool {
+    let media = content_type.split(';').next().unwrap_or_default();
+    media.trim().eq_ignore_ascii_case("text/event-stream")
+}
+
 /// The data of each event, in order; comments, event names, ids and retry hints are left out.
 pub fn events(body: &str) -> Vec<String> {
     let events = read(body).into_iter();
