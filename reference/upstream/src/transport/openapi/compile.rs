@@ -398,6 +398,8 @@ impl<'a> Compiler<'a> {
         }
         statuses.sort();
         let mut other_content = false;
+        // Any number of statuses may name one answer, and each would be looked through.
+        let mut seen = HashSet::new();
         for status in statuses {
             let Some(response) = responses.and_then(|responses| responses.get(status)) else {
                 continue;
@@ -406,7 +408,7 @@ impl<'a> Compiler<'a> {
             let Some(content) = shallow.get("content").and_then(Value::as_object) else {
                 continue;
             };
-            if status == "204" || content.is_empty() {
+            if status == "204" || content.is_empty() || !seen.insert(std::ptr::from_ref(content)) {
                 continue;
             }
             let mut kinds: Vec<&String> = content.keys().collect();
@@ -416,11 +418,10 @@ impl<'a> Compiler<'a> {
                 .find(|kind| kind.to_ascii_lowercase().contains("json"))
             {
                 Some(kind) => {
-                    let schema = content[*kind]
-                        .get("schema")
-                        .cloned()
-                        .unwrap_or_else(|| json!({}));
-                    return self.resolve(&schema, &mut Vec::new());
+                    return match content[*kind].get("schema") {
+                        Some(schema) => self.resolve(schema, &mut Vec::new()),
+                        None => Ok(json!({})),
+                    };
                 }
                 None => other_content = true,
             }
@@ -434,19 +435,16 @@ impl<'a> Compiler<'a> {
     /// A copy of `value` with every reference replaced by what it names. `open` are the references being resolved.
     fn resolve(&mut self, value: &Value, open: &mut Vec<String>) -> Result<Value, String> {
         self.nodes += 1;
-        self.bytes += match value {
+        self.charge(match value {
             Value::String(text) => text.len(),
+            // A number keeps its digits, as many as there are.
+            Value::Number(number) => number.as_str().len(),
             Value::Object(entries) => match entries.get("$ref").and_then(Value::as_str) {
-                Some(reference) => reference.len(),
+                Some(_) => 0,
                 None => entries.keys().map(String::len).sum(),
             },
-            _ => 0,
-        };
-        if self.bytes > RESOLVED_BYTES_MAX {
-            return self.refuse(&format!(
-                "makes the schemas longer than {RESOLVED_BYTES_MAX} bytes"
-            ));
-        }
+            Value::Null | Value::Bool(_) | Value::Array(_) => 0,
+        })?;
         if self.nodes > NODES_MAX {
             return self.refuse(&format!("has a schema of more than {NODES_MAX} nodes"));
         }
@@ -486,19 +484,32 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// What `value` is after following references at its top only.
-    fn target(&self, value: &Value, open: &mut Vec<String>) -> Result<Value, String> {
+    /// What `value` is after following references at its top only. Not a copy: any number of references may name a large one.
+    fn target(&mut self, value: &'a Value, open: &mut Vec<String>) -> Result<&'a Value, String> {
         match value.get("$ref").and_then(Value::as_str) {
             Some(reference) => {
                 let target = self.lookup(reference, open)?;
                 open.push(reference.to_owned());
                 self.target(target, open)
             }
-            None => Ok(value.clone()),
+            None => Ok(value),
         }
     }
 
-    fn lookup(&self, reference: &str, open: &[String]) -> Result<&'a Value, String> {
+    /// Counts bytes of the description as it is once its references stand for what they name.
+    fn charge(&mut self, bytes: usize) -> Result<(), String> {
+        self.bytes += bytes;
+        match self.bytes > RESOLVED_BYTES_MAX {
+            true => self.refuse(&format!(
+                "makes the schemas longer than {RESOLVED_BYTES_MAX} bytes"
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Follows one reference. The way to what it names is as long as its own text.
+    fn lookup(&mut self, reference: &str, open: &[String]) -> Result<&'a Value, String> {
+        self.charge(reference.len())?;
         let fault = |words: &str| {
             Err(format!(
                 "OpenAPI operation {} has {words} reference {reference}",
