@@ -89,11 +89,11 @@ fn promises_hold_for_well_formed_input() {
     labels(r#"{"type":"object","properties":{"a":{"const":"x\ny"}},"required":["a","b"]}"#);
 }
 
-/// One answer that tens of thousands of statuses name, and that is no JSON: copied or looked through for each, it takes minutes.
+/// One answer that a hundred thousand statuses name, and that is no JSON: copied or looked through for each, it would never end.
 #[test]
 fn one_answer_of_many_statuses_is_looked_through_once() {
-    let began = std::time::Instant::now();
-    let many = |each: &dyn Fn(usize) -> String| (0..20_000).map(each).collect::<Vec<_>>().join(",");
+    let many =
+        |each: &dyn Fn(usize) -> String| (0..100_000).map(each).collect::<Vec<_>>().join(",");
     for content in [
         String::new(),
         many(&|kind| format!(r#""text/{kind}":{{}}"#)),
@@ -106,5 +106,4 @@ fn one_answer_of_many_statuses_is_looked_through_once() {
             many(&|_| "0".to_owned())
         ));
     }
-    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
 }
