@@ -229,6 +229,26 @@ fn a_length_that_is_announced_takes_no_memory() {
 }
 
 #[test]
+fn what_a_crowd_took_goes_back_when_it_leaves() {
+    let server = Server::start(&["--http-max-connections-per-address=1000"]);
+    assert_eq!(server.status(&call("", "1")), 200);
+    let before = server.resident_bytes();
+    let grown = || server.resident_bytes().saturating_sub(before);
+    let head = format!("GET /mcp HTTP/1.1\r\nX-Long: {}", "x".repeat(40_000));
+    let held: Vec<TcpStream> = (0..600)
+        .map(|_| {
+            let mut stream = server.connect();
+            stream.write_all(head.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    until("600 heads are held", || grown() > 20 << 20);
+    drop(held);
+    until("their memory is back", || grown() < 6 << 20);
+    assert_eq!(server.status(&call("", "1")), 200);
+}
+
+#[test]
 fn the_token_is_asked_for_before_the_body() {
     let server = Server::start(&[
         "--http-auth-token",

@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use ptc_lang::heap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,8 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Time that a connection of the reserve has for its first request, and in all.
 const RESERVED_HEAD: Duration = Duration::from_secs(2);
 const RESERVED_LIFE: Duration = Duration::from_secs(5);
+/// So many connections take memory that is worth giving back to the system when half of them have gone.
+const CROWD: usize = 128;
 const _: () = assert!(RESERVED_HEAD.as_millis() < RESERVED_LIFE.as_millis());
 
 /// What connections may take.
@@ -69,7 +72,7 @@ where
     let permits = ConnectionPermits::new(limits.connections_max, limits.per_address_max);
     let router = router(endpoint.clone());
     let (ending, end) = watch::channel(false);
-    let sweep = tokio::spawn(sweep(endpoint.clone()));
+    let sweep = tokio::spawn(sweep(endpoint.clone(), permits.clone()));
     let drain = tokio::spawn({
         let (endpoint, delay, grace) = (endpoint.clone(), limits.delay, limits.grace);
         async move {
@@ -161,9 +164,16 @@ pub(crate) async fn converse(
     }
 }
 
-async fn sweep(endpoint: Arc<Endpoint>) {
+async fn sweep(endpoint: Arc<Endpoint>, permits: Arc<ConnectionPermits>) {
+    let mut most = 0;
     loop {
         tokio::time::sleep(endpoint.sweep_every()).await;
         endpoint.sweep(Instant::now());
+        let open = permits.connections();
+        most = most.max(open);
+        if most >= CROWD && open < most / 2 {
+            heap::give_back();
+            most = open;
+        }
     }
 }

@@ -82,6 +82,11 @@ impl ConnectionPermits {
         }
     }
 
+    /// Connections that hold one.
+    pub fn connections(&self) -> usize {
+        self.held().connections
+    }
+
     /// Waits until no connection is left.
     pub async fn emptied(&self) {
         loop {
