@@ -24,12 +24,13 @@ pub(crate) struct Invocation {
 /// Calls `tool`, unless `key` finds a stored result; stores the result of a success under `key`.
 ///
 /// Only successes are stored, so a failed call runs again. Two workers of a program may run the same call at
-/// once: the last result stays.
+/// once: the last result stays. From `until` on nobody waits for the result.
 pub(crate) fn invoke(
     tool: &Tool,
     args: &Value,
     key: Option<&CanonicalArgs>,
     cache: &Mutex<Cache>,
+    until: Option<Instant>,
     telemetry: Option<&dyn Telemetry>,
 ) -> Invocation {
     if let Some(key) = key
@@ -52,7 +53,7 @@ pub(crate) fn invoke(
         });
     }
     // A tool is the caller's code: a panic in it is a failed call, not the end of the agent.
-    let outcome = catch_unwind(AssertUnwindSafe(|| (tool.function)(args)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| (tool.function)(args, until)));
     let result = outcome.unwrap_or_else(|_| Err(ToolFault::new("the tool crashed")));
     if let Some(telemetry) = telemetry {
         let name = if result.is_ok() {

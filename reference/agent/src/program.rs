@@ -188,7 +188,8 @@ impl Host for ProgramHost<'_> {
         let args = plain_args(args);
         let started = Instant::now();
         let key = tool.cache.then(|| CanonicalArgs::of(&args));
-        let made = invoke(tool, &args, key.as_ref(), self.cache, self.telemetry);
+        let until = Some(self.deadline);
+        let made = invoke(tool, &args, key.as_ref(), self.cache, until, self.telemetry);
         if let Some(telemetry) = self.telemetry {
             let facts = ToolCallFacts {
                 tool_name: name.to_owned(),
@@ -202,6 +203,13 @@ impl Host for ProgramHost<'_> {
                 duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             };
             telemetry.emit(&facts.event());
+        }
+        // Whatever the tool says of it, the program has ended.
+        if ptc_lang::heap::is_overdrawn() {
+            return Err(HostFault::Stopped(Pulse::OutOfMemory));
+        }
+        if self.pulse() != Pulse::Continue {
+            return Err(HostFault::Stopped(self.pulse()));
         }
         made.result.map_err(|fault| HostFault::Raise {
             kind: "",

@@ -2,14 +2,16 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use ptc_lang::Value;
 use ptc_protocol::{Signature, parse_signature};
 
 use crate::exposure::Exposure;
 
-/// What a tool runs. Called from several threads at once when a program uses `pmap`.
-pub type ToolFn = Arc<dyn Fn(&Value) -> Result<Value, ToolFault> + Send + Sync>;
+/// What a tool runs, with its arguments, and with the moment from which nobody waits for what it gives, where there is one. Called from
+/// several threads at once when a program uses `pmap`.
+pub type ToolFn = Arc<dyn Fn(&Value, Option<Instant>) -> Result<Value, ToolFault> + Send + Sync>;
 /// A custom preview: takes the full result and gives a map.
 pub type PreviewFn = Arc<dyn Fn(&Value) -> Result<Value, ToolFault> + Send + Sync>;
 
@@ -110,7 +112,7 @@ impl Tool {
             expose: None,
             cache: false,
             native_result: NativeResult::default(),
-            function: Arc::new(function),
+            function: Arc::new(move |args, _| function(args)),
         }
     }
 

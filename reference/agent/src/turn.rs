@@ -229,6 +229,7 @@ impl Run<'_> {
             &args,
             key.as_ref(),
             &self.cache,
+            self.time_left().map(|left| started + left),
             self.options.telemetry,
         );
         record.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -11,9 +11,11 @@ use ptc_agent::{
     Agent, Llm, LlmError, LlmReply, LlmRequest, Message, PreviewFn, Recorder, RunOptions, Scrubber,
     ToolFault, ToolFn, ToolSource, open_model, open_replay, run,
 };
-use ptc_lang::error::Quote;
+use ptc_lang::error::{Limit, Quote};
+use ptc_lang::json::{self, Duplicates, Problem};
+use ptc_lang::meter::Watch;
 use ptc_lang::value::Map;
-use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value};
+use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value, heap};
 use ptc_protocol::{json_to_value, to_json_value};
 use ptc_secrets::{
     DATA_BYTES_MAX, LineColumn, Redactor, SCRUB_TIME_MAX, SETTINGS_BYTES_MAX, read_text,
@@ -73,6 +75,8 @@ Exit status: 0 for an answer, 1 for a run that failed or an agent that is wrong,
 
 /// Milliseconds of a command or of a PTC-Lisp function.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Memory of a PTC-Lisp function.
+const FUNCTION_BYTES_MAX: usize = 256 << 20;
 /// How long is waited for the rest of its output once a command has ended.
 const REST_WAIT: Duration = Duration::from_secs(1);
 /// Bytes read of a command's output.
@@ -608,8 +612,8 @@ impl ToolSource for Tools {
                 .filter(|words| !words.is_empty())
                 .ok_or("given a command of strings")?;
             let (directory, redactor) = (self.directory.clone(), self.redactor.clone());
-            return Ok(Arc::new(move |args: &Value| {
-                run_command(&words, &directory, args, &redactor)
+            return Ok(Arc::new(move |args: &Value, until| {
+                run_command(&words, &directory, args, until, &redactor)
             }));
         }
         if let Some(lisp) = tool.get("lisp") {
@@ -626,14 +630,15 @@ impl ToolSource for Tools {
             .runtime
             .clone()
             .ok_or("used with an upstreams config")?;
-        Ok(Arc::new(move |args: &Value| {
-            call_upstream(&runtime, &server, &tool, args)
+        Ok(Arc::new(move |args: &Value, until| {
+            call_upstream(&runtime, &server, &tool, args, until)
         }))
     }
 
     fn preview(&self, option: &Json) -> Option<PreviewFn> {
         let source = option.get("lisp").and_then(Json::as_str)?;
-        Some(lisp_function(source, &self.redactor))
+        let function = lisp_function(source, &self.redactor);
+        Some(Arc::new(move |result: &Value| function(result, None)))
     }
 }
 
@@ -642,6 +647,7 @@ fn run_command(
     words: &[String],
     directory: &Path,
     args: &Value,
+    until: Option<Instant>,
     redactor: &Redactor,
 ) -> Result<Value, ToolFault> {
     let input = to_json_value(args)
@@ -664,17 +670,19 @@ fn run_command(
         Gathered::of(child.stdout.take()),
         Gathered::of(child.stderr.take()),
     );
-    let deadline = Instant::now() + TOOL_TIMEOUT;
+    let deadline = earlier(until, Instant::now() + TOOL_TIMEOUT);
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
             Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
             _ => {
                 kept.end();
-                return Err(ToolFault::new(format!(
-                    "the command took longer than {} s",
-                    TOOL_TIMEOUT.as_secs()
-                )));
+                return Err(ToolFault::new(match until {
+                    Some(until) if until <= deadline => {
+                        "the command was ended: nobody waits for it any more".to_owned()
+                    }
+                    _ => format!("the command took longer than {} s", TOOL_TIMEOUT.as_secs()),
+                }));
             }
         }
     };
@@ -689,10 +697,7 @@ fn run_command(
     if status.success() {
         let redactor = redactor.for_at_most(SCRUB_TIME);
         let output = String::from_utf8_lossy(&output);
-        return Ok(match serde_json::from_str(output.trim()) {
-            Ok(json) => json_to_value(&redactor.scrub::<Json>(json)),
-            Err(_) => Value::str(redactor.scrub(output.into_owned()).into_inner()),
-        });
+        return answer(&output, until, &redactor);
     }
     let errors = errors.bytes(rest_until);
     let errors = String::from_utf8_lossy(&errors).into_owned();
@@ -704,6 +709,40 @@ fn run_command(
         detail
     };
     Err(ToolFault::new(detail))
+}
+
+/// What a command's output is: JSON is its value, anything else text. Made within the memory of the program that called, where one did:
+/// a tree of it takes many times its bytes.
+fn answer(output: &str, until: Option<Instant>, redactor: &Redactor) -> Result<Value, ToolFault> {
+    let clean = scrub_json_text(output.trim(), redactor);
+    match json::read(&clean, Duplicates::Last, &Waiting { until }) {
+        Ok(value) => Ok(value),
+        Err(error) if matches!(error.problem, Problem::Limit(_)) => Err(ToolFault::new(
+            "the command wrote more than there is room for",
+        )),
+        Err(_) => Ok(Value::str(redactor.scrub(output.to_owned()).into_inner())),
+    }
+}
+
+/// Whether somebody waits for what a tool makes.
+struct Waiting {
+    until: Option<Instant>,
+}
+
+impl Watch for Waiting {
+    fn look(&self) -> Result<(), Limit> {
+        if heap::is_overdrawn() {
+            return Err(Limit::Memory);
+        }
+        match self.until.is_some_and(|until| Instant::now() >= until) {
+            true => Err(Limit::Time),
+            false => Ok(()),
+        }
+    }
+}
+
+fn earlier(until: Option<Instant>, other: Instant) -> Instant {
+    until.map_or(other, |until| until.min(other))
 }
 
 /// What a command says, as far as it was read. The thread that reads may outlive the command: what got away from it may hold its output
@@ -767,16 +806,17 @@ fn check_function(source: &str) -> Result<(), String> {
 fn lisp_function(source: &str, redactor: &Redactor) -> ToolFn {
     let program = Program::new(format!("({source} data/argument)"));
     let redactor = redactor.clone();
-    Arc::new(move |argument: &Value| {
+    Arc::new(move |argument: &Value, until| {
         let context: Map = [(Value::str("argument"), argument.clone())]
             .into_iter()
             .collect();
         let env = Env::new().with_context(context);
         let host = Alone {
-            deadline: Instant::now() + TOOL_TIMEOUT,
+            deadline: earlier(until, Instant::now() + TOOL_TIMEOUT),
         };
         let limits = Limits {
-            memory_bytes: 256 << 20,
+            // Of the program that called there may be less left.
+            memory_bytes: FUNCTION_BYTES_MAX.min(heap::room()) as u64,
             ..Limits::default()
         };
         let (outcome, _) = ptc_lang::run(&program, &env, &limits, &host);
@@ -819,8 +859,13 @@ fn call_upstream(
     server: &str,
     tool: &str,
     args: &Value,
+    until: Option<Instant>,
 ) -> Result<Value, ToolFault> {
-    let calls = ProgramCalls::new(Arc::clone(runtime), None, Cancel::default());
+    let calls = ProgramCalls::new(
+        Arc::clone(runtime),
+        until.map(tokio::time::Instant::from_std),
+        Cancel::default(),
+    );
     let fields = [
         ("server", Value::str(server)),
         ("tool", Value::str(tool)),

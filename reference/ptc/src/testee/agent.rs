@@ -346,7 +346,7 @@ impl ToolSource for ScriptedTools {
         let behaviour = Behaviour::read(tool.get("behavior").unwrap_or(&Json::Null))
             .ok_or("given a known behavior")?;
         let invocations = Arc::clone(&self.invocations);
-        Ok(Arc::new(move |args: &Value| {
+        Ok(Arc::new(move |args: &Value, _| {
             lock(&invocations).push(json!([name, encode_value(args)]));
             behaviour.answer(args)
         }))
