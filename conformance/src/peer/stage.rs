@@ -41,7 +41,8 @@ impl Drop for Listening {
 }
 
 impl Stage {
-    /// Writes and starts the peers of a target block. `place` fills in the block's own holes.
+    /// Writes and starts the peers of a target block, those that name another one behind the rest. `place` fills in the block's own
+    /// holes.
     ///
     /// # Errors
     /// What is wrong with a script, or with starting a peer.
@@ -61,9 +62,15 @@ impl Stage {
         std::fs::create_dir_all(&stage.directory)
             .map_err(|error| format!("{}: {error}", stage.directory.display()))?;
         let command = command()?;
-        for (name, script) in peers {
+        let scripts = peers
+            .iter()
+            .map(|(name, script)| (name, script.to_string()));
+        let (naming, plain): (Vec<_>, Vec<_>) =
+            scripts.partition(|(_, script)| script.contains("{{peer."));
+        for (name, script) in plain.into_iter().chain(naming) {
+            let script = stage.place(&place(&script));
             stage
-                .add(name, &place(&script.to_string()), &command)
+                .add(name, &script, &command)
                 .map_err(|error| format!("peer {name}: {error}"))?;
         }
         Ok(stage)
