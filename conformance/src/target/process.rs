@@ -23,8 +23,10 @@ use super::lines::Lines;
 pub const STDERR_BYTES_MAX: usize = 4 << 20;
 /// How much of that is shown beside a failure.
 pub const STDERR_TAIL_BYTES: usize = 4 << 10;
-/// How long an exited child's error output may still be read; a surviving grandchild can hold it open.
+/// How long an exited child's error output is waited for when there is none; a surviving grandchild can hold it open.
 const STDERR_DRAIN: Duration = Duration::from_millis(200);
+/// How much is read of it then: as much as the largest pipe holds. A grandchild may write without end.
+const STDERR_LEFT_BYTES_MAX: usize = 1 << 20;
 
 /// Process groups that have been started and not yet been reaped.
 static LIVE: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
@@ -133,14 +135,12 @@ impl Process {
         let input = child.stdin.take().ok_or_else(missing)?;
         let lines = Lines::of(child.stdout.take().ok_or_else(missing)?);
         let stderr = Stderr::default();
-        let drained = tokio::spawn(
-            stderr
-                .clone()
-                .fill(child.stderr.take().ok_or_else(missing)?),
-        );
+        let (ended, end) = oneshot::channel();
+        let pipe = child.stderr.take().ok_or_else(missing)?;
+        let drained = tokio::spawn(stderr.clone().fill(pipe, end));
         let (kill, killed) = oneshot::channel();
         let (exited, exit) = watch::channel(None);
-        tokio::spawn(supervise(child, group, killed, drained, exited));
+        tokio::spawn(supervise(child, group, killed, (ended, drained), exited));
         Ok(Self {
             lines,
             input: Some(input),
@@ -249,15 +249,39 @@ impl Stderr {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn fill<R: AsyncRead + Unpin>(self, mut reader: R) {
+    /// Reads to the end, or to the end of what is there once the child has ended: that is read however busy the machine is, since
+    /// each read looks at the pipe before it looks at the clock.
+    async fn fill<R: AsyncRead + Unpin>(self, mut reader: R, mut end: oneshot::Receiver<()>) {
         let mut chunk = vec![0; 8 << 10];
-        while let Ok(read @ 1..) = reader.read(&mut chunk).await {
-            let mut bytes = self.bytes();
-            bytes.extend_from_slice(&chunk[..read]);
-            if bytes.len() > 2 * STDERR_BYTES_MAX {
-                let surplus = bytes.len() - STDERR_BYTES_MAX;
-                bytes.drain(..surplus);
+        loop {
+            let read = tokio::select! {
+                biased;
+                read = reader.read(&mut chunk) => read,
+                _ = &mut end => break,
+            };
+            match read {
+                Ok(read @ 1..) => self.add(&chunk[..read]),
+                _ => return,
             }
+        }
+        let mut left = STDERR_LEFT_BYTES_MAX;
+        while left > 0 {
+            match tokio::time::timeout(STDERR_DRAIN, reader.read(&mut chunk)).await {
+                Ok(Ok(read @ 1..)) => {
+                    self.add(&chunk[..read]);
+                    left = left.saturating_sub(read);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn add(&self, more: &[u8]) {
+        let mut bytes = self.bytes();
+        bytes.extend_from_slice(more);
+        if bytes.len() > 2 * STDERR_BYTES_MAX {
+            let surplus = bytes.len() - STDERR_BYTES_MAX;
+            bytes.drain(..surplus);
         }
     }
 }
@@ -333,7 +357,7 @@ async fn supervise(
     mut child: Child,
     group: i32,
     killed: oneshot::Receiver<()>,
-    drained: JoinHandle<()>,
+    (ended, drained): (oneshot::Sender<()>, JoinHandle<()>),
     exited: watch::Sender<Option<Exit>>,
 ) {
     let status = tokio::select! {
@@ -352,11 +376,9 @@ async fn supervise(
         .unwrap_or_else(PoisonError::into_inner)
         .push(group);
     reap();
-    let unread = drained.abort_handle();
-    if tokio::time::timeout(STDERR_DRAIN, drained).await.is_err() {
-        // Held open by what outlived the child, which may write without end.
-        unread.abort();
-    }
+    // Whoever reads may be done already.
+    let _ = ended.send(());
+    let _read = drained.await;
     exited.send_replace(Some(status.map_or(Exit::Signal(0), Exit::from)));
 }
 
@@ -369,4 +391,28 @@ fn covers(pattern: &str, name: &str) -> bool {
 
 fn live() -> std::sync::MutexGuard<'static, BTreeSet<i32>> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What outlives a child holds the pipe open, and may write on.
+    #[tokio::test]
+    async fn what_a_child_wrote_is_read_though_others_hold_its_pipe() {
+        let ended = || {
+            let (ended, end) = oneshot::channel();
+            ended.send(()).unwrap();
+            end
+        };
+        let stderr = Stderr::default();
+        let (mut pipe, reader) = tokio::io::duplex(1 << 16);
+        pipe.write_all(&[b'x'; 60_000]).await.unwrap();
+        stderr.clone().fill(reader, ended()).await;
+        assert_eq!(stderr.bytes().len(), 60_000);
+
+        let stderr = Stderr::default();
+        stderr.clone().fill(tokio::io::repeat(b'x'), ended()).await;
+        assert!(stderr.bytes().len() >= STDERR_LEFT_BYTES_MAX);
+    }
 }

@@ -18,6 +18,15 @@ fn ptc(arguments: &[&str]) -> Command {
     command
 }
 
+/// As a terminal starts it: what a script starts in its background ignores interrupts, as does all that it starts in turn, and the
+/// tests may be such.
+fn interruptible(arguments: &[&str]) -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT", PTC]).args(arguments);
+    command.stdin(Stdio::null());
+    command
+}
+
 /// A pipe that nobody reads.
 fn gone() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
@@ -341,7 +350,7 @@ fn a_signal_ends_a_program_and_not_what_it_printed() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         let program = format!("(do (println \"before\") {SPIN})");
         let words = ["eval", "--program-timeout-ms", "60000", "-e", &program];
-        let mut command = ptc(&words);
+        let mut command = interruptible(&words);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = child.spawn().unwrap();
         std::thread::sleep(Duration::from_secs(2));
@@ -380,8 +389,8 @@ impl Prompt {
         let pty = nix::pty::openpty(None, None).unwrap();
         let stream = || Stdio::from(pty.slave.try_clone().unwrap());
         let words = "repl --session kept --program-timeout-ms 60000";
-        let child = Command::new(PTC)
-            .args(words.split(' '))
+        let words: Vec<&str> = words.split(' ').collect();
+        let child = interruptible(&words)
             .env("HOME", directory)
             .env("TERM", "xterm")
             .current_dir(directory)
