@@ -61,15 +61,13 @@ impl<'v> Held<'v> {
                 self.once(Arc::as_ptr(int).addr(), bytes);
             }
             Value::Vector(items) => {
-                let parts = items.len() * size_of::<Value>();
-                if self.collection(items.shared_address(), parts) {
+                if self.collection(items.shared_address(), items.buffer_bytes()) {
                     self.pending.extend(watched(items.iter()));
                 }
             }
             Value::Map(map) => self.map(map),
             Value::Set(set) => {
-                let parts = set.len() * 2 * size_of::<Value>();
-                if self.collection(set.shared_address(), parts) {
+                if self.collection(set.shared_address(), set.buffer_bytes()) {
                     self.pending.extend(watched(set.iter()));
                 }
             }
@@ -113,7 +111,7 @@ impl<'v> Held<'v> {
     }
 
     fn map(&mut self, map: &'v Map) {
-        if self.collection(map.shared_address(), map.len() * 2 * size_of::<Value>()) {
+        if self.collection(map.shared_address(), map.buffer_bytes()) {
             for (key, value) in watched(map.iter()) {
                 self.pending.push(key);
                 self.pending.push(value);

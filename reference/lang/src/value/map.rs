@@ -7,13 +7,16 @@ use std::sync::Arc;
 
 use super::order::{key_cmp, sort_by};
 use super::shape::{
-    DROP_DEPTH_MAX, Freed, Remains, Shape, Slot, TREE_PATH_BYTES, drop_flat, free, freed, watched,
+    DROP_DEPTH_MAX, Freed, Remains, Shape, Slot, TREE_PATH_BYTES, TREE_TIMES, drop_flat, fit, free,
+    freed, watched,
 };
 use super::{Text, Value};
 use crate::{clock, heap};
 
 /// Above this length a change makes a tree, so that it costs the logarithm of the size.
 const FLAT_LEN_MAX: usize = 64;
+/// A tree that is no longer than this is a flat buffer again: its nodes are as large for one entry.
+const TREE_LEN_MIN: usize = FLAT_LEN_MAX / 2;
 /// Up to this length a scan beats a binary search.
 const SCAN_LEN_MAX: usize = 8;
 
@@ -188,6 +191,15 @@ impl Map {
         self.iter().map(|(_, value)| value)
     }
 
+    /// Bytes of its buffer, or of its tree at most.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        size_of::<(Value, Value)>()
+            * match &self.0.entries {
+                Store::Flat(entries) => entries.capacity(),
+                Store::Tree(entries) => entries.len() * TREE_TIMES,
+            }
+    }
+
     /// Size and depth.
     #[inline]
     pub fn shape(&self) -> Shape {
@@ -236,9 +248,17 @@ impl Map {
         let data = self.change();
         let removed = match &mut data.entries {
             Store::Flat(entries) => find(entries, key).ok().map(|at| entries.remove(at)),
-            Store::Tree(entries) => entries
-                .remove_with_key(key)
-                .map(|(key, slot)| (key, slot.into_value())),
+            Store::Tree(entries) => {
+                let removed = entries.remove_with_key(key);
+                if entries.len() <= TREE_LEN_MIN {
+                    let left = entries
+                        .iter()
+                        .map(|(key, slot)| (key.clone(), Value::clone(slot)))
+                        .collect();
+                    data.entries = Store::Flat(left);
+                }
+                removed.map(|(key, slot)| (key, slot.into_value()))
+            }
         };
         removed.map(|(key, value)| {
             data.shape = data.shape.without(key.shape()).without(value.shape());
@@ -363,7 +383,8 @@ impl Default for Map {
 
 impl Map {
     /// A map of `entries`, whose keys the caller knows to stand in term order, each once.
-    pub(crate) fn of_sorted(entries: Vec<(Value, Value)>) -> Map {
+    pub(crate) fn of_sorted(mut entries: Vec<(Value, Value)>) -> Map {
+        fit(&mut entries);
         let mut shape = Shape::EMPTY;
         for (key, value) in watched(entries.iter()) {
             shape = shape.with(key.shape()).with(value.shape());

@@ -45,6 +45,11 @@ impl Set {
         self.0.shared_address()
     }
 
+    /// Bytes of its buffer, or of its tree at most.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.0.buffer_bytes()
+    }
+
     /// Bytes that a change may copy: nothing when this is the only holder and small.
     pub fn copy_bytes(&self) -> usize {
         self.0.copy_bytes()

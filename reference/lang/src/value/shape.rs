@@ -121,6 +121,32 @@ pub fn give_back<T>(mut parts: Vec<T>) {
     }
 }
 
+/// Parts that a buffer may have room for beside those that it holds, whatever their number.
+const SPARE_PARTS: usize = 8;
+
+/// Gives back what `parts` has room for beyond four times what it holds: what shortens a long buffer in place would keep all of it, for
+/// as long as somebody holds the few that are left.
+#[inline]
+pub fn fit<T>(parts: &mut Vec<T>) {
+    if parts.capacity() / 4 > parts.len() + SPARE_PARTS {
+        shrink(parts);
+    }
+}
+
+#[cold]
+fn shrink<T>(parts: &mut Vec<T>) {
+    // The system takes pages back one by one.
+    let slice = MAPPED_BYTES / size_of::<T>().max(1);
+    while parts.capacity() - parts.len() > slice {
+        parts.shrink_to(parts.capacity() - slice);
+        clock::goes_on(MAPPED_BYTES / 64);
+    }
+    parts.shrink_to_fit();
+}
+
+/// How much a tree holds at most for each byte of its parts: its nodes are half full at least.
+pub const TREE_TIMES: usize = 2;
+
 /// Work that is put off, freed in slices when it is given up half-way: there may be as much of it as there is memory.
 pub struct Stack<T>(Vec<T>);
 

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use super::Value;
 use super::shape::{
-    DROP_DEPTH_MAX, Remains, Shape, Slot, TREE_PATH_BYTES, drop_flat, free, freed, watched,
+    DROP_DEPTH_MAX, Remains, Shape, Slot, TREE_PATH_BYTES, TREE_TIMES, drop_flat, fit, free, freed,
+    watched,
 };
 
 /// Above this length a change to a shared vector makes a tree that shares structure.
 const FLAT_LEN_MAX: usize = 64;
+/// A tree that is no longer than this is a flat buffer again: its nodes are as large for one item.
+const TREE_LEN_MIN: usize = FLAT_LEN_MAX / 2;
 
 /// A vector of values.
 #[derive(Clone)]
@@ -82,6 +85,15 @@ impl Vector {
         watched(self.iter()).cloned().collect()
     }
 
+    /// Bytes of its buffer, or of its tree at most.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        size_of::<Value>()
+            * match &self.0.items {
+                Store::Flat(items) => items.capacity(),
+                Store::Tree(items) => items.len() * TREE_TIMES,
+            }
+    }
+
     /// Size and depth.
     #[inline]
     pub fn shape(&self) -> Shape {
@@ -116,8 +128,19 @@ impl Vector {
         }
         let data = self.change();
         let item = match &mut data.items {
-            Store::Flat(items) => items.pop(),
-            Store::Tree(items) => items.pop_back().map(Slot::into_value),
+            Store::Flat(items) => {
+                let item = items.pop();
+                fit(items);
+                item
+            }
+            Store::Tree(items) => {
+                let item = items.pop_back().map(Slot::into_value);
+                if items.len() <= TREE_LEN_MIN {
+                    let left = items.iter().map(|slot| Value::clone(slot)).collect();
+                    data.items = Store::Flat(left);
+                }
+                item
+            }
         };
         if let Some(item) = &item {
             data.shape = data.shape.without(item.shape());
@@ -177,7 +200,8 @@ impl Drop for Data {
 }
 
 impl From<Vec<Value>> for Vector {
-    fn from(items: Vec<Value>) -> Self {
+    fn from(mut items: Vec<Value>) -> Self {
+        fit(&mut items);
         let shape = Shape::of(items.iter());
         Vector(Arc::new(Data {
             items: Store::Flat(items),
