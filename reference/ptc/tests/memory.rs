@@ -399,7 +399,6 @@ fn hold_at_most(turns: usize, turn: impl Fn(usize) -> String) {
         }
     }
     let held = server.memory("VmRSS").saturating_sub(before);
-    println!("{} KB are held, {refused} turns refused", held / 1024);
     assert!(refused > 0 || turns < SESSION_TURNS, "the limit is met");
     assert!(
         held <= 8 * SESSION_BYTES + LEFT_BYTES_MAX,
