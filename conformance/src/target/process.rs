@@ -256,8 +256,9 @@ impl Stderr {
         loop {
             let read = tokio::select! {
                 biased;
-                read = reader.read(&mut chunk) => read,
+                // First, or a pipe that is never empty would hide it.
                 _ = &mut end => break,
+                read = reader.read(&mut chunk) => read,
             };
             match read {
                 Ok(read @ 1..) => self.add(&chunk[..read]),
