@@ -208,8 +208,9 @@ impl Host for ProgramHost<'_> {
         if ptc_lang::heap::is_overdrawn() {
             return Err(HostFault::Stopped(Pulse::OutOfMemory));
         }
-        if self.pulse() != Pulse::Continue {
-            return Err(HostFault::Stopped(self.pulse()));
+        match self.pulse() {
+            Pulse::Continue => {}
+            ended => return Err(HostFault::Stopped(ended)),
         }
         made.result.map_err(|fault| HostFault::Raise {
             kind: "",

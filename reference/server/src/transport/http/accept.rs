@@ -27,9 +27,9 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Time that a connection of the reserve has for its first request, and in all.
 const RESERVED_HEAD: Duration = Duration::from_secs(2);
 const RESERVED_LIFE: Duration = Duration::from_secs(5);
+const _: () = assert!(RESERVED_HEAD.as_millis() < RESERVED_LIFE.as_millis());
 /// So many connections take memory that is worth giving back to the system when half of them have gone.
 const CROWD: usize = 128;
-const _: () = assert!(RESERVED_HEAD.as_millis() < RESERVED_LIFE.as_millis());
 
 /// What connections may take.
 pub struct Limits {
