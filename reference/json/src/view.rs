@@ -89,7 +89,7 @@ impl<'t> Document<'t> {
 /// JSON text that was checked, to be kept.
 #[derive(Clone)]
 pub struct JsonText {
-    text: String,
+    text: Cow<'static, str>,
     skips: Vec<Skip>,
 }
 
@@ -110,6 +110,12 @@ impl JsonText {
         Document::read(text.as_bytes()).map(|document| document.json().to_text())
     }
 
+    /// `{}`.
+    pub const EMPTY_OBJECT: JsonText = JsonText {
+        text: Cow::Borrowed("{}"),
+        skips: Vec::new(),
+    };
+
     /// `null`.
     pub fn null() -> JsonText {
         Json::NULL.to_text()
@@ -126,7 +132,8 @@ impl JsonText {
     fn made(text: Vec<u8>, skips: Vec<Skip>) -> JsonText {
         JsonText {
             text: String::from_utf8(text)
-                .expect("pieces of UTF-8 text cut at ASCII bytes are UTF-8"),
+                .expect("pieces of UTF-8 text cut at ASCII bytes are UTF-8")
+                .into(),
             skips,
         }
     }
@@ -150,7 +157,7 @@ impl Deref for JsonText {
 
 impl From<JsonText> for String {
     fn from(text: JsonText) -> String {
-        text.text
+        text.text.into_owned()
     }
 }
 
@@ -512,7 +519,7 @@ impl<'a> Json<'a> {
         let inside = self.skips.partition_point(|skip| skip.start < start);
         let inside = self.skips[inside..].iter();
         JsonText {
-            text: self.text.to_owned(),
+            text: Cow::Owned(self.text.to_owned()),
             skips: inside
                 .take_while(|skip| skip.start < end)
                 .map(|skip| Skip {

@@ -2,21 +2,18 @@
 //!
 //! Knows nothing of connections, which take calls in and end them, or of what a call runs.
 
+use crate::admission::gate::Permit;
 use crate::lock::lock;
 use crate::render::reply::Reply;
 use ptc_rpc::Id;
 use ptc_secrets::Scrubbed;
 use ptc_upstream::TraceContext;
-use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
 /// Sends the one reply of a call, off to its transport.
 pub type Answer = Box<dyn FnOnce(Scrubbed<Reply>) + Send>;
-
-/// A call's permit to run among others; dropping it lets the next one in.
-pub type Permit = Box<dyn Any + Send>;
 
 /// One call in flight.
 pub struct Call {

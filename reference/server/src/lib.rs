@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admission;
 mod agentic;
 mod call;
 #[cfg(feature = "checks")]

@@ -2,6 +2,8 @@
 //!
 //! Knows nothing of frames or transports.
 
+use crate::admission::gate::Gate;
+use crate::admission::pressure::Watermark;
 use crate::agentic::Agentic;
 use crate::diagnostics::Sinks;
 use crate::diagnostics::counters::Counters;
@@ -9,9 +11,7 @@ use crate::diagnostics::observe::Observers;
 use crate::diagnostics::record::Ring;
 use crate::diagnostics::trace::Tracer;
 use crate::evaluation::Programs;
-use crate::evaluation::gate::Gate;
 use crate::evaluation::pool::Pool;
-use crate::evaluation::pressure::Watermark;
 use crate::sessions::Sessions;
 use crate::settings::{Settings, Warning};
 use ptc_protocol::limits::ProgramLimits;

@@ -114,6 +114,7 @@ const ROOMS: &[&str] = &[
     "version",
     "settings",
     "render",
+    "admission",
     "call",
     "diagnostics",
     "agentic",

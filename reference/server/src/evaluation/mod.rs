@@ -2,10 +2,8 @@
 //!
 //! Knows nothing of profiles or transports; what is cut for a client is cut later.
 
-pub mod gate;
 pub mod isolation;
 pub mod pool;
-pub mod pressure;
 
 use crate::call::Call;
 use crate::clock;

@@ -5,9 +5,24 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Work for one thread.
-pub struct Job {
-    work: Box<dyn FnOnce() + Send>,
-    is_void: Box<dyn Fn() -> bool + Send>,
+pub struct Job(Box<dyn Work>);
+
+trait Work: Send {
+    fn is_void(&self) -> bool;
+    fn run(self: Box<Self>);
+}
+
+/// Work, behind the question whether anybody still wants it.
+struct Unless<V, W>(V, W);
+
+impl<V: Fn() -> bool + Send, W: FnOnce() + Send> Work for Unless<V, W> {
+    fn is_void(&self) -> bool {
+        self.0()
+    }
+
+    fn run(self: Box<Self>) {
+        self.1();
+    }
 }
 
 impl Job {
@@ -22,15 +37,12 @@ impl Job {
         is_void: impl Fn() -> bool + Send + 'static,
         work: impl FnOnce() + Send + 'static,
     ) -> Self {
-        Job {
-            work: Box::new(work),
-            is_void: Box::new(is_void),
-        }
+        Job(Box::new(Unless(is_void, work)))
     }
 
     /// Does the work.
     pub fn run(self) {
-        (self.work)();
+        self.0.run();
     }
 }
 
@@ -110,7 +122,7 @@ impl Pool {
         // Without threads of its own it keeps them all.
         if self.threads_max > 0 && state.jobs.len() >= self.threads_max {
             let jobs = std::mem::take(&mut state.jobs);
-            let (dropped, kept): (Vec<_>, _) = jobs.into_iter().partition(|job| (job.is_void)());
+            let (dropped, kept): (Vec<_>, _) = jobs.into_iter().partition(|job| job.0.is_void());
             (void, state.jobs) = (dropped, VecDeque::from(kept));
         }
         state.jobs.push_back(job);

@@ -3,8 +3,8 @@
 //!
 //! Knows nothing of tools or transports.
 
+use crate::admission::gate::{Gate, Shut};
 use crate::call::{Answer, Call};
-use crate::evaluation::gate::{Gate, Shut};
 use crate::lock::lock;
 use crate::render::reply::Reply;
 use ptc_rpc::Id;
@@ -246,7 +246,7 @@ impl Connection {
             Ok(permit) => permit,
             Err(shut) => return Err((NotAdmitted::Shut(shut), answer)),
         };
-        let call = Arc::new(Call::new(key, id, trace, answer, Box::new(permit)));
+        let call = Arc::new(Call::new(key, id, trace, answer, permit));
         place.insert(call.clone());
         calls.unanswered += 1;
         Ok(call)

@@ -2,10 +2,10 @@
 //!
 //! Knows nothing of transports; they hand in frames and a way to answer later.
 
+use crate::admission::gate::Shut;
 use crate::call::{Answer, Call};
 use crate::diagnostics::log::{REQUEST_SPAN, maybe};
 use crate::diagnostics::observe::{Called, Caller, Ending, Observed};
-use crate::evaluation::gate::Shut;
 use crate::evaluation::pool;
 use crate::executor;
 use crate::mcp::connection::{
@@ -174,7 +174,7 @@ pub fn handle(
         era,
         ..
     } = incoming;
-    let id = frame.request_id();
+    let id = incoming.id.clone();
     if let Some(id) = id.clone().filter(|_| *era == Era::Stateless) {
         return handle_stateless(server, connection, context, incoming, id, answer);
     }
@@ -652,7 +652,6 @@ fn admit(
         server: server.clone(),
         connection: connection.clone(),
         call: call.clone(),
-        request: Span::current(),
     };
     let waits = call.clone();
     let job = pool::Job::unless(
@@ -678,7 +677,6 @@ struct Admitted {
     server: Arc<Server>,
     connection: Arc<Connection>,
     call: Arc<Call>,
-    request: Span,
 }
 
 impl Drop for Admitted {
@@ -703,9 +701,8 @@ fn run(
         server,
         connection,
         call,
-        request,
     } = admitted;
-    let _request = request.enter();
+    let _request = request_span(server, &call.id).entered();
     if let Some(observed) = &mut observed
         && let Some(trace_id) = server.observers.executing(observed)
     {
@@ -831,7 +828,7 @@ pub fn handle_stateless(
         method: name,
         ..
     } = incoming;
-    let Some(id) = frame.request_id() else {
+    let Some(id) = incoming.id.clone() else {
         return notification(server, connection, Era::Stateless, incoming);
     };
     let refuse = |error: RpcError| Handled::Now(Reply::error(Some(id.clone()), error));

@@ -12,6 +12,8 @@ pub const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// A frame, and what its members say.
 pub struct Incoming<'f> {
     pub frame: Frame<'f>,
+    /// The request's id; none makes it a notification.
+    pub id: Option<Id>,
     /// The method's name; `None` when it is missing or not a string.
     pub method: Option<Cow<'f, str>>,
     pub era: Era,
@@ -37,6 +39,7 @@ impl<'f> From<Frame<'f>> for Incoming<'f> {
             .and_then(|params| params.get("name"))
             .and_then(Json::as_str);
         Incoming {
+            id: frame.request_id(),
             frame,
             method,
             era,
@@ -51,7 +54,7 @@ impl Incoming<'_> {
         self.tool
             .as_deref()
             .filter(|name| tools::runs_program(name))?;
-        self.frame.request_id()
+        self.id.clone()
     }
 
     /// Whether the handling of a request asks a store, and so may wait for it.

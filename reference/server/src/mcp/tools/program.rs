@@ -107,9 +107,8 @@ pub fn output_schema(arguments: Json<'_>) -> Result<Option<String>, String> {
 /// The message.
 pub fn context(arguments: Json<'_>, settings: &Settings) -> Result<JsonText, String> {
     let given = match arguments.get("context") {
-        None => return Ok(Json::EMPTY_OBJECT.to_text()),
-        Some(context) if context.is_null() => return Ok(Json::EMPTY_OBJECT.to_text()),
-        Some(context) => context,
+        Some(context) if !context.is_null() => context,
+        _ => return Ok(JsonText::EMPTY_OBJECT),
     };
     CONTEXT.judge(given)?;
     let (context, bad_key) = compact_context(given);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Bytes of an oversize body that are read on, so that the connection stays usable.
 const DISCARD_BYTES_MAX: usize = 1 << 20;
-/// A body that has begun is given room for so much at least.
+/// A body that has begun is given room for so much, unless it announced that it is shorter.
 const FIRST_BYTES: usize = 4 << 10;
 
 /// Bytes of bodies that requests hold, and how many they may.
@@ -47,13 +47,15 @@ impl BodyBudget {
 /// A body's bytes; dropping them gives their room back.
 pub struct BodyBytes {
     bytes: Vec<u8>,
+    first: usize,
     budget: Arc<BodyBudget>,
 }
 
 impl BodyBytes {
-    fn new(budget: Arc<BodyBudget>) -> Self {
+    fn new(budget: Arc<BodyBudget>, announced: Option<usize>) -> Self {
         BodyBytes {
             bytes: Vec::new(),
+            first: announced.map_or(FIRST_BYTES, |bytes| bytes.min(FIRST_BYTES)),
             budget,
         }
     }
@@ -63,7 +65,7 @@ impl BodyBytes {
         let needed = self.bytes.len() + data.len();
         let room = self.bytes.capacity();
         if needed > room {
-            let wanted = needed.max(room * 2).max(FIRST_BYTES).min(cap.max(needed));
+            let wanted = needed.max(room * 2).max(self.first).min(cap.max(needed));
             if !self.budget.take(wanted - room) {
                 return Err(Refusal::NoRoomForBody);
             }
@@ -124,15 +126,13 @@ async fn read(
     let length = headers
         .get(CONTENT_LENGTH)
         .and_then(|text| text.to_str().ok());
-    let announced = length
-        .and_then(|text| text.parse::<usize>().ok())
-        .unwrap_or(0);
-    let too_large = announced > cap;
-    let discards = announced.saturating_sub(cap) <= DISCARD_BYTES_MAX;
+    let announced = length.and_then(|text| text.parse::<usize>().ok());
+    let beyond = announced.map_or(0, |announced| announced.saturating_sub(cap));
+    let (too_large, discards) = (beyond > 0, beyond <= DISCARD_BYTES_MAX);
     if too_large && (!discards || headers.contains_key(EXPECT)) {
         return Err(Refusal::PayloadTooLarge);
     }
-    let mut bytes = BodyBytes::new(endpoint.body_budget().clone());
+    let mut bytes = BodyBytes::new(endpoint.body_budget().clone(), announced);
     let mut total = 0usize;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| Refusal::Malformed)?.into_data() else {
@@ -185,11 +185,11 @@ mod tests {
     fn bodies_share_a_budget_and_give_it_back() {
         let budget = BodyBudget::new(20_000);
         let cap = 16_000;
-        let mut first = BodyBytes::new(budget.clone());
+        let mut first = BodyBytes::new(budget.clone(), None);
         assert!(first.push(&[1; 10], cap).is_ok());
         assert_eq!(budget.held(), FIRST_BYTES);
         assert!(first.push(&[2; 9_000], cap).is_ok());
-        let mut second = BodyBytes::new(budget.clone());
+        let mut second = BodyBytes::new(budget.clone(), None);
         assert!(second.push(&[1; 4_000], cap).is_ok() && second.push(&[2; 12_000], cap).is_err());
         assert_eq!(second.bytes, [1; 4_000]);
         drop(first);

@@ -23,7 +23,6 @@ use axum::http::{Response as HttpResponse, StatusCode};
 use axum::response::Response;
 use ptc_protocol::digest;
 use ptc_rpc::{Document, Frame, FrameFault, Id, RpcError};
-use ptc_secrets::Scrubbed;
 use ptc_upstream::TraceContext;
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,11 +143,11 @@ pub async fn post(
     let frame = &incoming.frame;
     let _active = endpoint.shutdown().enter();
     if draining() {
-        let id = frame.request_id();
+        let id = incoming.id;
         return Err(exchange.refusal(StatusCode::SERVICE_UNAVAILABLE, id, DRAINING));
     }
     if frame.method.is_none() && !frame.is_response() {
-        return Ok(exchange.error(frame.request_id(), RpcError::INVALID_REQUEST));
+        return Ok(exchange.error(incoming.id, RpcError::INVALID_REQUEST));
     }
     if incoming.era == Era::Stateless
         || exchange.header(&PROTOCOL_VERSION) == Some(STATELESS_REVISION)
@@ -204,7 +203,7 @@ impl Exchange<'_> {
         {
             return Err(Refusal::SessionChosenByClient);
         }
-        let id = frame.request_id();
+        let id = incoming.id.clone();
         if !frame.version_ok {
             return Ok(self.error(id, RpcError::INVALID_REQUEST));
         }
@@ -296,7 +295,7 @@ impl Exchange<'_> {
         let frame = &incoming.frame;
         let endpoint = self.endpoint;
         self.record.owner(&endpoint.settings().owner_hash);
-        let Some(id) = frame.request_id() else {
+        let Some(id) = incoming.id.clone() else {
             return Ok(plain(StatusCode::ACCEPTED, ""));
         };
         let refuse = |error: RpcError| {
@@ -340,7 +339,7 @@ impl Exchange<'_> {
         &self,
         connection: &Arc<Connection>,
         call: Arc<Call>,
-        receiver: oneshot::Receiver<Scrubbed<Reply>>,
+        receiver: oneshot::Receiver<Vec<u8>>,
     ) -> Response {
         let id = call.id.clone();
         let _watched = self.peer.activity.call(self.head.version, ANSWER_BEGINS);
@@ -357,7 +356,7 @@ impl Exchange<'_> {
         match tokio::time::timeout(limit, receiver).await {
             Ok(Ok(reply)) => {
                 guard.call = None;
-                json(StatusCode::OK, Reply::bytes(&reply))
+                json(StatusCode::OK, reply)
             }
             Ok(Err(_)) => {
                 guard.call = None;
@@ -414,10 +413,11 @@ impl Drop for CancelOnDrop<'_> {
     }
 }
 
-fn answer_to(sender: oneshot::Sender<Scrubbed<Reply>>) -> Answer {
+/// Sends a reply as bytes: it is written, and freed, by the thread that made it, and not by one that serves everybody.
+fn answer_to(sender: oneshot::Sender<Vec<u8>>) -> Answer {
     Box::new(move |reply| {
         // The client may have disconnected.
-        let _ = sender.send(reply);
+        let _ = sender.send(Reply::bytes(&reply));
     })
 }
 

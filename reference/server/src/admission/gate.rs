@@ -1,6 +1,6 @@
 //! The concurrency gate: so many calls at once, never a queue. Knows nothing of calls.
 
-use crate::evaluation::pressure::Watermark;
+use crate::admission::pressure::Watermark;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
