@@ -440,6 +440,10 @@ impl Thread {
     }
 }
 
+/// Free blocks up to this size are kept by each thread for itself in GNU's C library. To have another one from there and to copy is quicker
+/// than to ask for a larger one in place, which takes the lock of the heap that the block is from.
+const CACHED_BYTES: usize = 1024;
+
 /// A block of `layout`, not counted: mapped, or from `System`.
 ///
 /// # Safety
@@ -509,7 +513,9 @@ unsafe impl GlobalAlloc for CountingAllocator {
             match (mapped::takes(layout), mapped::takes(new_layout)) {
                 // A larger one may move with its pages, and leaves nothing.
                 (true, true) => return mapped::resize(ptr, layout.size(), new_size),
-                (false, false) if !overwrites() => return System.realloc(ptr, layout, new_size),
+                (false, false) if new_size > CACHED_BYTES && !overwrites() => {
+                    return System.realloc(ptr, layout, new_size);
+                }
                 _ => {}
             }
             let new = new_block(new_layout);

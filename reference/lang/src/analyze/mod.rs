@@ -421,7 +421,11 @@ impl<'p, 'e> Analyzer<'p, 'e> {
     }
 
     fn all(&mut self, items: &[Form<'_>]) -> Result<Box<[Ir]>, Error> {
-        items.iter().map(|item| self.expr(item)).collect()
+        let mut all = Vec::with_capacity(items.len());
+        for item in items {
+            all.push(self.expr(item)?);
+        }
+        Ok(all.into())
     }
 
     /// A body: the last expression counts.

@@ -56,6 +56,8 @@ const GATHERING: Duration = Duration::from_millis(1);
 /// How long an exiting process waits for a reader of stderr, and for its own writer where the machine is busy.
 const FLUSH_WAIT: Duration = Duration::from_secs(1);
 
+/// Bytes of most events' fields.
+const FIELDS_BYTES: usize = 256;
 /// Only this workspace's own crates are listened to.
 const TARGETS: &str = "ptc_";
 /// The span of a request. It is kept at every level: an error has a request, too.
@@ -280,8 +282,9 @@ impl<'a> Said<'a> {
     }
 
     fn comma(&mut self) {
-        if !self.fields.is_empty() {
-            self.fields.push(b',');
+        match self.fields.is_empty() {
+            true => self.fields.reserve(FIELDS_BYTES),
+            false => self.fields.push(b','),
         }
     }
 }
