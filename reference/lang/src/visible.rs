@@ -10,6 +10,13 @@ pub fn is_obeyed(letter: char) -> bool {
         || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// Whether nothing in `text` is obeyed.
+pub fn is_plain(text: &str) -> bool {
+    // Nearly all text is printable ASCII: a look at all its bytes, many at once, costs a fraction of one at its letters.
+    let is_printable = |all, byte| all & matches!(byte, b' '..=b'~');
+    text.bytes().fold(true, is_printable) || !text.contains(is_obeyed)
+}
+
 /// `text` as people may see it: each character that is obeyed is written as `\u{9b}`, but for line ends and tabs.
 pub fn visible(text: &str) -> Cow<'_, str> {
     let is_escaped = |letter: char| is_obeyed(letter) && !matches!(letter, '\n' | '\t');

@@ -56,8 +56,9 @@ const GATHERING: Duration = Duration::from_millis(1);
 /// How long an exiting process waits for a reader of stderr, and for its own writer where the machine is busy.
 const FLUSH_WAIT: Duration = Duration::from_secs(1);
 
-/// Bytes of most events' fields.
+/// Bytes of most events' fields, and of most lines.
 const FIELDS_BYTES: usize = 256;
+const LINE_BYTES: usize = 512;
 /// Only this workspace's own crates are listened to.
 const TARGETS: &str = "ptc_";
 /// The span of a request. It is kept at every level: an error has a request, too.
@@ -117,8 +118,8 @@ fn level_of(metadata: &Metadata<'_>) -> Level {
     }
 }
 
-/// A request's id, kept with its span.
-struct RequestId(String);
+/// A request's id as JSON, kept with its span.
+struct RequestId(Vec<u8>);
 
 impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
@@ -132,13 +133,13 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut said = Said::new(&self.redactor);
         event.record(&mut said);
-        let around = || {
-            let mut spans = context.event_scope(event)?;
-            spans.find_map(|span| Some(span.extensions().get::<RequestId>()?.0.clone()))
-        };
-        let request_id = said.request_id.take().or_else(around);
-        self.queue
-            .put(&said.line(level_of(event.metadata()), request_id));
+        if said.request_id.is_none()
+            && let Some(mut spans) = context.event_scope(event)
+        {
+            said.request_id =
+                spans.find_map(|span| Some(span.extensions().get::<RequestId>()?.0.clone()));
+        }
+        self.queue.put(&said.line(level_of(event.metadata())));
     }
 }
 
@@ -218,8 +219,10 @@ impl Queue {
 
 /// What one event says. Names are the server's own; values are scrubbed before they are written as JSON.
 struct Said<'a> {
-    name: Option<String>,
-    request_id: Option<String>,
+    /// The line as far as the event's name.
+    line: Vec<u8>,
+    /// As JSON.
+    request_id: Option<Vec<u8>>,
     fields: Vec<u8>,
     redactor: &'a Redactor,
 }
@@ -227,17 +230,25 @@ struct Said<'a> {
 impl<'a> Said<'a> {
     fn new(redactor: &'a Redactor) -> Self {
         Said {
-            name: None,
+            line: Vec::new(),
             request_id: None,
             fields: Vec::new(),
             redactor,
         }
     }
 
-    fn line(&self, level: Level, request_id: Option<String>) -> Vec<u8> {
-        let mut line = Vec::with_capacity(192 + self.fields.len());
-        line.extend_from_slice(b"{\"event\":");
-        write_string(&mut line, self.name.as_deref().unwrap_or(UNNAMED));
+    fn called(&mut self, name: &str) {
+        self.line.clear();
+        self.line.reserve(LINE_BYTES);
+        self.line.extend_from_slice(b"{\"event\":");
+        write_string(&mut self.line, name);
+    }
+
+    fn line(mut self, level: Level) -> Vec<u8> {
+        if self.line.is_empty() {
+            self.called(UNNAMED);
+        }
+        let mut line = self.line;
         if !self.fields.is_empty() {
             line.extend_from_slice(b",\"fields\":{");
             line.extend_from_slice(&self.fields);
@@ -246,9 +257,9 @@ impl<'a> Said<'a> {
         line.extend_from_slice(b",\"level\":\"");
         line.extend_from_slice(level.name().as_bytes());
         line.push(b'"');
-        if let Some(id) = request_id {
+        if let Some(id) = self.request_id {
             line.extend_from_slice(b",\"request_id\":");
-            write_string(&mut line, &self.redactor.scrub_str(&id));
+            line.extend_from_slice(&id);
         }
         line.extend_from_slice(b",\"ts\":\"");
         line.extend_from_slice(clock::now_text().as_bytes());
@@ -275,6 +286,13 @@ impl<'a> Said<'a> {
         self.fields.extend_from_slice(clean.as_bytes());
     }
 
+    /// `text`, scrubbed, as JSON.
+    fn string(&self, text: &str) -> Vec<u8> {
+        let mut json = Vec::with_capacity(text.len() + 2);
+        write_string(&mut json, &self.redactor.scrub_str(text));
+        json
+    }
+
     fn name(&mut self, name: &str) {
         self.comma();
         write_string(&mut self.fields, name);
@@ -292,8 +310,8 @@ impl<'a> Said<'a> {
 impl Visit for Said<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
-            EVENT => self.name = Some(value.to_owned()),
-            REQUEST_ID => self.request_id = Some(value.to_owned()),
+            EVENT => self.called(value),
+            REQUEST_ID => self.request_id = Some(self.string(value)),
             name => {
                 self.name(name);
                 write_string(&mut self.fields, &self.redactor.scrub_str(value));

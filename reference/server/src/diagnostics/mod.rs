@@ -11,7 +11,7 @@ pub mod record;
 pub mod trace;
 
 use crate::settings::Level;
-use ptc_lang::visible::is_obeyed;
+use ptc_lang::visible::{is_obeyed, is_plain};
 use ptc_secrets::Redactor;
 use std::fmt::Write as _;
 use tracing_subscriber::layer::SubscriberExt;
@@ -47,9 +47,7 @@ pub fn install(level: Level, redactor: &Redactor) -> Sinks {
 
 /// A line of JSON with what a terminal would obey as escapes: it stands in strings alone.
 fn unobeyed(line: String) -> String {
-    // Nearly every line is printable ASCII: a look at all its bytes, many at once, costs a fraction of one at its letters.
-    let is_plain = |plain, byte| plain & matches!(byte, b' '..=b'~');
-    if line.bytes().fold(true, is_plain) || !line.contains(is_obeyed) {
+    if is_plain(&line) {
         return line;
     }
     let mut shown = String::with_capacity(line.len() + 16);

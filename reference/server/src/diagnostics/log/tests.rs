@@ -61,7 +61,7 @@ fn an_empty_object_of_fields_says_nothing() {
     ] {
         let mut said = Said::new(&redactor);
         objects.iter().for_each(|json| said.json(FIELDS, json));
-        let told = String::from_utf8(said.line(Level::Info, None)).unwrap();
+        let told = String::from_utf8(said.line(Level::Info)).unwrap();
         assert!(told.starts_with(line), "{told}");
     }
 }
@@ -71,7 +71,8 @@ fn what_a_terminal_obeys_is_escaped_wherever_it_stands() {
     let redactor = Redactor::empty();
     let mut said = Said::new(&redactor);
     said.json(FIELDS, "{\"k\u{9b}\":\"\u{202e}a\u{7f}\"}");
-    let told = String::from_utf8(said.line(Level::Info, Some("r\u{85}\u{2028}é".into()))).unwrap();
+    said.request_id = Some(said.string("r\u{85}\u{2028}é"));
+    let told = String::from_utf8(said.line(Level::Info)).unwrap();
     assert!(told.contains(r#"{"k\u009b":"\u202ea\u007f"}"#), "{told}");
     assert!(told.contains(r#""request_id":"r\u0085\u2028é""#), "{told}");
     assert!(told.ends_with("}\n"), "{told}");
