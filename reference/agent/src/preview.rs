@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use ptc_lang::Value;
 use ptc_lang::value::{Items, Map};
+use ptc_lang::{Value, heap};
 use ptc_protocol::encode_value;
 use serde_json::{Map as JsonMap, Value as Json, json};
 
@@ -16,9 +16,11 @@ use crate::tool::{NativeResult, Preview};
 const KEYS_MAX: usize = 20;
 /// Elements whose keys decide whether a list's rows have one shape.
 const ROWS_COMPARED: usize = 5;
-/// Values nested deeper than this, or with more parts, have no JSON form here.
+/// Values nested deeper than this, or with more parts, have no JSON form here; nor have those that there is no room for.
 const JSON_DEPTH_MAX: u32 = 512;
 const JSON_NODES_MAX: u64 = 10_000_000;
+/// Bytes that a part of the tree takes.
+const JSON_NODE_BYTES: usize = 96;
 
 /// A preview, and why it is not the one that was asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,7 +106,8 @@ pub fn lenient_json(value: &Value) -> Option<Json> {
     if shape.depth > JSON_DEPTH_MAX || shape.weight > JSON_NODES_MAX {
         return None;
     }
-    to_json(value)
+    let nodes = usize::try_from(shape.weight).ok()?;
+    heap::reserve(nodes.saturating_mul(JSON_NODE_BYTES)).then(|| to_json(value))?
 }
 
 fn to_json(value: &Value) -> Option<Json> {

@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use ptc_lang::Value;
+use ptc_lang::heap::Account;
 use ptc_lang::value::Map;
 use ptc_protocol::members::{ProtocolError, ToolError};
 use ptc_protocol::{
@@ -15,7 +16,7 @@ use serde_json::{Value as Json, json};
 
 use crate::agent::{Agent, LISP_EVAL, MemoryStrategy};
 use crate::cache::CanonicalArgs;
-use crate::call::invoke;
+use crate::call::{Invocation, invoke};
 use crate::llm::{LlmReply, Message, ToolCall};
 use crate::preview::{lenient_json, native_preview};
 use crate::program::{ProgramEnd, ProgramHost, ProgramRun, retained_bytes, run_program};
@@ -26,6 +27,9 @@ use crate::tool::Tool;
 
 /// Items shown of each collection in a failed value.
 const FAILED_ITEMS_MAX: usize = 50;
+
+/// Memory of a tool that the model calls itself: of its answer, and of what shows it.
+const NATIVE_BYTES_MAX: u64 = 256 << 20;
 
 /// What came of a program, for the model and for the loop.
 #[derive(Default)]
@@ -224,43 +228,11 @@ impl Run<'_> {
         let key = shared
             .then(|| CanonicalArgs::of(&args))
             .filter(CanonicalArgs::is_map);
-        let made = invoke(
-            tool,
-            &args,
-            key.as_ref(),
-            &self.cache,
-            self.time_left().map(|left| started + left),
-            self.options.telemetry,
-        );
+        // No program calls it, so nothing else bounds what its answer takes, and what shows it.
+        let account = Account::new(NATIVE_BYTES_MAX);
+        let (made, content, truncated) =
+            account.within(|| self.made_and_shown(tool, call, &args, key.as_ref(), started));
         record.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let (content, truncated) = match (&made.result, &key) {
-            (Ok(value), Some(key)) => {
-                let preview = native_preview(&tool.native_result, &tool.name, key, value);
-                if let Some(fallback) = preview.fallback {
-                    tracing::warn!(
-                        event = "tool_result_fallback",
-                        "{}",
-                        fallback.warning(&tool.name)
-                    );
-                }
-                (preview.payload.to_string(), preview.truncated)
-            }
-            (Ok(value), None) => match lenient_json(value) {
-                Some(json) => (json.to_string(), false),
-                None => (bounded_text(value), false),
-            },
-            (Err(fault), _) => {
-                tracing::warn!(event = "tool_failed", tool = %tool.name, reason = %fault.message);
-                let args = lenient_json(&args).unwrap_or(Json::Null);
-                let payload = ToolError {
-                    error: fault.message.clone(),
-                    tool: Some(call.name.clone()),
-                    args_received: Some(Field::from(&args)),
-                    hint: Some(fault.hint.clone()),
-                };
-                (Payload::from(payload).to_json(), false)
-            }
-        };
         if let Some(telemetry) = self.options.telemetry {
             let facts = ToolCallFacts {
                 tool_name: call.name.clone(),
@@ -280,6 +252,54 @@ impl Run<'_> {
             Err(fault) => record.error = Some(fault.message),
         }
         (record, content)
+    }
+
+    /// Calls a tool, and makes what the model sees of what it gives; says whether a part is left out.
+    fn made_and_shown(
+        &self,
+        tool: &Tool,
+        call: &ToolCall,
+        args: &Value,
+        key: Option<&CanonicalArgs>,
+        started: Instant,
+    ) -> (Invocation, String, bool) {
+        let made = invoke(
+            tool,
+            args,
+            key,
+            &self.cache,
+            self.time_left().map(|left| started + left),
+            self.options.telemetry,
+        );
+        let (content, truncated) = match (&made.result, key) {
+            (Ok(value), Some(key)) => {
+                let preview = native_preview(&tool.native_result, &tool.name, key, value);
+                if let Some(fallback) = preview.fallback {
+                    tracing::warn!(
+                        event = "tool_result_fallback",
+                        "{}",
+                        fallback.warning(&tool.name)
+                    );
+                }
+                (preview.payload.to_string(), preview.truncated)
+            }
+            (Ok(value), None) => match lenient_json(value) {
+                Some(json) => (json.to_string(), false),
+                None => (bounded_text(value), false),
+            },
+            (Err(fault), _) => {
+                tracing::warn!(event = "tool_failed", tool = %tool.name, reason = %fault.message);
+                let args = lenient_json(args).unwrap_or(Json::Null);
+                let payload = ToolError {
+                    error: fault.message.clone(),
+                    tool: Some(call.name.clone()),
+                    args_received: Some(Field::from(&args)),
+                    hint: Some(fault.hint.clone()),
+                };
+                (Payload::from(payload).to_json(), false)
+            }
+        };
+        (made, content, truncated)
     }
 
     fn program_turn(&mut self, reply: &LlmReply) -> TurnEnd {

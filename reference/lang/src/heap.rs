@@ -8,6 +8,8 @@
 //!   than that for each thread.
 //! - What is asked for with [`reserve`] is paid before it is allocated, in one atomic step: threads that ask at the same time
 //!   can't be promised the same bytes.
+//! - A program that runs on behalf of another, such as a tool, has an account inside the other's ([`Account::inside`]): what it holds
+//!   counts in both, so however many there are at once, they hold no more together than the other may.
 //! - Once an account is overdrawn, each of its threads that allocates another batch is alarmed: its next [`step`] says so,
 //!   however much fuel it had left. So what a builtin forgot to ask for is noticed when it returns.
 //!
@@ -18,8 +20,8 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What a thread allocates before it tells its account.
 pub const BATCH_BYTES: isize = 16 * 1024;
@@ -47,7 +49,7 @@ struct Thread {
     /// What was told, to any account or none.
     told: Cell<isize>,
     /// Null while the thread works for no program.
-    account: Cell<*const Account>,
+    account: Cell<*const Counts>,
     /// Steps left until the next look.
     fuel: Cell<u32>,
 }
@@ -55,9 +57,17 @@ struct Thread {
 /// The bytes that all threads of one program hold together, and how many they may.
 #[derive(Debug)]
 pub struct Account {
+    counts: Arc<Counts>,
+}
+
+/// What an account counts. It stays in its place for as long as a thread or an account inside refers to it.
+#[derive(Debug)]
+struct Counts {
     held: AtomicIsize,
     most: AtomicIsize,
     limit: isize,
+    /// Those of the account that this one is inside of.
+    around: Option<Arc<Counts>>,
 }
 
 /// The system allocator with a balance for each thread and each program. A binary chooses its allocator, so each that runs
@@ -95,71 +105,137 @@ impl Account {
     ///
     /// In a binary with another allocator, where no limit would hold.
     pub fn new(limit: u64) -> Account {
+        Account::of(limit, None)
+    }
+
+    /// The same inside the account that this thread works for, where it works for one.
+    ///
+    /// # Panics
+    ///
+    /// As [`Account::new`].
+    pub fn inside(limit: u64) -> Account {
+        let around = THREAD.with(|thread| {
+            let around = thread.account.get();
+            // SAFETY: a thread's account is that of an `Account` that is borrowed while `within` runs, so its `Arc` has an owner; the
+            // owner that is added here is the one that `from_raw` gives.
+            (!around.is_null()).then(|| unsafe {
+                Arc::increment_strong_count(around);
+                Arc::from_raw(around)
+            })
+        });
+        Account::of(limit, around)
+    }
+
+    fn of(limit: u64, around: Option<Arc<Counts>>) -> Account {
         assert!(
             counts(),
             "this binary does not count memory: it needs `ptc_lang::counting_allocator!();`"
         );
-        Account {
+        let counts = Arc::new(Counts {
             held: AtomicIsize::new(0),
             most: AtomicIsize::new(0),
             limit: isize::try_from(limit).unwrap_or(isize::MAX),
-        }
+            around,
+        });
+        Account { counts }
     }
 
     /// Runs `work` with everything that this thread allocates and frees in this account.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
-        in_account(self, work)
+        in_account(Arc::as_ptr(&self.counts), work)
     }
 
     /// Bytes held now. Those of other threads may lag by a batch each.
     pub fn held(&self) -> isize {
-        THREAD.with(|thread| {
-            let untold = if std::ptr::eq(thread.account.get(), self) {
-                thread.untold.get()
-            } else {
-                0
-            };
-            self.held.load(Ordering::Relaxed) + untold
-        })
+        self.counts.held_now()
     }
 
     /// The most bytes that were ever held, as far as threads told.
     pub fn most(&self) -> isize {
-        self.most.load(Ordering::Relaxed).max(self.held())
+        self.counts.most.load(Ordering::Relaxed).max(self.held())
     }
 
     /// Whether more is held than may be.
     pub fn is_overdrawn(&self) -> bool {
-        self.held() > self.limit
+        self.counts.is_overdrawn()
     }
 
     /// Bytes that may still be held.
     pub fn room(&self) -> usize {
-        usize::try_from(self.limit.saturating_sub(self.held())).unwrap_or(0)
+        self.counts.room()
     }
 
     /// Takes `bytes` out of what may be held; false when they are not there.
     pub fn charge(&self, bytes: usize) -> bool {
-        let bytes = isize::try_from(bytes).unwrap_or(isize::MAX);
-        let before = self.held.fetch_add(bytes, Ordering::Relaxed);
-        if before.saturating_add(bytes) > self.limit {
-            self.held.fetch_sub(bytes, Ordering::Relaxed);
-            return false;
-        }
-        self.most.fetch_max(before + bytes, Ordering::Relaxed);
-        true
+        self.counts.charge(bytes)
     }
 
     /// Takes `bytes` out of what may be held, also when they are not there.
     pub fn owe(&self, bytes: usize) {
-        let bytes = isize::try_from(bytes).unwrap_or(isize::MAX);
-        self.held.fetch_add(bytes, Ordering::Relaxed);
+        self.counts.owe(bytes);
     }
 
     /// Gives back `bytes` that were charged, or that somebody else pays for.
     pub fn release(&self, bytes: usize) {
+        self.counts.release(bytes);
+    }
+}
+
+impl Counts {
+    /// These, then those of the account around, and so on.
+    fn outwards(&self) -> impl Iterator<Item = &Counts> {
+        std::iter::successors(Some(self), |counts| counts.around.as_deref())
+    }
+
+    fn held_now(&self) -> isize {
+        THREAD.with(|thread| {
+            // SAFETY: as in `reserve`.
+            let own = unsafe { thread.account.get().as_ref() };
+            let is_here = own.is_some_and(|own| own.outwards().any(|at| std::ptr::eq(at, self)));
+            let untold = if is_here { thread.untold.get() } else { 0 };
+            self.held.load(Ordering::Relaxed) + untold
+        })
+    }
+
+    fn is_overdrawn(&self) -> bool {
+        self.outwards().any(|at| at.held_now() > at.limit)
+    }
+
+    fn room(&self) -> usize {
+        let left = |at: &Counts| at.limit.saturating_sub(at.held_now());
+        let least = self.outwards().map(left).min();
+        least.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(0))
+    }
+
+    fn charge(&self, bytes: usize) -> bool {
+        let amount = isize::try_from(bytes).unwrap_or(isize::MAX);
+        let before = self.held.fetch_add(amount, Ordering::Relaxed);
+        let fits = before.saturating_add(amount) <= self.limit;
+        if !fits
+            || !self
+                .around
+                .as_ref()
+                .is_none_or(|around| around.charge(bytes))
+        {
+            self.held.fetch_sub(amount, Ordering::Relaxed);
+            return false;
+        }
+        self.most.fetch_max(before + amount, Ordering::Relaxed);
+        true
+    }
+
+    fn owe(&self, bytes: usize) {
         let bytes = isize::try_from(bytes).unwrap_or(isize::MAX);
-        self.held.fetch_sub(bytes, Ordering::Relaxed);
+        for at in self.outwards() {
+            at.held.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    fn release(&self, bytes: usize) {
+        let bytes = isize::try_from(bytes).unwrap_or(isize::MAX);
+        for at in self.outwards() {
+            at.held.fetch_sub(bytes, Ordering::Relaxed);
+        }
     }
 }
 
@@ -169,9 +245,9 @@ pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     in_account(std::ptr::null(), work)
 }
 
-fn in_account<T>(account: *const Account, work: impl FnOnce() -> T) -> T {
+fn in_account<T>(account: *const Counts, work: impl FnOnce() -> T) -> T {
     /// Puts back what was there, also when `work` unwinds.
-    struct Before(*const Account, u32);
+    struct Before(*const Counts, u32);
     impl Drop for Before {
         fn drop(&mut self) {
             THREAD.with(|thread| {
@@ -366,7 +442,7 @@ pub fn give_back() {
 pub fn room() -> usize {
     THREAD.with(|thread| {
         // SAFETY: as in `reserve`.
-        unsafe { thread.account.get().as_ref() }.map_or(usize::MAX, Account::room)
+        unsafe { thread.account.get().as_ref() }.map_or(usize::MAX, Counts::room)
     })
 }
 
@@ -374,7 +450,7 @@ pub fn room() -> usize {
 pub fn is_overdrawn() -> bool {
     THREAD.with(|thread| {
         // SAFETY: as in `reserve`.
-        unsafe { thread.account.get().as_ref() }.is_some_and(Account::is_overdrawn)
+        unsafe { thread.account.get().as_ref() }.is_some_and(Counts::is_overdrawn)
     })
 }
 
@@ -411,11 +487,13 @@ impl Thread {
         self.lowest.set(-BATCH_BYTES);
         // SAFETY: as in `reserve`.
         if let Some(account) = unsafe { self.account.get().as_ref() } {
-            let held = account.held.fetch_add(untold, Ordering::Relaxed) + untold;
-            if untold > 0 {
-                account.most.fetch_max(held, Ordering::Relaxed);
-                if held > account.limit {
-                    self.fuel.set(1);
+            for at in account.outwards() {
+                let held = at.held.fetch_add(untold, Ordering::Relaxed) + untold;
+                if untold > 0 {
+                    at.most.fetch_max(held, Ordering::Relaxed);
+                    if held > at.limit {
+                        self.fuel.set(1);
+                    }
                 }
             }
         }

@@ -120,9 +120,10 @@ pub enum Ended {
 /// Reads, analyses and runs `program`.
 ///
 /// The second result is `env` with what the program defined; `env` itself when it failed. Results
-/// of the history (`*1`) are the caller's to remember: see [`Env::remember`].
+/// of the history (`*1`) are the caller's to remember: see [`Env::remember`]. A tool of another program may run one: what it holds is
+/// charged to the other, too.
 pub fn run(program: &Program, env: &Env, limits: &Limits, host: &dyn Host) -> (Outcome, Env) {
-    let meter = Meter::new(limits, host);
+    let meter = Meter::inside(limits, host);
     meter.within(|| run_metered(program, env, &meter))
 }
 

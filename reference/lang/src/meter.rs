@@ -42,6 +42,15 @@ impl<'h> Meter<'h> {
         }
     }
 
+    /// The same of a program that runs on behalf of the one that this thread runs, where it runs one: what it holds is charged to both.
+    pub fn inside(limits: &'h Limits, host: &'h dyn Host) -> Meter<'h> {
+        Meter {
+            host,
+            limits,
+            account: Account::inside(limits.memory_bytes),
+        }
+    }
+
     /// Runs `work` with everything that this thread allocates charged to the program.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         clock::within(self.host, || self.account.within(work))

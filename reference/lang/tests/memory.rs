@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
 use ptc_lang::{
-    Ended, Env, Host, Limits, Meter, Program, Pulse, Value, heap, json, run, run_metered,
+    Ended, Env, Host, HostFault, Limits, Meter, Program, Pulse, Value, heap, json, run, run_metered,
 };
 
 ptc_lang::counting_allocator!();
@@ -226,4 +226,66 @@ fn deep_trees_are_freed_with_what_they_alone_hold() {
     let ((_, deep), (_, flat)) = (deep.expect("it fits"), flat.expect("it fits"));
     println!("{deep:>9} bytes deep, {flat} flat");
     assert!(deep <= 2 * flat, "{deep} bytes deep, {flat} flat");
+}
+
+/// Has a tool that is a program itself.
+struct Nesting {
+    tool: [String; 1],
+}
+
+impl Host for Nesting {
+    fn now_micros(&self) -> i64 {
+        0
+    }
+
+    fn tool_names(&self) -> &[String] {
+        &self.tool
+    }
+
+    fn call(&self, _: &str, args: &Value) -> Result<Value, HostFault> {
+        let alone = Looks::default();
+        let env =
+            Env::new().with_context([(Value::str("args"), args.clone())].into_iter().collect());
+        let tool = Program::new("(count (mapv str (range (:n data/args))))");
+        let (outcome, _) = run(&tool, &env, &Limits::default(), &alone);
+        match outcome.ended {
+            Ended::Value(value) => Ok(value),
+            _ => Err(HostFault::Raise {
+                kind: "",
+                message: "the tool failed".to_owned(),
+            }),
+        }
+    }
+}
+
+/// What a program's tool holds while it runs is the program's, however many run at once.
+#[test]
+fn a_program_that_a_tool_runs_counts_in_the_one_that_called() {
+    let host = Nesting {
+        tool: ["make".to_owned()],
+    };
+    let most = |program: &str, memory_bytes: u64| {
+        let limits = Limits {
+            memory_bytes,
+            ..Limits::default()
+        };
+        let meter = Meter::new(&limits, &host);
+        let (outcome, _) =
+            meter.within(|| run_metered(&Program::new(program), &Env::new(), &meter));
+        (outcome.ended, meter.most_bytes())
+    };
+    let (ended, one) = most("(tool/make {:n 20000})", u64::MAX);
+    assert!(
+        matches!(ended, Ended::Value(Value::Int(20_000))),
+        "{ended:?}"
+    );
+    assert!(one > 500_000, "{one} bytes");
+    // One after the other they hold no more than one.
+    let (ended, most_held) = most("(mapv (fn [_] (tool/make {:n 20000})) (range 8))", one * 2);
+    assert!(matches!(ended, Ended::Value(_)), "{ended:?}");
+    assert!(most_held < one * 2, "{most_held} bytes, not {one}");
+    // What does not fit stops the tool, not only what called it.
+    let (ended, most_held) = most("(tool/make {:n 200000})", one);
+    assert!(matches!(ended, Ended::Error(_)), "{ended:?}");
+    assert!(most_held < one * 2, "{most_held} bytes, not {one}");
 }

@@ -3,8 +3,8 @@
 
 use std::io::{IsTerminal as _, Read as _, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::process::{ChildStderr, ChildStdout, ExitCode};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use ptc_agent::{
@@ -75,8 +75,8 @@ Exit status: 0 for an answer, 1 for a run that failed or an agent that is wrong,
 
 /// Milliseconds of a command or of a PTC-Lisp function.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Memory of a PTC-Lisp function.
-const FUNCTION_BYTES_MAX: usize = 256 << 20;
+/// Memory of a PTC-Lisp function; of the program that calls it there may be less left.
+const FUNCTION_BYTES_MAX: u64 = 256 << 20;
 /// How long is waited for the rest of its output once a command has ended.
 const REST_WAIT: Duration = Duration::from_secs(1);
 /// Bytes read of a command's output.
@@ -666,28 +666,34 @@ fn run_command(
         // A command that does not read its input may still answer.
         let _ = stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
     });
-    let (output, errors) = (
-        Gathered::of(child.stdout.take()),
-        Gathered::of(child.stderr.take()),
-    );
+    let mut said = Said::of(child.stdout.take(), child.stderr.take());
     let deadline = earlier(until, Instant::now() + TOOL_TIMEOUT);
     let status = loop {
-        match child.try_wait() {
+        let ended = child.try_wait();
+        let problem = match ended {
             Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
-            _ => {
-                kept.end();
-                return Err(ToolFault::new(match until {
-                    Some(until) if until <= deadline => {
-                        "the command was ended: nobody waits for it any more".to_owned()
+            Ok(None) if Instant::now() < deadline => match said.hear(Duration::from_millis(2)) {
+                Ok(more) => {
+                    if !more {
+                        std::thread::sleep(Duration::from_millis(2));
                     }
-                    _ => format!("the command took longer than {} s", TOOL_TIMEOUT.as_secs()),
-                }));
-            }
-        }
+                    continue;
+                }
+                Err(NoRoom) => NO_ROOM.to_owned(),
+            },
+            _ => match until {
+                Some(until) if until <= deadline => {
+                    "the command was ended: nobody waits for it any more".to_owned()
+                }
+                _ => format!("the command took longer than {} s", TOOL_TIMEOUT.as_secs()),
+            },
+        };
+        kept.end();
+        return Err(ToolFault::new(problem));
     };
-    let rest_until = Instant::now() + REST_WAIT;
-    let output = output.bytes(rest_until);
+    let [output, errors] = said
+        .rest(Instant::now() + REST_WAIT)
+        .map_err(|NoRoom| ToolFault::new(NO_ROOM))?;
     // A part of an answer must not count as all of it.
     if output.len() as u64 > OUTPUT_BYTES_MAX {
         return Err(ToolFault::new(format!(
@@ -699,7 +705,6 @@ fn run_command(
         let output = String::from_utf8_lossy(&output);
         return answer(&output, until, &redactor);
     }
-    let errors = errors.bytes(rest_until);
     let errors = String::from_utf8_lossy(&errors).into_owned();
     let errors = redactor.for_at_most(SCRUB_TIME).scrub(errors);
     let detail: String = errors.trim().chars().take(ERROR_CHARS_MAX).collect();
@@ -711,15 +716,15 @@ fn run_command(
     Err(ToolFault::new(detail))
 }
 
+const NO_ROOM: &str = "the command wrote more than there is room for";
+
 /// What a command's output is: JSON is its value, anything else text. Made within the memory of the program that called, where one did:
 /// a tree of it takes many times its bytes.
 fn answer(output: &str, until: Option<Instant>, redactor: &Redactor) -> Result<Value, ToolFault> {
     let clean = scrub_json_text(output.trim(), redactor);
     match json::read(&clean, Duplicates::Last, &Waiting { until }) {
         Ok(value) => Ok(value),
-        Err(error) if matches!(error.problem, Problem::Limit(_)) => Err(ToolFault::new(
-            "the command wrote more than there is room for",
-        )),
+        Err(error) if matches!(error.problem, Problem::Limit(_)) => Err(ToolFault::new(NO_ROOM)),
         Err(_) => Ok(Value::str(redactor.scrub(output.to_owned()).into_inner())),
     }
 }
@@ -745,40 +750,69 @@ fn earlier(until: Option<Instant>, other: Instant) -> Instant {
     until.map_or(other, |until| until.min(other))
 }
 
-/// What a command says, as far as it was read. The thread that reads may outlive the command: what got away from it may hold its output
-/// open for ever, and nobody can end a read.
-struct Gathered {
-    bytes: Arc<Mutex<Vec<u8>>>,
-    /// Has no sender any more once all is read.
-    ended: mpsc::Receiver<()>,
+/// What a command said on its standard output and error. The threads that read may outlive the command: what got away from it may hold
+/// its output open for ever, and nobody can end a read. So they keep a piece each, and all that was said is held by who waits for it.
+struct Said {
+    texts: [Vec<u8>; 2],
+    /// Of which stream, and what. Has no sender any more once all is read.
+    pieces: mpsc::Receiver<(usize, Vec<u8>)>,
 }
 
-impl Gathered {
-    fn of(pipe: Option<impl std::io::Read + Send + 'static>) -> Self {
-        let (reads, ended) = mpsc::channel();
-        let bytes = Arc::new(Mutex::new(Vec::new()));
-        let (mut pipe, into) = (
-            pipe.map(|pipe| pipe.take(OUTPUT_BYTES_MAX + 1)),
-            bytes.clone(),
-        );
-        std::thread::spawn(move || {
-            let mut piece = vec![0; 64 * 1024];
-            // What was read until the pipe broke is what there is.
-            while let Some(Ok(count @ 1..)) = pipe.as_mut().map(|pipe| pipe.read(&mut piece)) {
-                let mut bytes = into.lock().unwrap_or_else(PoisonError::into_inner);
-                bytes.extend_from_slice(&piece[..count]);
-            }
-            drop(reads);
-        });
-        Gathered { bytes, ended }
+/// The program that called may not hold what was said.
+struct NoRoom;
+
+impl Said {
+    fn of(output: Option<ChildStdout>, errors: Option<ChildStderr>) -> Self {
+        let (sender, pieces) = mpsc::sync_channel(0);
+        let read = |stream: usize, pipe: Box<dyn std::io::Read + Send>| {
+            let mut pipe = pipe.take(OUTPUT_BYTES_MAX + 1);
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                let mut piece = vec![0; 64 * 1024];
+                // What was read until the pipe broke is what there is.
+                while let Ok(count @ 1..) = pipe.read(&mut piece)
+                    && sender.send((stream, piece[..count].to_vec())).is_ok()
+                {}
+            });
+        };
+        if let Some(output) = output {
+            read(0, Box::new(output));
+        }
+        if let Some(errors) = errors {
+            read(1, Box::new(errors));
+        }
+        Said {
+            texts: [Vec::new(), Vec::new()],
+            pieces,
+        }
     }
 
-    /// What was read by then: a byte more than [`OUTPUT_BYTES_MAX`] where there is more.
-    fn bytes(self, until: Instant) -> Vec<u8> {
-        let left = until.saturating_duration_since(Instant::now());
-        let _ = self.ended.recv_timeout(left);
-        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *bytes)
+    /// Waits so long at most for another piece; false when all is read.
+    fn hear(&mut self, wait: Duration) -> Result<bool, NoRoom> {
+        let (stream, piece) = match self.pieces.recv_timeout(wait) {
+            Ok(said) => said,
+            Err(error) => return Ok(error == mpsc::RecvTimeoutError::Timeout),
+        };
+        let text = &mut self.texts[stream];
+        if text.capacity() - text.len() < piece.len() {
+            let more = text.len().max(piece.len());
+            if !heap::reserve(more) {
+                return Err(NoRoom);
+            }
+            text.reserve_exact(more);
+        }
+        text.extend_from_slice(&piece);
+        // No program paid for it, so none has more room when it is gone.
+        heap::aside(|| drop(piece));
+        Ok(true)
+    }
+
+    /// What was said by then: a byte more than [`OUTPUT_BYTES_MAX`] of a stream where there is more.
+    fn rest(mut self, until: Instant) -> Result<[Vec<u8>; 2], NoRoom> {
+        while self.hear(until.saturating_duration_since(Instant::now()))? && Instant::now() < until
+        {
+        }
+        Ok(self.texts)
     }
 }
 
@@ -815,8 +849,7 @@ fn lisp_function(source: &str, redactor: &Redactor) -> ToolFn {
             deadline: earlier(until, Instant::now() + TOOL_TIMEOUT),
         };
         let limits = Limits {
-            // Of the program that called there may be less left.
-            memory_bytes: FUNCTION_BYTES_MAX.min(heap::room()) as u64,
+            memory_bytes: FUNCTION_BYTES_MAX,
             ..Limits::default()
         };
         let (outcome, _) = ptc_lang::run(&program, &env, &limits, &host);

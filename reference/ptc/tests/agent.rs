@@ -1,6 +1,8 @@
 //! `ptc agent run` on the example that the README tells people to run, and the processes that its tools leave.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
+mod support;
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -161,4 +163,32 @@ fn a_transcript_shows_what_a_model_wrote_and_does_not_obey_it() {
         (1, 2),
         "{transcript}"
     );
+}
+
+/// An answer that is small as text may be large as values, and larger as JSON again. No program calls a tool that the model calls itself.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_tool_that_the_model_calls_holds_a_bounded_answer() {
+    const MOST_BYTES: u64 = 600 << 20;
+    let held = tempfile::tempdir().unwrap();
+    let answer = format!("[{}1]", "[],".repeat(20_000_000));
+    std::fs::write(held.path().join("answer.json"), answer).unwrap();
+    let agent = "prompt = \"Go\"\n[[tools]]\nname = \"go\"\ncommand = [\"cat\", \"answer.json\"]\n";
+    std::fs::write(held.path().join("agent.toml"), agent).unwrap();
+    let replay = concat!(
+        r#"{"content":null,"tool_calls":[{"id":"c1","name":"go","args":{}}]}"#,
+        "\n\"Done.\"\n"
+    );
+    std::fs::write(held.path().join("replay.jsonl"), replay).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ptc"));
+    command
+        .args("agent run agent.toml --replay replay.jsonl".split(' '))
+        .current_dir(held.path());
+    let (mut run, _output) = support::started(&mut command);
+    let mut most = 0;
+    while run.try_wait().unwrap().is_none() {
+        most = most.max(support::memory(run.id(), "VmHWM").unwrap_or(0));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(most < MOST_BYTES, "{most} bytes");
 }
