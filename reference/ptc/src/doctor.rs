@@ -28,8 +28,6 @@ struct Findings {
 impl Findings {
     fn note(&mut self, mark: &str, text: &str) {
         self.failed |= mark == FAIL;
-        // No line of a text looks like a finding.
-        let text = text.replace('\n', "\n     ");
         let line = format!("{mark} {text}");
         if !self.lines.contains(&line) {
             self.lines.push(line);
@@ -65,7 +63,12 @@ pub fn run(arguments: &[String]) -> ExitCode {
         false => "`ptc start` would start with these settings.",
     };
     findings.lines.push(verdict.to_owned());
-    let text = findings.redactor.scrub(findings.lines.join("\n") + "\n");
+    // No line of a text looks like a finding. A credential may have several lines, so what goes before them comes after it is looked for.
+    let shown = findings.lines.iter().map(|line| {
+        let line = findings.redactor.scrub_str(line);
+        line.replace('\n', "\n     ") + "\n"
+    });
+    let text = findings.redactor.scrub(shown.collect::<String>());
     let written = print(&*text);
     match findings.failed {
         true => ExitCode::FAILURE,

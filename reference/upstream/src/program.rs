@@ -427,8 +427,8 @@ impl ProgramCalls {
         if missing.is_empty() {
             return Ok(text);
         }
-        let missing = missing.join(", ");
-        // The names are the upstream's words.
+        // The names are the upstream's words, and a credential may have a line end.
+        let missing = self.scrubbed(&missing.join(", "));
         let missing = printable(&missing);
         self.reject(call, &format!("missing required args {missing}"))
     }
