@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use ptc_lang::heap::Account;
 use ptc_lang::value::Map;
 use ptc_lang::{Env, Value};
 use serde_json::{Value as Json, json};
@@ -20,6 +21,9 @@ use crate::step::{AgentStep, RunFailure, TurnRecord};
 use crate::telemetry::{Event, Spans, Telemetry};
 use crate::tool::Tool;
 use crate::turn::{TurnEnd, native_definitions};
+
+/// Bytes that all tools which the model calls itself may hold in one run: far more than a model reads.
+const NATIVE_BYTES_MAX: u64 = 256 << 20;
 
 /// What a run is given besides the agent.
 pub struct RunOptions<'a> {
@@ -169,6 +173,8 @@ pub(crate) struct Run<'a> {
     pub messages: Vec<Message>,
     pub turn: u32,
     pub native_calls: u32,
+    /// What tools that the model calls itself hold: their answers and what shows them, which a run keeps to its end.
+    pub native_account: Account,
     pub started: Instant,
 }
 
@@ -211,6 +217,7 @@ impl<'a> Run<'a> {
             messages,
             turn: 0,
             native_calls: 0,
+            native_account: Account::new(NATIVE_BYTES_MAX),
             started: Instant::now(),
         }
     }

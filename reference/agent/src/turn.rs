@@ -4,7 +4,6 @@
 use std::time::Instant;
 
 use ptc_lang::Value;
-use ptc_lang::heap::Account;
 use ptc_lang::value::Map;
 use ptc_protocol::members::{ProtocolError, ToolError};
 use ptc_protocol::{
@@ -27,9 +26,6 @@ use crate::tool::Tool;
 
 /// Items shown of each collection in a failed value.
 const FAILED_ITEMS_MAX: usize = 50;
-
-/// Memory of a tool that the model calls itself: of its answer, and of what shows it.
-const NATIVE_BYTES_MAX: u64 = 256 << 20;
 
 /// What came of a program, for the model and for the loop.
 #[derive(Default)]
@@ -229,9 +225,9 @@ impl Run<'_> {
             .then(|| CanonicalArgs::of(&args))
             .filter(CanonicalArgs::is_map);
         // No program calls it, so nothing else bounds what its answer takes, and what shows it.
-        let account = Account::new(NATIVE_BYTES_MAX);
-        let (made, content, truncated) =
-            account.within(|| self.made_and_shown(tool, call, &args, key.as_ref(), started));
+        let (made, content, truncated) = self
+            .native_account
+            .within(|| self.made_and_shown(tool, call, &args, key.as_ref(), started));
         record.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         if let Some(telemetry) = self.options.telemetry {
             let facts = ToolCallFacts {
