@@ -917,6 +917,11 @@ fn call_upstream(
                 hint: calls.hint(),
             });
         }
+        Err(ptc_lang::HostFault::Stopped(Pulse::OutOfMemory)) => {
+            return Err(ToolFault::new(
+                "the upstream answered more than there is room for",
+            ));
+        }
         Err(ptc_lang::HostFault::Stopped(_)) => return Err(ToolFault::new("the call was stopped")),
     };
     let field = |name: &str| {
