@@ -8,12 +8,29 @@ mod connections;
 mod refusal;
 mod sender;
 
-use ptc_secrets::is_this_machine;
+use ptc_secrets::{RedactorBuilder, is_this_machine, register_login};
 use reqwest::{Client, ClientBuilder, Url};
 
 pub use certificates::check_certificates;
 pub use refusal::{causes, tls_refusal};
 pub use sender::{Repeat, Sender};
+
+/// The variables that name proxies.
+const PROXY_VARIABLES: [&str; 6] = [
+    "http_proxy",
+    "HTTP_PROXY",
+    "https_proxy",
+    "HTTPS_PROXY",
+    "all_proxy",
+    "ALL_PROXY",
+];
+
+/// Registers the passwords of proxies: each gets its own with what is sent through it, and may show it in a page of its own.
+pub fn register_proxies(env: &dyn Fn(&str) -> Option<String>, scrub: &mut RedactorBuilder) {
+    for address in PROXY_VARIABLES.into_iter().filter_map(env) {
+        register_login(&address, scrub);
+    }
+}
 
 /// The beginnings of a client for `url`, and no other host.
 ///

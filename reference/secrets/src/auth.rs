@@ -187,6 +187,43 @@ pub(crate) fn register_pairs(
     }
 }
 
+/// Registers what is secret in an address with a login, such as that of a proxy: `http://user:password@host`. Nobody refuses a short
+/// password there, so one that could be guessed, or would mangle ordinary text, is left out.
+pub fn register_login(address: &str, scrub: &mut RedactorBuilder) {
+    let behind = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let authority = behind.split(['/', '?', '#']).next().unwrap_or_default();
+    let Some((login, _)) = authority.rsplit_once('@') else {
+        return;
+    };
+    let (user, password) = login.split_once(':').unwrap_or((login, ""));
+    let (user, password) = (decoded(user), decoded(password));
+    let pair = Secret::new(format!("{user}:{password}"));
+    let password = Secret::new(password);
+    // Without a password the name is a token.
+    if password.is_empty() {
+        let token = Secret::new(user);
+        if !token.is_short() {
+            scrub.add(&token).add(&pair);
+        }
+    } else if password.byte_len() >= PASSWORD_BYTES_MIN {
+        scrub.add(&password).add(&pair);
+    }
+}
+
+/// A part of an address with its percent-encoded characters as they are; what is none stays.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let digits = tail.get(..2).filter(|_| *first == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = byte.map_or(tail, |_| &tail[2..]);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// Registers what a header says of a pair that is too short to be looked for in blocks.
 fn register_header(pair: &Secret, scrub: &mut RedactorBuilder) {
     if pair.byte_len() < BLOCK_BYTES_MIN {

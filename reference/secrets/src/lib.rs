@@ -24,7 +24,7 @@ mod stream;
 mod veil;
 mod watch;
 
-pub use auth::{AuthFault, AuthHeaders, Emitter, RESERVED_AUTH_HEADERS, Scheme};
+pub use auth::{AuthFault, AuthHeaders, Emitter, RESERVED_AUTH_HEADERS, Scheme, register_login};
 pub use document::{ConfigDocument, ConfigFault, LineColumn};
 pub use file::{
     DATA_BYTES_MAX, PROGRAM_BYTES_MAX, SETTINGS_BYTES_MAX, Unread, read_file, read_standard_input,

@@ -67,7 +67,7 @@ pub enum AgenticFault {
     MayWrite,
 }
 
-/// Adds the providers' keys to the scrub set.
+/// Adds the providers' keys to the scrub set, and the passwords of the proxies on the way to them.
 pub fn register_keys(environment: &dyn Fn(&str) -> Option<String>, secrets: &mut RedactorBuilder) {
     for key in key_variables().filter_map(environment) {
         let key = Secret::new(key.trim().to_owned());
@@ -76,6 +76,7 @@ pub fn register_keys(environment: &dyn Fn(&str) -> Option<String>, secrets: &mut
             secrets.add(&key);
         }
     }
+    ptc_outbound::register_proxies(environment, secrets);
 }
 
 impl Agentic {

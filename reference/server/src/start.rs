@@ -59,9 +59,12 @@ pub fn secrets(settings: &Settings) -> RedactorBuilder {
     if let Some(store) = &settings.sessions.store.address {
         store.add_secrets(&mut secrets);
     }
+    let environment = |name: &str| std::env::var(name).ok();
     if settings.agentic.enabled {
-        agentic::register_keys(&|name| std::env::var(name).ok(), &mut secrets);
+        agentic::register_keys(&environment, &mut secrets);
     }
+    #[cfg(feature = "otlp")]
+    crate::diagnostics::otlp::register_logins(&environment, &mut secrets);
     secrets
 }
 

@@ -184,6 +184,7 @@ impl Configured {
             auth.flatten().any(|emitter| emitter.binding == name)
         };
         document.credentials.register(&sent, scrub);
+        ptc_outbound::register_proxies(env, scrub);
         for name in document.credentials.short_names() {
             warnings.push(format!(
                 "credential {name} is shorter than 16 bytes; a program could guess it, and scrubbing it may mangle ordinary text"

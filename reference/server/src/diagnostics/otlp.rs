@@ -11,7 +11,7 @@ use crate::version::{NAME, PACKAGE_VERSION};
 use ptc_outbound::{Repeat, Sender};
 use ptc_protocol::digest;
 use ptc_protocol::{Field, Payload};
-use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
+use ptc_secrets::{Redactor, RedactorBuilder, SCRUB_TIME_MAX};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -76,6 +76,13 @@ const NO_ATTRIBUTES: [&str; 4] = [call::STATUS, call::TRACE_ID, call::PARENT, ca
 const KIND_SERVER: u64 = 2;
 /// `STATUS_CODE_ERROR`
 const STATUS_ERROR: u64 = 2;
+
+/// Registers the password of the collector, and those of the proxies before it.
+pub fn register_logins(env: &dyn Fn(&str) -> Option<String>, scrub: &mut RedactorBuilder) {
+    let addresses = [ENDPOINT, TRACES_ENDPOINT].into_iter().filter_map(env);
+    addresses.for_each(|address| ptc_secrets::register_login(&address, scrub));
+    ptc_outbound::register_proxies(env, scrub);
+}
 
 /// The layer and the exporter to the collector that the environment names, if it names one.
 pub fn from_environment<S>(redactor: &Redactor) -> Option<(impl Layer<S>, Exporter)>
