@@ -74,7 +74,9 @@ pub use planner::{
 };
 pub use preview::{Fallback, NativePreview, lenient_json, native_preview};
 pub use program::{ProgramEnd, ProgramHost, ProgramRun, run_program};
-pub use provider::{ALIASES, Format, PROVIDERS, Provider, key_variables, open_model, open_replay};
+pub use provider::{
+    ALIASES, Format, PROVIDERS, Provider, key_variables, open_model, open_replay, url_variables,
+};
 pub use run::{RunOptions, chat, run};
 pub use scrubber::{Scrubber, Unscrubbed};
 pub use step::{AgentStep, CallRecord, RunFailure, TurnRecord, Usage};

@@ -81,6 +81,11 @@ pub fn key_variables() -> impl Iterator<Item = &'static str> {
     PROVIDERS.iter().map(|provider| provider.key_variable)
 }
 
+/// The variables that may hold addresses in place of the providers' own, and a login in one.
+pub fn url_variables() -> impl Iterator<Item = &'static str> {
+    PROVIDERS.iter().map(|provider| provider.url_variable)
+}
+
 /// Opens a model by name.
 ///
 /// # Errors

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use ptc_agent::{Llm, LlmError, key_variables, open_model};
-use ptc_secrets::{RedactorBuilder, Secret, Unread};
+use ptc_agent::{Llm, LlmError, key_variables, open_model, url_variables};
+use ptc_secrets::{RedactorBuilder, Secret, Unread, register_login};
 use ptc_upstream::{CatalogMode, Runtime, Tool};
 use serde_json::{Map, Value as Json, json};
 
@@ -67,7 +67,7 @@ pub enum AgenticFault {
     MayWrite,
 }
 
-/// Adds the providers' keys to the scrub set, and the passwords of the proxies on the way to them.
+/// Adds to the scrub set the providers' keys, and the passwords in their addresses and in those of the proxies on the way to them.
 pub fn register_keys(environment: &dyn Fn(&str) -> Option<String>, secrets: &mut RedactorBuilder) {
     for key in key_variables().filter_map(environment) {
         let key = Secret::new(key.trim().to_owned());
@@ -75,6 +75,9 @@ pub fn register_keys(environment: &dyn Fn(&str) -> Option<String>, secrets: &mut
         if !key.is_short() {
             secrets.add(&key);
         }
+    }
+    for address in url_variables().filter_map(environment) {
+        register_login(&address, secrets);
     }
     ptc_outbound::register_proxies(environment, secrets);
 }
