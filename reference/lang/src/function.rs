@@ -139,6 +139,18 @@ impl Combined {
         }
     }
 
+    /// What it is among its like, the same wherever it is made: a tool is what its name says, a function of `letfn` one of
+    /// those that know each other; any other is its own.
+    pub fn standing(&self) -> (u8, &str, u64, i64) {
+        match (self.kind, self.parts.as_slice()) {
+            (Combinator::Tool, [Value::Str(name)]) => (0, name, 0, 0),
+            (Combinator::Letfn, [Value::Fn(all), Value::Int(which)]) => {
+                (1, "", all.identity.place(), *which)
+            }
+            _ => (2, "", self.identity.place(), 0),
+        }
+    }
+
     /// The name of the tool that this calls.
     pub fn tool(&self) -> Option<&Value> {
         match (self.kind, self.parts.as_slice()) {
@@ -153,6 +165,8 @@ impl Combined {
 pub enum Combinator {
     /// `(partial f a …)`
     Partial,
+    /// One of the functions of a `letfn`: the function that is all of them, and which one it is.
+    Letfn,
     /// `(comp f g …)`
     Comp,
     /// `(juxt f g …)`
@@ -197,8 +211,9 @@ pub enum Combinator {
 
 impl Combinator {
     /// Those that make a function of others.
-    pub const MADE: [Combinator; 11] = [
+    pub const MADE: [Combinator; 12] = [
         Combinator::Partial,
+        Combinator::Letfn,
         Combinator::Comp,
         Combinator::Juxt,
         Combinator::Complement,
@@ -219,6 +234,7 @@ impl Combinator {
             | Combinator::Memoize
             | Combinator::Tool
             | Combinator::Reduced => count == 1,
+            Combinator::Letfn => count == 2,
             Combinator::Partial | Combinator::Fnil | Combinator::Transducer => count > 0,
             _ => true,
         }
@@ -228,6 +244,7 @@ impl Combinator {
     pub const fn name(self) -> &'static str {
         match self {
             Combinator::Partial => "partial",
+            Combinator::Letfn => "letfn",
             Combinator::Comp => "comp",
             Combinator::Juxt => "juxt",
             Combinator::Complement => "complement",

@@ -42,6 +42,10 @@ pub static TASK_RESET: Builtin = row("task-reset", "tasks.task-reset", Section::
 #[rustfmt::skip]
 pub static DOTIMES: Builtin = row("dotimes", "forms.dotimes", Section::Iteration, &[], exactly(1), "(dotimes [name n] body ...)", "Drops the fraction of a number.", super::numbers::long);
 
+/// What the form `letfn` makes of the function that is all of its functions, and the number of one.
+#[rustfmt::skip]
+pub static LETFN: Builtin = row("letfn", "forms.letfn", Section::Definitions, &[], exactly(2), "(letfn f which)", "Returns one of the functions that know each other.", |_, args| Ok(made_of(Combinator::Letfn, owned(args))));
+
 type Result<T = Value> = std::result::Result<T, Stop>;
 
 fn owned(args: &mut [Value]) -> Vec<Value> {

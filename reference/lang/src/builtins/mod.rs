@@ -24,7 +24,7 @@ mod walk;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-pub use functions::{DOTIMES, STEP_DONE, TASK_RESET};
+pub use functions::{DOTIMES, LETFN, STEP_DONE, TASK_RESET};
 pub use maps::merge;
 pub use numbers::{amount, plus};
 

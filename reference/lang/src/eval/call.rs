@@ -389,7 +389,7 @@ impl<'r> Eval<'r> {
         let parts = combined.parts.as_slice();
         self.charge(parts.len())?;
         match combined.kind {
-            Combinator::Partial => {
+            Combinator::Partial | Combinator::Letfn => {
                 let [function, bound @ ..] = parts else {
                     return Ok(Value::Nil);
                 };

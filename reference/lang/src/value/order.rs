@@ -334,13 +334,7 @@ fn flat_order(a: &Value, b: &Value, mode: Mode) -> Ordering {
         (Value::Fn(a), Value::Fn(b)) if Arc::ptr_eq(a, b) => Ordering::Equal,
         (Value::Fn(a), Value::Fn(b)) => a.identity.place().cmp(&b.identity.place()),
         (Value::Combined(a), Value::Combined(b)) if Arc::ptr_eq(a, b) => Ordering::Equal,
-        // A tool is what its name says; other functions made of functions are each their own.
-        (Value::Combined(a), Value::Combined(b)) => match (a.tool(), b.tool()) {
-            (Some(Value::Str(a)), Some(Value::Str(b))) => a.cmp(b),
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            _ => a.identity.place().cmp(&b.identity.place()),
-        },
+        (Value::Combined(a), Value::Combined(b)) => a.standing().cmp(&b.standing()),
         _ => {
             let (left, right) = (rank(a), rank(b));
             if left == SPELLED && right == SPELLED {

@@ -4,6 +4,7 @@ use super::patterns::is_literal;
 use super::{Use, invalid, usage};
 use crate::analyze::Analyzer;
 use crate::analyze::ir::{Arities, Arity, Ir};
+use crate::builtins::Builtin;
 use crate::error::Error;
 use crate::form::{Form, FormKind, Span};
 
@@ -69,6 +70,11 @@ impl Analyzer<'_, '_> {
 }
 
 pub(super) fn function(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    literal(a, form, true)
+}
+
+/// A function that knows itself by its name, or is only called so where it is told of.
+fn literal(a: &mut Analyzer<'_, '_>, form: Use<'_>, knows_itself: bool) -> Result<Ir, Error> {
     let Use { args, span, .. } = form;
     let (name, rest) = match args {
         [
@@ -83,13 +89,14 @@ pub(super) fn function(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Er
     let [params, body @ ..] = rest else {
         return Err(usage("fn", span));
     };
+    let bound = name.filter(|_| knows_itself);
     let FormKind::Vector(params) = &params.kind else {
         if let FormKind::List(_) = &params.kind {
-            return several(a, name, name, rest, span);
+            return several(a, bound, name, rest, span);
         }
         return Err(invalid("fn parameters must be a vector", params.span));
     };
-    a.function(name, name, params, body, span)
+    a.function(bound, name, params, body, span)
 }
 
 /// The arguments of a function of several arities: no program can write it.
@@ -100,8 +107,11 @@ const ARITIES: &str = "\0arities";
 const TOGETHER: &str = "\0together";
 /// Which of them is called.
 const WHICH: &str = "\0which";
-/// `partial` and `apply` whatever is bound.
-const PARTIAL: &str = "\0partial";
+/// A function that finds the one of its name among them.
+const FN: &str = "\0fn";
+/// Makes one of them.
+const ONE: &str = "\0one";
+/// `apply` and `=` whatever is bound.
 const APPLY: &str = "\0apply";
 const EQUAL: &str = "\0=";
 
@@ -109,15 +119,23 @@ const EQUAL: &str = "\0=";
 pub(super) fn hidden(name: &str) -> Option<super::Analyze> {
     match name {
         ARITIES => Some(arities),
-        PARTIAL => Some(|a, form| known(a, "partial", form)),
-        APPLY => Some(|a, form| known(a, "apply", form)),
-        EQUAL => Some(|a, form| known(a, "=", form)),
+        FN => Some(|a, form| literal(a, form, false)),
+        ONE => Some(|a, form| known(a, &crate::builtins::LETFN, form)),
+        APPLY => Some(|a, form| named(a, "apply", form)),
+        EQUAL => Some(|a, form| named(a, "=", form)),
         _ => None,
     }
 }
 
-fn known(a: &mut Analyzer<'_, '_>, name: &str, form: Use<'_>) -> Result<Ir, Error> {
-    let builtin = crate::builtins::lookup(name).expect("a row of the table");
+fn named(a: &mut Analyzer<'_, '_>, name: &str, form: Use<'_>) -> Result<Ir, Error> {
+    known(
+        a,
+        crate::builtins::lookup(name).expect("a row of the table"),
+        form,
+    )
+}
+
+fn known(a: &mut Analyzer<'_, '_>, builtin: &'static Builtin, form: Use<'_>) -> Result<Ir, Error> {
     let args = a.all(form.args)?;
     Ok(crate::analyze::builtin_call(builtin, args, form.span))
 }
@@ -254,9 +272,7 @@ pub(super) fn letfn(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
         };
         super::patterns::local_name(text, name.span)?;
         names.push(text);
-        let literal = [symbol("fn", span)]
-            .into_iter()
-            .chain(items.iter().cloned());
+        let literal = [symbol(FN, span)].into_iter().chain(items.iter().cloned());
         literals.push(list(literal, function.span));
     }
     let parts = || {
@@ -265,7 +281,7 @@ pub(super) fn letfn(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
                 kind: FormKind::Int(at as i64),
                 span,
             };
-            let part = list([symbol(PARTIAL, span), symbol(TOGETHER, span), which], span);
+            let part = list([symbol(ONE, span), symbol(TOGETHER, span), which], span);
             [symbol(name, span), part]
         });
         parts.collect::<Vec<_>>()
