@@ -210,13 +210,10 @@ impl Counts {
     fn charge(&self, bytes: usize) -> bool {
         let amount = isize::try_from(bytes).unwrap_or(isize::MAX);
         let before = self.held.fetch_add(amount, Ordering::Relaxed);
-        let fits = before.saturating_add(amount) <= self.limit;
-        if !fits
-            || !self
-                .around
-                .as_ref()
-                .is_none_or(|around| around.charge(bytes))
-        {
+        let around = self.around.as_ref();
+        let fits = before.saturating_add(amount) <= self.limit
+            && around.is_none_or(|around| around.charge(bytes));
+        if !fits {
             self.held.fetch_sub(amount, Ordering::Relaxed);
             return false;
         }

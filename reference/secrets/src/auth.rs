@@ -5,6 +5,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use zeroize::Zeroizing;
 
@@ -196,6 +197,8 @@ pub fn register_login(address: &str, scrub: &mut RedactorBuilder) {
         return;
     };
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
+    // What is no encoded character stays.
+    let decoded = |part| percent_decode_str(part).decode_utf8_lossy().into_owned();
     let (user, password) = (decoded(user), decoded(password));
     let pair = Secret::new(format!("{user}:{password}"));
     let password = Secret::new(password);
@@ -208,20 +211,6 @@ pub fn register_login(address: &str, scrub: &mut RedactorBuilder) {
     } else if password.byte_len() >= PASSWORD_BYTES_MIN {
         scrub.add(&password).add(&pair);
     }
-}
-
-/// A part of an address with its percent-encoded characters as they are; what is none stays.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        let digits = tail.get(..2).filter(|_| *first == b'%');
-        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(byte.unwrap_or(*first));
-        rest = byte.map_or(tail, |_| &tail[2..]);
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Registers what a header says of a pair that is too short to be looked for in blocks.

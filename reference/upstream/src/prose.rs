@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ptc_lang::visible::is_obeyed;
+use ptc_lang::visible::{is_obeyed, is_plain};
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::limits::HINT_BYTES_MAX;
@@ -41,9 +41,9 @@ pub(crate) fn one_line(text: &str, max: usize) -> String {
 /// `text` without what a terminal obeys: what an upstream says must not write outside its line, move anybody's cursor, nor turn the
 /// direction of what stands beside it.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    match text.contains(is_obeyed) {
-        true => Cow::Owned(text.replace(is_obeyed, "\u{fffd}")),
-        false => Cow::Borrowed(text),
+    match is_plain(text) {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(text.replace(is_obeyed, "\u{fffd}")),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The address of a session store, as given by `--session-store`.
 
+use percent_encoding::percent_decode_str;
 use ptc_secrets::{RedactorBuilder, Secret};
 use std::fmt;
 use std::path::PathBuf;
@@ -190,24 +191,17 @@ fn with_port(server: &str, default: u16) -> Result<String, String> {
     }
 }
 
+/// None when a percent sign encodes nothing, which the library would leave as it is.
 fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        match first {
-            b'%' => {
-                let digits = tail.get(..2)?;
-                let digits = std::str::from_utf8(digits).ok()?;
-                bytes.push(u8::from_str_radix(digits, 16).ok()?);
-                rest = &tail[2..];
-            }
-            other => {
-                bytes.push(*other);
-                rest = tail;
-            }
-        }
+    let encodes = |behind: &str| {
+        let digits = behind.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    if !text.split('%').skip(1).all(encodes) {
+        return None;
     }
-    String::from_utf8(bytes).ok()
+    let decoded = percent_decode_str(text).decode_utf8().ok()?;
+    Some(decoded.into_owned())
 }
 
 /// Without the password: what logs and messages name.
