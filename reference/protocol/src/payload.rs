@@ -60,12 +60,25 @@ impl Payload {
         Payload::default()
     }
 
+    /// One that has room for so many fields.
+    pub(crate) fn with_room(fields: usize) -> Self {
+        Payload {
+            fields: Vec::with_capacity(fields),
+        }
+    }
+
     /// Sets a field; setting it again replaces it.
     pub fn set(&mut self, name: impl Into<Name>, value: impl Into<Field>) -> &mut Self {
-        let (name, value) = (name.into(), value.into());
-        match self.position(name.text()) {
-            Ok(at) => self.fields[at].1 = value,
-            Err(at) => self.fields.insert(at, (name, value)),
+        let field = (name.into(), value.into());
+        let last = self.fields.last();
+        if last.is_none_or(|(last, _)| last.text() < field.0.text()) {
+            self.fields.push(field);
+            return self;
+        }
+        let order = |other: &(Name, Field)| other.0.text().cmp(field.0.text());
+        match self.fields.binary_search_by(order) {
+            Ok(at) => self.fields[at].1 = field.1,
+            Err(at) => self.fields.insert(at, field),
         }
         self
     }
@@ -86,7 +99,7 @@ impl Payload {
     }
 
     pub fn get(&self, name: &str) -> Option<&Field> {
-        self.position(name).ok().map(|at| &self.fields[at].1)
+        self.position(name).map(|at| &self.fields[at].1)
     }
 
     /// A field that is a text.
@@ -101,7 +114,7 @@ impl Payload {
 
     /// Takes a field out.
     pub fn remove(&mut self, name: &str) -> Option<Field> {
-        self.position(name).ok().map(|at| self.fields.remove(at).1)
+        self.position(name).map(|at| self.fields.remove(at).1)
     }
 
     /// A copy of all fields but one, which may be large.
@@ -157,9 +170,11 @@ impl Payload {
         String::from_utf8(out).expect("JSON written from strings is UTF-8")
     }
 
-    fn position(&self, name: &str) -> Result<usize, usize> {
+    /// Where a field stands. Who asks for one by its name asks an object of a few, most of which differ in length already.
+    fn position(&self, name: &str) -> Option<usize> {
         self.fields
-            .binary_search_by(|(other, _)| other.text().cmp(name))
+            .iter()
+            .position(|(other, _)| other.text() == name)
     }
 }
 

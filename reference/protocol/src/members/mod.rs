@@ -58,7 +58,9 @@ macro_rules! members {
         impl From<$name> for $crate::Payload {
             fn from(members: $name) -> Self {
                 #[allow(unused_mut, reason = "an object may have no members of one kind")]
-                let mut payload = $crate::Payload::new();
+                let mut payload = $crate::Payload::with_room(
+                    [$($status,)? $(stringify!($always),)* $($(stringify!($maybe),)*)?].len(),
+                );
                 $(payload.set("status", $status);)?
                 $(payload.set(members!(@name $always $($always_name)?), members.$always);)*
                 $($(if let Some(value) = members.$maybe {
