@@ -89,7 +89,7 @@ impl Observers {
         &self,
         caller: &Caller<'_>,
         tool: Called<'_>,
-        params: Json<'_>,
+        arguments: Option<Json<'_>>,
         trace: Option<&TraceContext>,
     ) -> Option<Box<Observed>> {
         if tool.name == UNOBSERVED {
@@ -99,9 +99,7 @@ impl Observers {
         if span.is_disabled() && self.ring.is_none() && self.tracer.is_none() {
             return None;
         }
-        let arguments = params
-            .get("arguments")
-            .filter(|arguments| arguments.kind() == JsonKind::Object);
+        let arguments = arguments.filter(|arguments| arguments.kind() == JsonKind::Object);
         let argument = |name: &str| arguments.and_then(|arguments| arguments.get(name));
         let id = caller.id;
         let sighting = Sighting {

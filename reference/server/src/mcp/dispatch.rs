@@ -12,7 +12,7 @@ use crate::mcp::connection::{
     Arrival, Cancelled, Connection, NotAdmitted, RequestContext, SESSION_REVISIONS,
     STATELESS_REVISION, Transport,
 };
-use crate::mcp::incoming::{Incoming, META_VERSION, meta};
+use crate::mcp::incoming::{Incoming, META_VERSION};
 use crate::mcp::tools::{self, Done, Job, NotReady, Request, Run, Tool, Work};
 use crate::render::profile::View;
 use crate::render::reason::Refusal;
@@ -23,7 +23,7 @@ use crate::sessions::{Message, Shared};
 use crate::version;
 use ptc_protocol::Payload;
 use ptc_protocol::members::{Capabilities, DiscoverResult, InitializeResult, UnsupportedVersion};
-use ptc_rpc::{Frame, ID_BYTES_MAX, Id, Json, JsonKind, RpcError};
+use ptc_rpc::{ID_BYTES_MAX, Id, Json, JsonKind, RpcError};
 use ptc_secrets::SCRUB_TIME_MAX;
 use ptc_upstream::TraceContext;
 use std::borrow::Cow;
@@ -484,8 +484,7 @@ impl CallContext<'_> {
 }
 
 /// The trace that a request belongs to, as its `_meta` says, else as its transport does.
-fn trace_of(params: Json<'_>, context: &RequestContext) -> Option<TraceContext> {
-    let meta = params.get("_meta");
+fn trace_of(meta: Option<Json<'_>>, context: &RequestContext) -> Option<TraceContext> {
     let text = |name: &str| meta?.get(name)?.as_str();
     text("traceparent")
         .and_then(|parent| TraceContext::new(&parent, text("tracestate").as_deref()))
@@ -505,10 +504,11 @@ fn tools_call(
         era,
         ..
     } = &place;
-    let is_object = |params: &Json<'_>| params.kind() == JsonKind::Object;
-    let Some(params) = incoming.frame.params.filter(is_object) else {
+    let params = incoming.frame.params.map(Json::kind);
+    if params != Some(JsonKind::Object) {
         return Handled::Now(Reply::error(Some(place.id), RpcError::INVALID_PARAMS));
-    };
+    }
+    let arguments = incoming.members.arguments;
     let given = incoming.tool.as_deref();
     let name = given.unwrap_or_default();
     let tool = tools::find(server, name);
@@ -526,14 +526,14 @@ fn tools_call(
         tracing::info!(event = "tools_call_rejected_shutting_down");
         return refuse(Refusal::ShuttingDown);
     }
-    log_bodies(params);
+    log_bodies(arguments);
     let observers = &server.observers;
-    let trace = trace_of(params, place.context);
+    let trace = trace_of(incoming.members.meta, place.context);
     let called = Called {
         name: &shown,
         known: tools::names().find(|own| *own == name),
     };
-    let observed = observers.see(&place.caller(), called, params, trace.as_ref());
+    let observed = observers.see(&place.caller(), called, arguments, trace.as_ref());
     let ended = |observed: Option<Box<Observed>>, payload: &Payload, ending: Ending| {
         if let Some(observed) = observed {
             observers.ended(observed, payload, ending);
@@ -564,7 +564,7 @@ fn tools_call(
         connection,
         id,
         key: &place.key,
-        arguments: params.get("arguments"),
+        arguments,
     };
     match tool.run {
         Run::Now(run) => {
@@ -750,8 +750,8 @@ fn started(tool: Option<&str>) {
 }
 
 /// Program and context reach the log at `debug` only.
-fn log_bodies(params: Json<'_>) {
-    let argument = |name: &str| Some(params.get("arguments")?.get(name)?.compact());
+fn log_bodies(arguments: Option<Json<'_>>) {
+    let argument = |name: &str| Some(arguments?.get(name)?.compact());
     tracing::debug!(
         event = "tools_call_arguments",
         context = argument("context").as_ref().map(|json| json.as_bytes()),
@@ -800,15 +800,16 @@ const CACHE_SCOPE: &str = "private";
 ///
 /// # Errors
 /// `Invalid params` when a required member of `_meta` is missing or has the wrong kind.
-pub fn stateless_version<'a>(frame: &Frame<'a>) -> Result<Cow<'a, str>, RpcError> {
+pub fn stateless_version<'a>(incoming: &Incoming<'a>) -> Result<Cow<'a, str>, RpcError> {
+    let meta = |key: &str| incoming.members.meta?.get(key);
     let missing = |key: &str| RpcError {
         message: format!("Invalid params: _meta needs {key}").into(),
         ..RpcError::INVALID_PARAMS
     };
-    let version = meta(frame, META_VERSION)
+    let version = meta(META_VERSION)
         .and_then(Json::as_str)
         .ok_or_else(|| missing(META_VERSION))?;
-    match meta(frame, META_CAPABILITIES).map(Json::kind) {
+    match meta(META_CAPABILITIES).map(Json::kind) {
         Some(JsonKind::Object) => Ok(version),
         _ => Err(missing(META_CAPABILITIES)),
     }
@@ -838,7 +839,7 @@ pub fn handle_stateless(
     if !frame.version_ok || !nameable {
         return refuse(RpcError::INVALID_REQUEST);
     }
-    match stateless_version(frame) {
+    match stateless_version(incoming) {
         Err(error) => return refuse(error),
         Ok(version) if version != STATELESS_REVISION => {
             return refuse(unsupported(&server.redactor.scrub_str(&version)));

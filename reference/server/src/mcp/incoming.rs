@@ -19,31 +19,55 @@ pub struct Incoming<'f> {
     pub era: Era,
     /// The name of the tool that a request calls.
     pub tool: Option<Cow<'f, str>>,
+    pub members: Members<'f>,
+}
+
+/// Members of a frame's parameters that every call may have. Of duplicates the first counts.
+#[derive(Clone, Copy, Default)]
+pub struct Members<'f> {
+    name: Option<Json<'f>>,
+    pub arguments: Option<Json<'f>>,
+    pub meta: Option<Json<'f>>,
+}
+
+impl<'f> Members<'f> {
+    fn of(params: Option<Json<'f>>) -> Self {
+        let mut members = Members::default();
+        for (name, value) in params.into_iter().flat_map(Json::members) {
+            let slot = match name.as_str().as_deref() {
+                Some("name") => &mut members.name,
+                Some("arguments") => &mut members.arguments,
+                Some("_meta") => &mut members.meta,
+                _ => continue,
+            };
+            slot.get_or_insert(value);
+        }
+        members
+    }
 }
 
 impl<'f> From<Frame<'f>> for Incoming<'f> {
     fn from(frame: Frame<'f>) -> Self {
         let method = frame.method_name();
+        let members = Members::of(frame.params);
         // A frame says its revision, or asks what only one era knows.
         let era = match method.as_deref() {
             Some("initialize") => Era::Session,
             Some("server/discover") => Era::Stateless,
-            _ => match meta(&frame, META_VERSION) {
+            _ => match members.meta.and_then(|meta| meta.get(META_VERSION)) {
                 Some(_) => Era::Stateless,
                 None => Era::Session,
             },
         };
-        let calls = method.as_deref() == Some("tools/call");
-        let params = frame.params.filter(|_| calls && frame.id.is_some());
-        let tool = params
-            .and_then(|params| params.get("name"))
-            .and_then(Json::as_str);
+        let calls = method.as_deref() == Some("tools/call") && frame.id.is_some();
+        let tool = members.name.filter(|_| calls).and_then(Json::as_str);
         Incoming {
             id: frame.request_id(),
             frame,
             method,
             era,
             tool,
+            members,
         }
     }
 }
@@ -68,9 +92,4 @@ impl Incoming<'_> {
     pub fn begins_turn(&self) -> bool {
         self.frame.version_ok && self.tool.as_deref() == Some(tools::TURN)
     }
-}
-
-/// A member of a frame's `_meta`.
-pub fn meta<'f>(frame: &Frame<'f>, key: &str) -> Option<Json<'f>> {
-    frame.params?.get("_meta")?.get(key)
 }

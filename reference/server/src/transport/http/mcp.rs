@@ -292,7 +292,6 @@ impl Exchange<'_> {
 
     /// A request of the revision without sessions.
     async fn stateless(&self, incoming: &Incoming<'_>) -> Answered {
-        let frame = &incoming.frame;
         let endpoint = self.endpoint;
         self.record.owner(&endpoint.settings().owner_hash);
         let Some(id) = incoming.id.clone() else {
@@ -305,7 +304,7 @@ impl Exchange<'_> {
             };
             self.refusal(status, Some(id.clone()), error)
         };
-        let version = dispatch::stateless_version(frame).map_err(refuse)?;
+        let version = dispatch::stateless_version(incoming).map_err(refuse)?;
         let mirrored = stateless::Headers {
             version: self.header(&PROTOCOL_VERSION),
             method: self.header(&MCP_METHOD),
