@@ -11,8 +11,8 @@
 use super::super::SessionError;
 use super::super::record::SNAPSHOT_BYTES_MAX;
 use super::{
-    Acquire, Answer, CLOSED_MAX, Content, FailedLogin, Failure, Key, Lease, LoginFailure, New,
-    Record, SOURCES_MAX, SessionStore, Sight, Space, Times, micros,
+    Acquire, Answer, CLOSED_MAX, Content, DIGEST_DIGITS, FailedLogin, Failure, Key, Lease,
+    LoginFailure, New, Record, SOURCES_MAX, SessionStore, Sight, Space, Times, micros,
 };
 use crate::clock;
 use minicbor::{Decode, Encode};
@@ -62,12 +62,37 @@ struct Entry {
     head: Vec<u8>,
     #[n(11)]
     stamp: String,
+    /// When this was written; zero where it was before that was noted.
+    #[cbor(n(12), default)]
+    written: i64,
 }
 
 impl Entry {
     fn over_at(&self) -> i64 {
         self.expires
             .min(self.used.saturating_add(self.idle).max(self.until))
+    }
+
+    /// Whether a lease is the last that was given. In a directory that was put back from a copy its number may be another's, too.
+    fn is_held_by(&self, lease: &Lease) -> bool {
+        self.fence == lease.fence && self.holder == lease.holder
+    }
+
+    /// Moves its times with a clock that was set back, since it was not written later than now: what is left of its life, its idle
+    /// time and its lease would else grow by as much.
+    fn follow(&mut self, now: i64) {
+        let back = self.written.saturating_sub(now);
+        if back > CLOCK_BACK_MIN {
+            for time in [
+                &mut self.created,
+                &mut self.expires,
+                &mut self.used,
+                &mut self.until,
+                &mut self.written,
+            ] {
+                *time = time.saturating_sub(back);
+            }
+        }
     }
 
     fn record(&self, key: &Key, now: i64) -> Record {
@@ -93,6 +118,8 @@ impl Entry {
 const PATIENCE: Duration = Duration::from_secs(1);
 /// A pipe in place of a file would have who opens it wait for its other end.
 const UNWAITING: i32 = libc::O_NONBLOCK | libc::O_NOCTTY;
+/// Microseconds that the clock is set back at least before anything follows it.
+const CLOCK_BACK_MIN: i64 = 60_000_000;
 /// Between two looks at the lock.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Bodies that nothing names are removed once they are so old: nobody is about to commit them.
@@ -103,8 +130,12 @@ const BODY_BYTES_MAX: usize = 2 * SNAPSHOT_BYTES_MAX;
 const FACTS_BYTES_MAX: usize = 16 << 20;
 
 const HEAD: &str = "head";
-/// What a body is called that no session names yet.
+/// Keys of the last sessions that were closed.
+const CLOSED: &str = "closed";
+/// What a file is called before it has its name, behind random text of so many bytes, and of so many characters.
 const STRAY: &str = "new";
+const STRAY_BYTES: usize = 18;
+const STRAY_CHARS: usize = STRAY_BYTES * 4 / 3;
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
@@ -134,8 +165,10 @@ impl Directory {
             Space::Programs => None,
             Space::Protocol => Some(Box::new(Directory::open(path, Space::Programs)?)),
         };
+        let operators = path;
         let path = &path.join(space.name());
-        let made = make(path, true).and_then(|()| std::fs::metadata(path));
+        let made = make_all(operators).and_then(|()| make(path));
+        let made = made.and_then(|()| std::fs::metadata(path));
         let device = made
             .map_err(|error| format!("cannot make the directory: {error}"))?
             .dev();
@@ -157,36 +190,37 @@ impl Directory {
                 _ => {}
             }
         }
-        let tried = held.path.join("tried");
+        let tried = directory.stray_path();
         write(&tried, b"").map_err(|error| format!("cannot write: {error}"))?;
         std::fs::remove_file(&tried).map_err(|error| format!("cannot remove: {error}"))?;
-        held.remove_strays()
-            .map_err(|failure| failure.to_string())?;
         drop(held);
+        directory
+            .remove_strays()
+            .map_err(|error| format!("cannot be read: {error}"))?;
         Ok(directory)
     }
 
     fn hold(&self) -> Answer<Held<'_>> {
-        let lock = match self.open_lock() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.was_emptied() => {
-                make(&self.path, false)?;
-                self.open_lock()?
-            }
-            opened => opened?,
-        };
         let since = Instant::now();
-        loop {
+        let lock = loop {
+            let lock = match self.open_lock() {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && self.was_emptied() => {
+                    make(&self.path)?;
+                    self.open_lock()?
+                }
+                opened => opened?,
+            };
             match lock.try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::WouldBlock) if since.elapsed() < PATIENCE => {
+                Ok(()) if self.is_the_lock(&lock)? => break lock,
+                Ok(()) | Err(TryLockError::WouldBlock) if since.elapsed() < PATIENCE => {
                     std::thread::sleep(PAUSE);
                 }
-                Err(TryLockError::WouldBlock) => {
+                Ok(()) | Err(TryLockError::WouldBlock) => {
                     return Err(Failure::Away("another process holds its lock".into()));
                 }
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
-        }
+        };
         Ok(Held {
             path: &self.path,
             belongings: self.belongings.as_deref(),
@@ -196,9 +230,21 @@ impl Directory {
     }
 
     fn open_lock(&self) -> io::Result<File> {
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(false).write(true).mode(0o600);
-        open(&mut options, &self.path.join("lock"))
+        let path = self.path.join("lock");
+        loop {
+            let there = present(open(OpenOptions::new().write(true), &path))?;
+            match there.map_or_else(|| create(&path), Ok) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                opened => return opened,
+            }
+        }
+    }
+
+    /// Whether a lock is the file that others would lock now: one that was removed meanwhile keeps nobody out.
+    fn is_the_lock(&self, lock: &File) -> io::Result<bool> {
+        let mine = lock.metadata()?;
+        let theirs = present(std::fs::symlink_metadata(self.path.join("lock")))?;
+        Ok(theirs.is_some_and(|theirs| (theirs.dev(), theirs.ino()) == (mine.dev(), mine.ino())))
     }
 
     /// Whether somebody removed what is in the operator's directory, and it is still the one of the start or made anew beside it: what
@@ -208,25 +254,114 @@ impl Directory {
         operators.is_some_and(|data| data.is_ok_and(|data| data.dev() == self.device))
     }
 
-    fn body_path(&self, key: &Key, committed: u64) -> PathBuf {
-        self.path.join(body_name(key, committed))
+    /// Removes what processes left that were killed in the middle of a change. No lock is needed, and with many files it would keep
+    /// others waiting: what is so old and has no name in an entry gets none any more.
+    fn remove_strays(&self) -> io::Result<()> {
+        let looks = Held {
+            path: &self.path,
+            belongings: None,
+            now: clock::now_micros(),
+            _lock: None,
+        };
+        for file in std::fs::read_dir(&self.path)? {
+            let file = file?;
+            let name = file.file_name();
+            let Some(name) = name.to_str().and_then(Name::of) else {
+                continue;
+            };
+            // Others may have removed it meanwhile.
+            let Some(data) = present(file.metadata())? else {
+                continue;
+            };
+            let age = SystemTime::now().duration_since(data.modified()?);
+            if age.is_ok_and(|age| age > STRAY_AFTER) && !looks.is_named(&name) {
+                let _ = std::fs::remove_file(file.path());
+            }
+        }
+        Ok(())
+    }
+
+    fn stray_path(&self) -> PathBuf {
+        stray_path(&self.path)
     }
 }
 
-fn make(path: &Path, with_parents: bool) -> io::Result<()> {
+/// A file's name as a process of ours would have given it, unless it stays for good.
+enum Name {
+    Body(Key, u64),
+    Stray,
+}
+
+impl Name {
+    fn of(name: &str) -> Option<Self> {
+        let (before, kind) = name.rsplit_once('.')?;
+        if kind == STRAY {
+            let is_ours = before.len() == STRAY_CHARS
+                && before
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+            return is_ours.then_some(Name::Stray);
+        }
+        let is_ours = before.len() == DIGEST_DIGITS
+            && before
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let number = kind.parse().ok().filter(|_| is_ours)?;
+        Some(Name::Body(Key(before.to_owned()), number))
+    }
+}
+
+/// Where a file is written before it has its name.
+fn stray_path(directory: &Path) -> PathBuf {
+    directory.join(format!("{}.{STRAY}", crate::token::random(STRAY_BYTES)))
+}
+
+/// Makes one of the operator's directories where there is none, with those above it.
+fn make_all(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(with_parents).mode(0o700).create(path)
+    builder.recursive(true).mode(0o700).create(path)
+}
+
+/// Makes one of our own in the operator's, if it is not there.
+fn make(path: &Path) -> io::Result<()> {
+    match std::fs::DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => give_to_owner(&File::open(path)?, path),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+/// Makes a file that was not there: nothing is written through a link, to a file that has another name elsewhere, or to a pipe.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = open(options.create_new(true).write(true).mode(0o600), path)?;
+    give_to_owner(&file, path)?;
+    Ok(file)
+}
+
+/// What root makes, as an operator who looks at the store of a service, belongs to whom the directory does: the service could
+/// not read it otherwise.
+fn give_to_owner(made: &File, path: &Path) -> io::Result<()> {
+    if !nix::unistd::geteuid().is_root() {
+        return Ok(());
+    }
+    let Some(directory) = path.parent() else {
+        return Ok(());
+    };
+    let (owner, mine) = (std::fs::metadata(directory)?, made.metadata()?);
+    match owner.uid() == mine.uid() {
+        true => Ok(()),
+        false => std::os::unix::fs::fchown(made, Some(owner.uid()), Some(owner.gid())),
+    }
 }
 
 fn body_name(key: &Key, committed: u64) -> String {
     format!("{}.{committed}", key.as_str())
 }
 
-/// Writes a file whose bytes survive the machine's end once this returned; its name does once that is synced.
+/// Writes a new file whose bytes survive the machine's end once this returned; its name does once that is synced.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(true).write(true).mode(0o600);
-    let mut file = open(&mut options, path)?;
+    let mut file = create(path)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     written.map_err(|error| {
         // On a full disk half a file would take the room that is needed to close a session.
@@ -256,19 +391,23 @@ impl Held<'_> {
         let sound = bytes
             .split_last_chunk()
             .filter(|(entry, sum)| **sum == checksum(key, entry));
-        let entry = sound.and_then(|(entry, _)| minicbor::decode(entry).ok());
+        let entry = sound.and_then(|(entry, _)| minicbor::decode::<Entry>(entry).ok());
         // A damaged one is kept, so that it can be repaired.
-        Ok(Some(entry.ok_or(SessionError::Unreadable)?))
+        let mut entry = entry.ok_or(SessionError::Unreadable)?;
+        entry.follow(self.now);
+        Ok(Some(entry))
     }
 
     /// Replaces what is judged by. A lease need not survive the machine; a commit does.
     fn put(&self, key: &Key, entry: &Entry, lasting: bool) -> Answer<()> {
+        let entry = Entry {
+            written: self.now,
+            ..entry.clone()
+        };
         let mut bytes =
             minicbor::to_vec(entry).map_err(|error| Failure::Away(error.to_string()))?;
         bytes.extend(checksum(key, &bytes));
-        let fresh = self.path.join("fresh");
-        write(&fresh, &bytes)?;
-        std::fs::rename(&fresh, self.head_path(key))?;
+        self.replace(&format!("{}.{HEAD}", key.as_str()), &bytes)?;
         match lasting {
             // The name is there already, whatever it lacks.
             true => sync_names(self.path).map_err(|error| Failure::Away(error.to_string())),
@@ -320,39 +459,57 @@ impl Held<'_> {
         }
     }
 
+    /// What was closed, which is told from what never was. Where that is damaged, it is not: no reason to refuse any session.
     fn closed(&self) -> Answer<Vec<String>> {
-        let text = read(&self.path.join("closed"), FACTS_BYTES_MAX)?.unwrap_or_default();
-        let text = String::from_utf8(text).map_err(|error| Failure::Away(error.to_string()))?;
+        let text = match read(&self.path.join(CLOSED), FACTS_BYTES_MAX) {
+            Err(error) if is_faulty(&error) => Err(error.to_string()),
+            read => String::from_utf8(read?.unwrap_or_default()).map_err(|error| error.to_string()),
+        };
+        let text = text.unwrap_or_else(|cause| {
+            tracing::error!(event = "session_store_damaged", file = CLOSED, cause);
+            String::new()
+        });
         Ok(text.lines().map(str::to_owned).collect())
     }
 
     /// Replaces a file of the directory as a whole.
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let fresh = self.path.join("fresh");
+        let fresh = stray_path(self.path);
         write(&fresh, bytes)?;
-        std::fs::rename(&fresh, self.path.join(name))
+        let renamed = std::fs::rename(&fresh, self.path.join(name));
+        if renamed.is_err() {
+            let _ = std::fs::remove_file(&fresh);
+        }
+        renamed
     }
 
     fn close(&self, key: &Key, entry: &Entry) -> Answer<()> {
+        // First: once the session is gone, nobody knows what belonged to it.
+        // Lock order: the holder of this lock may wait for that one, never the other way round.
+        if let Some(belongings) = self.belongings {
+            belongings.close_owner(key.as_str())?;
+        }
         let mut closed = self.closed()?;
         closed.push(key.as_str().to_owned());
         let from = closed.len().saturating_sub(CLOSED_MAX);
         let text = closed[from..].join("\n");
-        match self.replace("closed", text.as_bytes()) {
-            Err(error) if is_full(&error) => {
-                // What is closed makes room for the note that it is.
-                self.remove_body(key, entry.committed);
-                self.replace("closed", text.as_bytes())?;
+        let mut noted = self.replace(CLOSED, text.as_bytes());
+        if noted.as_ref().is_err_and(is_full) {
+            // What is closed makes room for the note that it is.
+            self.remove_body(key, entry.committed);
+            noted = self.replace(CLOSED, text.as_bytes());
+        }
+        match noted {
+            // Something else has the name.
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+                let cause = error.to_string();
+                tracing::error!(event = "session_store_damaged", file = CLOSED, cause);
             }
             noted => noted?,
         }
         std::fs::remove_file(self.head_path(key))?;
         self.remove_body(key, entry.committed);
-        // Lock order: the holder of this lock may wait for that one, never the other way round.
-        match self.belongings {
-            Some(belongings) => belongings.close_owner(key.as_str()),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// A body that stays behind is a stray, and removed as one.
@@ -383,29 +540,15 @@ impl Held<'_> {
         }
     }
 
-    fn remove_strays(&self) -> Answer<()> {
-        for file in std::fs::read_dir(self.path)? {
-            let file = file?;
-            let name = file.file_name();
-            let Some((key, number)) = name.to_str().and_then(|name| name.rsplit_once('.')) else {
-                continue;
-            };
-            let named = match number.parse::<u64>() {
-                Ok(number) => {
-                    let entry = self.entry(&Key(key.to_owned()));
-                    // What a damaged entry names is not known.
-                    entry.map_or(true, |entry| {
-                        entry.is_some_and(|entry| entry.committed == number)
-                    })
-                }
-                Err(_) => number != STRAY,
-            };
-            let age = SystemTime::now().duration_since(file.metadata()?.modified()?);
-            if !named && age.is_ok_and(|age| age > STRAY_AFTER) {
-                let _ = std::fs::remove_file(file.path());
-            }
+    /// Whether an entry names a file.
+    fn is_named(&self, name: &Name) -> bool {
+        match name {
+            // What a damaged entry names is not known.
+            Name::Body(key, number) => self.entry(key).map_or(true, |entry| {
+                entry.is_some_and(|entry| entry.committed == *number)
+            }),
+            Name::Stray => false,
         }
-        Ok(())
     }
 }
 
@@ -445,7 +588,9 @@ impl Failures {
     }
 
     fn add(&mut self, failed: &FailedLogin<'_>, now: i64) -> LoginFailure {
-        self.0.retain(|_, of| of.over > now);
+        // A failure that is still to come was noted before the clock was set back.
+        self.0
+            .retain(|_, of| of.over > now && of.since <= now.saturating_add(CLOCK_BACK_MIN));
         if self.0.len() >= SOURCES_MAX && !self.0.contains_key(failed.source) {
             let stalest = self.0.iter().min_by_key(|(_, of)| of.since);
             let stalest = stalest.map(|(source, _)| source.clone());
@@ -601,7 +746,7 @@ impl SessionStore for Directory {
         if own.count() >= new.per_owner_max {
             return Err(SessionError::OwnerFull.into());
         }
-        write(&self.body_path(new.key, 0), new.content.body)?;
+        held.replace(&body_name(new.key, 0), new.content.body)?;
         let times = Times {
             created: held.now,
             expires: held.now.saturating_add(micros(new.ttl)),
@@ -621,6 +766,7 @@ impl SessionStore for Directory {
             until: 0,
             head: new.content.head.to_vec(),
             stamp: new.stamp.to_owned(),
+            written: 0,
         };
         held.put(new.key, &entry, true)?;
         Ok(times)
@@ -634,7 +780,11 @@ impl SessionStore for Directory {
             ..entry.record(key, held.now)
         };
         entry.used = held.now;
-        held.put(key, &entry, false)?;
+        match held.put(key, &entry, false) {
+            // What is full can be looked at; that it was is not noted.
+            Err(Failure::Refused(SessionError::NoRoom)) => {}
+            noted => noted?,
+        }
         Ok(record)
     }
 
@@ -675,23 +825,21 @@ impl SessionStore for Directory {
 
     fn commit(&self, lease: &Lease, content: Content<'_>) -> Answer<()> {
         // Before the lock: others need not wait for the disk.
-        let fresh = self
-            .path
-            .join(format!("{}.{STRAY}", crate::token::random(18)));
+        let fresh = self.stray_path();
         write(&fresh, content.body)?;
         let held = self.hold()?;
         let committed = (|| {
             let Some(mut entry) = held.entry(&lease.key)? else {
                 return Err(SessionError::Closed.into());
             };
-            if entry.committed == lease.fence {
+            if entry.committed == lease.fence && entry.stamp == lease.holder {
                 return Ok(());
             }
             if entry.expires <= held.now {
                 held.close(&lease.key, &entry)?;
                 return Err(SessionError::Closed.into());
             }
-            let holds = entry.fence == lease.fence && entry.until > held.now;
+            let holds = entry.is_held_by(lease) && entry.until > held.now;
             if (!holds || entry.version != lease.version) && !super::super::careless() {
                 return Err(SessionError::Lost.into());
             }
@@ -699,7 +847,7 @@ impl SessionStore for Directory {
                 .version
                 .checked_add(1)
                 .ok_or(SessionError::Unreadable)?;
-            std::fs::rename(&fresh, self.body_path(&lease.key, lease.fence))?;
+            std::fs::rename(&fresh, self.path.join(body_name(&lease.key, lease.fence)))?;
             let before = std::mem::replace(&mut entry.committed, lease.fence);
             entry.version = version;
             entry.used = held.now;
@@ -722,7 +870,7 @@ impl SessionStore for Directory {
     fn release(&self, lease: &Lease) -> Answer<()> {
         let held = self.hold()?;
         if let Some(mut entry) = held.entry(&lease.key)?
-            && entry.fence == lease.fence
+            && entry.is_held_by(lease)
             && entry.until > 0
         {
             entry.until = 0;
@@ -786,3 +934,7 @@ impl SessionStore for Directory {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
+mod tests;

@@ -7,7 +7,8 @@
 //! **Leases.** A node that runs a program in a session holds its lease: a fencing token, which is a number that grows with each
 //! lease of that session, and a deadline by the store's clock. A commit names the token and the version that it
 //! began with, and the store takes it in the same step in which it compares both; a node that was stopped beyond its deadline
-//! therefore commits nothing, whatever it believes.
+//! therefore commits nothing, whatever it believes. A store that lost its last changes, as a replica that takes over may have, gives a
+//! number again; so a commit names its holder, too.
 
 mod acks;
 mod file;

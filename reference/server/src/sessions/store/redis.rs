@@ -814,7 +814,8 @@ impl SessionStore for Redis {
         let mut call = self.scripts.release.key(&self.root);
         call.arg(CLOSED_MAX)
             .arg(lease.key.as_str())
-            .arg(lease.fence);
+            .arg(lease.fence)
+            .arg(&lease.holder);
         parts(self.run(&call)?).map(drop)
     }
 

@@ -3,9 +3,9 @@ local key, fence, version = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local f, word = facts(key)
 if not f then return { word or 'closed' } end
 -- Asked again: the first answer was lost.
-if f.committed == fence then return { 'ok' } end
+if f.committed == fence and f.stamp == ARGV[5] then return { 'ok' } end
 if f.expires <= now then shut(key) return { 'closed' } end
-local holds = f.fence == fence and f['until'] > now
+local holds = is_held_by(f, fence, ARGV[5]) and f['until'] > now
 if (not holds or f.version ~= version) and ARGV[8] ~= '1' then return { 'lost' } end
 local before = over_at(f)
 f.used = now

@@ -46,6 +46,11 @@ local function facts(key)
   return nil, 'unreadable'
 end
 
+-- Whether a lease is the last that was given. In a replica that took over before it had heard of that, its number may be another's, too.
+local function is_held_by(f, fence, holder)
+  return f.fence == fence and f.holder == holder
+end
+
 local function over_at(f)
   return math.min(f.expires, math.max(f.used + f.idle, f['until']))
 end

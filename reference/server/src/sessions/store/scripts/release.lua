@@ -1,6 +1,6 @@
--- key fence
+-- key fence holder
 local f = facts(ARGV[2])
-if f and f.fence == tonumber(ARGV[3]) and f['until'] > 0 then
+if f and is_held_by(f, tonumber(ARGV[3]), ARGV[4]) and f['until'] > 0 then
   local before = over_at(f)
   f['until'] = 0
   f.used = now

@@ -1,0 +1,263 @@
+//! What happens around a directory: other users, other programs, its clock.
+
+use super::super::owner_of;
+use super::*;
+use std::os::unix::fs::chown;
+
+const CONTENT: Content<'static> = Content {
+    head: b"h",
+    body: b"b",
+};
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    fn open(&self, space: Space) -> Directory {
+        Directory::open(&self.0.path().join("store"), space).unwrap()
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join("store/programs").join(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let files = std::fs::read_dir(self.file("")).unwrap();
+        let mut names: Vec<_> = files
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+fn start(store: &Directory, id: &str, owner: &str) -> Key {
+    let key = Key::of(id);
+    let new = New {
+        key: &key,
+        owner,
+        ttl: Duration::from_secs(600),
+        idle: Duration::from_secs(300),
+        count_max: 9,
+        per_owner_max: 9,
+        stamp: "s",
+        content: CONTENT,
+    };
+    store.create(&new).unwrap();
+    key
+}
+
+fn lease(store: &Directory, key: &Key, owner: &str, holder: &str) -> Answer<(Record, Lease)> {
+    store.acquire(&Acquire {
+        key,
+        owner,
+        known: None,
+        holder,
+        term: Duration::from_secs(5),
+    })
+}
+
+fn failed(store: &Directory) -> LoginFailure {
+    let failed = FailedLogin {
+        source: "source",
+        window: Duration::from_secs(60),
+        failures_max: 2,
+        block: Duration::from_secs(60),
+    };
+    store.login_failed(&failed).unwrap()
+}
+
+#[test]
+fn what_root_does_with_the_store_of_another_user_stays_that_users() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("not asked: only root can do it");
+        return;
+    }
+    const SERVICE: u32 = 65_534;
+    let place = Place::new();
+    let operators = place.0.path().join("store");
+    std::fs::create_dir(&operators).unwrap();
+    chown(&operators, Some(SERVICE), Some(SERVICE)).unwrap();
+    let store = place.open(Space::Programs);
+    let owner = owner_of("a");
+    let [kept, closed] = ["kept", "closed"].map(|id| start(&store, id, &owner));
+    let (_, lease) = lease(&store, &kept, &owner, "one").unwrap();
+    store.commit(&lease, CONTENT).unwrap();
+    store.close(&closed, &owner).unwrap();
+    store.mark(b"mark", None).unwrap();
+    failed(&store);
+    let names = place.names();
+    assert_eq!(names.len(), 6, "{names:?}");
+    for name in names.iter().map(String::as_str).chain([""]) {
+        let data = std::fs::metadata(place.file(name)).unwrap();
+        assert_eq!((data.uid(), data.gid()), (SERVICE, SERVICE), "{name:?}");
+    }
+    // What others made is nobody's gift: a link of theirs may lead to a file of root's.
+    let roots = place.0.path().join("roots");
+    std::fs::write(&roots, b"precious").unwrap();
+    for name in ["lock", "logins", "closed", "fresh", "tried"] {
+        let _ = std::fs::remove_file(place.file(name));
+        std::fs::hard_link(&roots, place.file(name)).unwrap();
+    }
+    failed(&store);
+    store.close(&kept, &owner).unwrap();
+    place.open(Space::Programs);
+    assert_eq!(std::fs::read(&roots).unwrap(), b"precious");
+    assert_eq!(std::fs::metadata(&roots).unwrap().uid(), 0);
+}
+
+#[test]
+fn names_that_something_else_has_are_in_the_way_of_no_session() {
+    let place = Place::new();
+    let store = place.open(Space::Programs);
+    let owner = owner_of("a");
+    let key = start(&store, "a", &owner);
+    for name in ["closed", "logins", "fresh", "tried"] {
+        std::fs::create_dir_all(place.file(name).join("x")).unwrap();
+    }
+    let unknown = store.read(&Key::of("nobody"), &owner, None).err();
+    assert_eq!(unknown, Some(SessionError::NotFound.into()));
+    let (_, lease) = lease(&store, &key, &owner, "one").unwrap();
+    store.commit(&lease, CONTENT).unwrap();
+    start(&store, "b", &owner);
+    assert_eq!(store.close(&key, &owner), Ok(()));
+    assert_eq!(place.open(Space::Programs).sweep(), Ok(1));
+    std::fs::remove_dir_all(place.file("closed")).unwrap();
+    std::fs::write(place.file("closed"), b"\xff").unwrap();
+    let unknown = store.read(&Key::of("nobody"), &owner, None).err();
+    assert_eq!(unknown, Some(SessionError::NotFound.into()));
+    store.close(&Key::of("b"), &owner).unwrap();
+    let closed = store.read(&Key::of("b"), &owner, None).err();
+    assert_eq!(closed, Some(SessionError::Closed.into()));
+}
+
+#[test]
+fn a_start_removes_what_was_left_and_nothing_of_others() {
+    let place = Place::new();
+    let store = place.open(Space::Programs);
+    let owner = owner_of("a");
+    let key = start(&store, "a", &owner);
+    let body = |number| body_name(&key, number);
+    let left = [
+        body(7),
+        body_name(&Key::of("gone"), 0),
+        format!("{}.new", "a".repeat(24)),
+    ];
+    let others = ["backup.1".to_owned(), "notes.new".to_owned(), body(8)];
+    for name in left.iter().chain(&others) {
+        std::fs::write(place.file(name), b"x").unwrap();
+    }
+    let long_ago = SystemTime::now() - STRAY_AFTER * 2;
+    for name in left.iter().chain(&others[..2]).chain([&body(0)]) {
+        let file = OpenOptions::new().write(true).open(place.file(name));
+        file.unwrap().set_modified(long_ago).unwrap();
+    }
+    // Not even for a moment is it locked.
+    let held = store.hold().unwrap();
+    store.remove_strays().unwrap();
+    drop(held);
+    for name in &left {
+        assert!(!place.file(name).exists(), "{name}");
+    }
+    for name in others.iter().chain([&body(0)]) {
+        assert!(place.file(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn a_lock_that_was_removed_keeps_nobody_out_and_lets_nobody_in() {
+    let place = Place::new();
+    let store = place.open(Space::Programs);
+    let removed = store.open_lock().unwrap();
+    std::fs::remove_file(place.file("lock")).unwrap();
+    removed.lock().unwrap();
+    assert!(!store.is_the_lock(&removed).unwrap());
+    let held = store.hold().unwrap();
+    assert!(!store.is_the_lock(&removed).unwrap());
+    let other = store.open_lock().unwrap();
+    assert!(matches!(other.try_lock(), Err(TryLockError::WouldBlock)));
+    drop(held);
+    assert!(other.try_lock().is_ok());
+}
+
+#[test]
+fn what_belongs_to_a_session_goes_before_it() {
+    let place = Place::new();
+    let store = place.open(Space::Protocol);
+    let owner = owner_of("a");
+    let protocol = start(&store, "protocol", &owner);
+    let programs = place.open(Space::Programs);
+    let own = start(&programs, "own", protocol.as_str());
+    // Where it can't be closed, another try finds both.
+    let lock = programs.open_lock().unwrap();
+    lock.lock().unwrap();
+    let away = store.close(&protocol, &owner);
+    assert!(matches!(away, Err(Failure::Away(_))), "{away:?}");
+    drop(lock);
+    assert!(programs.read(&own, protocol.as_str(), None).is_ok());
+    assert_eq!(store.close(&protocol, &owner), Ok(()));
+    assert_eq!(programs.sweep(), Ok(0));
+}
+
+/// Has the clock go back by a day, as seen from what is in the directory.
+fn set_back(place: &Place, store: &Directory) {
+    const DAY: i64 = 86_400_000_000;
+    let held = store.hold().unwrap();
+    for key in held.keys().unwrap() {
+        let entry = held.entry(&key).unwrap().unwrap();
+        let later = Held {
+            now: held.now + DAY,
+            _lock: None,
+            ..held
+        };
+        let moved = Entry {
+            created: entry.created + DAY,
+            expires: entry.expires + DAY,
+            used: entry.used + DAY,
+            until: if entry.until > 0 {
+                entry.until + DAY
+            } else {
+                0
+            },
+            ..entry
+        };
+        later.put(&key, &moved, false).unwrap();
+    }
+    drop(held);
+    let path = place.file(FAILURES);
+    if let Some(bytes) = read(&path, FACTS_BYTES_MAX).unwrap() {
+        let mut failures: BTreeMap<String, Failed> = minicbor::decode(&bytes).unwrap();
+        for of in failures.values_mut() {
+            of.since += DAY;
+            of.over += DAY;
+            of.until += DAY;
+        }
+        std::fs::write(path, minicbor::to_vec(&failures).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_back_makes_nothing_last_longer() {
+    let place = Place::new();
+    let store = place.open(Space::Programs);
+    let owner = owner_of("a");
+    let key = start(&store, "a", &owner);
+    lease(&store, &key, &owner, "dead").unwrap();
+    assert_eq!(failed(&store), LoginFailure::Counted);
+    assert_eq!(failed(&store), LoginFailure::Blocks);
+    set_back(&place, &store);
+    let listed = &store.list(None).unwrap()[0];
+    let times = listed.times;
+    assert!(listed.running);
+    assert!(times.expires - times.now <= 600_000_000, "{times:?}");
+    assert!(times.used <= times.now, "{times:?}");
+    let held = store.hold().unwrap();
+    let entry = held.entry(&key).unwrap().unwrap();
+    assert!(entry.until - held.now <= 5_000_000, "{entry:?}");
+    drop(held);
+    // Whoever is blocked for a day more than was said is counted anew.
+    assert_eq!(failed(&store), LoginFailure::Counted);
+}
