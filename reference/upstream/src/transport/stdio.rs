@@ -1,7 +1,7 @@
 //! MCP over a child process: one child per upstream, any number of calls in flight over it.
 //!
 //! A reader task matches answers to waiting calls, a writer task feeds the child, a third drains its stderr into the log.
-//! When the child ends, or breaks the protocol beyond repair, every waiting call is told and the whole process group goes.
+//! When the child ends, breaks the protocol beyond repair, or hangs, every waiting call is told and the whole process group goes.
 
 mod config;
 
@@ -18,7 +18,7 @@ use ptc_rpc::{
 };
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::child::{Child, Group, Launcher, Life, OperatingSystem};
@@ -44,6 +44,9 @@ const STDERR_LINE_BYTES: usize = 4 * 1024;
 const STDERR_BYTES_MAX: usize = 1024 * 1024;
 /// What a line counts beyond its own bytes, for what the log writes around it.
 const STDERR_LINE_COST: usize = 128;
+/// How long a child may say nothing at all, once a call was given up and it was pinged. One that does a thing at a time may be busy with
+/// what was asked before, so this is longer than most calls take.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How long output is still read after the child itself has gone: a grandchild may hold the pipe open for ever.
 const DRAIN: Duration = Duration::from_millis(50);
 /// How long a child that closed its input may take to end by itself: how it ended says more.
@@ -100,6 +103,10 @@ struct Shared {
     list_changed: AtomicBool,
     /// The end is ours, and no news.
     closing: AtomicBool,
+    /// Bytes of its output so far.
+    heard: AtomicU64,
+    /// Somebody stopped waiting for an answer.
+    doubted: Notify,
     group: Box<dyn Group>,
 }
 
@@ -157,6 +164,8 @@ impl StdioConnection {
             outbox,
             list_changed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
+            heard: AtomicU64::new(0),
+            doubted: Notify::new(),
             group,
         });
         let called = {
@@ -178,6 +187,7 @@ impl StdioConnection {
             frames,
             ending.clone(),
         ));
+        tokio::spawn(end_silent(Arc::clone(&shared), ending.clone(), SILENCE_MAX));
         let reader = Reader {
             shared: Arc::clone(&shared),
             ending: ending_tx,
@@ -351,7 +361,11 @@ struct Wait<'a> {
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        if self.shared.lock().calls.remove(&self.id).is_none() || !self.asked {
+        if self.shared.lock().calls.remove(&self.id).is_none() {
+            return;
+        }
+        self.shared.doubted.notify_one();
+        if !self.asked {
             return;
         }
         let mut frame = Vec::new();
@@ -385,6 +399,22 @@ impl Shared {
                 "mcp_stdio process ended: it left {ANSWER_BYTES_QUEUED_MAX} bytes of answers unread"
             ));
         }
+    }
+
+    /// Asks whether the child is there. Its answer is heard like all that it says, a refusal as well: the later revisions have no `ping`.
+    fn ping(&self) -> u64 {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let mut frame = Vec::new();
+        write_request(&mut frame, &Id::number(id), "ping", None);
+        self.say(frame);
+        id
+    }
+
+    /// Whether somebody still waits for what was asked before `id`.
+    fn is_awaited_before(&self, id: u64) -> bool {
+        let waiting = self.lock();
+        let oldest = waiting.calls.keys().next();
+        oldest.is_some_and(|oldest| *oldest < id)
     }
 
     /// Ends a child that asks for more than a peer may.
@@ -598,6 +628,34 @@ async fn write_frames(
     }
 }
 
+/// Ends a child that hangs: a call was given up, and then nothing came for as long as `patience`, though it was pinged. As long as
+/// another call waits within its own limit, the child may be at work for that one.
+async fn end_silent(shared: Arc<Shared>, mut ending: watch::Receiver<bool>, patience: Duration) {
+    loop {
+        tokio::select! {
+            () = shared.doubted.notified() => {}
+            _ = ending.wait_for(|over| *over) => return,
+        }
+        let heard = shared.heard.load(Ordering::Relaxed);
+        let ping = shared.ping();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(patience) => {}
+                _ = ending.wait_for(|over| *over) => return,
+            }
+            if shared.heard.load(Ordering::Relaxed) != heard {
+                break;
+            }
+            if !shared.is_awaited_before(ping) {
+                let seconds = patience.as_secs();
+                return shared.expel(format!(
+                    "mcp_stdio process ended: it said nothing for {seconds} s, not even when pinged"
+                ));
+            }
+        }
+    }
+}
+
 /// Reads the child's output until it or the child ends, and says how it ended.
 async fn read_until_end(
     shared: &Shared,
@@ -626,6 +684,7 @@ async fn read_until_end(
             }
         };
         let Ok(count @ 1..) = read else { break };
+        shared.heard.fetch_add(count as u64, Ordering::Relaxed);
         let cap = shared.bytes_max();
         lines.feed(&chunk[..count], cap, |event| match event {
             Event::Line(line) => {

@@ -1,4 +1,4 @@
-//! A child whose ids grow too long is given up.
+//! A child whose ids grow too long, or that hangs, is given up.
 
 use super::*;
 
@@ -8,9 +8,8 @@ impl Group for Nobody {
     fn signal(&self, _: Signal) {}
 }
 
-/// Whether a child that says this line is ended for it.
-fn ends(line: &str) -> bool {
-    let (outbox, _frames) = Outbox::new();
+fn child() -> (Shared, mpsc::UnboundedReceiver<Queued>) {
+    let (outbox, frames) = Outbox::new();
     let shared = Shared {
         server: "s".into(),
         redactor: Redactor::empty(),
@@ -19,8 +18,16 @@ fn ends(line: &str) -> bool {
         outbox,
         list_changed: AtomicBool::new(false),
         closing: AtomicBool::new(false),
+        heard: AtomicU64::new(0),
+        doubted: Notify::new(),
         group: Box::new(Nobody),
     };
+    (shared, frames)
+}
+
+/// Whether a child that says this line is ended for it.
+fn ends(line: &str) -> bool {
+    let (shared, _frames) = child();
     shared.take_line(line.as_bytes());
     shared.lock().ended.is_some()
 }
@@ -61,4 +68,59 @@ fn no_way_to_write_a_request_keeps_a_child_with_too_long_an_id() {
     for other in ["", " ", "1", "[]", " [[{}]]", "null"] {
         assert!(!ends(other), "{other:?}");
     }
+}
+
+/// Asks a child, and gives the call up.
+async fn give_up(shared: &Shared, id: u64) {
+    let (reply, _answer) = oneshot::channel();
+    let bytes_max = 1;
+    shared.lock().calls.insert(id, Waiter { reply, bytes_max });
+    drop(Wait {
+        shared,
+        id,
+        asked: true,
+    });
+}
+
+#[tokio::test]
+async fn a_child_that_hangs_is_ended_and_no_other() {
+    let patience = Duration::from_millis(30);
+    let (shared, mut frames) = child();
+    let shared = Arc::new(shared);
+    let (over, ending) = watch::channel(false);
+    let watching = tokio::spawn(end_silent(Arc::clone(&shared), ending, patience));
+    let mut said = async || {
+        let queued = frames.recv().await.unwrap();
+        String::from_utf8(queued.frame).unwrap()
+    };
+
+    // One that says anything at all is there.
+    give_up(&shared, 0).await;
+    assert!(said().await.contains("notifications/cancelled"));
+    assert!(said().await.contains(r#""method":"ping""#));
+    shared.heard.fetch_add(1, Ordering::Relaxed);
+    tokio::time::sleep(patience * 4).await;
+    assert!(shared.lock().ended.is_none());
+
+    // So is one that may be at work for another call.
+    let (reply, answer) = oneshot::channel();
+    let bytes_max = 1;
+    shared.lock().calls.insert(1, Waiter { reply, bytes_max });
+    shared.next_id.store(3, Ordering::Relaxed);
+    give_up(&shared, 2).await;
+    assert!(said().await.contains("notifications/cancelled"));
+    assert!(said().await.contains(r#""method":"ping""#));
+    tokio::time::sleep(patience * 4).await;
+    assert!(shared.lock().ended.is_none());
+
+    // Calls of later are told, and keep it not.
+    shared.lock().calls.remove(&1);
+    drop(answer);
+    let (reply, answer) = oneshot::channel();
+    shared.lock().calls.insert(9, Waiter { reply, bytes_max });
+    let fault = answer.await.unwrap().unwrap_err();
+    assert_eq!(fault.reason, Reason::UpstreamUnavailable);
+    watching.await.unwrap();
+    assert!(shared.lock().ended.is_some());
+    drop(over);
 }
