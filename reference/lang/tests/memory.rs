@@ -289,3 +289,55 @@ fn a_program_that_a_tool_runs_counts_in_the_one_that_called() {
     assert!(matches!(ended, Ended::Error(_)), "{ended:?}");
     assert!(most_held < one * 2, "{most_held} bytes, not {one}");
 }
+
+/// Reckoned is what goes with a definition at least, whether it was made here or read from a snapshot, and not many times that: what analysis
+/// holds for a while counts, too, which is most where a function has many locals.
+#[test]
+fn kept_code_counts_what_it_takes() {
+    const ARMS: usize = 1_500;
+    type Arm = fn(usize) -> String;
+    let forms: &[(&str, Arm)] = &[
+        ("(case x # nil)", |i| format!("{i} {i}")),
+        ("(case x # nil)", |i| format!(":k{i} {i}.5")),
+        ("(case x # nil)", |i| {
+            format!("\"a rather long text {i}\" nil")
+        }),
+        ("(case x # nil)", |i| format!("[{i} :b] {i}")),
+        ("(case x # nil)", |i| format!("({i} :b{i}) {i}")),
+        ("(case x # nil)", |i| format!("{i} (fn [y] (+ x y {i}))")),
+        ("(cond # :else nil)", |i| format!("(= x {i}) {i}")),
+        ("(condp = x # nil)", |i| format!("{i} {i}")),
+        ("(do #)", |i| format!("(str x {i})")),
+        ("[#]", |i| format!("\"a rather long text {i}\"")),
+        ("{#}", |i| format!(":k{i} x")),
+        ("(let [#] x)", |i| format!("v{i} (inc x)")),
+    ];
+    let (limits, host) = (Limits::default(), Looks::default());
+    let go = |program: &str| run(&Program::new(program), &Env::new(), &limits, &host);
+    // What a process makes once.
+    drop(go("(def f (fn [x] (case x 1 2 3)))"));
+    for (form, arm) in forms {
+        let arms: Vec<String> = (0..ARMS).map(arm).collect();
+        let body = form.replace('#', &arms.join(" "));
+        for wrap in ["(defn f [x] #)", "(def f (let [a 1] [(fn [x] #)]))"] {
+            let program = wrap.replacen('#', &body, 1);
+            let before = heap::live();
+            let (outcome, env) = go(&program);
+            assert!(!matches!(outcome.ended, Ended::Error(_)), "{wrap} {form}");
+            drop(outcome);
+            let made = (heap::live() - before, env.held_bytes());
+            let snapshot = env.snapshot(1 << 24, &host).expect("it fits");
+            let before = heap::live();
+            let (env, _) = ptc_lang::snapshot::read(&snapshot, &limits, &host).expect("it is one");
+            let read = (heap::live() - before, env.held_bytes());
+            for (real, told) in [made, read] {
+                let told = isize::try_from(told).expect("it was allocated");
+                assert!(
+                    real <= told && told <= 3 * real,
+                    "{wrap} {form} {}: {told} for {real} bytes",
+                    arm(7)
+                );
+            }
+        }
+    }
+}
