@@ -47,6 +47,8 @@ const STDERR_LINE_COST: usize = 128;
 /// How long a child may say nothing at all, once a call was given up and it was pinged. One that does a thing at a time may be busy with
 /// what was asked before, so this is longer than most calls take.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// Looks meanwhile whether it said something.
+const SILENCE_LOOKS: u32 = 15;
 /// How long output is still read after the child itself has gone: a grandchild may hold the pipe open for ever.
 const DRAIN: Duration = Duration::from_millis(50);
 /// How long a child that closed its input may take to end by itself: how it ended says more.
@@ -638,19 +640,18 @@ async fn end_silent(shared: Arc<Shared>, mut ending: watch::Receiver<bool>, pati
         }
         let heard = shared.heard.load(Ordering::Relaxed);
         let ping = shared.ping();
-        loop {
-            tokio::select! {
-                () = tokio::time::sleep(patience) => {}
-                _ = ending.wait_for(|over| *over) => return,
-            }
-            if shared.heard.load(Ordering::Relaxed) != heard {
-                break;
-            }
-            if !shared.is_awaited_before(ping) {
+        let mut looks = 0;
+        while shared.heard.load(Ordering::Relaxed) == heard {
+            if looks >= SILENCE_LOOKS && !shared.is_awaited_before(ping) {
                 let seconds = patience.as_secs();
                 return shared.expel(format!(
                     "mcp_stdio process ended: it said nothing for {seconds} s, not even when pinged"
                 ));
+            }
+            looks += 1;
+            tokio::select! {
+                () = tokio::time::sleep(patience / SILENCE_LOOKS) => {}
+                _ = ending.wait_for(|over| *over) => return,
             }
         }
     }
