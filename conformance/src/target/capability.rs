@@ -166,6 +166,11 @@ pub const CAPABILITIES: &[Capability] = &[
         "refuses credentials that can be guessed, unless `allow_short` is there",
     ),
     row(
+        "child_environment",
+        Known::Declared,
+        "gives upstreams no more of its environment than revision 1.1 names, takes `inherit_env`, and scrubs what `${VAR}` stands for",
+    ),
+    row(
         "bounded_files",
         Known::Declared,
         "reads no more of a file that its start names than that may have",
