@@ -131,8 +131,12 @@ fn examine(arguments: &[String], findings: &mut Findings) {
             return findings.note(FAIL, &format!("cannot start the I/O runtime: {error}"));
         }
     };
-    match executor.block_on(configured.start(findings.redactor.clone())) {
-        Err(fault) => findings.note(FAIL, &format!("upstream servers: {fault}")),
+    match executor.block_on(configured.start_telling_all(findings.redactor.clone())) {
+        Err(faults) => {
+            for fault in faults {
+                findings.note(FAIL, &format!("upstream servers: {fault}"));
+            }
+        }
         Ok(runtime) => {
             let names: Vec<&str> = runtime.names().collect();
             let names = match names.is_empty() {

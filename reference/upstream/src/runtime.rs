@@ -117,8 +117,7 @@ impl Executor {
     }
 }
 
-/// The first upstream, in name order, that could not be started, listed or compiled. `Display` is what the operator reads; no
-/// credential is in it.
+/// An upstream that could not be started, listed or compiled. `Display` is what the operator reads; no credential is in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("upstream {name}: {message}")]
 pub struct StartFault {
@@ -217,8 +216,28 @@ impl Configured {
     /// which later calls run too.
     ///
     /// # Errors
-    /// The first upstream that would not start.
+    /// The first upstream, in name order, that would not start. Those behind it are not waited for.
     pub async fn start(self, redactor: Redactor) -> Result<Arc<Runtime>, StartFault> {
+        let started = self.start_telling(1, redactor).await;
+        started.map_err(|mut faults| faults.swap_remove(0))
+    }
+
+    /// [`start`](Self::start) for somebody who mends them all at once.
+    ///
+    /// # Errors
+    /// Every upstream that would not start, in name order; at least one.
+    pub async fn start_telling_all(
+        self,
+        redactor: Redactor,
+    ) -> Result<Arc<Runtime>, Vec<StartFault>> {
+        self.start_telling(usize::MAX, redactor).await
+    }
+
+    async fn start_telling(
+        self,
+        most: usize,
+        redactor: Redactor,
+    ) -> Result<Arc<Runtime>, Vec<StartFault>> {
         let options = self.options;
         let upstream = |(config, auth): (UpstreamConfig, AuthHeaders)| {
             let name = config.name.clone();
@@ -240,13 +259,15 @@ impl Configured {
             warnings: self.warnings,
             alone: tokio::sync::Mutex::default(),
         });
-        match runtime.start_all().await {
-            Ok(()) => Ok(runtime),
-            Err(fault) => {
-                runtime.shutdown().await;
-                Err(fault.scrubbed(&runtime.redactor))
-            }
+        let faults = runtime.start_all(most).await;
+        if faults.is_empty() {
+            return Ok(runtime);
         }
+        runtime.shutdown().await;
+        let faults = faults.into_iter();
+        Err(faults
+            .map(|fault| fault.scrubbed(&runtime.redactor))
+            .collect())
     }
 }
 
@@ -364,7 +385,8 @@ impl Runtime {
     }
 
     /// All at once; the failure that counts is the first in name order.
-    async fn start_all(self: &Arc<Self>) -> Result<(), StartFault> {
+    /// Starts all, and gives up once so many could not be.
+    async fn start_all(self: &Arc<Self>, most: usize) -> Vec<StartFault> {
         let mut starting = Vec::new();
         for name in self.upstreams.keys() {
             let name = name.clone();
@@ -374,9 +396,9 @@ impl Runtime {
                 tokio::spawn(async move { runtime.start_one(&name).await }),
             ));
         }
-        let mut first = None;
+        let mut faults = Vec::new();
         for (name, task) in starting {
-            if first.is_some() {
+            if faults.len() == most {
                 task.abort();
                 let _ = task.await;
                 continue;
@@ -386,10 +408,10 @@ impl Runtime {
                 .unwrap_or_else(|_| Err(WorldFault::unavailable("start-up was interrupted")));
             if let Err(fault) = outcome {
                 let message = fault.logged(&self.redactor);
-                first = Some(StartFault { name, message });
+                faults.push(StartFault { name, message });
             }
         }
-        first.map_or(Ok(()), Err)
+        faults
     }
 
     async fn start_one(&self, name: &str) -> Result<(), WorldFault> {
