@@ -179,8 +179,24 @@ fn a_lock_that_was_removed_keeps_nobody_out_and_lets_nobody_in() {
     assert!(!store.is_the_lock(&removed).unwrap());
     let other = store.open_lock().unwrap();
     assert!(matches!(other.try_lock(), Err(TryLockError::WouldBlock)));
-    drop(held);
-    assert!(other.try_lock().is_ok());
+
+    // Whoever waited for one that is removed meanwhile waits for the next.
+    std::thread::scope(|scope| {
+        let (tell, told) = std::sync::mpsc::channel();
+        let waits = &store;
+        scope.spawn(move || {
+            let _held = waits.hold().unwrap();
+            tell.send(()).unwrap();
+        });
+        let a_while = Duration::from_millis(50);
+        std::thread::sleep(a_while);
+        std::fs::remove_file(place.file("lock")).unwrap();
+        let next = store.hold().unwrap();
+        drop(held);
+        assert!(told.recv_timeout(a_while).is_err());
+        drop(next);
+        told.recv().unwrap();
+    });
 }
 
 #[test]
