@@ -1,7 +1,7 @@
 //! The MCP server as a library: stdio and HTTP, tools, sessions, diagnostics, settings. The binary is `ptc`'s.
 //!
-//! A request comes in through `transport`, `mcp` decides what it asks for, `evaluation` runs its program, `render` makes its
-//! reply. `sessions` keep what programs leave, `diagnostics` tell operators what happened, `settings` hold what they
+//! A request comes in through `transport`, `mcp` decides what it asks for, `admission` whether it runs now, `evaluation` runs its
+//! program, `render` makes its reply. `sessions` keep what programs leave, `diagnostics` tell operators what happened, `settings` hold what they
 //! wanted; `start` puts a server together of all that. Programs are run by `ptc-lang`, payload texts come from `ptc-protocol`,
 //! secrets are the business of `ptc-secrets`.
 
