@@ -28,7 +28,8 @@ fn options(server: &MockServer, auth: AuthHeaders, attempts_max: u32) -> Provide
         base_url: format!("{}/v1/", server.uri()),
         model: "m".into(),
         auth,
-        timeout: Duration::from_millis(500),
+        // Nobody waits for it but where an answer is late, and a busy machine takes its time.
+        timeout: Duration::from_secs(20),
         retry: RetryPolicy {
             attempts_max,
             base_delay: Duration::from_millis(5),
@@ -236,7 +237,7 @@ fn faults_of_a_provider() {
             LlmErrorKind::Malformed,
         ),
         (
-            ResponseTemplate::new(200).set_delay(Duration::from_secs(3)),
+            ResponseTemplate::new(200).set_delay(Duration::from_secs(60)),
             LlmErrorKind::Timeout,
         ),
     ];
@@ -247,9 +248,19 @@ fn faults_of_a_provider() {
                 .respond_with(answer)
                 .mount(&server),
         );
+        let options = || {
+            let usual = options(&server, bearer(), 1);
+            match expected {
+                LlmErrorKind::Timeout => ProviderOptions {
+                    timeout: Duration::from_millis(500),
+                    ..usual
+                },
+                _ => usual,
+            }
+        };
         let models: [Box<dyn Llm>; 2] = [
-            Box::new(ChatCompletions::new(options(&server, bearer(), 1)).unwrap()),
-            Box::new(AnthropicMessages::new(options(&server, bearer(), 1)).unwrap()),
+            Box::new(ChatCompletions::new(options()).unwrap()),
+            Box::new(AnthropicMessages::new(options()).unwrap()),
         ];
         for model in models {
             assert_eq!(ask(&*model), Err(expected));
@@ -324,13 +335,9 @@ fn what_stands_beside_a_reply_costs_nothing() {
     let mock = Mock::given(method("POST"))
         .respond_with(ResponseTemplate::new(200).set_body_raw(answer, "application/json"));
     runtime.block_on(mock.mount(&server));
-    let options = || ProviderOptions {
-        timeout: Duration::from_secs(20),
-        ..options(&server, bearer(), 1)
-    };
     let models: [Box<dyn Llm>; 2] = [
-        Box::new(ChatCompletions::new(options()).unwrap()),
-        Box::new(AnthropicMessages::new(options()).unwrap()),
+        Box::new(ChatCompletions::new(options(&server, bearer(), 1)).unwrap()),
+        Box::new(AnthropicMessages::new(options(&server, bearer(), 1)).unwrap()),
     ];
     for model in models {
         assert_eq!(ask(&*model), Ok(LlmReply::text("four")));
