@@ -144,12 +144,25 @@ impl FlagKind {
     }
 }
 
+/// What variables that set flags begin with.
+const ENV_PREFIX: &str = "PTC_RUNNER_MCP_";
+
 impl Flag {
     /// The environment variable that sets the same.
     pub fn env(&self) -> String {
         match self.name {
             "upstreams-config" => "PTC_RUNNER_MCP_UPSTREAMS".into(),
-            name => format!("PTC_RUNNER_MCP_{}", name.to_uppercase().replace('-', "_")),
+            // One for each flag at every start.
+            name => {
+                let letters = name.chars().map(|letter| match letter {
+                    '-' => '_',
+                    letter => letter.to_ascii_uppercase(),
+                });
+                let mut env = String::with_capacity(ENV_PREFIX.len() + name.len());
+                env.push_str(ENV_PREFIX);
+                env.extend(letters);
+                env
+            }
         }
     }
 

@@ -28,6 +28,8 @@ const EXIT_GRACE: Duration = Duration::from_millis(2000);
 const ASKING_GRACE: Duration = Duration::from_secs(10);
 /// Bytes read at once.
 const CHUNK_BYTES: usize = 64 << 10;
+/// The same until a client sends as many: most begin with little, and what is not touched costs a start nothing.
+const CHUNK_BYTES_FIRST: usize = 4 << 10;
 
 /// Serves `input` and `output` until end of input or `exit`. Whatever still runs then is cancelled.
 ///
@@ -47,7 +49,7 @@ pub fn serve(
         output: Output::new(output),
         input,
         framer: Framer::new(server.settings.frame_bytes),
-        chunk: vec![0; CHUNK_BYTES],
+        chunk: vec![0; CHUNK_BYTES_FIRST],
     };
     let ended = intake::read(frames, server.pool.clone())?;
     lane.finish(ASKING_GRACE);
@@ -111,6 +113,9 @@ impl Source for Frames {
                     Taken::Exit => false,
                 }
             });
+            if read == chunk.len() && read < CHUNK_BYTES {
+                chunk.resize(CHUNK_BYTES, 0);
+            }
             let alone = !framer.is_mid_line() && server.gate.taken() <= 1;
             match last {
                 Some(job) if whole && alone => return Next::Run(job),
