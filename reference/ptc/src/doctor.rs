@@ -185,7 +185,7 @@ fn stray_variables(findings: &mut Findings) {
     let known: Vec<String> = flags::FLAGS.iter().map(flags::Flag::env).collect();
     let mut strays: Vec<String> = std::env::vars_os()
         .filter_map(|(name, _)| name.into_string().ok())
-        .filter(|name| name.starts_with("PTC_RUNNER_MCP_") && !known.contains(name))
+        .filter(|name| name.starts_with(flags::ENV_PREFIX) && !known.contains(name))
         .collect();
     strays.sort();
     for name in strays {

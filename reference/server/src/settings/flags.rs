@@ -145,7 +145,7 @@ impl FlagKind {
 }
 
 /// What variables that set flags begin with.
-const ENV_PREFIX: &str = "PTC_RUNNER_MCP_";
+pub const ENV_PREFIX: &str = "PTC_RUNNER_MCP_";
 
 impl Flag {
     /// The environment variable that sets the same.

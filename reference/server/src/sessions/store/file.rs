@@ -17,6 +17,7 @@ use super::{
 use crate::clock;
 use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -190,7 +191,7 @@ impl Directory {
                 _ => {}
             }
         }
-        let tried = directory.stray_path();
+        let tried = stray_path(&directory.path);
         write(&tried, b"").map_err(|error| format!("cannot write: {error}"))?;
         std::fs::remove_file(&tried).map_err(|error| format!("cannot remove: {error}"))?;
         drop(held);
@@ -280,10 +281,6 @@ impl Directory {
         }
         Ok(())
     }
-
-    fn stray_path(&self) -> PathBuf {
-        stray_path(&self.path)
-    }
 }
 
 /// A file's name as a process of ours would have given it, unless it stays for good.
@@ -355,8 +352,9 @@ fn give_to_owner(made: &File, path: &Path) -> io::Result<()> {
     }
 }
 
-fn body_name(key: &Key, committed: u64) -> String {
-    format!("{}.{committed}", key.as_str())
+/// What a file of a session is called: its [`HEAD`], or the body that a lease committed.
+fn file_name(key: &Key, part: impl fmt::Display) -> String {
+    format!("{}.{part}", key.as_str())
 }
 
 /// Writes a new file whose bytes survive the machine's end once this returned; its name does once that is synced.
@@ -380,10 +378,6 @@ fn sync_names(directory: &Path) -> io::Result<()> {
 }
 
 impl Held<'_> {
-    fn head_path(&self, key: &Key) -> PathBuf {
-        self.path.join(format!("{}.{HEAD}", key.as_str()))
-    }
-
     fn entry(&self, key: &Key) -> Answer<Option<Entry>> {
         let Some(bytes) = self.read(key, HEAD, FACTS_BYTES_MAX)? else {
             return Ok(None);
@@ -399,15 +393,12 @@ impl Held<'_> {
     }
 
     /// Replaces what is judged by. A lease need not survive the machine; a commit does.
-    fn put(&self, key: &Key, entry: &Entry, lasting: bool) -> Answer<()> {
-        let entry = Entry {
-            written: self.now,
-            ..entry.clone()
-        };
+    fn put(&self, key: &Key, entry: &mut Entry, lasting: bool) -> Answer<()> {
+        entry.written = self.now;
         let mut bytes =
-            minicbor::to_vec(entry).map_err(|error| Failure::Away(error.to_string()))?;
+            minicbor::to_vec(&*entry).map_err(|error| Failure::Away(error.to_string()))?;
         bytes.extend(checksum(key, &bytes));
-        self.replace(&format!("{}.{HEAD}", key.as_str()), &bytes)?;
+        self.replace(&file_name(key, HEAD), &bytes)?;
         match lasting {
             // The name is there already, whatever it lacks.
             true => sync_names(self.path).map_err(|error| Failure::Away(error.to_string())),
@@ -507,14 +498,14 @@ impl Held<'_> {
             }
             noted => noted?,
         }
-        std::fs::remove_file(self.head_path(key))?;
+        std::fs::remove_file(self.path.join(file_name(key, HEAD)))?;
         self.remove_body(key, entry.committed);
         Ok(())
     }
 
     /// A body that stays behind is a stray, and removed as one.
     fn remove_body(&self, key: &Key, committed: u64) {
-        let _ = std::fs::remove_file(self.path.join(body_name(key, committed)));
+        let _ = std::fs::remove_file(self.path.join(file_name(key, committed)));
     }
 
     /// Reads a body, unless the asker has that version.
@@ -522,14 +513,19 @@ impl Held<'_> {
         if known == Some(entry.stamp.as_str()) {
             return Ok(None);
         }
-        let body = self.read(key, &entry.committed.to_string(), BODY_BYTES_MAX)?;
+        let body = self.read(key, entry.committed, BODY_BYTES_MAX)?;
         // That one of them is gone is no fault of the directory.
         Ok(Some(body.ok_or(SessionError::Unreadable)?))
     }
 
     /// Reads a file of a session, where there is one. That it is too large concerns no other session.
-    fn read(&self, key: &Key, part: &str, bytes_max: usize) -> Answer<Option<Vec<u8>>> {
-        let name = format!("{}.{part}", key.as_str());
+    fn read(
+        &self,
+        key: &Key,
+        part: impl fmt::Display,
+        bytes_max: usize,
+    ) -> Answer<Option<Vec<u8>>> {
+        let name = file_name(key, part);
         match read(&self.path.join(&name), bytes_max) {
             Err(error) if is_faulty(&error) => {
                 let cause = format!("{name}: {error}");
@@ -746,14 +742,14 @@ impl SessionStore for Directory {
         if own.count() >= new.per_owner_max {
             return Err(SessionError::OwnerFull.into());
         }
-        held.replace(&body_name(new.key, 0), new.content.body)?;
+        held.replace(&file_name(new.key, 0), new.content.body)?;
         let times = Times {
             created: held.now,
             expires: held.now.saturating_add(micros(new.ttl)),
             used: held.now,
             now: held.now,
         };
-        let entry = Entry {
+        let mut entry = Entry {
             owner: new.owner.to_owned(),
             version: 0,
             created: times.created,
@@ -766,9 +762,9 @@ impl SessionStore for Directory {
             until: 0,
             head: new.content.head.to_vec(),
             stamp: new.stamp.to_owned(),
-            written: 0,
+            written: held.now,
         };
-        held.put(new.key, &entry, true)?;
+        held.put(new.key, &mut entry, true)?;
         Ok(times)
     }
 
@@ -780,7 +776,7 @@ impl SessionStore for Directory {
             ..entry.record(key, held.now)
         };
         entry.used = held.now;
-        match held.put(key, &entry, false) {
+        match held.put(key, &mut entry, false) {
             // What is full can be looked at; that it was is not noted.
             Err(Failure::Refused(SessionError::NoRoom)) => {}
             noted => noted?,
@@ -812,7 +808,7 @@ impl SessionStore for Directory {
             entry.fence = entry.fence.checked_add(1).ok_or(SessionError::Unreadable)?;
             holder.clone_into(&mut entry.holder);
             entry.until = held.now.saturating_add(micros(term));
-            held.put(key, &entry, false)?;
+            held.put(key, &mut entry, false)?;
         }
         let lease = Lease {
             key: key.clone(),
@@ -825,7 +821,7 @@ impl SessionStore for Directory {
 
     fn commit(&self, lease: &Lease, content: Content<'_>) -> Answer<()> {
         // Before the lock: others need not wait for the disk.
-        let fresh = self.stray_path();
+        let fresh = stray_path(&self.path);
         write(&fresh, content.body)?;
         let held = self.hold()?;
         let committed = (|| {
@@ -847,14 +843,14 @@ impl SessionStore for Directory {
                 .version
                 .checked_add(1)
                 .ok_or(SessionError::Unreadable)?;
-            std::fs::rename(&fresh, self.path.join(body_name(&lease.key, lease.fence)))?;
+            std::fs::rename(&fresh, self.path.join(file_name(&lease.key, lease.fence)))?;
             let before = std::mem::replace(&mut entry.committed, lease.fence);
             entry.version = version;
             entry.used = held.now;
             entry.until = 0;
             entry.head = content.head.to_vec();
             entry.stamp.clone_from(&lease.holder);
-            let put = held.put(&lease.key, &entry, true);
+            let put = held.put(&lease.key, &mut entry, true);
             match &put {
                 Ok(()) => held.remove_body(&lease.key, before),
                 Err(Failure::Refused(_)) => held.remove_body(&lease.key, lease.fence),
@@ -875,7 +871,7 @@ impl SessionStore for Directory {
         {
             entry.until = 0;
             entry.used = held.now;
-            held.put(&lease.key, &entry, false)?;
+            held.put(&lease.key, &mut entry, false)?;
         }
         Ok(())
     }

@@ -140,10 +140,10 @@ fn a_start_removes_what_was_left_and_nothing_of_others() {
     let store = place.open(Space::Programs);
     let owner = owner_of("a");
     let key = start(&store, "a", &owner);
-    let body = |number| body_name(&key, number);
+    let body = |number| file_name(&key, number);
     let left = [
         body(7),
-        body_name(&Key::of("gone"), 0),
+        file_name(&Key::of("gone"), 0),
         format!("{}.new", "a".repeat(24)),
     ];
     let others = ["backup.1".to_owned(), "notes.new".to_owned(), body(8)];
@@ -229,7 +229,7 @@ fn set_back(place: &Place, store: &Directory) {
             _lock: None,
             ..held
         };
-        let moved = Entry {
+        let mut moved = Entry {
             created: entry.created + DAY,
             expires: entry.expires + DAY,
             used: entry.used + DAY,
@@ -240,7 +240,7 @@ fn set_back(place: &Place, store: &Directory) {
             },
             ..entry
         };
-        later.put(&key, &moved, false).unwrap();
+        later.put(&key, &mut moved, false).unwrap();
     }
     drop(held);
     let path = place.file(FAILURES);
