@@ -190,8 +190,11 @@ fn a_lock_that_was_removed_keeps_nobody_out_and_lets_nobody_in() {
         });
         let a_while = Duration::from_millis(50);
         std::thread::sleep(a_while);
-        std::fs::remove_file(place.file("lock")).unwrap();
-        let next = store.hold().unwrap();
+        // In one step: between a removal and our next lock, the other could make it.
+        let next = File::create(place.file("next")).unwrap();
+        next.lock().unwrap();
+        std::fs::rename(place.file("next"), place.file("lock")).unwrap();
+        assert!(store.is_the_lock(&next).unwrap());
         drop(held);
         assert!(told.recv_timeout(a_while).is_err());
         drop(next);
