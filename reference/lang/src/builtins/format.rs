@@ -28,15 +28,17 @@ const DIRECTIVES: &[(char, &str)] = &[
     ('d', "-0+ (,"),
     ('f', "-0+ (,"),
     ('e', "-0+ ("),
-    ('x', "-0+ ("),
-    ('o', "-0+ ("),
+    ('g', "-0+ (,"),
+    ('x', "-0+ (#"),
+    ('o', "-0+ (#"),
     ('b', "-"),
     ('c', "-"),
     ('n', ""),
     ('%', "-"),
     ('S', "-"),
     ('E', "-0+ ("),
-    ('X', "-0+ ("),
+    ('G', "-0+ (,"),
+    ('X', "-0+ (#"),
     ('B', "-"),
     ('C', "-"),
 ];
@@ -47,10 +49,20 @@ struct Directive<'t> {
     width: usize,
     precision: Option<usize>,
     conversion: char,
-    /// `%1$s`: which argument, from 1.
-    argument: Option<usize>,
+    argument: Argument,
     /// `%S`: whether the text is in upper case.
     upper: bool,
+}
+
+/// Which argument a directive takes.
+#[derive(Clone, Copy)]
+enum Argument {
+    /// The next one that no number names.
+    Next,
+    /// `%1$s`, from 1.
+    At(usize),
+    /// `%<s`: the one of the directive in front.
+    Again,
 }
 
 impl Directive<'_> {
@@ -62,6 +74,7 @@ impl Directive<'_> {
 fn format(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let template = string(args, 0)?;
     let mut values = args[1..].iter();
+    let mut last = None;
     let mut out = String::new();
     let mut rest = template.as_str();
     while let Some(at) = memchr::memchr(b'%', rest.as_bytes()) {
@@ -71,19 +84,21 @@ fn format(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
         eval.charge(1)?;
         let value = match directive.conversion {
             '%' | 'n' => &Value::Nil,
-            _ => match directive
-                .argument
-                .map_or_else(|| values.next(), |at| args.get(at))
-            {
-                Some(value) => value,
-                None => {
-                    return Err(bad_value(format!(
+            _ => {
+                let value = match directive.argument {
+                    Argument::Next => values.next(),
+                    Argument::At(at) => args.get(at),
+                    Argument::Again => last,
+                };
+                last = value;
+                value.ok_or_else(|| {
+                    bad_value(format!(
                         "%{} has no argument: {} given, more wanted",
                         directive.conversion,
                         args.len() - 1
-                    )));
-                }
-            },
+                    ))
+                })?
+            }
         };
         fill(eval, &mut out, &directive, value)?;
     }
@@ -99,10 +114,16 @@ fn parse(text: &str) -> Result<(Directive<'_>, &str), Stop> {
     let argument = body[digits..].strip_prefix('$').and_then(|behind| {
         let number = body[..digits].parse().ok().filter(|number| *number > 0)?;
         body = behind;
-        Some(number)
+        Some(Argument::At(number))
     });
+    let again = body.strip_prefix('<').filter(|_| argument.is_none());
+    body = again.unwrap_or(body);
+    let argument = match again {
+        Some(_) => Argument::Again,
+        None => argument.unwrap_or(Argument::Next),
+    };
     let flags_end = body
-        .find(|character| !"-0+ (,".contains(character))
+        .find(|character| !"-0+ (,#".contains(character))
         .unwrap_or(body.len());
     let (flags, mut rest) = body.split_at(flags_end);
     let mut number = || {
@@ -135,7 +156,7 @@ fn parse(text: &str) -> Result<(Directive<'_>, &str), Stop> {
         .find(|(known, _)| Some(*known) == conversion)
     else {
         return Err(refused(
-            "unknown directive, known are %s %d %f %e %x %o %b %c %n %%",
+            "unknown directive, known are %s %d %f %e %g %x %o %b %c %n %%",
         ));
     };
     let doubled = flags
@@ -152,7 +173,8 @@ fn parse(text: &str) -> Result<(Directive<'_>, &str), Stop> {
         return Err(refused("a width is missing or out of place"));
     }
     if dangling
-        || precision.is_some() && !matches!(conversion.to_ascii_lowercase(), 's' | 'f' | 'e' | 'b')
+        || precision.is_some()
+            && !matches!(conversion.to_ascii_lowercase(), 's' | 'f' | 'e' | 'g' | 'b')
     {
         return Err(refused("a precision is missing or out of place"));
     }
@@ -233,7 +255,7 @@ fn number(
             eval.charge(integer.bits() as usize / DIGIT_BITS)?;
             unsigned(integer.to_str_radix(8))
         }
-        ('f' | 'e', Value::Float(float)) if !float.is_finite() => {
+        ('f' | 'e' | 'g', Value::Float(float)) if !float.is_finite() => {
             let text = if float.is_nan() { "NaN" } else { "Infinity" };
             let (before, after) = match float.is_nan() {
                 true => ("", ""),
@@ -267,18 +289,45 @@ fn number(
             let precision = directive.precision.unwrap_or(PRECISION);
             (negative, scientific_integer(eval, &digits, precision)?)
         }
+        ('g', Value::Float(float)) => (
+            float.is_sign_negative(),
+            general(eval, float.abs(), directive.precision)?,
+        ),
+        ('g', Value::Int(_) | Value::BigInt(_)) => {
+            let mut text = String::new();
+            append_text(eval, &mut text, value)?;
+            let (negative, digits) = unsigned(text);
+            (
+                negative,
+                general_integer(eval, digits, directive.precision)?,
+            )
+        }
         ('d', other) => return Err(wrong_type("an integer for %d", other)),
         ('x', other) => return Err(wrong_type("an integer for %x", other)),
         ('o', other) => return Err(wrong_type("an integer for %o", other)),
         ('e', other) => return Err(wrong_type("a number for %e", other)),
+        ('g', other) => return Err(wrong_type("a number for %g", other)),
         (_, other) => return Err(wrong_type("a number for %f", other)),
     };
     if directive.has(',') {
         digits = grouped(eval, &digits)?;
     }
-    let (before, after) = signs(directive, negative);
+    let (sign, after) = signs(directive, negative);
+    let base = match directive.conversion {
+        'x' if directive.has('#') => "0x",
+        'o' if directive.has('#') => "0",
+        _ => "",
+    };
     let fill = if directive.has('0') { '0' } else { ' ' };
-    padded(eval, out, directive, before, &digits, after, fill)
+    padded(
+        eval,
+        out,
+        directive,
+        &[sign, base].concat(),
+        &digits,
+        after,
+        fill,
+    )
 }
 
 /// What stands in front of a number, and behind it.
@@ -381,6 +430,46 @@ fn scientific(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Resu
     zeros(eval, &mut mantissa, precision - places)?;
     let sign = if exponent < 0 { '-' } else { '+' };
     Ok(format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs()))
+}
+
+/// The digits of `%g` where none are named, and the exponent below which it writes one.
+const GENERAL: (usize, i32) = (6, -4);
+
+/// `value`, which is not negative, with so many digits that count: in decimal notation unless it is very small or has more.
+fn general(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Result<String, Stop> {
+    let (usual, smallest) = GENERAL;
+    let digits = precision.unwrap_or(usual).max(1);
+    if value == 0.0 {
+        return fixed(eval, value, Some(digits - 1));
+    }
+    let text = scientific(eval, value, Some(digits - 1))?;
+    let (_, exponent) = halves(&text);
+    match i32::try_from(digits) {
+        Ok(digits) if exponent >= digits || exponent < smallest => Ok(text),
+        Err(_) if exponent < smallest => Ok(text),
+        _ => {
+            let places = (digits - 1).saturating_add_signed(-exponent as isize);
+            fixed(eval, value, Some(places))
+        }
+    }
+}
+
+/// The same for an integer of these digits.
+fn general_integer(
+    eval: &mut Eval<'_>,
+    mut digits: String,
+    precision: Option<usize>,
+) -> Result<String, Stop> {
+    let wanted = precision.unwrap_or(GENERAL.0).max(1);
+    if digits.len() > wanted {
+        return scientific_integer(eval, &digits, wanted - 1);
+    }
+    let places = wanted - digits.len();
+    if places > 0 {
+        digits.push('.');
+        zeros(eval, &mut digits, places)?;
+    }
+    Ok(digits)
 }
 
 /// An integer of these digits with one of them before the point and an exponent.

@@ -48,7 +48,7 @@ pub const ROWS: &[Builtin] = &[
         Section::Interop,
         &[],
         between(2, 3),
-        "(.indexOf s substr), (.indexOf s substr from), (.indexOf v item)",
+        "(.indexOf s substr), (.indexOf s substr from), (.indexOf s code-point), (.indexOf v item)",
         "Returns the index of the first occurrence, -1 when there is none.",
         first_index,
     ),
@@ -58,9 +58,9 @@ pub const ROWS: &[Builtin] = &[
         Section::Interop,
         &[],
         between(2, 3),
-        "(.lastIndexOf s substr), (.lastIndexOf s substr from)",
+        "(.lastIndexOf s substr), (.lastIndexOf s substr from), (.lastIndexOf s code-point)",
         "Returns the index of the last occurrence, -1 when there is none.",
-        |eval, args| Ok(last_index_of(eval, args)?.map_or(Value::Int(-1), Value::from)),
+        last_index,
     ),
     row(
         ".length",
@@ -77,10 +77,10 @@ pub const ROWS: &[Builtin] = &[
         "interop.startsWith",
         Section::Interop,
         &[],
-        exactly(2),
-        "(.startsWith s prefix)",
-        "Returns true when a string starts with a prefix.",
-        starts_with,
+        between(2, 3),
+        "(.startsWith s prefix), (.startsWith s prefix from)",
+        "Returns true when a string, or what follows an index in it, starts with a prefix.",
+        starts_with_at,
     ),
     row(
         ".substring",
@@ -569,9 +569,47 @@ fn first_index(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
             }
             found
         }
-        _ => index_of(eval, args)?,
+        _ => match is_character(args) {
+            true => index_of(eval, args)?,
+            false => None,
+        },
     };
     Ok(found.map_or(Value::Int(-1), Value::from))
+}
+
+fn last_index(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let found = match is_character(args) {
+        true => last_index_of(eval, args)?,
+        false => None,
+    };
+    Ok(found.map_or(Value::Int(-1), Value::from))
+}
+
+/// Puts the character in the place of a code point that is looked for; false when no text has it.
+fn is_character(args: &mut [Value]) -> bool {
+    if let [Value::Str(_), Value::Int(code), ..] = args {
+        let Some(character) = u32::try_from(*code).ok().and_then(char::from_u32) else {
+            return false;
+        };
+        args[1] = Value::from(character.to_string());
+    }
+    true
+}
+
+fn starts_with_at(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let Some(from) = args.get(2) else {
+        return starts_with(eval, args);
+    };
+    let (text, prefix) = (string(args, 0)?, string(args, 1)?);
+    eval.charge(prefix.len() / 64 + text.seek_steps())?;
+    let rest = usize::try_from(index(from)?).ok();
+    let rest = rest.and_then(|at| match text.count() == at {
+        true => Some(""),
+        false => text.byte_offset(at).map(|at| &text[at..]),
+    });
+    Ok(Value::Bool(
+        rest.is_some_and(|rest| rest.starts_with(prefix.as_str())),
+    ))
 }
 
 fn length(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {

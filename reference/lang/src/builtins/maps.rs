@@ -14,7 +14,7 @@ pub const ROWS: &[Builtin] = &[
     row("get", "maps.get", Section::Core, &[Home::Core], between(2, 3), "(get m key), (get m key default)", "Returns the value of a key, or nil or the default when it is missing.", get),
     row("get-in", "maps.get-in", Section::Core, &[Home::Core], between(2, 3), "(get-in m path), (get-in m path default)", "Follows a path of keys into nested collections.", get_in),
     row("find", "maps.find", Section::Core, &[Home::Core], exactly(2), "(find coll key)", "Returns the entry of a key as it is stored, or nil.", find),
-    row("contains?", "maps.contains?", Section::Sets, &[Home::Core, Home::Set], exactly(2), "(contains? coll key)", "Returns true when a map has the key, or a set or vector the item.", contains),
+    row("contains?", "maps.contains?", Section::Sets, &[Home::Core, Home::Set], exactly(2), "(contains? coll key)", "Returns true when a map has the key, a set or vector the item, or a string the index.", contains),
     row("select-keys", "maps.select-keys", Section::Core, &[Home::Core], exactly(2), "(select-keys m keys)", "Returns a map with only the given keys, as far as they are present.", select_keys),
     row("keys", "maps.keys", Section::Core, &[Home::Core], exactly(1), "(keys m)", "Returns the keys of a map in its order.", keys),
     row("vals", "maps.vals", Section::Core, &[Home::Core], exactly(1), "(vals m)", "Returns the values of a map in the order of its keys.", vals),
@@ -152,6 +152,9 @@ fn contains(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             eval.charge(items.len())?;
             items.iter().any(|item| item == &args[1])
         }
+        text @ Value::Str(_) if matches!(args[1], Value::Int(_)) => {
+            look_up(eval, text, &args[1])?.is_some()
+        }
         other => return Err(wrong_type("a map, set, vector or nil", other)),
     }))
 }
@@ -159,18 +162,28 @@ fn contains(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn select_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     eval.see_through(&mut args[0]);
     let keys = eval.items(&args[1])?;
-    let map = match &args[0] {
-        Value::Nil => return Ok(Value::Map(Map::new())),
-        Value::Map(map) => map,
-        other => return Err(wrong_type("a map or nil", other)),
-    };
     let mut selected = Vec::new();
-    for key in keys {
-        eval.charge(1)?;
-        eval.walk(&key)?;
-        if let Some((stored, value)) = map.find(&key) {
-            selected.push((stored.clone(), value.clone()));
+    match &args[0] {
+        Value::Nil => {}
+        Value::Map(map) => {
+            for key in keys {
+                eval.charge(1)?;
+                eval.walk(&key)?;
+                if let Some((stored, value)) = map.find(&key) {
+                    selected.push((stored.clone(), value.clone()));
+                }
+            }
         }
+        // Other keys than indexes are those of a map that stands in the place of the keys.
+        items @ Value::Vector(_) if keys.iter().all(|key| matches!(key, Value::Int(_))) => {
+            for key in keys {
+                eval.charge(1)?;
+                if let Some(item) = look_up(eval, items, &key)? {
+                    selected.push((key, item));
+                }
+            }
+        }
+        other => return Err(wrong_type("a map, a vector or nil", other)),
     }
     Ok(Value::Map(Map::from(selected)))
 }
@@ -493,10 +506,17 @@ fn merged(eval: &mut Eval<'_>, maps: &mut [Value], combine: Option<&Value>) -> R
 }
 
 fn update_vals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let is_vector = matches!(args[0], Value::Vector(_));
     let updated = update_each(eval, args, |eval, function, key, value| {
         Ok((key.clone(), eval.call1(function, value.clone())?))
     })?;
-    Ok(updated.map_or(Value::Nil, |entries| Value::Map(Map::from(entries))))
+    Ok(match updated {
+        None => Value::Nil,
+        Some(entries) if is_vector => {
+            Value::vector(entries.into_iter().map(|(_, value)| value).collect())
+        }
+        Some(entries) => Value::Map(Map::from(entries)),
+    })
 }
 
 fn update_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -508,23 +528,33 @@ fn update_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(updated.map_or(Value::Nil, |entries| Value::Map(Map::gathered(entries))))
 }
 
-/// What `update` makes of each entry of a map, with the function that was given; none of nil.
+/// What `update` makes of each entry of a map, or of each index and item of a vector, with the function that was given; none of nil.
 fn update_each(
     eval: &mut Eval<'_>,
     args: &mut [Value],
     update: impl Fn(&mut Eval<'_>, &Value, &Value, &Value) -> Result<(Value, Value)>,
 ) -> Result<Option<Vec<(Value, Value)>>> {
-    let [map, function] = args else {
+    let [holder, function] = args else {
         return Ok(None);
     };
-    let Some(map) = map_or_nil(map)? else {
-        return Ok(None);
+    let numbered;
+    let held: &mut dyn Iterator<Item = (&Value, &Value)> = match holder {
+        Value::Vector(items) => {
+            eval.reserve_values(items.len())?;
+            numbered = (0..items.len()).map(Value::from).collect::<Vec<_>>();
+            &mut numbered.iter().zip(items.iter())
+        }
+        map => match map_or_nil(map)? {
+            Some(map) => &mut map.iter(),
+            None => return Ok(None),
+        },
     };
-    if !map.is_empty() {
+    let count = held.size_hint().0;
+    if count > 0 {
         super::callable(function)?;
     }
-    let mut entries = Vec::with_capacity(map.len());
-    for (index, (key, value)) in map.iter().enumerate() {
+    let mut entries = Vec::with_capacity(count);
+    for (index, (key, value)) in held.enumerate() {
         let entry = update(eval, function, key, value);
         entries.push(entry.map_err(|stop| at_item(stop, index))?);
     }

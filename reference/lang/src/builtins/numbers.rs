@@ -379,9 +379,10 @@ fn whole_division(
     }
     if a.is_float() || b.is_float() {
         let (a, b) = (a.float(), b.float());
-        // There is no whole quotient of, or by, an infinity.
-        let known = a.is_finite() && b.is_finite();
-        return Ok(Value::Float(if known { floats(a, b) } else { f64::NAN }));
+        if !a.is_finite() || b.is_nan() {
+            return Err(Kind::Arithmetic("an infinity or NaN has no whole quotient").into());
+        }
+        return Ok(Value::Float(floats(a, b)));
     }
     reserve_bits((a.bits() + b.bits()) * 2)?;
     whole(ints(&a.big(), &b.big()))
@@ -398,14 +399,19 @@ fn quot(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     match result {
         Value::Float(float) => match BigInt::from_f64(float) {
             Some(int) => whole(int),
-            None => Ok(Value::Float(float)),
+            None => Err(Kind::Arithmetic("the quotient is beyond every float").into()),
         },
         other => Ok(other),
     }
 }
 
 fn rem(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    whole_division(eval, args, |a, b| a % b, i64::checked_rem, |a, b| a % b)
+    whole_division(eval, args, |a, b| a % b, i64::checked_rem, remainder)
+}
+
+/// As `a - b * 0` where `b` is infinite: nothing.
+fn remainder(a: f64, b: f64) -> f64 {
+    if b.is_infinite() { f64::NAN } else { a % b }
 }
 
 fn modulo(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -424,7 +430,7 @@ fn modulo(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         |a, b| a.mod_floor(b),
         small,
         |a, b| {
-            let rest = a % b;
+            let rest = remainder(a, b);
             if rest != 0.0 && (rest < 0.0) != (b < 0.0) {
                 rest + b
             } else {

@@ -36,10 +36,10 @@ pub const ROWS: &[Builtin] = &[
     row("seq?", "predicates.seq?", Section::Core, &[Home::Core], exactly(1), "(seq? x)", "Returns true for a vector, the only kind of sequence.", is_vector).kinds(),
     row("sequential?", "predicates.sequential?", Section::Core, &[Home::Core], exactly(1), "(sequential? x)", "Returns true for a vector.", is_vector).kinds(),
     row("seqable?", "predicates.seqable?", Section::Core, &[Home::Core], exactly(1), "(seqable? x)", "Returns true for anything that sequence functions take: nil, a collection or a string.", is_seqable).kinds(),
-    row("counted?", "predicates.counted?", Section::Core, &[Home::Core], exactly(1), "(counted? x)", "Returns true for a value whose size is known: a vector, map, set or string.", is_counted),
-    row("indexed?", "predicates.indexed?", Section::Core, &[Home::Core], exactly(1), "(indexed? x)", "Returns true for a vector or a string.", is_indexed),
+    row("counted?", "predicates.counted?", Section::Core, &[Home::Core], exactly(1), "(counted? x)", "Returns true for a collection whose size is known: a vector, map or set.", is_coll),
+    row("indexed?", "predicates.indexed?", Section::Core, &[Home::Core], exactly(1), "(indexed? x)", "Returns true for a vector.", is_vector),
     row("associative?", "predicates.associative?", Section::Core, &[Home::Core], exactly(1), "(associative? x)", "Returns true for a map or a vector.", is_associative),
-    row("reversible?", "predicates.reversible?", Section::Core, &[Home::Core], exactly(1), "(reversible? x)", "Returns true for a vector or a string.", is_indexed),
+    row("reversible?", "predicates.reversible?", Section::Core, &[Home::Core], exactly(1), "(reversible? x)", "Returns true for a vector.", is_vector),
     row("sorted?", "predicates.sorted?", Section::Core, &[Home::Core], exactly(1), "(sorted? x)", "Returns false: there is no sorted collection kind.", never).kinds(),
     row("map-entry?", "predicates.map-entry?", Section::Core, &[Home::Core], exactly(1), "(map-entry? x)", "Returns false: the entries of a map are ordinary vectors.", never).kinds(),
     row("fn?", "predicates.fn?", Section::Core, &[Home::Core], exactly(1), "(fn? x)", "Returns true for a function.", is_fn).kinds(),
@@ -56,7 +56,7 @@ pub const ROWS: &[Builtin] = &[
     row("NaN?", "predicates.NaN?", Section::Core, &[Home::Core], exactly(1), "(NaN? x)", "Returns true for the float that is not a number.", is_nan),
     row("not", "core.not", Section::Core, &[Home::Core], exactly(1), "(not x)", "Returns true for nil and false, false for everything else.", not).kinds(),
     row("boolean", "core.boolean", Section::Core, &[Home::Core], exactly(1), "(boolean x)", "Returns false for nil and false, true for everything else.", boolean).kinds(),
-    row("keyword", "core.keyword", Section::Core, &[Home::Core], exactly(1), "(keyword x)", "Makes a keyword from a string, keyword or symbol.", keyword),
+    row("keyword", "core.keyword", Section::Core, &[Home::Core], exactly(1), "(keyword x)", "Makes a keyword from a string, keyword or symbol; nil of anything else.", keyword),
     row("type", "core.type", Section::Core, &[Home::Core], exactly(1), "(type x)", "Returns a keyword that names the kind of a value.", type_of).kinds(),
 ];
 
@@ -96,8 +96,6 @@ predicates! {
     is_map(Value::Map(_));
     is_set(Value::Set(_));
     is_coll(Value::Vector(_) | Value::Map(_) | Value::Set(_));
-    is_counted(Value::Vector(_) | Value::Map(_) | Value::Set(_) | Value::Str(_));
-    is_indexed(Value::Vector(_) | Value::Str(_));
     is_associative(Value::Vector(_) | Value::Map(_));
     is_seqable(Value::Vector(_) | Value::Map(_) | Value::Set(_) | Value::Str(_) | Value::Nil);
     is_fn(Value::Fn(_) | Value::Builtin(_) | Value::Combined(_));
@@ -213,8 +211,7 @@ fn keyword(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         Value::Str(name) | Value::Symbol(name) | Value::Keyword(name) => {
             Ok(Value::Keyword(name.clone()))
         }
-        Value::Nil => Ok(Value::Nil),
-        other => Err(wrong_type("a string, keyword or symbol", other)),
+        _ => Ok(Value::Nil),
     }
 }
 

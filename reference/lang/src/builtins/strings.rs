@@ -1078,7 +1078,8 @@ pub(super) fn parse_double(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Va
         return Ok(Value::Nil);
     };
     eval.charge(text.len() / 16)?;
-    Ok(match text.as_str() {
+    // As on the JVM, which takes control characters for blanks too.
+    Ok(match text.trim_matches(|character| character <= ' ') {
         "NaN" => Value::Float(f64::NAN),
         "Infinity" | "+Infinity" => Value::Float(f64::INFINITY),
         "-Infinity" => Value::Float(f64::NEG_INFINITY),

@@ -2,7 +2,7 @@
 
 use super::sequence::unsettled;
 use super::{Eval, Evaluated, Frame};
-use crate::analyze::ir::{MapPattern, Pattern, SequencePattern};
+use crate::analyze::ir::{MapEntryPattern, MapPattern, Pattern, SequencePattern};
 use crate::builtins::merge;
 use crate::error::{Found, Kind};
 use crate::value::{Map, Value};
@@ -131,9 +131,15 @@ impl Eval<'_> {
     ) -> Evaluated<()> {
         self.see_through(&mut value);
         self.settle(&mut value)?;
-        let map = match &value {
-            Value::Map(map) => Some(map),
-            Value::Nil => None,
+        let by_index = |entry: &MapEntryPattern| matches!(entry.key, Value::Int(_));
+        let (map, items) = match &value {
+            Value::Map(map) => (Some(map), None),
+            Value::Nil => (None, None),
+            Value::Vector(items)
+                if !parts.entries.is_empty() && parts.entries.iter().all(by_index) =>
+            {
+                (None, Some(items))
+            }
             _ => {
                 return Err(Kind::Destructure {
                     expected: "map or nil",
@@ -144,7 +150,14 @@ impl Eval<'_> {
             }
         };
         for entry in &parts.entries {
-            let found = map.and_then(|map| map.lookup(&entry.key)).cloned();
+            let found = match (map, items, &entry.key) {
+                (Some(map), ..) => map.lookup(&entry.key).cloned(),
+                (_, Some(items), Value::Int(at)) => {
+                    let at = usize::try_from(*at).ok();
+                    at.and_then(|at| items.get(at)).cloned()
+                }
+                _ => None,
+            };
             let found = match (found, &entry.default) {
                 (Some(found), _) => found,
                 (None, Some(default)) => self.eval(default, frame)?,

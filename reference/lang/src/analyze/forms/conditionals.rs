@@ -1,5 +1,7 @@
 //! Conditionals: `if`, `when`, `cond`, `case` and their kin. Knows nothing of evaluation.
 
+use std::collections::BTreeSet;
+
 use super::patterns::local_name;
 use super::{Use, invalid, usage};
 use crate::analyze::Analyzer;
@@ -178,15 +180,6 @@ pub(super) fn condp(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
     if clauses.is_empty() {
         return Err(usage("condp", span));
     }
-    if let Some(arrow) = clauses
-        .iter()
-        .find(|form| matches!(form.kind, FormKind::Keyword(">>")))
-    {
-        return Err(invalid(
-            "condp :>> result-fn form is not supported",
-            arrow.span,
-        ));
-    }
     let pred = a.expr(pred)?;
     a.note_call(&pred);
     a.block(|a| {
@@ -195,8 +188,9 @@ pub(super) fn condp(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
         let subject = a.expr(subject)?;
         let subject_slot = a.scope().slot();
         let mut tests = Vec::with_capacity(clauses.len() / 2);
-        let (pairs, default) = clauses.as_chunks::<2>();
-        for [test, result] in pairs {
+        let mut clauses = clauses;
+        while let [test, result, rest @ ..] = clauses {
+            clauses = rest;
             let callee = Ir::Local {
                 slot: pred_slot,
                 last: false,
@@ -211,9 +205,21 @@ pub(super) fn condp(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
                 args: Box::new([test, subject]),
                 span,
             };
-            tests.push((Ir::Call(Box::new(call)), a.analyze(result, tail)?));
+            let call = Ir::Call(Box::new(call));
+            if let FormKind::Keyword(">>") = result.kind {
+                let [function, rest @ ..] = clauses else {
+                    return Err(invalid(
+                        "condp :>> is followed by a function of what the test gave",
+                        result.span,
+                    ));
+                };
+                clauses = rest;
+                tests.push(applied(a, call, function)?);
+                continue;
+            }
+            tests.push((call, a.analyze(result, tail)?));
         }
-        let default = default
+        let default = clauses
             .first()
             .map_or(Ok(Ir::Const(Value::Nil)), |form| a.analyze(form, tail))?;
         let bindings = Box::new([
@@ -225,6 +231,29 @@ pub(super) fn condp(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
     })
 }
 
+/// A test whose value `function` is called with once it counts.
+fn applied(a: &mut Analyzer<'_, '_>, value: Ir, function: &Form<'_>) -> Result<(Ir, Ir), Error> {
+    let span = function.span;
+    let slot = a.scope().slot();
+    // Whether it counts is the value of the test; what it was stays in its slot.
+    let test = Ir::IfLet(Box::new(IfLet {
+        slot,
+        value,
+        test: Test::Truthy,
+        then: Ir::Const(Value::Bool(true)),
+        otherwise: Ir::Const(Value::Nil),
+        span,
+    }));
+    let callee = a.expr(function)?;
+    a.note_call(&callee);
+    let call = crate::analyze::ir::Call {
+        callee,
+        args: Box::new([Ir::Local { slot, last: false }]),
+        span,
+    };
+    Ok((test, Ir::Call(Box::new(call))))
+}
+
 pub(super) fn case(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
     let Use { args, span, tail } = form;
     let [subject, clauses @ ..] = args else {
@@ -233,6 +262,7 @@ pub(super) fn case(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error>
     let subject = a.expr(subject)?;
     let (pairs, default) = clauses.as_chunks::<2>();
     let mut constants = Vec::new();
+    let mut known = BTreeSet::new();
     let mut branches = Vec::with_capacity(pairs.len());
     for [test, result] in pairs {
         match &test.kind {
@@ -244,10 +274,10 @@ pub(super) fn case(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error>
             }
             FormKind::List(group) => {
                 for item in group.iter() {
-                    constants.push((case_constant(item)?, branches.len()));
+                    constants.push((new_constant(item, &mut known)?, branches.len()));
                 }
             }
-            _ => constants.push((case_constant(test)?, branches.len())),
+            _ => constants.push((new_constant(test, &mut known)?, branches.len())),
         }
         branches.push(a.analyze(result, tail)?);
     }
@@ -261,6 +291,18 @@ pub(super) fn case(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error>
         default,
     };
     Ok(Ir::Case(Box::new(case)))
+}
+
+/// A constant that stands nowhere in front: the second of two could never be chosen.
+fn new_constant(form: &Form<'_>, known: &mut BTreeSet<Value>) -> Result<Value, Error> {
+    let constant = case_constant(form)?;
+    if !known.insert(constant.clone()) {
+        return Err(invalid(
+            "a case constant stands twice, and its second result could never be chosen; remove one of the two",
+            form.span,
+        ));
+    }
+    Ok(constant)
 }
 
 pub(super) fn case_constant(form: &Form<'_>) -> Result<Value, Error> {

@@ -83,7 +83,7 @@ impl Analyzer<'_, '_> {
         for pair in items.chunks_exact(2) {
             let [left, right] = pair else { continue };
             match (&left.kind, &right.kind) {
-                (FormKind::Keyword(kind @ ("keys" | "strs")), FormKind::Vector(names)) => {
+                (FormKind::Keyword(kind @ ("keys" | "strs" | "syms")), FormKind::Vector(names)) => {
                     for name in names.iter() {
                         let (FormKind::Symbol(text) | FormKind::Keyword(text)) = name.kind else {
                             return Err(invalid(
@@ -91,10 +91,10 @@ impl Analyzer<'_, '_> {
                                 name.span,
                             ));
                         };
-                        let key = if *kind == "keys" {
-                            Value::keyword(text)
-                        } else {
-                            Value::str(text)
+                        let key = match *kind {
+                            "keys" => Value::keyword(text),
+                            "strs" => Value::str(text),
+                            _ => Value::Symbol((*text).into()),
                         };
                         wanted.push((
                             Form {
@@ -105,9 +105,9 @@ impl Analyzer<'_, '_> {
                         ));
                     }
                 }
-                (FormKind::Keyword("keys" | "strs"), _) => {
+                (FormKind::Keyword("keys" | "strs" | "syms"), _) => {
                     return Err(invalid(
-                        ":keys and :strs take a vector of symbols",
+                        ":keys, :strs and :syms take a vector of symbols",
                         right.span,
                     ));
                 }
@@ -136,7 +136,7 @@ impl Analyzer<'_, '_> {
                 (FormKind::Keyword(other), _) => {
                     return Err(invalid(
                         format!(
-                            "unsupported pattern {{:{other} …}}: map patterns know :keys, :strs, :or, :as and name key pairs"
+                            "unsupported pattern {{:{other} …}}: map patterns know :keys, :strs, :syms, :or, :as and name key pairs"
                         ),
                         left.span,
                     ));

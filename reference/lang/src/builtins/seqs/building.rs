@@ -24,7 +24,7 @@ pub const ROWS: &[Builtin] = &[
     row("concat", "seqs.concat", Section::Core, &[Home::Core], at_least(0), "(concat coll1 coll2 ...)", "Joins collections end to end into one vector.", concat).endless().taking(Takes::From(0)).deferring(chain_later),
     row("cons", "seqs.cons", Section::Core, &[Home::Core], exactly(2), "(cons x seq)", "Puts an item in front of the items of a collection.", cons).endless().taking(Takes::Last).deferring(chain_later),
     row("conj", "seqs.conj", Section::Core, &[Home::Core], at_least(0), "(conj), (conj coll x ...)", "Adds items to a collection where it grows naturally: at the end of a vector, as entries of a map, as members of a set.", conj),
-    row("into", "seqs.into", Section::Core, &[Home::Core], between(2, 3), "(into to from), (into to xform from)", "Adds all items of the second collection to the first.", into).streaming(1),
+    row("into", "seqs.into", Section::Core, &[Home::Core], between(0, 3), "(into), (into to), (into to from), (into to xform from)", "Adds all items of the second collection to the first.", into).streaming(1),
     row("range", "seqs.range", Section::Core, &[Home::Core], between(0, 3), "(range end), (range start end), (range start end step), (range)", "Returns the numbers from start (0) up to, not including, end, by step (1); without an end they never stop.", range),
     row("reverse", "seqs.reverse", Section::Core, &[Home::Core], exactly(1), "(reverse coll)", "Returns the items in opposite order.", reverse),
     row("rseq", "seqs.rseq", Section::Core, &[Home::Core], exactly(1), "(rseq v)", "Returns the items of a vector in opposite order, or nil when it has none.", rseq),
@@ -149,6 +149,11 @@ fn join_entry(eval: &mut Eval<'_>, entries: &mut Map, item: Value) -> Result<()>
 }
 
 fn into(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    match args {
+        [] => return Ok(Value::vector(Vec::new())),
+        [target] => return Ok(std::mem::take(target)),
+        _ => {}
+    }
     let mut target = std::mem::take(&mut args[0]);
     if target.is_nil() {
         target = Value::vector(Vec::new());

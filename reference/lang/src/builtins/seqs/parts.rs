@@ -43,7 +43,7 @@ pub const ROWS: &[Builtin] = &[
     row("count", "seqs.count", Section::Core, &[Home::Core], exactly(1), "(count coll)", "Returns the number of items, 0 for nil.", count).streaming(0),
     row("empty?", "seqs.empty?", Section::Core, &[Home::Core], exactly(1), "(empty? coll)", "Returns true when a collection has no items.", is_empty).streaming(0),
     row("not-empty", "seqs.not-empty", Section::Core, &[Home::Core], exactly(1), "(not-empty coll)", "Returns the collection itself, or nil when it has no items.", not_empty).streaming(0),
-    row("empty", "seqs.empty", Section::Core, &[Home::Core], exactly(1), "(empty coll)", "Returns an empty collection of the same kind.", empty).kinds(),
+    row("empty", "seqs.empty", Section::Core, &[Home::Core], exactly(1), "(empty coll)", "Returns an empty collection of the same kind; nil for what is no collection.", empty).kinds(),
     row("take-nth", "seqs.take-nth", Section::Core, &[Home::Core], between(1, 2), "(take-nth n coll), (take-nth n)", "Returns every n-th item, from the first.", take_nth).streaming(1).deferring(step),
 ];
 
@@ -495,8 +495,6 @@ fn empty(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
         sequence if sequence::unsettled(sequence).is_some() => Value::vector(Vec::new()),
         Value::Map(_) => Value::Map(Map::new()),
         Value::Set(_) => Value::Set(crate::value::Set::new()),
-        Value::Str(_) => Value::str(""),
-        Value::Nil => Value::Nil,
-        other => return Err(wrong_type("a collection", other)),
+        _ => Value::Nil,
     })
 }
