@@ -59,9 +59,15 @@ fn snapshots(criterion: &mut Criterion) {
     program.push_str("(defn total [x] (:total x)) (def f (let [k 2] (fn [x] (* k (total x)))))");
     let limits = Limits {
         memory_bytes: 1 << 30,
+        symbols: u32::MAX,
         ..Limits::default()
     };
-    let env = run(&Program::new(program), &Env::new(), &limits, &Nowhere).1;
+    let (outcome, env) = run(&Program::new(program), &Env::new(), &limits, &Nowhere);
+    assert!(
+        matches!(outcome.ended, Ended::Value(_)),
+        "{:?}",
+        outcome.ended
+    );
     let bytes = env.snapshot(usize::MAX, &Nowhere).expect("written");
     assert!(bytes.len() >= SESSION_BYTES, "{} bytes", bytes.len());
     let [write, read] = SNAPSHOTS;
