@@ -398,12 +398,25 @@ impl Stream {
     fn next_chunk(&mut self, eval: &mut Eval<'_>, items: &mut Vec<Value>) -> Evaluated<()> {
         items.clear();
         while items.is_empty() {
-            self.source.fill(eval, items)?;
-            if items.is_empty() {
-                self.done = true;
-                break;
+            let seen = match self.steps.first() {
+                Some(Step::Filter(field @ Value::Keyword(_), wanted)) => {
+                    self.source.fill_with(eval, items, field, *wanted)?
+                }
+                _ => 0,
+            };
+            if seen == 0 {
+                self.source.fill(eval, items)?;
+                if items.is_empty() {
+                    self.done = true;
+                    break;
+                }
             }
-            for (step, given) in self.steps.iter().zip(&mut self.given) {
+            let filtered = usize::from(seen > 0);
+            if let Some(given) = self.given.first_mut().filter(|_| seen > 0) {
+                *given += seen;
+            }
+            let steps = self.steps.iter().zip(&mut self.given);
+            for (step, given) in steps.skip(filtered) {
                 let before = *given;
                 *given += items.len();
                 eval.charge(items.len())?;
@@ -692,6 +705,35 @@ impl Source {
             _ => {}
         }
         eval.charge(items.len())
+    }
+
+    /// The same of a vector of maps, but those alone of which `field` is `wanted`: what is passed over need not be taken out. How many
+    /// were looked at is given back, none where this is no such vector.
+    fn fill_with(
+        &mut self,
+        eval: &mut Eval<'_>,
+        items: &mut Vec<Value>,
+        field: &Value,
+        wanted: bool,
+    ) -> Evaluated<usize> {
+        let Source::Vector(all, at) = self else {
+            return Ok(0);
+        };
+        let end = all.len().min(*at + CHUNK);
+        let maps = (*at..end).map_while(|at| match all.get(at) {
+            Some(item @ Value::Map(map)) => Some((item, map)),
+            _ => None,
+        });
+        let mut seen = 0;
+        for (item, map) in maps {
+            seen += 1;
+            if map.lookup(field).is_some_and(Value::truthy) == wanted {
+                items.push(item.clone());
+            }
+        }
+        *at += seen;
+        eval.charge(seen * 2)?;
+        Ok(seen)
     }
 
     fn next(&mut self, eval: &mut Eval<'_>) -> Evaluated<Option<Value>> {

@@ -30,8 +30,13 @@ enum Mode {
 }
 
 /// Term order of two values as `compare` and `sort` see it. NaN stands after every other number.
+#[inline]
 pub fn term_cmp(a: &Value, b: &Value) -> Ordering {
-    order(a, b, Mode::Term)
+    match (a, b) {
+        (Value::Str(a), Value::Str(b)) | (Value::Keyword(a), Value::Keyword(b)) => a.cmp(b),
+        (Value::Int(a), Value::Int(b)) => a.cmp(b),
+        _ => order(a, b, Mode::Term),
+    }
 }
 
 /// The order that maps and sets keep: term order, an integer before the float of the same value.

@@ -240,7 +240,7 @@ pub(crate) fn free_text(text: String) {
 const COPIED_BYTES: usize = 256 * 1024;
 
 /// Appends `part`, for which there is room, in slices that look at the clock. Who had to stop copies no more.
-#[inline]
+#[inline(always)] // It is one comparison, and a call would cost more than most parts.
 pub(crate) fn push_watched(out: &mut String, part: &str) {
     match part.len() > COPIED_BYTES {
         true => push_slices(out, part),
@@ -248,6 +248,7 @@ pub(crate) fn push_watched(out: &mut String, part: &str) {
     }
 }
 
+#[cold]
 fn push_slices(out: &mut String, part: &str) {
     let mut rest = part;
     while rest.len() > COPIED_BYTES {
