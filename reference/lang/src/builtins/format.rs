@@ -111,21 +111,19 @@ fn parse(text: &str) -> Result<(Directive<'_>, &str), Stop> {
     let mut body = &text[1..];
     // What stands before a `$` is a number or no position: nothing is looked for behind it.
     let digits = watched(body.bytes().take_while(u8::is_ascii_digit)).count();
-    let argument = body[digits..].strip_prefix('$').and_then(|behind| {
+    let position = body[digits..].strip_prefix('$').and_then(|behind| {
         let number = body[..digits].parse().ok().filter(|number| *number > 0)?;
         body = behind;
         Some(Argument::At(number))
     });
-    let again = body.strip_prefix('<').filter(|_| argument.is_none());
-    body = again.unwrap_or(body);
-    let argument = match again {
-        Some(_) => Argument::Again,
-        None => argument.unwrap_or(Argument::Next),
-    };
     let flags_end = body
-        .find(|character| !"-0+ (,#".contains(character))
+        .find(|character| !"-0+ (,#<".contains(character))
         .unwrap_or(body.len());
     let (flags, mut rest) = body.split_at(flags_end);
+    let argument = match flags.contains('<') {
+        true => Argument::Again,
+        false => position.unwrap_or(Argument::Next),
+    };
     let mut number = || {
         let end = rest
             .find(|character: char| !character.is_ascii_digit())
@@ -166,7 +164,9 @@ fn parse(text: &str) -> Result<(Directive<'_>, &str), Stop> {
     let contradictory = ["-0", "+ "]
         .iter()
         .any(|pair| pair.chars().all(|flag| flags.contains(flag)));
-    if doubled || contradictory || flags.chars().any(|flag| !allowed.contains(flag)) {
+    let has_argument = !matches!(conversion, '%' | 'n');
+    let fits = |flag| allowed.contains(flag) || flag == '<' && has_argument;
+    if doubled || contradictory || !flags.chars().all(fits) {
         return Err(refused("flags that do not go together"));
     }
     if width.is_none() && flags.contains(['-', '0']) || *conversion == 'n' && width.is_some() {
@@ -534,7 +534,7 @@ fn rounded_up(text: &str) -> String {
 
 /// Digits with a comma between groups of three.
 fn grouped(eval: &mut Eval<'_>, digits: &str) -> Result<String, Stop> {
-    let whole_length = digits.find('.').unwrap_or(digits.len());
+    let whole_length = digits.find(['.', 'e']).unwrap_or(digits.len());
     eval.reserve(digits.len().saturating_mul(2))?;
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.char_indices() {
