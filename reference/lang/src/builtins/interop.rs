@@ -569,7 +569,7 @@ fn first_index(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
             }
             found
         }
-        _ => match is_character(args) {
+        _ => match is_character(args)? {
             true => index_of(eval, args)?,
             false => None,
         },
@@ -578,7 +578,7 @@ fn first_index(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
 }
 
 fn last_index(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
-    let found = match is_character(args) {
+    let found = match is_character(args)? {
         true => last_index_of(eval, args)?,
         false => None,
     };
@@ -586,14 +586,23 @@ fn last_index(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
 }
 
 /// Puts the character in the place of a code point that is looked for; false when no text has it.
-fn is_character(args: &mut [Value]) -> bool {
-    if let [Value::Str(_), Value::Int(code), ..] = args {
-        let Some(character) = u32::try_from(*code).ok().and_then(char::from_u32) else {
-            return false;
-        };
-        args[1] = Value::from(character.to_string());
+fn is_character(args: &mut [Value]) -> Result<bool, Stop> {
+    let [
+        Value::Str(_),
+        code @ (Value::Int(_) | Value::BigInt(_)),
+        from @ ..,
+    ] = args
+    else {
+        return Ok(true);
+    };
+    if let Some(from) = from.first() {
+        index(from)?;
     }
-    true
+    let character = u32::try_from(index(code)?).ok().and_then(char::from_u32);
+    if let Some(character) = character {
+        *code = Value::from(character.to_string());
+    }
+    Ok(character.is_some())
 }
 
 fn starts_with_at(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
@@ -602,13 +611,10 @@ fn starts_with_at(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop
     };
     let (text, prefix) = (string(args, 0)?, string(args, 1)?);
     eval.charge(prefix.len() / 64 + text.seek_steps())?;
-    let rest = usize::try_from(index(from)?).ok();
-    let rest = rest.and_then(|at| match text.count() == at {
-        true => Some(""),
-        false => text.byte_offset(at).map(|at| &text[at..]),
-    });
+    let from = usize::try_from(index(from)?).ok();
+    let from = from.and_then(|at| text.byte_offset(at));
     Ok(Value::Bool(
-        rest.is_some_and(|rest| rest.starts_with(prefix.as_str())),
+        from.is_some_and(|at| text[at..].starts_with(prefix.as_str())),
     ))
 }
 
