@@ -196,6 +196,7 @@ pub(super) fn condp(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
                 last: false,
             };
             let test = a.expr(test)?;
+            a.note_arguments(&pred, &mut [&test, &subject].into_iter());
             let subject = Ir::Local {
                 slot: subject_slot,
                 last: false,
@@ -246,9 +247,11 @@ fn applied(a: &mut Analyzer<'_, '_>, value: Ir, function: &Form<'_>) -> Result<(
     }));
     let callee = a.expr(function)?;
     a.note_call(&callee);
+    let found = Ir::Local { slot, last: false };
+    a.note_arguments(&callee, &mut [&found].into_iter());
     let call = crate::analyze::ir::Call {
         callee,
-        args: Box::new([Ir::Local { slot, last: false }]),
+        args: Box::new([found]),
         span,
     };
     Ok((test, Ir::Call(Box::new(call))))
