@@ -1079,7 +1079,11 @@ pub(super) fn parse_double(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Va
     };
     eval.charge(text.len() / 16)?;
     // As on the JVM, which takes control characters for blanks too.
-    Ok(match text.trim_matches(|character| character <= ' ') {
+    let is_blank = |byte: &u8| *byte <= b' ';
+    let start = watched(text.bytes().take_while(is_blank)).count();
+    let text = &text[start..];
+    let behind = watched(text.bytes().rev().take_while(is_blank)).count();
+    Ok(match &text[..text.len() - behind] {
         "NaN" => Value::Float(f64::NAN),
         "Infinity" | "+Infinity" => Value::Float(f64::INFINITY),
         "-Infinity" => Value::Float(f64::NEG_INFINITY),
