@@ -56,7 +56,7 @@ pub const ROWS: &[Builtin] = &[
     row("NaN?", "predicates.NaN?", Section::Core, &[Home::Core], exactly(1), "(NaN? x)", "Returns true for the float that is not a number.", is_nan),
     row("not", "core.not", Section::Core, &[Home::Core], exactly(1), "(not x)", "Returns true for nil and false, false for everything else.", not).kinds(),
     row("boolean", "core.boolean", Section::Core, &[Home::Core], exactly(1), "(boolean x)", "Returns false for nil and false, true for everything else.", boolean).kinds(),
-    row("keyword", "core.keyword", Section::Core, &[Home::Core], exactly(1), "(keyword x)", "Makes a keyword from a string, keyword or symbol; nil of anything else.", keyword),
+    row("keyword", "core.keyword", Section::Core, &[Home::Core], exactly(1), "(keyword x)", "Makes a keyword from a string, keyword or symbol; nil of anything else.", keyword).kinds(),
     row("type", "core.type", Section::Core, &[Home::Core], exactly(1), "(type x)", "Returns a keyword that names the kind of a value.", type_of).kinds(),
 ];
 
