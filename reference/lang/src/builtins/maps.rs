@@ -175,7 +175,9 @@ fn select_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             }
         }
         // Other keys than indexes are those of a map that stands in the place of the keys.
-        items @ Value::Vector(_) if keys.iter().all(|key| matches!(key, Value::Int(_))) => {
+        items @ Value::Vector(_)
+            if watched(keys.iter()).all(|key| matches!(key, Value::Int(_) | Value::BigInt(_))) =>
+        {
             for key in keys {
                 eval.charge(1)?;
                 if let Some(item) = look_up(eval, items, &key)? {
@@ -183,7 +185,7 @@ fn select_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
                 }
             }
         }
-        other => return Err(wrong_type("a map, a vector or nil", other)),
+        other => return Err(wrong_type("a map, nil, or a vector with indexes", other)),
     }
     Ok(Value::Map(Map::from(selected)))
 }
@@ -513,7 +515,8 @@ fn update_vals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(match updated {
         None => Value::Nil,
         Some(entries) if is_vector => {
-            Value::vector(entries.into_iter().map(|(_, value)| value).collect())
+            let values = watched(entries.into_iter()).map(|(_, value)| value);
+            Value::vector(values.collect())
         }
         Some(entries) => Value::Map(Map::from(entries)),
     })
@@ -537,26 +540,30 @@ fn update_each(
     let [holder, function] = args else {
         return Ok(None);
     };
-    let numbered;
-    let held: &mut dyn Iterator<Item = (&Value, &Value)> = match holder {
-        Value::Vector(items) => {
-            eval.reserve_values(items.len())?;
-            numbered = (0..items.len()).map(Value::from).collect::<Vec<_>>();
-            &mut numbered.iter().zip(items.iter())
-        }
+    let count = match &*holder {
+        Value::Vector(items) => items.len(),
         map => match map_or_nil(map)? {
-            Some(map) => &mut map.iter(),
+            Some(map) => map.len(),
             None => return Ok(None),
         },
     };
-    let count = held.size_hint().0;
     if count > 0 {
-        super::callable(function)?;
+        callable(function)?;
     }
+    eval.reserve_values(count.saturating_mul(2))?;
     let mut entries = Vec::with_capacity(count);
-    for (index, (key, value)) in held.enumerate() {
+    let mut add = |index: usize, key: &Value, value: &Value| -> Result<()> {
         let entry = update(eval, function, key, value);
         entries.push(entry.map_err(|stop| at_item(stop, index))?);
+        Ok(())
+    };
+    match &*holder {
+        Value::Vector(items) => (items.iter().enumerate())
+            .try_for_each(|(index, item)| add(index, &Value::from(index), item))?,
+        Value::Map(map) => {
+            (map.iter().enumerate()).try_for_each(|(index, (key, value))| add(index, key, value))?
+        }
+        _ => {}
     }
     Ok(Some(entries))
 }
