@@ -444,7 +444,7 @@ impl Kind {
                 } else if problem.begin_with("%") {
                     "give one value for each directive, or take one again by its number, as in %1$s"
                 } else if problem.begin_with("a precision") {
-                    "a precision belongs to %s, %f and %e, as in %.2f; write %5d, %05d or %,d for an integer"
+                    "a precision belongs to %s, %f, %e and %g, as in %.2f; write %5d, %05d or %,d for an integer"
                 } else if problem.begin_with("a width") {
                     "write a width behind the flag, as in %-8s or %05d"
                 } else {
@@ -783,7 +783,7 @@ fn form(problem: &str) -> Option<String> {
             "case test values",
             "(condp = value a result … default) or (cond …) to compare with what a name or a call gives",
         ),
-        (":keys ", "{:keys [a b]}"),
+        (":keys", "{:keys [a b]}"),
         (
             "unsupported pattern",
             "(let [name value] …), (let [[a b] pair] …) or (let [{:keys [a b]} map] …)",
