@@ -777,7 +777,7 @@ fn form(problem: &str) -> Option<String> {
         ),
         (
             "condp :>>",
-            "(if-let [found (test x)] (f found) …), or (cond …), where what the test found is needed",
+            "(condp pred value test :>> (fn [found] …) … default)",
         ),
         (
             "case test values",
