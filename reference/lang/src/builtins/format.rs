@@ -236,11 +236,7 @@ fn number(
     value: &Value,
 ) -> Result<(), Stop> {
     let (negative, mut digits) = match (directive.conversion, value) {
-        ('d', Value::Int(_) | Value::BigInt(_)) => {
-            let mut text = String::new();
-            append_text(eval, &mut text, value)?;
-            unsigned(text)
-        }
+        ('d', Value::Int(_) | Value::BigInt(_)) => decimal(eval, value)?,
         // No integer is below zero and zero: adding zero to it takes its sign.
         ('d', Value::Float(float)) if float.fract() == 0.0 => {
             unsigned(format!("{:.0}", float + 0.0))
@@ -268,9 +264,7 @@ fn number(
             fixed(eval, float.abs(), directive.precision)?,
         ),
         ('f', Value::Int(_) | Value::BigInt(_)) => {
-            let mut text = String::new();
-            append_text(eval, &mut text, value)?;
-            let (negative, mut digits) = unsigned(text);
+            let (negative, mut digits) = decimal(eval, value)?;
             let precision = directive.precision.unwrap_or(PRECISION);
             if precision > 0 {
                 digits.push('.');
@@ -283,9 +277,7 @@ fn number(
             scientific(eval, float.abs(), directive.precision)?,
         ),
         ('e', Value::Int(_) | Value::BigInt(_)) => {
-            let mut text = String::new();
-            append_text(eval, &mut text, value)?;
-            let (negative, digits) = unsigned(text);
+            let (negative, digits) = decimal(eval, value)?;
             let precision = directive.precision.unwrap_or(PRECISION);
             (negative, scientific_integer(eval, &digits, precision)?)
         }
@@ -294,9 +286,7 @@ fn number(
             general(eval, float.abs(), directive.precision)?,
         ),
         ('g', Value::Int(_) | Value::BigInt(_)) => {
-            let mut text = String::new();
-            append_text(eval, &mut text, value)?;
-            let (negative, digits) = unsigned(text);
+            let (negative, digits) = decimal(eval, value)?;
             (
                 negative,
                 general_integer(eval, digits, directive.precision)?,
@@ -376,10 +366,17 @@ fn padded(
     Ok(())
 }
 
-/// Places behind the point where none are named.
+/// Places behind the point, or digits of `%g`, where none are named.
 const PRECISION: usize = 6;
 /// Digits behind the point that a double can have.
 const EXACT_PLACES: usize = 1_074;
+
+/// Whether an integer is negative, and its digits.
+fn decimal(eval: &mut Eval<'_>, value: &Value) -> Result<(bool, String), Stop> {
+    let mut text = String::new();
+    append_text(eval, &mut text, value)?;
+    Ok(unsigned(text))
+}
 
 fn unsigned(text: String) -> (bool, String) {
     match text.strip_prefix('-') {
@@ -432,21 +429,20 @@ fn scientific(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Resu
     Ok(format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs()))
 }
 
-/// The digits of `%g` where none are named, and the exponent below which it writes one.
-const GENERAL: (usize, i32) = (6, -4);
+/// The exponent below which `%g` writes one.
+const GENERAL_EXPONENT_MIN: i32 = -4;
 
 /// `value`, which is not negative, with so many digits that count: in decimal notation unless it is very small or has more.
 fn general(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Result<String, Stop> {
-    let (usual, smallest) = GENERAL;
-    let digits = precision.unwrap_or(usual).max(1);
+    let digits = precision.unwrap_or(PRECISION).max(1);
     if value == 0.0 {
         return fixed(eval, value, Some(digits - 1));
     }
     let text = scientific(eval, value, Some(digits - 1))?;
     let (_, exponent) = halves(&text);
     match i32::try_from(digits) {
-        Ok(digits) if exponent >= digits || exponent < smallest => Ok(text),
-        Err(_) if exponent < smallest => Ok(text),
+        Ok(digits) if exponent >= digits || exponent < GENERAL_EXPONENT_MIN => Ok(text),
+        Err(_) if exponent < GENERAL_EXPONENT_MIN => Ok(text),
         _ => {
             let places = (digits - 1).saturating_add_signed(-exponent as isize);
             fixed(eval, value, Some(places))
@@ -460,7 +456,7 @@ fn general_integer(
     mut digits: String,
     precision: Option<usize>,
 ) -> Result<String, Stop> {
-    let wanted = precision.unwrap_or(GENERAL.0).max(1);
+    let wanted = precision.unwrap_or(PRECISION).max(1);
     if digits.len() > wanted {
         return scientific_integer(eval, &digits, wanted - 1);
     }
