@@ -139,21 +139,13 @@ fn changed(value: &Value) -> Option<Value> {
             })
         }
         Value::Map(map) => stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
-            let mut values = map.values().enumerate();
-            let first = values.find_map(|(at, value)| Some((at, changed(value)?)));
-            if first.is_none() && map.keys().all(is_canonical_key) {
+            let changes: Vec<Option<Value>> = map.values().map(changed).collect();
+            if changes.iter().all(Option::is_none) && map.keys().all(is_canonical_key) {
                 return None;
             }
-            let (unchanged, mut first) = match first {
-                Some((at, value)) => (at, Some(value)),
-                None => (map.len(), None),
-            };
-            let entries = map.iter().enumerate().map(|(at, (key, value))| {
-                let value = match at < unchanged {
-                    true => value.clone(),
-                    false => first.take().unwrap_or_else(|| canonical(value)),
-                };
-                (canonical_key(key), value)
+            let entries = map.iter().zip(changes);
+            let entries = entries.map(|((key, value), change)| {
+                (canonical_key(key), change.unwrap_or_else(|| value.clone()))
             });
             Some(Value::Map(Map::from(entries.collect::<Vec<_>>())))
         }),
