@@ -50,7 +50,7 @@ impl Host for World {
 pub fn eval(text: &str) {
     let (outcome, env) = ended(text, &Env::new());
     check_outcome(&outcome, text);
-    let (next, _) = ended("(+ 1 2)", &env);
+    let (next, _) = ended("(clojure.core/+ 1 2)", &env);
     assert!(
         matches!(next.ended, Ended::Value(Value::Int(3))),
         "the next program works after {text}"
