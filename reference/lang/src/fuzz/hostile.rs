@@ -129,7 +129,12 @@ pub fn hostile(bytes: &[u8], gauge: &Gauge) {
     }
     let after = measured(&keeping_program(&mut Bytes(bytes)), &env, gauge);
     env = kept(env, after, gauge);
-    let (outcome, _) = run(&Program::new("(+ 1 2)"), &env, &Limits::default(), &Idle);
+    let (outcome, _) = run(
+        &Program::new("(clojure.core/+ 1 2)"),
+        &env,
+        &Limits::default(),
+        &Idle,
+    );
     assert!(
         matches!(outcome.ended, Ended::Value(Value::Int(3))),
         "the next program works"
