@@ -2,11 +2,10 @@
 //! Knows nothing of who calls.
 
 use std::collections::HashMap;
-use std::io::Write as _;
 
 use ptc_lang::Value;
 use ptc_lang::value::{BigInt, Map};
-use ptc_protocol::{digest, write_encoded};
+use ptc_protocol::{append_encoded, digest};
 
 /// The arguments of a call in the form in which equal calls are equal.
 ///
@@ -61,11 +60,9 @@ impl CanonicalArgs {
     /// SHA-256, in lower-case hex, of the key's JSON: `["tool",args]`.
     #[must_use]
     pub fn hash(&self, tool: &str) -> String {
-        let mut key = Vec::new();
-        // Writing into memory does not fail.
-        let _ = write!(key, "[{},", serde_json::Value::from(tool))
-            .and_then(|()| write_encoded(&mut key, &self.value))
-            .and_then(|()| key.write_all(b"]"));
+        let mut key = format!("[{},", serde_json::Value::from(tool)).into_bytes();
+        append_encoded(&mut key, &self.value);
+        key.push(b']');
         digest::hex(&key)
     }
 }

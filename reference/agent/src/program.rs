@@ -8,7 +8,7 @@ use ptc_lang::form::{Form, FormKind};
 use ptc_lang::reader::{ReadLimits, read};
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Host, HostFault, Limits, Program, Pulse, Reason, Value};
-use ptc_protocol::ErrorReason;
+use ptc_protocol::{ErrorReason, encoded_bytes};
 
 use crate::cache::{Cache, CanonicalArgs};
 use crate::call::{Invocation, invoke};
@@ -252,24 +252,7 @@ pub(crate) fn retained_bytes(made: &Invocation, keyed: bool) -> Option<u64> {
         .as_ref()
         .ok()
         .filter(|_| keyed && (made.stored || made.cached))?;
-    let mut count = ByteCount(0);
-    // Counting cannot fail.
-    let _ = ptc_protocol::write_encoded(&mut count, result);
-    Some(count.0)
-}
-
-/// Counts what is written.
-struct ByteCount(u64);
-
-impl std::io::Write for ByteCount {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0 += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+    Some(encoded_bytes(result))
 }
 
 /// Arguments as tools get them from programs: keys are strings with `_` for `-`, at every depth; values stay.

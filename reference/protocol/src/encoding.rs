@@ -96,11 +96,36 @@ pub fn encode_value(value: &Value) -> Json {
     }
 }
 
-/// Writes what [`encode_value`] gives as compact JSON text, without building it.
-///
-/// # Errors
-/// When the sink fails.
-pub fn write_encoded(out: &mut impl Write, value: &Value) -> io::Result<()> {
+/// Appends what [`encode_value`] gives as compact JSON text, without building it.
+pub fn append_encoded(out: &mut Vec<u8>, value: &Value) {
+    // Writing into memory does not fail.
+    let _ = write_encoded(out, value);
+}
+
+/// How many bytes [`append_encoded`] appends, without building them.
+#[must_use]
+pub fn encoded_bytes(value: &Value) -> u64 {
+    let mut count = ByteCount(0);
+    // Counting cannot fail.
+    let _ = write_encoded(&mut count, value);
+    count.0
+}
+
+/// Counts what is written.
+struct ByteCount(u64);
+
+impl Write for ByteCount {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn write_encoded(out: &mut impl Write, value: &Value) -> io::Result<()> {
     if value.shape().depth > DEPTH_MAX {
         return out.write_all(b"{\"$opaque\":\"deep\"}");
     }

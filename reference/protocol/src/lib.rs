@@ -37,7 +37,7 @@ ptc_lang::counting_allocator!();
 
 pub use coerce::{Coerced, coerce_input};
 pub use description::{PROFILES, Profile, tool_description};
-pub use encoding::{EncodingError, decode_value, encode_value, write_encoded};
+pub use encoding::{EncodingError, append_encoded, decode_value, encode_value, encoded_bytes};
 pub use feedback::{
     Execution, MemoryDelta, PreviewOptions, Turns, UNTRUSTED_PREAMBLE, differs, execution_feedback,
     execution_feedback_within, preview, untrusted_block,
