@@ -151,20 +151,20 @@ pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome,
             return failed(Kind::Read(Box::new(error)).at(span));
         }
     };
-    let mut env = env.clone();
-    let turn = env.turn;
-    let analysis = match analyze::analyze(&program.text, &forms, turn, &mut env.names, meter) {
+    let mut names = Arc::clone(&env.names);
+    let analysis = match analyze::analyze(&program.text, &forms, env.turn, &mut names, meter) {
         Ok(analysis) => analysis,
-        Err(error) => return failed(error.seen_in(&env)),
+        Err(error) => return failed(error.seen_in(env)),
     };
     let last = forms.last().map(|form| form.span);
     drop(forms);
     let shared = Shared {
         meter,
-        env: &env,
+        env,
+        names: &names,
         workers: AtomicUsize::new(0),
     };
-    let mut eval = Eval::new(&shared, &env);
+    let mut eval = Eval::new(&shared);
     let mut result = eval.run(&analysis.body, analysis.slots, analysis.levels);
     let stopped = matches!(&result, Err(stop) if matches!(**stop, Unwind::Limit(..)));
     // A program that ends too late has not ended in time, however it ends.
@@ -194,11 +194,20 @@ pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome,
         },
     };
     let kept = matches!(ended, Ended::Value(_) | Ended::Return(_));
-    if kept {
-        env.globals = globals;
-        env.note_results(&gave);
-        env.journal = journal;
-        env.steps = steps;
-    }
-    (Outcome { ended, prints }, env)
+    let after = if kept {
+        let mut after = Env {
+            context: env.context.clone(),
+            names,
+            globals,
+            history: env.history.clone(),
+            journal,
+            steps,
+            ..*env
+        };
+        after.note_results(&gave);
+        after
+    } else {
+        env.clone()
+    };
+    (Outcome { ended, prints }, after)
 }

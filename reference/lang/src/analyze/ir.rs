@@ -33,7 +33,7 @@ pub enum Ir {
     /// A global: its definition, else the builtin of that name.
     Global(Box<Global>),
     /// `data/NAME`
-    Data(Box<(Text, Span)>),
+    Data(Box<(Value, Span)>),
     /// `data`: the whole context
     Context,
     /// `*1`, `*2`, `*3`

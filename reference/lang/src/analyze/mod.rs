@@ -729,7 +729,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         span: Span,
     ) -> Result<Ir, Error> {
         match namespace {
-            "data" => return Ok(Ir::Data(Box::new((member.into(), span)))),
+            "data" => return Ok(Ir::Data(Box::new((Value::str(member), span)))),
             "tool" => {
                 self.note_loud();
                 // Which tools exist is known only to the host of the call that runs it.

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use crate::analyze::ir::{Clause, For, Ir, Operation, Test};
 use crate::builtins::{Body, Builtin, Settles};
 use crate::clock;
-use crate::env::{Brief, Definition, Env};
+use crate::env::{Brief, Definition, Env, Names};
 use crate::error::{Kind, Limit, Marks, Quote, Stop, at, at_item, named, unbegun};
 use crate::form::Span;
 use crate::function::{Closure, Combined};
@@ -44,6 +44,8 @@ pub struct Shared<'r> {
     pub meter: &'r Meter<'r>,
     /// What the program was given.
     pub env: &'r Env,
+    /// Its names, and those that the program brings.
+    pub(crate) names: &'r Names,
     pub workers: AtomicUsize,
 }
 
@@ -87,7 +89,8 @@ struct Frame<'f> {
 
 impl<'r> Eval<'r> {
     /// An evaluator that starts from the definitions of `env`.
-    pub fn new(shared: &'r Shared<'r>, env: &Env) -> Eval<'r> {
+    pub fn new(shared: &'r Shared<'r>) -> Eval<'r> {
+        let env = shared.env;
         Eval {
             shared,
             stack: Vec::new(),
@@ -292,7 +295,7 @@ impl<'r> Eval<'r> {
 
     /// The value that a global is defined as, by name.
     pub fn global(&self, name: &str) -> Option<Value> {
-        let id = self.shared.env.names.get(name);
+        let id = self.shared.names.get(name);
         id.and_then(|id| {
             self.globals
                 .get(id as usize)?
@@ -592,10 +595,10 @@ impl<'r> Eval<'r> {
                 ))))
             }
             Ir::Data(data) => {
-                let (name, span) = &**data;
-                match self.shared.env.context.get(&Value::Str(name.clone())) {
+                let (key, span) = &**data;
+                match self.shared.env.context.get(key) {
                     Some(value) => Ok(value.clone()),
-                    None => Err(self.no_data(name).at(*span).into()),
+                    None => Err(self.no_data(key).at(*span).into()),
                 }
             }
             Ir::Context => Ok(Value::Map(self.shared.env.context.clone())),
@@ -672,13 +675,13 @@ impl<'r> Eval<'r> {
     /// What the context does not have, and some of what it has.
     #[cold]
     #[inline(never)]
-    fn no_data(&self, name: &Text) -> Kind {
+    fn no_data(&self, key: &Value) -> Kind {
         const NAMES_MAX: usize = 20;
         const NAME_BYTES_MAX: usize = 100;
         let names = self.shared.env.context.keys().filter_map(Value::key_text);
         let known = names.filter(|name| name.len() <= NAME_BYTES_MAX);
         Kind::Data {
-            name: name.to_string(),
+            name: key.key_text().map_or_else(String::new, Text::to_string),
             known: known.take(NAMES_MAX).map(|name| name.to_string()).collect(),
         }
     }

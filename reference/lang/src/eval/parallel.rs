@@ -36,7 +36,7 @@ impl<'r> Eval<'r> {
         let host = self.host();
         let work = || {
             let _told = Worker(host);
-            let mut eval = Eval::new(shared, shared.env);
+            let mut eval = Eval::new(shared);
             eval.globals = std::sync::Arc::clone(globals);
             eval.journal = journal.clone();
             eval.steps = steps.clone();
