@@ -92,11 +92,11 @@ fn format(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
                 };
                 last = value;
                 value.ok_or_else(|| {
-                    bad_value(format!(
-                        "%{} has no argument: {} given, more wanted",
-                        directive.conversion,
-                        args.len() - 1
-                    ))
+                    let why = match directive.argument {
+                        Argument::Again => "no directive before it takes one".to_owned(),
+                        _ => format!("{} given, more wanted", args.len() - 1),
+                    };
+                    bad_value(format!("%{} has no argument: {why}", directive.conversion))
                 })?
             }
         };
