@@ -18,12 +18,10 @@ pub struct Env {
     pub(crate) globals: Arc<Vec<Option<Definition>>>,
     /// `*1`, `*2`, `*3`
     pub(crate) history: [Value; 3],
-    /// Results of `task` by id.
-    pub(crate) journal: Map,
-    /// Whether `task` looks its result up and keeps it.
-    pub(crate) keeps_journal: bool,
-    /// Summaries of `step-done` by id.
-    pub(crate) steps: Map,
+    /// Results of `task` by id, where it looks its result up and keeps it.
+    pub(crate) journal: Option<Map>,
+    /// Summaries of `step-done` by id, once there is one.
+    pub(crate) steps: Option<Map>,
     /// Whether it is kept what defined functions last gave.
     pub(crate) notes_results: bool,
     /// The turn that programs are; 0 where turns are not counted.
@@ -82,8 +80,7 @@ impl Env {
 
     /// These surroundings with a journal: `task` finds what is in it, and keeps what it evaluates.
     pub fn with_journal(mut self, journal: Map) -> Env {
-        self.journal = journal;
-        self.keeps_journal = true;
+        self.journal = Some(journal);
         self
     }
 
@@ -207,11 +204,9 @@ impl Env {
         for value in &self.history {
             held.add(value);
         }
-        for map in [&self.journal, &self.steps] {
-            for (key, value) in map {
-                held.add(key);
-                held.add(value);
-            }
+        for (key, value) in [&self.journal, &self.steps].into_iter().flatten().flatten() {
+            held.add(key);
+            held.add(value);
         }
         held.add_bytes(self.globals.len() * size_of::<Option<Definition>>());
         // A name that was forgotten keeps its place.
@@ -221,12 +216,12 @@ impl Env {
 
     /// Results of `task` by id; none when no journal is kept.
     pub fn journal(&self) -> Option<&Map> {
-        self.keeps_journal.then_some(&self.journal)
+        self.journal.as_ref()
     }
 
-    /// Summaries of `step-done` by id.
-    pub fn steps(&self) -> &Map {
-        &self.steps
+    /// Summaries of `step-done` by id; none when there was no step.
+    pub fn steps(&self) -> Option<&Map> {
+        self.steps.as_ref()
     }
 }
 

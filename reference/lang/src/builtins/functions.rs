@@ -247,13 +247,17 @@ fn fail(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn step_done(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let id = step_text("id", &args[0])?;
     let summary = step_text("summary", &args[1])?;
-    eval.steps.insert(id, summary.clone());
+    eval.steps
+        .get_or_insert_default()
+        .insert(id, summary.clone());
     Ok(summary)
 }
 
 fn task_reset(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let id = step_text("id", &args[0])?;
-    eval.journal.remove(&id);
+    if let Some(journal) = &mut eval.journal {
+        journal.remove(&id);
+    }
     Ok(Value::Nil)
 }
 

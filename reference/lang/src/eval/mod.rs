@@ -64,8 +64,8 @@ pub struct Eval<'r> {
     /// What calls by name gave, by position, where that is noted.
     pub(crate) gave: Vec<Option<Brief>>,
     notes_results: bool,
-    pub(crate) journal: Map,
-    pub(crate) steps: Map,
+    pub(crate) journal: Option<Map>,
+    pub(crate) steps: Option<Map>,
     /// Printed lines, with what they took.
     pub(crate) prints: Vec<String>,
     /// The beginning of a line that `print` and `pr` left open.
@@ -641,15 +641,17 @@ impl<'r> Eval<'r> {
             Ir::Task(parts) => {
                 let id = self.eval(&parts.0, frame)?;
                 let id = self.task_id(&id)?;
-                if !self.shared.env.keeps_journal {
+                let Some(journal) = &self.journal else {
                     return self.eval(&parts.1, frame);
-                }
-                if let Some(done) = self.journal.get(&id) {
+                };
+                if let Some(done) = journal.get(&id) {
                     return Ok(done.clone());
                 }
                 let value = self.eval(&parts.1, frame)?;
                 let value = self.settled(value)?;
-                self.journal.insert(id, value.clone());
+                if let Some(journal) = &mut self.journal {
+                    journal.insert(id, value.clone());
+                }
                 Ok(value)
             }
             // The frequent expressions are in `eval`.

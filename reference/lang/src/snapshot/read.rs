@@ -194,7 +194,7 @@ impl<'b> Reader<'b> {
             true => None,
             false => Some(self.map()?),
         };
-        let steps = self.map()?;
+        let steps = Some(self.map()?).filter(|steps| !steps.is_empty());
         let notes_results = self.input.bool().map_err(|error| self.bad(&error))?;
         let turn = match self.has_turns {
             true => self.input.u64().map_err(|error| self.bad(&error))?,
@@ -205,8 +205,7 @@ impl<'b> Reader<'b> {
             names: Arc::clone(&self.names),
             globals: Arc::new(globals),
             history,
-            keeps_journal: journal.is_some(),
-            journal: journal.unwrap_or_default(),
+            journal,
             steps,
             notes_results,
             turn,

@@ -143,11 +143,12 @@ fn session(env: &Env, nodes: &mut Nodes<'_>, rest: &mut Out) -> Result<(), Error
     for value in &env.history {
         part(value, nodes, rest)?;
     }
-    match env.keeps_journal {
-        true => part(&Value::Map(env.journal.clone()), nodes, rest)?,
-        false => done(rest.null()),
+    match &env.journal {
+        Some(journal) => part(&Value::Map(journal.clone()), nodes, rest)?,
+        None => done(rest.null()),
     }
-    part(&Value::Map(env.steps.clone()), nodes, rest)?;
+    let steps = env.steps.clone().unwrap_or_default();
+    part(&Value::Map(steps), nodes, rest)?;
     done(rest.bool(env.notes_results));
     done(rest.u64(env.turn));
     Ok(())
