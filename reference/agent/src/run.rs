@@ -530,7 +530,7 @@ impl<'a> Run<'a> {
         if fail.is_none() {
             self.step.memory = memory(&self.env);
             self.step.journal = self.env.journal().cloned();
-            self.step.summaries = self.env.steps().cloned().unwrap_or_default();
+            self.step.summaries = self.env.steps();
             self.step.cache = std::mem::take(&mut *lock(&self.cache));
         } else {
             // A failed run gives back what its turns did, and no state to go on from.

@@ -219,9 +219,9 @@ impl Env {
         self.journal.as_ref()
     }
 
-    /// Summaries of `step-done` by id; none when there was no step.
-    pub fn steps(&self) -> Option<&Map> {
-        self.steps.as_ref()
+    /// Summaries of `step-done` by id.
+    pub fn steps(&self) -> Map {
+        self.steps.clone().unwrap_or_default()
     }
 }
 

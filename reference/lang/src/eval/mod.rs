@@ -683,7 +683,7 @@ impl<'r> Eval<'r> {
         let names = self.shared.env.context.keys().filter_map(Value::key_text);
         let known = names.filter(|name| name.len() <= NAME_BYTES_MAX);
         Kind::Data {
-            name: key.key_text().map_or_else(String::new, Text::to_string),
+            name: key.key_text().map(Text::to_string).unwrap_or_default(),
             known: known.take(NAMES_MAX).map(|name| name.to_string()).collect(),
         }
     }

@@ -147,8 +147,7 @@ fn session(env: &Env, nodes: &mut Nodes<'_>, rest: &mut Out) -> Result<(), Error
         Some(journal) => part(&Value::Map(journal.clone()), nodes, rest)?,
         None => done(rest.null()),
     }
-    let steps = env.steps.clone().unwrap_or_default();
-    part(&Value::Map(steps), nodes, rest)?;
+    part(&Value::Map(env.steps()), nodes, rest)?;
     done(rest.bool(env.notes_results));
     done(rest.u64(env.turn));
     Ok(())

@@ -148,8 +148,7 @@ fn op_task_run(input: &Json) -> Result<Json, Json> {
             .journal()
             .map(|journal| encode_value(&Value::Map(journal.clone())));
         shown["journal"] = journal.unwrap_or_default();
-        shown["summaries"] =
-            encode_value(&Value::Map(ran.env.steps().cloned().unwrap_or_default()));
+        shown["summaries"] = encode_value(&Value::Map(ran.env.steps()));
         shown
     };
     let (ended, value) = match &ran.end {
