@@ -18,11 +18,13 @@ fn ptc(arguments: &[&str]) -> Command {
     command
 }
 
-/// As a terminal starts it: what a script starts in its background ignores interrupts, as does all that it starts in turn, and the
-/// tests may be such.
+/// As a terminal starts it: what a script starts in its background ignores interrupts, what `nohup` starts ignores a hangup, as does
+/// all that they start in turn, and the tests may be such.
 fn interruptible(arguments: &[&str]) -> Command {
     let mut command = Command::new("env");
-    command.args(["--default-signal=INT", PTC]).args(arguments);
+    command
+        .args(["--default-signal=INT,TERM,HUP", PTC])
+        .args(arguments);
     command.stdin(Stdio::null());
     command
 }
