@@ -93,18 +93,21 @@ const GROUPED_STEPS: usize = 32;
 /// The entries of a map in the making, of whose keys each name stands in one kind: the first that it is met in.
 type Groups<T> = Freed<BTreeMap<Value, T>>;
 
-/// What `key` has in `groups`.
-fn group<T: Default>(groups: &mut Groups<T>, key: Value) -> &mut T {
+/// Has `add` change what `key` has in `groups`.
+fn group<T: Default, R>(groups: &mut Groups<T>, key: Value, add: impl FnOnce(&mut T) -> R) -> R {
+    if let Some(group) = groups.get_mut(&key) {
+        return add(group);
+    }
     let other = match &key {
         Value::Keyword(name) => Some(Value::Str(name.clone())),
         Value::Str(name) => Some(Value::Keyword(name.clone())),
         _ => None,
     };
     let key = match other {
-        Some(other) if !groups.contains_key(&key) && groups.contains_key(&other) => other,
+        Some(other) if groups.contains_key(&other) => other,
         _ => key,
     };
-    groups.entry(key).or_default()
+    add(groups.entry(key).or_default())
 }
 
 fn frequencies(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -114,7 +117,7 @@ fn frequencies(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     while let Some(item) = items.next(eval)? {
         eval.walk(&item)?;
         clock::check(GROUPED_STEPS)?;
-        *group(&mut counts, item) += 1;
+        group(&mut counts, item, |count| *count += 1);
     }
     let counts = counts.take().into_iter();
     Ok(Value::Map(
@@ -146,11 +149,13 @@ fn group_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         index += 1;
         eval.walk(&key)?;
         clock::check(GROUPED_STEPS)?;
-        let items = group(&mut groups, key);
-        if items.len() == items.capacity() {
-            eval.reserve_values(items.len().max(2) * 2)?;
-        }
-        items.push(item);
+        group(&mut groups, key, |items| {
+            if items.len() == items.capacity() {
+                eval.reserve_values(items.len().max(2) * 2)?;
+            }
+            items.push(item);
+            Ok::<_, Stop>(())
+        })?;
     }
     let mut map = Vec::with_capacity(groups.len());
     for (key, items) in groups.take() {
