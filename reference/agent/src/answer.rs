@@ -2,11 +2,11 @@
 
 use ptc_lang::Value;
 use ptc_protocol::{
-    Prim, Type, atomize_value, describe_mismatches, json_to_value, parse_instant, validate_return,
+    Prim, Type, atomize_value, describe_mismatches, integral, json_to_value, parse_instant,
+    validate_return,
 };
 use serde_json::Value as Json;
 
-use crate::cache::integral;
 use crate::extract::{ExtractError, decode, extract_json};
 
 /// A text that is no answer.

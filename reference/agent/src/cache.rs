@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use ptc_lang::Value;
-use ptc_lang::value::{BigInt, Map};
-use ptc_protocol::{append_encoded, digest};
+use ptc_lang::value::Map;
+use ptc_protocol::{append_encoded, canonical, digest};
 
 /// The arguments of a call in the form in which equal calls are equal.
 ///
@@ -112,79 +112,6 @@ impl Cache {
 
 const STACK_RED_ZONE_BYTES: usize = 64 * 1024;
 const STACK_GROWTH_BYTES: usize = 1024 * 1024;
-
-/// The canonical form; shares whatever is canonical already.
-fn canonical(value: &Value) -> Value {
-    changed(value).unwrap_or_else(|| value.clone())
-}
-
-/// The canonical form of what is not canonical; `None` for what is.
-fn changed(value: &Value) -> Option<Value> {
-    match value {
-        Value::Float(float) => integral(*float),
-        Value::Vector(items) => {
-            stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
-                let (at, first) = items
-                    .iter()
-                    .enumerate()
-                    .find_map(|(at, item)| Some((at, changed(item)?)))?;
-                let mut built: Vec<Value> = items.iter().take(at).cloned().collect();
-                built.reserve_exact(items.len() - at);
-                built.push(first);
-                built.extend(items.iter().skip(at + 1).map(canonical));
-                Some(Value::vector(built))
-            })
-        }
-        Value::Map(map) => stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
-            let changes: Vec<Option<Value>> = map.values().map(changed).collect();
-            if changes.iter().all(Option::is_none) && map.keys().all(is_canonical_key) {
-                return None;
-            }
-            let entries = map.iter().zip(changes);
-            let entries = entries.map(|((key, value), change)| {
-                (canonical_key(key), change.unwrap_or_else(|| value.clone()))
-            });
-            Some(Value::Map(Map::from(entries.collect::<Vec<_>>())))
-        }),
-        _ => None,
-    }
-}
-
-fn is_canonical_key(key: &Value) -> bool {
-    match key {
-        Value::Str(text) => !text.as_str().contains('-'),
-        Value::Keyword(_) => false,
-        _ => true,
-    }
-}
-
-fn canonical_key(key: &Value) -> Value {
-    match key {
-        Value::Str(text) if !text.as_str().contains('-') => key.clone(),
-        Value::Keyword(text) | Value::Str(text) => Value::str(text.as_str().replace('-', "_")),
-        other => other.clone(),
-    }
-}
-
-/// The integer that a float with an integral value equals, exactly.
-pub(crate) fn integral(float: f64) -> Option<Value> {
-    if !float.is_finite() || float.fract() != 0.0 {
-        return None;
-    }
-    if float.abs() < 9.0e18 {
-        #[allow(clippy::cast_possible_truncation)] // Integral and within range, as just tested.
-        return Some(Value::Int(float as i64));
-    }
-    let bits = float.to_bits();
-    let exponent = i64::try_from((bits >> 52) & 0x7ff).ok()? - 1075;
-    let mantissa = BigInt::from((bits & ((1 << 52) - 1)) | (1 << 52));
-    let magnitude = mantissa << u64::try_from(exponent).ok()?;
-    Some(Value::integer(if float < 0.0 {
-        -magnitude
-    } else {
-        magnitude
-    }))
-}
 
 fn write_map(text: &mut String, map: &Map) {
     text.push('{');

@@ -6,9 +6,11 @@
 //! - Answers: [`members`] are their objects as types, [`Payload`] is how all of them are scrubbed and written; [`render_success`],
 //!   [`render_success_from_step`], [`render_error`] over the closed [`ErrorReason`] do so at once.
 //! - Types: [`parse_signature`], [`validate_return`], [`atomize_value`], [`json_schema_to_type`], [`type_to_json_schema`].
-//! - Values at the boundary: [`to_json_value`], [`json_to_value`], [`format_value`], [`shorten`], [`coerce_input`].
+//! - Values at the boundary: [`to_json_value`], [`json_to_value`], [`format_value`], [`shorten`], [`coerce_input`],
+//!   [`canonical`].
 //! - The tool itself: [`validate_program`], [`tool_description`], and the language, re-exported as [`lang`].
 
+mod canonical;
 mod coerce;
 mod description;
 pub mod digest;
@@ -35,6 +37,7 @@ mod typed;
 #[cfg(test)]
 ptc_lang::counting_allocator!();
 
+pub use canonical::{canonical, integral};
 pub use coerce::{Coerced, coerce_input};
 pub use description::{PROFILES, Profile, tool_description};
 pub use encoding::{EncodingError, append_encoded, decode_value, encode_value, encoded_bytes};
