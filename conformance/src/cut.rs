@@ -8,7 +8,15 @@ pub fn to_bytes(text: &str, bytes: usize) -> Cow<'_, str> {
     at(text, end)
 }
 
-/// The same of a text that is kept.
+/// The end of `text`, as much of it as `bytes` hold.
+pub fn to_last_bytes(text: &str, bytes: usize) -> Cow<'_, str> {
+    match text.len().saturating_sub(bytes) {
+        0 => Cow::Borrowed(text),
+        from => Cow::Owned(format!("…{}", &text[text.ceil_char_boundary(from)..])),
+    }
+}
+
+/// As much of a text that is kept as `bytes` hold.
 pub fn keep_bytes(text: &mut String, bytes: usize) {
     if let Cow::Owned(cut) = to_bytes(text, bytes) {
         *text = cut;

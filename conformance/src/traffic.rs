@@ -3,8 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cut;
-
 /// Bytes that went one way, as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Traffic {
@@ -40,13 +38,9 @@ impl Direction {
 /// How the remark begins on a case that came out as it did only when it was tried again.
 pub const TRIED_AGAIN: &str = "tried again alone";
 
-/// Longest piece of traffic that a record keeps, in bytes.
-const TRAFFIC_BYTES_MAX: usize = 16 << 10;
-
 impl Traffic {
-    /// Traffic of that direction; a long text keeps its beginning and its length.
     pub fn new(direction: Direction, text: &str) -> Self {
-        let text = cut::to_bytes(text, TRAFFIC_BYTES_MAX).into_owned();
+        let text = text.to_owned();
         Self { direction, text }
     }
 }

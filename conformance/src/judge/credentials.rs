@@ -52,7 +52,7 @@ fn said(text: &str) -> String {
                 members.remove("id");
                 letters(&Value::Object(members), &mut out);
             }
-            // Half a frame: a long one is kept so, and its id can't be told apart.
+            // Half a frame, kept so of a target that writes much: its id can't be told apart.
             Err(_) if data.starts_with('{') => {}
             _ => out.push_str(line),
         }

@@ -89,7 +89,7 @@ pub async fn play(
         stopped = server.chatter().map(Stop::Fault);
     }
     server.kill().await;
-    record.concluded(stopped, began, || server.stderr())
+    record.concluded(stopped, began, server.stderr())
 }
 
 /// Whether a step would end the server for everyone.

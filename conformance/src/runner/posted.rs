@@ -64,7 +64,7 @@ pub async fn play(
         Err(fault) => Some(Stop::Fault(fault)),
     };
     server.kill().await;
-    record.concluded(stopped, began, || server.stderr())
+    record.concluded(stopped, began, server.stderr())
 }
 
 /// Whether a step would end the server for everyone.

@@ -59,11 +59,11 @@ impl Server {
         self.process.as_ref()?.strays().into_iter().next()
     }
 
-    /// The end of the server's error output.
+    /// The server's error output.
     pub fn stderr(&self) -> String {
         let process = self.process.as_ref();
         process
-            .map(|process| process.handle().stderr().tail())
+            .map(|process| process.handle().stderr().text())
             .unwrap_or_default()
     }
 

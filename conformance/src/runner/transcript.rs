@@ -1,7 +1,10 @@
 //! The transcript of an exchange, and the reasons why one ends before its last step. Knows nothing of how frames travel.
 
+use std::borrow::Cow;
+
 use tokio::time::Instant;
 
+use crate::cut;
 use crate::judge;
 use crate::suite::{Captures, Text};
 use crate::target::fault::Fault;
@@ -12,6 +15,10 @@ use super::trial::Trial;
 
 /// Frames and remarks that a transcript keeps; a case has fewer steps, and a target that goes on and on is not written down.
 const FRAMES_MAX: usize = 4096;
+
+/// Bytes that it keeps whole, for the judge to look through; of what comes after them each text keeps its beginning.
+const WHOLE_BYTES_MAX: usize = 64 << 20;
+const CUT_BYTES_MAX: usize = 16 << 10;
 
 /// Why a transcript ended before its last step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,28 +48,20 @@ pub struct Record {
     pub overtaken: bool,
     /// The error messages among what was received.
     pub messages: Vec<String>,
+    /// Bytes of traffic so far, whatever became of them.
+    pub bytes: usize,
 }
 
 impl Record {
-    /// The trial of a case that took since `began`: passed, unless something stopped it. The target's error output
-    /// is kept only where it explains something.
-    pub fn concluded(
-        self,
-        stopped: Option<Stop>,
-        began: Instant,
-        stderr: impl FnOnce() -> String,
-    ) -> Trial {
+    /// The trial of a case that took since `began`: passed, unless something stopped it.
+    pub fn concluded(self, stopped: Option<Stop>, began: Instant, stderr: String) -> Trial {
         let (verdict, cause) = match stopped {
             None => (Verdict::pass(), None),
             Some(Stop::Verdict(verdict)) => (verdict, None),
             Some(Stop::Fault(fault)) => (fault.verdict(self.answered), Some(fault.name())),
         };
         Trial {
-            stderr: if verdict.is_pass() {
-                String::new()
-            } else {
-                stderr()
-            },
+            stderr,
             verdict,
             cause,
             traffic: self.traffic,
@@ -101,9 +100,15 @@ impl Record {
     }
 
     fn push(&mut self, direction: Direction, text: &str) {
-        if self.traffic.len() < FRAMES_MAX {
-            self.traffic.push(Traffic::new(direction, text));
+        self.bytes += text.len();
+        if self.traffic.len() == FRAMES_MAX {
+            return;
         }
+        let text = match self.bytes <= WHOLE_BYTES_MAX {
+            true => Cow::Borrowed(text),
+            false => cut::to_bytes(text, CUT_BYTES_MAX),
+        };
+        self.traffic.push(Traffic::new(direction, &text));
     }
 }
 
@@ -132,4 +137,33 @@ pub fn harness(message: impl Into<String>) -> Stop {
     Stop::Verdict(Verdict::HarnessError {
         message: message.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_credential_is_found_behind_more_than_a_report_keeps() {
+        let page = concat!(
+            "# A {#a}\n\n```toml target\nflags.http_auth_token = \"canary-abcdef-123\"\n```\n\n",
+            "- {#a.b} It MUST be.\n\n```clj\n1 ;=> 1\n```\n",
+        );
+        let suite = crate::fixture::page("a.md", page.as_bytes()).expect("the page is right");
+        let filler = "x".repeat(1 << 20);
+        let leak = format!(r#"{{"id":1,"result":{{"text":"{filler}canary-abcdef-123"}}}}"#);
+        let harmless = format!(r#"{{"id":1,"result":{{"text":"{filler}"}}}}"#);
+        for (frame, stderr, passes) in [
+            (&leak, String::new(), false),
+            (&harmless, format!("canary-abcdef-123\n{filler}"), false),
+            (&harmless, filler.clone(), true),
+        ] {
+            let mut record = Record::default();
+            record.received(frame);
+            let trial = record.concluded(None, Instant::now(), stderr);
+            let trial = trial.held_to_all(&suite.cases[0]).within(100);
+            assert_eq!(trial.verdict.is_pass(), passes, "{}", trial.told());
+            assert!(trial.size() < 1000);
+        }
+    }
 }

@@ -9,6 +9,7 @@ use crate::suite::Case;
 use crate::target::Answer;
 use crate::target::fault::Fault;
 use crate::target::link::Failed;
+use crate::target::process::STDERR_TAIL_BYTES;
 use crate::traffic::{Direction, TRIED_AGAIN, Traffic};
 use crate::verdict::{Mismatch, Verdict};
 
@@ -28,7 +29,7 @@ pub struct Trial {
     pub cause: Option<&'static str>,
     /// The bytes that went each way.
     pub traffic: Vec<Traffic>,
-    /// The end of the target's error output.
+    /// The target's error output.
     pub stderr: String,
     /// Whether the case was tried alone, besides its trial in company.
     pub seen_alone: bool,
@@ -108,7 +109,7 @@ impl Trial {
 
     /// What became of it and what the target wrote to standard error, for people.
     pub fn told(&self) -> String {
-        match self.stderr.trim_end() {
+        match cut::to_last_bytes(self.stderr.trim_end(), STDERR_TAIL_BYTES).as_ref() {
             "" => self.verdict.message(),
             // Behind a margin, so that none of its lines is taken for ours.
             stderr => format!(
@@ -151,10 +152,11 @@ impl Trial {
         for frame in &mut self.traffic {
             cut::keep_bytes(&mut frame.text, bytes);
         }
-        if self.stderr.len() > bytes {
-            let from = self.stderr.ceil_char_boundary(self.stderr.len() - bytes);
-            self.stderr = format!("…{}", &self.stderr[from..]);
+        if self.verdict.is_pass() {
+            // There is nothing that it would explain.
+            self.stderr = String::new();
         }
+        self.stderr = cut::to_last_bytes(&self.stderr, bytes.min(STDERR_TAIL_BYTES)).into_owned();
         match &mut self.verdict {
             Verdict::Pass { unobserved } => {
                 unobserved.truncate(REMARKS_MAX);
@@ -213,6 +215,7 @@ impl Trial {
             .filter(|frame| frame.direction == Direction::Received)
             .map(|frame| frame.text.as_str());
         let written = received.chain([self.stderr.as_str()]);
+        // Before anything is cut: what leaks may stand behind much else.
         let wrong = judge::own_words(case, &self.messages).or_else(|| judge::leaked(case, written));
         if let Some(mismatch) = wrong {
             self.verdict = Verdict::Fail(mismatch);

@@ -49,7 +49,7 @@ pub async fn play(case: &WireCase, prepared: &Prepared, patience: Patience, warm
     let process = Arc::clone(play.process.handle());
     process.kill().await;
     play.record
-        .concluded(stopped, began, || process.stderr().tail())
+        .concluded(stopped, began, process.stderr().text())
 }
 
 /// The frame that begins the handshake before a case.

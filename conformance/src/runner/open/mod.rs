@@ -316,7 +316,7 @@ async fn begun(
             Err(Box::new(record.concluded(
                 Some(stop),
                 tokio::time::Instant::now(),
-                || stderr,
+                stderr,
             )))
         }
     }
@@ -518,7 +518,7 @@ impl Ground {
                 Err(Box::new(record.concluded(
                     Some(stop),
                     tokio::time::Instant::now(),
-                    || stderr,
+                    stderr,
                 )))
             }
         }

@@ -49,7 +49,7 @@ pub async fn steps(
     }
     let stderr = talk.stderr();
     let record = std::mem::take(&mut talk.record);
-    record.concluded(stopped, began, || stderr)
+    record.concluded(stopped, began, stderr)
 }
 
 /// Judges what was found in all that came.
@@ -62,7 +62,7 @@ pub fn looked_back(case: &WireCase, findings: &Findings) -> Trial {
         WireAction::Control(Control::Never { finding }) => never(step.line, finding, findings),
         _ => Err(out_of_place("this step")),
     });
-    record.concluded(judged.err(), Instant::now(), String::new)
+    record.concluded(judged.err(), Instant::now(), String::new())
 }
 
 /// Judges what was found of one kind.

@@ -381,10 +381,10 @@ impl Talk {
         process.kill().await;
     }
 
-    /// The end of the server's error output.
+    /// The server's error output.
     pub fn stderr(&self) -> String {
         self.process()
-            .map(|process| process.stderr().tail())
+            .map(|process| process.stderr().text())
             .unwrap_or_default()
     }
 
