@@ -652,6 +652,7 @@ fn admit(
         server: server.clone(),
         connection: connection.clone(),
         call: call.clone(),
+        span: Span::current(),
     };
     let waits = call.clone();
     let job = pool::Job::unless(
@@ -677,6 +678,8 @@ struct Admitted {
     server: Arc<Server>,
     connection: Arc<Connection>,
     call: Arc<Call>,
+    /// Of the request that asked for it.
+    span: Span,
 }
 
 impl Drop for Admitted {
@@ -701,8 +704,9 @@ fn run(
         server,
         connection,
         call,
+        span,
     } = admitted;
-    let _request = request_span(server, &call.id).entered();
+    let _request = span.enter();
     if let Some(observed) = &mut observed
         && let Some(trace_id) = server.observers.executing(observed)
     {
