@@ -314,6 +314,26 @@ fn a_baseline_excuses_and_may_not_grow_stale() {
 }
 
 #[test]
+fn a_failure_that_is_expected_ends_no_run() {
+    let bench = Bench::new();
+    let list = bench.word("known.toml");
+    let entry = "[[case]]\nid = \"sums.wrong/wrong\"\nreason = \"thirteen is hard\"\n";
+    std::fs::write(&list, entry).expect("a list");
+    let more: String = (0..3000)
+        .map(|n| format!("(+ 1 {n}) ;=> {}\n", n + 1))
+        .collect();
+    let page = format!("{PAGE}\n- {{#sums.many}} Many MUST be right.\n\n```clj\n{more}```\n");
+    std::fs::write(bench.path("spec/sums.md"), page).expect("a page");
+    let quick = ["--fail-fast", "--jobs", "1"];
+    let (status, text, _) = bench.run(&quick);
+    assert_eq!(status, Some(1), "{text}");
+    assert!(text.contains(" not run"), "{text}");
+    let (status, text, _) = bench.run(&[&["--baseline", &list], &quick[..]].concat());
+    assert_eq!(status, Some(0), "{text}");
+    assert!(!text.contains(" not run"), "{text}");
+}
+
+#[test]
 fn a_baseline_is_rewritten_as_far_as_a_run_goes() {
     let bench = Bench::new();
     let list = bench.word("known.toml");

@@ -76,7 +76,7 @@ pub struct RunArgs {
     /// How long an answer may take, in milliseconds
     #[arg(long, value_name = "MS")]
     timeout: Option<u64>,
-    /// End the run at the first failure
+    /// End the run at the first failure that is not expected
     #[arg(long)]
     fail_fast: bool,
     /// Count failures of SHOULD and MAY clauses
@@ -173,7 +173,11 @@ impl Pass {
 pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
     check(&args)?;
     // Before the suite is read, and long before it is run: what cannot be used is told at once.
-    let named = Named::read(&args)?;
+    let Named {
+        launch,
+        declaration,
+        mut known,
+    } = Named::read(&args)?;
     args.reports.iter().try_for_each(Wanted::prepare)?;
     let suite = Arc::new(args.suite.suite.load()?);
     let selection = args.suite.selection()?;
@@ -183,9 +187,11 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
         return Err("the profile and the filters leave no case".to_owned());
     }
     if let Some(template) = &args.launch {
-        known_flags(template, &named.launch, &suite)?;
+        known_flags(template, &launch, &suite)?;
     }
-    let orders = orders(&args, named, &suite)?;
+    known.expect_divergences(&args.by_divergence, &suite)?;
+    let mut known = Arc::new(known);
+    let orders = orders(&args, launch, declaration, &known, &suite)?;
     let began = Instant::now();
     let mut server = None;
     let mut passes = Vec::new();
@@ -219,7 +225,7 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
             continue;
         }
         let pass = Pass { transport, rounds };
-        let ended = orders.fail_fast.is_some_and(|which| {
+        let ended = orders.fail_fast.as_ref().is_some_and(|which| {
             let mut tried = places
                 .iter()
                 .filter_map(|place| Some((*place, pass.verdict(*place)?)));
@@ -254,27 +260,24 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
             .map(|(transport, why)| cannot_judge(&orders.target, args.profile, *transport, why))
             .collect(),
     };
-    if let Some(path) = baseline_path(&args) {
-        let judged = judged(&suite, &places, &passes);
-        if args.fix_baseline {
-            let old = if path.is_file() {
-                read(&path)?
-            } else {
-                String::new()
-            };
-            let text = baseline::rewritten(&old, &judged, !run.partial)?;
-            files::replace(&path, &text).map_err(|error| format!("{}: {error}", path.display()))?;
-        }
+    let judged = judged(&suite, &places, &passes);
+    if args.fix_baseline
+        && let Some(path) = baseline_path(&args)
+    {
+        let old = if path.is_file() {
+            read(&path)?
+        } else {
+            String::new()
+        };
+        let text = baseline::rewritten(&old, &judged, !run.partial)?;
+        files::replace(&path, &text).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut list = expected_failures(&path)?;
         list.expect_divergences(&args.by_divergence, &suite)?;
-        excuse(&mut run, &list, &suite, &places, &passes);
-        run.complaints
-            .extend(list.stale(judged.iter().copied(), !run.partial));
-    } else if !args.by_divergence.is_empty() {
-        let mut list = ExpectedFailures::default();
-        list.expect_divergences(&args.by_divergence, &suite)?;
-        excuse(&mut run, &list, &suite, &places, &passes);
+        known = Arc::new(list);
     }
+    excuse(&mut run, &known, &suite, &places, &passes);
+    run.complaints
+        .extend(known.stale(judged.iter().copied(), !run.partial));
     // A report that has no place costs neither the others nor what the run came to.
     let written = args.reports.iter().map(|wanted| wanted.write(&run));
     let unwritten: Vec<String> = written.filter_map(Result::err).collect();
@@ -419,16 +422,17 @@ fn has_target(args: &RunArgs) -> bool {
 struct Named {
     launch: Launch,
     declaration: Declaration,
+    /// What its baseline expects, unless this run writes it.
+    known: ExpectedFailures,
 }
 
 impl Named {
     fn read(args: &RunArgs) -> Result<Self, String> {
-        if !args.fix_baseline
-            && let Some(path) = baseline_path(args)
-        {
-            expected_failures(&path)?;
-        }
         Ok(Self {
+            known: match baseline_path(args) {
+                Some(path) if !args.fix_baseline => expected_failures(&path)?,
+                _ => ExpectedFailures::default(),
+            },
             launch: args
                 .launch
                 .as_deref()
@@ -470,11 +474,13 @@ fn known_flags(template: &Path, launch: &Launch, suite: &Suite) -> Result<(), St
     ))
 }
 
-fn orders(args: &RunArgs, named: Named, suite: &Suite) -> Result<Orders, String> {
-    let Named {
-        mut launch,
-        declaration,
-    } = named;
+fn orders(
+    args: &RunArgs,
+    mut launch: Launch,
+    declaration: Declaration,
+    known: &Arc<ExpectedFailures>,
+    suite: &Suite,
+) -> Result<Orders, String> {
     let target = target(args, &mut launch)?;
     let mut patience = launch.patience(Patience::default());
     if let Some(timeout) = args.timeout {
@@ -491,9 +497,9 @@ fn orders(args: &RunArgs, named: Named, suite: &Suite) -> Result<Orders, String>
         claims,
         patience,
         jobs: args.jobs.unwrap_or(processors).max(1),
-        fail_fast: args.fail_fast.then_some(match args.strict {
-            true => FailFast::Any,
-            false => FailFast::Required,
+        fail_fast: args.fail_fast.then(|| FailFast {
+            advised: args.strict,
+            known: Arc::clone(known),
         }),
         tools: args.tools.clone(),
     })

@@ -223,7 +223,10 @@ async fn try_one(
     ];
     argv.extend(command.iter().cloned());
     let mut orders = orders(argv, mutant.way);
-    orders.fail_fast = Some(FailFast::Any);
+    orders.fail_fast = Some(FailFast {
+        advised: true,
+        ..FailFast::default()
+    });
     let mut trials = Trials::new();
     runner::run(Arc::clone(suite), &mine, orders, &mut trials, |_| {}).await;
     let failed = trials.iter().find(|(_, trial)| trial.verdict.is_failure());

@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
+use crate::expected::{ExpectedFailures, Standing};
 use crate::judge;
 use crate::suite::{BlockKind, Case, CaseBody, Level, Suite, TargetSpec, Transport};
 use crate::target::Patience;
@@ -75,19 +76,21 @@ pub struct Orders {
 }
 
 /// Which failures end a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailFast {
-    /// Those of a MUST: what is only advised warns.
-    Required,
-    /// All.
-    Any,
+#[derive(Debug, Clone, Default)]
+pub struct FailFast {
+    /// Whether those of what is only advised do, which warn otherwise.
+    pub advised: bool,
+    /// These don't.
+    pub known: Arc<ExpectedFailures>,
 }
 
 impl FailFast {
     /// Whether a case that came out so ends the run.
-    pub fn ends(self, suite: &Suite, place: usize, verdict: &Verdict) -> bool {
-        let counts = self == Self::Any || suite.level(&suite.cases[place]) == Level::Must;
-        counts && verdict.is_failure()
+    pub fn ends(&self, suite: &Suite, place: usize, verdict: &Verdict) -> bool {
+        let case = &suite.cases[place];
+        verdict.is_failure()
+            && (self.advised || suite.level(case) == Level::Must)
+            && self.known.standing(case, verdict) == Standing::Plain
     }
 }
 
@@ -211,7 +214,7 @@ pub async fn run(
 ) -> RunEnd {
     let (sender, mut tried) = mpsc::unbounded_channel();
     let session = Arc::new(Session::new(Arc::clone(&suite), &orders, sender));
-    let fail_fast = orders.fail_fast;
+    let fail_fast = orders.fail_fast.clone();
     let planned = selected.to_vec();
     let playing = Arc::clone(&session);
     // Ends when the run is dropped, and starts no more servers.
@@ -226,7 +229,8 @@ pub async fn run(
     let mut stopped = false;
     while let Some((case, trial)) = tried.recv().await {
         seen(&trial);
-        if fail_fast.is_some_and(|which| which.ends(&suite, case, &trial.verdict))
+        if let Some(which) = &fail_fast
+            && which.ends(&suite, case, &trial.verdict)
             && let Some(session) = judge_over.upgrade()
         {
             session.over.store(true, Ordering::Relaxed);
