@@ -4,8 +4,7 @@ use num_traits::FromPrimitive as _;
 use ptc_lang::Value;
 use ptc_lang::value::{BigInt, Map};
 
-const STACK_RED_ZONE_BYTES: usize = 64 * 1024;
-const STACK_GROWTH_BYTES: usize = 1024 * 1024;
+use crate::stack;
 
 /// The form in which equal arguments of a call are equal: map keys are strings with `_` for `-`, integral floats
 /// are integers, at every depth outside sets. Shares whatever is canonical already.
@@ -18,20 +17,18 @@ pub fn canonical(value: &Value) -> Value {
 fn changed(value: &Value) -> Option<Value> {
     match value {
         Value::Float(float) => integral(*float),
-        Value::Vector(items) => {
-            stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
-                let (at, first) = items
-                    .iter()
-                    .enumerate()
-                    .find_map(|(at, item)| Some((at, changed(item)?)))?;
-                let mut built: Vec<Value> = items.iter().take(at).cloned().collect();
-                built.reserve_exact(items.len() - at);
-                built.push(first);
-                built.extend(items.iter().skip(at + 1).map(canonical));
-                Some(Value::vector(built))
-            })
-        }
-        Value::Map(map) => stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
+        Value::Vector(items) => stack::grown(|| {
+            let (at, first) = items
+                .iter()
+                .enumerate()
+                .find_map(|(at, item)| Some((at, changed(item)?)))?;
+            let mut built: Vec<Value> = items.iter().take(at).cloned().collect();
+            built.reserve_exact(items.len() - at);
+            built.push(first);
+            built.extend(items.iter().skip(at + 1).map(canonical));
+            Some(Value::vector(built))
+        }),
+        Value::Map(map) => stack::grown(|| {
             let changes: Vec<Option<Value>> = map.values().map(changed).collect();
             if changes.iter().all(Option::is_none) && map.keys().all(is_canonical_key) {
                 return None;

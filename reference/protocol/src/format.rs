@@ -6,11 +6,10 @@ use ptc_lang::error::Limit;
 use ptc_lang::meter::{Unwatched, Watch};
 use ptc_lang::sink::{Over, Sink};
 
+use crate::stack;
+
 /// No text is longer than this, whatever the options say: shared structure can describe gigabytes.
 const TEXT_BYTES_MAX: usize = 1024 * 1024;
-const STACK_RED_ZONE_BYTES: usize = 64 * 1024;
-const STACK_GROWTH_BYTES: usize = 1024 * 1024;
-
 /// The limits of one rendering; `None` is no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FormatOptions {
@@ -200,7 +199,7 @@ impl Writer<'_> {
         parts: impl Iterator<Item = T>,
         mut part: impl FnMut(&mut Self, T),
     ) {
-        stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
+        stack::grown(|| {
             self.write(open);
             for (i, item) in parts.take(shown).enumerate() {
                 if self.cut {

@@ -4,6 +4,8 @@ use ptc_lang::Value;
 use ptc_lang::print;
 use ptc_lang::value::Map;
 
+use crate::stack;
+
 /// Values above this many size units are shortened before they enter the history.
 pub const HISTORY_SIZE_MAX: u64 = 1024;
 
@@ -34,7 +36,7 @@ pub fn shorten(value: &Value, max: u64) -> Value {
     if value.shape().depth > DEPTH_MAX {
         return Value::str("...");
     }
-    stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || match value {
+    stack::grown(|| match value {
         Value::Str(text) => cut_text(text.as_str(), max),
         Value::Vector(items) => {
             let mut budget = max;
@@ -54,9 +56,6 @@ pub fn shorten(value: &Value, max: u64) -> Value {
         other => other.clone(),
     })
 }
-
-const STACK_RED_ZONE_BYTES: usize = 64 * 1024;
-const STACK_GROWTH_BYTES: usize = 1024 * 1024;
 
 /// The element at which a collection is cut: a container keeps its kind, anything else becomes text.
 fn shorten_part(value: &Value, max: u64) -> Value {
@@ -128,9 +127,7 @@ fn inner_size(value: &Value) -> u64 {
 }
 
 fn sum<'a>(base: u64, parts: impl Iterator<Item = &'a Value>) -> u64 {
-    stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
-        parts.fold(base, |total, part| total.saturating_add(inner_size(part)))
-    })
+    stack::grown(|| parts.fold(base, |total, part| total.saturating_add(inner_size(part))))
 }
 
 fn is_byte_list(value: &Value) -> bool {

@@ -31,6 +31,7 @@ mod reason;
 mod returns;
 mod schema;
 mod signature;
+mod stack;
 mod step;
 mod typed;
 
