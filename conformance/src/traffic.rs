@@ -39,8 +39,8 @@ impl Direction {
 pub const TRIED_AGAIN: &str = "tried again alone";
 
 impl Traffic {
-    pub fn new(direction: Direction, text: &str) -> Self {
-        let text = text.to_owned();
+    pub fn new(direction: Direction, text: impl Into<String>) -> Self {
+        let text = text.into();
         Self { direction, text }
     }
 }

@@ -34,6 +34,9 @@ What `+` does.
 ```
 ";
 
+/// Its failure of a MUST, as a list of expected ones has it.
+const KNOWN: &str = "[[case]]\nid = \"sums.wrong/wrong\"\nreason = \"thirteen is hard\"\n";
+
 /// A directory with the page, and everything that a run writes.
 struct Bench(tempfile::TempDir);
 
@@ -291,8 +294,7 @@ fn repeating_a_steady_target_finds_nothing_flaky() {
 fn a_baseline_excuses_and_may_not_grow_stale() {
     let bench = Bench::new();
     let list = bench.word("known.toml");
-    let entry = "[[case]]\nid = \"sums.wrong/wrong\"\nreason = \"thirteen is hard\"\n";
-    std::fs::write(&list, entry).expect("a list");
+    std::fs::write(&list, KNOWN).expect("a list");
     let (status, text, run) = bench.run(&["--baseline", &list]);
     assert_eq!(status, Some(0), "{text}");
     assert_eq!(run.count(Status::ExpectedFailure), 1);
@@ -305,7 +307,7 @@ fn a_baseline_excuses_and_may_not_grow_stale() {
     );
     std::fs::write(
         &list,
-        format!("{entry}\n[[case]]\nid = \"sums.add/*\"\nreason = \"no longer\"\n"),
+        format!("{KNOWN}\n[[case]]\nid = \"sums.add/*\"\nreason = \"no longer\"\n"),
     )
     .expect("a list");
     let (status, text, run) = bench.run(&["--baseline", &list]);
@@ -317,8 +319,7 @@ fn a_baseline_excuses_and_may_not_grow_stale() {
 fn a_failure_that_is_expected_ends_no_run() {
     let bench = Bench::new();
     let list = bench.word("known.toml");
-    let entry = "[[case]]\nid = \"sums.wrong/wrong\"\nreason = \"thirteen is hard\"\n";
-    std::fs::write(&list, entry).expect("a list");
+    std::fs::write(&list, KNOWN).expect("a list");
     let more: String = (0..3000)
         .map(|n| format!("(+ 1 {n}) ;=> {}\n", n + 1))
         .collect();

@@ -84,7 +84,7 @@ async fn attempt(
         };
         traffic.push(Traffic::new(
             Direction::Received,
-            &String::from_utf8_lossy(&run.stdout),
+            String::from_utf8_lossy(&run.stdout),
         ));
         let run = CommandRun {
             files: files(case, &work)?,

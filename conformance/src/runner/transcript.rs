@@ -108,7 +108,7 @@ impl Record {
             true => Cow::Borrowed(text),
             false => cut::to_bytes(text, CUT_BYTES_MAX),
         };
-        self.traffic.push(Traffic::new(direction, &text));
+        self.traffic.push(Traffic::new(direction, text));
     }
 }
 

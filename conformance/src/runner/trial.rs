@@ -145,7 +145,7 @@ impl Trial {
             .len()
             .saturating_sub(FRAMES_FIRST + FRAMES_LAST);
         if hidden > 0 {
-            let note = Traffic::new(Direction::Note, &format!("… {hidden} frames"));
+            let note = Traffic::new(Direction::Note, format!("… {hidden} frames"));
             self.traffic
                 .splice(FRAMES_FIRST..FRAMES_FIRST + hidden, [note]);
         }

@@ -17,6 +17,8 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
+use crate::cut;
+
 use super::lines::Lines;
 
 /// How much of a child's error output is kept: the end of it.
@@ -236,13 +238,7 @@ impl Stderr {
 
     /// The end of it, as much as belongs beside a failure.
     pub fn tail(&self) -> String {
-        let bytes = self.bytes();
-        let from = bytes.len().saturating_sub(STDERR_TAIL_BYTES);
-        let tail = String::from_utf8_lossy(&bytes[from..]);
-        match from {
-            0 => tail.into_owned(),
-            _ => format!("…{tail}"),
-        }
+        cut::to_last_bytes(&self.text(), STDERR_TAIL_BYTES).into_owned()
     }
 
     fn bytes(&self) -> std::sync::MutexGuard<'_, Vec<u8>> {
