@@ -146,6 +146,15 @@ fn looking_into_values() {
     assert_eq!(json.members().count(), 3);
 }
 
+/// A name is looked for as what it spells, never as how it is written.
+#[test]
+fn names_are_compared_unescaped() {
+    let json = parse(br#"{"\n":1,"\u006e":2,"n":3}"#).unwrap();
+    let found = |name: &str| json.get(name).and_then(Json::as_i64);
+    assert_eq!([found("\n"), found("n")], [Some(1), Some(2)]);
+    assert_eq!([found("\\n"), found("\\u006e"), found("")], [None; 3]);
+}
+
 #[test]
 fn large_containers_are_stepped_over() {
     let rows = |count: usize| format!("[{}]", vec!["{\"a\":[1,\"]}\"]}"; count].join(","));

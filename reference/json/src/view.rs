@@ -1,6 +1,7 @@
 //! A view of checked JSON text, navigated in place.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::convert::Infallible;
 use std::fmt;
 use std::ops::Deref;
@@ -443,6 +444,19 @@ impl<'a> Json<'a> {
         Some(Cow::Owned(unescape(inner)))
     }
 
+    /// Whether this is the string `text`. Every escape is longer than what it stands for, so that most strings need no look at each byte.
+    fn says(self, text: &str) -> bool {
+        if self.kind() != JsonKind::String {
+            return false;
+        }
+        let inner = &self.text[1..self.text.len() - 1];
+        match inner.len().cmp(&text.len()) {
+            Ordering::Less => false,
+            Ordering::Equal => inner == text && !inner.contains('\\'),
+            Ordering::Greater => self.as_str().as_deref() == Some(text),
+        }
+    }
+
     /// The boolean; `None` for every other kind.
     pub fn as_bool(self) -> Option<bool> {
         match self.text {
@@ -462,7 +476,7 @@ impl<'a> Json<'a> {
     /// The first member named `key`; `None` when there is none or this is not an object.
     pub fn get(self, key: &str) -> Option<Json<'a>> {
         self.members()
-            .find(|(name, _)| name.as_str().is_some_and(|name| name == key))
+            .find(|(name, _)| name.says(key))
             .map(|(_, value)| value)
     }
 

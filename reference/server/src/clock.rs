@@ -1,6 +1,7 @@
 //! Wall-clock time as text and numbers. The only module of the server that asks what time it is.
 
 use jiff::Timestamp;
+use jiff::fmt::temporal::DateTimePrinter;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Microseconds since 1970-01-01T00:00:00Z.
@@ -18,8 +19,10 @@ pub fn now_text() -> String {
 
 /// A moment as ISO-8601 UTC with six fractional digits; `micros` since 1970.
 pub fn text(micros: i64) -> String {
+    /// Quicker than by way of `Display`, and every line of the log has a moment.
+    const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
     let moment = Timestamp::from_microsecond(micros).unwrap_or(Timestamp::MAX);
-    format!("{moment:.6}")
+    PRINTER.timestamp_to_string(&moment)
 }
 
 #[cfg(test)]
