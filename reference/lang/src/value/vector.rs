@@ -236,7 +236,15 @@ pub enum Items<'a> {
     /// From one buffer.
     Flat(std::slice::Iter<'a, Value>),
     /// From a tree.
-    Tree(Box<imbl::vector::Iter<'a, Slot, imbl::shared_ptr::DefaultSharedPtr>>),
+    Tree(Box<TreeItems<'a>>),
+}
+
+type TreeItems<'a> = imbl::vector::Iter<'a, Slot, imbl::shared_ptr::DefaultSharedPtr>;
+
+/// Apart, so that a walk over one buffer is small enough to become part of its loop.
+#[inline(never)]
+fn next_of_tree<'a>(items: &mut TreeItems<'a>) -> Option<&'a Value> {
+    items.next().map(|slot| &**slot)
 }
 
 impl<'a> Iterator for Items<'a> {
@@ -246,7 +254,7 @@ impl<'a> Iterator for Items<'a> {
     fn next(&mut self) -> Option<&'a Value> {
         match self {
             Items::Flat(items) => items.next(),
-            Items::Tree(items) => items.next().map(|slot| &**slot),
+            Items::Tree(items) => next_of_tree(items),
         }
     }
 
