@@ -175,13 +175,13 @@ pub fn handle(
         ..
     } = incoming;
     let id = incoming.id.clone();
-    if let Some(id) = id.clone().filter(|_| *era == Era::Stateless) {
-        return handle_stateless(server, connection, context, incoming, id, answer);
-    }
     if !frame.version_ok || frame.method.is_none() {
         // A response to no request of ours has no id to answer.
         let id = id.filter(|_| !frame.is_response());
         return Handled::Now(Reply::error(id, RpcError::INVALID_REQUEST));
+    }
+    if let Some(id) = id.clone().filter(|_| *era == Era::Stateless) {
+        return handle_stateless(server, connection, context, incoming, id, answer);
     }
     let Some(id) = id else {
         return notification(server, connection, *era, incoming);
