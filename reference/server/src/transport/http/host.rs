@@ -37,18 +37,27 @@ fn addressee(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<Address
     if hosts.next().is_some() || (host.is_none() && version == Version::HTTP_11) {
         return Err(Refusal::Malformed);
     }
-    let sound =
-        |authority: &str| !authority.contains('@') && authority.parse::<Authority>().is_ok();
     let named = match host.map(|host| host.to_str()) {
         None => None,
-        Some(Ok(host)) if sound(host) => Some(host),
+        Some(Ok(host)) if is_sound(host) => Some(host),
         Some(_) => return Err(Refusal::Malformed),
     };
     let target = uri.authority().map(Authority::as_str);
-    if target.is_some_and(|target| !sound(target)) {
+    if target.is_some_and(|target| !is_sound(target)) {
         return Err(Refusal::Malformed);
     }
     Ok(Addressee(target.or(named).map(str::to_owned)))
+}
+
+/// Whether an authority is a host and perhaps a port, of digits (RFC 3986, 3.2.3). The library looks at its characters only.
+fn is_sound(authority: &str) -> bool {
+    let behind_host = match authority.split_once(']') {
+        Some((_, behind)) => behind,
+        None => authority.find(':').map_or("", |at| &authority[at..]),
+    };
+    !authority.contains('@')
+        && authority.parse::<Authority>().is_ok()
+        && (behind_host.is_empty() || is_port(behind_host))
 }
 
 /// Refuses requests that are addressed to a host that may not be.
