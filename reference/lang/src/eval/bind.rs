@@ -1,6 +1,6 @@
 //! Taking values apart: destructuring in every binding position.
 
-use super::sequence::unsettled;
+use super::sequence::{behind, endless, unsettled};
 use super::{Eval, Evaluated, Frame};
 use crate::analyze::ir::{MapEntryPattern, MapPattern, Pattern, SequencePattern};
 use crate::builtins::merge;
@@ -33,9 +33,17 @@ impl Eval<'_> {
         frame: Frame<'_>,
     ) -> Evaluated<()> {
         let mut value = value;
+        let named = parts.rest.is_some() || parts.all.is_some();
+        if named && unsettled(&value).is_some() && !endless(&value) {
+            self.settle(&mut value)?;
+        }
         let items = match &value {
-            _ if unsettled(&value).is_some() && parts.rest.is_none() && parts.all.is_none() => {
-                let mut stream = self.stream(std::mem::take(&mut value))?;
+            // Only as many are made as have names.
+            sequence if unsettled(sequence).is_some() => {
+                let mut stream = self.stream(match named {
+                    true => value.clone(),
+                    false => std::mem::take(&mut value),
+                })?;
                 let mut items = Vec::new();
                 while items.len() < parts.items.len()
                     && let Some(item) = stream.next(self)?
@@ -43,10 +51,6 @@ impl Eval<'_> {
                     items.push(item);
                 }
                 items
-            }
-            _ if unsettled(&value).is_some() => {
-                self.settle(&mut value)?;
-                self.items(&value)?
             }
             Value::Nil => Vec::new(),
             Value::Vector(items) if parts.rest.is_none() => {
@@ -68,8 +72,16 @@ impl Eval<'_> {
             let item = items.next().unwrap_or_default();
             self.bind(pattern, item, frame)?;
         }
-        if let Some(rest) = &parts.rest {
-            self.bind_rest(rest, items.collect(), frame)?;
+        match &parts.rest {
+            Some(rest) if endless(&value) => {
+                let mut more = behind(self, value.clone(), parts.items.len())?;
+                if let Pattern::Map(_) = rest {
+                    self.settle(&mut more)?;
+                }
+                self.bind(rest, more, frame)?;
+            }
+            Some(rest) => self.bind_rest(rest, items.collect(), frame)?,
+            None => {}
         }
         if let Some(slot) = parts.all {
             self.stack[frame.base + slot as usize] = value;
