@@ -897,31 +897,37 @@ impl<'t> Escapes<'t> {
 
     fn entity(&mut self, inside: Inside, at: usize, out: &mut Readings) {
         for (next, layer) in self.ends(inside, at, b'#') {
-            let mut values = self.digits(inside, (next, layer), 10, 1..=DIGITS_MAX);
+            let decimal = self.digits(inside, (next, layer), 10, 1..=DIGITS_MAX);
+            self.numbers(inside, decimal, 10, out);
             for (letter, digits, read) in self.characters(inside, next) {
                 if matches!(letter, b'x' | b'X') {
                     let digits = (digits, layer.max(read));
-                    values.extend(self.digits(inside, digits, 16, 1..=DIGITS_MAX));
-                }
-            }
-            for (value, end, layer) in values {
-                // Without a semicolon it ends where no reader of its layer sees one, nor one more digit.
-                let layer = layer.max(inside.layer);
-                let (mut ends, mut goes_on) = (false, false);
-                for (byte, end, read) in self.characters(inside, end) {
-                    if byte == b';' {
-                        say_char(value, end, inside.around(layer.max(read)), out);
-                    }
-                    ends |= byte == b';' && read <= layer;
-                    goes_on |= byte.is_ascii_hexdigit() && read <= layer;
-                }
-                if !ends && !goes_on {
-                    say_char(value, end, inside.around(layer), out);
+                    let hexadecimal = self.digits(inside, digits, 16, 1..=DIGITS_MAX);
+                    self.numbers(inside, hexadecimal, 16, out);
                 }
             }
         }
         if self.plain(at) != Some(b'#') {
             self.name(inside, at, out);
+        }
+    }
+
+    /// What entities with these numbers say.
+    fn numbers(&mut self, inside: Inside, values: Ways, radix: u32, out: &mut Readings) {
+        for (value, end, layer) in values {
+            // Without a semicolon it ends where no reader of its layer sees one, nor one more digit.
+            let layer = layer.max(inside.layer);
+            let (mut ends, mut goes_on) = (false, false);
+            for (byte, end, read) in self.characters(inside, end) {
+                if byte == b';' {
+                    say_char(value, end, inside.around(layer.max(read)), out);
+                }
+                ends |= byte == b';' && read <= layer;
+                goes_on |= char::from(byte).is_digit(radix) && read <= layer;
+            }
+            if !ends && !goes_on {
+                say_char(value, end, inside.around(layer), out);
+            }
         }
     }
 
