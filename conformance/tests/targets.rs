@@ -265,6 +265,38 @@ fn an_old_answer_again_does_not_cut_the_wait_for_a_new_one() {
 }
 
 #[test]
+fn a_credential_in_a_log_that_cases_share_fails_the_case_that_it_is_of() {
+    let target = r#"```toml target
+[upstreams.credentials.key]
+source = "literal"
+value = "canary-abcdef-123"
+```
+
+```clj
+"#;
+    let page = PAGE.replacen("```clj\n", target, 1);
+    let seen = check_page(&page, &scripted("blabs"), &["--jobs", "1"]);
+    assert_eq!(seen.status, Some(1), "{}", seen.output);
+    let failed: Vec<_> = seen
+        .statuses()
+        .iter()
+        .map(|status| *status == Status::Fail)
+        .collect();
+    assert_eq!(
+        failed,
+        [false, false, true, false, false],
+        "{}",
+        seen.output
+    );
+    assert!(
+        seen.output
+            .contains("nothing that holds the credential key"),
+        "{}",
+        seen.output
+    );
+}
+
+#[test]
 fn extra_lines_fail_the_case_that_they_came_with() {
     let seen = check(&scripted("chatty"), &[]);
     assert_eq!(seen.status, Some(1), "{}", seen.output);

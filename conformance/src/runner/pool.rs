@@ -3,6 +3,7 @@
 //! When none breaks it alone, the first one tells how it broke: a target that fails now and then does not pass. Only a wait that ran out
 //! is believed to be the machine's doing then, and told beside the pass.
 
+use std::cell::LazyCell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -366,6 +367,16 @@ async fn attempt(session: &Session, spec: &TargetSpec, link: &Link, case: usize)
             cause: Some(fault.name()),
             ..noisy
         });
+    }
+    // Of what shares a log any may have written there what nobody may: each is tried alone.
+    let log = LazyCell::new(|| link.log());
+    let leaked = judge::leaked(
+        &session.suite.cases[case],
+        std::iter::once_with(|| log.as_str()),
+    );
+    if let Some(mismatch) = leaked {
+        let verdict = Verdict::Fail(mismatch);
+        return Attempt::Noisy(Trial::answered(verdict, &answer, link.stderr()));
     }
     let stderr = if verdict.is_pass() || matches!(verdict, Verdict::Fail(_)) {
         String::new()

@@ -237,6 +237,13 @@ impl Link {
             .unwrap_or_default()
     }
 
+    /// All of it, as far as it is kept.
+    pub fn log(&self) -> String {
+        self.process()
+            .map(|pipe| pipe.handle().stderr().text())
+            .unwrap_or_default()
+    }
+
     /// Lets the target end by itself, for at most `patience`, and kills it then.
     pub async fn close(self, patience: Patience) {
         if let Wire::Http(link) = &self.wire {
