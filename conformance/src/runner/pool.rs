@@ -33,9 +33,11 @@ const BUSY_ALONE_MAX: usize = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 /// The reason with which a server refuses a call beyond its concurrency.
 const BUSY: &str = "busy";
+/// The flag that says how long a program may take.
+const PROGRAM_TIMEOUT: &str = "program_timeout_ms";
 /// What a testee is told of the flags that its library can honour: flag, member of `limits`.
 const TESTEE_LIMITS: &[(&str, &str)] = &[
-    ("program_timeout_ms", "timeout_ms"),
+    (PROGRAM_TIMEOUT, "timeout_ms"),
     ("program_memory_limit_bytes", "memory_bytes"),
 ];
 
@@ -299,12 +301,23 @@ pub(super) async fn ask(
     }
 }
 
+/// How long an answer is waited for: beyond the usual wait as long as the target was told that a program may take.
+fn patience(session: &Session, spec: &TargetSpec) -> Duration {
+    let usual = session.patience.reply;
+    let told = spec.flags.get(PROGRAM_TIMEOUT).and_then(Json::as_i64);
+    match told.and_then(|told| u64::try_from(told).ok()) {
+        Some(told) => usual + session.patience.within(Some(told), usual),
+        None => usual,
+    }
+}
+
 async fn attempt(session: &Session, spec: &TargetSpec, link: &Link, case: usize) -> Attempt {
+    let waited = patience(session, spec);
     let mut schema = None;
     let asked = match &session.suite.cases[case].body {
         CaseBody::Clj(body) => match evaluation(session, body, spec, link.is_testee()) {
             Ok(evaluation) => {
-                let asked = link.eval(&evaluation, session.patience.reply).await;
+                let asked = link.eval(&evaluation, waited).await;
                 schema = evaluation.output_schema.is_some().then_some(evaluation);
                 asked
             }
@@ -312,8 +325,7 @@ async fn attempt(session: &Session, spec: &TargetSpec, link: &Link, case: usize)
         },
         CaseBody::Call(body) => {
             let input = body.input.to_string();
-            link.operation(&body.op, &input, session.patience.reply)
-                .await
+            link.operation(&body.op, &input, waited).await
         }
         CaseBody::Wire(_) | CaseBody::Http(_) | CaseBody::Cli(_) | CaseBody::Fixture(_) => {
             return Attempt::Done(Trial::harness("the case is not one request"));
@@ -343,7 +355,7 @@ async fn attempt(session: &Session, spec: &TargetSpec, link: &Link, case: usize)
                         output_schema: None,
                         ..evaluation.clone()
                     };
-                    match link.eval(&plain, session.patience.reply).await {
+                    match link.eval(&plain, waited).await {
                         Ok(answer) => without_schema(body, &answer, mismatch, &evaluation),
                         Err(failed) => {
                             let trial = Trial::failed(&failed, link.stderr(), true);
