@@ -80,12 +80,12 @@ fn main() {
             _ => {
                 let program = request["params"]["arguments"]["program"].as_str();
                 let program = program.unwrap_or_default();
-                // What warms a server up is right in all of them.
                 if program == "(+ 3 3)" && fault == "blabs" {
                     eprintln!("{{\"event\":\"call\",\"token\":\"canary-abcdef-123\"}}");
                     // The log is there before the answer.
                     std::thread::sleep(Duration::from_millis(100));
                 }
+                // What warms a server up is right in all of them.
                 if program.starts_with("(+") {
                     calls += 1;
                     misbehave(&fault, calls);

@@ -10,6 +10,7 @@ use crate::stack;
 
 /// No text is longer than this, whatever the options say: shared structure can describe gigabytes.
 const TEXT_BYTES_MAX: usize = 1024 * 1024;
+
 /// The limits of one rendering; `None` is no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FormatOptions {

@@ -33,14 +33,14 @@ impl Eval<'_> {
         frame: Frame<'_>,
     ) -> Evaluated<()> {
         let mut value = value;
-        let named = parts.rest.is_some() || parts.all.is_some();
-        if named && unsettled(&value).is_some() && !endless(&value) {
+        let kept = parts.rest.is_some() || parts.all.is_some();
+        if kept && unsettled(&value).is_some() && !endless(&value) {
             self.settle(&mut value)?;
         }
         let items = match &value {
-            // Only as many are made as have names.
+            // Only as many are made as have patterns.
             sequence if unsettled(sequence).is_some() => {
-                let mut stream = self.stream(match named {
+                let mut stream = self.stream(match kept {
                     true => value.clone(),
                     false => std::mem::take(&mut value),
                 })?;

@@ -49,15 +49,11 @@ fn addressee(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<Address
     Ok(Addressee(target.or(named).map(str::to_owned)))
 }
 
-/// Whether an authority is a host and perhaps a port, of digits (RFC 3986, 3.2.3). The library looks at its characters only.
+/// Whether nobody can read an authority in two ways. The library looks at its characters only.
 fn is_sound(authority: &str) -> bool {
-    let behind_host = match authority.split_once(']') {
-        Some((_, behind)) => behind,
-        None => authority.find(':').map_or("", |at| &authority[at..]),
-    };
     !authority.contains('@')
         && authority.parse::<Authority>().is_ok()
-        && (behind_host.is_empty() || is_port(behind_host))
+        && host_of(authority).is_some()
 }
 
 /// Refuses requests that are addressed to a host that may not be.
@@ -72,20 +68,25 @@ pub fn check(endpoint: &Endpoint, request: &Request) -> Result<(), Refusal> {
 
 /// Whether an authority (`host[:port]`) names this machine's loopback. Case counts, and names under `localhost` don't.
 pub fn is_loopback_authority(authority: &str) -> bool {
-    let host = match authority.strip_prefix('[') {
-        Some(rest) => match rest.split_once(']') {
-            Some((address, port)) if port.is_empty() || is_port(port) => {
-                return address.parse() == Ok(Ipv6Addr::LOCALHOST);
-            }
-            _ => return false,
-        },
-        None => match authority.split_once(':') {
-            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-            Some(_) => return false,
-            None => authority,
-        },
+    let Some(host) = host_of(authority) else {
+        return false;
     };
-    host == "localhost" || is_loopback_v4(host)
+    match host.strip_prefix('[') {
+        Some(address) => address
+            .strip_suffix(']')
+            .is_some_and(|address| address.parse() == Ok(Ipv6Addr::LOCALHOST)),
+        None => host == "localhost" || is_loopback_v4(host),
+    }
+}
+
+/// The host of an authority, an address of version 6 in its brackets. `None` where what stands behind it is no port (RFC 3986, 3.2.3).
+fn host_of(authority: &str) -> Option<&str> {
+    let end = match authority.find(']') {
+        Some(bracket) => bracket + 1,
+        None => authority.find(':').unwrap_or(authority.len()),
+    };
+    let (host, behind) = authority.split_at(end);
+    (behind.is_empty() || is_port(behind)).then_some(host)
 }
 
 fn is_port(text: &str) -> bool {
