@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use ptc_lang::Value;
 use ptc_lang::value::Map;
-use ptc_protocol::{append_encoded, canonical, digest};
+use ptc_protocol::{append_encoded, canonical, digest, stack};
 
 /// The arguments of a call in the form in which equal calls are equal.
 ///
@@ -110,9 +110,6 @@ impl Cache {
     }
 }
 
-const STACK_RED_ZONE_BYTES: usize = 64 * 1024;
-const STACK_GROWTH_BYTES: usize = 1024 * 1024;
-
 fn write_map(text: &mut String, map: &Map) {
     text.push('{');
     for (i, (key, value)) in map.iter().enumerate() {
@@ -134,21 +131,17 @@ fn write_map(text: &mut String, map: &Map) {
 
 fn write_value(text: &mut String, value: &Value) {
     match value {
-        Value::Map(map) => stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
-            write_map(text, map)
-        }),
-        Value::Vector(items) => {
-            stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
-                text.push('[');
-                for (i, item) in items.iter().enumerate() {
-                    if i > 0 {
-                        text.push(' ');
-                    }
-                    write_value(text, item);
+        Value::Map(map) => stack::grown(|| write_map(text, map)),
+        Value::Vector(items) => stack::grown(|| {
+            text.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    text.push(' ');
                 }
-                text.push(']');
-            })
-        }
+                write_value(text, item);
+            }
+            text.push(']');
+        }),
         leaf => text.push_str(&ptc_lang::print::readable(leaf)),
     }
 }

@@ -8,7 +8,7 @@ use ptc_lang::form::{Form, FormKind};
 use ptc_lang::reader::{ReadLimits, read};
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Host, HostFault, Limits, Program, Pulse, Reason, Value};
-use ptc_protocol::{ErrorReason, encoded_bytes};
+use ptc_protocol::{ErrorReason, encoded_bytes, stack};
 
 use crate::cache::{Cache, CanonicalArgs};
 use crate::call::{Invocation, invoke};
@@ -261,11 +261,9 @@ fn plain_args(value: &Value) -> Value {
         Value::Vector(items)
             if value.shape().depth > 1 || items.iter().any(|item| item.shape().depth > 0) =>
         {
-            stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
-                Value::vector(items.iter().map(plain_args).collect())
-            })
+            stack::grown(|| Value::vector(items.iter().map(plain_args).collect()))
         }
-        Value::Map(map) => stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
+        Value::Map(map) => stack::grown(|| {
             Value::Map(
                 map.iter()
                     .map(|(key, value)| (plain_key(key), plain_args(value)))
@@ -275,9 +273,6 @@ fn plain_args(value: &Value) -> Value {
         other => other.clone(),
     }
 }
-
-const STACK_RED_ZONE_BYTES: usize = 64 * 1024;
-const STACK_GROWTH_BYTES: usize = 1024 * 1024;
 
 fn plain_key(key: &Value) -> Value {
     match key {

@@ -31,7 +31,7 @@ mod reason;
 mod returns;
 mod schema;
 mod signature;
-mod stack;
+pub mod stack;
 mod step;
 mod typed;
 
