@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use conformance::report::{Run, Status, Transport};
+use conformance::report::{CaseRecord, Run, Status, Transport};
 
 const PAGE: &str = "\
 # Sums {#sums}
@@ -226,6 +226,49 @@ fn shards_part_the_suite_and_merge_into_it() {
     };
     assert_eq!(verdicts(&whole), verdicts(&one));
     assert_eq!(output.status.code(), status);
+}
+
+#[test]
+fn what_goes_the_same_way_over_both_transports_is_played_once() {
+    let bench = Bench::new();
+    let reference =
+        Path::new(env!("CARGO_BIN_EXE_ptc-conformance")).with_file_name("examples/reference");
+    let report = format!("json={}", bench.word("report.json"));
+    let output = bench.call(&[
+        "run",
+        "--reference",
+        reference.to_str().expect("a path in UTF-8"),
+        "--transport",
+        "stdio,http",
+        "--filter",
+        "upstream.repl.display.modes",
+        "--filter",
+        "mcp.dispatch.methods.ping",
+        "--report",
+        &report,
+    ]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    let run = Run::read(&bench.path("report.json")).expect("a report");
+    let took = |clause: &str, over: Transport| -> Vec<u64> {
+        let of = |case: &&CaseRecord| {
+            case.clause.as_deref() == Some(clause) && case.transport == Some(over)
+        };
+        let cases = run.cases.iter().filter(of);
+        cases.map(|case| case.duration_us).collect()
+    };
+    // No two trials take the same microseconds.
+    for (clause, once) in [
+        ("upstream.repl.display.modes", true),
+        ("mcp.dispatch.methods.ping", false),
+    ] {
+        let (one, other) = (
+            took(clause, Transport::Stdio),
+            took(clause, Transport::Http),
+        );
+        assert!(!one.is_empty() && one.len() == other.len(), "{text}");
+        assert_eq!(one == other, once, "{clause}: {one:?}, {other:?}");
+    }
 }
 
 #[test]

@@ -204,10 +204,15 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
         };
         let transport = transport(&orders.target);
         let mut rounds = Vec::new();
-        for _ in 0..args.repeat.max(1) {
-            let mut trials = Trials::new();
+        for round in 0..args.repeat.max(1) {
+            let mut trials = played_before(&suite, &passes, round);
+            let wanted: Vec<usize> = places
+                .iter()
+                .copied()
+                .filter(|place| !trials.contains_key(place))
+                .collect();
             tokio::select! {
-                outcome = play(&suite, &places, &orders, &mut trials, args.quiet) => {
+                outcome = play(&suite, &wanted, &orders, &mut trials, args.quiet) => {
                     server = outcome.server.or(server);
                     if let Some(why) = outcome.unable {
                         unable.push((transport, why));
@@ -295,6 +300,17 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
     } else {
         UNABLE
     })
+}
+
+/// What passed already, over another transport, and would be played in the same way now. What did not pass is tried once more: what a
+/// target is seen to offer may depend on the transport.
+fn played_before(suite: &Suite, passes: &[Pass], round: usize) -> Trials {
+    let rounds = passes.iter().filter_map(|pass| pass.rounds.get(round));
+    rounds
+        .flatten()
+        .filter(|(place, trial)| suite.cases[**place].goes_one_way() && trial.verdict.is_pass())
+        .map(|(place, trial)| (*place, trial.clone()))
+        .collect()
 }
 
 /// What may not be asked together, or not here.

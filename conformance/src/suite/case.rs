@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Pattern, TargetSpec, Text};
+use super::{Pattern, TargetSpec, Text, Transport};
 use crate::json::Json;
 
 /// One judged unit of the suite.
@@ -94,6 +94,15 @@ impl Case {
 }
 
 impl Case {
+    /// Whether it is played in the same way over whichever transport a run is: it names its own, or no server is spoken to.
+    pub fn goes_one_way(&self) -> bool {
+        match self.body {
+            CaseBody::Clj(_) => false,
+            CaseBody::Wire(_) => self.target.transport != Transport::Any,
+            CaseBody::Http(_) | CaseBody::Call(_) | CaseBody::Cli(_) | CaseBody::Fixture(_) => true,
+        }
+    }
+
     /// Whether it can be played with any MCP server: replies are found among what else comes, and what depends on the server is
     /// filled in from a survey of it.
     pub fn is_open(&self) -> bool {
