@@ -19,6 +19,13 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<S
         .filter(|candidate| candidate.chars().count().abs_diff(length) <= allowed)
         .map(|candidate| (strsim::osa_distance(name, candidate), candidate))
         .filter(|(distance, _)| (1..=allowed).contains(distance))
+        // Two edits make of five letters almost any other word: a slip keeps how it begins, and leaves something out.
+        .filter(|(distance, candidate)| {
+            length > 5
+                || *distance == 1
+                || (candidate.chars().count() > length
+                    && candidate.chars().next() == name.chars().next())
+        })
         .min()
         .map(|(_, candidate)| candidate.to_owned())
 }
