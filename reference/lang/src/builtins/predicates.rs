@@ -203,9 +203,9 @@ fn keyword(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         eval.charge(name.len() / 16)?;
     }
     match &args[0] {
-        Value::Str(name) | Value::Symbol(name) if !crate::reader::is_keyword_name(name) => {
+        Value::Str(name) | Value::Symbol(name) if !crate::reader::is_readable_keyword(name) => {
             Err(bad_value(quoting("", &args[0]).then(
-                " cannot be a keyword: a keyword made here has ASCII letters, digits and + - * < > = ? ! _, and no digit in front",
+                " cannot be a keyword: a keyword has ASCII letters, digits and + - * < > = ? ! _",
             )))
         }
         Value::Str(name) | Value::Symbol(name) | Value::Keyword(name) => {

@@ -69,11 +69,6 @@ pub fn read<'a>(text: &'a str, limits: &ReadLimits) -> Result<Vec<Form<'a>>, Rea
     Ok(reader.forms)
 }
 
-/// Whether `name` can be a keyword made at run time: what the reader takes, but no digit in front.
-pub(crate) fn is_keyword_name(name: &str) -> bool {
-    is_readable_keyword(name) && !name.starts_with(|first: char| first.is_ascii_digit())
-}
-
 /// Whether a colon and this text are a keyword.
 pub(crate) fn is_readable_keyword(name: &str) -> bool {
     lexer::is_keyword(name)
