@@ -478,32 +478,14 @@ impl Builtin {
 
     /// Whether it may call the one at `at`, from 0, of `count` arguments.
     pub fn calls(&self, at: usize, count: usize) -> bool {
-        self.signatures.split(", (").any(|signature| {
-            let words = signature.split([' ', '(', ')']);
-            let words: SmallVec<[&str; 8]> = words.filter(|word| !word.is_empty()).collect();
-            let parameters = words.get(1..).unwrap_or_default();
-            let named = parameters
-                .iter()
-                .position(|word| matches!(*word, "..." | "&"));
-            let (named, behind) = match named {
-                Some(end) if parameters[end] == "..." => parameters.split_at(end),
-                Some(end) => (&parameters[..end], &[][..]),
-                None => (parameters, &[][..]),
-            };
-            // What may be repeated is like what stands before.
-            let (repeats, behind) = (!behind.is_empty(), behind.get(1..).unwrap_or_default());
-            let open = repeats || named.len() < parameters.len();
-            let fits = match open {
-                true => named.len() + behind.len() <= count + 1,
-                false => named.len() == count,
-            };
-            let from_end = count.saturating_sub(at + 1);
-            let parameter = match behind.len().checked_sub(from_end + 1) {
-                Some(place) => behind.get(place),
-                None => named.get(at).or(named.last().filter(|_| repeats)),
-            };
-            fits && parameter.is_some_and(|name| CALLED.contains(name))
-        })
+        let named = |signature| parameter(signature, at, count);
+        self.shapes()
+            .any(|signature| named(signature).is_some_and(|name| CALLED.contains(&name)))
+    }
+
+    /// Its signatures, one by one.
+    pub fn shapes(&self) -> impl Iterator<Item = &'static str> {
+        self.signatures.split(", (")
     }
 
     /// Whether there is an argument that it may call.
@@ -528,6 +510,34 @@ impl Builtin {
             _ => self.name,
         }
     }
+}
+
+/// What `signature` calls the one at `at`, from 0, of `count` arguments, where it takes so many.
+pub fn parameter(signature: &'static str, at: usize, count: usize) -> Option<&'static str> {
+    let words = signature.split([' ', '(', ')']);
+    let words: SmallVec<[&str; 8]> = words.filter(|word| !word.is_empty()).collect();
+    let parameters = words.get(1..).unwrap_or_default();
+    let named = parameters
+        .iter()
+        .position(|word| matches!(*word, "..." | "&"));
+    let (named, behind) = match named {
+        Some(end) if parameters[end] == "..." => parameters.split_at(end),
+        Some(end) => (&parameters[..end], &[][..]),
+        None => (parameters, &[][..]),
+    };
+    // What may be repeated is like what stands before.
+    let (repeats, behind) = (!behind.is_empty(), behind.get(1..).unwrap_or_default());
+    let open = repeats || named.len() < parameters.len();
+    let fits = match open {
+        true => named.len() + behind.len() <= count + 1,
+        false => named.len() == count,
+    };
+    let from_end = count.saturating_sub(at + 1);
+    let name = match behind.len().checked_sub(from_end + 1) {
+        Some(place) => behind.get(place),
+        None => named.get(at).or(named.last().filter(|_| repeats)),
+    };
+    name.copied().filter(|_| fits)
 }
 
 /// Every row.

@@ -2,12 +2,13 @@
 
 mod explain;
 mod message;
+mod order;
 pub(crate) mod quote;
 
 use std::sync::Arc;
 
 use crate::analyze::ir::Source;
-use crate::builtins::{self, Arity, Takes};
+use crate::builtins::Arity;
 use crate::env::Env;
 use crate::form::Span;
 use crate::function::Closure;
@@ -520,66 +521,6 @@ pub fn at_item(mut stop: Stop, index: usize) -> Stop {
     stop
 }
 
-/// Whether `found`, which was expected to be something else, looks like the argument for another place than `at` of the
-/// function `name`.
-fn swapped(name: &str, expected: &str, found: &Found, at: usize, marks: &Marks) -> bool {
-    /// Functions of a text and a place in it, or a count.
-    const TEXT_AND_COUNT: &[&str] = &["subs", ".charAt", ".repeat", ".substring"];
-    if explain::JOINS.contains(&name) || (found.kind == Type::Regex && name.starts_with('.')) {
-        return false;
-    }
-    let other_from = |first: usize, kinds: &[Type]| {
-        let mut others = marks.seen().iter().enumerate().skip(first);
-        others.any(|(place, other)| {
-            place != at && kinds.contains(&other.kind) && !alike(name, at, place)
-        })
-    };
-    let other = |kinds: &[Type]| other_from(0, kinds);
-    let expects = |words: &[&str]| words.iter().any(|word| expected.contains(word));
-    match found.kind {
-        Type::Function | Type::Keyword if expects(&["collection", "map", "vector"]) => {
-            other(&[Type::Vector, Type::Map, Type::Set, Type::String])
-        }
-        Type::Integer if expects(&["collection", "map", "vector"]) && !expects(&["function"]) => {
-            other(&[Type::Vector, Type::Map, Type::Set, Type::String])
-        }
-        // Several strings in a row are common: one before tells nothing.
-        Type::Integer if expects(&["string"]) => {
-            TEXT_AND_COUNT.contains(&name) && other_from(at, &[Type::String])
-        }
-        Type::Vector | Type::Map | Type::Set | Type::String if expects(&["integer"]) => {
-            other(&[Type::Integer])
-        }
-        Type::Vector | Type::Set | Type::String if expects(&["function"]) => {
-            other(&[Type::Function])
-        }
-        Type::Regex if expects(&["string"]) => other(&[Type::String]),
-        Type::String if expects(&["a regex"]) && !expects(&["string"]) => other(&[Type::Regex]),
-        _ => false,
-    }
-}
-
-/// Whether the places `a` and `b` of the function `name` take the same: what is wrong in one is wrong in the other.
-fn alike(name: &str, a: usize, b: usize) -> bool {
-    /// The first of several places in a row that take the same.
-    const FROM: &[(&str, usize)] = &[
-        ("LocalDate/of", 0),
-        ("format", 1),
-        ("merge-with", 1),
-        ("subs", 1),
-        (".substring", 1),
-        ("subvec", 1),
-    ];
-    let known = FROM.iter().find(|(known, _)| *known == name);
-    let from = match builtins::lookup(name).map(|builtin| builtin.takes) {
-        _ if let Some((_, from)) = known => *from,
-        _ if name.starts_with("bit-") || name.starts_with("Math/") => 0,
-        Some(Takes::From(from)) => from,
-        _ => return false,
-    };
-    a.min(b) >= from
-}
-
 /// Lets an error say that a function was called for a collection without items, unless it happened inside of it.
 #[cold]
 pub fn of_empty(mut stop: Stop) -> Stop {
@@ -629,7 +570,7 @@ pub(crate) fn named(mut stop: Stop, name: &str, args: &[Value], marks: &Marks) -
             place.argument = found.among(args, marks);
             place.swapped = place
                 .argument
-                .is_some_and(|at| swapped(name, expected, found, at, marks));
+                .is_some_and(|at| order::swapped(name, expected, found, at, marks));
         }
         Kind::Value { function, problem } if function.is_empty() => {
             name.clone_into(function);

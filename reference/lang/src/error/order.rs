@@ -1,0 +1,159 @@
+//! Whether the arguments of a call look as if they stood in another order than the function takes them. Knows signatures and
+//! kinds; knows nothing of values beyond their kinds.
+
+use smallvec::SmallVec;
+
+use super::{Found, Marks, explain};
+use crate::builtins::{self, Takes};
+use crate::value::Type;
+
+/// What may be called.
+const CALLABLE: &[Type] = &[
+    Type::Function,
+    Type::Keyword,
+    Type::Map,
+    Type::Set,
+    Type::Vector,
+    Type::Var,
+];
+/// What has items.
+const SEQUENCE: &[Type] = &[Type::Vector, Type::Map, Type::Set, Type::String, Type::Nil];
+
+/// What signatures call a parameter that takes values of these kinds only. Any other may take any value.
+#[rustfmt::skip]
+const KINDS: &[(&[&str], &[Type])] = &[
+    (&["n", "idx", "index", "start", "end", "step", "radix", "limit", "from-index", "code", "code-point", "year", "month", "day", "days", "millis", "seconds"], &[Type::Integer, Type::Float]),
+    (&["coll", "coll1", "coll2", "c1", "c2", "seq", "keys", "vals", "pad", "rows", "rows1", "rows2"], SEQUENCE),
+    (&["m", "m1", "m2"], &[Type::Map, Type::Vector, Type::Nil]),
+    (&["kmap"], &[Type::Map]),
+    (&["smap"], &[Type::Map, Type::Vector]),
+    (&["set", "set1", "set2", "sets"], &[Type::Set, Type::Nil]),
+    (&["path", "v"], &[Type::Vector]),
+    (&["s", "t", "prefix", "suffix", "substr", "substring", "part", "separator", "fmt-string", "iso-string", "date-str", "value"], &[Type::String]),
+    (&["re"], &[Type::Regex]),
+    (&["re-or-char", "pattern"], &[Type::Regex, Type::String]),
+    (&["xform", "xform1", "xform2"], &[Type::Function]),
+    (&["f", "pred", "comparator", "branch?", "children", "cmap", "inner", "outer"], CALLABLE),
+    (&["keyfn", "replacement"], &[Type::Function, Type::Keyword, Type::Map, Type::Set, Type::Vector, Type::Var, Type::String]),
+];
+
+/// Whether `found`, which was expected to be something else, looks like the argument for another place than `at` of the
+/// function `name`, and the arguments would do in another order.
+pub(super) fn swapped(name: &str, expected: &str, found: &Found, at: usize, marks: &Marks) -> bool {
+    /// Functions of a text and a place in it, or a count.
+    const TEXT_AND_COUNT: &[&str] = &["subs", ".charAt", ".repeat", ".substring"];
+    if explain::JOINS.contains(&name) || (found.kind == Type::Regex && name.starts_with('.')) {
+        return false;
+    }
+    let other_from = |first: usize, kinds: &[Type]| {
+        let mut others = marks.seen().iter().enumerate().skip(first);
+        others.any(|(place, other)| {
+            place != at && kinds.contains(&other.kind) && !alike(name, at, place)
+        })
+    };
+    let other = |kinds: &[Type]| other_from(0, kinds);
+    let expects = |words: &[&str]| words.iter().any(|word| expected.contains(word));
+    let looks = match found.kind {
+        Type::Function | Type::Keyword if expects(&["collection", "map", "vector"]) => {
+            other(&[Type::Vector, Type::Map, Type::Set, Type::String])
+        }
+        Type::Integer if expects(&["collection", "map", "vector"]) && !expects(&["function"]) => {
+            other(&[Type::Vector, Type::Map, Type::Set, Type::String])
+        }
+        // Several strings in a row are common: one before tells nothing.
+        Type::Integer if expects(&["string"]) => {
+            TEXT_AND_COUNT.contains(&name) && other_from(at, &[Type::String])
+        }
+        Type::Vector | Type::Map | Type::Set | Type::String if expects(&["integer"]) => {
+            other(&[Type::Integer])
+        }
+        Type::Vector | Type::Set | Type::String if expects(&["function"]) => {
+            other(&[Type::Function])
+        }
+        Type::Regex if expects(&["string"]) => other(&[Type::String]),
+        Type::String if expects(&["a regex"]) && !expects(&["string"]) => other(&[Type::Regex]),
+        _ => false,
+    };
+    looks && would_do(name, expected, at, marks)
+}
+
+/// Whether the places `a` and `b` of the function `name` take the same: what is wrong in one is wrong in the other.
+fn alike(name: &str, a: usize, b: usize) -> bool {
+    /// The first of several places in a row that take the same.
+    const FROM: &[(&str, usize)] = &[
+        ("LocalDate/of", 0),
+        ("format", 1),
+        ("merge-with", 1),
+        ("subs", 1),
+        (".substring", 1),
+        ("subvec", 1),
+    ];
+    let known = FROM.iter().find(|(known, _)| *known == name);
+    let from = match builtins::lookup(name).map(|builtin| builtin.takes) {
+        _ if let Some((_, from)) = known => *from,
+        _ if name.starts_with("bit-") || name.starts_with("Math/") => 0,
+        Some(Takes::From(from)) => from,
+        _ => return false,
+    };
+    a.min(b) >= from
+}
+
+/// Whether the arguments of `name` are of the kinds that it takes, as its signatures say, when they stand in another order. The
+/// place `at` takes what is `expected` there.
+fn would_do(name: &str, expected: &str, at: usize, marks: &Marks) -> bool {
+    let Some(builtin) = builtins::lookup(name) else {
+        return true;
+    };
+    let given: SmallVec<[Type; Marks::MAX]> = marks.seen().iter().map(|mark| mark.kind).collect();
+    let count = given.len();
+    let shapes = builtin.shapes().filter_map(|signature| {
+        (0..count)
+            .map(|place| builtins::parameter(signature, place, count))
+            .collect::<Option<SmallVec<[&str; Marks::MAX]>>>()
+    });
+    let mut shapes = shapes.peekable();
+    // A function that is called with more than its signatures show takes anything.
+    shapes.peek().is_none()
+        || shapes.any(|parameters| {
+            let fits = |place: usize, kind: Type| match place == at {
+                true => is_expected(expected, kind),
+                false => takes(parameters[place], kind),
+            };
+            any_order(&given, 0, 0, &fits)
+        })
+}
+
+/// Whether the arguments that `used` leaves out can be put in the places from `place` on.
+fn any_order(given: &[Type], place: usize, used: u32, fits: &dyn Fn(usize, Type) -> bool) -> bool {
+    place == given.len()
+        || given.iter().enumerate().any(|(from, kind)| {
+            used & (1 << from) == 0
+                && fits(place, *kind)
+                && any_order(given, place + 1, used | (1 << from), fits)
+        })
+}
+
+/// Whether a parameter that signatures call `name` takes a value of this kind.
+fn takes(name: &str, kind: Type) -> bool {
+    let row = KINDS.iter().find(|(names, _)| names.contains(&name));
+    row.is_none_or(|(_, kinds)| kinds.contains(&kind))
+}
+
+/// Whether a value of this kind is among what a message says was expected.
+fn is_expected(expected: &str, kind: Type) -> bool {
+    let says = |words: &[&str]| words.iter().any(|word| expected.contains(word));
+    match kind {
+        Type::Nil => says(&["nil", "collection"]),
+        Type::Integer => says(&["integer", "number"]),
+        Type::Float => says(&["number"]),
+        Type::String => says(&["string", "collection"]),
+        Type::Keyword => says(&["keyword", "function", "a key"]),
+        Type::Vector => says(&["vector", "collection", "function", "path"]),
+        Type::Map => says(&["map", "collection", "function"]),
+        Type::Set => says(&["set", "collection", "function"]),
+        Type::Function => says(&["function", "transducer"]),
+        Type::Var => says(&["function"]),
+        Type::Regex => says(&["regex"]),
+        Type::Boolean | Type::Symbol | Type::Date | Type::Instant | Type::Duration => false,
+    }
+}
