@@ -40,7 +40,8 @@ impl Error {
         let mut lines: Vec<String> = match &self.kind {
             Kind::Read(error) => {
                 let around = called_around(program, error.span.start as usize);
-                let way_out = around.and_then(absent);
+                let way_out = read_slip(program, error.span.start as usize);
+                let way_out = way_out.or_else(|| around.and_then(absent));
                 let way_out = way_out.or_else(|| begins_with(program).and_then(absent));
                 way_out.into_iter().collect()
             }
@@ -75,7 +76,7 @@ impl Error {
             };
             if before.ends_with('(') {
                 let first = names.first().filter(|name| unknown(name));
-                return first.and_then(|_| infix(behind));
+                return first.filter(|_| !folds(behind)).and_then(|_| infix(behind));
             }
             let assigned = first_word(behind.trim_start()) == Some("=") && !before.contains('(');
             return assigned.then(|| {
@@ -103,9 +104,20 @@ impl Error {
             {
                 head.and_then(shadowing)
             }
-            Kind::Arity { function, .. } => {
+            Kind::Arity {
+                function, accepts, ..
+            } => {
                 let caller = head.filter(|head| *head != function)?;
-                Some(format!("`{caller}` calls it with {}", gives(caller)?))
+                let gives = gives(caller)?;
+                // Whether it is a short function, the text tells only where no other stands in it.
+                let blank =
+                    accepts.max == Some(0) && inside.contains("#(") && !inside.contains('%');
+                Some(match blank {
+                    true => format!(
+                        "`{caller}` calls it with an item, and #(…) takes as many values as it has placeholders: write % for the item"
+                    ),
+                    false => format!("`{caller}` calls it with {gives}"),
+                })
             }
             Kind::Type { .. } if self.place.swapped => misplaced(before).map(str::to_owned),
             Kind::Usage { .. } => surplus(head?, inside),
@@ -219,6 +231,12 @@ fn infix(behind: &str) -> Option<String> {
     })
 }
 
+/// Whether a collection stands behind the operator in `behind`: a function of an unknown name is given both.
+fn folds(behind: &str) -> bool {
+    let end = behind.find(')').unwrap_or(behind.len());
+    behind[..end].contains(['[', '{'])
+}
+
 /// What to do about a step that takes the value at another place than the form around it puts it; `before` ends
 /// where the step begins.
 fn misplaced(before: &str) -> Option<&'static str> {
@@ -259,6 +277,21 @@ fn surplus(form: &str, inside: &str) -> Option<String> {
 /// Whether a name may hold it.
 fn is_of_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || "_-?!.".contains(character)
+}
+
+/// What is meant by signs that no form begins with, at `start`.
+fn read_slip(program: &str, start: usize) -> Option<String> {
+    const SLIPS: &[(&str, &str)] = &[
+        ("```", "a code fence is none of the program: leave it out"),
+        ("||", "the first of two that is true is (or a b)"),
+        (
+            "^ ",
+            "a power is (Math/pow a b), a difference of bits (bit-xor a b)",
+        ),
+    ];
+    let text = program.get(start..)?;
+    let slip = SLIPS.iter().find(|(signs, _)| text.starts_with(signs))?;
+    Some(slip.1.to_owned())
 }
 
 /// The first word of a program.
@@ -411,6 +444,7 @@ impl Kind {
             Kind::Method(name) | Kind::Member(name) if is_open(name, veil) => absent(name)
                 .or_else(|| bare_point(name))
                 .or_else(|| elsewhere(name))
+                .or_else(|| member_as_method(name))
                 .into_iter()
                 .collect(),
             Kind::UnknownTool { available, .. } if available.is_empty() => {
@@ -436,7 +470,7 @@ impl Kind {
                 )
             }
             Kind::Value { function, .. } if function == "parse" => one(
-                "take text of another shape apart with (re-matches re s), and make a date of its numbers: (LocalDate/of year month day)",
+                "take text of another shape apart with (re-matches re s), and make a date of its numbers: (LocalDate/of year month day); a time with a space for the T is read by (java.util.Date. s)",
             ),
             Kind::Value { function, problem } if function == "format" => {
                 one(if problem.begin_with("unknown directive") {
@@ -466,6 +500,9 @@ impl Kind {
             Kind::Value { function, .. } if function == "keyword" => one(
                 "text may be a key as it is, as in (get m \"has space\"); make it fit with (keyword (clojure.string/replace s #\"[^A-Za-z0-9]+\" \"-\"))",
             ),
+            Kind::Value { problem, .. } if problem.begin_with("expected an integer, got float") => {
+                one("(quot a b) divides and stays whole, where (/ a b) makes a float")
+            }
             Kind::Value { problem, .. } if problem.begin_with("a delimiter ") => one(
                 "a longer delimiter is written as a regex, as in (clojure.string/split s #\", \"), and one that is a value as (re-pattern sep)",
             ),
@@ -473,7 +510,18 @@ impl Kind {
                 "give it pairs, as in (into {} [[:a 1] [:b 2]]), or make them, as in (into {} (map (fn [x] [(:id x) x]) rows))",
             ),
             Kind::Value { function, .. } => called_as(function).into_iter().collect(),
-            Kind::Arity { function, .. } => called_as(function).into_iter().collect(),
+            Kind::Arity {
+                function,
+                accepts,
+                given,
+            } => {
+                let more = accepts.max.is_some_and(|max| *given > max.into());
+                let meant = MEANT_BY_MORE
+                    .iter()
+                    .filter(|(name, _)| more && name == function);
+                let meant = meant.map(|(_, way_out)| (*way_out).to_owned());
+                called_as(function).into_iter().chain(meant).collect()
+            }
             Kind::Pairs(problem) => {
                 let function = first_word(problem);
                 function.and_then(called_as).into_iter().collect()
@@ -580,6 +628,13 @@ fn bare_point(name: &str) -> Option<String> {
     is_number.then(|| format!("a number has a digit in front of its point: write {sign}0.{digits}"))
 }
 
+/// What is meant by a method that no class has: a key of a map.
+fn member_as_method(name: &str) -> Option<String> {
+    let key = name.strip_prefix('.')?.trim_start_matches('-');
+    crate::reader::is_readable_keyword(key)
+        .then(|| format!("a key of a map is read as (:{key} m), and as (map :{key} rows) of each"))
+}
+
 /// What is meant by a class of Java: made with a point behind its name, or named with its package.
 fn class(name: &str) -> Option<String> {
     let (path, made) = match name.strip_suffix('.') {
@@ -671,6 +726,10 @@ fn elsewhere(name: &str) -> Option<String> {
             (None, false) if is_of_jvm(namespace) => Some(format!(
                 "there is no namespace {namespace} here, and nothing is loaded: write it with the functions of those above"
             )),
+            (None, true) if ["DayOfWeek", "Month"].contains(&class) => Some(
+                "days of the week and months are strings, as in (= \"MONDAY\" (.getDayOfWeek d)), and numbers by .getMonthValue and .getValue"
+                    .to_owned(),
+            ),
             (None, true) => Some(format!(
                 "there is no class {class} here, and none but those with the namespaces above: write it with functions, such as those of clojure.core and clojure.string"
             )),
@@ -785,6 +844,10 @@ fn form(problem: &str) -> Option<String> {
         ),
         (":keys", "{:keys [a b]}"),
         (
+            "placeholder '%' ",
+            "% for the argument inside #(…), and (mod a b) for a remainder",
+        ),
+        (
             "unsupported pattern",
             "(let [name value] …), (let [[a b] pair] …) or (let [{:keys [a b]} map] …)",
         ),
@@ -822,6 +885,20 @@ fn called_as(function: &str) -> Option<String> {
     Some(format!("`{function}` is called as {}", builtin.signatures))
 }
 
+/// What is meant by more arguments than a function takes.
+#[rustfmt::skip]
+const MEANT_BY_MORE: &[(&str, &str)] = &[
+    ("sum", "what a function or a key gives for each item is added by (sum-by :total rows)"),
+    ("avg", "the mean of what a function or a key gives for each item is (avg-by :total rows)"),
+    ("distinct", "items with different values under a key are kept by (distinct-by :id rows)"),
+    ("frequencies", "what a function or a key gives for each item is counted by (frequencies (map :status rows))"),
+    ("group-by", "groups by two keys at once are made by (group-by (juxt :a :b) rows)"),
+    ("round", "two places are kept by (/ (Math/round (* 100.0 x)) 100.0), or in text by (format \"%.2f\" x)"),
+    ("parse", "there are no formats: take text of another shape apart with (re-matches re s), and make a date of its numbers: (LocalDate/of year month day)"),
+    ("json/parse-string", "there are no options: keys stay strings, and (:name m) finds them as well"),
+    ("json/generate-string", "there are no options: the text is compact"),
+];
+
 /// Functions that take a collection at every place: no order of their arguments is another's.
 pub(super) const JOINS: &[&str] = &["concat", "into", "interleave", "join", "merge", "zip"];
 
@@ -838,13 +915,19 @@ fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<Stri
         "remove",
     ];
     let called = || called_as(function).into_iter().collect::<Vec<_>>();
-    if expected.contains("a path") {
+    if expected.starts_with("a path") {
         let shape = match function {
             "assoc-in" => "(assoc-in m [:a :b] value)",
             "update-in" => "(update-in m [:a :b] f)",
             _ => "(get-in m [:a :b])",
         };
         return vec![format!("write the path in brackets, as in {shape}")];
+    }
+    if function == "find" && found == Type::Function {
+        return vec![
+            "the first item that passes is (first (filter pred coll)); find takes the entry of a key"
+                .to_owned(),
+        ];
     }
     if place.swapped {
         let called = called().into_iter();
@@ -902,7 +985,24 @@ fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<Stri
             "a vector has an index for each item, from 0; a key is set in each map of it by (map (fn [m] (assoc m :key x)) rows)"
         }
         Type::Vector if function == "dissoc" => {
-            "an item is left out by (filterv pred v), or at an index by (into (subvec v 0 i) (subvec v (inc i)))"
+            "an item is left out by (filterv pred v), or at an index by (into (subvec v 0 i) (subvec v (inc i))); a key of each map in it by (map (fn [m] (dissoc m :key)) rows)"
+        }
+        Type::Vector if function == "select-keys" => {
+            "keys of each map in it are taken by (map (fn [m] (select-keys m [:a :b])) rows)"
+        }
+        Type::Map if function == "a vector" => {
+            "several keys of a map are taken by ((juxt :a :b) m), or by (select-keys m [:a :b])"
+        }
+        Type::Keyword
+            if ["map", "mapv", "pmap"].contains(&function) && expected == "a collection" =>
+        {
+            "several keys of each item are taken by (map (juxt :a :b) rows)"
+        }
+        Type::Date | Type::Instant | Type::Duration if expected.contains("a string") => {
+            "make it text with (str x)"
+        }
+        Type::Boolean | Type::Nil if expected == "a function" && ASKS.contains(&function) => {
+            "a predicate asks each item, as in (filter (fn [x] (= (:k x) v)) coll); a value that is looked for stands in a set, as in (some #{x} coll)"
         }
         Type::Map if function == "key" || function == "val" => {
             "ask the map itself, as in (keys m) and (vals m), or each of its entries, as in (map key m)"
@@ -911,6 +1011,9 @@ fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<Stri
             "make it text with (str x)"
         }
         Type::String if expected == "an integer" => "make text a number with (parse-long s)",
+        Type::Float if expected == "an integer" => {
+            "make it whole with (int x); (quot a b) divides and stays whole, where (/ a b) makes a float"
+        }
         Type::String if expected.contains("a regex") && !expected.contains("string") => {
             "write a pattern as #\"…\", or make one of text with (re-pattern s)"
         }
@@ -920,7 +1023,7 @@ fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<Stri
         Type::Vector if ["keys", "vals"].contains(&function) => {
             "ask one map, as in (keys (first rows)), or each, as in (map keys rows)"
         }
-        Type::Integer | Type::Float | Type::String | Type::Boolean
+        Type::Integer | Type::Float | Type::String
             if expected == "a function" && ASKS.contains(&function) =>
         {
             "a value that is looked for stands in a set, as in (some #{x} coll)"

@@ -538,6 +538,30 @@ pub fn of_empty(mut stop: Stop) -> Stop {
     stop
 }
 
+/// Lets an error say that a reduction without a first value began with an item of this kind, where a function of the program
+/// met that item in the place of its result.
+#[cold]
+pub fn of_first(mut stop: Stop, first: Type) -> Stop {
+    if let Unwind::Raise(Error {
+        kind: Kind::Type {
+            expected, found, ..
+        },
+        place,
+    }) = &mut *stop
+        && place.within.is_some()
+        && place.items == [1]
+        && found.kind == first
+        && (matches!(first, Type::Map | Type::Vector)
+            || ["map", "vector"].iter().any(|kind| expected.contains(kind)))
+    {
+        place.way_out = Some(
+            "without a first value a reduction begins with the first item as its result: give one, as in (reduce f 0 xs), (reduce f [] xs) or (reduce f {} xs)"
+                .to_owned(),
+        );
+    }
+    stop
+}
+
 /// Lets an error say in which function's code it is, unless it knows, and that a call of it had not ended.
 #[cold]
 pub fn within(mut stop: Stop, closure: &Closure) -> Stop {

@@ -5,10 +5,10 @@ use super::parts::item_at;
 use super::{Result, builtin};
 use crate::analyze::ir::Op;
 use crate::builtins::{Builtin, Home, Section, at_least, between, callable, exactly, row};
-use crate::error::{at_item, bad_value, of_empty, wrong_type};
+use crate::error::{Stop, at_item, bad_value, of_empty, of_first, wrong_type};
 use crate::eval::{Eval, sequence};
 use crate::function::Combinator;
-use crate::value::{Items, Value};
+use crate::value::{Items, Type, Value};
 
 /// The rows of this part.
 #[rustfmt::skip]
@@ -50,7 +50,9 @@ fn reduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
                 None => return of_nothing(eval, &function),
             },
         };
-        return fold(eval, &function, first, items, before);
+        let kind = first.kind();
+        let result = fold(eval, &function, first, items, before);
+        return result.map_err(|stop| begun(stop, before, kind));
     }
     if let Some((start, end, step)) = sequence::integers(&collection) {
         return fold_integers(eval, &function, initial, (start, end, step));
@@ -63,7 +65,17 @@ fn reduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             None => return of_nothing(eval, &function),
         },
     };
-    eval.fold_stream(&function, first, items, before)
+    let kind = first.kind();
+    let result = eval.fold_stream(&function, first, items, before);
+    result.map_err(|stop| begun(stop, before, kind))
+}
+
+/// What an error of a reduction says of its beginning; `before` items were taken for the first value, which is of this kind.
+fn begun(stop: Stop, before: usize, first: Type) -> Stop {
+    match before {
+        0 => stop,
+        _ => of_first(stop, first),
+    }
 }
 
 /// What a reduction of no items gives: the function's own value for no arguments, if it has one.
