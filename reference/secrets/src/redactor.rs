@@ -611,20 +611,32 @@ pub(crate) fn worked() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The digits of a number in scientific notation whose exponent makes an integer of it, of some hundred digits at the most.
+/// The digits of a number in scientific notation with the point where its exponent says, some hundred digits at the most; `None`
+/// where that is before them.
 fn without_exponent(number: &str) -> Option<String> {
     let (mantissa, exponent) = number.split_once(['e', 'E'])?;
-    let exponent: usize = exponent
+    let exponent: isize = exponent
         .strip_prefix('+')
         .unwrap_or(exponent)
         .parse()
         .ok()?;
+    let (sign, mantissa) = match mantissa.strip_prefix('-') {
+        Some(mantissa) => ("-", mantissa),
+        None => ("", mantissa),
+    };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let fraction = fraction.trim_end_matches('0');
-    let zeros = exponent
-        .checked_sub(fraction.len())
-        .filter(|zeros| *zeros < EXPONENT_ZEROS_MAX)?;
-    Some(format!("{whole}{fraction}{}", "0".repeat(zeros)))
+    let mut digits = [sign, whole, fraction].concat();
+    let point = whole.len().checked_add_signed(exponent)?;
+    let zeros = point.saturating_sub(whole.len() + fraction.len());
+    if point == 0 || zeros >= EXPONENT_ZEROS_MAX {
+        return None;
+    }
+    digits.extend(std::iter::repeat_n('0', zeros));
+    let fraction = digits.split_off(sign.len() + point);
+    match fraction.trim_end_matches('0') {
+        "" => Some(digits),
+        fraction => Some(digits + "." + fraction),
+    }
 }
 
 /// Patterns and marker are UTF-8, so matches start and end between characters and nothing is lost here.

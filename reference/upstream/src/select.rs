@@ -140,9 +140,9 @@ fn scrubbed_compact(
     redactor: &Redactor,
     watch: &dyn Watch,
 ) -> Result<JsonText, Limit> {
-    let compact = json.compact_while(|| watch.look())?;
-    let clean = match scrub_json_text(&compact, redactor) {
-        Cow::Borrowed(_) => return Ok(compact),
+    // As it came: who reads a number may keep less of it than was said.
+    let clean = match scrub_json_text(json.text(), redactor) {
+        Cow::Borrowed(_) => return json.compact_while(|| watch.look()),
         Cow::Owned(clean) => clean,
     };
     // Another text than the one that was checked; its escapes are the redactor's.
