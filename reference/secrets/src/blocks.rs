@@ -268,6 +268,22 @@ impl<'e> View<'e> {
         }
     }
 
+    /// The text with blanks where `+` stands for those that its lines are indented by; `None` where none does.
+    pub fn indented(&self) -> Option<Vec<u8>> {
+        let lines = || memchr::memchr_iter(b'\n', &self.text).map(|end| end + 1);
+        let pluses = |line: usize| {
+            let first = self.text[line..].iter().take(INDENT_MAX);
+            first.take_while(|byte| **byte == b'+').count()
+        };
+        // A line may begin with one of its own behind them, but hardly all of them do.
+        let indent = lines().map(pluses).filter(|count| *count > 0).min()?;
+        let mut text = self.text.clone();
+        for line in lines() {
+            text[line..line + pluses(line).min(indent)].fill(b' ');
+        }
+        Some(text)
+    }
+
     /// Where in the original a range of the text is written.
     pub fn original(&self, range: Range<usize>) -> Range<usize> {
         self.place(range.start).start..self.place(range.end - 1).end

@@ -510,6 +510,10 @@ impl Finder {
             let view = View::new(text, around, &escapes[which]);
             let mut hit = |place| places.push(view.original(place));
             self.search_blocks(&view.text, blocks, &mut hit, watch);
+            let indented = view.indented();
+            if let Some(text) = indented.filter(|text| watch.affords(text.len())) {
+                self.search_blocks(&text, blocks, &mut hit, watch);
+            }
         }
     }
 
