@@ -2,6 +2,7 @@
 //!
 //! Serves nothing and changes nothing; upstream servers are started and stopped.
 
+use crate::start::named_secrets;
 use crate::{asks_help, environment, print};
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
 use ptc_server::facts;
@@ -79,11 +80,16 @@ pub fn run(arguments: &[String]) -> ExitCode {
 fn examine(arguments: &[String], findings: &mut Findings) {
     let settings = match Settings::read(arguments, environment) {
         Ok(settings) => settings,
-        Err(message) => return findings.note(FAIL, &message),
+        Err(message) => {
+            findings.redactor = named_secrets(arguments);
+            return findings.note(FAIL, &message);
+        }
     };
-    findings.redactor = start::secrets(&settings)
-        .build()
-        .each_for_at_most(SCRUB_TIME_MAX);
+    // What is secret is known before anything is told. A file may be one that can be read only once.
+    let mut secrets = start::secrets(&settings);
+    let config = upstreams::config_path(&settings)
+        .map(|path| (upstreams::read(&path, &settings, &mut secrets), path));
+    findings.redactor = secrets.build().each_for_at_most(SCRUB_TIME_MAX);
     findings.note(OK, "flags and environment");
     for warning in &settings.warnings {
         findings.note(WARN, &words(warning));
@@ -101,13 +107,12 @@ fn examine(arguments: &[String], findings: &mut Findings) {
         Ok(agentic) => agentic,
         Err(fault) => return findings.note(FAIL, &fault.to_string()),
     };
-    let config = upstreams::config_path(&settings);
     if let Err(fault) =
         upstreams::check_agentic(&settings.agentic, &settings.upstreams, config.is_some())
     {
         findings.note(FAIL, &fault.to_string());
     }
-    let Some(path) = config else {
+    let Some((configured, path)) = config else {
         findings.note(OK, "upstream servers: none");
         let redactor = findings.redactor.clone();
         let sinks = ptc_server::install_diagnostics(LOGGED, &redactor);
@@ -116,12 +121,10 @@ fn examine(arguments: &[String], findings: &mut Findings) {
             findings,
         );
     };
-    let mut secrets = start::secrets(&settings);
-    let configured = match upstreams::read(&path, &settings, &mut secrets) {
+    let configured = match configured {
         Ok(configured) => configured,
         Err(fault) => return findings.note(FAIL, &format!("upstream servers: {fault}")),
     };
-    findings.redactor = secrets.build().each_for_at_most(SCRUB_TIME_MAX);
     let executor = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -1,9 +1,10 @@
 //! `ptc start`: reads the settings and has the server serve. Its help and `ptc docs` are written from the table of flags.
 
 use crate::{asks_help, environment, fail, print};
+use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
 use ptc_server::settings::Settings;
 use ptc_server::settings::flags::{FLAGS, FlagKind, Group};
-use ptc_server::start;
+use ptc_server::{start, upstreams};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -14,13 +15,31 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
     let settings = match Settings::read(arguments, environment) {
         Ok(settings) => settings,
-        Err(message) => return fail(message),
+        Err(message) => return fail(named_secrets(arguments).scrub(message).into_inner()),
     };
     match start::serve(settings) {
         // Threads of cancelled programs need not be waited for.
         Ok(()) => std::process::exit(0),
         Err(error) => fail(error),
     }
+}
+
+/// What no message about arguments that are refused may show: what is secret in the upstreams config that they name.
+pub fn named_secrets(arguments: &[String]) -> Redactor {
+    const FLAG: &str = "--upstreams-config";
+    let behind = arguments.windows(2).filter(|pair| pair[0] == FLAG);
+    let behind = behind.map(|pair| pair[1].as_str());
+    let joined = arguments
+        .iter()
+        .filter_map(|argument| argument.strip_prefix(FLAG)?.strip_prefix('='));
+    let mut settings = Settings::default();
+    settings.upstreams.config = joined.chain(behind).last().map(str::to_owned);
+    let mut secrets = start::secrets(&settings);
+    if let Some(path) = upstreams::config_path(&settings) {
+        // Whether the config is right is asked when the arguments are.
+        upstreams::read(&path, &settings, &mut secrets).ok();
+    }
+    secrets.build().each_for_at_most(SCRUB_TIME_MAX)
 }
 
 fn help() -> String {

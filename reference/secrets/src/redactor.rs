@@ -661,7 +661,7 @@ fn replaced(text: &[u8], places: &[Range<usize>]) -> Vec<u8> {
 }
 
 /// Collects secrets, then builds the tables once.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct RedactorBuilder {
     secrets: Vec<Zeroizing<String>>,
 }

@@ -146,7 +146,7 @@ impl Configured {
     /// Reads the entries of `document`, and adds what is secret in them to `scrub`.
     ///
     /// # Errors
-    /// The refusal of an entry, with no credential in it. `scrub` is used up then.
+    /// The refusal of an entry, with no credential in it.
     pub fn read(
         document: &ConfigDocument,
         options: Options,
@@ -189,9 +189,8 @@ impl Configured {
                 "credential {name} is shorter than 16 bytes; a program could guess it, and scrubbing it may mangle ordinary text"
             ));
         }
-        let refused = |fault: ConfigFault, scrub: &mut RedactorBuilder| {
-            fault.scrubbed(&std::mem::take(scrub).build())
-        };
+        let refused =
+            |fault: ConfigFault, scrub: &RedactorBuilder| fault.scrubbed(&scrub.clone().build());
         let configs = configs.map_err(|fault| refused(fault, scrub))?;
         let mut upstreams = Vec::with_capacity(configs.len());
         for config in configs {
