@@ -317,6 +317,31 @@ fn frames_are_held_a_bounded_number_of_times() {
     }
 }
 
+/// What is kept of a call is about as much as a reply may show, and asking for it copies none of the others.
+#[test]
+fn what_the_debug_tool_remembers_is_bounded_by_its_replies() {
+    const CALLS: u64 = 300;
+    const SHOWN_BYTES_MAX: u64 = 64 << 10;
+    let members: Vec<String> = (0..2_600).map(|name| format!(r#""{name:x}":1"#)).collect();
+    let frame = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"lisp_eval","arguments":{{"program":"1","context":{{{}}}}}}}}}"#,
+        members.join(",")
+    );
+    let mut server = Server::start(&["--debug-tool", "--response-profile", "slim"]);
+    let before = server.memory("VmHWM");
+    for _ in 0..CALLS {
+        server.send(&frame);
+    }
+    server.call("lisp_debug", &json!({"op": "recent"}));
+    server.call("lisp_debug", &json!({"op": "stats"}));
+    let grown = server.memory("VmHWM") - before;
+    println!("{} KB for {CALLS} calls", grown / 1024);
+    assert!(
+        grown <= 3 * CALLS * SHOWN_BYTES_MAX,
+        "{grown} bytes for {CALLS} calls"
+    );
+}
+
 #[test]
 fn a_context_that_nests_is_charged_while_it_is_read() {
     const DEPTH: usize = 300_000;

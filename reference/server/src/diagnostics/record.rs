@@ -13,7 +13,7 @@ use ptc_rpc::{Json, JsonKind, JsonText};
 use ptc_secrets::{Redactor, SharedTime};
 use ptc_upstream::TraceContext;
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 /// What a call was, taken down when it came in.
@@ -69,6 +69,9 @@ pub fn trace_keys(request_id: &str) -> Vec<String> {
 /// How the null id is shown.
 const NULL: &str = "null";
 
+/// A record, held by the ring and by who asks for it.
+pub type Kept = Arc<Record>;
+
 #[derive(Clone, Debug)]
 pub struct Record {
     /// The request's id, bounded.
@@ -97,7 +100,7 @@ pub struct Ring {
     size: usize,
     policy: PayloadPolicy,
     bytes_max: usize,
-    records: Mutex<VecDeque<Record>>,
+    records: Mutex<VecDeque<Kept>>,
 }
 
 /// A longer id or name is kept as its start.
@@ -105,6 +108,8 @@ const ID_BYTES_MAX: usize = 256;
 const ID_CHARS_KEPT: usize = 64;
 /// What the id of a request is called where it is cut.
 const REQUEST: &str = "id";
+/// The member of a record that holds it.
+const CONTEXT: &str = "context";
 /// Bytes of what the summary says of a context's member, beside its name.
 const SUMMARY_BYTES_MIN: usize = r#"{"count":0,"type":"null"}"#.len();
 /// Characters of a program that the summary shows.
@@ -157,7 +162,17 @@ impl Ring {
             result_bytes: payload.text("result").map(str::len),
             signature_present: false,
         };
-        let content = redactor.scrub(Payload::from(content)).into_inner();
+        let mut content = redactor.scrub(Payload::from(content)).into_inner();
+        // As text, of which no more is kept than can be shown: a tree takes ten times as much.
+        let summary = match content.get(CONTEXT) {
+            Some(Field::Object(summary)) => Some(summary.to_json()),
+            _ => None,
+        };
+        if let Some(summary) = summary {
+            // One that were cut back where it is would leave a hole behind it.
+            let exact = summary.as_str().to_owned();
+            content.set(CONTEXT, Field::OwnJson(exact.into()));
+        }
         let upstream_calls = match payload.get("upstream_calls") {
             Some(Field::List(calls)) => calls
                 .iter()
@@ -192,7 +207,7 @@ impl Ring {
         if records.len() >= self.size {
             records.pop_front();
         }
-        records.push_back(record);
+        records.push_back(Arc::new(record));
     }
 
     /// How many calls it holds.
@@ -201,8 +216,8 @@ impl Ring {
     }
 
     /// The calls that end after `since` (microseconds since 1970), failures only if asked, the newest first.
-    pub fn select(&self, since: Option<i64>, errors_only: bool) -> Vec<Record> {
-        let wanted = |record: &&Record| {
+    pub fn select(&self, since: Option<i64>, errors_only: bool) -> Vec<Kept> {
+        let wanted = |record: &&Kept| {
             since.is_none_or(|since| record.ts >= since) && (!errors_only || record.is_error)
         };
         self.records()
@@ -214,7 +229,7 @@ impl Ring {
     }
 
     /// The newest call with this id.
-    pub fn find(&self, request_id: &str) -> Option<Record> {
+    pub fn find(&self, request_id: &str) -> Option<Kept> {
         let wanted = bounded(request_id, REQUEST);
         self.records()
             .iter()
@@ -264,7 +279,7 @@ impl Ring {
         }
     }
 
-    fn records(&self) -> MutexGuard<'_, VecDeque<Record>> {
+    fn records(&self) -> MutexGuard<'_, VecDeque<Kept>> {
         lock(&self.records)
     }
 }

@@ -3,7 +3,7 @@
 use super::argument::{self, Argument, Shape};
 use super::{Request, annotations};
 use crate::clock;
-use crate::diagnostics::record::{Record, Ring, trace_keys};
+use crate::diagnostics::record::{Kept, Record, Ring, trace_keys};
 use crate::diagnostics::trace::Tracer;
 use crate::render::profile::View;
 use crate::render::reason::{Refusal, RefusalReason};
@@ -191,7 +191,7 @@ fn shown(value: Json<'_>, redactor: &Redactor) -> String {
     shown
 }
 
-fn select(ring: &Ring, question: &Question) -> Vec<Record> {
+fn select(ring: &Ring, question: &Question) -> Vec<Kept> {
     let since = question
         .since_seconds
         .map(|seconds| clock::now_micros().saturating_sub(seconds.saturating_mul(1_000_000)));
@@ -366,7 +366,7 @@ fn stats(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
 }
 
 /// Parts of the statistics that are given up one after the other when the reply is too large.
-const SHRINKING: &[fn(&mut DebugStats, &[Record])] = &[
+const SHRINKING: &[fn(&mut DebugStats, &[Kept])] = &[
     |stats, _| {
         if let Some(block) = &mut stats.payload_reduction {
             block.top_reducers = None;
@@ -383,7 +383,7 @@ const SHRINKING: &[fn(&mut DebugStats, &[Record])] = &[
     |stats, _| stats.upstream_calls = None,
 ];
 
-fn window(records: &[Record]) -> Window {
+fn window(records: &[Kept]) -> Window {
     let text = |ts: Option<i64>| ts.map(clock::text);
     Window {
         calls: records.len(),
@@ -409,7 +409,7 @@ fn named<T, F: Into<Field>>(members: BTreeMap<&str, T>, shown: impl Fn(T) -> F) 
 }
 
 /// `timed`: with how long the calls took.
-fn by_tool(records: &[Record], timed: bool) -> Payload {
+fn by_tool(records: &[Kept], timed: bool) -> Payload {
     let mut tools: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in records {
         tools.entry(&record.tool).or_default().push(record);
@@ -438,7 +438,7 @@ fn nearest_rank<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     sorted.get(rank - 1).copied()
 }
 
-fn upstream_calls(records: &[Record]) -> Option<UpstreamTally> {
+fn upstream_calls(records: &[Kept]) -> Option<UpstreamTally> {
     let entries: Vec<&Payload> = records
         .iter()
         .flat_map(|record| &record.upstream_calls)
@@ -483,10 +483,10 @@ fn two_digits(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-fn payload_reduction(records: &[Record]) -> Option<PayloadReduction> {
+fn payload_reduction(records: &[Kept]) -> Option<PayloadReduction> {
     let measured: Vec<(&Record, &Payload)> = records
         .iter()
-        .filter_map(|record| Some((record, record.metrics.as_ref()?)))
+        .filter_map(|record| Some((&**record, record.metrics.as_ref()?)))
         .collect();
     if measured.is_empty() {
         return None;
@@ -578,9 +578,10 @@ fn agentic_planner(measured: &[(&Record, &Payload)]) -> Option<PlannerTally> {
     })
 }
 
-fn agentic(records: &[Record]) -> Option<TaskTally> {
+fn agentic(records: &[Kept]) -> Option<TaskTally> {
     let tasks: Vec<&Record> = records
         .iter()
+        .map(|record| &**record)
         .filter(|record| record.tool == "lisp_task")
         .collect();
     if tasks.is_empty() {
