@@ -215,11 +215,6 @@ fn fits(request: &Request<'_>, payload: &Payload) -> bool {
 }
 
 fn recent(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
-    let mut records: Vec<Payload> = select(ring, question)
-        .iter()
-        .take(question.limit)
-        .map(|record| record.payload(false))
-        .collect();
     let with = |records: &[Payload], truncated: Option<bool>| {
         Payload::from(DebugRecent {
             op: "recent",
@@ -230,31 +225,34 @@ fn recent(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
             truncated,
         })
     };
-    let mut payload = with(&records, None);
-    if fits(request, &payload) {
-        return payload;
-    }
-    // Every record costs its text twice: as it is, and escaped in the mirror.
+    // Every record costs its text twice: as it is, and escaped in the mirror, whose quotes stand for the commas that part them. Of
+    // those that cost too much one is made.
     let cap = request.server.settings.diagnostics.response_bytes;
-    let mut room = cap.saturating_sub(line_bytes(request, &with(&[], None)));
-    let kept = records.iter().take_while(|record| {
+    let mut room = (cap + COMMAS).saturating_sub(line_bytes(request, &with(&[], None)));
+    let mut records = Vec::new();
+    let mut truncated = None;
+    for record in select(ring, question).iter().take(question.limit) {
+        let record = record.payload(false);
         let json = record.to_json();
         let mut mirrored = Vec::new();
         ptc_rpc::write_string(&mut mirrored, &json);
-        let cost = json.len() + mirrored.len();
-        let fits = cost <= room;
-        room = room.saturating_sub(cost);
-        fits
-    });
-    let kept = kept.count();
-    records.truncate(kept);
-    payload = with(&records, Some(true));
+        let Some(left) = room.checked_sub(json.len() + mirrored.len()) else {
+            truncated = Some(true);
+            break;
+        };
+        room = left;
+        records.push(record);
+    }
+    let mut payload = with(&records, truncated);
     while !records.is_empty() && !fits(request, &payload) {
         records.pop();
         payload = with(&records, Some(true));
     }
     payload
 }
+
+/// Those that the first record does not have before it, in the reply and in its mirror.
+const COMMAS: usize = 2;
 
 fn get(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
     let record = ring.find(&question.request_id);
