@@ -10,7 +10,7 @@ use crate::diagnostics::unobeyed;
 use crate::lock::lock;
 use crate::settings::Level;
 use ptc_rpc::write_string;
-use ptc_secrets::{Redactor, scrub_json_text};
+use ptc_secrets::{Redactor, SCRUB_TIME_MAX, scrub_json_text};
 use std::io::Write;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -273,7 +273,9 @@ impl<'a> Said<'a> {
     }
 
     fn json(&mut self, name: &str, json: &str) {
-        let clean = scrub_json_text(json, self.redactor);
+        // Its texts may take no longer together than one of them alone.
+        let timed = (json.len() > LINE_BYTES).then(|| self.redactor.for_at_most(SCRUB_TIME_MAX));
+        let clean = scrub_json_text(json, timed.as_ref().unwrap_or(self.redactor));
         if name == FIELDS {
             let members = clean.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
             if let Some(members) = members.filter(|members| !members.is_empty()) {

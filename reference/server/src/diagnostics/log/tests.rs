@@ -66,6 +66,21 @@ fn an_empty_object_of_fields_says_nothing() {
     }
 }
 
+/// Each text of a context may be slow to look through; what is left when the time is over is not told.
+#[test]
+fn the_texts_of_an_argument_share_the_time_of_one() {
+    let mut secrets = Redactor::builder();
+    secrets.add(&Secret::new("canary-of-the-log-0".into()));
+    let redactor = secrets.build().each_for_at_most(SCRUB_TIME_MAX);
+    let slow = format!("\"{}\"", r"\\134".repeat(50));
+    let json = format!("[{}]", vec![slow.as_str(); 80_000].join(","));
+    let mut said = Said::new(&redactor);
+    said.json("context", &json);
+    let told = String::from_utf8(said.fields).unwrap();
+    assert!(told.starts_with(&format!("\"context\":[{slow},{slow},")));
+    assert!(told.ends_with(",\"[REDACTED]\",\"[REDACTED]\"]"));
+}
+
 #[test]
 fn what_a_terminal_obeys_is_escaped_wherever_it_stands() {
     let redactor = Redactor::empty();
