@@ -31,7 +31,7 @@ use crate::blocks::{self, Resolved, Run, Scratch, View};
 use crate::escape::Reading;
 use crate::needles::Needles;
 use crate::scrubbed::{Scrub, Scrubbed};
-use crate::secret::{NUMBER_BYTES_MIN, Secret};
+use crate::secret::{NUMBER_BYTES_MIN, SECRET_BYTES_MIN, Secret};
 use crate::stream::StreamScrubber;
 use crate::veil::Veil;
 use crate::watch::Watch;
@@ -660,6 +660,15 @@ fn replaced(text: &[u8], places: &[Range<usize>]) -> Vec<u8> {
     out
 }
 
+/// The token of a text that reads as HTTP's credentials: the name of a scheme, blanks, a token.
+fn token(credentials: &str) -> Option<&str> {
+    let (scheme, token) = credentials.trim().split_once(' ')?;
+    let named = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let token = token.trim_start_matches(' ');
+    (scheme.bytes().all(named) && token.bytes().all(|byte| byte.is_ascii_graphic()))
+        .then_some(token)
+}
+
 /// Collects secrets, then builds the tables once.
 #[derive(Clone, Default)]
 pub struct RedactorBuilder {
@@ -668,9 +677,11 @@ pub struct RedactorBuilder {
 
 impl RedactorBuilder {
     /// Registers a secret, and what is left of it without the blanks around it: whoever is sent it in a header, or reads it from
-    /// a variable, has it without. The empty secret is ignored.
+    /// a variable, has it without. So does a server with the name of a scheme before a token. The empty secret is ignored.
     pub fn add(&mut self, secret: &Secret) -> &mut Self {
-        for text in [secret.expose(), secret.expose().trim()] {
+        let whole = secret.expose();
+        let token = token(whole).filter(|token| token.len() >= SECRET_BYTES_MIN);
+        for text in [whole, whole.trim(), token.unwrap_or_default()] {
             if !text.is_empty() {
                 self.secrets.push(Zeroizing::new(text.to_owned()));
             }
