@@ -70,6 +70,7 @@ fn apply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         let items = eval.stream(std::mem::take(collection))?;
         let mut text = String::new();
         for value in given {
+            eval.settle(value)?;
             super::strings::append_text(eval, &mut text, value)?;
         }
         return super::strings::joined(eval, text, "", items);

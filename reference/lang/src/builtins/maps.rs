@@ -152,7 +152,7 @@ fn contains(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             eval.charge(items.len())?;
             items.iter().any(|item| item == &args[1])
         }
-        text @ Value::Str(_) if matches!(args[1], Value::Int(_)) => {
+        text @ Value::Str(_) if matches!(args[1], Value::Int(_) | Value::BigInt(_)) => {
             look_up(eval, text, &args[1])?.is_some()
         }
         other => return Err(wrong_type("a map, set, vector or nil", other)),

@@ -143,7 +143,8 @@ impl Eval<'_> {
     ) -> Evaluated<()> {
         self.see_through(&mut value);
         self.settle(&mut value)?;
-        let by_index = |entry: &MapEntryPattern| matches!(entry.key, Value::Int(_));
+        let by_index =
+            |entry: &MapEntryPattern| matches!(entry.key, Value::Int(_) | Value::BigInt(_));
         let (map, items) = match &value {
             Value::Map(map) => (Some(map), None),
             Value::Nil => (None, None),

@@ -486,7 +486,8 @@ impl<'r> Eval<'r> {
                 self.eval(&parts.1, frame)
             }
             Ir::Case(case) => {
-                let subject = self.eval(&case.subject, frame)?;
+                let mut subject = self.eval(&case.subject, frame)?;
+                self.settle(&mut subject)?;
                 self.charge(case.constants.len())?;
                 let branch = case
                     .constants

@@ -1005,9 +1005,12 @@ impl Eval<'_> {
         args: &[Value],
         sequence: &Value,
     ) -> Evaluated {
+        let mut args = args.to_vec();
+        // A separator, say, comes back as it is.
+        args.iter_mut().try_for_each(|arg| self.settle(arg))?;
         // Told where the function stands, not where an item is asked for.
-        Step::of(builtin, args)?;
-        let step = transducer(builtin, args.to_vec());
+        Step::of(builtin, &args)?;
+        let step = transducer(builtin, args);
         Ok(match unsettled(sequence) {
             Some(sequence) => through(sequence, step),
             None => made_of(Combinator::Sequence, vec![sequence.clone(), step]),
