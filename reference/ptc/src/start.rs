@@ -2,8 +2,8 @@
 
 use crate::{asks_help, environment, fail, print};
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
-use ptc_server::settings::Settings;
 use ptc_server::settings::flags::{FLAGS, FlagKind, Group};
+use ptc_server::settings::{Settings, values};
 use ptc_server::{start, upstreams};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -26,14 +26,8 @@ pub fn main(arguments: &[String]) -> ExitCode {
 
 /// What no message about arguments that are refused may show: what is secret in the upstreams config that they name.
 pub fn named_secrets(arguments: &[String]) -> Redactor {
-    const FLAG: &str = "--upstreams-config";
-    let behind = arguments.windows(2).filter(|pair| pair[0] == FLAG);
-    let behind = behind.map(|pair| pair[1].as_str());
-    let joined = arguments
-        .iter()
-        .filter_map(|argument| argument.strip_prefix(FLAG)?.strip_prefix('='));
     let mut settings = Settings::default();
-    settings.upstreams.config = joined.chain(behind).last().map(str::to_owned);
+    settings.upstreams.config = values::last_of(arguments, "upstreams-config");
     let mut secrets = start::secrets(&settings);
     if let Some(path) = upstreams::config_path(&settings) {
         // Whether the config is right is asked when the arguments are.

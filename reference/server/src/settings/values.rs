@@ -23,6 +23,61 @@ pub struct Ignored {
     pub expected: String,
 }
 
+/// What `arguments` say of the flag `name` in the end, whether or not they are right otherwise.
+pub fn last_of(arguments: &[String], name: &str) -> Option<String> {
+    let mut words = arguments.iter();
+    let mut last = None;
+    while let Some(word) = words.next() {
+        if let Ok((given, value)) = flag(word, &mut words)
+            && given == name
+        {
+            last = Some(value);
+        }
+    }
+    last
+}
+
+/// The flag that `word` names, and its value, which may be the next of the words `behind`.
+///
+/// # Errors
+/// A sentence for the operator: an unknown flag, a flag without its value, or a stray word.
+fn flag(
+    word: &str,
+    behind: &mut std::slice::Iter<'_, String>,
+) -> Result<(&'static str, String), String> {
+    let Some(body) = word.strip_prefix("--").filter(|body| !body.is_empty()) else {
+        return Err(format!(
+            "unexpected argument {word:?}; every argument of `ptc start` is a flag (see `ptc start --help`)"
+        ));
+    };
+    let (name, inline) = match body.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (body, None),
+    };
+    if let Some(flag) = find(name) {
+        let value = match (inline, flag.kind) {
+            (Some(value), _) => value,
+            (None, FlagKind::Bool) => "true".into(),
+            (None, _) => behind
+                .next()
+                .cloned()
+                .ok_or_else(|| format!("--{name} needs a value: {}", flag.kind.expected()))?,
+        };
+        return Ok((flag.name, value));
+    }
+    match name.strip_prefix("no-").and_then(find) {
+        Some(flag) if matches!(flag.kind, FlagKind::Bool) && inline.is_none() => {
+            Ok((flag.name, "false".into()))
+        }
+        _ => {
+            let hint = closest(name)
+                .map(|flag| format!(" Did you mean --{}?", flag.name))
+                .unwrap_or_default();
+            Err(format!("unknown flag --{name}.{hint}"))
+        }
+    }
+}
+
 impl Values {
     /// Reads `arguments` (those after the command) and `environment`.
     ///
@@ -35,38 +90,8 @@ impl Values {
         let mut given: HashMap<&'static str, Vec<String>> = HashMap::new();
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
-            let Some(body) = word.strip_prefix("--").filter(|body| !body.is_empty()) else {
-                return Err(format!(
-                    "unexpected argument {word:?}; every argument of `ptc start` is a flag (see `ptc start --help`)"
-                ));
-            };
-            let (name, inline) = match body.split_once('=') {
-                Some((name, value)) => (name, Some(value.to_owned())),
-                None => (body, None),
-            };
-            if let Some(flag) = find(name) {
-                let value = match (inline, flag.kind) {
-                    (Some(value), _) => value,
-                    (None, FlagKind::Bool) => "true".into(),
-                    (None, _) => words.next().cloned().ok_or_else(|| {
-                        format!("--{name} needs a value: {}", flag.kind.expected())
-                    })?,
-                };
-                given.entry(flag.name).or_default().push(value);
-                continue;
-            }
-            let negated = name.strip_prefix("no-").and_then(find);
-            match negated {
-                Some(flag) if matches!(flag.kind, FlagKind::Bool) && inline.is_none() => {
-                    given.entry(flag.name).or_default().push("false".into());
-                }
-                _ => {
-                    let hint = closest(name)
-                        .map(|flag| format!(" Did you mean --{}?", flag.name))
-                        .unwrap_or_default();
-                    return Err(format!("unknown flag --{name}.{hint}"));
-                }
-            }
+            let (name, value) = flag(word, &mut words)?;
+            given.entry(name).or_default().push(value);
         }
         let mut file = HashMap::new();
         let env_file = given
