@@ -478,9 +478,9 @@ impl Builtin {
 
     /// Whether it may call the one at `at`, from 0, of `count` arguments.
     pub fn calls(&self, at: usize, count: usize) -> bool {
-        let named = |signature| parameter(signature, at, count);
         self.shapes()
-            .any(|signature| named(signature).is_some_and(|name| CALLED.contains(&name)))
+            .filter_map(|signature| parameter(signature, at, count))
+            .any(|name| CALLED.contains(&name))
     }
 
     /// Its signatures, one by one.

@@ -164,13 +164,9 @@ impl Ring {
         };
         let mut content = redactor.scrub(Payload::from(content)).into_inner();
         // As text, of which no more is kept than can be shown: a tree takes ten times as much.
-        let summary = match content.get(CONTEXT) {
-            Some(Field::Object(summary)) => Some(summary.to_json()),
-            _ => None,
-        };
-        if let Some(summary) = summary {
-            // One that were cut back where it is would leave a hole behind it.
-            let exact = summary.as_str().to_owned();
+        if let Some(Field::Object(summary)) = content.get(CONTEXT) {
+            // Copied: what was written has room to grow, and cut back in place it would leave a gap of that size.
+            let exact = summary.to_json().as_str().to_owned();
             content.set(CONTEXT, Field::OwnJson(exact.into()));
         }
         let upstream_calls = match payload.get("upstream_calls") {
