@@ -1,7 +1,7 @@
 //! The state that outlives a program: definitions, the last results, the journal, and the context that it was
 //! given. Knows nothing of sessions' rules.
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::collections::{BTreeSet, HashMap, hash_map::Entry};
 use std::sync::Arc;
 
 use crate::value::{Held, Map, Text, Type, Value};
@@ -231,9 +231,19 @@ impl Env {
 pub(crate) struct Names {
     positions: HashMap<Arc<str>, u32, foldhash::fast::RandomState>,
     names: Vec<Arc<str>>,
+    /// Those that a `def` inside of another expression defines: they may change while that one is evaluated.
+    shifting: BTreeSet<u32>,
 }
 
 impl Names {
+    pub fn note_shifting(&mut self, id: u32) {
+        self.shifting.insert(id);
+    }
+
+    pub fn is_shifting(&self, id: u32) -> bool {
+        self.shifting.contains(&id)
+    }
+
     pub fn get(&self, name: &str) -> Option<u32> {
         if self.names.is_empty() {
             return None;
@@ -257,6 +267,7 @@ impl Names {
         Names {
             positions: HashMap::with_capacity_and_hasher(count, Default::default()),
             names: Vec::with_capacity(count),
+            shifting: BTreeSet::new(),
         }
     }
 

@@ -796,6 +796,10 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         if new {
             self.origin.own.insert(id);
         }
+        let is_statement = self.effects.len() == 1 && self.level == 1;
+        if !is_statement {
+            Arc::make_mut(self.names).note_shifting(id);
+        }
         id
     }
 

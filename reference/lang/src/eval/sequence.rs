@@ -1051,8 +1051,8 @@ impl Eval<'_> {
         self.builtin(builtin, &mut args, span)
     }
 
-    /// Whether nobody can see when `function` is called: it prints nothing, defines nothing, calls no tool and does not end
-    /// the program.
+    /// Whether nobody can see when `function` is called: it prints nothing, defines nothing, calls no tool, does not end the program, and
+    /// reads no global that may be another one later.
     fn is_quiet(&self, function: &Value) -> bool {
         /// Functions that are looked into.
         const FUNCTIONS_MAX: usize = 64;
@@ -1075,6 +1075,9 @@ impl Eval<'_> {
                             .cloned(),
                     );
                     for id in &closure.lambda.globals {
+                        if self.shared.names.is_shifting(*id) {
+                            return false;
+                        }
                         match self.globals.get(*id as usize) {
                             Some(Some(definition)) => {
                                 if Eval::called_somehow(&definition.value) {
