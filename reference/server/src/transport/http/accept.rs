@@ -165,15 +165,11 @@ pub(crate) async fn converse(
 }
 
 async fn sweep(endpoint: Arc<Endpoint>, permits: Arc<ConnectionPermits>) {
-    let mut most = 0;
     loop {
         tokio::time::sleep(endpoint.sweep_every()).await;
         endpoint.sweep(Instant::now());
-        let open = permits.connections();
-        most = most.max(open);
-        if most >= CROWD && open < most / 2 {
+        if permits.crowd_has_left(CROWD) {
             heap::give_back();
-            most = open;
         }
     }
 }

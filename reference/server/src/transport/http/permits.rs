@@ -22,6 +22,8 @@ pub struct ConnectionPermits {
 #[derive(Default)]
 struct Held {
     connections: usize,
+    /// The most of them at once since a crowd has left.
+    most: usize,
     general: usize,
     blocks: HashMap<AddressBlock, usize>,
     reserved: VecDeque<Arc<Notify>>,
@@ -75,6 +77,7 @@ impl ConnectionPermits {
             Standing::Reserved
         };
         held.connections += 1;
+        held.most = held.most.max(held.connections);
         ConnectionPermit {
             permits: self.clone(),
             standing: Mutex::new(standing),
@@ -82,9 +85,14 @@ impl ConnectionPermits {
         }
     }
 
-    /// Connections that hold one.
-    pub fn connections(&self) -> usize {
-        self.held().connections
+    /// Whether `crowd` or more connections were there at once, however shortly, and half of them are gone. Told once of each.
+    pub fn crowd_has_left(&self, crowd: usize) -> bool {
+        let mut held = self.held();
+        let left = held.most >= crowd && held.connections < held.most / 2;
+        if left {
+            held.most = held.connections;
+        }
+        left
     }
 
     /// Waits until no connection is left.
@@ -202,6 +210,19 @@ mod tests {
         let held = permits.held();
         assert_eq!((held.connections, held.general), (0, 0));
         assert!(held.blocks.is_empty() && held.reserved.is_empty());
+    }
+
+    #[test]
+    fn a_crowd_that_came_and_went_unseen_is_told_once() {
+        let permits = ConnectionPermits::new(10, 10);
+        let crowd = || (0..4).map(|_| permits.enter(None)).collect::<Vec<_>>();
+        drop(crowd());
+        assert!(permits.crowd_has_left(4) && !permits.crowd_has_left(4));
+        let mut crowd = crowd();
+        crowd.truncate(2);
+        assert!(!permits.crowd_has_left(4), "half of them are still there");
+        crowd.truncate(1);
+        assert!(!permits.crowd_has_left(5) && permits.crowd_has_left(4));
     }
 
     #[test]
