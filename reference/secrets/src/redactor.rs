@@ -660,6 +660,14 @@ fn replaced(text: &[u8], places: &[Range<usize>]) -> Vec<u8> {
     out
 }
 
+/// What is scrubbed of a secret: all of it, and what is left without the blanks around it: whoever is sent it in a header, or reads it
+/// from a variable, has it without. So does a server with the name of a scheme before a token. Never empty.
+pub fn parts(secret: &str) -> impl Iterator<Item = &str> {
+    let token = token(secret).filter(|token| token.len() >= SECRET_BYTES_MIN);
+    let parts = [Some(secret), Some(secret.trim()), token];
+    parts.into_iter().flatten().filter(|part| !part.is_empty())
+}
+
 /// The token of a text that reads as HTTP's credentials: the name of a scheme, blanks, a token.
 fn token(credentials: &str) -> Option<&str> {
     let (scheme, token) = credentials.trim().split_once(' ')?;
@@ -676,16 +684,10 @@ pub struct RedactorBuilder {
 }
 
 impl RedactorBuilder {
-    /// Registers a secret, and what is left of it without the blanks around it: whoever is sent it in a header, or reads it from
-    /// a variable, has it without. So does a server with the name of a scheme before a token. The empty secret is ignored.
+    /// Registers a secret with its [`parts`]. The empty secret is ignored.
     pub fn add(&mut self, secret: &Secret) -> &mut Self {
-        let whole = secret.expose();
-        let token = token(whole).filter(|token| token.len() >= SECRET_BYTES_MIN);
-        for text in [whole, whole.trim(), token.unwrap_or_default()] {
-            if !text.is_empty() {
-                self.secrets.push(Zeroizing::new(text.to_owned()));
-            }
-        }
+        let parts = parts(secret.expose()).map(|part| Zeroizing::new(part.to_owned()));
+        self.secrets.extend(parts);
         self
     }
 

@@ -37,8 +37,9 @@ const NAMES: &[(char, &str)] = &[
 fn secret(random: &mut Rng) -> String {
     let length = random.usize(16..48);
     let letters = (0..length).map(|_| char::from(LETTERS[random.usize(..LETTERS.len())]));
-    // The blanks around one are no part of it, and a digit or a letter may go on with an escape that is none of its own.
-    format!("~{}~", letters.collect::<String>())
+    // The blanks around one are no part of it, a digit or a letter may go on with an escape that is none of its own, and no scheme, whose
+    // token would be scrubbed alone, begins with this sign.
+    format!("@{}~", letters.collect::<String>())
 }
 
 /// How a writer writes the characters that it escapes.
