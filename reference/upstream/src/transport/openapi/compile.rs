@@ -24,6 +24,74 @@ const NODES_MAX: usize = 50_000;
 const SCHEMA_DEPTH_MAX: usize = 100;
 const REFERENCE_DEPTH_MAX: usize = 64;
 
+/// The members of a schema that hold schemas. All others are data, and a `$ref` in them refers to nothing.
+const SCHEMA_MEMBERS: &[(Place, &[&str])] = &[
+    (
+        Place::Schema,
+        &[
+            "additionalItems",
+            "additionalProperties",
+            "allOf",
+            "anyOf",
+            "contains",
+            "contentSchema",
+            "else",
+            "if",
+            "items",
+            "not",
+            "oneOf",
+            "prefixItems",
+            "propertyNames",
+            "then",
+            "unevaluatedItems",
+            "unevaluatedProperties",
+        ],
+    ),
+    (
+        Place::SchemasByName,
+        &[
+            "$defs",
+            "definitions",
+            "dependencies",
+            "dependentSchemas",
+            "patternProperties",
+            "properties",
+        ],
+    ),
+];
+
+/// What a value of the description stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// A schema or a list of schemas.
+    Schema,
+    /// An object whose members are schemas, whatever their names.
+    SchemasByName,
+    /// Anything, to be kept as it came.
+    Data,
+}
+
+impl Place {
+    /// What the member `key` of an object in this place stands for.
+    fn of_member(self, key: &str) -> Place {
+        let holds = |(_, keys): &&(Place, &[&str])| keys.contains(&key);
+        match self {
+            Place::Schema => SCHEMA_MEMBERS
+                .iter()
+                .find(holds)
+                .map_or(Place::Data, |row| row.0),
+            Place::SchemasByName => Place::Schema,
+            Place::Data => Place::Data,
+        }
+    }
+
+    /// The reference that `value` is in this place.
+    fn reference(self, value: &Map<String, Value>) -> Option<&str> {
+        let reference = value.get("$ref").and_then(Value::as_str);
+        reference.filter(|_| self == Place::Schema)
+    }
+}
+
 /// What it takes to call an operation.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Operation {
@@ -347,7 +415,7 @@ impl<'a> Compiler<'a> {
             .filter_map(Value::as_array)
             .flatten()
         {
-            let entry = self.resolve(entry, &mut Vec::new())?;
+            let entry = self.target(entry, &mut Vec::new())?;
             let name = entry.get("name").and_then(Value::as_str);
             let place = entry.get("in").and_then(Value::as_str);
             let (name, in_path) = match (name, place) {
@@ -358,7 +426,12 @@ impl<'a> Compiler<'a> {
                 }
                 _ => return self.refuse(&format!("has unsupported parameter {entry}")),
             };
-            let mut schema = entry.get("schema").cloned().unwrap_or_else(|| json!({}));
+            // Any number of references may name it.
+            self.count(name.len())?;
+            let mut schema = match entry.get("schema") {
+                Some(schema) => self.resolve(schema)?,
+                None => json!({}),
+            };
             if let Value::Object(schema) = &mut schema
                 && !["type", "enum", "const", "anyOf", "oneOf", "allOf"]
                     .iter()
@@ -419,7 +492,7 @@ impl<'a> Compiler<'a> {
             {
                 Some(kind) => {
                     return match content[*kind].get("schema") {
-                        Some(schema) => self.resolve(schema, &mut Vec::new()),
+                        Some(schema) => self.resolve(schema),
                         None => Ok(json!({})),
                     };
                 }
@@ -432,52 +505,64 @@ impl<'a> Compiler<'a> {
         Ok(json!({ "type": "null" }))
     }
 
-    /// A copy of `value` with every reference replaced by what it names. `open` are the references being resolved.
-    fn resolve(&mut self, value: &Value, open: &mut Vec<String>) -> Result<Value, String> {
-        self.nodes += 1;
-        self.charge(match value {
+    /// A copy of `schema` with every reference replaced by what it names.
+    fn resolve(&mut self, schema: &Value) -> Result<Value, String> {
+        self.resolve_in(Place::Schema, schema, &mut Vec::new())
+    }
+
+    /// The same of a value in `place`. `open` are the references being resolved.
+    fn resolve_in(
+        &mut self,
+        place: Place,
+        value: &Value,
+        open: &mut Vec<String>,
+    ) -> Result<Value, String> {
+        self.count(match value {
             Value::String(text) => text.len(),
             // A number keeps its digits, as many as there are.
             Value::Number(number) => number.as_str().len(),
-            Value::Object(entries) => match entries.get("$ref").and_then(Value::as_str) {
+            Value::Object(entries) => match place.reference(entries) {
                 Some(_) => 0,
                 None => entries.keys().map(String::len).sum(),
             },
             Value::Null | Value::Bool(_) | Value::Array(_) => 0,
         })?;
-        if self.nodes > NODES_MAX {
-            return self.refuse(&format!("has a schema of more than {NODES_MAX} nodes"));
-        }
         if self.depth > SCHEMA_DEPTH_MAX {
             return self.refuse(&format!(
                 "has a schema nested deeper than {SCHEMA_DEPTH_MAX}"
             ));
         }
         self.depth += 1;
-        let resolved = self.resolve_inner(value, open);
+        let resolved = self.resolve_inner(place, value, open);
         self.depth -= 1;
         resolved
     }
 
-    fn resolve_inner(&mut self, value: &Value, open: &mut Vec<String>) -> Result<Value, String> {
+    fn resolve_inner(
+        &mut self,
+        place: Place,
+        value: &Value,
+        open: &mut Vec<String>,
+    ) -> Result<Value, String> {
         match value {
             Value::Object(entries) => {
-                if let Some(reference) = entries.get("$ref").and_then(Value::as_str) {
+                if let Some(reference) = place.reference(entries) {
                     let target = self.lookup(reference, open)?;
                     open.push(reference.to_owned());
-                    let resolved = self.resolve(target, open)?;
+                    let resolved = self.resolve_in(place, target, open)?;
                     open.pop();
                     return Ok(resolved);
                 }
                 let mut copy = Map::new();
                 for (key, value) in entries {
-                    copy.insert(key.clone(), self.resolve(value, open)?);
+                    let value = self.resolve_in(place.of_member(key), value, open)?;
+                    copy.insert(key.clone(), value);
                 }
                 Ok(Value::Object(copy))
             }
             Value::Array(items) => items
                 .iter()
-                .map(|item| self.resolve(item, open))
+                .map(|item| self.resolve_in(place, item, open))
                 .collect::<Result<_, _>>()
                 .map(Value::Array),
             scalar => Ok(scalar.clone()),
@@ -493,6 +578,16 @@ impl<'a> Compiler<'a> {
                 self.target(target, open)
             }
             None => Ok(value),
+        }
+    }
+
+    /// Counts a value of so many bytes.
+    fn count(&mut self, bytes: usize) -> Result<(), String> {
+        self.nodes += 1;
+        self.charge(bytes)?;
+        match self.nodes > NODES_MAX {
+            true => self.refuse(&format!("has a schema of more than {NODES_MAX} nodes")),
+            false => Ok(()),
         }
     }
 
