@@ -1,8 +1,11 @@
 //! World faults: what can go wrong at an upstream, as data. Knows the closed list of reasons; knows nothing of transports.
 
+use std::borrow::Cow;
+
 use crate::ledger::cut;
 use crate::limits::LISTED_ERROR_BYTES;
-use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
+use ptc_rpc::{Json, parse};
+use ptc_secrets::{Redactor, SCRUB_TIME_MAX, scrub_json_text};
 
 /// Why an upstream call gave no value. The program gets it as `{:ok false :reason … :message …}` and goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +23,10 @@ pub struct WorldFault {
 /// Text of an upstream of which a message shows the beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quoted {
+    /// As it came.
     pub text: String,
+    /// Whether it is JSON: its strings and numbers are scrubbed as what they say, and it is shown in compact form.
+    pub is_json: bool,
     /// Characters that are shown.
     pub chars_max: usize,
 }
@@ -51,6 +57,7 @@ impl WorldFault {
     pub(crate) fn quoting(self, text: impl Into<String>) -> Self {
         let quoted = Quoted {
             text: text.into(),
+            is_json: false,
             chars_max: QUOTED_CHARS,
         };
         Self {
@@ -59,11 +66,27 @@ impl WorldFault {
         }
     }
 
+    /// What a JSON-RPC error says: its `message`, or the whole of it when it has none.
+    pub(crate) fn said(error: Json<'_>) -> Self {
+        if let Some(message) = error.get("message").and_then(Json::as_str) {
+            return Self::error(message);
+        }
+        let quoted = Quoted {
+            text: error.text().to_owned(),
+            is_json: true,
+            chars_max: usize::MAX,
+        };
+        Self {
+            quoted: Some(quoted),
+            ..Self::error("")
+        }
+    }
+
     /// The message as anyone may see it: scrubbed, and only then cut.
     pub fn told(&self, redactor: &Redactor) -> String {
         let mut told = redactor.scrub_str(&self.message).into_owned();
         if let Some(quoted) = &self.quoted {
-            let clean = redactor.scrub_str(&quoted.text);
+            let clean = quoted.scrubbed(redactor);
             told.extend(clean.chars().take(quoted.chars_max));
         }
         told
@@ -84,6 +107,20 @@ impl WorldFault {
             message,
             quoted: None,
             bytes: Some(bytes),
+        }
+    }
+}
+
+impl Quoted {
+    fn scrubbed(&self, redactor: &Redactor) -> Cow<'_, str> {
+        if !self.is_json {
+            return redactor.scrub_str(&self.text);
+        }
+        // Compact form keeps no more digits of a number than a double has, so that it comes last.
+        let clean = scrub_json_text(&self.text, redactor);
+        match parse(clean.as_bytes()) {
+            Ok(json) => Cow::Owned(json.compact().into()),
+            Err(_) => clean,
         }
     }
 }

@@ -25,7 +25,7 @@ use super::http_client::{HttpClient, body, set_trace, status_fault, within};
 use super::reconnect::{Connect, Connection, Reconnecting};
 use super::revision::{LEGACY_VERSION, MODERN_VERSION, initialize_params, with_meta};
 use super::sse::Events;
-use super::stdio::{LIST_CHANGED, at_handshake, error_message, log_list_changed};
+use super::stdio::{LIST_CHANGED, at_handshake, log_list_changed};
 use super::{
     Answer, CallLimits, Outgoing, Setting, Transport, TransportConfig, TransportRow, listing,
 };
@@ -552,7 +552,7 @@ fn reply_in(message: Json<'_>, id: u64) -> Option<Result<JsonText, Refusal>> {
     }
     if let Some(error) = frame.error.filter(|error| !error.is_null()) {
         let code = error.get("code").and_then(Json::as_i64);
-        let fault = WorldFault::error(error_message(error));
+        let fault = WorldFault::said(error);
         return Some(Err(Refusal {
             fault,
             status: None,

@@ -212,6 +212,7 @@ async fn answer(
             fault.message.clear();
             fault.quoted = Some(Quoted {
                 text: text.into_owned(),
+                is_json: false,
                 chars_max: ERROR_CHARS_MAX,
             });
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use ptc_rpc::{
-    Document, Frame, Id, Json, JsonKind, JsonText, RpcError, write_error, write_notification,
+    Document, Frame, Id, JsonKind, JsonText, RpcError, write_error, write_notification,
     write_request, write_result,
 };
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
@@ -549,7 +549,7 @@ impl Shared {
             );
         }
         if let Some(error) = frame.error.filter(|error| error.kind() != JsonKind::Null) {
-            self.answer(id, Err(WorldFault::error(error_message(error))));
+            self.answer(id, Err(WorldFault::said(error)));
         } else if let Some(result) = frame.result {
             self.answer(id, Ok(result.to_text()));
         }
@@ -795,14 +795,6 @@ fn log_lines(server: &str, clean: &mut Vec<u8>, ended: bool) -> usize {
     }
     clean.drain(..whole);
     count
-}
-
-/// The `message` of a JSON-RPC error object, or the whole thing when it has none.
-pub(crate) fn error_message(error: Json<'_>) -> String {
-    match error.get("message").and_then(Json::as_str) {
-        Some(message) => message.into_owned(),
-        None => error.compact().into(),
-    }
 }
 
 /// A handshake that fails leaves the upstream unavailable, whatever the reason was.
