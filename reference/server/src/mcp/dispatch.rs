@@ -618,6 +618,7 @@ fn admit(
             return duplicate(id);
         }
         Err((NotAdmitted::Cancelled, _)) => {
+            count_cancelled(server, tool.name, Instant::now());
             if let Some(observed) = observed {
                 server.observers.abandoned(observed);
             }
@@ -645,6 +646,10 @@ fn admit(
         admitted,
         run: work,
     } = work;
+    if server.counters.is_some() {
+        let (server, since) = (server.clone(), call.started);
+        call.on_cancel(move || count_cancelled(&server, tool.name, since));
+    }
     if let Some(admitted) = admitted {
         admitted(&call);
     }
@@ -778,6 +783,14 @@ fn stopped(
     }
     let reason = reason.filter(|_| log_reason);
     tracing::info!(event = "tools_call_stop", is_error, reason);
+}
+
+/// Counts a call of `tool` that ended by being cancelled.
+fn count_cancelled(server: &Server, tool: &'static str, since: Instant) {
+    if let Some(counters) = &server.counters {
+        let reason = Refusal::Cancelled.reason().name();
+        counters.call(tool, reason, since.elapsed());
+    }
 }
 
 /// The span that a request's events belong to; an id that is null is as good as none.
