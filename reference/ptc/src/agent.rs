@@ -81,8 +81,8 @@ const FUNCTION_BYTES_MAX: u64 = 256 << 20;
 const REST_WAIT: Duration = Duration::from_secs(1);
 /// Bytes read of a command's output.
 const OUTPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Characters of a command's error output that are shown to the model.
-const ERROR_CHARS_MAX: usize = 500;
+/// Characters of a failed command's error output that are told (`agent.cli.commands`).
+const ERROR_CHARS_MAX: usize = 4_096;
 /// Processor time that scrubbing one answer, result or record may take: all that a command may write takes less, unless it is made to be
 /// slow to look through.
 const SCRUB_TIME: Duration = Duration::from_secs(2);
