@@ -80,9 +80,9 @@ pub fn run(arguments: &[String]) -> ExitCode {
 fn examine(arguments: &[String], findings: &mut Findings) {
     let settings = match Settings::read(arguments, environment) {
         Ok(settings) => settings,
-        Err(message) => {
-            findings.redactor = named_secrets(arguments);
-            return findings.note(FAIL, &message);
+        Err(refused) => {
+            findings.redactor = named_secrets(&refused.settings);
+            return findings.note(FAIL, &refused.message);
         }
     };
     // What is secret is known before anything is told. A file may be one that can be read only once.

@@ -1,5 +1,6 @@
 //! `ptc session`: lists, shows, exports and deletes the sessions of a store, which the flags of `ptc start` name.
 
+use crate::start::told;
 use crate::{asks_help, environment, fail, print, private_file, put_private};
 use ptc_lang::visible::is_obeyed;
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX, Secret};
@@ -76,7 +77,7 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
         .iter()
         .cloned()
         .partition(|word| shows && word == "--unscrubbed");
-    let settings = Settings::read(&flags, environment)?;
+    let settings = Settings::read(&flags, environment).map_err(told)?;
     let redactor = redactor(&settings, shows && unscrubbed.is_empty())?;
     ptc_server::install_diagnostics(Level::Error, &redactor);
     let shown = |text: String| redactor.scrub(text).into_inner().into_bytes();

@@ -3,7 +3,7 @@
 use crate::{asks_help, environment, fail, print};
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
 use ptc_server::settings::flags::{FLAGS, FlagKind, Group};
-use ptc_server::settings::{Settings, values};
+use ptc_server::settings::{Refused, Settings};
 use ptc_server::{start, upstreams};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
     let settings = match Settings::read(arguments, environment) {
         Ok(settings) => settings,
-        Err(message) => return fail(named_secrets(arguments).scrub(message).into_inner()),
+        Err(refused) => return fail(told(refused)),
     };
     match start::serve(settings) {
         // Threads of cancelled programs need not be waited for.
@@ -24,14 +24,18 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// What no message about arguments that are refused may show: what is secret in the upstreams config that they name.
-pub fn named_secrets(arguments: &[String]) -> Redactor {
-    let mut settings = Settings::default();
-    settings.upstreams.config = values::last_of(arguments, "upstreams-config");
-    let mut secrets = start::secrets(&settings);
-    if let Some(path) = upstreams::config_path(&settings) {
-        // Whether the config is right is asked when the arguments are.
-        upstreams::read(&path, &settings, &mut secrets).ok();
+/// Why settings are refused, without what is secret in them.
+pub fn told(refused: Refused) -> String {
+    let secrets = named_secrets(&refused.settings);
+    secrets.scrub(refused.message).into_inner()
+}
+
+/// What no message about settings that are refused may show: what is secret in them, and in the upstreams config that they name.
+pub fn named_secrets(settings: &Settings) -> Redactor {
+    let mut secrets = start::secrets(settings);
+    if let Some(path) = upstreams::config_path(settings) {
+        // Whether the config is right is asked when the settings are.
+        upstreams::read(&path, settings, &mut secrets).ok();
     }
     secrets.build().each_for_at_most(SCRUB_TIME_MAX)
 }

@@ -21,7 +21,10 @@ pub struct ConfigDocument {
     text: Zeroizing<String>,
     /// Everything but `credentials`.
     pub root: Map<String, Value>,
+    /// Those that could be had.
     pub credentials: Credentials,
+    /// Why one of the credentials could not be had: told once all that is secret is known.
+    pub refused: Option<ConfigFault>,
 }
 
 /// Where in the file: line and column count from 1, the column in characters.
@@ -167,15 +170,16 @@ impl ConfigDocument {
             }
         };
         let block = root.remove("credentials").unwrap_or(Value::Null);
-        let credentials =
-            Credentials::resolve(block, env).map_err(|CredentialFault { path: at, message }| {
-                refuse(Some(locate(&text, &at)), dotted(&at), message)
-            })?;
+        let (credentials, fault) = Credentials::resolve(block, env);
+        let refused = fault.map(|CredentialFault { path: at, message }| {
+            refuse(Some(locate(&text, &at)), dotted(&at), message)
+        });
         Ok(Self {
             path: path.to_owned(),
             text,
             root,
             credentials,
+            refused,
         })
     }
 

@@ -38,12 +38,12 @@ const SOURCES: &[(&str, Option<&str>)] = &[
 ];
 
 impl Credentials {
-    /// Resolves the `credentials` block, bindings in name order; the first that fails is reported. `env` looks up the
-    /// process environment. The block's strings are wiped whatever happens.
+    /// Resolves the `credentials` block, and tells the first binding in name order that fails beside those that don't: they are
+    /// secret all the same. `env` looks up the process environment. The block's strings are wiped whatever happens.
     pub fn resolve(
         block: Value,
         env: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, CredentialFault> {
+    ) -> (Self, Option<CredentialFault>) {
         let mut block = block;
         let resolved = resolve_block(&block, env);
         wipe(&mut block);
@@ -91,41 +91,44 @@ impl Credentials {
 fn resolve_block(
     block: &Value,
     env: &dyn Fn(&str) -> Option<String>,
-) -> Result<Credentials, CredentialFault> {
+) -> (Credentials, Option<CredentialFault>) {
+    let mut resolved = Credentials::default();
     let bindings = match block {
-        Value::Null => return Ok(Credentials::default()),
+        Value::Null => return (resolved, None),
         Value::Object(bindings) => bindings,
         other => {
             let message = format!("credentials must be an object, got {}", json_kind(other));
-            return Err(CredentialFault {
+            let fault = CredentialFault {
                 path: vec!["credentials".into()],
                 message,
-            });
+            };
+            return (resolved, Some(fault));
         }
     };
     let mut names: Vec<&String> = bindings.keys().collect();
     names.sort();
-    let mut resolved = Credentials::default();
+    let mut refused = None;
     for name in names {
         let binding = &bindings[name];
         let secret = resolve_binding(name, binding, env).and_then(|secret| {
             let short = allows_short(name, binding)?;
             of_fit_length(name, secret, short).map(|secret| (secret, short))
         });
-        let (secret, short) = secret.map_err(|(key, message)| CredentialFault {
-            path: ["credentials", name]
-                .into_iter()
-                .chain(key)
-                .map(str::to_owned)
-                .collect(),
-            message,
-        })?;
-        resolved.bindings.insert(name.clone(), secret);
-        if short {
-            resolved.short.insert(name.clone());
+        match secret {
+            Ok((secret, short)) => {
+                resolved.bindings.insert(name.clone(), secret);
+                if short {
+                    resolved.short.insert(name.clone());
+                }
+            }
+            Err((key, message)) => {
+                let path = ["credentials", name].into_iter().chain(key);
+                let path = path.map(str::to_owned).collect();
+                refused.get_or_insert(CredentialFault { path, message });
+            }
         }
     }
-    Ok(resolved)
+    (resolved, refused)
 }
 
 type BindingFault = (Option<&'static str>, String);

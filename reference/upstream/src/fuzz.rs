@@ -22,7 +22,10 @@ const LABEL_CHARS_MAX: usize = 1 << 20;
 pub fn config(text: &str) {
     let env = |name: &str| (name == "SET").then(|| "value".to_owned());
     let refused = match ConfigDocument::parse(Path::new("u.json"), text.to_owned(), &env) {
-        Ok(document) => parse_entries(&document, &env, &[], &mut Vec::new()).err(),
+        Ok(document) => {
+            let entries = parse_entries(&document, &env, &[], &mut Vec::new());
+            document.refused.or(entries.err())
+        }
         Err(fault) => Some(fault),
     };
     let Some(fault) = refused else { return };

@@ -146,7 +146,7 @@ impl Configured {
     /// Reads the entries of `document`, and adds what is secret in them to `scrub`.
     ///
     /// # Errors
-    /// The refusal of an entry, with no credential in it.
+    /// The refusal of a credential or of an entry, with no credential in it.
     pub fn read(
         document: &ConfigDocument,
         options: Options,
@@ -191,6 +191,9 @@ impl Configured {
         }
         let refused =
             |fault: ConfigFault, scrub: &RedactorBuilder| fault.scrubbed(&scrub.clone().build());
+        if let Some(fault) = &document.refused {
+            return Err(refused(fault.clone(), scrub));
+        }
         let configs = configs.map_err(|fault| refused(fault, scrub))?;
         let mut upstreams = Vec::with_capacity(configs.len());
         for config in configs {

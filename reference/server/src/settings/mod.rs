@@ -356,23 +356,37 @@ pub struct Draft {
     store: String,
 }
 
+/// Why settings are not taken.
+#[derive(Debug)]
+pub struct Refused {
+    /// A sentence for the operator, which may quote any of them.
+    pub message: String,
+    /// What they say all the same, unchecked: what is secret in it, nobody may be shown.
+    pub settings: Box<Settings>,
+}
+
 impl Settings {
     /// Reads and checks every setting.
     ///
     /// # Errors
-    /// The sentence to print before exiting with status 1.
+    /// [`Refused`], with the first thing that is wrong.
     pub fn read(
         arguments: &[String],
         environment: impl Fn(&str) -> Option<String>,
-    ) -> Result<Self, String> {
-        let values = Values::read(arguments, environment)?;
+    ) -> Result<Self, Refused> {
+        let (values, mut fault) = Values::read(arguments, environment);
         let mut draft = Draft::default();
         for flag in flags::FLAGS {
             draft.source = values.source(flag.name);
-            let warning = values.take(flag, &mut draft)?;
-            draft.settings.warnings.extend(warning);
+            match values.take(flag, &mut draft) {
+                Ok(warning) => draft.settings.warnings.extend(warning),
+                Err(words) => drop(fault.get_or_insert(words)),
+            }
         }
-        draft.judge()
+        let settings = draft.unchecked();
+        fault
+            .map_or_else(|| draft.judge(), Err)
+            .map_err(|message| Refused { message, settings })
     }
 }
 
@@ -381,6 +395,21 @@ impl Draft {
         if let Some(limit) = &mut self.http.rate_limit {
             set(limit);
         }
+    }
+
+    /// The settings before anything is judged, as far as they hold or name what is secret.
+    fn unchecked(&self) -> Box<Settings> {
+        let mut settings = self.settings.clone();
+        settings.sessions.store.address = Address::read(&self.store).ok().flatten();
+        // A short one is none, and to look for it would take words apart.
+        let token = self.token.clone().map(Secret::new);
+        settings.http = token
+            .filter(|token| !token.is_short())
+            .map(|token| HttpSettings {
+                token: Some(token),
+                ..HttpSettings::default()
+            });
+        Box::new(settings)
     }
 
     /// Judges what the rows could not judge alone.

@@ -23,20 +23,6 @@ pub struct Ignored {
     pub expected: String,
 }
 
-/// What `arguments` say of the flag `name` in the end, whether or not they are right otherwise.
-pub fn last_of(arguments: &[String], name: &str) -> Option<String> {
-    let mut words = arguments.iter();
-    let mut last = None;
-    while let Some(word) = words.next() {
-        if let Ok((given, value)) = flag(word, &mut words)
-            && given == name
-        {
-            last = Some(value);
-        }
-    }
-    last
-}
-
 /// The flag that `word` names, and its value, which may be the next of the words `behind`.
 ///
 /// # Errors
@@ -79,19 +65,20 @@ fn flag(
 }
 
 impl Values {
-    /// Reads `arguments` (those after the command) and `environment`.
-    ///
-    /// # Errors
-    /// A sentence for the operator: an unknown flag, a flag without its value, or a stray word.
+    /// Reads `arguments` (those after the command) and `environment`. What is wrong with the first that is wrong is told beside all that
+    /// the others say: an unknown flag, a flag without its value, a stray word, or a file that can't be read.
     pub fn read(
         arguments: &[String],
         environment: impl Fn(&str) -> Option<String>,
-    ) -> Result<Self, String> {
+    ) -> (Self, Option<String>) {
+        let mut fault = None;
         let mut given: HashMap<&'static str, Vec<String>> = HashMap::new();
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
-            let (name, value) = flag(word, &mut words)?;
-            given.entry(name).or_default().push(value);
+            match flag(word, &mut words) {
+                Ok((name, value)) => given.entry(name).or_default().push(value),
+                Err(words) => drop(fault.get_or_insert(words)),
+            }
         }
         let mut file = HashMap::new();
         let env_file = given
@@ -100,9 +87,12 @@ impl Values {
             .or_else(|| environment("PTC_RUNNER_MCP_ENV_FILE"))
             .filter(|path| !path.is_empty());
         if let Some(path) = env_file {
-            let text = ptc_secrets::read_text(&path, ptc_secrets::SETTINGS_BYTES_MAX)
-                .map_err(|error| format!("--env-file: cannot read {path}: {error}"))?;
-            file = env_lines(&text);
+            match ptc_secrets::read_text(&path, ptc_secrets::SETTINGS_BYTES_MAX) {
+                Ok(text) => file = env_lines(&text),
+                Err(error) => {
+                    fault.get_or_insert(format!("--env-file: cannot read {path}: {error}"));
+                }
+            }
         }
         let from_env = FLAGS
             .iter()
@@ -120,7 +110,7 @@ impl Values {
         };
         let http = find("http").and_then(|flag| values.raw(flag));
         values.http = http.as_deref().and_then(boolean).unwrap_or(false);
-        Ok(values)
+        (values, fault)
     }
 
     /// Hands the value of `flag` to its row's setter, or its default; says what was passed over.

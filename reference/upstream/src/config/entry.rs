@@ -71,7 +71,7 @@ pub fn parse_entries(
     }
     let mut names: Vec<&String> = entries.keys().collect();
     names.sort();
-    names
+    let configs: Vec<ConfigResult<UpstreamConfig>> = names
         .into_iter()
         .map(|name| {
             let path = vec!["upstreams".to_owned(), name.clone()];
@@ -85,7 +85,9 @@ pub fn parse_entries(
             }
             .parse(warnings)
         })
-        .collect()
+        .collect();
+    // Behind one that is refused, too, `env` is asked for what is secret.
+    configs.into_iter().collect()
 }
 
 /// Keys under which clients keep the servers that they start.

@@ -4,10 +4,11 @@ use super::*;
 
 fn values(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Values, String> {
     let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
-    Values::read(&arguments, |name| {
+    let (values, fault) = Values::read(&arguments, |name| {
         let found = environment.iter().find(|(key, _)| *key == name);
         found.map(|(_, value)| (*value).to_owned())
-    })
+    });
+    fault.map_or(Ok(values), Err)
 }
 
 const PROGRAM_ENV: &str = "PTC_RUNNER_MCP_MAX_PROGRAM_BYTES";
