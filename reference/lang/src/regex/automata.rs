@@ -34,7 +34,19 @@ fn hir(node: &Node) -> Hir {
             Assert::End | Assert::EndOrLineFeed | Assert::Continue => Look::End,
         }),
         Node::Cat(nodes) => Hir::concat(nodes.iter().map(hir).collect()),
-        Node::Alt(nodes) => Hir::alternation(nodes.iter().map(hir).collect()),
+        Node::Alt(nodes) => {
+            let mut branches: Vec<_> = nodes.iter().map(hir).collect();
+            let fixed = |node: &Node| {
+                let (min, max) = node.width();
+                max == Some(min)
+            };
+            // The library takes out what all branches begin with. Where that matches in several ways, the ways of the second branch
+            // would come before others of the first (rust-lang/regex#1357): a branch that never matches keeps it from it.
+            if !nodes.iter().all(fixed) {
+                branches.push(Hir::fail());
+            }
+            Hir::alternation(branches)
+        }
         Node::Group(index, node) => Hir::capture(Capture {
             index: u32::try_from(*index).unwrap_or(u32::MAX),
             name: None,

@@ -4,7 +4,7 @@
 //! none of them does more than a millisecond of work between two calls of the meter:
 //! - the library's best one, where pattern times text is so little that it cannot take long, whatever it does;
 //! - for longer texts its lazy automaton, driven byte by byte, and where that is of no use, one of our own that
-//!   follows all ways at once;
+//!   follows all ways at once, also for loops a round of which may take nothing;
 //! - one that steps back, for look-around, back-references and what gives nothing back.
 
 mod automata;
@@ -62,7 +62,7 @@ struct Compiled {
     line_feed: bool,
     /// Whether `\\G` stands anywhere.
     continues: bool,
-    /// Of plain patterns that are not large.
+    /// Of plain patterns that are not large and no loop of which may stand still: there the library finds other groups.
     direct: Option<meta::Regex>,
     /// Compiled when first needed, as all that follows: for the whole of a text.
     whole: OnceCell<Option<meta::Regex>>,
@@ -250,7 +250,7 @@ impl Compiled {
     fn new(parsed: Parsed) -> Compiled {
         let node = parsed.node;
         let plain = node.is_plain();
-        let direct = (plain && node.states() <= STATES_MAX)
+        let direct = (plain && node.states() <= STATES_MAX && !node.may_stand_still())
             .then(|| automata::direct(&node, false))
             .flatten();
         Compiled {

@@ -838,6 +838,20 @@ impl Node {
         }
     }
 
+    /// Whether a round of a loop without an end may take nothing.
+    pub fn may_stand_still(&self) -> bool {
+        match self {
+            Node::Repeat { node, max, .. } => {
+                max.is_none() && node.width().0 == 0 || node.may_stand_still()
+            }
+            Node::Cat(nodes) | Node::Alt(nodes) => nodes.iter().any(Node::may_stand_still),
+            Node::Group(_, node) | Node::Atomic(node) | Node::Look { node, .. } => {
+                node.may_stand_still()
+            }
+            _ => false,
+        }
+    }
+
     /// Whether `assert` stands anywhere.
     pub fn asserts(&self, assert: Assert) -> bool {
         match self {

@@ -57,7 +57,7 @@ pub enum Inst {
         max: usize,
         greed: Greed,
     },
-    /// Remembers where a round of a loop began.
+    /// Begins a round of a loop that may take nothing, and remembers where.
     Mark(usize),
     /// Leaves the loop when its round took nothing.
     Unless {
@@ -123,6 +123,8 @@ pub struct Program {
     pub slots: usize,
     /// Beginnings of rounds that are remembered.
     pub marks: usize,
+    /// Where the states of each instruction start in a list of all states, and the end of that list: see [`Program::state`].
+    states: Vec<usize>,
     /// What a match begins with; none where it may begin with anything.
     pub first: Option<Set>,
 }
@@ -134,11 +136,13 @@ impl Program {
             insts: Vec::new(),
             sets: Vec::new(),
             set_of: HashMap::new(),
+            states: vec![0],
             marks: 0,
+            open: 0,
             plain: node.is_plain(),
         };
         compiler.emit(node);
-        compiler.insts.push(Inst::Done);
+        compiler.push(Inst::Done);
         let mut first = ClassUnicode::empty();
         let first = (!begins(node, &mut first)).then(|| Set::new(&first));
         Program {
@@ -146,14 +150,33 @@ impl Program {
             sets: compiler.sets,
             slots: 2 * (groups + 1),
             marks: compiler.marks,
+            states: compiler.states,
             first,
         }
+    }
+
+    /// How many states there are.
+    pub fn states(&self) -> usize {
+        self.states[self.insts.len()]
+    }
+
+    /// The state of a way that stands at `place`, where the `taken` outermost rounds around it have taken something; only rounds that may
+    /// take nothing count. A round inside one that has taken nothing has taken nothing either, so that a number says it
+    /// of each. Ways of one state go on alike.
+    pub fn state(&self, place: Pc, taken: usize) -> usize {
+        self.states[place] + taken
+    }
+
+    /// How many rounds around `place` make a difference there.
+    pub fn rounds(&self, place: Pc) -> usize {
+        self.states[place + 1] - self.states[place] - 1
     }
 
     /// Bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
         let sets = self.sets.iter().chain(&self.first);
         self.insts.capacity() * size_of::<Inst>()
+            + self.states.capacity() * size_of::<usize>()
             + self.sets.capacity() * size_of::<Set>()
             + sets.map(|set| size_of_val(&*set.ranges)).sum::<usize>()
     }
@@ -198,12 +221,26 @@ struct Compiler {
     sets: Vec<Set>,
     /// The sets of classes that were met, by address: a repetition meets its classes again and again.
     set_of: HashMap<*const ClassUnicode, usize>,
+    states: Vec<usize>,
     marks: usize,
+    /// Rounds that may take nothing, around what is compiled.
+    open: usize,
     /// Without what only the engine that steps back follows.
     plain: bool,
 }
 
 impl Compiler {
+    fn push(&mut self, inst: Inst) {
+        self.insts.push(inst);
+        let rounds = match inst {
+            // Every round around it has taken something then.
+            Inst::Char(_) | Inst::Set(_) => 0,
+            _ => self.open,
+        };
+        self.states
+            .push(self.states[self.insts.len() - 1] + rounds + 1);
+    }
+
     fn emit(&mut self, node: &Node) {
         /// Steps of the clock for a node.
         const NODE_STEPS: usize = 32;
@@ -211,12 +248,12 @@ impl Compiler {
         clock::goes_on(NODE_STEPS);
         match node {
             Node::Empty => {}
-            Node::Char(character) => self.insts.push(Inst::Char(*character)),
+            Node::Char(character) => self.push(Inst::Char(*character)),
             Node::Class(class) => {
                 let set = self.set_of(class);
-                self.insts.push(Inst::Set(set));
+                self.push(Inst::Set(set));
             }
-            Node::Assert(assert) => self.insts.push(Inst::Assert(*assert)),
+            Node::Assert(assert) => self.push(Inst::Assert(*assert)),
             Node::Cat(nodes) => nodes.iter().for_each(|node| self.emit(node)),
             Node::Alt(nodes) => {
                 let mut ends = Vec::with_capacity(nodes.len());
@@ -224,12 +261,12 @@ impl Compiler {
                     let split = self.insts.len();
                     let last = at + 1 == nodes.len();
                     if !last {
-                        self.insts.push(Inst::Split(split + 1, 0));
+                        self.push(Inst::Split(split + 1, 0));
                     }
                     self.emit(node);
                     if !last {
                         ends.push(self.insts.len());
-                        self.insts.push(Inst::Jump(0));
+                        self.push(Inst::Jump(0));
                         self.insts[split] = Inst::Split(split + 1, self.insts.len());
                     }
                 }
@@ -238,9 +275,9 @@ impl Compiler {
                 }
             }
             Node::Group(group, node) => {
-                self.insts.push(Inst::Save(2 * group));
+                self.push(Inst::Save(2 * group));
                 self.emit(node);
-                self.insts.push(Inst::Save(2 * group + 1));
+                self.push(Inst::Save(2 * group + 1));
             }
             Node::Repeat {
                 node,
@@ -263,7 +300,7 @@ impl Compiler {
                     next,
                 });
             }
-            Node::Backref { group, folded } => self.insts.push(Inst::Backref {
+            Node::Backref { group, folded } => self.push(Inst::Backref {
                 group: *group,
                 folded: *folded,
             }),
@@ -273,9 +310,9 @@ impl Compiler {
     /// A body that is matched by itself, behind the instruction that says so.
     fn body(&mut self, node: &Node, head: impl FnOnce(Pc) -> Inst) {
         let start = self.insts.len();
-        self.insts.push(Inst::Done);
+        self.push(Inst::Done);
         self.emit(node);
-        self.insts.push(Inst::Done);
+        self.push(Inst::Done);
         self.insts[start] = head(self.insts.len());
     }
 
@@ -290,7 +327,7 @@ impl Compiler {
                 ]))),
                 _ => return,
             };
-            self.insts.push(Inst::Run {
+            self.push(Inst::Run {
                 set,
                 min: min as usize,
                 max: max.map_or(usize::MAX, |max| max as usize),
@@ -300,9 +337,9 @@ impl Compiler {
         }
         if greed == Greed::Possessive {
             let start = self.insts.len();
-            self.insts.push(Inst::Done);
+            self.push(Inst::Done);
             self.repeat(node, min, max, Greed::Greedy);
-            self.insts.push(Inst::Done);
+            self.push(Inst::Done);
             self.insts[start] = Inst::Atomic {
                 next: self.insts.len(),
             };
@@ -317,21 +354,13 @@ impl Compiler {
                 }
                 let choice = (min == 0).then(|| self.choice());
                 let start = self.insts.len();
-                let check = (empty && !self.plain).then(|| {
-                    self.marks += 1;
-                    self.insts.push(Inst::Mark(self.marks - 1));
-                    self.marks - 1
-                });
-                self.emit(node);
-                let unless = self.insts.len();
-                if check.is_some() {
-                    self.insts.push(Inst::Done);
+                if empty {
+                    self.round(node);
+                } else {
+                    self.emit(node);
                 }
                 let exit = self.insts.len() + 1;
-                self.insts.push(split(greed, start, exit));
-                if let Some(mark) = check {
-                    self.insts[unless] = Inst::Unless { mark, exit };
-                }
+                self.push(split(greed, start, exit));
                 if let Some(choice) = choice {
                     self.insts[choice] = split(greed, choice + 1, exit);
                 }
@@ -339,7 +368,7 @@ impl Compiler {
             None => {
                 let choice = self.choice();
                 self.emit(node);
-                self.insts.push(Inst::Jump(choice));
+                self.push(Inst::Jump(choice));
                 self.insts[choice] = split(greed, choice + 1, self.insts.len());
             }
             Some(max) => {
@@ -358,9 +387,21 @@ impl Compiler {
         }
     }
 
+    /// A round of `node` that may take nothing, in front of the choice between another and the exit.
+    fn round(&mut self, node: &Node) {
+        let mark = self.marks;
+        self.marks += 1;
+        self.push(Inst::Mark(mark));
+        self.open += 1;
+        self.emit(node);
+        let exit = self.insts.len() + 2;
+        self.push(Inst::Unless { mark, exit });
+        self.open -= 1;
+    }
+
     /// Room for a choice that is filled in later.
     fn choice(&mut self) -> Pc {
-        self.insts.push(Inst::Done);
+        self.push(Inst::Done);
         self.insts.len() - 1
     }
 

@@ -20,12 +20,12 @@ const NONE: usize = usize::MAX;
 struct Ways {
     /// The instructions that take a character, or end.
     order: Vec<Pc>,
-    /// Where in `order` an instruction is, when it is there.
+    /// Where in `seen` a state is, when it is there.
     index: Vec<usize>,
     /// What each way remembers, in the order of `order`.
     slots: Vec<usize>,
-    /// Instructions that were reached, those that take nothing too.
-    seen: Vec<Pc>,
+    /// States that were reached, those of instructions that take nothing too.
+    seen: Vec<usize>,
 }
 
 impl Ways {
@@ -35,21 +35,22 @@ impl Ways {
         self.seen.clear();
     }
 
-    /// Notes that `place` is reached. False when it was before.
-    fn reach(&mut self, place: Pc) -> bool {
-        let at = self.index[place];
-        if at < self.seen.len() && self.seen[at] == place {
+    /// Notes that `state` is reached. False when it was before.
+    fn reach(&mut self, state: usize) -> bool {
+        let at = self.index[state];
+        if at < self.seen.len() && self.seen[at] == state {
             return false;
         }
-        self.index[place] = self.seen.len();
-        self.seen.push(place);
+        self.index[state] = self.seen.len();
+        self.seen.push(state);
         true
     }
 }
 
 /// What is left to do while the ways from an instruction are followed.
 enum Todo {
-    Follow(Pc),
+    /// From an instruction on; the rounds of so many loops around it have taken something.
+    Follow(Pc, usize),
     Restore(usize, usize),
 }
 
@@ -68,21 +69,21 @@ pub struct Search<'s> {
 
 impl Search<'_> {
     pub fn run(&self, meter: &mut dyn Meter) -> Result<Option<Slots>, Stop> {
-        let count = self.program.insts.len();
-        let each = size_of::<usize>() * (3 + self.slots);
-        meter.reserve(2 * count * each)?;
+        let (insts, states) = (self.program.insts.len(), self.program.states());
+        let words = 2 * states + insts * (1 + self.slots);
+        meter.reserve(2 * words * size_of::<usize>())?;
         let mut now = Ways {
-            index: vec![0; count],
+            index: vec![0; states],
             ..Ways::default()
         };
         let mut then = Ways {
-            index: vec![0; count],
+            index: vec![0; states],
             ..Ways::default()
         };
         let mut todo = Vec::new();
         let mut slots: Slots = SmallVec::from_elem(NONE, self.slots);
         let mut found: Option<Slots> = None;
-        let mut steps = 0;
+        let mut clock = Clock { steps: 0, meter };
         let mut at = self.from;
         loop {
             let mut next = self.text[at..].chars().next();
@@ -93,23 +94,21 @@ impl Search<'_> {
                 if !self.anchored
                     && let Some(first) = &self.program.first
                 {
-                    // Nothing begins with these.
+                    // Nothing begins with these, and what was reached in front of them says nothing about the place behind.
+                    now.clear();
                     while let Some(character) = next
                         && !first.has(character)
                     {
                         at += character.len_utf8();
                         next = self.text[at..].chars().next();
-                        steps += 1;
-                        if steps >= STEPS {
-                            meter.work(std::mem::take(&mut steps))?;
-                        }
+                        clock.spend(1)?;
                     }
                 }
             }
             if found.is_none() && (!self.anchored || at == self.from) {
                 slots.fill(NONE);
                 slots[0] = at;
-                steps += self.follow(0, at, &mut now, &mut slots, &mut todo);
+                self.follow(0, at, &mut now, &mut slots, &mut todo, &mut clock)?;
             }
             for way in 0..now.order.len() {
                 let place = now.order[way];
@@ -130,23 +129,27 @@ impl Search<'_> {
                     let behind = at + next.map_or(0, char::len_utf8);
                     let kept = &now.slots[way * self.slots..][..self.slots];
                     slots.copy_from_slice(kept);
-                    steps += self.follow(place + 1, behind, &mut then, &mut slots, &mut todo);
+                    self.follow(
+                        place + 1,
+                        behind,
+                        &mut then,
+                        &mut slots,
+                        &mut todo,
+                        &mut clock,
+                    )?;
                 }
-                steps += 1;
-            }
-            if steps >= STEPS {
-                meter.work(std::mem::take(&mut steps))?;
+                clock.spend(1)?;
             }
             let Some(character) = next else { break };
             std::mem::swap(&mut now, &mut then);
             then.clear();
             at += character.len_utf8();
         }
-        meter.work(steps)?;
+        clock.meter.work(clock.steps)?;
         Ok(found)
     }
 
-    /// Adds every way on from `place`, in order, and returns how many steps that took.
+    /// Adds every way on from `place`, in order.
     fn follow(
         &self,
         place: Pc,
@@ -154,23 +157,29 @@ impl Search<'_> {
         ways: &mut Ways,
         slots: &mut [usize],
         todo: &mut Vec<Todo>,
-    ) -> usize {
-        let mut steps = 0;
-        todo.push(Todo::Follow(place));
+        clock: &mut Clock<'_>,
+    ) -> Result<(), Stop> {
+        // Behind a character every round has taken something, and in front of the first instruction there is none.
+        todo.push(Todo::Follow(place, usize::MAX));
         while let Some(next) = todo.pop() {
-            let mut place = match next {
-                Todo::Follow(place) => place,
+            let (mut place, mut taken) = match next {
+                Todo::Follow(place, taken) => (place, taken),
                 Todo::Restore(slot, old) => {
                     slots[slot] = old;
                     continue;
                 }
             };
-            while ways.reach(place) {
-                steps += 1;
+            loop {
+                let rounds = self.program.rounds(place);
+                taken = taken.min(rounds);
+                if !ways.reach(self.program.state(place, taken)) {
+                    break;
+                }
+                clock.spend(1)?;
                 match self.program.insts[place] {
                     Inst::Jump(to) => place = to,
                     Inst::Split(first, second) => {
-                        todo.push(Todo::Follow(second));
+                        todo.push(Todo::Follow(second, taken));
                         place = first;
                     }
                     Inst::Save(slot) => {
@@ -186,15 +195,34 @@ impl Search<'_> {
                         }
                         place += 1;
                     }
+                    Inst::Unless { exit, .. } if taken < rounds => place = exit,
+                    Inst::Mark(_) | Inst::Unless { .. } => place += 1,
                     _ => {
                         ways.order.push(place);
                         ways.slots.extend_from_slice(slots);
-                        steps += slots.len() / 8;
+                        clock.spend(slots.len() / 8)?;
                         break;
                     }
                 }
             }
         }
-        steps
+        Ok(())
+    }
+}
+
+/// Counts steps, and tells the meter now and then.
+struct Clock<'m> {
+    steps: usize,
+    meter: &'m mut dyn Meter,
+}
+
+impl Clock<'_> {
+    #[inline]
+    fn spend(&mut self, steps: usize) -> Result<(), Stop> {
+        self.steps += steps;
+        if self.steps >= STEPS {
+            self.meter.work(std::mem::take(&mut self.steps))?;
+        }
+        Ok(())
     }
 }
