@@ -35,6 +35,11 @@ pub fn sequence_of(source: Value) -> Value {
     made_of(Combinator::Sequence, vec![source])
 }
 
+/// A sequence of the numbers from a start up to an end by a step.
+pub fn range(bounds: [Value; 3]) -> Value {
+    sequence_of(made_of(Combinator::Range, bounds.to_vec()))
+}
+
 /// `sequence` with its items going through `step` besides.
 fn through(sequence: &Combined, step: Value) -> Value {
     let mut parts = sequence.parts.clone();
@@ -136,6 +141,10 @@ pub fn behind(eval: &mut Eval<'_>, value: Value, count: usize) -> Evaluated {
         if stream.next(eval)?.is_none() {
             break;
         }
+    }
+    // What numbers are left need not be made yet.
+    if let (Source::Numbers { next, end, step }, []) = (&stream.source, stream.steps.as_slice()) {
+        return Ok(range([next.clone(), end.clone(), step.clone()]));
     }
     Ok(Value::vector(eval.collected(stream)?))
 }

@@ -307,9 +307,7 @@ fn range(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn int_range(eval: &mut Eval<'_>, start: i64, end: i64, step: i64) -> Result {
     let count = sequence::integer_count(start, end, step);
     if count > sequence::AT_ONCE_MAX {
-        let bounds = [start, end, step].map(Value::Int).to_vec();
-        let range = crate::builtins::made_of(Combinator::Range, bounds);
-        return Ok(sequence::sequence_of(range));
+        return Ok(sequence::range([start, end, step].map(Value::Int)));
     }
     eval.charge(count)?;
     let mut items = Vec::with_capacity(count);
@@ -327,8 +325,11 @@ fn number_range(eval: &mut Eval<'_>, start: Value, end: &Value, step: &Value) ->
         return Err(bad_value(about("the step of a range must not be 0", step)));
     }
     let mut items = Vec::new();
-    let mut at = start;
+    let mut at = start.clone();
     while number_cmp(&at, end) == direction.reverse() {
+        if items.len() == sequence::AT_ONCE_MAX {
+            return Ok(sequence::range([start, end.clone(), step.clone()]));
+        }
         eval.charge(1)?;
         let next = crate::builtins::numbers::plus(&at, step)?;
         items.push(at);

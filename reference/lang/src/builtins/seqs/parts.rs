@@ -9,7 +9,6 @@ use crate::builtins::numbers::{amount, index};
 use crate::builtins::{Builtin, Home, Section, Takes, between, callable, exactly, row};
 use crate::error::{at_item, of_no_argument, wrong_type};
 use crate::eval::{Eval, sequence};
-use crate::function::Combinator;
 use crate::value::shape::watched;
 use crate::value::{Map, Value};
 
@@ -142,8 +141,7 @@ pub(super) fn tail(eval: &mut Eval<'_>, mut collection: Value, from: usize) -> R
             gone if gone == sequence::integer_count(start, end, step) => Value::vector(Vec::new()),
             gone => {
                 let start = start.wrapping_add((gone as i64).wrapping_mul(step));
-                let bounds = [start, end, step].map(Value::Int).to_vec();
-                sequence::sequence_of(crate::builtins::made_of(Combinator::Range, bounds))
+                sequence::range([start, end, step].map(Value::Int))
             }
         });
     }
