@@ -29,6 +29,13 @@ fn main() {
             .spawn();
         assert!(escaped.is_ok(), "setsid starts");
     }
+    if fault == "regroups" {
+        // It moves to the group of its parent, and is no leader of its own any more.
+        let group =
+            nix::unistd::getpgid(Some(nix::unistd::getppid())).expect("its parent is there");
+        nix::unistd::setpgid(nix::unistd::Pid::from_raw(0), group)
+            .expect("both are in one session");
+    }
     if fault == "floods-behind" {
         // What leaves the group, and writes to both streams without end or line, to the second one when its parent has gone.
         let escaped = std::process::Command::new("setsid")
@@ -126,7 +133,10 @@ fn main() {
             std::thread::sleep(Duration::from_secs(300));
         }
     }
-    if fault == "ignores-eof" {
+    if fault == "repeats-late" && calls > 0 {
+        say(&answered);
+    }
+    if fault == "ignores-eof" || fault == "regroups" {
         std::thread::sleep(Duration::from_secs(300));
     }
 }

@@ -453,6 +453,15 @@ fn what_a_target_says_before_it_can_be_judged_commands_and_forges_nothing() {
     let obeyed = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
     assert_eq!(seen.output.find(obeyed), None, "{:?}", seen.output);
     assert!(seen.output.contains("\\u{1b}[2J"), "{}", seen.output);
+#[test]
+fn a_target_that_moves_to_another_group_is_killed() {
+    let marker = marked("regrouped");
+    let seen = check(&scripted(&format!("regroups {marker}")), &[]);
+    assert_eq!(seen.statuses(), [Status::Pass; 5], "{}", seen.output);
+    assert!(seen.took < PROMPT, "{:?}", seen.took);
+    assert_eq!(left_behind(&marker), [""; 0]);
+}
+
     for line in seen.output.lines() {
         assert!(
             line != "conforms" && !line.trim_start().starts_with("::"),

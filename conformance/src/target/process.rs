@@ -93,8 +93,8 @@ pub struct Handle {
     group: i32,
     stderr: Stderr,
     exit: watch::Receiver<Option<Exit>>,
-    /// Dropped to have the supervisor kill the group.
-    _kill: oneshot::Sender<()>,
+    /// Dropped to have the supervisor kill the child and its group.
+    kill: Mutex<Option<oneshot::Sender<()>>>,
 }
 
 impl Process {
@@ -150,7 +150,7 @@ impl Process {
                 group,
                 stderr,
                 exit,
-                _kill: kill,
+                kill: Mutex::new(Some(kill)),
             }),
         })
     }
@@ -214,9 +214,10 @@ impl Handle {
         *self.exit.borrow()
     }
 
-    /// Kills the group and waits until the child is reaped.
+    /// Kills the child and its group, and waits until the child is reaped.
     pub async fn kill(&self) -> Exit {
-        let _gone_already = self.signal(Signal::SIGKILL);
+        let kill = self.kill.lock();
+        drop(kill.unwrap_or_else(PoisonError::into_inner).take());
         self.exited().await
     }
 
@@ -295,6 +296,8 @@ pub fn kill_all() {
     let groups = live();
     for group in groups.iter() {
         let _gone_already = killpg(Pid::from_raw(*group), Signal::SIGKILL);
+        // The child may have moved to another group.
+        let _gone_already = kill(Pid::from_raw(*group), Signal::SIGKILL);
     }
     for id in orphans(&groups) {
         let _gone_already = kill(Pid::from_raw(id), Signal::SIGKILL);
@@ -362,6 +365,8 @@ async fn supervise(
         // Nothing is ever sent: the sender is dropped.
         _ = killed => {
             let _gone_already = killpg(Pid::from_raw(group), Signal::SIGKILL);
+            // The child may have moved to another group.
+            let _gone_already = child.start_kill();
             child.wait().await
         }
     };
