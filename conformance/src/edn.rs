@@ -6,6 +6,9 @@ use std::fmt;
 /// Levels of collections that [`Edn::parse`] accepts.
 const DEPTH_MAX: usize = 256;
 
+/// Values that it accepts in one text. A zero that a target prints in two bytes takes a hundred here.
+const VALUES_MAX: usize = 2_000_000;
+
 /// A printed value. Maps and sets are kept sorted, so equality is by data; an integer never equals
 /// a float, and two floats are equal when they are the same double.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,7 +68,11 @@ impl Edn {
     /// # Errors
     /// Byte offset, and what was expected there.
     pub fn parse(text: &str) -> Result<Edn, (usize, String)> {
-        let mut reader = Reader { text, at: 0 };
+        let mut reader = Reader {
+            text,
+            at: 0,
+            values: 0,
+        };
         let value = reader.value(0)?;
         reader.blanks();
         if reader.at < text.len() {
@@ -201,6 +208,7 @@ impl fmt::Display for Edn {
 struct Reader<'t> {
     text: &'t str,
     at: usize,
+    values: usize,
 }
 
 type Read<T> = Result<T, (usize, String)>;
@@ -209,6 +217,10 @@ impl<'t> Reader<'t> {
     fn value(&mut self, depth: usize) -> Read<Edn> {
         if depth > DEPTH_MAX {
             return self.error("expected at most 256 levels of nesting");
+        }
+        self.values += 1;
+        if self.values > VALUES_MAX {
+            return self.error(&format!("expected at most {VALUES_MAX} values"));
         }
         self.blanks();
         let rest = self.rest();

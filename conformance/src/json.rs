@@ -21,6 +21,25 @@ pub const DEPTH_MAX: usize = 512;
 /// Values that [`Json::parse`] accepts in one text. A zero that a target writes in two bytes takes a hundred here.
 pub const VALUES_MAX: usize = 2_000_000;
 
+/// What `serde_json` makes of a text of at most [`VALUES_MAX`] values, for members that are looked at and not compared. It counts more
+/// than there are where arrays or objects are empty.
+pub fn loosely(text: &str) -> Option<serde_json::Value> {
+    let (mut values, mut quoted, mut escaped) = (1, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = quoted,
+            b'"' => quoted = !quoted,
+            b',' | b'[' | b'{' if !quoted => values += 1,
+            _ => {}
+        }
+    }
+    let is_bounded = values <= VALUES_MAX;
+    is_bounded
+        .then(|| serde_json::from_str(text).ok())
+        .flatten()
+}
+
 /// A JSON value. Equality is by data: the order of object members never counts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json {
@@ -150,14 +169,17 @@ impl Json {
     }
 
     /// Indented text with the members of every object sorted, so that two values can be compared
-    /// line by line.
-    pub fn pretty(&self) -> String {
+    /// line by line. It ends behind the value with which it has `bytes` or more: deep values have far more blanks than letters.
+    pub fn pretty(&self, bytes: usize) -> String {
         let mut out = String::new();
-        self.write_pretty(&mut out, 0);
+        self.write_pretty(&mut out, 0, bytes);
         out
     }
 
-    fn write_pretty(&self, out: &mut String, indent: usize) {
+    fn write_pretty(&self, out: &mut String, indent: usize, bytes: usize) {
+        if out.len() >= bytes {
+            return;
+        }
         let pad = |out: &mut String, levels: usize| {
             out.push('\n');
             for _ in 0..levels {
@@ -168,30 +190,40 @@ impl Json {
             Json::Array(items) if !items.is_empty() => {
                 out.push('[');
                 for (index, item) in items.iter().enumerate() {
+                    if out.len() >= bytes {
+                        return;
+                    }
                     if index > 0 {
                         out.push(',');
                     }
                     pad(out, indent + 1);
-                    item.write_pretty(out, indent + 1);
+                    item.write_pretty(out, indent + 1, bytes);
                 }
-                pad(out, indent);
-                out.push(']');
+                if out.len() < bytes {
+                    pad(out, indent);
+                    out.push(']');
+                }
             }
             Json::Object(members) if !members.is_empty() => {
                 let mut keys: Vec<&String> = members.keys().collect();
                 keys.sort();
                 out.push('{');
                 for (index, key) in keys.into_iter().enumerate() {
+                    if out.len() >= bytes {
+                        return;
+                    }
                     if index > 0 {
                         out.push(',');
                     }
                     pad(out, indent + 1);
                     write_string(out, key);
                     out.push_str(": ");
-                    members[key].write_pretty(out, indent + 1);
+                    members[key].write_pretty(out, indent + 1, bytes);
                 }
-                pad(out, indent);
-                out.push('}');
+                if out.len() < bytes {
+                    pad(out, indent);
+                    out.push('}');
+                }
             }
             other => {
                 write!(out, "{other}").expect("a String takes every write");

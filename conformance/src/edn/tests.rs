@@ -106,3 +106,11 @@ fn holes_take_their_kind_only() {
 fn nesting_has_an_end() {
     assert!(Edn::parse(&"[".repeat(1_000_000)).is_err());
 }
+
+#[test]
+fn more_values_than_memory_should_hold_are_refused() {
+    let zeros = |count: usize| format!("[{}]", "0 ".repeat(count));
+    assert!(Edn::parse(&zeros(VALUES_MAX - 1)).is_ok());
+    let (_, message) = Edn::parse(&zeros(VALUES_MAX)).expect_err("too many");
+    assert!(message.contains("2000000 values"), "{message}");
+}

@@ -87,3 +87,23 @@ fn more_values_than_memory_should_hold_are_refused() {
     let error = Json::parse(&zeros(VALUES_MAX)).expect_err("too many");
     assert!(error.to_string().contains("2000000 values"), "{error}");
 }
+
+#[test]
+fn deep_values_are_shown_in_part() {
+    let nest = |inner: &str| format!("{}{inner}{}", "[".repeat(500), "]".repeat(500));
+    let value = Json::parse(&nest(&format!("{}0", "0,".repeat(100_000)))).expect("JSON");
+    let shown = value.pretty(10_000);
+    assert!((10_000..12_000).contains(&shown.len()), "{}", shown.len());
+    let whole = Json::parse(r#"{"b":[1,2],"a":{}}"#).expect("JSON");
+    let text = whole.pretty(10_000);
+    assert_eq!(text, "{\n  \"a\": {},\n  \"b\": [\n    1,\n    2\n  ]\n}");
+}
+
+#[test]
+fn what_is_read_loosely_has_as_many_values_as_what_is_compared() {
+    let zeros = |count: usize| format!("[{}0]", "0,".repeat(count));
+    assert!(loosely(&zeros(VALUES_MAX - 2)).is_some());
+    assert!(loosely(&zeros(VALUES_MAX)).is_none());
+    let text = format!(r#"["{}\",[{{"]"#, ",".repeat(VALUES_MAX));
+    assert!(loosely(&text).is_some_and(|value| value.is_array()));
+}

@@ -1,6 +1,8 @@
-//! Shows two texts line by line. Knows nothing of what they mean.
+//! Shows two texts, or two values, line by line. Knows nothing of what they mean.
 
 use similar::{Algorithm, ChangeTag, TextDiff};
+
+use crate::json::Json;
 
 /// Characters up to which two single lines are readable side by side.
 const LINE_CHARS_MAX: usize = 100;
@@ -10,6 +12,11 @@ const LINES_MAX: usize = 400;
 
 /// Bytes compared at most.
 const BYTES_MAX: usize = 256 << 10;
+
+/// Two values as [`lines`] shows two texts.
+pub(super) fn values(expected: &Json, observed: &Json) -> String {
+    lines(&expected.pretty(BYTES_MAX), &observed.pretty(BYTES_MAX))
+}
 
 /// `-` expected, `+` observed, three lines around each change. Empty when both are one short line.
 pub(super) fn lines(expected: &str, observed: &str) -> String {

@@ -21,10 +21,7 @@ pub fn json(what: &str, pattern: &Pattern, observed: &Json, captures: &mut Captu
             Ok(())
         }
         Err(difference) => {
-            let whole = super::diff::lines(
-                &resolved(pattern, observed, captures).pretty(),
-                &observed.pretty(),
-            );
+            let whole = super::diff::values(&resolved(pattern, observed, captures), observed);
             Err(Mismatch {
                 what: format!("{what}{}", difference.path),
                 expected: difference.expected,

@@ -198,7 +198,7 @@ fn exact(expect: &ProgramExpect, expected: &Json, json: Option<&Option<Json>>) -
         Some(Some(observed)) if observed == expected => Part::Met,
         Some(Some(observed)) => {
             let mut wrong = mismatch("json", expected.to_string(), observed.to_string());
-            wrong.diff = super::diff::lines(&expected.pretty(), &observed.pretty());
+            wrong.diff = super::diff::values(expected, observed);
             Part::Unmet(wrong)
         }
         Some(None) => {

@@ -16,7 +16,8 @@ use super::trial::Trial;
 /// Frames and remarks that a transcript keeps; a case has fewer steps, and a target that goes on and on is not written down.
 const FRAMES_MAX: usize = 4096;
 
-/// Bytes that it keeps whole, for the judge to look through; of what comes after them each text keeps its beginning.
+/// Bytes that it keeps whole, with the error messages in them, for the judge to look through; of what comes after them each text keeps
+/// its beginning.
 const WHOLE_BYTES_MAX: usize = 64 << 20;
 const CUT_BYTES_MAX: usize = 16 << 10;
 
@@ -79,7 +80,7 @@ impl Record {
 
     pub fn received(&mut self, text: &str) {
         self.answered = true;
-        if self.traffic.len() < FRAMES_MAX {
+        if self.traffic.len() < FRAMES_MAX && self.bytes <= WHOLE_BYTES_MAX {
             self.messages.extend(judge::error_messages(text));
         }
         self.push(Direction::Received, text);

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::net::TcpSocket;
 
@@ -17,7 +16,7 @@ use super::process::{Process, Spawn};
 use super::raw::RawConnection;
 use super::{Answer, Patience};
 use crate::cut;
-use crate::json::VALUES_MAX;
+use crate::json;
 
 /// The protocol revision that the harness asks for.
 pub const PROTOCOL_VERSION: &str = "2025-11-25";
@@ -478,14 +477,11 @@ const MEMORY_ROOT: &str = "/dev/shm";
 
 /// The `result` of a response frame.
 pub fn result_of(line: &str) -> Option<serde_json::Value> {
-    #[derive(Deserialize)]
-    struct Response {
-        result: Option<serde_json::Value>,
-    }
-    // What is read without a bound of its own takes far more memory than the line.
-    let begins = |byte: &u8| matches!(byte, b',' | b'[' | b'{');
-    if line.bytes().filter(|byte| begins(byte)).count() > VALUES_MAX {
-        return None;
+    match json::loosely(line)? {
+        serde_json::Value::Object(mut members) => {
+            members.remove("result").filter(|result| !result.is_null())
+        }
+        _ => None,
     }
     serde_json::from_str::<Response>(line).ok()?.result
 }
@@ -538,7 +534,7 @@ mod tests {
         assert_eq!(server_name(&line("a")).as_deref(), Some("a 1"));
         let long = server_name(&line(&"n".repeat(1 << 20))).expect("a name");
         assert!(long.len() < 2 * NAME_BYTES_MAX, "{} bytes", long.len());
-        let many = format!(r#"{{"result":[{}0]}}"#, "0,".repeat(VALUES_MAX));
+        let many = format!(r#"{{"result":[{}0]}}"#, "0,".repeat(json::VALUES_MAX));
         assert_eq!(result_of(&many), None);
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::findings::Findings;
 use super::talk::initialize_params;
+use crate::json;
 use crate::target::Patience;
 use crate::target::http::{Endpoint, HttpLink, Reply};
 use crate::target::link;
@@ -92,7 +93,7 @@ async fn metadata(
 
 /// What a document of metadata lacks.
 fn wrong(text: &str) -> Option<&'static str> {
-    let Ok(Value::Object(document)) = serde_json::from_str::<Value>(text) else {
+    let Some(Value::Object(document)) = json::loosely(text) else {
         return Some("no JSON object");
     };
     if !document.get("resource").is_some_and(Value::is_string) {

@@ -8,6 +8,7 @@ use jsonschema::Validator;
 use serde_json::Value;
 
 use super::shapes;
+use crate::json;
 use crate::target::sse::Event;
 
 /// How many findings of a kind are kept.
@@ -223,7 +224,7 @@ impl Findings {
             let Some(data) = line.strip_prefix("data:") else {
                 continue;
             };
-            let message = serde_json::from_str::<Value>(data).unwrap_or_default();
+            let message = json::loosely(data).unwrap_or_default();
             if message.get("id").is_some() && message.get("method").is_none() {
                 self.add("stream-responses", data.trim());
             }
@@ -256,12 +257,9 @@ impl Findings {
             self.add("not-utf8", &String::from_utf8_lossy(bytes));
             return None;
         };
-        let message = match serde_json::from_str::<Value>(text) {
-            Ok(message) => message,
-            Err(_) => {
-                self.add(if stdio { "junk" } else { "malformed" }, &quoted(text));
-                return None;
-            }
+        let Some(message) = json::loosely(text) else {
+            self.add(if stdio { "junk" } else { "malformed" }, &quoted(text));
+            return None;
         };
         if message.is_array() {
             self.add("batches", text);
@@ -452,7 +450,7 @@ impl Findings {
         let content = result.get("content").and_then(Value::as_array);
         let mirrored = content.into_iter().flatten().any(|block| {
             let text = block.get("text").and_then(Value::as_str);
-            let read = text.and_then(|text| serde_json::from_str::<Value>(text).ok());
+            let read = text.and_then(json::loosely);
             read.as_ref() == Some(structured)
         });
         if !mirrored && !failed {

@@ -12,6 +12,7 @@ use super::super::start::Prepared;
 use super::super::transcript::{Record, Stop};
 use super::findings::{Findings, MessageKind, Requests};
 use super::stateless;
+use crate::json;
 use crate::target::Patience;
 use crate::target::fault::Fault;
 use crate::target::frame;
@@ -436,8 +437,7 @@ async fn posted(
     let frames = reply.frames().into_iter();
     // An event without data only tells where a stream can be resumed.
     let frames: Vec<String> = frames.filter(|frame| !frame.trim().is_empty()).collect();
-    let told =
-        |frame: &String| serde_json::from_str::<Value>(frame).is_ok_and(|value| value.is_object());
+    let told = |frame: &String| json::loosely(frame).is_some_and(|value| value.is_object());
     if reply.status >= 400 && !frames.iter().any(told) {
         let message = format!(
             "the server answered HTTP {}: {}",
