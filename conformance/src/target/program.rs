@@ -21,9 +21,15 @@ pub type Unreadable = String;
 /// What the frame should have been, when it is not a tool result.
 pub fn from_tool_result(line: &str, asked: bool) -> Result<ProgramRun, Unreadable> {
     let frame = Json::parse(line).map_err(|error| format!("a JSON-RPC response ({error})"))?;
+    if frame.get("jsonrpc").and_then(Json::as_str) != Some("2.0") {
+        return Err("a response that says `\"jsonrpc\": \"2.0\"`".to_owned());
+    }
     let result = frame
         .get("result")
         .ok_or("a response with a `result`; errors of programs are tool results")?;
+    if frame.get("error").is_some() {
+        return Err("a response with a `result` or an `error`, not both".to_owned());
+    }
     let is_error = result
         .get("isError")
         .and_then(Json::as_bool)
@@ -42,36 +48,28 @@ pub fn from_tool_result(line: &str, asked: bool) -> Result<ProgramRun, Unreadabl
 /// What the frame should have been.
 pub fn from_testee(line: &str) -> Result<ProgramRun, Unreadable> {
     let frame = Json::parse(line).map_err(|error| format!("a reply of the adapter ({error})"))?;
-    if let Some(error) = frame.get("error") {
-        let reason = error.get("reason").and_then(Json::as_str);
-        return Ok(ProgramRun {
+    match (frame.get("ok"), frame.get("error")) {
+        (None, Some(error)) => Ok(ProgramRun {
             outcome: ProgramOutcome::Raised {
-                reason: reason
-                    .ok_or("an `error` with a string `reason`")?
-                    .to_owned(),
-                message: error
-                    .get("message")
-                    .and_then(Json::as_str)
-                    .map(str::to_owned),
-                value: error
-                    .get("result")
-                    .map(|value| value.as_str().map(str::to_owned)),
+                reason: string(error, "reason")?.ok_or("an `error` with a string `reason`")?,
+                message: string(error, "message")?,
+                value: shown(error)?,
             },
-            prints: prints(error),
+            prints: prints(error)?,
             prints_cut: false,
             truncated: None,
-        });
+        }),
+        (Some(ok), None) => Ok(ProgramRun {
+            outcome: ProgramOutcome::Returned {
+                text: shown(ok)?.map(|text| text.as_deref().map(bare)),
+                json: ok.get("value").cloned().map(Some),
+            },
+            prints: prints(ok)?,
+            prints_cut: false,
+            truncated: flag(ok, "truncated")?,
+        }),
+        _ => Err("a reply with either `ok` or `error`".to_owned()),
     }
-    let ok = frame.get("ok").ok_or("a reply with `ok` or `error`")?;
-    Ok(ProgramRun {
-        outcome: ProgramOutcome::Returned {
-            text: ok.get("result").map(|text| text.as_str().map(bare)),
-            json: ok.get("value").cloned().map(Some),
-        },
-        prints: prints(ok),
-        prints_cut: false,
-        truncated: ok.get("truncated").and_then(Json::as_bool),
-    })
 }
 
 /// The reason of a refusal that a tool result carries, in every profile.
@@ -118,8 +116,7 @@ fn from_payload(payload: &Json, is_error: bool, asked: bool) -> Result<ProgramRu
     let status = payload.get("status").and_then(Json::as_str);
     // Only the debug profile has these members, and it always has them.
     let full = payload.get("feedback").is_some() && payload.get("prints").is_some();
-    let truncated = payload.get("truncated").and_then(Json::as_bool);
-    let flag = |name: &str| payload.get(name).and_then(Json::as_bool) == Some(true);
+    let truncated = flag(payload, "truncated")?;
     match (status, is_error) {
         (Some("ok"), false) => Ok(ProgramRun {
             outcome: ProgramOutcome::Returned {
@@ -131,24 +128,24 @@ fn from_payload(payload: &Json, is_error: bool, asked: bool) -> Result<ProgramRu
                     None => asked.then_some(None),
                 },
             },
-            prints: if full { prints(payload) } else { None },
-            prints_cut: flag("prints_truncated"),
+            prints: if full { prints(payload)? } else { None },
+            prints_cut: flag(payload, "prints_truncated")?.unwrap_or(false),
             // With its output cut, too, the flag says nothing of the program's outcome.
-            truncated: (!flag("output_truncated")).then_some(truncated.unwrap_or(false)),
+            truncated: match flag(payload, "output_truncated")? {
+                Some(true) => None,
+                _ => Some(truncated.unwrap_or(false)),
+            },
         }),
-        (Some("error"), true) => {
-            let word = |name: &str| payload.get(name).and_then(Json::as_str).map(str::to_owned);
-            Ok(ProgramRun {
-                outcome: ProgramOutcome::Raised {
-                    reason: word("reason").ok_or("an error with a string `reason`")?,
-                    message: word("message"),
-                    value: Some(word("result")),
-                },
-                prints: None,
-                prints_cut: false,
-                truncated,
-            })
-        }
+        (Some("error"), true) => Ok(ProgramRun {
+            outcome: ProgramOutcome::Raised {
+                reason: string(payload, "reason")?.ok_or("an error with a string `reason`")?,
+                message: string(payload, "message")?,
+                value: Some(shown(payload)?.flatten()),
+            },
+            prints: None,
+            prints_cut: false,
+            truncated,
+        }),
         _ => Err(
             "`status` \"ok\" with `isError` false, or `status` \"error\" with `isError` true"
                 .to_owned(),
@@ -156,12 +153,45 @@ fn from_payload(payload: &Json, is_error: bool, asked: bool) -> Result<ProgramRu
     }
 }
 
-fn prints(payload: &Json) -> Option<Vec<String>> {
-    let entries = payload.get("prints")?.as_array()?;
-    entries
-        .iter()
-        .map(|entry| entry.as_str().map(str::to_owned))
-        .collect()
+/// The entries printed; `None` when the target doesn't show them. What stands there and is no list of texts is wrong.
+fn prints(payload: &Json) -> Result<Option<Vec<String>>, Unreadable> {
+    let Some(prints) = payload.get("prints") else {
+        return Ok(None);
+    };
+    let entries = prints.as_array().and_then(|entries| {
+        let texts = entries.iter().map(|entry| entry.as_str());
+        texts.map(|text| text.map(str::to_owned)).collect()
+    });
+    match entries {
+        Some(entries) => Ok(Some(entries)),
+        None => Err("`prints` that is an array of strings".to_owned()),
+    }
+}
+
+/// A member that is a string where it is there.
+fn string(payload: &Json, name: &str) -> Result<Option<String>, Unreadable> {
+    match payload.get(name) {
+        None => Ok(None),
+        Some(Json::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(format!("`{name}` that is a string")),
+    }
+}
+
+/// A member that is a boolean where it is there.
+fn flag(payload: &Json, name: &str) -> Result<Option<bool>, Unreadable> {
+    match payload.get(name) {
+        None => Ok(None),
+        Some(Json::Bool(flag)) => Ok(Some(*flag)),
+        Some(_) => Err(format!("`{name}` that is a boolean")),
+    }
+}
+
+/// The text of a result or of a failed value; `Some(None)` when it says that there is none.
+fn shown(payload: &Json) -> Result<Option<Option<String>>, Unreadable> {
+    match payload.get("result") {
+        Some(Json::Null) => Ok(Some(None)),
+        _ => Ok(string(payload, "result")?.map(Some)),
+    }
 }
 
 /// A text rendering shows prints as one text; where one entry ends cannot be seen.
@@ -250,6 +280,65 @@ mod tests {
             check("user=> [0 ...] (50/60)\n\n[truncated]").truncated,
             Some(true)
         );
+    }
+
+    #[test]
+    fn what_is_of_another_kind_is_not_taken_for_what_is_not_there() {
+        let tool = |head: &str, payload: &str| {
+            let is_error = payload.contains(r#""error""#);
+            let line = format!(
+                r#"{{"id":1,{head}"result":{{"content":[{{"text":"","type":"text"}}],"isError":{is_error},"structuredContent":{{{payload}}}}}}}"#
+            );
+            from_tool_result(&line, false).err()
+        };
+        let payload = |payload: &str| tool(r#""jsonrpc":"2.0","#, payload);
+        let testee = |reply: &str| from_testee(&format!(r#"{{"id":1,{reply}}}"#)).err();
+        let right = r#""status":"ok","result":null,"prints":["x"],"feedback":"","truncated":false"#;
+        for told in [
+            payload(right),
+            payload(r#""status":"error","reason":"fail","message":"x","result":null"#),
+            testee(r#""ok":{"result":null,"prints":[]}"#),
+            testee(r#""error":{"reason":"fail","result":"1"}"#),
+        ] {
+            assert_eq!(told, None);
+        }
+        for (told, expected) in [
+            (tool("", right), "says `\"jsonrpc\""),
+            (tool(r#""jsonrpc":"1.0","#, right), "says `\"jsonrpc\""),
+            (tool(r#""jsonrpc":"2.0","error":{},"#, right), "not both"),
+            (
+                payload(r#""status":"ok","prints":["x",1],"feedback":"""#),
+                "`prints`",
+            ),
+            (
+                payload(r#""status":"ok","prints":"x","feedback":"""#),
+                "`prints`",
+            ),
+            (payload(r#""status":"ok","truncated":"no""#), "`truncated`"),
+            (
+                payload(r#""status":"ok","prints_truncated":1"#),
+                "`prints_truncated`",
+            ),
+            (
+                payload(r#""status":"error","reason":"fail","message":1"#),
+                "`message`",
+            ),
+            (
+                payload(r#""status":"error","reason":"fail","result":1"#),
+                "`result`",
+            ),
+            (testee(r#""ok":{"result":1}"#), "`result`"),
+            (testee(r#""ok":{"prints":[1]}"#), "`prints`"),
+            (testee(r#""ok":{"truncated":0}"#), "`truncated`"),
+            (testee(r#""ok":{},"error":{"reason":"fail"}"#), "either"),
+            (
+                testee(r#""error":{"reason":"fail","message":[]}"#),
+                "`message`",
+            ),
+        ] {
+            let told = told.unwrap_or_default();
+            assert!(told.contains(expected), "{expected}: {told:?}");
+        }
     }
 
     #[test]
