@@ -334,6 +334,13 @@ fn replies_that_nobody_asked_for_fail_too() {
 }
 
 #[test]
+fn a_reply_that_comes_behind_the_last_answer_fails_the_last_case() {
+    let page = "# Sums {#sums}\n\n```clj\n(+ 1 2) ;=> 3\n```\n";
+    let seen = check_page(page, &scripted("repeats-late"), &[]);
+    assert_eq!(seen.causes(), ["stray-reply"], "{}", seen.output);
+}
+
+#[test]
 fn a_slow_target_passes() {
     let seen = check(&scripted("slow"), &[]);
     assert_eq!(seen.status, Some(0), "{}", seen.output);

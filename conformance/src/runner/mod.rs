@@ -404,7 +404,7 @@ async fn first_contact(
                     Ok(()) => {
                         session.note_answer();
                         let name = link.name().map(str::to_owned);
-                        link.close(session.patience).await;
+                        let _no_case_is_about_it = link.close(session.patience).await;
                         return Ok(name);
                     }
                     Err(fault) => {

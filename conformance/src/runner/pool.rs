@@ -15,6 +15,7 @@ use crate::json::Json;
 use crate::judge;
 use crate::observed::{CallAnswer, ProgramRun};
 use crate::suite::{CallCase, Captures, CaseBody, CljCase, Outcome, Reason, TargetSpec};
+use crate::target::fault::Fault;
 use crate::target::link::{Evaluation, Link};
 use crate::target::{Answer, program};
 use crate::verdict::{Mismatch, Verdict};
@@ -168,8 +169,11 @@ pub async fn serve(session: Arc<Session>, group: Arc<Group>) {
             }
             None => {}
         }
-        let broke = together(&session, &group, &link, &mut suspects, &mut strikes).await;
-        end(link, &session, broke).await;
+        let (broke, last) = together(&session, &group, &link, &mut suspects, &mut strikes).await;
+        let unasked = end(link, &session, broke).await;
+        if let Some((case, trial)) = last {
+            session.report(case, trial.followed_by(unasked));
+        }
     }
 }
 
@@ -204,14 +208,16 @@ async fn alone(
     None
 }
 
-/// Tries cases from the queue, as many at a time as the target takes. Returns whether it broke.
+/// Tries cases from the queue, as many at a time as the target takes. Returns whether it broke, and the trial of the last case that it
+/// answered, which is not reported yet: something may come behind the answer.
 async fn together(
     session: &Arc<Session>,
     group: &Arc<Group>,
     link: &Arc<Link>,
     suspects: &mut Suspects,
     strikes: &mut usize,
-) -> bool {
+) -> (bool, Option<(usize, Trial)>) {
+    let mut last = None;
     let mut in_flight: JoinSet<(usize, Attempt)> = JoinSet::new();
     let mut broke = false;
     let mut refused_alone = 0;
@@ -226,12 +232,14 @@ async fn together(
                 .spawn(async move { (case, attempt(&session, &group.spec, &link, case).await) });
         }
         match in_flight.join_next().await {
-            None => return broke,
+            None => return (broke, last),
             Some(Err(_)) => broke = true,
             Some(Ok((case, Attempt::Done(trial)))) => {
                 *strikes = 0;
                 refused_alone = 0;
-                session.report(case, trial);
+                if let Some((case, trial)) = last.replace((case, trial)) {
+                    session.report(case, trial);
+                }
             }
             Some(Ok((case, Attempt::Noisy(trial) | Attempt::Broke(trial)))) => {
                 broke = true;
@@ -256,14 +264,15 @@ async fn together(
     }
 }
 
-async fn end(link: Arc<Link>, session: &Session, at_once: bool) {
+/// Ends a target. Gives what it wrote unasked behind its last answer, where it was let end by itself.
+async fn end(link: Arc<Link>, session: &Session, at_once: bool) -> Option<Fault> {
     // Every task that shared the link has ended.
-    if let Ok(link) = Arc::try_unwrap(link) {
-        if at_once {
-            link.kill().await;
-        } else {
-            link.close(session.patience).await;
-        }
+    let link = Arc::try_unwrap(link).ok()?;
+    if at_once {
+        link.kill().await;
+        None
+    } else {
+        link.close(session.patience).await
     }
 }
 

@@ -223,6 +223,16 @@ impl Trial {
         self
     }
 
+    /// The trial of the last case on a connection, where the target may have written something unasked behind its answer.
+    pub fn followed_by(mut self, unasked: Option<Fault>) -> Self {
+        if let Some(fault) = unasked.filter(|_| self.verdict.is_pass()) {
+            self.traffic.extend(lines_of(&fault));
+            self.cause = Some(fault.name());
+            self.verdict = fault.verdict(true);
+        }
+        self
+    }
+
     /// A fault that a case met among others, when it met none alone.
     pub fn not_seen_alone(mut self) -> Self {
         self.seen_alone = true;

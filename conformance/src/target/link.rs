@@ -243,16 +243,18 @@ impl Link {
             .unwrap_or_default()
     }
 
-    /// Lets the target end by itself, for at most `patience`, and kills it then.
-    pub async fn close(self, patience: Patience) {
-        if let Wire::Http(link) = &self.wire {
-            link.close(patience.exit).await;
-        }
-        if let Some(server) = &self.server {
-            // A server that listens does not mind the end of its input.
-            server.handle().kill().await;
-        } else if let Some(pipe) = self.process() {
-            pipe.close(patience.exit).await;
+    /// Lets the target end by itself, for at most `patience`, and kills it then. Gives what it wrote unasked since its last answer.
+    pub async fn close(self, patience: Patience) -> Option<Fault> {
+        match &self.wire {
+            Wire::Http(link) => {
+                link.close(patience.exit).await;
+                if let Some(server) = &self.server {
+                    // A server that listens does not mind the end of its input.
+                    server.handle().kill().await;
+                }
+                None
+            }
+            Wire::Stdio(pipe) | Wire::Testee(pipe) => pipe.close(patience.exit).await,
         }
     }
 
@@ -483,7 +485,6 @@ pub fn result_of(line: &str) -> Option<serde_json::Value> {
         }
         _ => None,
     }
-    serde_json::from_str::<Response>(line).ok()?.result
 }
 
 fn server_name(line: &str) -> Option<String> {

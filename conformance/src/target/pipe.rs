@@ -26,6 +26,8 @@ const PATIENCE_AFTER_STRAY: Duration = Duration::from_millis(500);
 const PONGS_MAX: usize = 64;
 /// How long the end of the input waits for an answer to a ping that is being written.
 const LAST_PONG: Duration = Duration::from_millis(500);
+/// How long the output of a process that has ended is read; what it left behind may hold it open.
+const LAST_OUTPUT: Duration = Duration::from_millis(250);
 
 type Input = AsyncMutex<Option<ChildStdin>>;
 
@@ -71,7 +73,7 @@ impl Pipe {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let sent = frame(id);
         let began = Instant::now();
-        let strays_before = self.board.lock().strays_seen;
+        let strays_before = self.board.lock().strays_told;
         let mut misdirected = self.board.misdirected.subscribe();
         let mut answer = match self.board.wait_for(id) {
             Ok(answer) => answer,
@@ -147,13 +149,20 @@ impl Pipe {
         self.board.strays_since(0)
     }
 
-    /// Closes the input and waits at most `patience` for the process to end; kills its group then.
-    pub async fn close(&self, patience: Duration) {
+    /// Closes the input and waits at most `patience` for the process to end; kills its group then. Gives what it wrote unasked since
+    /// the last answer.
+    pub async fn close(&self, patience: Duration) -> Option<Fault> {
         self.end_input().await;
         let ended = tokio::time::timeout(patience, self.handle.exited()).await;
         if ended.is_err() {
             self.handle.kill().await;
         }
+        // What it wrote last is read apart from it.
+        let mut broken = self.board.broke.subscribe();
+        let _still_open =
+            tokio::time::timeout(LAST_OUTPUT, broken.wait_for(|broken| *broken)).await;
+        let told = self.board.lock().strays_told;
+        self.board.strays_since(told).into_iter().next()
     }
 
     /// Closes the process's input. The answer to a ping that the process does not read is given up.
@@ -194,6 +203,8 @@ struct Board {
     /// Told of each reply under an id that was never asked. A late or second answer to an older request is none: it
     /// says nothing of the requests that wait now.
     misdirected: watch::Sender<()>,
+    /// Whether nothing comes any more.
+    broke: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -203,6 +214,8 @@ struct State {
     broken: Option<Fault>,
     strays: Vec<(u64, Fault)>,
     strays_seen: u64,
+    /// How many of them whoever asked was told of. What came while nobody asked is told with the next answer.
+    strays_told: u64,
 }
 
 impl Board {
@@ -228,9 +241,10 @@ impl Board {
     }
 
     fn strays_since(&self, before: u64) -> Vec<Fault> {
-        self.lock()
-            .strays
-            .iter()
+        let mut state = self.lock();
+        state.strays_told = state.strays_seen;
+        let strays = state.strays.iter();
+        strays
             .filter(|(number, _)| *number > before)
             .map(|(_, fault)| fault.clone())
             .collect()
@@ -304,6 +318,8 @@ impl Board {
         for (_, sender) in state.waiting.drain() {
             let _gave_up = sender.send(Err(fault.clone()));
         }
+        drop(state);
+        self.broke.send_replace(true);
     }
 }
 
