@@ -6,9 +6,13 @@
 pub struct Event {
     /// Its id, by which a stream is resumed behind it.
     pub id: Option<String>,
-    /// Its data. There may be none, or none but an empty line.
+    /// Its data. There may be none, or none but an empty line; what an event of another name than `message` holds is none, since no
+    /// client gets it as a message.
     pub data: Option<String>,
 }
+
+/// The name of an event that has no other.
+const MESSAGE: &str = "message";
 
 /// Whether a `Content-Type` is that of an event stream. Media types have no case (RFC 9110, 8.3.1).
 pub fn is_stream(content_type: &str) -> bool {
@@ -16,7 +20,7 @@ pub fn is_stream(content_type: &str) -> bool {
     media.trim().eq_ignore_ascii_case("text/event-stream")
 }
 
-/// The data of each event, in order; comments, event names, ids and retry hints are left out.
+/// The data of each event, in order; comments, ids, retry hints and events of other names are left out.
 pub fn events(body: &str) -> Vec<String> {
     let events = read(body).into_iter();
     events.filter_map(|event| event.data).collect()
@@ -24,7 +28,8 @@ pub fn events(body: &str) -> Vec<String> {
 
 /// Where the last event that is complete ends.
 pub fn end_of_events(bytes: &[u8]) -> Option<usize> {
-    let ends = [&b"\n\n"[..], b"\n\r\n"];
+    // A line ends with CRLF, LF or CR.
+    let ends = [&b"\n\n"[..], b"\n\r\n", b"\n\r", b"\r\r"];
     let last = |end: &&[u8]| {
         let at = bytes.windows(end.len()).rposition(|seen| seen == *end)?;
         Some(at + end.len())
@@ -36,8 +41,12 @@ pub fn end_of_events(bytes: &[u8]) -> Option<usize> {
 pub fn read(body: &str) -> Vec<Event> {
     let mut events = Vec::new();
     let mut event = Event::default();
-    for line in body.strip_prefix('\u{feff}').unwrap_or(body).lines() {
+    let mut named = MESSAGE;
+    for line in lines(body.strip_prefix('\u{feff}').unwrap_or(body)) {
         if line.is_empty() {
+            if std::mem::replace(&mut named, MESSAGE) != MESSAGE {
+                event.data = None;
+            }
             if event != Event::default() {
                 events.push(std::mem::take(&mut event));
             }
@@ -52,11 +61,24 @@ pub fn read(body: &str) -> Vec<Event> {
             }
             ("data", data) => *data = Some(value.to_owned()),
             ("id", _) => event.id = Some(value.to_owned()),
+            ("event", _) if !value.is_empty() => named = value,
+            ("event", _) => named = MESSAGE,
             _ => {}
         }
     }
     // The format drops an event that no blank line ended.
     events
+}
+
+/// The lines of a stream. What the last one lacks is its end.
+fn lines(body: &str) -> impl Iterator<Item = &str> {
+    let mut rest = body;
+    std::iter::from_fn(move || {
+        let (line, behind) = rest.split_once(['\r', '\n'])?;
+        let crlf = rest[line.len()..].starts_with("\r\n");
+        rest = if crlf { &behind[1..] } else { behind };
+        Some(line)
+    })
 }
 
 #[cfg(test)]
@@ -68,6 +90,28 @@ mod tests {
         assert_eq!(end_of_events(b"data: x\n\ndata: y\n"), Some(9));
         assert_eq!(end_of_events(b"data: x\r\n\r\ndata: y\r\n"), Some(11));
         assert_eq!(end_of_events(b"data: x\n"), None);
+        assert_eq!(end_of_events(b"data: x\r\n"), None);
+        assert_eq!(end_of_events(b"data: x\r\rdata: y\r"), Some(9));
+        assert_eq!(end_of_events(b"data: x\n\rdata: y\n"), Some(9));
+    }
+
+    #[test]
+    fn a_line_ends_in_three_ways() {
+        for body in [
+            "data: x\ndata: y\n\n",
+            "data: x\r\ndata: y\r\n\r\n",
+            "data: x\rdata: y\r\r",
+            "data: x\rdata: y\n\r",
+        ] {
+            assert_eq!(events(body), ["x\ny"], "{body:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_event_of_another_name_holds_is_no_message() {
+        let body = "event: ping\nid: 1\ndata: now\n\nevent: message\ndata: x\n\nevent:\ndata: y\n\ndata: z\n\n";
+        assert_eq!(events(body), ["x", "y", "z"]);
+        assert_eq!(read(body)[0].id.as_deref(), Some("1"));
     }
 
     #[test]
