@@ -454,13 +454,6 @@ fn what_leaves_the_group_does_not_outlive_the_run() {
 }
 
 #[test]
-fn what_a_target_says_before_it_can_be_judged_commands_and_forges_nothing() {
-    let seen = check(&scripted("curses"), &[]);
-    seen.is_unable();
-    let obeyed = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
-    assert_eq!(seen.output.find(obeyed), None, "{:?}", seen.output);
-    assert!(seen.output.contains("\\u{1b}[2J"), "{}", seen.output);
-#[test]
 fn a_target_that_moves_to_another_group_is_killed() {
     let marker = marked("regrouped");
     let seen = check(&scripted(&format!("regroups {marker}")), &[]);
@@ -469,6 +462,13 @@ fn a_target_that_moves_to_another_group_is_killed() {
     assert_eq!(left_behind(&marker), [""; 0]);
 }
 
+#[test]
+fn what_a_target_says_before_it_can_be_judged_commands_and_forges_nothing() {
+    let seen = check(&scripted("curses"), &[]);
+    seen.is_unable();
+    let obeyed = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+    assert_eq!(seen.output.find(obeyed), None, "{:?}", seen.output);
+    assert!(seen.output.contains("\\u{1b}[2J"), "{}", seen.output);
     for line in seen.output.lines() {
         assert!(
             line != "conforms" && !line.trim_start().starts_with("::"),
@@ -740,6 +740,56 @@ fn over_http_a_result_is_one_frame_under_a_good_status() {
                 assert!(seen.output.contains(told), "{what}");
             }
         }
+    }
+}
+
+#[test]
+fn over_http_what_a_transcript_is_answered_stands_under_a_good_status() {
+    let page = r#"# Sums {#sums}
+
+- {#sums.add} Addition MUST add.
+
+```wire
+-> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(+ 1 2)"}}}
+<- {"id":1,"result":{"...":"..."},"...":"..."}
+```
+"#;
+    for (status, expected) in [("200 OK", Status::Pass), ("500 Oops", Status::Fail)] {
+        let url = serve(status, "application/json", str::to_owned, true);
+        let seen = page_over_http(page, &url);
+        assert_eq!(seen.statuses(), [expected], "{}", seen.output);
+    }
+}
+
+#[test]
+fn over_http_one_request_has_one_answer() {
+    let page = r#"# Sums {#sums}
+
+- {#sums.add} Addition MUST add.
+
+```http
+-> POST /mcp
+Content-Type: application/json
+
+{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(+ 1 2)"}}}
+
+<- 200
+
+{"id":1,"...":"..."}
+```
+"#;
+    const CHUNKED: &str = "application/json\r\nTransfer-Encoding: chunked";
+    let chunk = |frame: &str| format!("{:x}\r\n{frame}\r\n0\r\n\r\n", frame.len());
+    let twice = |frame: &str| {
+        let chunk = format!("{:x}\r\n{frame}\r\n0\r\n\r\n", frame.len());
+        format!("{chunk}HTTP/1.1 204 No Content\r\n\r\n")
+    };
+    let around: [(fn(&str) -> String, Status); 2] = [(chunk, Status::Pass), (twice, Status::Fail)];
+    for (around, expected) in around {
+        let seen = page_over_http(page, &serve("200 OK", CHUNKED, around, true));
+        assert_eq!(seen.statuses(), [expected], "{}", seen.output);
+        let told = seen.output.contains("nothing behind the answer");
+        assert_eq!(told, expected == Status::Fail, "{}", seen.output);
     }
 }
 

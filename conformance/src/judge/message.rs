@@ -46,7 +46,17 @@ pub fn http(expect: &HttpResponse, observed: &HttpMessage, captures: &mut Captur
     Ok(())
 }
 
-/// A field may come several times; one of them must be as expected, and none when it is unwanted.
+/// Fields that may come once (RFC 9110, 5.3; the Fetch Standard of the one for browsers, which refuse a second).
+const SINGLE: &[&str] = &[
+    "access-control-allow-origin",
+    "content-type",
+    "location",
+    "mcp-session-id",
+    "retry-after",
+    "x-request-id",
+];
+
+/// A field may come several times, unless it is one that may not; one of them must be as expected, and none when it is unwanted.
 fn field(expect: &HeaderExpect, observed: &HttpMessage, captures: &mut Captures) -> Judged {
     let what = format!("header {}", expect.name);
     let found: Vec<&str> = observed
@@ -59,6 +69,10 @@ fn field(expect: &HeaderExpect, observed: &HttpMessage, captures: &mut Captures)
         None if found.is_empty() => Ok(()),
         None => Err(mismatch(what, "no such field", found.join(", "))),
         Some(value) if found.is_empty() => Err(mismatch(what, value.source(), "no such field")),
+        Some(value) if found.len() > 1 && is_single(&expect.name) => {
+            let expected = format!("{}, in one field", value.source());
+            Err(mismatch(what, expected, found.join(", ")))
+        }
         Some(value) => {
             if found
                 .iter()
@@ -69,6 +83,10 @@ fn field(expect: &HeaderExpect, observed: &HttpMessage, captures: &mut Captures)
             Err(mismatch(what, value.source(), found.join(", ")))
         }
     }
+}
+
+fn is_single(name: &str) -> bool {
+    SINGLE.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// Whether a log or trace line is the one meant. Keeps what its pattern captures.

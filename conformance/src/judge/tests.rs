@@ -722,6 +722,14 @@ fn responses_are_judged() {
         ],
         b"{\"a\":1}",
     );
+    let twice = message(
+        200,
+        &[
+            ("Content-Type", "application/json"),
+            ("content-type", "text/html"),
+        ],
+        b"",
+    );
     let lines = [
         check("<- 200", &plain),
         check("<- 404", &plain),
@@ -730,6 +738,7 @@ fn responses_are_judged() {
         check("<- 200\nX-B: <any>", &plain),
         check("<- 200\nX-B: <absent>", &plain),
         check("<- 200\nX-A: <absent>", &plain),
+        check("<- 200\nContent-Type: application/json", &twice),
         check("<- 200\n\n{\"a\": <int>}", &plain),
         check("<- 200\n\n{\"a\": 2}", &plain),
         check("<- 200\n\n<empty>", &plain),
@@ -748,6 +757,7 @@ fn responses_are_judged() {
     header X-B: expected <any>, observed no such field
     ok
     header X-A: expected no such field, observed 1, 2
+    header Content-Type: expected application/json, in one field, observed application/json, text/html
     ok
     body.a: expected 2, observed 1
     body: expected no byte, observed {"a":1}

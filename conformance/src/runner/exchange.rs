@@ -123,6 +123,8 @@ struct Play<'a> {
 struct Exchange {
     tag: Option<String>,
     state: State,
+    /// Whether one answer is all that may come: one request was sent, and not to open a stream.
+    is_single: bool,
     /// Told once when the client shall close its sending side.
     sends: Option<oneshot::Sender<()>>,
 }
@@ -156,12 +158,16 @@ impl Play<'_> {
                 // The stream that a GET opens has no end.
                 let to_head =
                     request.method == "HEAD" || (self.usual.is_some() && request.method == "GET");
-                self.begin(request.tag.clone(), bytes, to_head)
+                let is_framed_by_case = request.headers.iter().any(|(name, _)| {
+                    ["content-length", "transfer-encoding"].contains(&&*name.to_ascii_lowercase())
+                });
+                let is_single = !is_framed_by_case && (!to_head || request.method == "HEAD");
+                self.begin(request.tag.clone(), bytes, to_head, is_single)
             }
             HttpAction::Raw { tag, bytes } => {
                 self.settle().await;
                 let bytes = self.record.bytes(bytes)?;
-                self.begin(tag.clone(), bytes, false)
+                self.begin(tag.clone(), bytes, false, false)
             }
             HttpAction::Response(expect) => {
                 let answer = self
@@ -257,7 +263,13 @@ impl Play<'_> {
         }
     }
 
-    fn begin(&mut self, tag: Option<String>, bytes: Vec<u8>, to_head: bool) -> Result<(), Stop> {
+    fn begin(
+        &mut self,
+        tag: Option<String>,
+        bytes: Vec<u8>,
+        to_head: bool,
+        is_single: bool,
+    ) -> Result<(), Stop> {
         let Some(address) = address(&self.endpoint.url) else {
             return Err(Stop::Verdict(Verdict::Unobservable {
                 reason: "byte-exact requests need an http:// address".to_owned(),
@@ -281,6 +293,7 @@ impl Play<'_> {
         self.open.push(Exchange {
             tag,
             state: State::Due(task),
+            is_single,
             sends: Some(sends),
         });
         Ok(())
@@ -311,10 +324,18 @@ impl Play<'_> {
                 "none is open",
             ));
         };
+        let is_single = self.open[found].is_single;
         let state = &mut self.open[found].state;
         finish(state, waited).await;
         match std::mem::replace(state, State::Seen(None)) {
             State::Done(Ok((answer, connection))) => {
+                if is_single && !connection.left().is_empty() {
+                    let seen = String::from_utf8_lossy(connection.left()).into_owned();
+                    self.record.received(&shown(&answer));
+                    self.record.received(&seen);
+                    let expected = "nothing behind the answer";
+                    return Err(differs(line, "connection", expected, &seen));
+                }
                 *state = State::Seen(Some(connection));
                 Ok(Ok(answer))
             }

@@ -11,8 +11,9 @@ use crate::judge;
 use crate::suite::{Control, Pattern, WireAction, WireCase, WireStep};
 use crate::target::Patience;
 use crate::target::fault::Fault;
+use crate::target::frame::{self, Head};
 use crate::target::http::{Endpoint, HttpLink};
-use crate::target::{frame, link};
+use crate::target::link;
 use crate::verdict::Verdict;
 
 use super::served::{SPARED, Server, sends_end};
@@ -192,7 +193,14 @@ impl Play<'_> {
         let only_tells = frame::only_tells(&text);
         let task = tokio::spawn(async move {
             let frames = match link.post(&text, patience).await {
-                Ok(reply) => reply.frames().into_iter().map(Ok).collect(),
+                Ok(reply) => {
+                    let frames = reply.frames().into_iter();
+                    let head = |frame: &String| Head::of(frame).ok();
+                    let fault = |frame: &String| reply.fault(&head(frame)?);
+                    frames
+                        .map(|frame| fault(&frame).map_or(Ok(frame), Err))
+                        .collect()
+                }
                 Err(fault) => vec![Err(fault)],
             };
             for frame in frames {

@@ -38,6 +38,8 @@ pub struct Reply {
     pub headers: Vec<(String, String)>,
     /// The body as text; invalid UTF-8 is replaced.
     pub body: String,
+    /// Whether it was UTF-8 as it came.
+    pub is_utf8: bool,
 }
 
 impl Reply {
@@ -61,6 +63,26 @@ impl Reply {
         ["application/json", "text/event-stream"]
             .iter()
             .any(|known| known.eq_ignore_ascii_case(kind))
+    }
+
+    /// What is wrong with the answer that holds `frame`, as such: no client looks for a result behind a status that says that there is
+    /// none, or in a page; and JSON is UTF-8.
+    pub fn fault(&self, frame: &Head) -> Option<Fault> {
+        if !self.is_utf8 {
+            return Some(Fault::Junk {
+                line: self.body.clone(),
+                why: "not UTF-8".to_owned(),
+            });
+        }
+        let is_right = !frame.has_result || (self.status == 200 && self.is_of_mcp());
+        (!is_right).then(|| Fault::Malformed {
+            expected: "a result under HTTP 200 as application/json or text/event-stream".to_owned(),
+            line: format!(
+                "HTTP {}, Content-Type: {}",
+                self.status,
+                self.header("content-type").unwrap_or("none")
+            ),
+        })
     }
 
     /// The JSON-RPC frames in the body, whichever way the server chose to send them.
@@ -180,15 +202,7 @@ impl HttpLink {
             });
             return Err(Box::new((fault, sent)));
         };
-        // No client looks for a result behind a status that says that there is none, or in a page.
-        if head.has_result && !(reply.status == 200 && reply.is_of_mcp()) {
-            let kind = reply.header("content-type").unwrap_or("none");
-            strays.push(Fault::Malformed {
-                expected: "a result under HTTP 200 as application/json or text/event-stream"
-                    .to_owned(),
-                line: format!("HTTP {}, Content-Type: {kind}", reply.status),
-            });
-        }
+        strays.extend(reply.fault(&head).map(Fault::as_stray));
         // Only the answer to `initialize` names a revision, and perhaps a session.
         if let Some(version) = frame::revision(&received) {
             let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
@@ -343,6 +357,7 @@ impl HttpLink {
             status,
             headers,
             body: String::new(),
+            is_utf8: true,
         };
         let asked = asked.filter(|_| reply.is_stream());
         let mut body = Vec::new();
@@ -382,6 +397,11 @@ impl HttpLink {
             }
         }
         reply.body = String::from_utf8_lossy(&body).into_owned();
+        reply.is_utf8 = match std::str::from_utf8(&body) {
+            Ok(_) => true,
+            // A stream that is left may be left within a letter.
+            Err(error) => error.error_len().is_none() && reply.is_stream(),
+        };
         Ok(reply)
     }
 }
@@ -396,4 +416,52 @@ fn causes(error: &dyn std::error::Error) -> String {
         cause = inner.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// What is found wrong with an answer of this body.
+    async fn check(kind: &str, body: &[u8]) -> Vec<String> {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let answer = [head.as_bytes(), body].concat();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a client");
+            let _head = stream.read(&mut [0; 4096]).await;
+            let _gone = stream.write_all(&answer).await;
+        });
+        let link = HttpLink::to(&Endpoint {
+            url: format!("http://{address}/mcp"),
+            headers: Vec::new(),
+        });
+        let link = link.expect("a link");
+        let asked = link.ask(
+            |id| format!("{{\"id\":{id},\"method\":\"x\"}}"),
+            Duration::from_secs(20),
+        );
+        let strays = asked.await.expect("an answer").strays;
+        strays.iter().map(Fault::to_string).collect()
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_utf_8() {
+        const JSON: &str = "application/json";
+        let right = "{\"id\":1,\"result\":{\"a\":\"é\"}}".as_bytes();
+        let wrong = b"{\"id\":1,\"result\":{\"a\":\"\xE9\"}}";
+        assert_eq!(check(JSON, right).await, [""; 0]);
+        let told = check(JSON, wrong).await;
+        assert!(told.len() == 1 && told[0].contains("not UTF-8"), "{told:?}");
+        let events = [b"data: ", &wrong[..], b"\n\n"].concat();
+        let told = check("text/event-stream", &events).await;
+        assert!(told.len() == 1 && told[0].contains("not UTF-8"), "{told:?}");
+    }
 }

@@ -110,6 +110,11 @@ impl RawConnection {
         answer
     }
 
+    /// What has come behind the answer that was received last.
+    pub fn left(&self) -> &[u8] {
+        &self.read
+    }
+
     /// What else comes within `patience`, or before the server closes the connection: no more than its beginning.
     pub async fn more_within(&mut self, patience: Duration) -> Vec<u8> {
         while self.read.is_empty() {

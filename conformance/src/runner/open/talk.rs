@@ -447,6 +447,9 @@ async fn posted(
         return vec![Came::Frame(Err(Fault::Http { message }))];
     }
     let mut came = Vec::new();
+    if !reply.is_utf8 {
+        came.push(Came::Wrong("not-utf8", reply.body.clone()));
+    }
     if alone.is_none() && reply.is_stream() {
         came.push(Came::Stream(sse::read(&reply.body)));
     }
