@@ -924,6 +924,14 @@ fn two_reports_are_compared() {
     ] {
         assert!(said.contains(piece), "no {piece:?} in\n{said}");
     }
+    let silent =
+        std::fs::read_to_string(&old)
+            .expect("a report")
+            .replacen("\"pass\"", "\"not_claimed\"", 1);
+    std::fs::write(&new, silent).expect("a report");
+    let said = bench.call(&["diff", &old, &new]);
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.contains("no longer passed: 1\n  sums.add/"), "{said}");
     let mut twice = Run::read(Path::new(&old)).expect("a report");
     twice.cases.push(twice.cases[0].clone());
     std::fs::write(&new, twice.json()).expect("a report");

@@ -15,6 +15,8 @@ pub struct Difference {
     pub new_crashes: Vec<String>,
     /// Failed before and fails now, but otherwise.
     pub fails_differently: Vec<String>,
+    /// Passed before, and neither passes now nor fails: it is not judged any more, or its failure is expected or only warned of.
+    pub passed_before: Vec<String>,
     /// Only in the second run.
     pub added: Vec<String>,
     /// Only in the first run.
@@ -69,6 +71,9 @@ pub fn difference(old: &Run, new: &Run) -> Difference {
             {
                 &mut difference.fails_differently
             }
+            Some(then) if then.status == Status::Pass && now.status != Status::Pass => {
+                &mut difference.passed_before
+            }
             Some(_) => continue,
         };
         let label = labelled(key.0, key.1);
@@ -95,12 +100,13 @@ impl Difference {
     }
 
     /// The kinds of change with their ids, those that count first.
-    pub fn kinds(&self) -> [(&'static str, &[String]); 6] {
+    pub fn kinds(&self) -> [(&'static str, &[String]); 7] {
         [
             ("fixed", &self.fixed),
             ("broken", &self.broken),
             ("new crashes", &self.new_crashes),
             ("fails differently", &self.fails_differently),
+            ("no longer passed", &self.passed_before),
             ("added", &self.added),
             ("removed", &self.removed),
         ]
