@@ -11,6 +11,7 @@ use nix::unistd::Pid;
 use serde_json::{Map, Value, json};
 
 use super::script::{PeerKind, Script};
+use crate::files;
 
 /// Names the command that plays peers, where the running program is not `ptc-conformance` itself.
 const COMMAND_VARIABLE: &str = "PTC_CONFORMANCE_COMMAND";
@@ -138,7 +139,7 @@ pub fn received(directory: &Path, name: &str) -> Option<String> {
     let script = directory.join("peers").join(format!("{name}.json"));
     script
         .is_file()
-        .then(|| std::fs::read_to_string(script.with_extension("received")).unwrap_or_default())
+        .then(|| left(&script.with_extension("received")).unwrap_or_default())
 }
 
 /// Kills the peer `name` of a case as a crash would.
@@ -147,8 +148,7 @@ pub fn received(directory: &Path, name: &str) -> Option<String> {
 /// When there is none, or it does not run.
 pub fn kill_peer(directory: &Path, name: &str) -> Result<(), String> {
     let path = directory.join("peers").join(format!("{name}.pid"));
-    let pid = std::fs::read_to_string(&path)
-        .ok()
+    let pid = left(&path)
         .and_then(|text| text.trim().parse::<i32>().ok())
         // Whoever may write there names no group of processes, nor all of them.
         .filter(|pid| *pid > 1);
@@ -156,6 +156,12 @@ pub fn kill_peer(directory: &Path, name: &str) -> Result<(), String> {
         format!("the target block names no peer `{name}`, or it was never started")
     })?;
     kill(Pid::from_raw(pid), Signal::SIGKILL).map_err(|error| format!("peer {name}: {error}"))
+}
+
+/// What stands in a note of a peer. A target finds the directory, too, and may have put anything there, such as a pipe that nobody writes to.
+fn left(path: &Path) -> Option<String> {
+    let bytes = files::read_left(path, files::REPORT_BYTES_MAX)?;
+    String::from_utf8(bytes).ok()
 }
 
 fn fill(entry: &mut Map<String, Value>, reached: Value) {
