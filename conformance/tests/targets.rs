@@ -784,9 +784,15 @@ Content-Type: application/json
         let chunk = format!("{:x}\r\n{frame}\r\n0\r\n\r\n", frame.len());
         format!("{chunk}HTTP/1.1 204 No Content\r\n\r\n")
     };
-    let around: [(fn(&str) -> String, Status); 2] = [(chunk, Status::Pass), (twice, Status::Fail)];
-    for (around, expected) in around {
-        let seen = page_over_http(page, &serve("200 OK", CHUNKED, around, true));
+    let event = |frame: &str| format!("data: {frame}\n\n: more\n\n");
+    let around: [(&str, fn(&str) -> String, bool, Status); 3] = [
+        (CHUNKED, chunk, true, Status::Pass),
+        (CHUNKED, twice, true, Status::Fail),
+        // A stream should end with the answer; one that does not has brought it.
+        ("text/event-stream", event, false, Status::Pass),
+    ];
+    for (kind, around, ends, expected) in around {
+        let seen = page_over_http(page, &serve("200 OK", kind, around, ends));
         assert_eq!(seen.statuses(), [expected], "{}", seen.output);
         let told = seen.output.contains("nothing behind the answer");
         assert_eq!(told, expected == Status::Fail, "{}", seen.output);

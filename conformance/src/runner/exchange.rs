@@ -365,7 +365,10 @@ impl Play<'_> {
                 finish(state, patience).await;
                 match state {
                     State::Done(Ok((answer, _))) => shown(answer).into_bytes(),
-                    _ => Vec::new(),
+                    State::Done(Err(Fault::Dropped { .. })) | State::Due(_) | State::Seen(_) => {
+                        Vec::new()
+                    }
+                    State::Done(Err(fault)) => return Err(Stop::Fault(fault.clone())),
                 }
             }
         };

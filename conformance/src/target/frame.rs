@@ -52,6 +52,12 @@ pub fn only_tells(line: &str) -> bool {
     members.is_ok_and(|members| members.contains_key("method") && !members.contains_key("id"))
 }
 
+/// Whether a frame answers a request, whichever that is.
+pub fn is_response(line: &str) -> bool {
+    let members = serde_json::from_str::<BTreeMap<Cow<'_, str>, IgnoredAny>>(line);
+    members.is_ok_and(|members| members.contains_key("id") && !members.contains_key("method"))
+}
+
 /// The answer that says no more than that a request came.
 pub fn empty_result(id: impl Display) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)

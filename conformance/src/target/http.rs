@@ -16,7 +16,7 @@ use super::sse;
 pub const BODY_BYTES_MAX: usize = 32 << 20;
 
 /// How long a stream is listened to behind the answer, whatever comes there.
-const AFTER_ANSWER: Duration = Duration::from_millis(100);
+pub const AFTER_ANSWER: Duration = Duration::from_millis(100);
 /// How long the answers to all pings of one reply may take.
 const PONGS_PATIENCE: Duration = Duration::from_secs(1);
 

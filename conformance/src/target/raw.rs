@@ -1,5 +1,5 @@
 //! HTTP/1.1 by hand over a bare socket: what is sent is sent byte for byte, so that malformed requests can be made.
-//! Knows nothing of MCP or cases. Plain TCP only.
+//! Knows nothing of cases, and of MCP only which event of a stream is an answer. Plain TCP only.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::fault::Fault;
-use super::http::BODY_BYTES_MAX;
+use super::http::{AFTER_ANSWER, BODY_BYTES_MAX};
+use super::{frame, sse};
 use crate::observed::HttpMessage;
 
 /// Largest head (status line and headers) that is read of an answer.
@@ -24,6 +25,8 @@ pub struct RawConnection {
     writer: Option<OwnedWriteHalf>,
     address: String,
     read: Vec<u8>,
+    /// When a stream that has brought its answer is left, if the server has not ended it by then.
+    leaves: Option<Instant>,
 }
 
 impl RawConnection {
@@ -46,6 +49,7 @@ impl RawConnection {
             writer: Some(writer),
             address: address.to_owned(),
             read: Vec::new(),
+            leaves: None,
         })
     }
 
@@ -143,17 +147,25 @@ impl RawConnection {
                 body: Vec::new(),
             };
             if !to_head && status != 204 && status != 304 {
-                reply.body = self.body(&reply).await?;
+                let mut body = Vec::new();
+                let ended = self.body(&reply, &mut body).await;
+                match self.leaves.take() {
+                    // A server should end the stream; one that does not has answered all the same.
+                    Some(at) if at <= Instant::now() => self.read.clear(),
+                    _ => ended?,
+                }
+                reply.body = body;
             }
             return Ok(reply);
         }
     }
 
-    async fn body(&mut self, reply: &HttpMessage) -> Result<Vec<u8>, Fault> {
+    async fn body(&mut self, reply: &HttpMessage, body: &mut Vec<u8>) -> Result<(), Fault> {
+        let is_stream = header(reply, "content-type").is_some_and(sse::is_stream);
         let chunked = header(reply, "transfer-encoding")
             .is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"));
         if chunked {
-            return self.chunks().await;
+            return self.chunks(is_stream, body).await;
         }
         if let Some(length) = header(reply, "content-length") {
             let length = length
@@ -163,18 +175,43 @@ impl RawConnection {
             let Some(length) = length else {
                 return Err(self.failed("the answer's content-length is not usable"));
             };
-            return self.exactly(length).await;
+            *body = self.exactly(length).await?;
+            return Ok(());
         }
-        while self.more().await? {
-            if self.read.len() > BODY_BYTES_MAX {
+        let mut looked_at = 0;
+        loop {
+            let before = body.len();
+            body.append(&mut self.read);
+            if body.len() > BODY_BYTES_MAX {
                 return Err(self.failed("the answer's body does not end"));
             }
+            if is_stream {
+                self.look(body, before, &mut looked_at);
+            }
+            if !self.more().await? {
+                return Ok(());
+            }
         }
-        Ok(std::mem::take(&mut self.read))
     }
 
-    async fn chunks(&mut self) -> Result<Vec<u8>, Fault> {
-        let mut body = Vec::new();
+    /// Notes when to leave a stream, once an event in it is an answer: `body` is what came of it, `before` how much that was before.
+    fn look(&mut self, body: &[u8], before: usize, looked_at: &mut usize) {
+        // An empty line may have come in two pieces.
+        let fresh = before.saturating_sub(3).max(*looked_at);
+        if self.leaves.is_none()
+            && let Some(end) = sse::end_of_events(&body[fresh..])
+        {
+            let events = String::from_utf8_lossy(&body[*looked_at..fresh + end]);
+            *looked_at = fresh + end;
+            let answers = sse::events(&events)
+                .iter()
+                .any(|event| frame::is_response(event));
+            self.leaves = answers.then(|| Instant::now() + AFTER_ANSWER);
+        }
+    }
+
+    async fn chunks(&mut self, is_stream: bool, body: &mut Vec<u8>) -> Result<(), Fault> {
+        let mut looked_at = 0;
         loop {
             let line = self.until(b"\r\n", HEAD_BYTES_MAX).await?;
             let digits = line.split(';').next().unwrap_or_default().trim();
@@ -184,11 +221,15 @@ impl RawConnection {
             let Some(length) = length else {
                 return Err(self.failed("the answer's chunk size is not usable"));
             };
+            let before = body.len();
             body.extend(self.exactly(length).await?);
+            if is_stream {
+                self.look(body, before, &mut looked_at);
+            }
             if length == 0 {
                 // Trailers, up to the empty line.
                 while !self.until(b"\r\n", HEAD_BYTES_MAX).await?.trim().is_empty() {}
-                return Ok(body);
+                return Ok(());
             }
             self.exactly(2).await?;
         }
@@ -226,7 +267,15 @@ impl RawConnection {
 
     async fn more(&mut self) -> Result<bool, Fault> {
         let mut chunk = [0; 16 << 10];
-        match self.reader.read(&mut chunk).await {
+        let read = self.reader.read(&mut chunk);
+        let read = match self.leaves {
+            None => read.await,
+            Some(at) => match tokio::time::timeout_at(at, read).await {
+                Ok(read) => read,
+                Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
+            },
+        };
+        match read {
             Ok(0) => Ok(false),
             Ok(read) => {
                 self.read.extend_from_slice(&chunk[..read]);
