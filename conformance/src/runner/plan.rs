@@ -101,10 +101,11 @@ fn balanced(
         known.copied().unwrap_or(middle).max(1)
     };
     places.sort_by_key(|place| (std::cmp::Reverse(time(place)), *place));
-    let mut loads = vec![0_u64; shard.of];
+    // Parts beyond as many as there are cases have none.
+    let mut loads = vec![0_u64; shard.of.min(places.len())];
     let mut mine = Vec::new();
     for place in places {
-        let least = (0..shard.of).min_by_key(|part| (loads[*part], *part));
+        let least = (0..loads.len()).min_by_key(|part| (loads[*part], *part));
         let part = least.unwrap_or_default();
         loads[part] = loads[part].saturating_add(time(&place));
         if part + 1 == shard.part {
