@@ -14,6 +14,11 @@ use super::{Orders, Session, try_alone};
 /// Cases in a row that failed again, after which the rest is believed.
 const BELIEVED: usize = 5;
 
+/// Signals with which a process ends for a fault of its own, as messages name them.
+const FAULTS: [&str; 6] = [
+    "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGTRAP",
+];
+
 /// Cases that failed so beside others, with how they ended.
 #[derive(Debug, Default)]
 pub(super) struct List(Mutex<State>);
@@ -37,7 +42,7 @@ impl List {
             state.failed_again = trial.verdict.is_failure();
             return Some(trial.tried_again(&first));
         }
-        let hurried = case.waits() || trial.overtaken;
+        let hurried = (case.waits() || trial.overtaken) && !is_plain(&trial.verdict);
         let doubtful = ran_out_of_time(&trial) || (trial.verdict.is_failure() && hurried);
         if state.closed || !doubtful || trial.seen_alone {
             return Some(trial);
@@ -83,6 +88,15 @@ fn ran_out_of_time(trial: &Trial) -> bool {
     }
 }
 
+/// Whether no machine is so busy that it could be why: what is no frame, and a fault of the process.
+fn is_plain(verdict: &Verdict) -> bool {
+    match verdict {
+        Verdict::Junk { .. } => true,
+        Verdict::Crashed { detail } => FAULTS.iter().any(|signal| detail.contains(signal)),
+        _ => false,
+    }
+}
+
 /// Tries the cases again, one after the other, when nothing else runs.
 pub(super) async fn all(session: &Arc<Session>, orders: &Orders) {
     let mut in_a_row = 0;
@@ -113,5 +127,36 @@ async fn alone(session: &Arc<Session>, orders: &Orders, case: usize) {
     if let Some(target) = target {
         let group = Arc::new(Group::new(target, spec, vec![case]));
         pool::serve(Arc::clone(session), group).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_busy_machine_causes_is_not_tried_again() {
+        let page = concat!(
+            "# A {#a}\n\n- {#a.b} It MUST be.\n\n```wire\n",
+            "wait 100ms\n-> {\"id\":1}\n<- {\"id\":1}\n```\n",
+        );
+        let suite = crate::fixture::page("a.md", page.as_bytes()).expect("the page is right");
+        let case = &suite.cases[0];
+        let crashed = |how: &str| Verdict::Crashed {
+            detail: format!("the target ended while an answer was due ({how})"),
+        };
+        let junk = Verdict::Junk {
+            detail: String::new(),
+        };
+        for (verdict, is_kept) in [
+            (crashed("exit status 0"), true),
+            (crashed("killed by SIGKILL"), true),
+            (crashed("killed by SIGSEGV"), false),
+            (junk, false),
+            (Verdict::pass(), false),
+        ] {
+            let told = List::default().keep(0, case, Trial::of(verdict.clone()));
+            assert_eq!(told.is_none(), is_kept, "{verdict:?}");
+        }
     }
 }
