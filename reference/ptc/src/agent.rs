@@ -12,7 +12,7 @@ use ptc_agent::{
     ToolFault, ToolFn, ToolSource, open_model, open_replay, run,
 };
 use ptc_lang::error::{Limit, Quote};
-use ptc_lang::json::{self, Duplicates, Problem};
+use ptc_lang::json::{self, Duplicates, Problem, WriteError};
 use ptc_lang::meter::Watch;
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value, heap};
@@ -650,9 +650,12 @@ fn run_command(
     until: Option<Instant>,
     redactor: &Redactor,
 ) -> Result<Value, ToolFault> {
-    let input = to_json_value(args)
-        .map_err(|error| ToolFault::new(error.to_string()))?
-        .to_string();
+    let input = json::to_string_within(args, usize::MAX, &Waiting { until }).map_err(|error| {
+        ToolFault::new(match error {
+            WriteError::Path(error) => error.to_string(),
+            WriteError::Over(_) => "the arguments are longer than there is room for".to_owned(),
+        })
+    })?;
     let directory = if directory.as_os_str().is_empty() {
         Path::new(".")
     } else {

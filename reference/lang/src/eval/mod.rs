@@ -641,6 +641,7 @@ impl<'r> Eval<'r> {
             }
             Ir::Task(parts) => {
                 let id = self.eval(&parts.0, frame)?;
+                let id = self.settled(id)?;
                 let id = self.task_id(&id)?;
                 let Some(journal) = &self.journal else {
                     return self.eval(&parts.1, frame);
