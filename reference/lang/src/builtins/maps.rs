@@ -52,9 +52,19 @@ type Result<T = Value> = std::result::Result<T, Stop>;
 
 // --- reading
 
-/// What a flexible read of `key` finds in anything that can be looked into.
+/// What a flexible read of `key` finds in anything that can be looked into, a var as what it stands for.
 pub fn look_up(eval: &mut Eval<'_>, holder: &Value, key: &Value) -> Result<Option<Value>> {
     eval.walk(key)?;
+    let held;
+    let holder = match holder {
+        Value::Var(_) => {
+            let mut value = holder.clone();
+            eval.see_through(&mut value);
+            held = value;
+            &held
+        }
+        holder => holder,
+    };
     Ok(match holder {
         Value::Map(map) => map.lookup(key).cloned(),
         Value::Vector(items) => match key {
@@ -106,7 +116,6 @@ pub fn look_along<'s>(
 ) -> Result<Option<Value>> {
     let mut at = holder.clone();
     for step in steps {
-        eval.see_through(&mut at);
         match look_up(eval, &at, step)? {
             Some(found) => at = found,
             None => return Ok(None),

@@ -49,8 +49,9 @@ fn rows(eval: &mut Eval<'_>, relation: &Value) -> Result<Vec<Map>, Stop> {
         return Err(wrong_type("a set or a vector of maps", relation));
     }
     let mut rows = Vec::new();
-    for (at, item) in eval.items(relation)?.into_iter().enumerate() {
+    for (at, mut item) in eval.items(relation)?.into_iter().enumerate() {
         eval.charge(1)?;
+        eval.see_through(&mut item);
         match item {
             Value::Map(map) => rows.push(map),
             other => return Err(at_item(wrong_type("a map as each row", &other), at)),
