@@ -204,6 +204,51 @@ fn errors_name_the_function_and_the_argument_that_it_refused() {
     assert_eq!(idle.count(), 0, "a row for what refuses nothing");
 }
 
+/// An integer of more than 64 bits, and one as far below zero.
+const LARGE: [&str; 2] = ["99999999999999999999", "-99999999999999999999"];
+
+/// What refuses an integer of more than 64 bits says what it wanted instead, and quotes the integer that was given, not the one next to it
+/// that fits.
+#[test]
+fn errors_say_what_is_wrong_with_large_integers() {
+    let mut faults = BTreeMap::new();
+    let mut refused = BTreeSet::new();
+    for builtin in builtins().filter(|builtin| builtin.signatures != builtin.name) {
+        let name = written(builtin);
+        let least = usize::from(builtin.arity.min).max(1);
+        let most = builtin.arity.max.map_or(least + 2, usize::from);
+        for count in least..=most.max(least).min(ARGUMENTS_MAX) {
+            let shapes = VALUES.len().pow(count as u32 - 1);
+            let shapes = (0..shapes).step_by((shapes * count / CALLS_MAX) | 1);
+            for ((shape, at), large) in shapes.flat_map(|shape| {
+                (0..count).flat_map(move |at| LARGE.map(|large| ((shape, at), large)))
+            }) {
+                let mut values: Vec<_> = (0..count - 1)
+                    .map(|at| VALUES[shape / VALUES.len().pow(at as u32) % VALUES.len()].0)
+                    .collect();
+                values.insert(at, large);
+                let program = format!("({name} {})", values.join(" "));
+                let Some(error) = error_of(&program) else {
+                    continue;
+                };
+                let message = error.message();
+                if message.contains(large) {
+                    refused.insert(builtin.name);
+                }
+                let other = [i64::MAX, i64::MIN].map(|other| other.to_string());
+                let wrong = other.iter().any(|other| message.contains(other))
+                    || message.contains("an integer, got integer")
+                    || message.contains("an integer or a character, got integer");
+                if wrong {
+                    faults.entry(builtin.name).or_insert((program, message));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} functions: {faults:#?}", faults.len());
+    assert!(refused.len() > 100, "{}", refused.len());
+}
+
 /// Calls with equal values in several places, and the only argument that the error may name; none when it speaks of what is
 /// inside of one or was made of one.
 const EQUALS: &[(&str, Option<usize>)] = &[

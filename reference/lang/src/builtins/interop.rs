@@ -13,7 +13,7 @@ use super::strings::{
     parse_long, part, push, replace, split, starts_with, str, string, trim, upper_case,
 };
 use super::{Body, Builtin, Home, Section, between, constant, exactly, fixed, row};
-use crate::error::{Stop, about, bad_value, wrong_type};
+use crate::error::{Stop, about, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
 use crate::heap;
 use crate::value::Value;
@@ -627,9 +627,9 @@ fn length(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
 fn substring(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let text = string(args, 0)?;
     let count = text.count();
-    let start = position(args, 1)?;
+    let start = position(args, 1, count)?;
     let end = match args.len() {
-        3 => position(args, 2)?,
+        3 => position(args, 2, count)?,
         _ => count as i64,
     };
     match (usize::try_from(start), usize::try_from(end)) {
@@ -660,10 +660,9 @@ fn char_at(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let count = text.count();
     match usize::try_from(at) {
         Ok(at) if at < count => part(eval, text, at, at + 1),
-        _ => Err(bad_value(about(
-            format!("{at} is out of range for a string of {count} characters"),
-            &args[1],
-        ))),
+        _ => Err(bad_value(quoting("", &args[1]).then(format!(
+            " is out of range for a string of {count} characters"
+        )))),
     }
 }
 
@@ -681,8 +680,8 @@ fn repeat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let text = string(args, 0)?;
     let times = index(&args[1])?;
     if times < 0 {
-        return Err(bad_value(about(
-            format!("expected a count from 0, got {times}"),
+        return Err(bad_value(quoting(
+            "expected a count from 0, got ",
             &args[1],
         )));
     }
@@ -792,11 +791,15 @@ fn text_of(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     str(eval, args)
 }
 
-/// The index at `at`; floats lose their fraction.
-fn position(args: &[Value], at: usize) -> Result<i64, Stop> {
+/// The index at `at`, in text of `count` characters; floats lose their fraction.
+fn position(args: &[Value], at: usize, count: usize) -> Result<i64, Stop> {
     match &args[at] {
         Value::Float(float) if float.is_finite() => Ok(*float as i64),
         Value::Int(index) => Ok(*index),
+        large @ Value::BigInt(_) => {
+            let problem = format!("expected an index from 0 to {count}, got ");
+            Err(bad_value(quoting(problem, large)))
+        }
         other => Err(wrong_type("an integer", other)),
     }
 }
@@ -805,10 +808,7 @@ fn position(args: &[Value], at: usize) -> Result<i64, Stop> {
 fn radix(value: &Value) -> Result<u32, Stop> {
     match index(value)? {
         base @ 2..=36 => Ok(base as u32),
-        base => Err(bad_value(about(
-            format!("a base is from 2 to 36, got {base}"),
-            value,
-        ))),
+        _ => Err(bad_value(quoting("a base is from 2 to 36, got ", value))),
     }
 }
 

@@ -971,6 +971,9 @@ fn char_of(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
                 &args[0],
             ))),
         },
+        large @ Value::BigInt(_) => Err(bad_value(
+            quoting("", large).then(" is no code point of a character"),
+        )),
         Value::Str(text) if text.count() == 1 => Ok(std::mem::take(&mut args[0])),
         other => Err(wrong_type("an integer or a character", other)),
     }

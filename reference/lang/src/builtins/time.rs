@@ -717,8 +717,8 @@ fn with_day(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let (year, month, day) = (date.year(), date.month(), index(&args[1])?);
     match time::civil_date(i64::from(year), i64::from(month), day) {
         Some(date) => Ok(Value::Date(time::days(date))),
-        None => Err(bad_value(about(
-            format!("there is no date {year}-{month}-{day}"),
+        None => Err(bad_value(quoting(
+            format!("there is no date {year}-{month}-"),
             &args[1],
         ))),
     }

@@ -4,7 +4,7 @@ use super::deferred::{partition_later, step};
 use super::{Result, builtin, later};
 use crate::builtins::numbers::index;
 use crate::builtins::{Builtin, Home, Section, Takes, between, callable, exactly, row};
-use crate::error::{about, at_item, bad_value};
+use crate::error::{at_item, bad_value, quoting};
 use crate::eval::{Eval, sequence};
 use crate::value::Value;
 use crate::value::shape::watched;
@@ -22,8 +22,8 @@ pub const ROWS: &[Builtin] = &[
 pub(super) fn positive(value: &Value, what: &str) -> Result<usize> {
     match index(value)? {
         count if count > 0 => Ok(usize::try_from(count).unwrap_or(usize::MAX)),
-        other => Err(bad_value(about(
-            format!("{what} must be a positive integer, got {other}"),
+        _ => Err(bad_value(quoting(
+            format!("{what} must be a positive integer, got "),
             value,
         ))),
     }
