@@ -97,6 +97,35 @@ impl Reply {
     }
 }
 
+/// What ends the wait for a stream, besides its end.
+#[derive(Debug, Clone, Copy)]
+enum Awaited {
+    /// The answer to the request of this id.
+    Answer(u64),
+    /// The answer to any request.
+    AnyAnswer,
+    /// Nothing else.
+    End,
+}
+
+impl Awaited {
+    /// What a body that is sent waits for.
+    fn by(body: &str) -> Self {
+        match frame::only_tells(body) {
+            true => Self::End,
+            false => Self::AnyAnswer,
+        }
+    }
+
+    fn is(self, event: &str) -> bool {
+        match self {
+            Self::Answer(id) => Head::of(event).is_ok_and(|head| head.answers == Some(id)),
+            Self::AnyAnswer => frame::is_response(event),
+            Self::End => false,
+        }
+    }
+}
+
 /// A session with one server.
 #[derive(Debug)]
 pub struct HttpLink {
@@ -170,7 +199,7 @@ impl HttpLink {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let sent = frame(id);
         let began = Instant::now();
-        let reply = match self.exchange(&sent, patience, Some(id)).await {
+        let reply = match self.exchange(&sent, patience, Awaited::Answer(id)).await {
             Ok(reply) => reply,
             Err(fault) => return Err(Box::new((fault, sent))),
         };
@@ -212,7 +241,7 @@ impl HttpLink {
         let took = began.elapsed();
         let answer_pings = async {
             for pong in pongs {
-                let _unheard = self.exchange(&pong, patience, None).await;
+                let _unheard = self.exchange(&pong, patience, Awaited::End).await;
             }
         };
         let _unheard = tokio::time::timeout(PONGS_PATIENCE, answer_pings).await;
@@ -229,15 +258,15 @@ impl HttpLink {
     /// # Errors
     /// When no complete HTTP answer came within `patience`.
     pub async fn post(&self, body: &str, patience: Duration) -> Result<Reply, Fault> {
-        self.exchange(body, patience, None).await
+        self.exchange(body, patience, Awaited::by(body)).await
     }
 
-    /// As [`Self::post`]; `asked` is the id of the request whose answer ends the wait for a stream.
+    /// As [`Self::post`]; `awaited` ends the wait for a stream.
     async fn exchange(
         &self,
         body: &str,
         patience: Duration,
-        asked: Option<u64>,
+        awaited: Awaited,
     ) -> Result<Reply, Fault> {
         let mut request = self.request(body, patience);
         {
@@ -249,7 +278,7 @@ impl HttpLink {
                 request = request.header("mcp-protocol-version", version);
             }
         }
-        self.finish(request, patience, asked).await
+        self.finish(request, patience, awaited).await
     }
 
     fn request(&self, body: &str, patience: Duration) -> reqwest::RequestBuilder {
@@ -271,7 +300,7 @@ impl HttpLink {
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        self.finish(request, patience, None).await
+        self.finish(request, patience, Awaited::by(body)).await
     }
 
     /// Gets a document, as anybody can.
@@ -280,7 +309,7 @@ impl HttpLink {
     /// When no complete HTTP answer came within `patience`.
     pub async fn get(&self, url: &str, patience: Duration) -> Result<Reply, Fault> {
         let request = self.client.get(url).timeout(patience);
-        self.finish(request, patience, None).await
+        self.finish(request, patience, Awaited::End).await
     }
 
     /// Goes on within the session that the answer to an `initialize` opens.
@@ -320,19 +349,19 @@ impl HttpLink {
                 .headers(self.headers.clone())
                 .timeout(patience)
                 .header("mcp-session-id", id);
-            let answer = self.finish(request, patience, None).await;
+            let answer = self.finish(request, patience, Awaited::End).await;
             return answer.ok().map(|reply| reply.status);
         }
         None
     }
 
-    /// Sends a request and reads its answer. A stream that holds the answer to `asked` is listened to for a moment more, for what may
+    /// Sends a request and reads its answer. A stream that holds what is `awaited` is listened to for a moment more, for what may
     /// come behind it: a server should end it then, and one that does not has answered all the same.
     async fn finish(
         &self,
         request: reqwest::RequestBuilder,
         patience: Duration,
-        asked: Option<u64>,
+        awaited: Awaited,
     ) -> Result<Reply, Fault> {
         let failed = |error: reqwest::Error| {
             if error.is_timeout() {
@@ -359,7 +388,7 @@ impl HttpLink {
             body: String::new(),
             is_utf8: true,
         };
-        let asked = asked.filter(|_| reply.is_stream());
+        let is_stream = reply.is_stream();
         let mut body = Vec::new();
         let mut looked_at = 0;
         let mut listens_until = None;
@@ -385,14 +414,13 @@ impl HttpLink {
             // An empty line may have come in two pieces.
             let fresh = body.len().saturating_sub(3).max(looked_at);
             body.extend_from_slice(&chunk);
-            if let Some(id) = asked.filter(|_| listens_until.is_none())
+            if is_stream
+                && listens_until.is_none()
                 && let Some(end) = sse::end_of_events(&body[fresh..])
             {
                 let events = String::from_utf8_lossy(&body[looked_at..fresh + end]);
                 looked_at = fresh + end;
-                let answers =
-                    |event: &String| Head::of(event).is_ok_and(|head| head.answers == Some(id));
-                let answered = sse::events(&events).iter().any(answers);
+                let answered = sse::events(&events).iter().any(|event| awaited.is(event));
                 listens_until = answered.then(|| tokio::time::Instant::now() + AFTER_ANSWER);
             }
         }

@@ -27,6 +27,8 @@ pub struct RawConnection {
     read: Vec<u8>,
     /// When a stream that has brought its answer is left, if the server has not ended it by then.
     leaves: Option<Instant>,
+    /// Whether one was left, so that more of it may come at any time.
+    is_left: bool,
 }
 
 impl RawConnection {
@@ -50,6 +52,7 @@ impl RawConnection {
             address: address.to_owned(),
             read: Vec::new(),
             leaves: None,
+            is_left: false,
         })
     }
 
@@ -114,9 +117,9 @@ impl RawConnection {
         answer
     }
 
-    /// What has come behind the answer that was received last.
-    pub fn left(&self) -> &[u8] {
-        &self.read
+    /// Whether a stream goes on behind the answer that was received last.
+    pub fn is_left(&self) -> bool {
+        self.is_left
     }
 
     /// What else comes within `patience`, or before the server closes the connection: no more than its beginning.
@@ -151,7 +154,10 @@ impl RawConnection {
                 let ended = self.body(&reply, &mut body).await;
                 match self.leaves.take() {
                     // A server should end the stream; one that does not has answered all the same.
-                    Some(at) if at <= Instant::now() => self.read.clear(),
+                    Some(at) if at <= Instant::now() => {
+                        self.is_left = true;
+                        self.read.clear();
+                    }
                     _ => ended?,
                 }
                 reply.body = body;
