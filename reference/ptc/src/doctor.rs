@@ -87,8 +87,12 @@ fn examine(arguments: &[String], findings: &mut Findings) {
     };
     // What is secret is known before anything is told. A file may be one that can be read only once.
     let mut secrets = start::secrets(&settings);
-    let config = upstreams::config_path(&settings)
-        .map(|path| (upstreams::read(&path, &settings, &mut secrets), path));
+    let config = upstreams::config_path(&settings).map(|path| {
+        (
+            upstreams::read_telling_all(&path, &settings, &mut secrets),
+            path,
+        )
+    });
     findings.redactor = secrets.build().each_for_at_most(SCRUB_TIME_MAX);
     findings.note(OK, "flags and environment");
     for warning in &settings.warnings {
@@ -112,7 +116,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
     {
         findings.note(FAIL, &fault.to_string());
     }
-    let Some((configured, path)) = config else {
+    let Some(((configured, refused), path)) = config else {
         findings.note(OK, "upstream servers: none");
         let redactor = findings.redactor.clone();
         let sinks = ptc_server::install_diagnostics(LOGGED, &redactor);
@@ -121,10 +125,10 @@ fn examine(arguments: &[String], findings: &mut Findings) {
             findings,
         );
     };
-    let configured = match configured {
-        Ok(configured) => configured,
-        Err(fault) => return findings.note(FAIL, &format!("upstream servers: {fault}")),
-    };
+    for fault in &refused {
+        findings.note(FAIL, &format!("upstream servers: {fault}"));
+    }
+    let Some(configured) = configured else { return };
     let executor = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -140,6 +144,8 @@ fn examine(arguments: &[String], findings: &mut Findings) {
                 findings.note(FAIL, &format!("upstream servers: {fault}"));
             }
         }
+        // Those that would start do so with the others.
+        Ok(runtime) if !refused.is_empty() => executor.block_on(runtime.shutdown()),
         Ok(runtime) => {
             let names: Vec<&str> = runtime.names().collect();
             let names = match names.is_empty() {

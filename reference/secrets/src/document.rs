@@ -23,8 +23,8 @@ pub struct ConfigDocument {
     pub root: Map<String, Value>,
     /// Those that could be had.
     pub credentials: Credentials,
-    /// Why one of the credentials could not be had: told once all that is secret is known.
-    pub refused: Option<ConfigFault>,
+    /// Why the others could not: told once all that is secret is known.
+    pub refused: Vec<ConfigFault>,
 }
 
 /// Where in the file: line and column count from 1, the column in characters.
@@ -170,10 +170,13 @@ impl ConfigDocument {
             }
         };
         let block = root.remove("credentials").unwrap_or(Value::Null);
-        let (credentials, fault) = Credentials::resolve(block, env);
-        let refused = fault.map(|CredentialFault { path: at, message }| {
-            refuse(Some(locate(&text, &at)), dotted(&at), message)
-        });
+        let (credentials, faults) = Credentials::resolve(block, env);
+        let refused = faults
+            .into_iter()
+            .map(|CredentialFault { path: at, message }| {
+                refuse(Some(locate(&text, &at)), dotted(&at), message)
+            })
+            .collect();
         Ok(Self {
             path: path.to_owned(),
             text,

@@ -17,6 +17,8 @@ pub struct Credentials {
     bindings: BTreeMap<String, Secret>,
     /// Bindings whose entries allow a short value.
     short: BTreeSet<String>,
+    /// Names of those that could not be had.
+    refused: BTreeSet<String>,
 }
 
 /// Why a binding was refused. Never quotes a value.
@@ -38,12 +40,12 @@ const SOURCES: &[(&str, Option<&str>)] = &[
 ];
 
 impl Credentials {
-    /// Resolves the `credentials` block, and tells the first binding in name order that fails beside those that don't: they are
-    /// secret all the same. `env` looks up the process environment. The block's strings are wiped whatever happens.
+    /// Resolves the `credentials` block, and tells the bindings that fail, in name order, beside those that don't: they are secret
+    /// all the same. `env` looks up the process environment. The block's strings are wiped whatever happens.
     pub fn resolve(
         block: Value,
         env: &dyn Fn(&str) -> Option<String>,
-    ) -> (Self, Option<CredentialFault>) {
+    ) -> (Self, Vec<CredentialFault>) {
         let mut block = block;
         let resolved = resolve_block(&block, env);
         wipe(&mut block);
@@ -53,6 +55,11 @@ impl Credentials {
     /// The secret bound to `name`.
     pub fn get(&self, name: &str) -> Option<&Secret> {
         self.bindings.get(name)
+    }
+
+    /// Whether `name` is that of a binding that could not be had.
+    pub fn is_refused(&self, name: &str) -> bool {
+        self.refused.contains(name)
     }
 
     /// Whether a value is that of a binding.
@@ -91,10 +98,10 @@ impl Credentials {
 fn resolve_block(
     block: &Value,
     env: &dyn Fn(&str) -> Option<String>,
-) -> (Credentials, Option<CredentialFault>) {
+) -> (Credentials, Vec<CredentialFault>) {
     let mut resolved = Credentials::default();
     let bindings = match block {
-        Value::Null => return (resolved, None),
+        Value::Null => return (resolved, Vec::new()),
         Value::Object(bindings) => bindings,
         other => {
             let message = format!("credentials must be an object, got {}", json_kind(other));
@@ -102,12 +109,12 @@ fn resolve_block(
                 path: vec!["credentials".into()],
                 message,
             };
-            return (resolved, Some(fault));
+            return (resolved, vec![fault]);
         }
     };
     let mut names: Vec<&String> = bindings.keys().collect();
     names.sort();
-    let mut refused = None;
+    let mut faults = Vec::new();
     for name in names {
         let binding = &bindings[name];
         let secret = resolve_binding(name, binding, env).and_then(|secret| {
@@ -124,11 +131,12 @@ fn resolve_block(
             Err((key, message)) => {
                 let path = ["credentials", name].into_iter().chain(key);
                 let path = path.map(str::to_owned).collect();
-                refused.get_or_insert(CredentialFault { path, message });
+                faults.push(CredentialFault { path, message });
+                resolved.refused.insert(name.clone());
             }
         }
     }
-    (resolved, refused)
+    (resolved, faults)
 }
 
 type BindingFault = (Option<&'static str>, String);

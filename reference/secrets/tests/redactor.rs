@@ -372,7 +372,7 @@ fn refusal(text: &str) -> String {
     let env = |name: &str| (name == "SET").then(|| "value".to_owned());
     let path = std::path::Path::new("u.json");
     let fault = match ConfigDocument::parse(path, text.to_owned(), &env) {
-        Ok(document) => document.refused.expect("refused"),
+        Ok(mut document) => document.refused.pop().expect("refused"),
         Err(fault) => fault,
     };
     fault.to_string()

@@ -43,6 +43,22 @@ pub fn read(
     Configured::read(&document, options, secrets, &environment)
 }
 
+/// [`read`] for somebody who mends what is wrong all at once: the upstreams that could be started, and every refusal.
+pub fn read_telling_all(
+    path: &Path,
+    settings: &Settings,
+    secrets: &mut RedactorBuilder,
+) -> (Option<Configured>, Vec<ConfigFault>) {
+    let document = match ConfigDocument::read(path, &environment) {
+        Ok(document) => document,
+        Err(fault) => return (None, vec![fault]),
+    };
+    let options = options(&settings.upstreams);
+    let (configured, faults) =
+        Configured::read_telling_all(&document, options, secrets, &environment);
+    (Some(configured), faults)
+}
+
 /// How the upstream runtime is started.
 pub fn options(settings: &UpstreamSettings) -> Options {
     Options {

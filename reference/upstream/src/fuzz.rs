@@ -23,8 +23,8 @@ pub fn config(text: &str) {
     let env = |name: &str| (name == "SET").then(|| "value".to_owned());
     let refused = match ConfigDocument::parse(Path::new("u.json"), text.to_owned(), &env) {
         Ok(document) => {
-            let entries = parse_entries(&document, &env, &[], &mut Vec::new());
-            document.refused.or(entries.err())
+            let (_, faults) = parse_entries(&document, &env, &[], &mut Vec::new());
+            document.refused.into_iter().chain(faults).next()
         }
         Err(fault) => Some(fault),
     };

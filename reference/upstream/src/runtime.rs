@@ -146,13 +146,28 @@ impl Configured {
     /// Reads the entries of `document`, and adds what is secret in them to `scrub`.
     ///
     /// # Errors
-    /// The refusal of a credential or of an entry, with no credential in it.
+    /// The first refusal of a credential or of an entry, with no credential in it.
     pub fn read(
         document: &ConfigDocument,
         options: Options,
         scrub: &mut RedactorBuilder,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigFault> {
+        let (configured, faults) = Self::read_telling_all(document, options, scrub, env);
+        match faults.into_iter().next() {
+            None => Ok(configured),
+            Some(fault) => Err(fault),
+        }
+    }
+
+    /// [`read`](Self::read) for somebody who mends them all at once: the upstreams that could be started, and every refusal, those of
+    /// credentials first.
+    pub fn read_telling_all(
+        document: &ConfigDocument,
+        options: Options,
+        scrub: &mut RedactorBuilder,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> (Self, Vec<ConfigFault>) {
         let mut warnings = Vec::new();
         // What an entry takes over from the environment is as secret as a credential.
         let taken = RefCell::new(BTreeMap::new());
@@ -164,7 +179,9 @@ impl Configured {
             }
             Some(value)
         };
-        let configs = parse_entries(document, &noting, &options.own, &mut warnings);
+        let (configs, refused) = parse_entries(document, &noting, &options.own, &mut warnings);
+        let mut faults = document.refused.clone();
+        faults.extend(refused);
         for (name, secret) in taken.into_inner() {
             if !secret.is_short() {
                 scrub.add(&secret);
@@ -176,11 +193,8 @@ impl Configured {
             }
         }
         let sent = |name: &str| {
-            let auth = configs
-                .iter()
-                .flatten()
-                .map(|config| config.transport.auth());
-            auth.flatten().any(|emitter| emitter.binding == name)
+            let auth = configs.iter().flat_map(|config| config.transport.auth());
+            auth.into_iter().any(|emitter| emitter.binding == name)
         };
         document.credentials.register(&sent, scrub);
         ptc_outbound::register_proxies(env, scrub);
@@ -189,29 +203,38 @@ impl Configured {
                 "credential {name} is shorter than 16 bytes; a program could guess it, and scrubbing it may mangle ordinary text"
             ));
         }
-        let refused =
-            |fault: ConfigFault, scrub: &RedactorBuilder| fault.scrubbed(&scrub.clone().build());
-        if let Some(fault) = &document.refused {
-            return Err(refused(fault.clone(), scrub));
-        }
-        let configs = configs.map_err(|fault| refused(fault, scrub))?;
         let mut upstreams = Vec::with_capacity(configs.len());
         for config in configs {
-            match AuthHeaders::emit(config.transport.auth(), &document.credentials, scrub) {
+            let auth = config.transport.auth();
+            if auth
+                .iter()
+                .any(|emitter| document.credentials.is_refused(&emitter.binding))
+            {
+                continue;
+            }
+            match AuthHeaders::emit(auth, &document.credentials, scrub) {
                 Ok(auth) => upstreams.push((config, auth)),
                 Err((index, fault)) => {
                     let path =
                         ["upstreams", &config.name, "auth", &index.to_string()].map(str::to_owned);
-                    let fault = document.fault(&path, format!("upstream {}: {fault}", config.name));
-                    return Err(refused(fault, scrub));
+                    let message = format!("upstream {}: {fault}", config.name);
+                    faults.push(document.fault(&path, message));
                 }
             }
         }
-        Ok(Self {
+        if !faults.is_empty() {
+            let redactor = scrub.clone().build();
+            faults = faults
+                .into_iter()
+                .map(|fault| fault.scrubbed(&redactor))
+                .collect();
+        }
+        let configured = Self {
             upstreams,
             options,
             warnings,
-        })
+        };
+        (configured, faults)
     }
 
     /// Starts every upstream as the options say; nothing of what `redactor` knows is let out. Runs inside a tokio runtime, on

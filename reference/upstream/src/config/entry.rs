@@ -46,22 +46,21 @@ pub fn parse_entries(
     env: &dyn Fn(&str) -> Option<String>,
     own: &[PathBuf],
     warnings: &mut Vec<String>,
-) -> Result<Vec<UpstreamConfig>, ConfigFault> {
+) -> (Vec<UpstreamConfig>, Vec<ConfigFault>) {
+    let refused = |path: &[String], message| (Vec::new(), vec![document.fault(path, message)]);
     let place = vec!["upstreams".to_owned()];
     let entries = match document.root.get("upstreams") {
         Some(Value::Object(entries)) => entries,
         Some(other) => {
-            return Err(document.fault(
-                &place,
-                format!("upstreams must be an object, got {}", json_kind(other)),
-            ));
+            let kind = json_kind(other);
+            return refused(&place, format!("upstreams must be an object, got {kind}"));
         }
         None => {
             let message = match clients_words(&document.root) {
                 Some(words) => words,
                 None => "upstreams must be an object: the key is missing".into(),
             };
-            return Err(document.fault(&[], message));
+            return refused(&[], message);
         }
     };
     for key in document.root.keys() {
@@ -71,23 +70,22 @@ pub fn parse_entries(
     }
     let mut names: Vec<&String> = entries.keys().collect();
     names.sort();
-    let configs: Vec<ConfigResult<UpstreamConfig>> = names
-        .into_iter()
-        .map(|name| {
-            let path = vec!["upstreams".to_owned(), name.clone()];
-            Entry {
-                document,
-                env,
-                own,
-                name,
-                path,
-                fields: entries[name].as_object(),
-            }
-            .parse(warnings)
-        })
-        .collect();
-    // Behind one that is refused, too, `env` is asked for what is secret.
-    configs.into_iter().collect()
+    let (mut configs, mut faults) = (Vec::with_capacity(names.len()), Vec::new());
+    for name in names {
+        let entry = Entry {
+            document,
+            env,
+            own,
+            name,
+            path: vec!["upstreams".to_owned(), name.clone()],
+            fields: entries[name].as_object(),
+        };
+        match entry.parse(warnings) {
+            Ok(config) => configs.push(config),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    (configs, faults)
 }
 
 /// Keys under which clients keep the servers that they start.

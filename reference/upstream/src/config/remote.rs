@@ -193,7 +193,9 @@ impl Entry<'_> {
                 return Err(invalid(Some("scheme"), &cause));
             }
         };
-        if self.document.credentials.get(binding).is_none() {
+        let credentials = &self.document.credentials;
+        // Why it could not be had is told where it stands.
+        if credentials.get(binding).is_none() && !credentials.is_refused(binding) {
             let words = format!("references unknown credential binding {binding}");
             return Err(self.refuse(&["auth", index, "binding"], &words));
         }
