@@ -155,6 +155,17 @@ fn misbehave(fault: &str, calls: u64) {
                 std::thread::sleep(Duration::from_secs(300));
             }
         }
+        // The first process answers slowly, then not at all, and dies before all waits have run out.
+        "stalls-and-dies" => {
+            let mark = std::env::args().nth(2).unwrap_or_default();
+            if calls < 3 && !std::path::Path::new(&mark).exists() {
+                std::thread::sleep(Duration::from_secs(1));
+            }
+            if calls == 3 && std::fs::File::create_new(mark).is_ok() {
+                std::thread::sleep(Duration::from_millis(1500));
+                std::process::exit(9);
+            }
+        }
         "crashes" if calls == 3 => {
             eprintln!("the third call is my undoing");
             std::process::exit(9);

@@ -370,6 +370,20 @@ fn a_case_that_ran_out_of_time_is_tried_once_more_alone_and_says_so() {
     assert!(says.iter().all(|says| notes[0].contains(says)), "{notes:?}");
 }
 
+#[test]
+fn a_crash_behind_a_wait_that_ran_out_is_not_the_machine_s_doing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mark = directory.path().join("died");
+    let cases: String = (1..=10)
+        .map(|n| format!("(+ {n} {n}) ;=> {}\n", 2 * n))
+        .collect();
+    let page = format!("# Sums {{#sums}}\n\n```clj\n{cases}```\n");
+    let target = scripted(&format!("stalls-and-dies {}", mark.display()));
+    let seen = check_page(&page, &target, &["--jobs", "1"]);
+    assert!(mark.is_file(), "it did not die: {}", seen.output);
+    assert_eq!(seen.causes(), ["crash"], "{}", seen.output);
+}
+
 /// A value that is asked for as text and as JSON.
 const SCHEMA_PAGE: &str = "# Sums {#sums}\n\n```clj\n(+ 50 5)\n;=> 55\n;json 55\n```\n";
 

@@ -1,7 +1,7 @@
 //! Runs cases that are one request each: many at a time, over as few starts of the target as possible.
 //! When a target breaks in company, the cases that were in flight are tried again alone, so that the right one is blamed.
-//! When none breaks it alone, the first one tells how it broke: a target that fails now and then does not pass. Only a wait that ran out
-//! is believed to be the machine's doing then, and told beside the pass.
+//! When none breaks it alone, the first one tells how it broke: a target that fails now and then does not pass. Only a wait that ran out,
+//! with the late answer behind it, is believed to be the machine's doing then, and told beside the pass.
 
 use std::cell::LazyCell;
 use std::collections::VecDeque;
@@ -32,6 +32,8 @@ const WINDOW: usize = 8;
 const BUSY_ALONE_MAX: usize = 50;
 /// The pause before such a call is tried again.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
+/// What a fault is called that may be an answer too late.
+const STRAY: &str = "stray-reply";
 /// The reason with which a server refuses a call beyond its concurrency.
 const BUSY: &str = "busy";
 /// The flag that says how long a program may take.
@@ -113,21 +115,39 @@ impl Suspects {
         self.waiting.is_empty() && self.cleared.is_empty()
     }
 
+    /// The first of those that were cleared that ended as no busy machine explains.
+    fn blamed(&self) -> Option<usize> {
+        let mut late = false;
+        self.cleared.iter().position(|(_, in_company, _)| {
+            late |= ran_out(in_company);
+            // An answer may come when it is not waited for any more.
+            !ran_out(in_company) && !(late && in_company.cause == Some(STRAY))
+        })
+    }
+
     /// Reports those that were cleared, once all were tried.
     fn settle(&mut self, session: &Session) {
         let explained = std::mem::take(&mut self.explained);
+        let blamed = self.blamed().filter(|_| !explained);
         for (index, (case, in_company, alone)) in self.cleared.drain(..).enumerate() {
-            let told = match in_company.verdict {
-                _ if explained || index > 0 => alone,
-                // A busy machine may be why: what counts is how it ended alone.
-                Verdict::TimedOut { .. } | Verdict::Silent { .. } => {
-                    alone.tried_again(&in_company.verdict.message())
-                }
-                _ => in_company.not_seen_alone(),
+            let told = if blamed == Some(index) {
+                in_company.not_seen_alone()
+            } else if !explained && index == 0 && ran_out(&in_company) {
+                alone.tried_again(&in_company.verdict.message())
+            } else {
+                alone
             };
             session.report(case, told);
         }
     }
+}
+
+/// Whether a wait ran out, as a busy machine can cause.
+fn ran_out(trial: &Trial) -> bool {
+    matches!(
+        trial.verdict,
+        Verdict::TimedOut { .. } | Verdict::Silent { .. }
+    )
 }
 
 /// Takes cases of `group` until none is left: the work of one server at a time.
