@@ -121,7 +121,8 @@ impl Suspects {
         self.cleared.iter().position(|(_, in_company, _)| {
             late |= ran_out(in_company);
             // An answer may come when it is not waited for any more.
-            !ran_out(in_company) && !(late && in_company.cause == Some(STRAY))
+            let came_late = late && in_company.cause == Some(STRAY);
+            !ran_out(in_company) && !came_late
         })
     }
 
