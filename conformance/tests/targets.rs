@@ -793,20 +793,20 @@ Content-Type: application/json
 ```
 "#;
     const CHUNKED: &str = "application/json\r\nTransfer-Encoding: chunked";
-    let chunk = |frame: &str| format!("{:x}\r\n{frame}\r\n0\r\n\r\n", frame.len());
-    let twice = |frame: &str| {
-        let chunk = format!("{:x}\r\n{frame}\r\n0\r\n\r\n", frame.len());
-        format!("{chunk}HTTP/1.1 204 No Content\r\n\r\n")
-    };
-    let event = |frame: &str| format!("data: {frame}\n\n: more\n\n");
-    let around: [(&str, fn(&str) -> String, bool, Status); 3] = [
+    type Body = fn(&str) -> String;
+    fn chunk(frame: &str) -> String {
+        format!("{:x}\r\n{frame}\r\n0\r\n\r\n", frame.len())
+    }
+    let twice: Body = |frame| format!("{}HTTP/1.1 204 No Content\r\n\r\n", chunk(frame));
+    let event: Body = |frame| format!("data: {frame}\n\n: more\n\n");
+    let answers: [(&str, Body, bool, Status); 3] = [
         (CHUNKED, chunk, true, Status::Pass),
         (CHUNKED, twice, true, Status::Fail),
         // A stream should end with the answer; one that does not has brought it.
         ("text/event-stream", event, false, Status::Pass),
     ];
-    for (kind, around, ends, expected) in around {
-        let seen = page_over_http(page, &serve("200 OK", kind, around, ends));
+    for (kind, body, ends, expected) in answers {
+        let seen = page_over_http(page, &serve("200 OK", kind, body, ends));
         assert_eq!(seen.statuses(), [expected], "{}", seen.output);
         let told = seen.output.contains("nothing behind the answer");
         assert_eq!(told, expected == Status::Fail, "{}", seen.output);
