@@ -3,14 +3,11 @@
 
 use smallvec::SmallVec;
 
-use super::Slots;
 use super::parse::Greed;
 use super::program::{Inst, Pc, Program, Set, holds};
+use super::{Clock, Slots};
 use crate::clock::Meter;
 use crate::error::Stop;
-
-/// Steps between two calls of the meter.
-const STEPS: usize = 4_096;
 
 const NONE: usize = usize::MAX;
 
@@ -44,8 +41,7 @@ pub struct Search<'s> {
     slots: Slots,
     marks: SmallVec<[usize; 8]>,
     back: Vec<Back>,
-    steps: usize,
-    meter: &'s mut dyn Meter,
+    clock: Clock<'s>,
 }
 
 impl<'s> Search<'s> {
@@ -64,11 +60,10 @@ impl<'s> Search<'s> {
             slots: SmallVec::from_elem(NONE, program.slots),
             marks: SmallVec::from_elem(NONE, program.marks),
             back: Vec::new(),
-            steps: 0,
-            meter,
+            clock: Clock::new(meter),
         };
         let found = search.first(whole);
-        search.meter.work(search.steps)?;
+        search.clock.tell()?;
         found
     }
 
@@ -81,7 +76,7 @@ impl<'s> Search<'s> {
                 while let Some(character) = next
                     && !first.has(character)
                 {
-                    self.step()?;
+                    self.clock.spend(1)?;
                     at += character.len_utf8();
                     next = self.text[at..].chars().next();
                 }
@@ -102,24 +97,10 @@ impl<'s> Search<'s> {
     }
 
     #[inline]
-    fn step(&mut self) -> Result<(), Stop> {
-        self.spend(1)
-    }
-
-    #[inline]
-    fn spend(&mut self, steps: usize) -> Result<(), Stop> {
-        self.steps += steps;
-        if self.steps >= STEPS {
-            self.meter.work(std::mem::take(&mut self.steps))?;
-        }
-        Ok(())
-    }
-
-    #[inline]
     fn push(&mut self, back: Back) -> Result<(), Stop> {
         if self.back.len() == self.back.capacity() {
             let more = self.back.len().max(16);
-            self.meter.reserve(more * size_of::<Back>())?;
+            self.clock.meter.reserve(more * size_of::<Back>())?;
             self.back.reserve_exact(more);
         }
         self.back.push(back);
@@ -136,7 +117,7 @@ impl<'s> Search<'s> {
     ) -> Result<Option<usize>, Stop> {
         let base = self.back.len();
         loop {
-            self.step()?;
+            self.clock.spend(1)?;
             let goes_on = match self.program.insts[place] {
                 Inst::Char(wanted) => self.take(&mut at, |character| character == wanted),
                 Inst::Set(set) => {
@@ -229,7 +210,7 @@ impl<'s> Search<'s> {
     /// The next way to try, of those noted behind `base`.
     fn step_back(&mut self, base: usize) -> Result<Option<(Pc, usize)>, Stop> {
         while self.back.len() > base {
-            self.step()?;
+            self.clock.spend(1)?;
             let Some(back) = self.back.pop() else { break };
             match back {
                 Back::To(place, at) => return Ok(Some((place, at))),
@@ -267,7 +248,7 @@ impl<'s> Search<'s> {
 
     /// Forgets the other ways noted behind `base`, but not what they would have to undo.
     fn keep(&mut self, base: usize) -> Result<(), Stop> {
-        self.spend((self.back.len() - base) / 4)?;
+        self.clock.spend((self.back.len() - base) / 4)?;
         let mut kept = base;
         for at in base..self.back.len() {
             if let Back::Slot(..) | Back::Mark(..) = self.back[at] {
@@ -281,7 +262,7 @@ impl<'s> Search<'s> {
 
     /// Puts everything back that was remembered behind `base`.
     fn undo(&mut self, base: usize) -> Result<(), Stop> {
-        self.spend((self.back.len() - base) / 4)?;
+        self.clock.spend((self.back.len() - base) / 4)?;
         while self.back.len() > base {
             match self.back.pop() {
                 Some(Back::Slot(slot, old)) => self.slots[slot] = old,
@@ -311,7 +292,7 @@ impl<'s> Search<'s> {
             return Ok(false);
         }
         let wanted = &self.text[start..end];
-        self.spend(wanted.len() / 16)?;
+        self.clock.spend(wanted.len() / 16)?;
         if !folded {
             let same = self.text.as_bytes()[*at..].starts_with(wanted.as_bytes());
             if same {
@@ -321,7 +302,7 @@ impl<'s> Search<'s> {
         }
         let mut behind = *at;
         for wanted in wanted.chars() {
-            self.step()?;
+            self.clock.spend(1)?;
             if !self.take(&mut behind, |character| same_folded(character, wanted)) {
                 return Ok(false);
             }
@@ -337,7 +318,7 @@ impl<'s> Search<'s> {
             if length >= min && self.body(place, start, Some(at))?.is_some() {
                 return Ok(true);
             }
-            self.step()?;
+            self.clock.spend(1)?;
             match self.text[..start].chars().next_back() {
                 Some(character) => start -= character.len_utf8(),
                 None => break,
@@ -362,7 +343,7 @@ impl<'s> Search<'s> {
             if taken == min {
                 least = *at;
             }
-            self.step()?;
+            self.clock.spend(1)?;
             if !self.take(at, |character| set.has(character)) {
                 break;
             }

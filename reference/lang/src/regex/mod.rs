@@ -43,6 +43,34 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 /// Where each slot stands: the start and the end of the match and of each group; `usize::MAX` for nowhere.
 type Slots = SmallVec<[usize; 8]>;
 
+/// Counts the steps of an engine of our own, and tells the meter now and then.
+struct Clock<'m> {
+    steps: usize,
+    meter: &'m mut dyn Meter,
+}
+
+impl<'m> Clock<'m> {
+    fn new(meter: &'m mut dyn Meter) -> Self {
+        Clock { steps: 0, meter }
+    }
+
+    #[inline]
+    fn spend(&mut self, steps: usize) -> Result<(), Stop> {
+        /// Steps between two calls of the meter.
+        const STEPS: usize = 4_096;
+        self.steps += steps;
+        if self.steps >= STEPS {
+            self.tell()?;
+        }
+        Ok(())
+    }
+
+    /// Tells what the meter was not told yet.
+    fn tell(&mut self) -> Result<(), Stop> {
+        self.meter.work(std::mem::take(&mut self.steps))
+    }
+}
+
 /// A regular expression that was found to be right. It is compiled where it searches: see [`Scratch`], so that what is
 /// kept from program to program is its text.
 pub struct Regex {

@@ -5,13 +5,10 @@
 
 use smallvec::SmallVec;
 
-use super::Slots;
 use super::program::{Inst, Pc, Program, holds};
+use super::{Clock, Slots};
 use crate::clock::Meter;
 use crate::error::Stop;
-
-/// Steps between two calls of the meter.
-const STEPS: usize = 4_096;
 
 const NONE: usize = usize::MAX;
 
@@ -83,7 +80,7 @@ impl Search<'_> {
         let mut todo = Vec::new();
         let mut slots: Slots = SmallVec::from_elem(NONE, self.slots);
         let mut found: Option<Slots> = None;
-        let mut clock = Clock { steps: 0, meter };
+        let mut clock = Clock::new(meter);
         let mut at = self.from;
         loop {
             let mut next = self.text[at..].chars().next();
@@ -145,7 +142,7 @@ impl Search<'_> {
             then.clear();
             at += character.len_utf8();
         }
-        clock.meter.work(clock.steps)?;
+        clock.tell()?;
         Ok(found)
     }
 
@@ -205,23 +202,6 @@ impl Search<'_> {
                     }
                 }
             }
-        }
-        Ok(())
-    }
-}
-
-/// Counts steps, and tells the meter now and then.
-struct Clock<'m> {
-    steps: usize,
-    meter: &'m mut dyn Meter,
-}
-
-impl Clock<'_> {
-    #[inline]
-    fn spend(&mut self, steps: usize) -> Result<(), Stop> {
-        self.steps += steps;
-        if self.steps >= STEPS {
-            self.meter.work(std::mem::take(&mut self.steps))?;
         }
         Ok(())
     }
