@@ -797,7 +797,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
             self.origin.own.insert(id);
         }
         let is_statement = self.effects.len() == 1 && self.level == 1;
-        if !is_statement {
+        if !is_statement && !self.names.is_shifting(id) {
             Arc::make_mut(self.names).note_shifting(id);
         }
         id
