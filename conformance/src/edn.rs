@@ -3,11 +3,10 @@
 
 use std::fmt;
 
+use crate::json::VALUES_MAX;
+
 /// Levels of collections that [`Edn::parse`] accepts.
 const DEPTH_MAX: usize = 256;
-
-/// Values that it accepts in one text. A zero that a target prints in two bytes takes a hundred here.
-const VALUES_MAX: usize = 2_000_000;
 
 /// A printed value. Maps and sets are kept sorted, so equality is by data; an integer never equals
 /// a float, and two floats are equal when they are the same double.
@@ -66,7 +65,7 @@ impl Edn {
     /// Reads one value that fills `text`.
     ///
     /// # Errors
-    /// Byte offset, and what was expected there.
+    /// Byte offset, and what was expected there. As many values are accepted as in JSON.
     pub fn parse(text: &str) -> Result<Edn, (usize, String)> {
         let mut reader = Reader {
             text,

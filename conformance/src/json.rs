@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 /// it likes; the harness refuses instead of overflowing its stack.
 pub const DEPTH_MAX: usize = 512;
 
-/// Values that [`Json::parse`] accepts in one text. A zero that a target writes in two bytes takes a hundred here.
+/// Values that are accepted in one text, as by [`Json::parse`]. A zero that a target writes in two bytes takes a hundred here.
 pub const VALUES_MAX: usize = 2_000_000;
 
 /// What `serde_json` makes of a text of at most [`VALUES_MAX`] values, for members that are looked at and not compared. It counts more

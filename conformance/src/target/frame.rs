@@ -48,14 +48,18 @@ impl Head {
 
 /// Whether a frame only tells: it has a method and no id, so that no answer of its own follows.
 pub fn only_tells(line: &str) -> bool {
-    let members = serde_json::from_str::<BTreeMap<Cow<'_, str>, IgnoredAny>>(line);
-    members.is_ok_and(|members| members.contains_key("method") && !members.contains_key("id"))
+    method_and_id(line) == Some((true, false))
 }
 
 /// Whether a frame answers a request, whichever that is.
 pub fn is_response(line: &str) -> bool {
-    let members = serde_json::from_str::<BTreeMap<Cow<'_, str>, IgnoredAny>>(line);
-    members.is_ok_and(|members| members.contains_key("id") && !members.contains_key("method"))
+    method_and_id(line) == Some((false, true))
+}
+
+/// Whether a frame has a method, and whether it has an id; none of what is no frame.
+fn method_and_id(line: &str) -> Option<(bool, bool)> {
+    let members: BTreeMap<Cow<'_, str>, IgnoredAny> = serde_json::from_str(line).ok()?;
+    Some((members.contains_key("method"), members.contains_key("id")))
 }
 
 /// The answer that says no more than that a request came.
