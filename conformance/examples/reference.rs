@@ -3,9 +3,9 @@
 
 use std::process::ExitCode;
 
-ptc::counting_allocator!();
+ptc_commands::counting_allocator!();
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    ptc::main(&arguments)
+    ptc_commands::main(&arguments)
 }

@@ -1,16 +1,16 @@
-//! The `ptc` command. Everything is in the library, so that it can be tested.
+//! The `ptc` command. Everything is in `ptc-commands`, which can be tested and is optimised for size.
 
 use std::process::ExitCode;
 
-ptc::counting_allocator!();
+ptc_commands::counting_allocator!();
 
 fn main() -> ExitCode {
     let mut arguments = Vec::new();
     for (index, word) in std::env::args_os().enumerate().skip(1) {
         match word.into_string() {
             Ok(word) => arguments.push(word),
-            Err(_) => return ptc::unreadable_argument(index),
+            Err(_) => return ptc_commands::unreadable_argument(index),
         }
     }
-    ptc::main(&arguments)
+    ptc_commands::main(&arguments)
 }

@@ -1,11 +1,11 @@
 //! Plays the operations of `spec/corpus/` through the testee. Knows nothing of the conformance runner: this is the short way to see a
 //! regression.
 
-use ptc::testee;
+use ptc_commands::testee;
 use ptc_protocol::json_to_value;
 use serde_json::{Value as Json, json};
 
-ptc::counting_allocator!();
+ptc_commands::counting_allocator!();
 
 #[test]
 fn every_case_of_an_operation_holds() {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use ptc_lang::fuzz;
 use serde_json::{Value, json};
 
-ptc::counting_allocator!();
+ptc_commands::counting_allocator!();
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 /// What a program gets.

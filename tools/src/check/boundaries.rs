@@ -90,18 +90,18 @@ const BOUNDARIES: &[Boundary] = &[
     },
     Boundary {
         package: "ptc-upstream",
-        never: &["ptc-agent", "ptc-server"],
+        never: &["ptc-agent", "ptc-commands", "ptc-server"],
         why: "upstreams know nothing of the server's side",
     },
     Boundary {
         package: "ptc-agent",
-        never: &["ptc-server", "ptc-upstream"],
+        never: &["ptc-commands", "ptc-server", "ptc-upstream"],
         why: "agents know nothing of MCP",
     },
     Boundary {
         package: "ptc-server",
-        never: &["anstream", "ariadne", "clap", "rustyline"],
-        why: "terminals and command lines are the binary's",
+        never: &["anstream", "ariadne", "clap", "ptc-commands", "rustyline"],
+        why: "terminals and command lines are the commands'",
     },
 ];
 

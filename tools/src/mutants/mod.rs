@@ -53,7 +53,8 @@ pub struct Options {
 
 /// The packages whose faults the suite must catch.
 const JUDGED: &[&str] = &[
-    "json", "lang", "outbound", "protocol", "rpc", "upstream", "secrets", "agent", "server", "ptc",
+    "json", "lang", "outbound", "protocol", "rpc", "upstream", "secrets", "agent", "server",
+    "commands",
 ];
 /// What is no part of the server that people start: checks, fuzzers, simulations, other executables. Then what only a terminal,
 /// another feature, a run with `--isolation process` or a Redis comes past. Then the accounts of memory: they decide when a limit is seen.

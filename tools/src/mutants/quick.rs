@@ -119,9 +119,9 @@ const ROOMS: &[(&str, &[&str])] = &[
         &["upstream.http", "upstream.openapi"],
     ),
     ("reference/protocol/", &["protocol.", "mcp.profiles"]),
-    ("reference/ptc/src/repl/", &["upstream.repl"]),
+    ("reference/commands/src/repl/", &["upstream.repl"]),
     (
-        "reference/ptc/",
+        "reference/commands/",
         &["mcp.settings", "upstream.repl", "agent.runs"],
     ),
     (
