@@ -1,5 +1,5 @@
-//! Failed logins of all nodes: the store counts them, and what nodes tell each other of them each one remembers, so that neither a
-//! blocked source nor one that never failed costs the store anything. Knows nothing of HTTP.
+//! Failed logins of all nodes. The store counts them, and each node remembers what the others broadcast, so that neither a blocked source
+//! nor one that never failed costs the store a request. Knows nothing of HTTP.
 
 use super::shared::{Message, Shared};
 use super::store::{FailedLogin, LoginFailure, SOURCES_MAX};
@@ -10,12 +10,12 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What a node heard of failed logins.
+/// What a node has heard of failed logins.
 #[derive(Default)]
 pub struct Logins {
-    /// Sources that some node saw fail, each with the end of its block where it is blocked.
+    /// Sources with failures on any node, each with the end of its block if it is blocked.
     sources: Mutex<HashMap<String, Option<Instant>>>,
-    /// Since when nothing is missed that nodes tell.
+    /// Since when no broadcast was missed; `None` while broadcasts are not received.
     hears_since: Mutex<Option<Instant>>,
 }
 
@@ -23,20 +23,20 @@ pub struct Logins {
 const SOURCE_BYTES_MAX: usize = 64;
 
 impl Logins {
-    /// From now on nothing is missed that nodes tell, or everything.
+    /// Records that from now on broadcasts are received, or no longer.
     pub fn hears(&self, all: bool) {
         *lock(&self.hears_since) = all.then(Instant::now);
     }
 
-    /// Notes what a node told.
+    /// Records a broadcast failure or block.
     pub fn note(&self, source: String, block: Option<Duration>) {
-        // Anybody who reaches the store may have told it.
+        // Anybody who can reach the store may have sent it.
         if source.len() > SOURCE_BYTES_MAX {
             return;
         }
         let mut all = lock(&self.sources);
         if all.len() >= SOURCES_MAX && !all.contains_key(&source) {
-            // Whose failures are forgotten here is blocked a little sooner.
+            // An evicted source only loses this node's knowledge of it.
             let any = all.keys().next().cloned();
             any.and_then(|any| all.remove(&any));
         }
@@ -45,7 +45,7 @@ impl Logins {
         *of = until.or(*of);
     }
 
-    /// Whether a source may have failed within a window, as far as this node can know.
+    /// Whether a source may have failed within the window, as far as this node knows.
     fn may_have_failed(&self, source: &str, window: Duration) -> bool {
         let missed = lock(&self.hears_since).is_none_or(|since| since.elapsed() < window);
         missed || lock(&self.sources).contains_key(source)
@@ -53,7 +53,7 @@ impl Logins {
 }
 
 impl Shared {
-    /// How long a source is still blocked, as far as this node heard.
+    /// How long a source is still blocked, as far as this node has heard.
     pub fn login_blocked(&self, source: &str) -> Option<Duration> {
         let until = lock(&self.logins().sources).get(source).copied()??;
         until
@@ -61,7 +61,7 @@ impl Shared {
             .filter(|left| !left.is_zero())
     }
 
-    /// Counts a failed login for all nodes, and comes back when each of them has heard of it. Nothing while the store is away.
+    /// Counts a failed login for all nodes, and returns once each of them has heard of it. `None` while the store is away.
     pub fn login_failed(&self, source: &str, limit: &RateLimitSettings) -> Option<LoginFailure> {
         let block = Duration::from_millis(limit.block_ms);
         let failed = FailedLogin {
@@ -84,7 +84,7 @@ impl Shared {
         Some(told)
     }
 
-    /// Forgets the failures of a source that showed the right token. Asks the store only where there may be some.
+    /// Clears the failures of a source after a successful login. Asks the store only where there may be some.
     pub fn login_succeeded(&self, source: &str, limit: &RateLimitSettings) {
         if self.login_blocked(source).is_some() {
             return;
@@ -93,7 +93,7 @@ impl Shared {
         if self.tells() && !self.logins().may_have_failed(source, window) {
             return;
         }
-        // First here: a failure that is told meanwhile is a new one.
+        // Removed here first: a failure that is broadcast meanwhile is a new one.
         let known = lock(&self.logins().sources).remove(source);
         let forgotten = self.ask(|store| store.login_succeeded(source));
         if forgotten.is_err() && known.is_some() {

@@ -1,9 +1,9 @@
-//! Stateful sessions: who owns them, how long they live, what they keep, and that one program runs at a time in each.
+//! Stateful sessions: who owns them, how long they live, what they keep, and that only one program at a time runs in each.
 //!
-//! Knows nothing of MCP or of how programs run; a program hands in the surroundings that it left.
+//! Knows nothing of MCP or of how programs run; the caller passes in the environment that a program left.
 //!
-//! Without a store the sessions of a process are in its memory alone, and nothing here waits for anything. With one (`shared`)
-//! a session lives in the store, and here only for as long as a request takes.
+//! Without a store, sessions exist only in the memory of this process and nothing here blocks. With a store (`shared`), a session lives
+//! in the store, and exists here only for the duration of a request.
 
 mod logins;
 pub mod record;
@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// All sessions of a process, or of all that share its store.
+/// All sessions of a process, or of all processes that share its store.
 pub struct Sessions {
     settings: SessionSettings,
     registry: Mutex<Registry>,
@@ -47,42 +47,41 @@ struct Registry {
     closed: VecDeque<String>,
 }
 
-/// Results that a session keeps: `*1 *2 *3`.
+/// Number of results that a session keeps: `*1 *2 *3`.
 const RESULTS_MAX: usize = 3;
-/// Bytes that a session may really hold for each byte of its limit on memory. What is stored is reckoned at a compact
-/// encoding (`mcp.sessions.kept`); in memory values have headers, functions their code, and regexes what they compiled.
+/// Bytes of real memory that a session may hold for each byte of its memory limit. The limit is computed for a compact encoding
+/// (`mcp.sessions.kept`); in memory, values have headers, functions carry their code, and regexes their compiled form.
 const HELD_TIMES: u64 = 4;
-/// A session that held less is not worth the time that giving memory back to the system takes.
+/// Below this size, returning memory to the system takes more time than it is worth.
 const GIVEN_BACK_BYTES_MIN: u64 = 256 << 10;
-/// Closed ids that are remembered, to be told from ids that never were.
+/// Closed ids that are remembered, to distinguish them from ids that never existed.
 const CLOSED_MAX: usize = 1024;
 
 pub struct Session {
-    /// Its id, a secret of its owner.
+    /// A secret of the owner.
     pub id: String,
-    /// Who may use it.
     pub owner: String,
     title: Option<String>,
     created_micros: i64,
     expires_micros: i64,
-    /// When its life ends, whatever it does then.
+    /// The end of its life, even if a program is running.
     pub expires: Instant,
-    /// What the clock that its times are read from is ahead of this process's.
+    /// How far the clock of its timestamps is ahead of this process's clock.
     ahead_micros: i64,
     state: Mutex<State>,
 }
 
-/// What changes in a session.
+/// The mutable part of a session.
 #[derive(Clone)]
 pub struct State {
     env: Env,
-    /// Definitions in it.
+    /// Number of definitions.
     bindings: usize,
     /// How many of `*1 *2 *3` hold a result.
     results: usize,
     turn: u64,
     memory_bytes: u64,
-    /// What the last turn left, with all that it takes in memory.
+    /// Real memory held after the last turn.
     held_bytes: u64,
     prints: VecDeque<String>,
     tool_calls: VecDeque<Payload>,
@@ -90,31 +89,31 @@ pub struct State {
     updated_micros: i64,
     used: Instant,
     running: Option<Arc<Running>>,
-    /// A program runs in it on another node.
+    /// Whether a program runs in it on another node.
     elsewhere: bool,
     closed: bool,
 }
 
-/// A program that runs in a session, or will once its call is taken in. While it is held and not cancelled, the session is busy.
+/// A program that runs in a session, or will run once its call is admitted. The session is busy while this exists and is not cancelled.
 #[derive(Default)]
 pub struct Running {
     call: OnceLock<Arc<Call>>,
     end: Mutex<End>,
 }
 
-/// What ends a program's call, and answers it, when its session is closed.
+/// How to end and answer a program's call when its session is closed.
 #[derive(Default)]
 enum End {
-    /// The call is not taken in yet.
+    /// The call has not been admitted yet.
     #[default]
     Unknown,
     Known(Arc<dyn Fn() + Send + Sync>),
-    /// The session is closed: whatever comes is in vain.
+    /// The session is closed: a call that arrives now is ended at once.
     Closed,
 }
 
 impl Running {
-    /// Notes how the call is ended when the session is closed; at once, where it is already.
+    /// Registers how to end the call when the session is closed. Ends it at once if the session is already closed.
     fn ends_by(&self, end: impl Fn() + Send + Sync + 'static) {
         let mut known = lock(&self.end);
         if let End::Closed = *known {
@@ -135,36 +134,36 @@ impl Running {
     }
 }
 
-/// Why a session can't be used.
+/// Why a session cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionError {
-    /// It never was, or nobody remembers.
+    /// It never existed, or is no longer remembered.
     NotFound,
-    /// It was closed, or its life is over.
+    /// It was closed or has expired.
     Closed,
-    /// It belongs to somebody else.
+    /// It belongs to another owner.
     Foreign,
-    /// A program runs in it.
+    /// A program is running in it.
     Busy,
-    /// The process has as many as it may.
+    /// The maximum number of sessions of the process or store is reached.
     Full,
-    /// The owner has as many as it may.
+    /// The owner's maximum number of sessions is reached.
     OwnerFull,
-    /// The store can't be reached.
+    /// The store is unreachable.
     Away,
-    /// The store went away while a turn was committed.
+    /// The store became unreachable during the commit of a turn.
     Unconfirmed,
-    /// The store went away while it was asked to start or to close a session.
+    /// The store became unreachable while it was asked to start or close a session.
     Unanswered,
-    /// Another turn began, or the time for this one ended, before it was committed.
+    /// Another turn began, or the lease of this one expired, before the commit.
     Lost,
-    /// This node can't read what the store holds.
+    /// This node cannot read the session's content in the store.
     Unreadable,
-    /// The store can't hold it.
+    /// The session is too large for the store.
     Unkept,
     /// The store is full.
     NoRoom,
-    /// The client asked for the end of its session of the protocol, on whatever node.
+    /// The client asked to end its protocol session, on any node.
     Drains,
 }
 
@@ -183,13 +182,13 @@ impl SessionError {
                 SessionReason::StoreUnavailable
             }
             SessionError::Lost => SessionReason::LeaseLost,
-            // The caller knows the protocol and chooses the words.
+            // The caller knows the protocol session and chooses the message.
             SessionError::Drains => SessionReason::Closed,
             SessionError::Unreadable => SessionReason::Unreadable,
         }
     }
 
-    /// The sentence under `message`.
+    /// The text of the reply's `message`.
     pub const fn message(self) -> &'static str {
         match self {
             SessionError::NotFound => "session not found",
@@ -222,11 +221,11 @@ impl SessionError {
 pub struct Turn {
     pub session: Arc<Session>,
     token: Arc<Running>,
-    /// The right to commit it to a store.
+    /// The right to commit the turn to a store.
     lease: Option<Arc<shared::Leased>>,
 }
 
-/// A turn as it is made permanent.
+/// A turn, encoded for the commit.
 pub enum Packed {
     Here(State),
     Stored(shared::Packed),
@@ -234,12 +233,12 @@ pub enum Packed {
 
 /// What a program leaves behind.
 pub struct Leaving {
-    /// The surroundings that the program left.
+    /// The environment that the program left.
     pub env: Env,
     pub value: Value,
-    /// The same, as it may be shown.
+    /// The same value, as it may be shown.
     pub shown: Value,
-    /// What it printed, scrubbed.
+    /// Its prints, scrubbed.
     pub prints: Vec<String>,
     /// Its tool calls, scrubbed.
     pub tool_calls: Vec<Payload>,
@@ -247,12 +246,12 @@ pub struct Leaving {
     pub upstream_calls: Vec<Payload>,
 }
 
-/// A turn that keeps within all limits, ready to be made permanent.
+/// A turn within all limits, ready to be committed.
 pub struct Ready {
     state: State,
-    /// What was kept as a preview only.
+    /// Values that were kept as a preview only.
     pub notices: Vec<HistoryNotice>,
-    /// `session` of the reply.
+    /// The `session` member of the reply.
     pub summary: TurnSummary,
 }
 
@@ -274,7 +273,7 @@ impl From<Limit> for Unkept {
     }
 }
 
-/// The limit, where `actual` is more.
+/// Fails where `actual` exceeds `max`.
 fn within(
     limit: &'static str,
     actual: u64,
@@ -310,25 +309,25 @@ impl Sessions {
         self.shared = shared;
     }
 
-    /// The store, where there is one.
+    /// The store, if there is one.
     pub fn shared(&self) -> Option<&Arc<Shared>> {
         self.shared.as_ref()
     }
 
-    /// Whether there can be sessions at all.
+    /// Whether sessions are enabled.
     pub fn are_enabled(&self) -> bool {
         self.settings.enabled
     }
 
-    /// Whether they can be used: false while their store is away.
+    /// Whether sessions can be used now: false while the store is away.
     pub fn are_ready(&self) -> bool {
         self.shared.as_ref().is_none_or(|shared| shared.is_ready())
     }
 
-    /// A new session of `owner`; `ttl_ms` shortens its life.
+    /// Starts a session of `owner`; `ttl_ms` can only shorten the configured lifetime.
     ///
     /// # Errors
-    /// The cap that is met.
+    /// The cap that is reached.
     pub fn start(
         &self,
         owner: &str,
@@ -369,10 +368,10 @@ impl Sessions {
         Ok(session)
     }
 
-    /// The session `id`, when `owner` may use it.
+    /// Returns the session `id` if `owner` may use it.
     ///
     /// # Errors
-    /// Why not.
+    /// Why the session cannot be used.
     pub fn find(&self, id: &str, owner: &str) -> Result<Arc<Session>, SessionError> {
         if let Some(shared) = &self.shared {
             return shared.find(id, owner);
@@ -394,7 +393,7 @@ impl Sessions {
         }
     }
 
-    /// Begins a turn in the session `id`. `within` is whose the session of the protocol is that owns it, where one does.
+    /// Begins a turn in the session `id`. `within` is the owner of the protocol session that the session belongs to, if any.
     ///
     /// # Errors
     /// As [`Sessions::find`] and [`Session::begin`]; [`SessionError::Drains`].
@@ -405,8 +404,8 @@ impl Sessions {
         }
     }
 
-    /// Removes definitions of a session and clears what `clear` names, which is a use of it. Gives the session and the names
-    /// that were there.
+    /// Removes definitions from a session and clears what `clear` names, which counts as a use. Returns the session and the names that
+    /// were defined.
     ///
     /// # Errors
     /// As [`Sessions::begin`].
@@ -433,7 +432,7 @@ impl Sessions {
         Ok((session, removed))
     }
 
-    /// The live sessions of `owner`, the last changed first.
+    /// The live sessions of `owner`, most recently changed first.
     ///
     /// # Errors
     /// [`SessionError::Away`], with a store.
@@ -453,7 +452,7 @@ impl Sessions {
         Ok(own)
     }
 
-    /// How many are live.
+    /// The number of live sessions.
     pub fn count(&self) -> usize {
         match &self.shared {
             Some(shared) => shared.count(),
@@ -461,7 +460,7 @@ impl Sessions {
         }
     }
 
-    /// Closes a session and ends the call of a program that runs in it, which is not waited for.
+    /// Closes a session and ends the call of a program that runs in it, without waiting for the program to stop.
     ///
     /// # Errors
     /// As [`Sessions::find`].
@@ -478,7 +477,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Closes all sessions of an owner that is gone.
+    /// Closes all sessions of an owner.
     pub fn forget_owner(&self, owner: &str) {
         if let Some(shared) = &self.shared {
             return shared.forget_owner(owner);
@@ -493,16 +492,16 @@ impl Sessions {
         own.iter().for_each(|session| registry.close(session));
     }
 
-    /// Closes whatever is over.
+    /// Closes expired sessions.
     pub fn sweep(&self) {
         match &self.shared {
-            // Where the store is away, it is swept later.
+            // If the store is away, a later sweep closes them.
             Some(shared) => drop(shared.sweep()),
             None => self.sweep_locked(&mut self.registry()),
         }
     }
 
-    /// `limits` of the replies.
+    /// The `limits` member of the replies.
     pub fn limits(&self) -> SessionLimits {
         let settings = &self.settings;
         SessionLimits {
@@ -520,11 +519,11 @@ impl Sessions {
         }
     }
 
-    /// Judges what a program leaves behind, as a part of the program. Changes nothing yet.
+    /// Checks what a program leaves behind against the limits, as a part of the program. Changes nothing yet.
     ///
     /// # Errors
-    /// The limit that ends the program; inside, the first limit of sessions that is exceeded: definitions, their total size, one
-    /// definition's size.
+    /// The limit that ends the program. The inner result is the first session limit that is exceeded: number of definitions, their total
+    /// size, the size of one definition.
     pub fn judge(
         &self,
         turn: &Turn,
@@ -532,7 +531,7 @@ impl Sessions {
         watch: &dyn Watch,
     ) -> Result<Result<Ready, LimitExceeded>, Limit> {
         let judged = self.judged(turn, leaving, watch);
-        // Who had to stop may have counted too little.
+        // A count that was interrupted may be too low.
         watch.look()?;
         match judged {
             Ok(ready) => Ok(Ok(ready)),
@@ -604,7 +603,7 @@ impl Sessions {
         })
     }
 
-    /// A result as `*1` keeps it: itself, or a note of its size and start.
+    /// A result as `*1` keeps it: the value itself, or a marker with its size and a preview.
     fn history_entry(
         &self,
         value: Value,
@@ -692,7 +691,7 @@ fn new_id() -> String {
     format!("ptcs_{}", crate::token::random(18))
 }
 
-/// Whether commits to a store skip what makes them safe: the fault that the test of histories has to find.
+/// Whether commits to a store skip their safety checks: the fault that the history test must detect.
 fn careless() -> bool {
     #[cfg(feature = "checks")]
     {
@@ -703,14 +702,14 @@ fn careless() -> bool {
     false
 }
 
-/// Waits before a commit, where a test wants leases to end before.
+/// Delays a commit where a test wants leases to expire first.
 fn dawdle() {
     if let Some(wait) = told_by_test("PTC_CHECKS_SLOW_COMMITS_MS") {
         std::thread::sleep(wait);
     }
 }
 
-/// How long leases last, where a test says so.
+/// The duration of leases, where a test sets it.
 fn hasty() -> Option<Duration> {
     told_by_test("PTC_CHECKS_LEASE_MS")
 }
@@ -726,7 +725,7 @@ fn told_by_test(_name: &str) -> Option<Duration> {
 }
 
 impl State {
-    /// Of a session that nobody used yet.
+    /// The state of a new session.
     fn empty(now_micros: i64) -> Self {
         State {
             env: Env::new().noting_results(),
@@ -759,7 +758,7 @@ impl Session {
     /// Begins a turn.
     ///
     /// # Errors
-    /// [`SessionError::Busy`] when a program runs already, [`SessionError::Closed`] when it is too late.
+    /// [`SessionError::Busy`] when a program is already running, [`SessionError::Closed`] when the session is closed.
     pub fn begin(self: &Arc<Self>) -> Result<Turn, SessionError> {
         let mut state = self.state();
         if state.closed {
@@ -777,13 +776,13 @@ impl Session {
         })
     }
 
-    /// The surroundings that the last turn left, for the next.
+    /// The environment for the next turn.
     pub fn env(&self) -> Env {
         let state = self.state();
         state.env.clone().in_turn(state.turn + 1)
     }
 
-    /// What the error of a turn says: the session as it is once that turn is over.
+    /// The summary for the error of a turn: the session as it is once that turn is over.
     pub fn summary_idle(&self) -> SessionSummary {
         SessionSummary {
             eval_status: "idle",
@@ -792,7 +791,7 @@ impl Session {
         }
     }
 
-    /// What list and inspect say about a session.
+    /// The summary of a session for list and inspect.
     pub fn summary(&self) -> SessionSummary {
         let state = self.state();
         SessionSummary {
@@ -816,14 +815,14 @@ impl Session {
         clock::text(self.expires_micros)
     }
 
-    /// Notes a use: the idle timer starts again.
+    /// Records a use: restarts the idle timer.
     pub fn touch(&self) {
         let mut state = self.state();
         state.used = Instant::now();
         state.updated_micros = clock::now_micros();
     }
 
-    /// Removes definitions and clears what `clear` names. Gives the names that were there.
+    /// Removes definitions and clears what `clear` names. Returns the names that were defined.
     ///
     /// # Errors
     /// [`SessionError::Busy`] while a program runs.
@@ -881,9 +880,9 @@ impl Session {
 }
 
 impl Turn {
-    /// Notes the call that the program answers, so that its cancellation frees the session.
+    /// Records the call that the program answers, so that cancelling the call frees the session.
     pub fn belongs_to(&self, call: &Arc<Call>) {
-        // A turn belongs to one call, so there is nothing set before.
+        // A turn belongs to one call, so the cell is empty here.
         let _ = self.token.call.set(call.clone());
         if let Some(lease) = &self.lease {
             let lease = Arc::downgrade(lease);
@@ -895,12 +894,12 @@ impl Turn {
         }
     }
 
-    /// Notes how the call is ended when the session is closed, on whatever node; at once, where it is already.
+    /// Registers how to end the call when the session is closed on any node. Ends it at once if the session is already closed.
     pub fn ends_by(&self, end: impl Fn() + Send + Sync + 'static) {
         self.token.ends_by(end);
     }
 
-    /// Reads what the session holds, where it comes from a store. Takes as long as that is large.
+    /// Decodes the session's content if it comes from a store. Takes time in proportion to the content's size.
     ///
     /// # Errors
     /// [`SessionError::Unreadable`].
@@ -911,7 +910,7 @@ impl Turn {
         }
     }
 
-    /// A turn as it is made permanent. Takes as long as the session is large, with a store.
+    /// Encodes a turn for the commit. With a store, takes time in proportion to the session's size.
     ///
     /// # Errors
     /// [`SessionError::Unkept`].
@@ -926,10 +925,10 @@ impl Turn {
         }
     }
 
-    /// Makes a turn permanent, unless the session was closed or given to another turn meanwhile.
+    /// Commits a turn, unless the session was closed or given to another turn in the meantime.
     ///
     /// # Errors
-    /// With a store, that it was not, or that nobody knows.
+    /// With a store: that the commit was refused, or that its outcome is unknown.
     pub fn commit(&self, packed: Packed) -> Result<(), SessionError> {
         let kept = match (packed, &self.lease) {
             (Packed::Here(kept), _) => kept,
@@ -950,7 +949,7 @@ impl Turn {
     }
 }
 
-/// What a session held goes back to the system, else the process keeps it for good: programs that run later use other arenas.
+/// Returns the session's memory to the system. Otherwise the process would keep it for good, because later programs use other arenas.
 impl Drop for Session {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -976,7 +975,6 @@ impl Drop for Turn {
     }
 }
 
-/// What `lisp_session_forget` can clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clear {
     Memory,
@@ -988,7 +986,7 @@ pub enum Clear {
 }
 
 impl Clear {
-    /// The targets and their words.
+    /// All targets and their names in requests.
     pub const ALL: [(&'static str, Clear); 5] = [
         ("memory", Clear::Memory),
         ("history", Clear::History),
@@ -997,7 +995,6 @@ impl Clear {
         ("upstream_calls", Clear::UpstreamCalls),
     ];
 
-    /// The target of that word.
     pub fn from_word(word: &str) -> Option<Self> {
         Clear::ALL
             .iter()
@@ -1006,7 +1003,7 @@ impl Clear {
     }
 }
 
-/// Drops from the front until both bounds hold.
+/// Drops items from the front until both bounds hold.
 fn keep_newest<T>(items: &mut VecDeque<T>, cap: HistoryCap, bytes: impl Fn(&VecDeque<T>) -> u64) {
     while items.len() > cap.entries {
         items.pop_front();
@@ -1023,7 +1020,7 @@ fn list_bytes(items: &VecDeque<Payload>) -> u64 {
         .sum::<u64>()
 }
 
-/// A moment `ms` milliseconds after another; beyond the clock's range is as good as never.
+/// The instant `ms` milliseconds after `start`; beyond the clock's range, a century after it.
 fn later(start: Instant, ms: u64) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
     start

@@ -1,5 +1,4 @@
-//! A session as a store keeps it, in bytes: a head, which lists show, and a body with all the rest. Both are CBOR, and
-//! sealed.
+//! A session encoded for a store: a head, which lists show, and a body with everything else. Both are CBOR, and sealed.
 
 use super::{HELD_TIMES, State};
 use crate::clock;
@@ -24,17 +23,16 @@ pub struct Head {
     pub turn: u64,
 }
 
-/// All the rest.
 #[derive(Debug, Encode, Decode)]
 struct Body {
-    /// A snapshot of the language.
+    /// A snapshot of the environment.
     #[cbor(n(0), with = "minicbor::bytes")]
     env: Vec<u8>,
     #[n(1)]
     results: u64,
     #[n(2)]
     prints: Vec<String>,
-    /// The histories of calls, each call as a payload keeps itself.
+    /// The histories of calls, each call in its stored form.
     #[n(3)]
     tool_calls: Vec<String>,
     #[n(4)]
@@ -43,12 +41,12 @@ struct Body {
 
 /// Bytes of the largest snapshot.
 pub const SNAPSHOT_BYTES_MAX: usize = 64 << 20;
-/// What writing or reading one may take.
+/// The time limit for writing or reading a snapshot.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Memory beyond a session's own that reading one may take.
+/// Memory that reading a snapshot may take beyond the session's own.
 const READING_BYTES: u64 = 64 << 20;
 
-/// A clock, and nothing else of the world.
+/// A host that offers a clock and a deadline, and nothing else.
 pub struct Patience(Instant);
 
 impl Patience {
@@ -90,10 +88,10 @@ impl Head {
     }
 }
 
-/// The body of a session.
+/// Encodes the body of a session.
 ///
 /// # Errors
-/// Why it can't be written: it is too large.
+/// When the session is too large.
 pub fn body(state: &State) -> Result<Vec<u8>, String> {
     let env = state
         .env
@@ -110,10 +108,10 @@ pub fn body(state: &State) -> Result<Vec<u8>, String> {
     minicbor::to_vec(body).map_err(|error| error.to_string())
 }
 
-/// Fills in what a body holds; the bytes may be anybody's.
+/// Decodes a body into `state`; the bytes are untrusted.
 ///
 /// # Errors
-/// What is wrong with them.
+/// What is wrong with the bytes.
 pub fn restore(state: &mut State, body: &[u8], memory_bytes: u64) -> Result<(), String> {
     let body: Body = minicbor::decode(body).map_err(|error| error.to_string())?;
     let limits = Limits {

@@ -1,7 +1,7 @@
 //! Sessions in a store: how a node runs a program in a session that any node may have used before.
 //!
-//! A turn costs two round trips: one takes the lease and reads, one commits and ends the lease. What a node read or committed
-//! it remembers by its stamp, so that the next turn reads a few facts only.
+//! A turn costs two round trips: one takes the lease and reads, one commits and ends the lease. A node caches what it read or committed
+//! under its stamp, so that the next turn need not transfer the body.
 
 use super::logins::Logins;
 use super::record::{self, Head};
@@ -23,53 +23,52 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// A store and what this node knows of it.
+/// A store and this node's knowledge of it.
 pub struct Shared {
     store: Box<dyn SessionStore>,
-    /// Sessions of the protocol, for HTTP.
+    /// The store of protocol sessions, for HTTP.
     protocol: Box<dyn SessionStore>,
     seal: Seal,
     address: String,
     settings: SessionSettings,
-    /// How long a lease lasts: a program's own limit and the time to keep what it leaves.
+    /// The duration of a lease: a program's own limit plus the time to commit its result.
     term: Duration,
     recent: Mutex<VecDeque<(Key, String, State)>>,
-    /// Sessions that may be there and whose ids nobody was told, with their owners: they are closed when the next one is started.
+    /// Sessions that may exist although no client received their id, with their owners: they are closed when the next session is started.
     unclaimed: Mutex<VecDeque<(Key, String)>>,
-    /// Programs that run here, and those whose lease is asked for: what closes a session meanwhile ends them.
+    /// Programs that run here, and those whose lease is being requested: closing the session ends them.
     running: Mutex<HashMap<Key, Vec<Arc<Running>>>>,
-    /// Acts on what nodes tell of the protocol's sessions.
+    /// Handles messages about protocol sessions.
     hears: OnceLock<Hears>,
     logins: Logins,
     away: AtomicBool,
-    /// The mark of the key was looked at.
+    /// Whether the store's mark has been read.
     marked: AtomicBool,
     asked: Mutex<Instant>,
     count: AtomicUsize,
-    /// What was asked of the store, for metrics.
+    /// Measurements of store requests, for metrics.
     measured: Measured,
 }
 
-/// Acts on what nodes tell of sessions of the protocol.
+/// Handles messages about protocol sessions.
 type Hears = Box<dyn Fn(&Message) + Send + Sync>;
 
-/// What metrics say of a store.
 struct Measured {
-    /// Seconds that requests took.
+    /// Duration of requests in seconds.
     requests: Histogram,
-    /// Seconds until a lease was there, or refused.
+    /// Seconds until a lease was granted or refused.
     leases: Histogram,
-    /// Bytes of what turns committed.
+    /// Bytes of committed content.
     snapshots: Histogram,
     failures: AtomicU64,
-    /// Turns that another node's kept away.
+    /// Turns refused because another turn was running.
     busy: AtomicU64,
-    /// Turns that were lost with their lease.
+    /// Turns that lost their lease.
     lost: AtomicU64,
     read_bytes: AtomicU64,
 }
 
-/// Upper bounds of what a store takes, in seconds, and of what it is given, in bytes.
+/// Histogram bounds: request durations in seconds, and sizes of committed content in bytes.
 const SECONDS: &[f64] = &[
     0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
 ];
@@ -91,26 +90,26 @@ impl Default for Measured {
     }
 }
 
-/// What the names of a store's metrics begin with.
+/// Prefix of the names of a store's metrics.
 const METRICS: &str = "ptc_lisp_session_store_";
-/// Sessions whose content a node remembers.
+/// Sessions whose content a node caches.
 const RECENT_MAX: usize = 64;
-/// Sessions without a claim that a node remembers.
+/// Unclaimed sessions that a node remembers.
 const UNCLAIMED_MAX: usize = 64;
-/// Time that a lease lasts beyond the program's own limit: what it leaves is written and sent meanwhile.
+/// How long a lease outlasts the program's own limit: the result is encoded and sent in this time.
 const LEASE_SLACK: Duration = Duration::from_secs(3);
 const _: () = assert!(store::PATIENCE.as_millis() <= LEASE_SLACK.as_millis());
-/// Without an answer for so long the store is asked before it is called ready.
+/// When the last reply is older than this, readiness asks the store again.
 const READY_WITHIN: Duration = Duration::from_secs(1);
-/// What the mark says once it is opened.
+/// The plaintext of the mark.
 const MARK: &[u8] = b"ptc session store";
 const MARK_PLACE: &str = "mark";
 
 impl Shared {
-    /// Opens the store that the settings name, if they name one. `program` is the longest that a program may take.
+    /// Opens the store that the settings name, if any. `program` is the maximum duration of a program.
     ///
     /// # Errors
-    /// The sentence that says which store can't be used and why.
+    /// Which store cannot be used, and why.
     pub fn open(
         settings: &SessionSettings,
         program: Duration,
@@ -175,24 +174,24 @@ impl Shared {
         }
     }
 
-    /// A node of stores that a simulation made.
+    /// A node on top of stores that a simulation made.
     #[cfg(feature = "checks")]
     pub fn simulated(stores: Stores, settings: &SessionSettings, program: Duration) -> Arc<Self> {
         let shared = Shared::of(stores, Seal::none(), settings, program);
         Arc::new(shared)
     }
 
-    /// Tells all nodes, and waits until they acted: a client that is answered then, and asks another node, finds it done. Where the store
-    /// is away nobody hears it: what is told only makes an end come sooner.
+    /// Broadcasts a message and waits until the nodes acted on it, so that a client which then asks another node finds it done. If the
+    /// store is away, the message is lost; messages only speed up what would happen anyway.
     pub fn tell(&self, message: &Message) {
         let message = message.to_text();
-        // Who waits for a directory waits for nothing.
+        // A directory cannot broadcast, so nothing waits for it.
         let _ = self.ask(|store| store.tell(&message));
     }
 
-    /// Acts on what nodes tell of the protocol's sessions from now on.
+    /// Sets the handler for messages about protocol sessions.
     pub fn hear(&self, act: impl Fn(&Message) + Send + Sync + 'static) {
-        // There is one listener to a process.
+        // There is one handler per process.
         let _ = self.hears.set(Box::new(act));
     }
 
@@ -211,14 +210,14 @@ impl Shared {
         }
     }
 
-    /// Ends what runs here in a session that is closed.
+    /// Ends what runs here in a session that was closed.
     fn end_running(&self, key: &Key) {
         let here = lock(&self.running).get(key).cloned();
         here.iter().flatten().for_each(|running| running.close());
     }
 
-    /// Whether one of this node's keys is the store's. A store that never was marked gets the mark, and one under an older key a new
-    /// one: who has not heard of the new key by then does not start any more.
+    /// Checks that one of this node's keys opens the store's mark. An unmarked store is marked now, and a mark under an older key is
+    /// replaced: a node that does not have the new key can then no longer start.
     fn check_mark(&self) -> Answer<()> {
         let fresh = self.seal.seal(MARK, MARK_PLACE).map_err(Failure::Away)?;
         let mark = self.store.mark(&fresh, None)?;
@@ -230,7 +229,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The store answered once, so that what is wrong since is no matter of reaching it.
+    /// Whether the store has replied at least once, so that a later failure is not a matter of reaching it.
     fn is_marked(&self) -> bool {
         self.marked.load(Ordering::Acquire)
     }
@@ -239,15 +238,15 @@ impl Shared {
         &self.logins
     }
 
-    /// The longest that a store may take until it is called away.
+    /// The longest that a store may take before it counts as away.
     pub const PATIENCE: Duration = store::PATIENCE;
 
-    /// Whether nodes hear each other.
+    /// Whether nodes are notified of failed logins.
     pub(super) fn tells(&self) -> bool {
         self.store.tells()
     }
 
-    /// Asks the store, and notes how that went.
+    /// Sends a request to the store and records its outcome.
     pub(super) fn ask<T>(
         &self,
         ask: impl FnOnce(&dyn SessionStore) -> Answer<T>,
@@ -255,7 +254,8 @@ impl Shared {
         self.ask_of(&*self.store, ask)
     }
 
-    /// The same of a change at once: a store that goes away while it is asked may have made it.
+    /// Like [`Shared::ask`], for a request that changes the store: if the store becomes unreachable meanwhile, the change may have been
+    /// made.
     fn ask_to_change<T>(
         &self,
         ask: impl FnOnce(&dyn SessionStore) -> Answer<T>,
@@ -267,8 +267,8 @@ impl Shared {
         })
     }
 
-    /// Ends what an earlier start may have left in the store when its answer was lost. Where the store is away still, the next start
-    /// tries again.
+    /// Closes sessions that an earlier start may have left in the store when its reply was lost. If the store is still away, the next
+    /// start tries again.
     fn close_unclaimed(&self) {
         let next = || lock(&self.unclaimed).pop_back();
         while let Some((key, owner)) = next() {
@@ -287,7 +287,7 @@ impl Shared {
     ) -> Result<T, SessionError> {
         let since = Instant::now();
         let ask = || {
-            // Started while the store was away.
+            // The node was started while the store was away.
             if !self.is_marked() {
                 self.check_mark()?;
             }
@@ -302,7 +302,7 @@ impl Shared {
         self.judge(answer)
     }
 
-    /// What an answer means, once it is noted that it came, or did not.
+    /// Records whether the store replied, and translates the reply.
     fn judge<T>(&self, answer: Answer<T>) -> Result<T, SessionError> {
         match answer {
             Err(Failure::Away(cause)) => {
@@ -335,7 +335,7 @@ impl Shared {
         }
     }
 
-    /// The log tells once that the store is away.
+    /// Logs once that the store is away.
     fn told_away(&self, cause: &str) {
         if !self.away.swap(true, Ordering::AcqRel) {
             tracing::error!(
@@ -353,7 +353,7 @@ impl Shared {
         }
     }
 
-    /// Whether sessions can be used; asks the store when nobody did of late.
+    /// Whether sessions can be used; asks the store if there was no recent reply.
     pub fn is_ready(&self) -> bool {
         if self.away.load(Ordering::Acquire) || lock(&self.asked).elapsed() > READY_WITHIN {
             return self.sweep();
@@ -361,11 +361,11 @@ impl Shared {
         true
     }
 
-    /// Closes what is over. False when the store is away.
+    /// Closes expired sessions. Returns false when the store is away.
     pub fn sweep(&self) -> bool {
         let left = self.ask(|store| store.sweep());
         if self.hears.get().is_some() {
-            // What belongs to sessions of the protocol ends with them.
+            // Program sessions that belong to protocol sessions end with them.
             let _ = self.ask_of(&*self.protocol, |store| store.sweep());
         }
         if let Ok(count) = left {
@@ -374,7 +374,7 @@ impl Shared {
         left.is_ok()
     }
 
-    /// What was asked of the store, as Prometheus text.
+    /// Measurements of store requests as Prometheus text.
     pub fn metrics(&self) -> String {
         let Measured {
             requests,
@@ -446,7 +446,7 @@ impl Shared {
         text
     }
 
-    /// How many sessions lived in the store when it was last swept.
+    /// The number of sessions in the store at the last sweep.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
@@ -527,13 +527,13 @@ impl Shared {
             .map_err(|cause| self.unreadable(&record.key, &cause))
     }
 
-    /// The log says why a session can't be read; its owner is told that it can't.
+    /// Logs why a session cannot be read; its owner only learns that it cannot.
     fn unreadable(&self, key: &Key, cause: &str) -> SessionError {
         tracing::error!(event = "session_unreadable", cause, key = key.as_str());
         SessionError::Unreadable
     }
 
-    /// A session of this node for the time of a request.
+    /// This node's copy of a session for the duration of a request.
     fn session(
         &self,
         record: &Record,
@@ -562,7 +562,7 @@ impl Shared {
         }))
     }
 
-    /// The session, to be looked at.
+    /// Reads a session for inspection.
     pub fn find(&self, id: &str, owner: &str) -> Result<Arc<Session>, SessionError> {
         let key = Key::of(id);
         let known = self.recalled(&key);
@@ -581,8 +581,8 @@ impl Shared {
         Ok(session)
     }
 
-    /// Only what this node has may come without a body: a store that keeps it back would pass a session off as empty. And what
-    /// belongs to somebody else is not what was asked for.
+    /// Only content that this node has cached may come without a body; otherwise a store that withholds it could pass a session off as
+    /// empty. A record of another owner is refused, too.
     fn whole(&self, record: &Record, owner: &str, known: Option<&str>) -> Result<(), SessionError> {
         if record.owner != owner {
             return Err(SessionError::Foreign);
@@ -593,7 +593,7 @@ impl Shared {
         }
     }
 
-    /// Reads a body into a session, and remembers it.
+    /// Decodes a body into a session and caches the result.
     fn fill(
         &self,
         session: &Session,
@@ -613,8 +613,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Takes the lease of a session for one turn. Where a session of the protocol owns it, `within` is whose that one is: it is looked
-    /// for and used in the same step.
+    /// Takes the lease of a session for one turn. If a protocol session owns the session, `within` is the owner of the protocol session,
+    /// which is looked up and used in the same step.
     pub fn begin(
         self: &Arc<Self>,
         id: &str,
@@ -633,7 +633,8 @@ impl Shared {
             holder: &holder,
             term: self.term,
         };
-        // Known before the lease is there: a closing that the store did not know of when it gave the lease is told of afterwards.
+        // Registered before the lease is requested: if the session is closed after the store granted the lease, the broadcast finds this
+        // entry.
         let running = RunningHere::enter(self, &key);
         let since = Instant::now();
         let asked = match within {
@@ -667,7 +668,7 @@ impl Shared {
         })
     }
 
-    /// The same in a session of the protocol, which has to be there, and open to tool calls.
+    /// Acquires the lease of a session within a protocol session, which must exist and accept tool calls.
     fn acquire_within(
         &self,
         owner: &str,
@@ -686,13 +687,13 @@ impl Shared {
             Err(refused) => refused,
         };
         if let Ok((_, lease)) = begun {
-            // Where the store is away, its deadline ends it.
+            // If the store is away, the lease ends at its deadline.
             let _ = self.ask(|store| store.release(&lease));
         }
         Err(refused)
     }
 
-    /// Closes a session, and ends what runs in it on whatever node.
+    /// Closes a session, and ends what runs in it on any node.
     pub fn close(&self, id: &str, owner: &str) -> Result<(), SessionError> {
         let key = Key::of(id);
         self.ask_to_change(|store| store.close(&key, &store::owner_of(owner)))?;
@@ -703,7 +704,7 @@ impl Shared {
     }
 
     pub fn forget_owner(&self, owner: &str) {
-        // Where the store is away, their time closes them.
+        // If the store is away, the sessions expire.
         let _ = self.ask(|store| store.close_owner(&store::owner_of(owner)));
     }
 
@@ -711,7 +712,7 @@ impl Shared {
         let digest = store::owner_of(owner);
         let mut records = self.ask(|store| store.list(Some(&digest)))?;
         records.retain(|record| record.owner == digest);
-        // What can't be read is no trouble for the others; the log tells of it.
+        // An unreadable session does not affect the others; the log reports it.
         let readable = |record| match self.session(record, owner, State::empty(0)) {
             Err(SessionError::Unreadable) => None,
             session => Some(session),
@@ -719,7 +720,7 @@ impl Shared {
         records.iter().filter_map(readable).collect()
     }
 
-    /// Every live session, for operators; the last used first. What this node can't read is not among them.
+    /// Every live session, for operators, most recently used first. Sessions that this node cannot read are left out.
     pub fn list_all(&self) -> Result<Vec<Listed>, SessionError> {
         let mut records = self.ask(|store| store.list(None))?;
         records.sort_by_key(|record| std::cmp::Reverse(record.times.used));
@@ -730,7 +731,7 @@ impl Shared {
         Ok(listed.collect())
     }
 
-    /// What a session defined.
+    /// The environment of a session.
     pub fn env_of(&self, listed: &Listed) -> Result<Env, SessionError> {
         let Listed { record, .. } = listed;
         let read = self.ask(|store| store.read(&record.key, &record.owner, None))?;
@@ -743,7 +744,7 @@ impl Shared {
         Ok(session.env())
     }
 
-    /// The same as a snapshot.
+    /// The environment of a session as a snapshot.
     pub fn export(&self, listed: &Listed) -> Result<Vec<u8>, SessionError> {
         let env = self.env_of(listed)?;
         env.snapshot(record::SNAPSHOT_BYTES_MAX, &record::Patience::start())
@@ -778,7 +779,7 @@ impl Shared {
         recent.push_back((key.clone(), stamp.to_owned(), state));
     }
 
-    /// Makes a session of the protocol valid on every node.
+    /// Makes a protocol session valid on every node.
     pub fn share_protocol(&self, new: &NewProtocol<'_>) -> Result<(), SessionError> {
         let key = Key::of(new.id);
         let stamp = crate::token::random(18);
@@ -832,7 +833,7 @@ impl Shared {
             .map_err(|cause| self.unreadable(&record.key, &cause))
     }
 
-    /// What nodes agree on about a session of the protocol, which is used now, and how long it lives at most.
+    /// Reads the shared state of a protocol session, which counts as a use, and its maximum remaining lifetime.
     pub fn find_protocol(
         &self,
         id: &str,
@@ -847,10 +848,10 @@ impl Shared {
         Ok((self.protocol_of(&record)?, Duration::from_micros(left)))
     }
 
-    /// Has every node refuse tool calls in a session of the protocol.
+    /// Makes every node refuse tool calls in a protocol session.
     ///
     /// # Errors
-    /// Why they will not hear of it.
+    /// Why the nodes cannot be made to refuse them.
     pub fn drain_protocol(&self, id: &str, owner: &str) -> Result<(), SessionError> {
         let (key, owner) = (Key::of(id), store::owner_of(owner));
         let holder = crate::token::random(18);
@@ -879,10 +880,10 @@ impl Shared {
         self.ask_of(&*self.protocol, |store| store.commit(&lease, content))
     }
 
-    /// Ends a session of the protocol on every node.
+    /// Ends a protocol session on every node.
     pub fn close_protocol(&self, id: &str, owner: &str) {
         let key = Key::of(id);
-        // Where the store is away, its time ends it.
+        // If the store is away, the session expires.
         if self
             .ask_of(&*self.protocol, |store| {
                 store.close(&key, &store::owner_of(owner))
@@ -893,31 +894,30 @@ impl Shared {
         }
     }
 
-    /// How many sessions of the protocol live on all nodes.
+    /// The number of protocol sessions on all nodes.
     pub fn count_protocol(&self) -> Result<usize, SessionError> {
         self.ask_of(&*self.protocol, |store| store.sweep())
     }
 }
 
-/// The stores of a node.
 pub struct Stores {
     pub programs: Box<dyn SessionStore>,
     pub protocol: Box<dyn SessionStore>,
-    /// What logs call them.
+    /// The name of the stores in logs.
     pub address: String,
 }
 
-/// What nodes agree on about a session of the protocol.
+/// State of a protocol session that all nodes share.
 #[derive(Clone, Debug, minicbor::Encode, minicbor::Decode)]
 pub struct Protocol {
     #[n(0)]
     pub revision: String,
-    /// Its client asked for its end: tool calls are refused.
+    /// Its client asked to end the session: tool calls are refused.
     #[n(1)]
     pub drains: bool,
 }
 
-/// A session of the protocol that no other node knows yet.
+/// A protocol session that no other node knows yet.
 pub struct NewProtocol<'a> {
     pub id: &'a str,
     pub owner: &'a str,
@@ -928,16 +928,16 @@ pub struct NewProtocol<'a> {
     pub per_owner_max: usize,
 }
 
-/// What nodes tell each other, in which sessions are named by their keys: ids are secrets.
+/// Messages between nodes. They name sessions by their keys, because ids are secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// A session of programs was closed: what runs in it is in vain.
+    /// A program session was closed: what runs in it is to be ended.
     Closed(Key),
-    /// A client cancelled a call of its protocol session that is not known where it said so.
+    /// A client cancelled a call of its protocol session on a node that does not run the call.
     Cancel { session: Key, call: Id },
     /// A protocol session ended.
     Ended(Key),
-    /// A login failed; its source is blocked for so long.
+    /// A login failed; if `block` is set, its source is blocked for that long.
     Login {
         source: String,
         block: Option<Duration>,
@@ -959,7 +959,7 @@ impl Message {
         }
     }
 
-    /// Nothing where a text says something else: anybody who reaches the store may have written it.
+    /// Returns `None` for any other text: anybody who can reach the store may have written it.
     fn from_text(text: &str) -> Option<Self> {
         let (word, rest) = text.split_once(' ')?;
         let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -987,7 +987,7 @@ pub struct Listed {
     pub record: Record,
 }
 
-/// The keys that settings name.
+/// Loads the keys that the settings name.
 fn seal(settings: &SessionSettings) -> Result<Seal, StoreFault> {
     match &settings.store.key_file {
         Some(path) => Seal::from_file(path).map_err(StoreFault::KeyFile),
@@ -995,10 +995,10 @@ fn seal(settings: &SessionSettings) -> Result<Seal, StoreFault> {
     }
 }
 
-/// What `ptc doctor` says of the store that settings name, if they name one; the store stays as it is. Warnings come behind the line.
+/// The report of `ptc doctor` on the store that the settings name, if any: a line and warnings. Does not change the store.
 ///
 /// # Errors
-/// What a start would end with.
+/// The error that a start would end with.
 pub fn examine(settings: &SessionSettings) -> Result<Option<(String, Vec<String>)>, StoreFault> {
     let Some(address) = &settings.store.address else {
         return Ok(None);
@@ -1022,7 +1022,6 @@ pub fn examine(settings: &SessionSettings) -> Result<Option<(String, Vec<String>
     Ok(Some((line, sight.warnings)))
 }
 
-/// Why a store can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreFault {
     #[error("--session-store-key-file / PTC_RUNNER_MCP_SESSION_STORE_KEY_FILE: {0}")]
@@ -1040,8 +1039,8 @@ impl StoreFault {
     }
 }
 
-/// What sealed bytes are authenticated with: where they belong. They open nowhere else: not under another id, not for another owner, not
-/// beside parts of another turn.
+/// Associated data of sealed bytes: where they belong. They open nowhere else: not under another id, not for another owner, not beside
+/// parts of another turn.
 struct AssociatedData<'a> {
     key: &'a Key,
     owner: &'a str,
@@ -1063,10 +1062,10 @@ impl<'a> AssociatedData<'a> {
     }
 }
 
-/// Whether a store's mark is one of ours.
+/// Checks that one of the keys opens a store's mark.
 ///
 /// # Errors
-/// What it is instead.
+/// Why the mark does not open, and what to do.
 fn judge_mark(seal: &Seal, mark: &[u8]) -> Result<(), String> {
     match seal.open(mark, MARK_PLACE) {
         Ok(text) if text == MARK => Ok(()),
@@ -1091,17 +1090,17 @@ fn judge_mark(seal: &Seal, mark: &[u8]) -> Result<(), String> {
 pub struct Leased {
     shared: Arc<Shared>,
     lease: Lease,
-    /// The owner's digest.
+    /// A digest of the owner.
     owner: String,
     /// The stamp of what was read.
     stamp: String,
     ended: AtomicBool,
-    /// What was read, until it is needed.
+    /// The body that was read, until it is decoded.
     body: Mutex<Option<Vec<u8>>>,
     _running: RunningHere,
 }
 
-/// A program that runs here, or will once its lease is there; until this is dropped.
+/// Registers a program that runs here, or will run once it has its lease; deregisters it when dropped.
 struct RunningHere {
     shared: Arc<Shared>,
     key: Key,
@@ -1134,7 +1133,7 @@ impl Drop for RunningHere {
     }
 }
 
-/// What a turn leaves behind, as the store takes it.
+/// What a turn leaves behind, encoded for the store.
 pub struct Packed {
     state: State,
     head: Vec<u8>,
@@ -1142,7 +1141,7 @@ pub struct Packed {
 }
 
 impl Leased {
-    /// Fills in what the session holds, where this node does not know it.
+    /// Decodes the session's content unless this node had it cached.
     pub fn restore(&self, session: &Session) -> Result<(), SessionError> {
         let body = lock(&self.body).take();
         match body {
@@ -1182,12 +1181,12 @@ impl Leased {
             Ok(()) => self
                 .shared
                 .remember(&self.lease.key, &self.lease.holder, &packed.state),
-            // The lease is there still; nobody has to wait for its deadline.
+            // The lease still exists; release it so that nobody has to wait for its deadline.
             Err(SessionError::NoRoom) => drop(self.shared.ask(|store| store.release(&self.lease))),
             Err(_) => {}
         }
         committed.map_err(|refused| match refused {
-            // It may have come that far.
+            // The commit may have reached the store.
             SessionError::Away => SessionError::Unconfirmed,
             refused => refused,
         })
@@ -1195,7 +1194,7 @@ impl Leased {
 
     pub fn release(&self) {
         if !self.ended.swap(true, Ordering::AcqRel) {
-            // Where the store is away, the lease ends by its deadline.
+            // If the store is away, the lease ends at its deadline.
             let _ = self.shared.ask(|store| store.release(&self.lease));
         }
     }

@@ -1,5 +1,5 @@
-//! Estimates the size of a stored value in bytes: a compact binary encoding of it, by table. Iterative and bounded: parts that
-//! are shared count each time, but more than [`NODES_MAX`] are not visited, and a walk looks at the clock.
+//! Estimates the size of a stored value in bytes: that of a compact binary encoding, computed from a table. The walk is iterative and
+//! bounded: shared parts count each time they occur, but at most [`NODES_MAX`] nodes are visited, and the walk checks the clock.
 //!
 //! The figures are those that clients of the original know (`mcp.sessions.kept`). Knows nothing of limits.
 
@@ -7,20 +7,20 @@ use ptc_lang::Value;
 use ptc_lang::error::Limit;
 use ptc_lang::meter::{Unwatched, Watch};
 
-/// Nodes that a walk visits; what is larger is reckoned at what was seen, which is above every limit by then.
+/// Nodes that a walk visits; the size of a larger value is that of the visited part, which exceeds every limit by then.
 const NODES_MAX: usize = 4_000_000;
-/// Nodes between two looks at the clock.
+/// Nodes between two checks of the clock.
 const NODES_BETWEEN_LOOKS: usize = 4_096;
-/// A function counts its source, what it captured, and this.
+/// A function counts its source, its captures, and this.
 const FUNCTION_BYTES: u64 = 48;
 
-/// The bytes of one value on its own.
+/// The size of a single value.
 pub fn of(value: &Value) -> u64 {
-    // Unwatched, nothing stops it.
+    // Without a watch nothing stops the walk.
     of_within(value, &Unwatched).unwrap_or(u64::MAX)
 }
 
-/// [`of`] what a program made, under its memory and its clock.
+/// [`of`] under the memory limit and clock of a program.
 ///
 /// # Errors
 /// The limit that ends the program.
@@ -29,12 +29,12 @@ pub fn of_within(value: &Value, watch: &dyn Watch) -> Result<u64, Limit> {
     Ok(1 + walk.inner(value)?)
 }
 
-/// The bytes of a map from names to values, as all definitions are reckoned together.
+/// The size of a map from names to values: all definitions together.
 pub fn of_named<'a>(entries: impl Iterator<Item = (&'a str, &'a Value)>) -> u64 {
     of_named_within(entries, &Unwatched).unwrap_or(u64::MAX)
 }
 
-/// [`of_named`] what a program made, under its memory and its clock.
+/// [`of_named`] under the memory limit and clock of a program.
 ///
 /// # Errors
 /// The limit that ends the program.
@@ -49,7 +49,7 @@ pub fn of_named_within<'a>(
     Ok(bytes)
 }
 
-/// The bytes of a list of texts.
+/// The size of a list of texts.
 pub fn of_texts<'a>(texts: impl Iterator<Item = &'a str>) -> u64 {
     let mut count = 0;
     let bytes: u64 = texts
@@ -66,7 +66,7 @@ fn text(length: usize) -> u64 {
     5 + length as u64
 }
 
-/// A walk over one value after the other.
+/// A walk over one or more values.
 struct Walk<'w> {
     watch: &'w dyn Watch,
     nodes: usize,
@@ -90,7 +90,7 @@ impl<'w> Walk<'w> {
             if self.nodes > NODES_MAX {
                 break;
             }
-            // Its parts are looked at, whether they are visited or not.
+            // All parts are pushed, whether they are visited later or not.
             self.worked(match value {
                 Value::Vector(items) => 1 + items.len(),
                 Value::Map(map) => 1 + map.len(),
@@ -112,7 +112,7 @@ impl<'w> Walk<'w> {
     }
 }
 
-/// The bytes of a value itself, whose parts are put to those that are to be visited.
+/// The size of a value without its parts, which are added to `pending`.
 fn of_node<'v>(value: &'v Value, pending: &mut Vec<&'v Value>) -> u64 {
     match value {
         Value::Nil => 6,

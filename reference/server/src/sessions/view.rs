@@ -17,13 +17,13 @@ use ptc_secrets::Redactor;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// A view's name, and what it adds to the reply.
+/// A view's name, and the function that adds it to the reply.
 type View = (
     &'static str,
     fn(&Sessions, &State, &mut SessionView, &dyn Watch) -> Result<(), Limit>,
 );
 
-/// The views; the first is shown when no other is named.
+/// The views; the first is the default.
 const VIEWS: &[View] = &[
     ("overview", overview),
     ("memory", memory),
@@ -35,30 +35,29 @@ const VIEWS: &[View] = &[
 
 /// Columns that names are padded to.
 const NAME_COLUMNS: usize = 30;
-/// Items and characters of a sample.
+/// Limits of a sample.
 const SAMPLE: FormatOptions = FormatOptions {
     items: Some(3),
     printable: Some(80),
     chars: Some(400),
 };
-/// Items and characters of a kept result.
+/// Limits of a kept result.
 const HISTORY: FormatOptions = FormatOptions {
     items: Some(10),
     printable: Some(120),
     chars: Some(480),
 };
-/// Definitions listed by size.
+/// Number of definitions listed by size.
 const TOP_BINDINGS: usize = 10;
 
-/// The names of the views.
 pub fn names() -> impl Iterator<Item = &'static str> {
     VIEWS.iter().map(|(name, _)| *name)
 }
 
-/// The reply of an inspection, by the view's name; an unknown name shows the overview.
+/// The reply of an inspection by the view's name; an unknown name shows the overview.
 ///
 /// # Errors
-/// The limit that was met: what a session holds is a program's, and so is the time that showing it takes.
+/// The limit that was reached: a program decides what a session holds, and so how long showing it takes.
 pub fn inspect(
     sessions: &Sessions,
     session: &Session,
@@ -86,7 +85,7 @@ pub fn inspect(
     Ok(reply)
 }
 
-/// Surroundings whose values may be shown.
+/// A copy of the environment whose values may be shown.
 fn shown(env: &Env, redactor: &Redactor, watch: &dyn Watch) -> Result<Env, Limit> {
     let mut shown = env.clone();
     for (name, value, _) in env.definitions() {
@@ -101,7 +100,7 @@ fn shown(env: &Env, redactor: &Redactor, watch: &dyn Watch) -> Result<Env, Limit
     Ok(shown)
 }
 
-/// `usage` of a session.
+/// The `usage` member of a session.
 pub fn usage(session: &Session) -> SessionUsage {
     usage_of(&session.state())
 }
@@ -299,7 +298,7 @@ fn memory_text(state: &State, watch: &dyn Watch) -> Result<String, Limit> {
     Ok(text)
 }
 
-/// What says nothing: such definitions are listed by name only.
+/// Whether a value is nil or empty: such definitions have no line of their own.
 fn is_blank(value: &Value) -> bool {
     match value {
         Value::Nil => true,
@@ -309,7 +308,7 @@ fn is_blank(value: &Value) -> bool {
     }
 }
 
-/// What views call a value, with the size of a collection.
+/// The type of a value as views name it, with the size of a collection.
 fn label(value: Brief) -> String {
     match value.kind {
         Type::Vector => format!("list[{}]", value.count),
@@ -354,7 +353,7 @@ fn tool_calls_text(sessions: &Sessions, state: &State, watch: &dyn Watch) -> Res
     Ok(text)
 }
 
-/// The results that there are; without any, all three names show that they are nil.
+/// The existing results; without any, all three names are shown as nil.
 fn history_text(state: &State, watch: &dyn Watch) -> Result<String, Limit> {
     let shown = match state.results {
         0 => super::RESULTS_MAX,

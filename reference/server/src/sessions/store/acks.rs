@@ -1,12 +1,12 @@
-//! Waits until all listening nodes have acted on a message, so that a client that is answered afterwards finds it done wherever
-//! it asks next. Knows neither messages nor how they travel.
+//! Waits until all listening nodes have acted on a message, so that a client that gets its reply afterwards finds the change made on any
+//! node. Knows neither the messages nor their transport.
 
 use crate::lock::lock;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Questions of one node whether others have acted, and who said so.
+/// This node's questions to the others whether they have acted, and the answers.
 pub struct Acks {
     node: String,
     state: Mutex<State>,
@@ -15,17 +15,17 @@ pub struct Acks {
 
 #[derive(Default)]
 struct State {
-    /// This node hears what the others say.
+    /// Whether this node receives the answers.
     listens: bool,
-    /// Who answered which question.
+    /// The nodes that answered each question.
     answered: HashMap<String, HashSet<String>>,
-    /// How many listened when some of them did not answer in time, and how many those were: nobody waits for them a second time.
+    /// After a timeout: the number of listeners then, and how many of them had not answered. Nobody waits for those a second time.
     deaf: (usize, usize),
 }
 
-/// Between the node that asks and what makes its question another one.
+/// Separates the asking node from the unique part of its question.
 const BETWEEN: char = '.';
-/// The longest name of a node and the longest question that are taken in: anybody who reaches the store may have sent them.
+/// The longest name of a node and the longest question that are accepted: anybody who can reach the store may have sent them.
 const TEXT_BYTES_MAX: usize = 64;
 
 impl Acks {
@@ -37,7 +37,7 @@ impl Acks {
         }
     }
 
-    /// What this node is called.
+    /// This node's name.
     pub fn node(&self) -> &str {
         &self.node
     }
@@ -46,7 +46,7 @@ impl Acks {
         self.state().listens = listens;
     }
 
-    /// A question for all nodes; none where the answers would not be heard.
+    /// A question for all nodes; `None` where the answers would not be received.
     pub fn question(&self) -> Option<String> {
         let mut state = self.state();
         let fresh = crate::token::random(12);
@@ -57,25 +57,25 @@ impl Acks {
         Some(question)
     }
 
-    /// Who asked a question.
+    /// The node that asked a question.
     pub fn asker(question: &str) -> Option<&str> {
         let (node, _) = question.split_once(BETWEEN)?;
         (question.len() <= TEXT_BYTES_MAX).then_some(node)
     }
 
-    /// Notes an answer of `node`.
+    /// Records an answer of `node`.
     pub fn answer(&self, question: &str, node: &str) {
         let mut state = self.state();
         match state.answered.get_mut(question) {
             Some(nodes) if node.len() <= TEXT_BYTES_MAX => drop(nodes.insert(node.to_owned())),
             Some(_) => {}
-            // Somebody hears after all, though late.
+            // A late answer: the silent nodes do listen after all.
             None => state.deaf = (0, 0),
         }
         self.changed.notify_all();
     }
 
-    /// Waits for the answers of so many who listen, and forgets the question.
+    /// Waits for the answers of this many listeners, and forgets the question.
     pub fn wait(&self, question: &str, listeners: usize, patience: Duration) {
         let state = self.state();
         let (of, deaf) = state.deaf;
@@ -91,7 +91,7 @@ impl Acks {
         state.answered.remove(question);
     }
 
-    /// Forgets a question that reached nobody.
+    /// Forgets a question that was not delivered.
     pub fn forget(&self, question: &str) {
         self.state().answered.remove(question);
     }

@@ -1,12 +1,13 @@
-//! A directory as a store, for one machine: what is in it outlives the process, and several processes may share it.
+//! A directory as a store, for one machine: its content outlives the process, and several processes may share it.
 //!
-//! A session is a small file with what is judged by, replaced by renaming, and one with its body, which is written and synced
-//! before the small file names it. One lock on the directory makes an operation one step; the kernel frees it with the process
-//! that holds it.
+//! A session is two files: a small one with the facts that the store decides by, replaced by renaming, and one with its body, which is
+//! written and synced before the small file names it. One lock on the directory makes an operation atomic; the kernel releases it when
+//! the process that holds it ends.
 //!
-//! **A machine that crashes** loses nothing that was acknowledged. Each file's bytes are on the disk before its name is given to it, for file
-//! systems may keep a new name and lose what it names; and the directory is synced before a session's making, a commit or a closing is
-//! acknowledged. Leases, uses and failed logins may be forgotten: nobody is left to hold them.
+//! **Durability.** A machine that crashes loses nothing that was acknowledged. A file's bytes are synced before the file is renamed to
+//! its final name, because a file system may keep a new name and lose the bytes behind it; and the directory is synced before the
+//! creation of a session, a commit or a closing is acknowledged. Leases, uses and failed logins may be lost: after a crash nobody holds a
+//! lease any more.
 
 use super::super::SessionError;
 use super::super::record::SNAPSHOT_BYTES_MAX;
@@ -27,13 +28,13 @@ use std::time::{Duration, Instant, SystemTime};
 /// A directory that keeps sessions.
 pub struct Directory {
     path: PathBuf,
-    /// The file system that it was on at the start.
+    /// The file system that the directory was on at the start.
     device: u64,
-    /// Where what belongs to its sessions is kept, which ends with them.
+    /// The store of the sessions that belong to this store's sessions and end with them.
     belongings: Option<Box<Directory>>,
 }
 
-/// What is judged by, and what lists show.
+/// The facts that the store decides by, and what lists show.
 #[derive(Clone, Debug, Encode, Decode)]
 struct Entry {
     #[n(0)]
@@ -48,13 +49,13 @@ struct Entry {
     used: i64,
     #[n(5)]
     idle: i64,
-    /// The last fencing token that was given.
+    /// The last fencing token that was issued.
     #[n(6)]
     fence: u64,
-    /// The one that the body was committed with; it names its file.
+    /// The fencing token of the last commit; it is a part of the body's file name.
     #[n(7)]
     committed: u64,
-    /// Who took the lease, and until when it holds; zero without one.
+    /// The holder of the lease, and until when it holds; zero without a lease.
     #[n(8)]
     holder: String,
     #[n(9)]
@@ -63,7 +64,7 @@ struct Entry {
     head: Vec<u8>,
     #[n(11)]
     stamp: String,
-    /// When this was written; zero where it was before that was noted.
+    /// When this entry was written; zero in entries older than this field.
     #[cbor(n(12), default)]
     written: i64,
 }
@@ -74,13 +75,13 @@ impl Entry {
             .min(self.used.saturating_add(self.idle).max(self.until))
     }
 
-    /// Whether a lease is the last that was given. In a directory that was put back from a copy its number may be another's, too.
+    /// Whether a lease is the last that was issued. A directory restored from a backup may issue its fencing token a second time.
     fn is_held_by(&self, lease: &Lease) -> bool {
         self.fence == lease.fence && self.holder == lease.holder
     }
 
-    /// Moves its times with a clock that was set back, since it was not written later than now: what is left of its life, its idle
-    /// time and its lease would else grow by as much.
+    /// Shifts all times back after the clock was set back, as an entry cannot have been written in the future. Otherwise the remaining
+    /// life, idle time and lease would grow by that much.
     fn follow(&mut self, now: i64) {
         let back = self.written.saturating_sub(now);
         if back > CLOCK_BACK_MIN {
@@ -115,25 +116,25 @@ impl Entry {
     }
 }
 
-/// How long an operation waits for another process's.
+/// How long an operation waits for the lock.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A pipe in place of a file would have who opens it wait for its other end.
+/// Opening a pipe in place of a file would otherwise block until its other end is opened.
 const UNWAITING: i32 = libc::O_NONBLOCK | libc::O_NOCTTY;
-/// Microseconds that the clock is set back at least before anything follows it.
+/// In microseconds: times are shifted only when the clock was set back by more than this.
 const CLOCK_BACK_MIN: i64 = 60_000_000;
-/// Between two looks at the lock.
+/// The pause between two attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Bodies that nothing names are removed once they are so old: nobody is about to commit them.
+/// Age at which bodies that no entry names are removed: nobody is about to commit them any more.
 const STRAY_AFTER: Duration = Duration::from_secs(3600);
 
-/// Bytes of the largest body that is read, and of the largest of the other files. Whatever wrote more, none of our processes did.
+/// Bytes of the largest body that is read, and of the largest other file. None of our processes writes more.
 const BODY_BYTES_MAX: usize = 2 * SNAPSHOT_BYTES_MAX;
 const FACTS_BYTES_MAX: usize = 16 << 20;
 
 const HEAD: &str = "head";
-/// Keys of the last sessions that were closed.
+/// Keys of the sessions that were closed last.
 const CLOSED: &str = "closed";
-/// What a file is called before it has its name, behind random text of so many bytes, and of so many characters.
+/// Extension of temporary files; before it stands random text of this many bytes, encoded in this many characters.
 const STRAY: &str = "new";
 const STRAY_BYTES: usize = 18;
 const STRAY_CHARS: usize = STRAY_BYTES * 4 / 3;
@@ -147,20 +148,20 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// The directory while no other operation touches it.
+/// The directory while this operation has exclusive access.
 struct Held<'a> {
     path: &'a Path,
     belongings: Option<&'a Directory>,
     now: i64,
-    /// Absent where nothing is changed.
+    /// `None` in read-only operations.
     _lock: Option<File>,
 }
 
 impl Directory {
-    /// Makes the directory where there is none, and tries it.
+    /// Creates the directory if necessary, and tests whether it can be written.
     ///
     /// # Errors
-    /// Why it can't be used.
+    /// Why the directory cannot be used.
     pub fn open(path: &Path, space: Space) -> Result<Self, String> {
         let belongings = match space {
             Space::Programs => None,
@@ -179,7 +180,7 @@ impl Directory {
             belongings,
         };
         let held = directory.hold().map_err(|failure| failure.to_string())?;
-        // The directory may be as new as what is about to be in it. What this process may not read it has not made.
+        // The directory itself may be new, so its name is synced, too. A parent that this process may not read was not created by it.
         let whole = path
             .canonicalize()
             .map_err(|error| format!("cannot be found: {error}"))?;
@@ -241,22 +242,22 @@ impl Directory {
         }
     }
 
-    /// Whether a lock is the file that others would lock now: one that was removed meanwhile keeps nobody out.
+    /// Whether a lock file is still the one that others would lock now: a lock on a removed file excludes nobody.
     fn is_the_lock(&self, lock: &File) -> io::Result<bool> {
         let mine = lock.metadata()?;
         let theirs = present(std::fs::symlink_metadata(self.path.join("lock")))?;
         Ok(theirs.is_some_and(|theirs| (theirs.dev(), theirs.ino()) == (mine.dev(), mine.ino())))
     }
 
-    /// Whether somebody removed what is in the operator's directory, and it is still the one of the start or made anew beside it: what
-    /// another file system holds, or the one below it, is not ours to write to.
+    /// Whether the content of the operator's directory was removed, and that directory is still on the file system of the start or was
+    /// created anew there. Another file system, or the one beneath an unmounted one, is not ours to write to.
     fn was_emptied(&self) -> bool {
         let operators = self.path.parent().map(std::fs::metadata);
         operators.is_some_and(|data| data.is_ok_and(|data| data.dev() == self.device))
     }
 
-    /// Removes what processes left that were killed in the middle of a change. No lock is needed, and with many files it would keep
-    /// others waiting: what is so old and has no name in an entry gets none any more.
+    /// Removes files left by processes that were killed in the middle of a change. This needs no lock, which with many files would keep
+    /// others waiting: a file that is this old and not named by an entry will not be named any more.
     fn remove_strays(&self) -> io::Result<()> {
         let looks = Held {
             path: &self.path,
@@ -270,7 +271,7 @@ impl Directory {
             let Some(name) = name.to_str().and_then(Name::of) else {
                 continue;
             };
-            // Others may have removed it meanwhile.
+            // Another process may have removed it meanwhile.
             let Some(data) = present(file.metadata())? else {
                 continue;
             };
@@ -283,7 +284,7 @@ impl Directory {
     }
 }
 
-/// A file's name as a process of ours would have given it, unless it stays for good.
+/// The name of a file that our processes write and may have left behind.
 enum Name {
     Body(Key, u64),
     Stray,
@@ -308,18 +309,18 @@ impl Name {
     }
 }
 
-/// Where a file is written before it has its name.
+/// The temporary path of a file that is renamed to its final name later.
 fn stray_path(directory: &Path) -> PathBuf {
     directory.join(format!("{}.{STRAY}", crate::token::random(STRAY_BYTES)))
 }
 
-/// Makes one of the operator's directories where there is none, with those above it.
+/// Creates an operator's directory if necessary, with its parents.
 fn make_all(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(path)
 }
 
-/// Makes one of our own in the operator's, if it is not there.
+/// Creates one of our own directories inside the operator's, if it does not exist.
 fn make(path: &Path) -> io::Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => give_to_owner(&File::open(path)?, path),
@@ -328,7 +329,7 @@ fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a file that was not there: nothing is written through a link, to a file that has another name elsewhere, or to a pipe.
+/// Creates a new file; fails if the name exists, so that nothing is written through a symbolic or hard link or into a pipe.
 fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = open(options.create_new(true).write(true).mode(0o600), path)?;
@@ -336,7 +337,7 @@ fn create(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// What root makes, as an operator who looks at the store of a service, belongs to whom the directory does: the service could
+/// What root creates (an operator who inspects the store of a service, for instance) gets the owner of the directory: the service could
 /// not read it otherwise.
 fn give_to_owner(made: &File, path: &Path) -> io::Result<()> {
     if !nix::unistd::geteuid().is_root() {
@@ -352,27 +353,27 @@ fn give_to_owner(made: &File, path: &Path) -> io::Result<()> {
     }
 }
 
-/// What a file of a session is called: its [`HEAD`], or the body that a lease committed.
+/// The name of a file of a session: its [`HEAD`], or the body that a lease committed.
 fn file_name(key: &Key, part: impl fmt::Display) -> String {
     format!("{}.{part}", key.as_str())
 }
 
-/// Writes a new file whose bytes survive the machine's end once this returned; its name does once that is synced.
+/// Writes and syncs a new file. Its bytes survive a crash once this returns; its name does once the directory is synced.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = create(path)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     written.map_err(|error| {
-        // On a full disk half a file would take the room that is needed to close a session.
+        // On a full disk a partial file would take the space that is needed to close a session.
         let _ = std::fs::remove_file(path);
         match error.kind() {
-            // What this process may write is bounded, too.
+            // The process's limit on file sizes counts as a full disk, too.
             io::ErrorKind::FileTooLarge => io::Error::new(io::ErrorKind::StorageFull, error),
             _ => error,
         }
     })
 }
 
-/// Has the names in a directory survive the machine's end, as they are now.
+/// Syncs a directory, so that the names in it survive a crash.
 fn sync_names(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
@@ -386,13 +387,13 @@ impl Held<'_> {
             .split_last_chunk()
             .filter(|(entry, sum)| **sum == checksum(key, entry));
         let entry = sound.and_then(|(entry, _)| minicbor::decode::<Entry>(entry).ok());
-        // A damaged one is kept, so that it can be repaired.
+        // A damaged entry is kept, so that it can be repaired.
         let mut entry = entry.ok_or(SessionError::Unreadable)?;
         entry.follow(self.now);
         Ok(Some(entry))
     }
 
-    /// Replaces what is judged by. A lease need not survive the machine; a commit does.
+    /// Replaces the entry. A lease need not survive a crash; a commit does.
     fn put(&self, key: &Key, entry: &mut Entry, lasting: bool) -> Answer<()> {
         entry.written = self.now;
         let mut bytes =
@@ -400,7 +401,7 @@ impl Held<'_> {
         bytes.extend(checksum(key, &bytes));
         self.replace(&file_name(key, HEAD), &bytes)?;
         match lasting {
-            // The name is there already, whatever it lacks.
+            // The rename has been done, so the entry is visible even if this sync fails.
             true => sync_names(self.path).map_err(|error| Failure::Away(error.to_string())),
             false => Ok(()),
         }
@@ -416,7 +417,7 @@ impl Held<'_> {
         Ok(keys)
     }
 
-    /// What lives, once what is over is closed.
+    /// The live sessions, after expired ones were closed.
     fn live(&self) -> Answer<Vec<(Key, Entry)>> {
         let mut live = Vec::new();
         for key in self.keys()? {
@@ -430,7 +431,7 @@ impl Held<'_> {
         Ok(live)
     }
 
-    /// The session that `owner` may use.
+    /// The session, if `owner` may use it.
     fn find(&self, key: &Key, owner: &str) -> Answer<Entry> {
         let Some(entry) = self.entry(key)? else {
             return Err(
@@ -450,7 +451,8 @@ impl Held<'_> {
         }
     }
 
-    /// What was closed, which is told from what never was. Where that is damaged, it is not: no reason to refuse any session.
+    /// The keys of closed sessions, which distinguish them from ids that never existed. A damaged list counts as empty: it is no reason
+    /// to refuse a session.
     fn closed(&self) -> Answer<Vec<String>> {
         let text = match read(&self.path.join(CLOSED), FACTS_BYTES_MAX) {
             Err(error) if is_faulty(&error) => Err(error.to_string()),
@@ -463,7 +465,7 @@ impl Held<'_> {
         Ok(text.lines().map(str::to_owned).collect())
     }
 
-    /// Replaces a file of the directory as a whole.
+    /// Replaces a file of the directory atomically.
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let fresh = stray_path(self.path);
         write(&fresh, bytes)?;
@@ -475,8 +477,8 @@ impl Held<'_> {
     }
 
     fn close(&self, key: &Key, entry: &Entry) -> Answer<()> {
-        // First: once the session is gone, nobody knows what belonged to it.
-        // Lock order: the holder of this lock may wait for that one, never the other way round.
+        // First: once the session is gone, nobody knows what belonged to it. Lock order: the holder of this lock may wait for the lock of
+        // `belongings`, never the other way round.
         if let Some(belongings) = self.belongings {
             belongings.close_owner(key.as_str())?;
         }
@@ -486,12 +488,12 @@ impl Held<'_> {
         let text = closed[from..].join("\n");
         let mut noted = self.replace(CLOSED, text.as_bytes());
         if noted.as_ref().is_err_and(is_full) {
-            // What is closed makes room for the note that it is.
+            // The body of the closed session makes room for the note that it is closed.
             self.remove_body(key, entry.committed);
             noted = self.replace(CLOSED, text.as_bytes());
         }
         match noted {
-            // Something else has the name.
+            // A directory has the name.
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
                 let cause = error.to_string();
                 tracing::error!(event = "session_store_damaged", file = CLOSED, cause);
@@ -503,22 +505,22 @@ impl Held<'_> {
         Ok(())
     }
 
-    /// A body that stays behind is a stray, and removed as one.
+    /// Removes a body. One that stays behind is removed later as a stray.
     fn remove_body(&self, key: &Key, committed: u64) {
         let _ = std::fs::remove_file(self.path.join(file_name(key, committed)));
     }
 
-    /// Reads a body, unless the asker has that version.
+    /// Reads the body, unless the caller already has the content with this stamp.
     fn body(&self, key: &Key, entry: &Entry, known: Option<&str>) -> Answer<Option<Vec<u8>>> {
         if known == Some(entry.stamp.as_str()) {
             return Ok(None);
         }
         let body = self.read(key, entry.committed, BODY_BYTES_MAX)?;
-        // That one of them is gone is no fault of the directory.
+        // A missing body is not a fault of the whole directory.
         Ok(Some(body.ok_or(SessionError::Unreadable)?))
     }
 
-    /// Reads a file of a session, where there is one. That it is too large concerns no other session.
+    /// Reads a file of a session, if it exists. That it is faulty affects no other session.
     fn read(
         &self,
         key: &Key,
@@ -536,10 +538,10 @@ impl Held<'_> {
         }
     }
 
-    /// Whether an entry names a file.
+    /// Whether an entry names this file.
     fn is_named(&self, name: &Name) -> bool {
         match name {
-            // What a damaged entry names is not known.
+            // It is unknown what a damaged entry names.
             Name::Body(key, number) => self.entry(key).map_or(true, |entry| {
                 entry.is_some_and(|entry| entry.committed == *number)
             }),
@@ -560,7 +562,7 @@ struct Failed {
     /// Until when the source is blocked.
     #[n(2)]
     until: i64,
-    /// When all of it is forgotten.
+    /// When this record is dropped.
     #[n(3)]
     over: i64,
 }
@@ -568,7 +570,7 @@ struct Failed {
 const FAILURES: &str = "logins";
 
 impl Failures {
-    /// What is damaged counts as none: it only makes a block come later.
+    /// A damaged file counts as no failures: that only delays a block.
     fn read(directory: &Path) -> io::Result<Self> {
         let bytes = match read(&directory.join(FAILURES), FACTS_BYTES_MAX) {
             Err(error) if is_faulty(&error) => None,
@@ -584,7 +586,7 @@ impl Failures {
     }
 
     fn add(&mut self, failed: &FailedLogin<'_>, now: i64) -> LoginFailure {
-        // A failure that is still to come was noted before the clock was set back.
+        // A failure in the future was recorded before the clock was set back.
         self.0
             .retain(|_, of| of.over > now && of.since <= now.saturating_add(CLOCK_BACK_MIN));
         if self.0.len() >= SOURCES_MAX && !self.0.contains_key(failed.source) {
@@ -620,7 +622,7 @@ impl Failures {
     }
 }
 
-/// Looks at the directory of a store without changing it.
+/// Inspects the directory of a store without changing it.
 pub fn look(path: &Path) -> Result<Sight, String> {
     let path = path.join(Space::Programs.name());
     let read = |error: io::Error| format!("cannot read {}: {error}", path.display());
@@ -652,7 +654,7 @@ pub fn look(path: &Path) -> Result<Sight, String> {
     })
 }
 
-/// What stands behind an entry: a flipped bit, or another session's entry, is not taken for it.
+/// The checksum behind an entry: it detects flipped bits and another session's entry.
 fn checksum(key: &Key, entry: &[u8]) -> [u8; 4] {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(key.as_str().as_bytes());
@@ -660,8 +662,8 @@ fn checksum(key: &Key, entry: &[u8]) -> [u8; 4] {
     hasher.finalize().to_be_bytes()
 }
 
-/// Reads a file where there is one, but no more of it than it may have: another program may have made it as large as the disk, or a
-/// link to somewhere else.
+/// Reads a file if it exists, but no more than `bytes_max`: another program may have made it as large as the disk, or replaced it by a
+/// link.
 fn read(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
     let Some(file) = present(open(OpenOptions::new().read(true), path))? else {
         return Ok(None);
@@ -678,14 +680,14 @@ fn read(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Opens a file of the directory: none that a link leads to elsewhere.
+/// Opens a file of the directory without following links.
 fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let opened = options
         .custom_flags(UNWAITING | libc::O_NOFOLLOW)
         .open(path);
     opened.map_err(|error| match error.raw_os_error() {
         Some(libc::ELOOP) => io::Error::new(io::ErrorKind::InvalidData, "it is a link"),
-        // A socket, or a device that is not there.
+        // A socket, or the device file of a missing device.
         Some(libc::ENXIO) => io::Error::new(io::ErrorKind::InvalidData, "it is no file"),
         _ => error,
     })
@@ -698,7 +700,7 @@ fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// Whether what was read is at fault itself: too large, no file, or not for us.
+/// Whether the file itself is at fault: too large, not a regular file, or not readable by us.
 fn is_faulty(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -706,7 +708,7 @@ fn is_faulty(error: &io::Error) -> bool {
     )
 }
 
-/// What was read, where there was something to read.
+/// Turns a missing file into `None`.
 fn present<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     match read {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -730,7 +732,7 @@ impl SessionStore for Directory {
 
     fn create(&self, new: &New<'_>) -> Answer<Times> {
         let held = self.hold()?;
-        // Asked again: the first answer was lost.
+        // A retry: the first reply was lost.
         if let Some(entry) = held.entry(new.key)? {
             return Ok(entry.record(new.key, held.now).times);
         }
@@ -777,7 +779,7 @@ impl SessionStore for Directory {
         };
         entry.used = held.now;
         match held.put(key, &mut entry, false) {
-            // What is full can be looked at; that it was is not noted.
+            // A session in a full directory can be read; only its use is not recorded.
             Err(Failure::Refused(SessionError::NoRoom)) => {}
             noted => noted?,
         }
@@ -804,7 +806,7 @@ impl SessionStore for Directory {
             ..entry.record(key, held.now)
         };
         if !again {
-            // No lease ever gave the last number there is.
+            // A lease never had the largest number, so an entry with it is not ours.
             entry.fence = entry.fence.checked_add(1).ok_or(SessionError::Unreadable)?;
             holder.clone_into(&mut entry.holder);
             entry.until = held.now.saturating_add(micros(term));
@@ -820,7 +822,7 @@ impl SessionStore for Directory {
     }
 
     fn commit(&self, lease: &Lease, content: Content<'_>) -> Answer<()> {
-        // Before the lock: others need not wait for the disk.
+        // Before the lock, so that others need not wait for the disk.
         let fresh = stray_path(&self.path);
         write(&fresh, content.body)?;
         let held = self.hold()?;
@@ -858,7 +860,7 @@ impl SessionStore for Directory {
             }
             put
         })();
-        // Gone already, unless it was refused.
+        // Already renamed, unless the commit was refused.
         let _ = std::fs::remove_file(&fresh);
         committed
     }
@@ -917,7 +919,7 @@ impl SessionStore for Directory {
     }
 
     fn login_succeeded(&self, source: &str) -> Answer<()> {
-        // Nobody failed, as nearly always: nothing waits for the lock.
+        // Nearly always there was no failure: then nothing waits for the lock.
         if !Failures::read(&self.path)?.0.contains_key(source) {
             return Ok(());
         }

@@ -1,14 +1,14 @@
-//! Where sessions are kept when they are to outlive a process: one trait, a directory and Redis behind it.
+//! Stores for sessions that outlive a process: one trait with two implementations, a directory and Redis.
 //!
-//! A store holds records: bytes that it can't read and a few facts that it judges by. Each operation is one atomic step, so
-//! nodes that share a store agree on who may use a session, which of them runs a program in it, and how many there are. Knows
-//! nothing of programs, values or MCP.
+//! A store holds records: opaque bytes plus the few facts that it decides by. Each operation is one atomic step, so nodes that share a
+//! store agree on who may use a session, which of them runs a program in it, and how many sessions there are. Knows nothing of programs,
+//! values or MCP.
 //!
-//! **Leases.** A node that runs a program in a session holds its lease: a fencing token, which is a number that grows with each
-//! lease of that session, and a deadline by the store's clock. A commit names the token and the version that it
-//! began with, and the store takes it in the same step in which it compares both; a node that was stopped beyond its deadline
-//! therefore commits nothing, whatever it believes. A store that lost its last changes, as a replica that takes over may have, gives a
-//! number again; so a commit names its holder, too.
+//! **Leases.** A node that runs a program in a session holds the session's lease: a fencing token, which is a number that grows with each
+//! lease of that session, and a deadline on the store's clock. A commit names the fencing token and the version that the turn began with;
+//! the store compares both and writes in the same atomic step. A node that was paused beyond its deadline therefore commits nothing,
+//! whatever it believes. A store that lost its latest writes (a promoted replica, for instance) may issue the same token twice, so a
+//! commit also names the random holder of its lease.
 
 mod acks;
 mod file;
@@ -22,17 +22,16 @@ pub use seal::{Seal, Unopened};
 use super::SessionError;
 use std::time::Duration;
 
-/// What a store knows a session by: a digest of its id, which stays a secret of its owner.
+/// A session's key in a store: a digest of the session id, because the id is a secret of its owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(String);
 
 impl Key {
-    /// The key of the session `id`.
     pub fn of(id: &str) -> Self {
         Key(digest(id))
     }
 
-    /// A key as another node wrote it.
+    /// Wraps a key that another node computed.
     pub fn told(text: &str) -> Self {
         Key(text.to_owned())
     }
@@ -42,10 +41,10 @@ impl Key {
     }
 }
 
-/// Hex digits of digests in keys and owners: 128 bits, which nobody meets twice by chance.
+/// Hex digits of the digests in keys and owners: 128 bits, so collisions do not happen by chance.
 const DIGEST_DIGITS: usize = 32;
 
-/// What a store knows an owner by.
+/// A digest of the owner, which is all that a store sees of it.
 pub fn owner_of(owner: &str) -> String {
     digest(owner)
 }
@@ -56,69 +55,67 @@ fn digest(text: &str) -> String {
     hex
 }
 
-/// A session that is not in the store yet.
+/// A session to be created.
 pub struct New<'a> {
     pub key: &'a Key,
     pub owner: &'a str,
     pub ttl: Duration,
-    /// Unused for so long, it is over.
+    /// The session expires when it was unused for this long.
     pub idle: Duration,
-    /// Sessions in the store.
+    /// Maximum number of sessions in the store.
     pub count_max: usize,
-    /// Sessions of the owner.
+    /// Maximum number of sessions of this owner.
     pub per_owner_max: usize,
     pub stamp: &'a str,
     pub content: Content<'a>,
 }
 
-/// What only nodes can read. They seal it for its place, which the key and the stamp name.
+/// Content that only nodes can read. They seal it with the session's key, owner and stamp as associated data.
 #[derive(Clone, Copy)]
 pub struct Content<'a> {
     /// What lists show.
     pub head: &'a [u8],
-    /// All the rest.
     pub body: &'a [u8],
 }
 
-/// When a session came to be and when it ends, in microseconds since 1970 by the store's clock.
+/// Creation, expiry and last use, in microseconds since 1970 by the store's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     pub created: i64,
     pub expires: i64,
-    /// The last use.
     pub used: i64,
-    /// The moment of the answer.
+    /// The store's time when it replied.
     pub now: i64,
 }
 
-/// A session as a store has it.
+/// A session as the store returns it.
 #[derive(Clone, Debug)]
 pub struct Record {
     pub key: Key,
     pub owner: String,
-    /// Commits so far.
+    /// Number of commits so far.
     pub version: u64,
-    /// Random text that came with the last of them: what one knows by its stamp is the same content, even where a store was
-    /// restored from a copy and counts its versions again.
+    /// Random text written with the last commit. Equal stamps mean equal content, even where a store was restored from a backup and
+    /// repeats version numbers.
     pub stamp: String,
     pub times: Times,
-    /// A program runs in it, on whatever node.
+    /// Whether a program runs in it, on any node.
     pub running: bool,
     pub head: Vec<u8>,
-    /// Absent where nobody asked, and where the stamp is the one that the asker has.
+    /// `None` where the caller did not ask for it or already has the content with this stamp.
     pub body: Option<Vec<u8>>,
 }
 
-/// What a turn asks for when it begins.
+/// The request for a lease at the start of a turn.
 #[derive(Clone, Copy)]
 pub struct Acquire<'a> {
     pub key: &'a Key,
     pub owner: &'a str,
-    /// The stamp of what the asker has.
+    /// The stamp of the content that the caller already has.
     pub known: Option<&'a str>,
-    /// Random text that tells a repeated request from another one.
+    /// Random text that distinguishes a retry of this request from another request.
     pub holder: &'a str,
-    /// How long the lease lasts.
+    /// The duration of the lease.
     pub term: Duration,
 }
 
@@ -128,57 +125,57 @@ pub struct Lease {
     pub key: Key,
     /// The fencing token.
     pub fence: u64,
-    /// The version that it began with.
+    /// The version that the turn began with.
     pub version: u64,
-    /// Who holds it, for this one lease: random text, which stamps what is committed.
+    /// Random text that identifies the holder of this one lease; it becomes the stamp of the committed content.
     pub holder: String,
 }
 
-/// A login that failed, and what follows from so many of them.
+/// A failed login, and the limits on such failures.
 #[derive(Clone, Copy)]
 pub struct FailedLogin<'a> {
-    /// Where it came from, as a digest.
+    /// A digest of the source address.
     pub source: &'a str,
-    /// Failures count together for so long.
+    /// Failures within this window are counted together.
     pub window: Duration,
     pub failures_max: u64,
-    /// How long a block lasts.
+    /// The duration of a block.
     pub block: Duration,
 }
 
-/// What became of a login that failed.
+/// The result of recording a failed login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoginFailure {
     Counted,
-    /// It was one too many: the source is blocked from now on.
+    /// This failure reached the maximum: the source is blocked from now on.
     Blocks,
-    /// The source is blocked for so long.
+    /// The source is already blocked, for this much longer.
     Blocked(Duration),
 }
 
-/// Sources of failed logins that are remembered; beyond that the stalest are forgotten, so that a flood of addresses takes no room.
+/// Sources of failed logins that are remembered. Beyond that the oldest are evicted, so a flood of addresses cannot use up memory.
 pub const SOURCES_MAX: usize = 16_384;
 
-/// What is in a store, as one who changes nothing sees it.
+/// The result of a read-only inspection of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sight {
     pub mark: Option<Vec<u8>>,
-    /// Sessions that live.
+    /// Number of live sessions.
     pub sessions: usize,
-    /// What an operator may want to know of how it is set.
+    /// Settings of the store that an operator may want to change.
     pub warnings: Vec<String>,
 }
 
-/// Why a store did not do what it was asked.
+/// Why a store operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The session can't be used.
+    /// The store refused: the session cannot be used.
     #[error("{}", .0.message())]
     Refused(SessionError),
-    /// The store can't be reached, or answers what makes no sense.
+    /// The store is unreachable or sent a malformed reply.
     #[error("{0}")]
     Away(String),
-    /// Nobody knows whether it was done, though the store is there: the answer was lost, or too much was to be sent in the time.
+    /// The outcome is unknown although the store is reachable: the reply was lost, or the request was too large to send in time.
     #[error("{0}")]
     Unknown(String),
 }
@@ -189,30 +186,30 @@ impl From<SessionError> for Failure {
     }
 }
 
-/// What a store answers.
+/// The result of a store operation.
 pub type Answer<T> = Result<T, Failure>;
 
-/// A place that keeps sessions for several processes. Every operation may be repeated with the same arguments when its answer was
-/// lost, and may block for a short, bounded time: [`PATIENCE`], and what many bytes take on their way. Besides what an operation
-/// names, each may fail with [`Failure::Away`] and [`Failure::Unknown`].
+/// Keeps sessions for several processes. Every operation is idempotent: it may be repeated with the same arguments when its reply was
+/// lost. It may block for a short, bounded time: [`PATIENCE`] plus the transfer time of large content. Besides the errors that an
+/// operation names, each may fail with [`Failure::Away`] and [`Failure::Unknown`].
 pub trait SessionStore: Send + Sync {
-    /// Puts `fresh` into the store where no mark is there or the one that it is to replace, and gives the one that is there now.
+    /// Writes `fresh` if the store has no mark or its mark equals `replaced`, and returns the mark that the store has afterwards.
     ///
     /// # Errors
     /// [`Failure::Away`].
     fn mark(&self, fresh: &[u8], replaced: Option<&[u8]>) -> Answer<Vec<u8>>;
 
-    /// Adds a session.
+    /// Creates a session.
     ///
     /// # Errors
     /// [`SessionError::Full`], [`SessionError::OwnerFull`].
     fn create(&self, new: &New<'_>) -> Answer<Times>;
 
-    /// Reads a session, which is a use of it. Without `known`, or where that is not its stamp, with its body.
+    /// Reads a session, which counts as a use. The body is included unless `known` is the session's current stamp.
     ///
     /// # Errors
-    /// [`SessionError::NotFound`], [`SessionError::Closed`], [`SessionError::Foreign`], looked at in this order; [`SessionError::Unreadable`]
-    /// where what is judged by is damaged, which concerns no other session.
+    /// [`SessionError::NotFound`], [`SessionError::Closed`], [`SessionError::Foreign`], checked in this order;
+    /// [`SessionError::Unreadable`] where the facts that the store decides by are damaged, which affects no other session.
     fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> Answer<Record>;
 
     /// Takes the lease of a session and reads it.
@@ -221,12 +218,13 @@ pub trait SessionStore: Send + Sync {
     /// As [`SessionStore::read`], then [`SessionError::Busy`].
     fn acquire(&self, acquire: &Acquire<'_>) -> Answer<(Record, Lease)>;
 
-    /// The same where the owner is the key of a session of the protocol, which is read first and thereby used. Its record comes without a
-    /// body, and beside it what became of the lease. `protocol` keeps such sessions, in the same place; `protocol_owner` is whose it
-    /// has to be. A store that is far away does all of it in one round trip.
+    /// Like [`SessionStore::acquire`], for a session whose owner is the key of a protocol session. The protocol session is read first,
+    /// which counts as a use. Returns the protocol session's record, without a body, and the result of acquiring the lease. `protocol` is
+    /// the store of protocol sessions, at the same address; `protocol_owner` must own the protocol session. A remote store does all of it
+    /// in one round trip.
     ///
     /// # Errors
-    /// As [`SessionStore::read`] of the session of the protocol.
+    /// As [`SessionStore::read`] of the protocol session.
     fn acquire_within(
         &self,
         protocol: &dyn SessionStore,
@@ -241,13 +239,13 @@ pub trait SessionStore: Send + Sync {
         }
     }
 
-    /// Replaces a session's content, counts its version up and ends the lease.
+    /// Replaces a session's content, increments its version and ends the lease.
     ///
     /// # Errors
     /// [`SessionError::Closed`] where the session is gone, [`SessionError::Lost`] where the lease is.
     fn commit(&self, lease: &Lease, content: Content<'_>) -> Answer<()>;
 
-    /// Ends a lease without a commit. It is no fault when it ended before.
+    /// Ends a lease without a commit. Releasing a lease that has already ended is not an error.
     ///
     /// # Errors
     /// [`Failure::Away`].
@@ -259,53 +257,55 @@ pub trait SessionStore: Send + Sync {
     /// As [`SessionStore::read`].
     fn close(&self, key: &Key, owner: &str) -> Answer<()>;
 
-    /// Closes what belongs to an owner that is gone.
+    /// Closes all sessions of an owner.
     ///
     /// # Errors
     /// [`Failure::Away`].
     fn close_owner(&self, owner: &str) -> Answer<()>;
 
-    /// The live sessions of an owner, or of all; without bodies, in no order, and without those whose facts are damaged.
+    /// The live sessions of one owner, or of all owners; without bodies, in no order, and without sessions whose facts are damaged.
     ///
     /// # Errors
     /// [`Failure::Away`].
     fn list(&self, owner: Option<&str>) -> Answer<Vec<Record>>;
 
-    /// Closes whatever is over, and counts what is left.
+    /// Closes expired sessions and returns the number of those that remain.
     ///
     /// # Errors
     /// [`Failure::Away`].
     fn sweep(&self) -> Answer<usize>;
 
-    /// Counts a failed login.
+    /// Records a failed login.
     ///
     /// # Errors
     /// [`Failure::Away`].
     fn login_failed(&self, failed: &FailedLogin<'_>) -> Answer<LoginFailure>;
 
-    /// Forgets the failures of a source that showed the right token, unless it is blocked: somebody else may be guessing there.
+    /// Clears the failures of a source after a successful login, unless the source is blocked: someone else may be guessing from the same
+    /// address.
     ///
     /// # Errors
     /// [`Failure::Away`].
     fn login_succeeded(&self, source: &str) -> Answer<()>;
 
-    /// Whether nodes hear of a failed login; where they don't, each success asks.
+    /// Whether nodes are notified of failed logins; where they are not, the store is asked at each successful login.
     fn tells(&self) -> bool {
         false
     }
 
-    /// Whether it is away and will not be asked: what is asked of it changes nothing.
+    /// Whether the store is known to be away and requests fail without being sent, so that they change nothing.
     fn is_given_up(&self) -> bool {
         false
     }
 
-    /// Whether an operation that waits lets the executor go on by itself; else the caller has to see to it.
+    /// Whether a waiting operation yields its executor thread by itself; if not, the caller must arrange that.
     fn lets_go(&self) -> bool {
         false
     }
 
-    /// Tells all nodes something, this one among them. Who is away does not hear it; who can't be told, as by a directory, never
-    /// does. Waits for those that listen to have acted on it, or not to say so in time, and so may not be called in what is heard.
+    /// Broadcasts a message to all nodes, including this one. Disconnected nodes miss it, and a directory cannot broadcast at all. Waits
+    /// until the listening nodes acknowledged that they acted on it, or until a timeout; it must therefore not be called from a
+    /// listener's callback.
     ///
     /// # Errors
     /// [`Failure::Away`].
@@ -313,28 +313,28 @@ pub trait SessionStore: Send + Sync {
         Ok(())
     }
 
-    /// Hears what nodes tell, on a thread of its own, for as long as `heard` says that somebody listens. What is told once this
-    /// returned is heard, where the store is there.
+    /// Delivers broadcasts to `heard`, on a thread of its own, until `heard` returns false. If the store is reachable, every message that
+    /// is sent after this function returned is delivered.
     fn listen(&self, _heard: Heard) {}
 }
 
-/// What a listener hears.
+/// An event for a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word<'a> {
-    /// From here on nothing is missed.
+    /// Subscribed: no message is missed from here on.
     Begins,
     Says(&'a str),
-    /// The connection is gone.
+    /// The connection was lost.
     Ends,
 }
 
-/// Takes a word; false when nobody wants more.
+/// Handles an event; returns false to stop listening.
 pub type Heard = Box<dyn Fn(Word<'_>) -> bool + Send>;
 
-/// Closed sessions that a store remembers, to be told from ids that never were.
+/// Closed sessions that a store remembers, to distinguish them from ids that never existed.
 const CLOSED_MAX: usize = 1024;
 
-/// The longest that a store may take to be reached and to answer, but for the time that many bytes take on their way.
+/// The longest that a store may take to connect and reply, not counting the transfer time of large content.
 pub const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Opens a store.
@@ -348,7 +348,7 @@ pub fn open(address: &Address, space: Space) -> Result<Box<dyn SessionStore>, St
     }
 }
 
-/// Looks at a store without changing it.
+/// Inspects a store without changing it.
 ///
 /// # Errors
 /// The cause, without credentials.
@@ -359,11 +359,10 @@ pub fn look(address: &Address) -> Result<Sight, String> {
     }
 }
 
-/// What is kept apart in one store. A session of the protocol owns sessions of programs under its own key, which end with it.
+/// Namespaces in one store. A protocol session owns program sessions under its own key; they end with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
     Programs,
-    /// Sessions of the protocol.
     Protocol,
 }
 

@@ -1,8 +1,8 @@
-//! Redis or Valkey as a store: each operation is one script: one atomic step, and one round trip.
+//! Redis or Valkey as a store. Each operation is one Lua script, and so one atomic step and one round trip.
 //!
-//! All keys share the hash tag `{ptc}`, so that a script finds all of them on one server of a cluster. Connections block, with
-//! short timeouts, on the thread that asks; a few are kept for the next. After a failure nobody else waits for the store: what
-//! is asked is refused at once while one thread looks whether it is back.
+//! All keys share the hash tag `{ptc}`, so in a cluster a script finds all of them on one server. Connections block the calling thread,
+//! with short timeouts; a few are kept for reuse. After a failure no caller waits for the store: requests fail at once, while one thread
+//! probes whether the store is back.
 
 use super::super::SessionError;
 use super::super::record::SNAPSHOT_BYTES_MAX;
@@ -20,33 +20,33 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-/// What a connection may take to be made, and an answer to come. All that an operation does ends within [`PATIENCE`], but for the time
-/// that many bytes take on their way.
+/// The time limits for connecting and for a reply. An operation ends within [`PATIENCE`], not counting the transfer time of large
+/// content.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1_000);
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(2_000);
 const _: () =
     assert!(CONNECT_TIMEOUT.as_millis() + ANSWER_TIMEOUT.as_millis() <= PATIENCE.as_millis());
-/// Bytes of the largest answer: a session, or a list of all that live.
+/// Bytes of the largest reply: a session, or the list of all live sessions.
 const ANSWER_BYTES_MAX: usize = 2 * SNAPSHOT_BYTES_MAX;
-/// Bytes of the longest text of a server that is passed on, to the log and to who starts.
+/// Bytes of the longest text from a server that is passed on to the log or to the operator who starts the node.
 const TOLD_BYTES_MAX: usize = 512;
-/// Silence after which a listener asks whether anybody is still there.
+/// Silence after which a listener checks the connection with a PING.
 const SILENCE: Duration = Duration::from_secs(5);
-/// How often servers of a cluster send one on until the one that has the keys is found.
+/// Redirects that are followed in a cluster until the server with the keys is found.
 const REDIRECTS: usize = 3;
-/// Between two looks whether the store is back.
+/// The pause between two probes of a store that is away.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// How long is waited for nodes to act on what they were told.
+/// How long a broadcast waits until the nodes have acted on it.
 const ACT_WITHIN: Duration = Duration::from_millis(2_000);
-/// Connections that are kept while nobody uses them.
+/// Idle connections that are kept.
 const IDLE_MAX: usize = 16;
 
-/// What all keys begin with.
+/// Prefix of all keys.
 const TAG: &str = "{ptc}";
-/// What every script begins with. Numbers are written in full: Lua would shorten them.
+/// Prefix of every script. It formats numbers in full, because Lua would shorten them.
 const PRELUDE: &str = include_str!("scripts/prelude.lua");
 
-/// What a full server refuses. Everything else it does even then, so that sessions can be read, and closed to make room.
+/// Scripts that a server out of memory refuses. All others run even then, so that sessions can be read, and closed to free memory.
 const GROWS: [&str; 2] = ["create", "commit"];
 
 macro_rules! scripts {
@@ -83,13 +83,13 @@ scripts!(
     tell
 );
 
-/// An operation's text, and the digest that servers know it by.
+/// A script's text, and the digest that servers cache it under.
 struct Script {
     text: String,
     hash: String,
 }
 
-/// An operation with its arguments.
+/// A script with its arguments.
 struct Call<'a> {
     script: &'a Script,
     key: &'a str,
@@ -119,7 +119,7 @@ impl Call<'_> {
         self
     }
 
-    /// Asks a server, which is told the text where it does not know it yet.
+    /// Runs the script on a server by its digest; sends the text where the server has not cached it.
     fn invoke<T: FromRedisValue>(&self, link: &mut dyn ConnectionLike) -> Result<T, RedisError> {
         let Script { text, hash } = self.script;
         match self.ask("EVALSHA", hash, link) {
@@ -145,52 +145,51 @@ impl Call<'_> {
 /// One or more Redis servers.
 #[derive(Clone)]
 pub struct Redis {
-    /// The root of all keys.
+    /// The prefix of all keys.
     root: String,
-    /// What all channels begin with. The databases of a server have its channels in common, so the database is named.
+    /// The prefix of all channels. The databases of a server share its channels, so it includes the database.
     channels: String,
     scripts: Arc<Scripts>,
     shared: Arc<Shared>,
     acks: Arc<Acks>,
 }
 
-/// What the thread that looks for the store has, too.
+/// The part of the state that the probing thread needs, too.
 struct Shared {
     servers: Servers,
     idle: Mutex<Vec<Wire>>,
-    /// Nobody answered the last time.
+    /// The last request got no reply.
     away: AtomicBool,
-    /// A thread looks for it.
+    /// A thread is probing the store.
     looking: AtomicBool,
 }
 
 enum Servers {
     One(Server),
     Sentinel(Sentinels),
-    /// One of its servers has all keys, and is asked for everything.
+    /// One server of the cluster has all keys and gets all requests.
     Cluster(Asked),
 }
 
-/// Servers of which any may be asked; the one that answered last is asked first.
+/// Servers of which any may be asked; the one that replied last is asked first.
 struct Asked {
     servers: Vec<Server>,
     first: AtomicUsize,
 }
 
-/// Sentinels that know where the master is.
+/// Sentinels, which know the address of the master.
 struct Sentinels {
     asked: Asked,
-    /// The master's name.
     name: String,
-    /// The master, but for its place.
+    /// Settings of the master; its host and port come from the sentinels.
     master: Server,
 }
 
 impl Redis {
-    /// Connects.
+    /// Prepares a client; connections are made on demand.
     ///
     /// # Errors
-    /// The cause.
+    /// Why the address or the system's certificates cannot be used.
     pub fn open(address: &RedisAddress, space: Space) -> Result<Self, String> {
         let root = format!("{TAG}:{}:", space.name());
         Ok(Redis {
@@ -210,7 +209,7 @@ impl Redis {
         })
     }
 
-    /// Looks at the store without changing it.
+    /// Inspects the store without changing it.
     ///
     /// # Errors
     /// The cause.
@@ -228,7 +227,7 @@ impl Redis {
         look().map_err(|failure| failure.to_string())
     }
 
-    /// Asks for a lease; behind a session of the protocol where its owner is told.
+    /// Requests a lease, within a protocol session if `protocol_owner` is not empty.
     fn ask_lease(&self, acquire: &Acquire<'_>, protocol_owner: &str) -> Answer<Vec<Value>> {
         let mut call = self.scripts.acquire.key(&self.root);
         call.arg(CLOSED_MAX)
@@ -241,12 +240,12 @@ impl Redis {
         self.run(&call)
     }
 
-    /// Runs a script, once more on a new connection where an old one is broken: each may be repeated.
+    /// Runs a script. Retries once on a new connection where a kept connection is broken: every script is idempotent.
     fn run<T: FromRedisValue>(&self, call: &Call<'_>) -> Answer<T> {
         self.run_noting(call).map(|(answer, _)| answer)
     }
 
-    /// The same, with whether it was asked twice: then the first time may have done it already.
+    /// Like [`Redis::run`], and reports whether the script was sent twice: then the first attempt may have taken effect.
     fn run_noting<T: FromRedisValue>(&self, call: &Call<'_>) -> Answer<(T, bool)> {
         let mut twice = false;
         let mut ends = Instant::now() + PATIENCE;
@@ -270,10 +269,10 @@ impl Redis {
                 // The connection may be older than the server.
                 Err(error) if is_lost(&error) => {
                     shared.idle().clear();
-                    // Who sends one on does nothing.
+                    // A server that redirects has done nothing.
                     twice = !error.is_cluster_error();
                     if link.moved_much() {
-                        // What many bytes took is nothing that the second time has to make up for.
+                        // Transfer time of the first attempt does not count against the second.
                         ends = Instant::now() + PATIENCE;
                     }
                 }
@@ -293,14 +292,14 @@ impl Redis {
             Err(error) if is_own_fault(&error, &link) => Err(unknown(&error)),
             Err(error) if is_lost(&error) => Err(shared.lose(&error)),
             Err(error) => Err(match refusal(&error) {
-                // What is refused now may have been done the first time.
+                // A retry is refused, although the first attempt may have taken effect.
                 Failure::Refused(_) if twice => unknown(&error),
                 refusal => refusal,
             }),
         }
     }
 
-    /// Hears what is told until nobody listens. Says when it begins to.
+    /// Delivers broadcasts until nobody listens. Calls `begins` once the subscription is confirmed.
     fn hear(&self, heard: &Heard, begins: impl FnOnce()) -> Result<(), RedisError> {
         let channels = &self.channels;
         let [told, asked, acted] = [
@@ -310,7 +309,7 @@ impl Redis {
         ];
         let mut link = self.shared.connect(CONNECT_TIMEOUT)?;
         let ping = redis::cmd("PING").get_packed_command();
-        // The first answer comes when all are subscribed to; the others are no messages.
+        // The first reply comes when all channels are subscribed; the other confirmations are not messages.
         let mut subscribe = redis::cmd("SUBSCRIBE");
         subscribe.arg(&[&told, &asked, &acted]);
         link.send(&subscribe.get_packed_command())?;
@@ -323,7 +322,7 @@ impl Redis {
         loop {
             let said = match link.next(SILENCE) {
                 Err(error) if error.is_timeout() => {
-                    // A connection whose other end is gone is as silent as one with nothing to say.
+                    // A dead connection is as silent as one without messages.
                     link.within(ANSWER_TIMEOUT).send(&ping)?;
                     link.next(ANSWER_TIMEOUT)
                 }
@@ -338,8 +337,8 @@ impl Redis {
             {
                 self.acks.answer(question, node);
             }
-            // Whatever came, an answer to PING among it, is handed on, if only as an empty message: `heard` says whether anybody
-            // listens still, and a thread of a node that is gone ends.
+            // Whatever arrived, even a reply to PING, is passed on, if only as an empty message: the return value of `heard` says whether
+            // anybody still listens, so the thread ends when its node is gone.
             if channel != told {
                 text.clear();
             }
@@ -349,7 +348,7 @@ impl Redis {
         }
     }
 
-    /// Answers a node that asks whether this one has acted on what it was told before.
+    /// Acknowledges to another node that this one has acted on the messages before.
     fn say_acted(&self, question: &str) {
         let Some(asker) = Acks::asker(question) else {
             return;
@@ -360,12 +359,12 @@ impl Redis {
             .arg(asker)
             .arg(question)
             .arg(self.acks.node());
-        // Where the store is away, nobody is waited for for long.
+        // If the store is away, the other node stops waiting soon.
         let _ = self.run::<Value>(&call);
     }
 }
 
-/// Whether an exchange failed because it was so large: others, which are not, are answered as before.
+/// Whether an exchange failed because of its own size; smaller requests would be answered.
 fn is_own_fault(error: &RedisError, link: &Wire) -> bool {
     error.is_io_error()
         && link.moved_much()
@@ -376,7 +375,7 @@ fn unknown(error: &RedisError) -> Failure {
     Failure::Unknown(cause(error))
 }
 
-/// Whether the fault is the way to the server, or its state, rather than the question.
+/// Whether the fault lies with the connection or the server's state rather than with the request.
 fn is_lost(error: &RedisError) -> bool {
     use redis::ErrorKind;
     error.is_io_error()
@@ -393,7 +392,7 @@ fn is_lost(error: &RedisError) -> bool {
         )
 }
 
-/// What an answer means that is an error.
+/// The failure that an error reply means.
 fn refusal(error: &RedisError) -> Failure {
     match error.code() {
         Some("OOM") => SessionError::NoRoom.into(),
@@ -401,7 +400,7 @@ fn refusal(error: &RedisError) -> Failure {
     }
 }
 
-/// The words of an error: what it is, and what is behind it.
+/// The text of an error with its cause.
 fn cause(error: &RedisError) -> String {
     let text = error.to_string();
     match text.len() <= TOLD_BYTES_MAX {
@@ -415,7 +414,7 @@ impl Shared {
         lock(&self.idle)
     }
 
-    /// A connection that nobody uses, and on which nothing was said meanwhile.
+    /// Takes an idle connection on which nothing arrived meanwhile.
     fn kept(&self) -> Option<Wire> {
         loop {
             let mut link = self.idle().pop()?;
@@ -440,7 +439,7 @@ impl Shared {
         })
     }
 
-    /// Notes that the store is away, and has one thread look for it.
+    /// Records that the store is away, and starts one thread that probes it.
     fn lose(self: &Arc<Self>, error: &RedisError) -> Failure {
         self.idle().clear();
         self.away.store(true, Ordering::Release);
@@ -462,7 +461,7 @@ impl Shared {
                     }
                 });
             if started.is_err() {
-                // Without a thread the next one who asks looks.
+                // Without a thread, the next request probes the store.
                 self.looking.store(false, Ordering::Release);
                 self.away.store(false, Ordering::Release);
             }
@@ -470,12 +469,12 @@ impl Shared {
         Failure::Away(cause(error))
     }
 
-    /// What may lose sessions, as far as the server tells it.
+    /// Settings with which the server may lose sessions, as far as it reveals them.
     fn lasting(&self) -> Vec<String> {
         let told = |name: &str| -> Option<String> {
             let mut link = self.connect(CONNECT_TIMEOUT).ok()?;
             let mut question = redis::cmd("CONFIG");
-            // Managed servers may not say.
+            // Managed servers may not allow it.
             let asked = question
                 .arg("GET")
                 .arg(name)
@@ -483,7 +482,7 @@ impl Shared {
             let (_, value): (String, String) = asked.ok()?;
             Some(value)
         };
-        // Each server of a cluster has settings of its own.
+        // Each server of a cluster has its own settings.
         if matches!(self.servers, Servers::Cluster(_)) {
             return Vec::new();
         }
@@ -508,7 +507,7 @@ impl Shared {
     }
 }
 
-/// Where a message comes from and what it says; nothing where it is none, or no text.
+/// Channel and text of a message; both empty where the value is no message or not text.
 fn message(said: Value) -> (String, String) {
     let Ok(parts) = Vec::<Value>::from_redis_value(said) else {
         return Default::default();
@@ -530,7 +529,8 @@ impl Asked {
         }
     }
 
-    /// What the first server says that can be asked. Each has its share of the time that is left, and one share stays for what follows.
+    /// The reply of the first server that can be asked. Each server gets an equal share of the time that is left; one share is reserved
+    /// for the steps that follow.
     fn any<T>(
         &self,
         ends: Instant,
@@ -559,7 +559,7 @@ impl Asked {
     }
 }
 
-/// A connection to the server of a cluster that has the keys, by way of one of its servers, within a time.
+/// Connects to the server of a cluster that has the keys, starting from any of its servers, within a time.
 fn owner(server: &Server, within: Duration) -> Result<Wire, RedisError> {
     let ends = Instant::now() + within;
     let mut server = server.clone();
@@ -581,7 +581,7 @@ fn owner(server: &Server, within: Duration) -> Result<Wire, RedisError> {
 }
 
 impl Sentinels {
-    /// A connection to the master, which has said that it is one, within a time. Nobody waits for another one who connects.
+    /// Connects to the master, and checks its role, within a time. Callers connect independently of each other.
     fn connect(&self, within: Duration) -> Result<Wire, RedisError> {
         let ends = Instant::now() + within;
         let (host, port) = self.asked.any(ends, |sentinel, share| {
@@ -601,7 +601,7 @@ impl Sentinels {
         };
         let left = ends.saturating_duration_since(Instant::now());
         let mut link = master.connect(left, ANSWER_BYTES_MAX)?;
-        // Sentinels may be behind: one who was the master takes no writes for long.
+        // Sentinels may be out of date: a former master soon refuses writes.
         let role: Vec<Value> = redis::cmd("ROLE").query(&mut link)?;
         let role = role.into_iter().next().map(String::from_redis_value);
         match role {
@@ -617,7 +617,7 @@ impl Sentinels {
 impl Servers {
     fn of(address: &RedisAddress) -> Result<Self, RedisError> {
         if address.tls {
-            // Another part of the process may have been first.
+            // Another part of the process may have installed one first.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
         let tls = address.tls.then(wire::authorities).transpose()?;
@@ -648,7 +648,7 @@ impl Servers {
     }
 }
 
-/// Answers of scripts begin with a word; all but `ok` refuse.
+/// The failure for the first word of a script's reply; every word but `ok` is a refusal.
 fn refused(word: &str) -> Failure {
     match word {
         "not_found" => SessionError::NotFound.into(),
@@ -659,7 +659,7 @@ fn refused(word: &str) -> Failure {
         "owner_full" => SessionError::OwnerFull.into(),
         "lost" => SessionError::Lost.into(),
         "unreadable" => SessionError::Unreadable.into(),
-        // What is cut may be a part of a secret.
+        // A truncated word might still contain a part of a secret.
         other if other.len() > TOLD_BYTES_MAX => {
             Failure::Away(format!("it answers a word of {} bytes", other.len()))
         }
@@ -667,7 +667,7 @@ fn refused(word: &str) -> Failure {
     }
 }
 
-/// The parts behind an `ok`.
+/// The values after an `ok`.
 fn parts(answer: Vec<Value>) -> Answer<Parts> {
     let mut parts = answer.into_iter();
     match parts.next() {
@@ -696,7 +696,7 @@ impl Parts {
         })
     }
 
-    /// A record without its body.
+    /// Reads a record without its body.
     fn record(&mut self, key: Key) -> Answer<Record> {
         Ok(Record {
             key,
@@ -719,7 +719,7 @@ fn unreadable() -> Failure {
     Failure::Away("it answers what no script of ours does".into())
 }
 
-/// A record and the lease of it.
+/// Reads a record and its lease.
 fn leased(mut parts: Parts, acquire: &Acquire<'_>) -> Answer<(Record, Lease)> {
     let mut record = parts.record(acquire.key.clone())?;
     record.body = parts.next()?;
@@ -801,7 +801,7 @@ impl SessionStore for Redis {
             Err(failure) => (Err(failure), false),
         };
         match told {
-            // The first time may have committed it before others went on: nobody may say that it was not.
+            // The first attempt may have committed before other turns went on, so it would be wrong to report that nothing was kept.
             Err(Failure::Refused(_)) if twice => {
                 let cause = "the connection broke while a turn was committed";
                 Err(Failure::Unknown(cause.into()))
@@ -824,7 +824,7 @@ impl SessionStore for Redis {
         call.arg(CLOSED_MAX).arg(key.as_str()).arg(owner);
         let (answer, twice) = self.run_noting(&call)?;
         match parts(answer) {
-            // The first time did it.
+            // The first attempt closed it.
             Err(Failure::Refused(SessionError::Closed)) if twice => Ok(()),
             told => told.map(drop),
         }
@@ -909,11 +909,11 @@ impl SessionStore for Redis {
 
     fn listen(&self, heard: Heard) {
         let (own, (waits, begins)) = (self.clone(), mpsc::channel::<()>());
-        // Without a thread this node hears nothing, as when the store is away.
+        // Without a thread this node receives nothing, as when the store is away.
         let started = std::thread::Builder::new()
             .name("told".into())
             .spawn(move || {
-                // Its end is what is waited for: this node hears, or can't.
+                // The caller waits until this sender is dropped: the node is subscribed, or could not subscribe.
                 let mut waits = Some(waits);
                 while own.hear(&heard, || waits = None).is_err() {
                     own.acks.listen(false);

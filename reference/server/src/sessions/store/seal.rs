@@ -1,27 +1,27 @@
-//! Authenticated encryption of what a store keeps: XChaCha20-Poly1305 under keys from a file, of which the first seals and each
-//! opens. Its nonces have 24 bytes, so each may be drawn at random for as long as a key lives. Without a key what is kept has a checksum,
-//! which is against accidents: who writes to the store can make one.
+//! Authenticated encryption of a store's content: XChaCha20-Poly1305 with keys from a file; the first key seals, every key opens. Nonces
+//! have 24 bytes, so they can be drawn at random for the whole life of a key. Without a key the content has a checksum, which protects
+//! against accidents only: anybody who can write to the store can compute one.
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 
-/// Seals and opens; without a key it only binds what is kept to its place.
+/// Seals and opens; without a key it only binds the content to its place.
 pub struct Seal {
     ciphers: Vec<XChaCha20Poly1305>,
 }
 
-/// What sealed bytes begin with.
+/// First bytes of sealed content.
 const CLEAR: u8 = 0;
 const SEALED: u8 = 1;
-/// Not encrypted, behind a checksum of its place and itself.
+/// Not encrypted; preceded by a checksum of its place and its bytes.
 const CHECKED: u8 = 2;
 const CHECKSUM_BYTES: usize = 4;
 const NONCE_BYTES: usize = 24;
 const KEY_BYTES: usize = 32;
-/// Keys of a file: what none of them opens was tried with all.
+/// Maximum number of keys in a file: content that no key opens was tried with all of them.
 const KEYS_MAX: usize = 8;
 
-/// Why sealed bytes don't open.
+/// Why sealed bytes do not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unopened {
     #[error("it is empty")]
@@ -50,8 +50,8 @@ impl Seal {
         }
     }
 
-    /// Reads keys of 32 bytes from a file: one as it is, or a line of 64 hex digits for each. The first one seals; those behind it
-    /// are older or not in use yet.
+    /// Reads keys of 32 bytes from a file: either one raw key, or a line of 64 hex digits for each. The first key seals; the others are
+    /// older or not in use yet.
     ///
     /// # Errors
     /// The path and what is wrong.
@@ -75,12 +75,12 @@ impl Seal {
         !self.ciphers.is_empty()
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn keys(&self) -> usize {
         self.ciphers.len()
     }
 
-    /// Whether it was sealed as it would be now.
+    /// Whether the content was sealed with the newest key.
     pub fn is_newest(&self, sealed: &[u8], place: &str) -> bool {
         let first = Seal {
             ciphers: self.ciphers.iter().take(1).cloned().collect(),
@@ -88,10 +88,10 @@ impl Seal {
         first.open(sealed, place).is_ok()
     }
 
-    /// `bytes` as the store gets them; `place` says where they belong, and they open nowhere else.
+    /// Seals `bytes` for the store. `place` is authenticated with them: they open nowhere else.
     ///
     /// # Errors
-    /// When there is no randomness.
+    /// When the system provides no random bytes.
     pub fn seal(&self, bytes: &[u8], place: &str) -> Result<Vec<u8>, String> {
         let Some(cipher) = self.ciphers.first() else {
             return Ok([&[CHECKED][..], &checksum(place, bytes), bytes].concat());
@@ -108,13 +108,13 @@ impl Seal {
         Ok([&[SEALED], nonce.as_slice(), &sealed].concat())
     }
 
-    /// What [`Seal::seal`] was given.
+    /// Returns the bytes that [`Seal::seal`] was given.
     ///
     /// # Errors
-    /// When it is something else, belongs elsewhere, or was sealed with another key or none.
+    /// When the content is not sealed, belongs elsewhere, or was sealed with another key or without one.
     pub fn open(&self, sealed: &[u8], place: &str) -> Result<Vec<u8>, Unopened> {
         match (sealed.split_first(), self.is_on()) {
-            // As it was written before there were checksums.
+            // The format from before checksums were introduced.
             (Some((&CLEAR, bytes)), false) => Ok(bytes.to_vec()),
             (Some((&CHECKED, rest)), false) => {
                 let (told, bytes) = rest
@@ -146,10 +146,10 @@ impl Seal {
     }
 }
 
-/// What binds `bytes` to their place where no key does.
+/// Binds `bytes` to their place where there is no key.
 fn checksum(place: &str, bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
     let mut hasher = crc32fast::Hasher::new();
-    // Its length tells where the place ends.
+    // The length marks where the place ends.
     hasher.update(&place.len().to_be_bytes());
     hasher.update(place.as_bytes());
     hasher.update(bytes);

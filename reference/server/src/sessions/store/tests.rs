@@ -1,5 +1,4 @@
-//! The same rules behind each store: what one answers to a random history, the other does, too. Redis is asked where
-//! `redis-server` is installed.
+//! The same rules for every store: both reply alike to a random history. Redis is tested where `redis-server` is installed.
 
 #[path = "../../../tests/support/ports.rs"]
 mod ports;
@@ -10,7 +9,7 @@ use ports::free_port;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// A redis-server of its own on a socket of the directory, ended when dropped.
+/// A redis-server of its own, killed when dropped.
 struct Server(Child);
 
 impl Drop for Server {
@@ -50,7 +49,7 @@ fn redis(directory: &Path) -> Option<(Server, String)> {
     panic!("redis-server does not answer");
 }
 
-/// What a store said, but for its clock.
+/// A store's reply without its clock times.
 fn told(answer: Answer<Record>) -> String {
     match answer {
         Ok(record) => format!(
@@ -66,7 +65,7 @@ fn told(answer: Answer<Record>) -> String {
     }
 }
 
-/// Asks a store for a random history that no clock decides.
+/// Runs a random history that does not depend on the clock.
 fn history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
     let mut random = fastrand::Rng::with_seed(seed);
     let keys: Vec<Key> = (0..4)
@@ -96,7 +95,7 @@ fn history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
                     stamp: "new",
                     content,
                 };
-                // Created again, it stays as it is; an id is never used twice otherwise.
+                // Created again, it stays as it is; otherwise an id is never used twice.
                 match store.create(&new) {
                     Ok(times) => format!("made {}", times.expires - times.created),
                     Err(failure) => failure.to_string(),
@@ -178,7 +177,7 @@ fn stores_agree_on_random_histories() {
     }
 }
 
-/// What every store says to failed logins, and which mark it keeps.
+/// Failed logins and marks, for every store.
 fn logins_and_marks(store: &dyn SessionStore, name: &str) {
     let failed = |source, window, block| {
         let failed = FailedLogin {
@@ -205,7 +204,7 @@ fn logins_and_marks(store: &dyn SessionStore, name: &str) {
         matches!(failed("a", LONG, LONG), LoginFailure::Blocked(left) if left > Duration::from_secs(50)),
         "{name}"
     );
-    // A success ends no block, and no other source's count.
+    // A success ends neither a block nor another source's count.
     store.login_succeeded("a").unwrap();
     assert!(matches!(failed("a", LONG, LONG), LoginFailure::Blocked(_)));
     assert_eq!(
@@ -217,7 +216,7 @@ fn logins_and_marks(store: &dyn SessionStore, name: &str) {
         [failed("b", LONG, LONG), failed("b", LONG, LONG)],
         [counted; 2]
     );
-    // The end of a block leaves the count, the end of a window does not.
+    // The end of a block keeps the count, the end of a window does not.
     assert_eq!(thrice("c", LONG, 20)[2], LoginFailure::Blocks, "{name}");
     assert_eq!(thrice("d", 20, 20)[0], counted, "{name}");
     std::thread::sleep(Duration::from_millis(60));
@@ -231,7 +230,7 @@ fn logins_and_marks(store: &dyn SessionStore, name: &str) {
     assert_eq!(store.mark(b"one", None).unwrap(), b"two", "{name}");
 }
 
-/// What every store does with time.
+/// Lifetimes and leases, for every store.
 fn lives(store: &dyn SessionStore, name: &str) {
     let wait = |ms| std::thread::sleep(Duration::from_millis(ms));
     let (owner, content) = (
@@ -266,7 +265,7 @@ fn lives(store: &dyn SessionStore, name: &str) {
         })
     };
 
-    // A lease that ended commits nothing, though nobody else took it.
+    // An expired lease commits nothing, even if nobody else took the session.
     let key = start("term", 60_000, 60_000);
     let (_, late) = lease(&key, 30).unwrap();
     wait(60);
@@ -285,7 +284,7 @@ fn lives(store: &dyn SessionStore, name: &str) {
     assert_eq!(store.commit(&next, content), Ok(()), "{name}");
     assert_eq!(store.read(&key, &owner, None).unwrap().version, 1, "{name}");
 
-    // A program that runs is no idleness.
+    // A running program prevents the idle timeout.
     let key = start("idle", 60_000, 80);
     let (_, running) = lease(&key, 10_000).unwrap();
     wait(120);
@@ -298,7 +297,7 @@ fn lives(store: &dyn SessionStore, name: &str) {
         "{name}"
     );
 
-    // A lease of the same number, which the store gave before it was put back, is another one.
+    // A lease with the same fencing token from before the store was restored is a different lease.
     let key = start("number", 60_000, 60_000);
     let (_, now) = lease(&key, 10_000).unwrap();
     let before = Lease {
@@ -313,7 +312,7 @@ fn lives(store: &dyn SessionStore, name: &str) {
     assert_eq!(store.commit(&before, content), lost, "{name}");
     assert_eq!(store.commit(&now, content), Ok(()), "{name}");
 
-    // No session outlives its time, even while a program runs in it.
+    // No session outlives its lifetime, even while a program runs in it.
     let key = start("ttl", 80, 60_000);
     let (_, running) = lease(&key, 10_000).unwrap();
     wait(120);
@@ -328,7 +327,7 @@ fn lives(store: &dyn SessionStore, name: &str) {
         "{name}"
     );
 
-    // Closed by others meanwhile.
+    // Closed by another client meanwhile.
     let key = start("closed", 60_000, 60_000);
     let (_, running) = lease(&key, 10_000).unwrap();
     store.close(&key, &owner).unwrap();
@@ -407,7 +406,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
         second.read(&key, &owner, None).unwrap().body.as_deref(),
         Some(&b"b"[..])
     );
-    // No flipped bit is taken for another session, another life or another owner.
+    // A flipped bit must not turn a session into another session, life or owner.
     let head = directory
         .path()
         .join(format!("store/programs/{}.head", key.as_str()));
@@ -421,7 +420,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     }
     std::fs::write(&head, &sound).unwrap();
     assert!(second.read(&key, &owner, None).is_ok());
-    // Nor is the entry of another session, a link, or a socket, and neither is any trouble for others.
+    // The same holds for the entry of another session, a link, or a socket; and none of them affects other sessions.
     let foreign = Key::of("foreign");
     let place = directory.path().join("store/programs");
     let place = place.join(format!("{}.head", foreign.as_str()));
@@ -439,7 +438,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     assert_eq!(told, Some(SessionError::Unreadable.into()));
     assert_eq!(second.list(Some(&owner)).unwrap().len(), 1);
     std::fs::remove_file(&place).unwrap();
-    // Half a file is no session that never was, and no trouble for others.
+    // A truncated file does not count as a session that never existed, and does not affect others.
     std::fs::write(&head, b"\x8a").unwrap();
     assert_eq!(
         second.read(&key, &owner, None).err(),
@@ -449,7 +448,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     let other = Key::of("other");
     assert!(second.create(&New { key: &other, ..new }).is_ok());
     assert_eq!(second.list(Some(&owner)).unwrap().len(), 1);
-    // However large a file is made, it is not read into memory, and no trouble for others.
+    // However large a file is made, it is not read into memory, and does not affect others.
     let large = |name: &str| {
         let path = directory.path().join("store/programs").join(name);
         let file = std::fs::File::create(path).unwrap();
@@ -468,7 +467,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     let unknown = Some(SessionError::NotFound.into());
     let told = second.read(&Key::of("nobody"), &owner, None).err();
     assert_eq!(told, unknown);
-    // A pipe in place of a file, which nobody writes to, is none either.
+    // A pipe in place of a file, which nobody writes to, is not a file either.
     let pipe = |name: &str| {
         let path = directory.path().join("store/programs").join(name);
         std::fs::remove_file(&path).unwrap();
@@ -485,7 +484,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     pipe("lock");
     let told = second.read(&Key::of("nobody"), &owner, None).err();
     assert!(matches!(told, Some(Failure::Away(_))), "{told:?}");
-    // No link leads what is written elsewhere.
+    // No link redirects writes elsewhere.
     let elsewhere = directory.path().join("elsewhere");
     let failed = FailedLogin {
         source: "source",
@@ -500,7 +499,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     let away = Some(Failure::Away("it is a link".into()));
     assert_eq!((told.err(), elsewhere.exists()), (away, false));
     std::fs::remove_file(&place).unwrap();
-    // What is removed is gone, and new sessions are kept; while the directory itself is away, nothing is.
+    // Removed sessions are gone, and new sessions are kept; while the directory itself is missing, nothing is.
     let store = directory.path().join("store");
     std::fs::remove_dir_all(store.join("programs")).unwrap();
     assert_eq!(second.list(Some(&owner)).unwrap().len(), 0);

@@ -1,6 +1,6 @@
-//! A connection to one Redis server, on which nothing takes longer, and no answer is larger, than the caller allows: the crate's own bounds
-//! each read, so that one byte a second keeps it waiting for ever. What is large has the time that its bytes take at [`BYTES_PER_SECOND`], too.
-//! Knows commands and values, not what they are about.
+//! A connection to one Redis server with hard bounds: no exchange takes longer, and no reply is larger, than the caller allows. (The
+//! crate's own timeouts bound each read, so a server that sends one byte a second could hold it up forever.) Large content gets
+//! additional time, at [`BYTES_PER_SECOND`]. Knows commands and values, not their meaning.
 
 use crate::executor::{blocking, is_executors};
 use nix::errno::Errno;
@@ -16,39 +16,40 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// The kernel notices the end of a machine, or of the way there, by itself.
+/// The kernel detects a dead machine or a broken route by itself.
 const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
     .with_time(Duration::from_secs(10))
     .with_interval(Duration::from_secs(5))
     .with_retries(3);
 
-/// A server, and who asks it.
+/// A server's address and the credentials for it.
 #[derive(Clone)]
 pub struct Server {
     pub host: String,
     pub port: u16,
-    /// Over TLS, whom to believe.
+    /// Trusted authorities, for TLS.
     pub tls: Option<Arc<ClientConfig>>,
     pub user: Option<String>,
     pub password: Option<Secret>,
     pub database: i64,
 }
 
-/// The slowest way to a server on which large sessions still pass.
+/// The minimum speed of a connection over which large sessions still pass.
 const BYTES_PER_SECOND: usize = 4 << 20;
-/// An exchange of fewer bytes that is not done in time is the server's fault; a larger one may be its own.
+/// A smaller exchange that times out is the server's fault; a larger one may have been too large.
 const MANY_BYTES: usize = 256 << 10;
 
-/// Elements of the largest answer. Each becomes a value of its own, many times as large as the few bytes that it may have.
+/// Elements of the largest reply. Each becomes a value of its own, many times as large as the few bytes that it may have on the wire.
 const ELEMENTS_MAX: usize = 512 << 10;
-/// Bytes of the longest line of an answer: all but texts, whose length is told before them. A long one is read again for each piece of it.
+/// Bytes of the longest line of a reply (not of bulk strings, whose length precedes them). The parser re-reads a long line for each chunk
+/// of it.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
-/// How long an answer is waited for before the executor's other work gets another thread, which costs more than a store nearby takes to
-/// answer.
+/// How long a reply is awaited before the executor's other work is moved to another thread, which costs more than the reply of a nearby
+/// store takes.
 const PROMPT: Duration = Duration::from_micros(250);
 
-/// What so many bytes may take beyond the time of an exchange.
+/// The additional time for this many bytes.
 fn time_of(bytes: usize) -> Duration {
     let nanos = bytes as u64 * (1_000_000_000 / BYTES_PER_SECOND as u64);
     Duration::from_nanos(nanos)
@@ -59,7 +60,7 @@ pub struct Wire {
     stream: Stream,
     elements: Elements,
     parser: Parser,
-    /// Bytes of the largest answer.
+    /// Bytes of the largest reply.
     answer_bytes_max: usize,
     database: i64,
     is_open: bool,
@@ -70,15 +71,15 @@ enum Stream {
     Secure(Box<StreamOwned<ClientConnection, Bounded>>),
 }
 
-/// A socket with what is left of an exchange's time and bytes.
+/// A socket with the remaining time and bytes of an exchange.
 struct Bounded {
-    /// It never blocks by itself.
+    /// In non-blocking mode.
     socket: TcpStream,
     ends: Instant,
     left: usize,
-    /// Bytes that went to and fro since the exchange began.
+    /// Bytes sent and received since the exchange began.
     moved: usize,
-    /// The last wait was over within [`PROMPT`].
+    /// Whether the last wait was shorter than [`PROMPT`].
     is_near: bool,
 }
 
@@ -86,31 +87,30 @@ fn too_large() -> io::Error {
     io::Error::other("its answer is too large")
 }
 
-/// Where a server's answers are: in a line or in a text, and how many elements one of them has had.
+/// The position within a server's replies (in a line or in a bulk string), and the number of elements in the current reply.
 #[derive(Default)]
 struct Elements {
     count: usize,
-    /// Bytes of the line so far.
     line_bytes: usize,
-    /// What the line is, by its first byte.
+    /// The type of the line, which is its first byte.
     kind: u8,
-    /// The number that it tells, as far as it was read; a length of -1 is none.
+    /// The number in the line, as far as it was read; `None` for anything else, such as a length of -1.
     number: Option<usize>,
-    /// Bytes of a text, and of the end of its line, that are still to come.
+    /// Bytes of a bulk string, and of the line end after it, that are still to come.
     text_left: usize,
-    /// Elements that are still to come of what was asked.
+    /// Elements of the requested replies that are still to come.
     awaited: usize,
-    /// Bytes came behind the last of them.
+    /// Whether bytes followed the last requested reply.
     has_more: bool,
 }
 
 impl Elements {
-    /// Awaits so many answers.
+    /// Awaits this many replies.
     fn begin(&mut self, answers: usize) {
         (self.count, self.awaited, self.has_more) = (0, answers, false);
     }
 
-    /// A line is read whole: how long the text behind it is, or how many elements it announces.
+    /// Handles the end of a line, which gives the length of the bulk string behind it or announces a number of elements.
     fn line_ends(&mut self) {
         let number = self.number.unwrap_or(0);
         self.awaited = self.awaited.saturating_sub(1);
@@ -120,7 +120,7 @@ impl Elements {
             }
             b'*' | b'~' | b'>' => self.awaited = self.awaited.saturating_add(number),
             b'%' => self.awaited = self.awaited.saturating_add(number.saturating_mul(2)),
-            // Attributes stand before the element that they are of.
+            // Attributes precede the element that they belong to.
             b'|' => self.awaited = self.awaited.saturating_add(number.saturating_mul(2) + 1),
             _ => {}
         }
@@ -128,7 +128,7 @@ impl Elements {
         self.count += 1;
     }
 
-    /// Follows what was read, before anything is made of it.
+    /// Tracks the bytes that were read, before they are parsed.
     fn follow(&mut self, mut read: &[u8]) -> io::Result<()> {
         while !read.is_empty() {
             let text = self.text_left.min(read.len());
@@ -167,7 +167,7 @@ impl Elements {
     }
 }
 
-/// A stream whose elements are counted.
+/// A stream whose elements are counted as they are read.
 struct Followed<'a> {
     stream: &'a mut Stream,
     elements: &'a mut Elements,
@@ -189,12 +189,12 @@ impl Bounded {
         }
     }
 
-    /// Waits until the socket can be read or written. Where the last wait was short the first moment of this one holds up the thread; what
-    /// is longer does not hold up the executor.
+    /// Waits until the socket can be read or written. If the last wait was short, the thread blocks for a first moment; a longer wait
+    /// does not hold up the executor.
     fn wait(&mut self, events: PollFlags) -> io::Result<()> {
         let since = Instant::now();
         let left = self.time()?;
-        // Whom nobody else waits for waits at one go.
+        // A thread outside the executor simply blocks.
         let first = match (is_executors(), self.is_near) {
             (false, _) => left,
             (true, true) => left.min(PROMPT),
@@ -212,7 +212,7 @@ impl Bounded {
     }
 }
 
-/// Whether one of the events happens to a socket within a time. Its end is one of them.
+/// Whether one of the events happens on a socket within a time. A closed connection counts as an event.
 fn happens(socket: &TcpStream, events: PollFlags, within: Duration) -> io::Result<bool> {
     let ends = Instant::now() + within;
     let mut asked = [PollFd::new(socket.as_fd(), events)];
@@ -301,10 +301,10 @@ impl Read for Stream {
     }
 }
 
-/// What TLS believes: the system's authorities, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+/// A TLS configuration that trusts the system's authorities, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
 ///
 /// # Errors
-/// Why they can't be read.
+/// Why the authorities cannot be read.
 pub fn authorities() -> Result<Arc<ClientConfig>, RedisError> {
     let invalid = |what, told| RedisError::from((ErrorKind::InvalidClientConfig, what, told));
     ptc_outbound::check_certificates()
@@ -325,7 +325,7 @@ impl Server {
     /// Reads `host:port`.
     ///
     /// # Errors
-    /// When it is something else.
+    /// When the text has another form.
     pub fn at(place: &str, tls: Option<Arc<ClientConfig>>) -> Result<Self, RedisError> {
         let parts = place
             .rsplit_once(':')
@@ -342,10 +342,10 @@ impl Server {
         })
     }
 
-    /// Another server of the same cluster, as this one names it: without a host where that is its own.
+    /// Another server of the same cluster as named in a redirect, where an empty host means this server's host.
     ///
     /// # Errors
-    /// When it names none.
+    /// When the redirect names no server.
     pub fn beside(&self, place: &str) -> Result<Self, RedisError> {
         let named = Server::at(place, None)?;
         Ok(Server {
@@ -358,10 +358,10 @@ impl Server {
         })
     }
 
-    /// Connects and logs in, within a time. What is asked before [`Wire::within`] has to be answered in the same.
+    /// Connects and logs in within a time. Commands that are sent before [`Wire::within`] share that time.
     ///
     /// # Errors
-    /// The cause.
+    /// Why no connection could be made.
     pub fn connect(&self, within: Duration, answer_bytes_max: usize) -> Result<Wire, RedisError> {
         let ends = Instant::now() + within;
         let addresses = self.addresses(within)?;
@@ -408,7 +408,7 @@ impl Server {
         Ok(wire)
     }
 
-    /// Where the host is. Names are looked up on a thread of their own: the system bounds that by its own settings only.
+    /// Resolves the host. Names are resolved on a separate thread, because only the system's own settings bound the time of a lookup.
     fn addresses(&self, within: Duration) -> io::Result<Vec<SocketAddr>> {
         if let Ok(address) = self.host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(address, self.port)]);
@@ -417,7 +417,7 @@ impl Server {
         std::thread::Builder::new()
             .name("names".into())
             .spawn(move || {
-                // Nobody may wait any more.
+                // The receiver may have timed out.
                 let _ = found.0.send(name.to_socket_addrs().map(Vec::from_iter));
             })?;
         found.1.recv_timeout(within).unwrap_or_else(|_| {
@@ -426,7 +426,7 @@ impl Server {
         })
     }
 
-    /// What a connection begins with.
+    /// Commands that set up a connection.
     fn greetings(&self) -> Vec<Cmd> {
         let mut all = Vec::new();
         if let Some(password) = &self.password {
@@ -447,7 +447,7 @@ impl Server {
 }
 
 impl Wire {
-    /// Begins an exchange: whatever is asked and answered from now on has this time, and what its bytes take.
+    /// Begins an exchange: all requests and replies from now on have this time plus the transfer time of their bytes.
     pub fn within(&mut self, time: Duration) -> &mut Self {
         let bounded = self.stream.bounded_mut();
         bounded.ends = Instant::now() + time;
@@ -460,10 +460,10 @@ impl Wire {
         self.stream.bounded().moved >= MANY_BYTES
     }
 
-    /// Sends a command whose answer is read later.
+    /// Sends a command whose reply is read later.
     ///
     /// # Errors
-    /// When it does not leave in time.
+    /// When it cannot be sent in time.
     pub fn send(&mut self, packed: &[u8]) -> Result<(), RedisError> {
         let bytes_max = self.answer_bytes_max;
         self.elements.begin(1);
@@ -478,10 +478,10 @@ impl Wire {
         Ok(sent?)
     }
 
-    /// What comes next, within a time of its own.
+    /// Reads the next value within a time of its own.
     ///
     /// # Errors
-    /// When nothing comes, or what is no answer.
+    /// When nothing arrives in time, or the data is not a valid reply.
     pub fn next(&mut self, within: Duration) -> Result<Value, RedisError> {
         self.within(within);
         self.elements.count = 0;
@@ -489,7 +489,7 @@ impl Wire {
         self.read()
     }
 
-    /// Whether nothing has come that nobody asked for: it would pass for the answer to the next question.
+    /// Whether no unrequested data has arrived: it would be taken for the reply to the next request.
     pub fn is_quiet(&mut self) -> bool {
         let has_more = self.elements.has_more;
         let socket = &self.stream.bounded().socket;
@@ -500,7 +500,7 @@ impl Wire {
             )
     }
 
-    /// The answer, unless there is another one behind it: then nobody knows which is which.
+    /// Reads one reply. Fails if more data follows, because replies and requests would then no longer match.
     fn only(&mut self) -> Result<Value, RedisError> {
         let answer = self.read()?;
         if self.elements.has_more {
@@ -516,7 +516,7 @@ impl Wire {
             elements: &mut self.elements,
         };
         let read = self.parser.parse_value(followed);
-        // Whatever is still on its way would pass for the answer to the next question.
+        // Bytes still under way would be taken for the reply to the next request.
         self.is_open &= read.is_ok();
         read
     }

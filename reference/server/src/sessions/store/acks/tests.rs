@@ -1,4 +1,4 @@
-//! Who is waited for, and how long.
+//! Which nodes are waited for, and how long.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn all_that_listen_are_waited_for() {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| acks.wait(&question, 2, LONG));
         acks.answer(&question, "a");
-        // The same node once more is no other node.
+        // A second answer of the same node does not count.
         acks.answer(&question, "a");
         acks.answer("another question", "b");
         std::thread::sleep(Duration::from_millis(20));
@@ -38,7 +38,7 @@ fn who_is_deaf_is_waited_for_once_until_somebody_answers_late() {
     acks.wait(&first, 2, SHORT);
     acks.answer(&second, "a");
     acks.wait(&second, 2, LONG);
-    // Another number of listeners: those may be others.
+    // With another number of listeners, the silent nodes may be different ones.
     let third = acks.question().unwrap();
     acks.answer(&third, "a");
     acks.wait(&third, 3, SHORT);

@@ -95,7 +95,7 @@ fn what_root_does_with_the_store_of_another_user_stays_that_users() {
         let data = std::fs::metadata(place.file(name)).unwrap();
         assert_eq!((data.uid(), data.gid()), (SERVICE, SERVICE), "{name:?}");
     }
-    // What others made is nobody's gift: a link of theirs may lead to a file of root's.
+    // Root does not write to what others created: their link may lead to a file of root's.
     let roots = place.0.path().join("roots");
     std::fs::write(&roots, b"precious").unwrap();
     for name in ["lock", "logins", "closed", "fresh", "tried"] {
@@ -155,7 +155,7 @@ fn a_start_removes_what_was_left_and_nothing_of_others() {
         let file = OpenOptions::new().write(true).open(place.file(name));
         file.unwrap().set_modified(long_ago).unwrap();
     }
-    // Not even for a moment is it locked.
+    // Works even while the directory is locked.
     let held = store.hold().unwrap();
     store.remove_strays().unwrap();
     drop(held);
@@ -180,7 +180,7 @@ fn a_lock_that_was_removed_keeps_nobody_out_and_lets_nobody_in() {
     let other = store.open_lock().unwrap();
     assert!(matches!(other.try_lock(), Err(TryLockError::WouldBlock)));
 
-    // Whoever waited for one that is removed meanwhile waits for the next.
+    // A waiter whose lock file is removed meanwhile waits for the next one.
     std::thread::scope(|scope| {
         let (tell, told) = std::sync::mpsc::channel();
         let waits = &store;
@@ -190,7 +190,7 @@ fn a_lock_that_was_removed_keeps_nobody_out_and_lets_nobody_in() {
         });
         let a_while = Duration::from_millis(50);
         std::thread::sleep(a_while);
-        // In one step: between a removal and our next lock, the other could make it.
+        // Atomically: between a removal and our next lock, the other could create it.
         let next = File::create(place.file("next")).unwrap();
         next.lock().unwrap();
         std::fs::rename(place.file("next"), place.file("lock")).unwrap();
@@ -210,7 +210,7 @@ fn what_belongs_to_a_session_goes_before_it() {
     let protocol = start(&store, "protocol", &owner);
     let programs = place.open(Space::Programs);
     let own = start(&programs, "own", protocol.as_str());
-    // Where it can't be closed, another try finds both.
+    // If they cannot be closed, a retry finds both.
     let lock = programs.open_lock().unwrap();
     lock.lock().unwrap();
     let away = store.close(&protocol, &owner);
@@ -221,7 +221,7 @@ fn what_belongs_to_a_session_goes_before_it() {
     assert_eq!(programs.sweep(), Ok(0));
 }
 
-/// Has the clock go back by a day, as seen from what is in the directory.
+/// Moves the clock back by a day, as seen from the directory's content.
 fn set_back(place: &Place, store: &Directory) {
     const DAY: i64 = 86_400_000_000;
     let held = store.hold().unwrap();
@@ -277,6 +277,6 @@ fn a_clock_that_is_set_back_makes_nothing_last_longer() {
     let entry = held.entry(&key).unwrap().unwrap();
     assert!(entry.until - held.now <= 5_000_000, "{entry:?}");
     drop(held);
-    // Whoever is blocked for a day more than was said is counted anew.
+    // A source blocked for a day longer than intended is counted anew.
     assert_eq!(failed(&store), LoginFailure::Counted);
 }

@@ -1,4 +1,4 @@
-//! What is sealed opens in its place with its key only.
+//! Sealed content opens only in its place and with its key.
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn what_is_sealed_opens_in_its_place_with_its_key_only() {
             "first {at}"
         );
     }
-    // What was kept before there were checksums.
+    // Content from before checksums were introduced.
     assert_eq!(Seal::none().open(b"\0words", "here").unwrap(), b"words");
     assert_eq!(Seal::none().open(b"", "here"), Err(Unopened::Empty));
     assert_eq!(one.open(b"words", "here"), Err(Unopened::Foreign));

@@ -1,4 +1,4 @@
-//! Servers that are not a store, or a broken one: they answer nothing, nonsense, or errors. Whatever they answer, each operation ends within
+//! Servers that are broken or not a store at all: they send nothing, nonsense, or errors. Whatever they reply, each operation ends within
 //! a bounded time, and none panics.
 
 use crate::sessions::Shared;
@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Answers commands in place of a Redis. Its threads end with the connections.
+/// Replies to commands in place of a Redis server. Its threads end with the connections.
 struct Fake {
     port: u16,
     connections: Arc<AtomicUsize>,
 }
 
-/// Instead of an answer it closes the connection.
+/// A reply that stands for closing the connection.
 const HANGS_UP: &[u8] = b"hangs up";
 
-/// What it says to a command; nothing at all is silence.
+/// The reply to a command; `None` is silence.
 type Says = dyn Fn(&[String]) -> Option<Vec<u8>> + Send + Sync;
 
 impl Fake {
@@ -27,7 +27,7 @@ impl Fake {
         Fake::start_with(says, None)
     }
 
-    /// One that goes on with the same bytes after each pause, for ever, once it was asked for a script.
+    /// A server that, once it gets a script, sends the same bytes after each pause, forever.
     fn endless(begin: &str, bytes: Vec<u8>, pause: Duration) -> Fake {
         let begin = begin.as_bytes().to_vec();
         let says = move |command: &[String]| usual(command).or_else(|| Some(begin.clone()));
@@ -52,12 +52,12 @@ impl Fake {
         Fake { port, connections }
     }
 
-    /// One that takes connections and says nothing.
+    /// A server that accepts connections and sends nothing.
     fn silent() -> Fake {
         Fake::start(|_| None)
     }
 
-    /// One that is well but for its scripts.
+    /// A server that works except for its scripts.
     fn scripts(answer: Vec<u8>) -> Fake {
         Fake::start(move |command| Some(usual(command).unwrap_or_else(|| answer.clone())))
     }
@@ -71,7 +71,7 @@ fn open_at(url: &str) -> Box<dyn SessionStore> {
     open(&Address::read(url).unwrap().unwrap(), Space::Programs).unwrap()
 }
 
-/// What any server says, but for scripts.
+/// The replies of any working server, except to scripts.
 fn usual(command: &[String]) -> Option<Vec<u8>> {
     let answer: &[u8] = match command.first()?.as_str() {
         "PING" => b"+PONG\r\n",
@@ -121,7 +121,7 @@ fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// Far more than [`PATIENCE`], for a machine that is busy; far less than for ever.
+/// Far more than [`PATIENCE`], for a busy machine, yet bounded.
 const SOON: Duration = Duration::from_secs(30);
 
 fn away<T: std::fmt::Debug>(answer: Answer<T>, what: &str) {
@@ -148,7 +148,7 @@ fn who_says_nothing_is_away_in_time_for_everybody_who_asks() {
             }
         });
         assert!(since.elapsed() < SOON, "{scheme}: {:?}", since.elapsed());
-        // From then on nobody asks.
+        // From then on requests fail without being sent.
         let refused = Err(Failure::Away("it did not answer a moment ago".into()));
         (0..50).for_each(|_| assert_eq!(store.sweep(), refused, "{scheme}"));
     }
@@ -157,7 +157,7 @@ fn who_says_nothing_is_away_in_time_for_everybody_who_asks() {
 #[test]
 fn an_answer_that_never_ends_is_given_up() {
     let tenth = Duration::from_millis(100);
-    // A byte at a time, each long before anybody would wait in vain for it; and more than anybody may be told.
+    // One byte at a time, each long before a read times out; and more elements than are allowed.
     for (begin, bytes, pause) in [
         ("$1000000\r\n", b"x".to_vec(), tenth),
         ("+", b"x".to_vec(), tenth),
@@ -178,12 +178,12 @@ fn an_answer_that_is_too_large_is_given_up_for_who_asked() {
     for asked in 1..=2 {
         let answer = store.sweep();
         assert!(matches!(answer, Err(Failure::Unknown(_))), "{answer:?}");
-        // It is asked each time, and by nobody else: nobody looks for a store that is there.
+        // Each request is sent, on one connection: no thread probes a store that is reachable.
         assert_eq!(endless.connections.load(Ordering::Acquire), asked);
     }
 }
 
-/// Each element becomes a value, and a line is read again for each piece of it: hundreds of times as much work and room as their bytes.
+/// Each element becomes a value, and a line is re-read for each chunk of it: hundreds of times as much work and memory as their bytes.
 #[test]
 fn an_answer_of_more_elements_or_longer_lines_than_any_is_given_up_early() {
     for (begin, bytes) in [
@@ -202,17 +202,17 @@ fn an_answer_of_more_elements_or_longer_lines_than_any_is_given_up_early() {
         let answer = store.sweep();
         let told = format!("{answer:?}");
         assert!(told.contains("too large"), "{begin:?} {bytes:?}: {told}");
-        // Its bytes alone would have 32 s.
+        // Its bytes alone would get 32 s.
         let took = since.elapsed();
         assert!(took < SOON / 2, "{begin:?} {bytes:?}: {took:?}");
     }
-    // As many texts as a list of thousands of sessions has, some of them long, are taken.
+    // As many bulk strings as a list of thousands of sessions has, some of them long, are accepted.
     let text = |text: &str| format!("${}\r\n{text}\r\n", text.len());
     let texts = text("ok") + &text(&"\r\n$9:".repeat(100)).repeat(30_000);
     let many = Fake::scripts(format!("*30001\r\n{texts}").into_bytes());
     let store = many.open("redis", "");
     for _ in 0..2 {
-        // It is no number, which is nonsense, and was read to its end.
+        // The reply is not a number, and so is refused, but it was read to its end.
         away(store.sweep(), "texts");
     }
     assert_eq!(many.connections.load(Ordering::Acquire), 1);
@@ -229,7 +229,7 @@ fn lease() -> Lease {
     }
 }
 
-/// Whether a script's text, which EVAL shows, is this file.
+/// Whether a command is EVAL with the text of this file.
 fn is_script(command: &[String], text: &str) -> bool {
     command[0] == "EVAL" && command[1].ends_with(text)
 }
@@ -253,7 +253,7 @@ fn a_refusal_after_a_lost_answer_is_no_word_about_the_commit() {
         head: b"h",
         body: b"b",
     };
-    // Commits are answered in turn; everything else is done.
+    // Commits get these replies in turn; everything else succeeds.
     let commits = |answers: &'static [&'static [u8]]| {
         let asked = AtomicUsize::new(0);
         Fake::start(move |command| {
@@ -267,7 +267,7 @@ fn a_refusal_after_a_lost_answer_is_no_word_about_the_commit() {
     };
     let commit = |fake: &Fake| {
         let store = fake.open("redis", "");
-        // Keeps a connection.
+        // Leaves an idle connection.
         assert_eq!(store.sweep(), Ok(7));
         store.commit(&lease(), content)
     };
@@ -309,7 +309,7 @@ fn the_server_of_a_cluster_that_has_the_keys_is_found_and_found_again() {
     let store = servers[0].open("redis+cluster", "");
     for at in [0, 1, 0, 1] {
         keys_at.store(at, Ordering::Release);
-        // Who sends one on has done nothing: what is refused then was not kept.
+        // A server that redirects has done nothing, so a refusal after a redirect means that nothing was kept.
         let refused = Err(SessionError::NoRoom.into());
         assert_eq!(store.commit(&lease(), content), refused);
     }
@@ -318,7 +318,7 @@ fn the_server_of_a_cluster_that_has_the_keys_is_found_and_found_again() {
             .iter()
             .all(|server| server.connections.load(Ordering::Acquire) > 1)
     );
-    // Those that have nothing and send one on are given up.
+    // Servers that only redirect to each other are given up.
     keys_at.store(0, Ordering::Release);
     places[0].store(servers[1].port.into(), Ordering::Release);
     away(servers[1].open("redis+cluster", "").sweep(), "a circle");
@@ -326,9 +326,10 @@ fn the_server_of_a_cluster_that_has_the_keys_is_found_and_found_again() {
     away(store.sweep(), "nobody");
 }
 
-/// Takes this many bytes of its first commit, then pauses, and goes on until it has all; answers at once to everything else.
+/// Takes this many bytes of its first commit, then pauses, and resumes until it has all; replies at once to everything else.
 fn slow(bytes: usize, pause: Duration) -> u16 {
-    // A commit ends with the word that says whether to be careless; nothing else is half as long as the least of its pieces.
+    // A commit ends with the argument that turns off its checks; every other command is less than half as long as the smallest piece of a
+    // commit.
     const END: &[u8] = b"$1\r\n0\r\n";
     const SMALL: usize = 4 << 10;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -368,11 +369,11 @@ fn large_sessions_have_the_time_that_their_bytes_take() {
         body: &body,
     };
     let open = |port| open_at(&format!("redis://127.0.0.1:{port}"));
-    // Longer than any small exchange may take; 48 MiB may take twelve seconds more.
+    // Longer than any small exchange may take; 48 MiB get twelve seconds more.
     let store = open(slow(1 << 20, Duration::from_secs(3)));
     assert_eq!(store.sweep(), Ok(7));
     assert_eq!(store.commit(&lease(), content), Ok(()));
-    // One that takes for ever is no reason to refuse others.
+    // An exchange that never ends is no reason to refuse others.
     let store = open(slow(1 << 20, Duration::from_secs(600)));
     let content = Content {
         body: &body[..4 << 20],
@@ -408,7 +409,7 @@ fn a_lease_in_a_session_of_another_owner_is_given_back() {
         };
         Some(match command[0].as_str() {
             "EVALSHA" => UNKNOWN_SCRIPT.to_vec(),
-            // A server that was changed by hand: the session of the protocol is somebody else's.
+            // A server that was changed by hand: the protocol session belongs to another owner.
             "EVAL" if is!(command, "acquire") => {
                 let (outer, inner) = (record("somebody else"), record(&command[6]));
                 let body = text("b");
@@ -419,7 +420,7 @@ fn a_lease_in_a_session_of_another_owner_is_given_back() {
                 noted.fetch_add(1, Ordering::AcqRel);
                 b"*1\r\n$2\r\nok\r\n".to_vec()
             }
-            // As it was marked before there were checksums.
+            // The mark in the format from before checksums were introduced.
             "EVAL" if is!(command, "mark") => {
                 format!("*2\r\n{}{}", text("ok"), text("\0ptc session store")).into_bytes()
             }
@@ -497,7 +498,7 @@ fn sentinels_are_asked_until_one_of_them_knows_the_master() {
 #[test]
 fn steps_share_the_time_of_what_they_are_steps_of() {
     let pause = |part: u32| std::thread::sleep(PATIENCE * part / 10);
-    // Together longer than an answer may take, though neither is.
+    // Together longer than the time limit of a reply, though each part is shorter.
     let forgetful = Fake::start(move |command| match command[0].as_str() {
         "EVALSHA" => {
             pause(5);
@@ -510,7 +511,7 @@ fn steps_share_the_time_of_what_they_are_steps_of() {
         _ => usual(command),
     });
     away(forgetful.open("redis", "").sweep(), "a text after a digest");
-    // Saying who one is belongs to connecting.
+    // The check of the role belongs to connecting.
     let hesitant = Fake::start(move |command| match command[0].as_str() {
         "ROLE" => {
             pause(4);
@@ -522,14 +523,14 @@ fn steps_share_the_time_of_what_they_are_steps_of() {
     away(sentinel.open("redis+sentinel", "/main").sweep(), "a role");
 }
 
-/// What a script answers that names so many.
+/// The reply of a script with this number.
 fn named(count: u8) -> Vec<u8> {
     format!("*2\r\n$2\r\nok\r\n:{count}\r\n").into_bytes()
 }
 
 #[test]
 fn an_answer_with_another_one_behind_it_is_none() {
-    // Either may be of another question: nobody is told the first, and nobody after him the second.
+    // Either may belong to another request, so neither the first nor the second is returned to anybody.
     let twice = [named(1), named(2)].concat();
     let store = Fake::scripts(twice).open("redis", "");
     let swept = store.sweep();
@@ -565,7 +566,7 @@ fn an_answer_that_came_before_its_question_is_not_taken() {
 
 #[test]
 fn who_listens_to_a_connection_that_is_dead_makes_another_one() {
-    // It takes each subscription, tells once, and says nothing any more.
+    // It confirms each subscription, sends one message, and then nothing any more.
     let told = b"*3\r\n$9\r\nsubscribe\r\n$19\r\n{ptc}:programs:told\r\n:1\r\n*3\r\n$7\r\nmessage\r\n$19\r\n{ptc}:programs:told\r\n$5\r\nhello\r\n";
     let dead = Fake::start(move |command| match command[0].as_str() {
         "SUBSCRIBE" => Some(told.to_vec()),
@@ -599,13 +600,13 @@ fn who_listens_hears_once_that_was_begun() {
     });
     slow.open("redis", "").listen(Box::new(|_| false));
     assert_eq!(subscribed.load(Ordering::Acquire), 1);
-    // Who can't hear does not wait for ever.
+    // A node that cannot subscribe does not wait forever.
     let since = Instant::now();
     Fake::silent().open("redis", "").listen(Box::new(|_| false));
     assert!(since.elapsed() < 2 * SOON);
 }
 
-/// What a server may answer to scripts.
+/// Replies that a server may send to scripts.
 fn nonsense() -> Vec<Vec<u8>> {
     let texts = [
         "-LOADING Redis is loading the dataset in memory\r\n",
@@ -650,12 +651,12 @@ fn nonsense() -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
     all.push("*1\r\n".repeat(5_000).into_bytes());
     all.push(vec![0xff; 5_000]);
-    // A part of what is right.
+    // A part of a valid reply.
     all.push(b"*12\r\n$2\r\nok\r\n$1\r\na\r\n:1\r\n".to_vec());
     all
 }
 
-/// What it says stands in a line of the log for each failure.
+/// What the server sends appears in a log line for each failure.
 #[test]
 fn what_a_server_says_at_length_is_not_passed_on() {
     let long = "x".repeat(100_000);
@@ -705,7 +706,7 @@ fn whatever_is_answered_no_operation_panics_or_takes_long() {
         block: Duration::from_secs(1),
     };
     type Asks<'a> = &'a (dyn Fn(&dyn SessionStore) -> bool + Sync);
-    // Whether it did as if it was answered with what makes sense.
+    // Whether the operation succeeded as if the reply were valid.
     let operations: [(&str, Asks<'_>); 14] = [
         ("mark", &|store| store.mark(b"m", None).is_ok()),
         ("create", &|store| store.create(&new).is_ok()),
