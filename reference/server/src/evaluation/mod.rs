@@ -1,6 +1,6 @@
 //! Runs programs and turns their outcomes into payloads. The only file that touches the language's evaluation API.
 //!
-//! Knows nothing of profiles or transports; what is cut for a client is cut later.
+//! Knows nothing of profiles or transports; truncation for a client happens later.
 
 pub mod isolation;
 pub mod pool;
@@ -41,22 +41,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What every program of a process runs with.
+/// Settings and services that all programs of a process share.
 pub struct Programs {
-    /// Wall-clock limit of one in milliseconds.
+    /// Wall-clock limit of one program in milliseconds.
     pub timeout_ms: u64,
-    /// Memory limit of one in bytes.
+    /// Memory limit of one program in bytes.
     pub memory_bytes: u64,
-    /// Where they are evaluated.
+    /// Where programs are evaluated.
     pub evaluation: Evaluation,
-    /// The upstream servers, when there are any.
+    /// The upstream servers, if there are any.
     pub upstreams: Option<Arc<Runtime>>,
-    /// What they must not show.
+    /// Removes secrets from what programs show.
     pub redactor: Redactor,
 }
 
 impl Programs {
-    /// As the settings say, on threads; each limit that they leave open has a default that depends on whether there are upstreams.
+    /// As the settings say, on threads. A limit that is not set gets a default that depends on whether there are upstreams.
     pub fn new(settings: &Settings, redactor: Redactor, upstreams: Option<Arc<Runtime>>) -> Self {
         let default = ProgramLimits::of(upstreams.is_some());
         let timeout_ms = u64::try_from(default.timeout.as_millis()).unwrap_or(u64::MAX);
@@ -75,18 +75,18 @@ impl Programs {
 /// One program to run.
 pub struct Job<'a> {
     pub program: &'a str,
-    /// Its context, compact.
+    /// Its context, as compact JSON.
     pub context: Json<'a>,
-    /// What its value must match.
+    /// The type that its value must match.
     pub schema: Option<&'a Schema>,
-    /// The room for the value that matches.
+    /// The space for a preview of the matching value.
     pub room: Room,
     pub programs: &'a Programs,
-    /// The call that it answers.
+    /// The call that the program answers.
     pub call: &'a Arc<Call>,
 }
 
-/// What a returned value must match.
+/// The type that a returned value must match.
 pub struct Schema(Type);
 
 impl Schema {
@@ -104,7 +104,7 @@ impl Schema {
             .map_err(invalid)
     }
 
-    /// The JSON of a value that matches; inside, the message of the `validation_error`.
+    /// The JSON of a matching value; the inner error is the message of the `validation_error`.
     ///
     /// # Errors
     /// The limit that ends the program: matching and writing are a part of it.
@@ -113,7 +113,7 @@ impl Schema {
             return Ok(Err(describe_mismatches(&mismatches, Some("return"))));
         }
         let refused = |error: String| Ok(Err(format!("validated value: {error}")));
-        // Deeper than any reader of JSON goes; the path to what is too deep is found the slow way.
+        // Deeper than any JSON reader accepts: a slow path finds the path to the place that is too deep.
         if value.shape().depth > JSON_DEPTH_MAX
             && let Err(error) = to_json_value(value)
         {
@@ -128,7 +128,7 @@ impl Schema {
     }
 }
 
-/// Levels of nesting that are certainly no more than `validated` may have.
+/// A nesting depth that is certainly allowed.
 const JSON_DEPTH_MAX: u32 = 500;
 
 /// Runs a program that keeps nothing.
@@ -149,7 +149,7 @@ pub fn one_shot(job: &Job<'_>) -> Payload {
     })
 }
 
-/// The value as the schema of the call wants it, if it has one; else the payload that says why it is not.
+/// The value as the call's schema requires, if it has one; otherwise the failure that says why it does not match.
 fn validated(
     job: &Job<'_>,
     value: &Value,
@@ -172,13 +172,13 @@ fn validated(
     Ok(Ok(Some(Field::Exact(json, preview))))
 }
 
-/// Printed lines as they may be shown.
+/// Printed lines with secrets redacted.
 fn printed(
     mut lines: Vec<String>,
     redactor: &Redactor,
     watch: &dyn Watch,
 ) -> Result<Vec<String>, Limit> {
-    /// Bytes of lines that are looked through between two looks at the clock: hostile ones take a good part of a millisecond.
+    /// Bytes of lines that are scanned between two checks of the clock: hostile lines take a good part of a millisecond.
     const BYTES_BETWEEN_LOOKS: usize = 512;
     let mut until_look = BYTES_BETWEEN_LOOKS;
     for line in &mut lines {
@@ -197,7 +197,7 @@ fn printed(
     Ok(lines)
 }
 
-/// What a program that keeps nothing shows, upstream calls aside.
+/// The result of a program that keeps nothing, without upstream calls.
 fn conclude(
     job: &Job<'_>,
     running: &Running<'_>,
@@ -238,28 +238,28 @@ fn conclude(
         validated,
         ..prompting(Success::new(&value, shown), redactor)
     };
-    // What ends too late has timed out, however well it went.
+    // A result that comes too late is a timeout, however well the program went.
     watch.look()?;
     Ok(Ok(success))
 }
 
-/// What came of a program in a session.
+/// The outcome of a program in a session.
 pub enum Turned {
-    /// It succeeded, within all limits. Permanent once `ready` is committed.
+    /// It succeeded within all limits. Permanent once `ready` is committed.
     Kept { payload: Payload, ready: Box<Ready> },
-    /// It failed, or what it would leave breaks a limit or its schema.
+    /// It failed, or its result would break a limit or its schema.
     Failed(Payload),
-    /// The session's life ended, or its call was cancelled.
+    /// The session expired, or the call was cancelled.
     Over,
 }
 
-/// Previews of a session are longer: its programs build on each other.
+/// Previews in a session are longer, because its programs build on each other.
 const SESSION_PREVIEWS: PreviewOptions = PreviewOptions {
     preview_chars: 512,
     feedback_chars: 2048,
 };
 
-/// Runs a program in a session. Limits are judged first, then the schema; nothing is kept yet.
+/// Runs a program in a session. Limits are checked before the schema; nothing is committed yet.
 pub fn in_session(job: &Job<'_>, sessions: &Sessions, turn: &Turn) -> Turned {
     metered(job, Some(turn.session.expires), |running| {
         let turned = running
@@ -273,13 +273,13 @@ pub fn in_session(job: &Job<'_>, sessions: &Sessions, turn: &Turn) -> Turned {
     })
 }
 
-/// A program that did not end well in a session, which keeps nothing of what it printed.
+/// A program that failed in a session, with nothing of what it printed.
 fn unfinished(running: &Running<'_>, failure: Failure) -> Turned {
     let prints = Some(Vec::new());
     rolled_back(running, Failure { prints, ..failure })
 }
 
-/// A turn in a session of which nothing is kept.
+/// A failed turn of which nothing is kept.
 fn rolled_back(running: &Running<'_>, failure: Failure) -> Turned {
     let mut payload = Payload::from(failure);
     upstreams::add(&mut payload, &running.entries(), true);
@@ -361,7 +361,7 @@ fn conclude_turn(
     }
     success.truncated |= !ready.notices.is_empty();
     let mut payload = Payload::from(Success {
-        // A turn without a value says so.
+        // A turn without a value still has the member.
         result: Some(success.result.unwrap_or_default()),
         validated,
         session: Some(ready.summary.clone()),
@@ -369,7 +369,7 @@ fn conclude_turn(
         ..success
     });
     upstreams::add(&mut payload, &entries, true);
-    // What ends too late has timed out, and keeps nothing.
+    // A result that comes too late is a timeout, and keeps nothing.
     watch.look()?;
     Ok(Turned::Kept {
         payload,
@@ -377,7 +377,7 @@ fn conclude_turn(
     })
 }
 
-/// The definitions as they may be shown.
+/// The definitions with secrets redacted.
 fn named(
     env: &Env,
     redactor: &Redactor,
@@ -392,7 +392,7 @@ fn named(
         .collect()
 }
 
-/// A program under its limits, from reading its context to the last byte that is shown of it.
+/// A program under its limits, from reading its context to the last byte of its result.
 struct Running<'a> {
     job: &'a Job<'a>,
     place: EvaluationContext<'a>,
@@ -400,7 +400,7 @@ struct Running<'a> {
     calls: Option<&'a ProgramCalls>,
 }
 
-/// Does `work` for a program within its memory, until its own deadline, or until `expires`, when nobody is to be told.
+/// Does `work` for a program within its memory limit, until its own deadline, or until `expires`, when the session ends without a reply.
 fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Running<'_>) -> T) -> T {
     let programs = job.programs;
     let limits = limits(programs);
@@ -439,7 +439,7 @@ impl Running<'_> {
         self.job.programs.evaluation.run(&program, env, &self.place)
     }
 
-    /// The context object as a map. Its values are free of charge up to four times its bytes.
+    /// The context object as a map. Its values are not charged, up to four times its bytes.
     fn context(&self, json: Json<'_>) -> Result<Map, Limit> {
         let free_bytes = json.text().len().saturating_mul(CONTEXT_FREE_TIMES);
         let map = self
@@ -449,18 +449,18 @@ impl Running<'_> {
         Ok(map)
     }
 
-    /// What was asked of upstreams.
+    /// The upstream calls so far.
     fn entries(&self) -> Vec<Entry> {
         self.calls.map(ProgramCalls::entries).unwrap_or_default()
     }
 
-    /// The servers or tools that there are, when a name was wrong.
+    /// The names of servers or tools, after a wrong name was used.
     fn hint(&self) -> Option<String> {
         self.calls.and_then(ProgramCalls::hint)
     }
 }
 
-/// Bytes of values for each byte of a context that a program is not charged (`limits.memory.context`).
+/// Bytes of values per byte of a context that a program is not charged for (`limits.memory.context`).
 const CONTEXT_FREE_TIMES: usize = 4;
 
 fn limits(programs: &Programs) -> Limits {
@@ -484,10 +484,10 @@ pub fn upstream_calls(
     })
 }
 
-/// Runs one program of a planned task, and shows it within the same limits: its calls are those of the whole task.
+/// Runs one program of a planned task, and renders it within the same limits. Upstream calls count for the whole task.
 ///
 /// # Errors
-/// The limit that ended it while it was shown.
+/// The limit that ended it while it was rendered.
 pub fn planned(
     programs: &Programs,
     call: &Call,
@@ -517,10 +517,10 @@ pub fn planned(
     concluded
 }
 
-/// The context of a task, of whose programs each may hold as much again.
+/// The context of a task. Each of the task's programs may hold as much again.
 ///
 /// # Errors
-/// The message, when it takes more memory than a program has.
+/// The message, when the context takes more memory than a program has.
 pub fn task_context(programs: &Programs, json: Json<'_>) -> Result<Map, String> {
     let limit = programs.memory_bytes;
     let free_bytes = json.text().len().saturating_mul(CONTEXT_FREE_TIMES) as u64;
@@ -534,14 +534,14 @@ fn memory_message(limit: u64) -> String {
     format!("heap limit {limit} bytes exceeded")
 }
 
-/// The context object as a map. The text was checked when its frame was read; as everywhere in a
-/// frame, the first of equal keys wins.
+/// The context object as a map. The text was validated when its frame was read; as everywhere in a frame, the first of duplicate keys
+/// wins.
 fn read_context(json: Json<'_>, watch: &dyn Watch) -> Result<Map, Limit> {
     match ptc_lang::json::build(json, Duplicates::First, watch) {
         Ok(Value::Map(map)) => Ok(map),
         Err(error) => match error.problem {
             Problem::Limit(limit) => Err(limit),
-            // Too long to be converted: as when arithmetic makes it.
+            // An integer too long to be converted counts as too much memory, as in arithmetic.
             Problem::Integer => Err(Limit::Memory),
             _ => Ok(Map::new()),
         },
@@ -549,10 +549,10 @@ fn read_context(json: Json<'_>, watch: &dyn Watch) -> Result<Map, Limit> {
     }
 }
 
-/// What a result begins with.
+/// The prefix of a result.
 const PROMPT: &str = "user=> ";
 
-/// A success whose result is told from its prompt, which is the server's own.
+/// Marks the prompt of a result as the server's own, so that it is not redacted.
 fn prompting(success: Success, redactor: &Redactor) -> Success {
     let shown = success.result.as_ref().and_then(Field::as_text);
     match shown.and_then(|text| text.strip_prefix(PROMPT)) {
@@ -569,10 +569,10 @@ fn prompting(success: Success, redactor: &Redactor) -> Success {
 
 /// Characters of a failed string that are shown.
 const FAIL_STRING_CHARS: usize = 4096;
-/// Characters of any other failed value that are shown: more than any envelope holds would be in vain.
+/// Characters of any other failed value that are shown: no envelope holds more.
 const FAIL_CHARS: usize = 1 << 19;
 
-/// What `(fail v)` shows.
+/// The failure for `(fail v)`.
 fn failed(value: &Value, watch: &dyn Watch) -> Result<Failure, Limit> {
     use ptc_lang::print::{PREVIEW_ITEMS, preview_within};
     let text = match value {
@@ -592,15 +592,15 @@ fn failed(value: &Value, watch: &dyn Watch) -> Result<Failure, Limit> {
     })
 }
 
-/// What a limit shows that was met before the program or after it.
+/// The failure for a limit that was reached before or after the program ran.
 fn limited(limit: Limit, programs: &Programs) -> Failure {
     errored(&limit.kind().anywhere(), None, "", programs)
 }
 
-/// Does `work` on what programs made, outside of a program but within the time and the memory of one.
+/// Does `work` on values of programs, outside of a program but within the time and memory limits of one.
 ///
 /// # Errors
-/// The limit that was met.
+/// The limit that was reached.
 pub fn watched<T>(
     programs: &Programs,
     work: impl FnOnce(&dyn Watch) -> Result<T, Limit>,
@@ -613,7 +613,7 @@ pub fn watched<T>(
         .map_err(|limit| Box::new(limited(limit, programs)))
 }
 
-/// A clock, and nothing else of the world.
+/// A host that offers a clock and a deadline, and nothing else.
 struct Deadline(std::time::Instant);
 
 impl Host for Deadline {
@@ -629,11 +629,11 @@ impl Host for Deadline {
     }
 }
 
-/// Bytes of a message beyond which its feedback says nothing more.
+/// Messages longer than this get no explanation in the feedback.
 const EXPLAINED_BYTES_MAX: usize = 4 * 1024;
 
-/// What an error or a limit shows. The limits are named as the operator set them; behind the message the feedback says
-/// where in `program` it happened and what to do about it.
+/// The failure for an error or a limit. Limits are named as the operator set them; after the message, the feedback says where in
+/// `program` the error happened and what to do about it.
 fn errored(error: &Error, hint: Option<String>, program: &str, programs: &Programs) -> Failure {
     let veil = programs.redactor.veil(program);
     let veil = |quoted: &str| veil.over(quoted);
@@ -671,7 +671,7 @@ fn errored(error: &Error, hint: Option<String>, program: &str, programs: &Progra
 /// The tool through which programs reach upstreams: `tool/call`.
 const UPSTREAM_TOOL: &str = "call";
 
-/// A programmer's fault says its reason, as every message of an upstream does.
+/// Prefixes a programmer's fault with its reason, as in every message of an upstream.
 pub fn as_runtime_error(fault: HostFault) -> HostFault {
     match fault {
         HostFault::Raise { kind: "", message } => HostFault::Raise {
@@ -682,7 +682,7 @@ pub fn as_runtime_error(fault: HostFault) -> HostFault {
     }
 }
 
-/// The world of one call: its clock and whether anybody still waits.
+/// The host of one call: its clock, its cancellation and its upstream calls.
 struct CallHost<'a> {
     call: &'a Call,
     redactor: &'a Redactor,
@@ -746,7 +746,7 @@ impl Host for CallHost<'_> {
     }
 
     fn printed(&self, line: String) -> String {
-        // Nobody reads what a program prints that has to stop.
+        // Nobody reads the output of a program that has to stop.
         let mut look = || match self.pulse() {
             Pulse::Continue => Ok(()),
             stop => Err(stop),

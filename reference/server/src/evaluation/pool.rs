@@ -12,7 +12,7 @@ trait Work: Send {
     fn run(self: Box<Self>);
 }
 
-/// Work, behind the question whether anybody still wants it.
+/// Work, with a predicate that tells whether it is void.
 struct Unless<V, W>(V, W);
 
 impl<V: Fn() -> bool + Send, W: FnOnce() + Send> Work for Unless<V, W> {
@@ -26,7 +26,7 @@ impl<V: Fn() -> bool + Send, W: FnOnce() + Send> Work for Unless<V, W> {
 }
 
 impl Job {
-    /// Work that is wanted whatever happens.
+    /// Work that must be done in any case.
     #[cfg(test)]
     pub fn new(work: impl FnOnce() + Send + 'static) -> Self {
         Job::unless(|| false, work)
@@ -40,22 +40,21 @@ impl Job {
         Job(Box::new(Unless(is_void, work)))
     }
 
-    /// Does the work.
     pub fn run(self) {
         self.0.run();
     }
 }
 
-/// Native stack of a thread. What a program needs beyond is given to it in pieces that go back to the system when it ends;
-/// of a thread's own stack what was touched once stays resident.
+/// Native stack of a thread. If a program needs more, it gets further segments, which return to the system when it ends; pages of a
+/// thread's own stack stay resident once they were touched.
 pub const STACK_BYTES: usize = 2 << 20;
 
-/// Threads that are started when work comes and none is idle.
+/// Threads that are started when work arrives and none is idle.
 ///
-/// The gate bounds the work; a cancelled call gives its place back before its thread has noticed, so there may be a few
-/// more threads than places, never more than twice as many. Beyond that a job waits the moment until one ends. A client that
-/// reads no answers, or a store that is slow, can make that moment long: jobs that nobody wants any more don't wait with it, beyond
-/// as many as there may be threads.
+/// The gate bounds the work. A cancelled call frees its place before its thread has noticed, so there may be a few more threads than
+/// places, but never more than twice as many; beyond that a job waits until a thread is free. A client that does not read its answers, or
+/// a slow store, can make that wait long. Then void jobs are dropped from the queue, so that it holds no more of them than there may be
+/// threads.
 #[derive(Clone)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -75,7 +74,7 @@ struct State {
 }
 
 impl Pool {
-    /// A pool for `places` calls at once. Starts no thread.
+    /// A pool for `places` concurrent calls. Starts no thread.
     pub fn new(places: usize) -> Self {
         Pool {
             shared: Arc::new(Shared {
@@ -92,7 +91,7 @@ impl Pool {
         Self::new(0)
     }
 
-    /// A job that no thread has taken, the `number`th of them, counted round.
+    /// Takes a job that no thread has taken, the `number`th of them, modulo their count.
     #[cfg(feature = "checks")]
     pub fn take(&self, number: usize) -> Option<Job> {
         let mut state = self.shared.lock();
@@ -100,10 +99,10 @@ impl Pool {
         state.jobs.remove(number)
     }
 
-    /// Runs `job` on a thread of the pool, unless it waits there until it is void.
+    /// Runs `job` on a thread of the pool, unless it becomes void while it waits.
     ///
     /// # Errors
-    /// Gives the job back when there is no thread for it and none can be started.
+    /// Returns the job when there is no thread for it and none can be started.
     pub fn run(&self, job: Job) -> Result<(), Job> {
         let mut state = self.shared.lock();
         if state.idle <= state.jobs.len() && state.threads < self.threads_max {
@@ -119,14 +118,14 @@ impl Pool {
             }
         }
         let mut void = Vec::new();
-        // Without threads of its own it keeps them all.
+        // A pool without threads keeps all jobs.
         if self.threads_max > 0 && state.jobs.len() >= self.threads_max {
             let jobs = std::mem::take(&mut state.jobs);
             let (dropped, kept): (Vec<_>, _) = jobs.into_iter().partition(|job| job.0.is_void());
             (void, state.jobs) = (dropped, VecDeque::from(kept));
         }
         state.jobs.push_back(job);
-        // Threads that are at work look for more when they are done.
+        // Busy threads look for more work when they are done.
         let waits = state.idle > 0;
         drop(state);
         drop(void);
@@ -157,7 +156,7 @@ impl Shared {
                 state.idle -= 1;
             };
             drop(state);
-            // A job catches its own panics, to answer its call; this keeps the thread whatever happens.
+            // A job catches its own panics, to answer its call; this keeps the thread alive in any case.
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run()));
         }
     }
@@ -195,7 +194,7 @@ mod tests {
         for _ in 0..2 * PLACES {
             let released = released.clone();
             let stuck = Job::new(move || {
-                // Ends when nobody is left who could release it.
+                // Ends when the sender is dropped.
                 let _ = released.lock().unwrap().recv();
             });
             assert!(pool.run(stuck).is_ok());
@@ -212,7 +211,7 @@ mod tests {
                 },
             );
             assert!(pool.run(job).is_ok());
-            // Beside what waits the stuck threads may not have been handed their jobs yet.
+            // Besides waiting jobs, stuck threads may not have been handed their jobs yet.
             assert!(Arc::strong_count(&held) <= 2 + 4 * PLACES, "{number}");
         }
         drop((release, done));

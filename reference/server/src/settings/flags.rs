@@ -1,4 +1,5 @@
-//! Every setting of `ptc start`, once: its flag, its default, what sets it, and through them the environment variable, help and messages.
+//! Every setting of `ptc start`, in one table: its flag, its default and its setter; environment variable, help and messages derive from
+//! them.
 //!
 //! Knows nothing of what a setting does.
 
@@ -16,23 +17,23 @@ pub struct Flag {
     pub name: &'static str,
     /// The heading that help shows it under.
     pub group: Group,
-    /// What values it takes.
+    /// Which values it accepts.
     pub kind: FlagKind,
-    /// What is used when nothing is given, and what takes the value in.
+    /// The default, and the function that sets the value.
     pub value: Value,
-    /// What help says of a default that depends on something.
+    /// The text of help for a default that depends on something.
     derived: Option<fn() -> Cow<'static, str>>,
     pub doc: &'static str,
 }
 
-/// A setting's default, and what takes its value in. Without a default, what is not given is not set.
+/// A setting's default and its setter. Without a default, a setting that is not given is not set.
 #[derive(Clone, Copy)]
 pub enum Value {
     Number(Option<u64>, fn(&mut Draft, u64)),
     Switch(bool, fn(&mut Draft, bool)),
     Text(Option<&'static str>, fn(&mut Draft, String)),
     List(fn(&mut Draft, Vec<String>)),
-    /// One of the words of the setting's kind.
+    /// One of the words that the setting's kind lists.
     Word(Option<&'static str>, fn(&mut Draft, &'static str)),
 }
 
@@ -72,14 +73,14 @@ impl Group {
     ];
 }
 
-/// What a setting's value looks like, and what happens to one that doesn't.
+/// The form of a setting's value, and what happens to a value of another form.
 #[derive(Clone, Copy)]
 pub enum FlagKind {
     /// An integer above zero; anything else stops the start.
     Positive,
-    /// The digits that the text starts with, above zero; only looked at when HTTP is on, and the empty value is refused as well.
+    /// The leading digits of the text, above zero. Checked only when HTTP is on; then the empty value is refused as well.
     HttpPositive,
-    /// The same, left out when it is empty.
+    /// Like `HttpPositive`, for a port; an empty value counts as not given.
     HttpPort,
     /// An integer that is clamped into the range with a warning; text without leading digits means the default.
     Clamped { min: u64, max: u64 },
@@ -99,7 +100,7 @@ pub enum FlagKind {
     OneOfOrDefault(&'static [&'static str], Case),
 }
 
-/// Whether upper and lower case are one.
+/// Whether words are compared without regard to case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
     Folded,
@@ -107,7 +108,7 @@ pub enum Case {
 }
 
 impl FlagKind {
-    /// What a valid value is, for messages and help.
+    /// Describes a valid value, for messages and help.
     pub fn expected(self) -> String {
         match self {
             FlagKind::Positive | FlagKind::HttpPositive | FlagKind::HttpPort => {
@@ -144,15 +145,15 @@ impl FlagKind {
     }
 }
 
-/// What variables that set flags begin with.
+/// Prefix of the environment variables that set flags.
 pub const ENV_PREFIX: &str = "PTC_RUNNER_MCP_";
 
 impl Flag {
-    /// The environment variable that sets the same.
+    /// The environment variable for this flag.
     pub fn env(&self) -> String {
         match self.name {
             "upstreams-config" => "PTC_RUNNER_MCP_UPSTREAMS".into(),
-            // One for each flag at every start.
+            // Called for each flag at every start, so it allocates once.
             name => {
                 let letters = name.chars().map(|letter| match letter {
                     '-' => '_',
@@ -166,7 +167,7 @@ impl Flag {
         }
     }
 
-    /// What help says about the default; empty when there is none.
+    /// The default as help shows it; empty when there is none.
     pub fn default_text(&self) -> Cow<'static, str> {
         match (self.derived, self.value) {
             (Some(derived), _) => derived(),
@@ -407,7 +408,6 @@ flags! {
     }
 }
 
-/// The row of a flag.
 pub fn find(name: &str) -> Option<&'static Flag> {
     FLAGS.iter().find(|flag| flag.name == name)
 }

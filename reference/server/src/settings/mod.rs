@@ -1,4 +1,4 @@
-//! The settings of `ptc start`, checked and typed. Knows nothing of how they are used.
+//! The settings of `ptc start`, validated and typed. Knows nothing of how they are used.
 
 pub mod flags;
 mod origins;
@@ -16,22 +16,22 @@ use std::net::{IpAddr, Ipv4Addr};
 use store_address::Address;
 use values::{Ignored, Values};
 
-/// Settings of one server. Byte and time limits carry their unit last.
+/// Settings of one server. The names of byte and time limits end with the unit.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Longest frame in bytes.
+    /// Bytes of the longest frame.
     pub frame_bytes: usize,
-    /// Longest program in bytes.
+    /// Bytes of the longest program.
     pub program_bytes: usize,
-    /// Largest context in bytes of compact JSON.
+    /// Bytes of the largest context, as compact JSON.
     pub context_bytes: usize,
-    /// Calls that may run at once.
+    /// Maximum number of concurrent calls.
     pub concurrent_calls: usize,
-    /// Explicit wall-clock limit of a program.
+    /// Wall-clock limit of a program, if set explicitly.
     pub program_timeout_ms: Option<u64>,
-    /// Explicit memory limit of a program.
+    /// Memory limit of a program, if set explicitly.
     pub program_memory_bytes: Option<u64>,
-    /// Programs are evaluated in processes of their own.
+    /// Whether programs are evaluated in processes of their own.
     pub isolated: bool,
     /// Share of memory above which calls are refused.
     pub watermark_percent: u64,
@@ -45,7 +45,7 @@ pub struct Settings {
     pub agentic: AgenticSettings,
     /// Streamable HTTP; `None` serves stdio.
     pub http: Option<HttpSettings>,
-    /// Values that were passed over; each becomes a warning.
+    /// Values that were ignored or changed; each becomes a warning.
     pub warnings: Vec<Warning>,
 }
 
@@ -61,20 +61,18 @@ pub enum ResponseProfile {
 }
 
 impl ResponseProfile {
-    /// The words on the command line.
     pub const NAMES: &[(&str, Self)] = &[
         ("slim", Self::Slim),
         ("structured", Self::Structured),
         ("debug", Self::Debug),
     ];
 
-    /// The word on the command line.
     pub fn name(self) -> &'static str {
         name_of(Self::NAMES, self)
     }
 }
 
-/// What traces and the debug ring hold of programs, contexts and results.
+/// What traces and the debug ring contain of programs, contexts and results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PayloadPolicy {
     /// Sizes and digests; the ring holds no preview either.
@@ -85,14 +83,12 @@ pub enum PayloadPolicy {
 }
 
 impl PayloadPolicy {
-    /// The words on the command line.
     pub const NAMES: &[(&str, Self)] = &[
         ("none", Self::None),
         ("summary", Self::Summary),
         ("full", Self::Full),
     ];
 
-    /// The word on the command line.
     pub fn name(self) -> &'static str {
         name_of(Self::NAMES, self)
     }
@@ -111,7 +107,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The words on the command line; of two for one level the first stands in log lines.
+    /// Their names on the command line; where two names mean one level, log lines show the first.
     pub const NAMES: &[(&str, Self)] = &[
         ("debug", Self::Debug),
         ("info", Self::Info),
@@ -120,7 +116,7 @@ impl Level {
         ("error", Self::Error),
     ];
 
-    /// The word in a log line.
+    /// The name in a log line.
     pub fn name(self) -> &'static str {
         name_of(Self::NAMES, self)
     }
@@ -143,11 +139,11 @@ pub struct SessionSettings {
     pub ttl_ms: u64,
     pub idle_ms: u64,
     pub bindings_max: usize,
-    /// Size of all definitions.
+    /// Bytes of all definitions together.
     pub memory_bytes: u64,
-    /// Size of one definition.
+    /// Bytes of one definition.
     pub binding_bytes: u64,
-    /// Size of a kept result.
+    /// Bytes of a kept result.
     pub history_entry_bytes: u64,
     pub prints: HistoryCap,
     pub tool_calls: HistoryCap,
@@ -158,11 +154,11 @@ pub struct SessionSettings {
 /// Where sessions are kept.
 #[derive(Clone, Debug, Default)]
 pub struct StoreSettings {
-    /// None for the memory of the process.
+    /// `None` keeps sessions in the memory of the process.
     pub address: Option<Address>,
-    /// File of the key that they are encrypted with.
+    /// File with the encryption keys.
     pub key_file: Option<String>,
-    /// The server starts without the store.
+    /// Whether the server starts even if the store is away.
     pub optional: bool,
 }
 
@@ -170,7 +166,7 @@ pub struct StoreSettings {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HistoryCap {
     pub entries: usize,
-    /// Bytes of all entries.
+    /// Bytes of all entries together.
     pub bytes: u64,
 }
 
@@ -178,13 +174,13 @@ pub struct HistoryCap {
 #[derive(Clone, Debug, Default)]
 pub struct DiagnosticsSettings {
     pub level: Level,
-    /// `lisp_debug` exists.
+    /// Whether the tool `lisp_debug` exists.
     pub debug_tool: bool,
     pub ring_size: usize,
-    /// Largest reply of `lisp_debug`.
+    /// Bytes of the largest reply of `lisp_debug`.
     pub response_bytes: usize,
     pub trace_dir: Option<String>,
-    /// What traces and the ring hold.
+    /// What traces and the ring contain.
     pub payloads: PayloadPolicy,
     pub trace_files: usize,
 }
@@ -192,44 +188,43 @@ pub struct DiagnosticsSettings {
 /// Settings of aggregator mode.
 #[derive(Clone, Debug, Default)]
 pub struct UpstreamSettings {
-    /// Config file named by flag or environment; it must exist.
+    /// Path of the config file, if given by flag or environment; the file must exist.
     pub config: Option<String>,
-    /// Every upstream tool only reads.
+    /// Whether the operator asserts that every upstream tool only reads.
     pub read_only: bool,
-    /// How the catalog is shown.
     pub catalog_mode: CatalogMode,
-    /// Where `auto` stops being inline.
+    /// Sizes beyond which `auto` no longer shows the catalog inline.
     pub thresholds: Thresholds,
-    /// Limits of calls and discovery.
+    /// Limits of upstream calls and discovery.
     pub limits: Limits,
 }
 
 /// Settings of `lisp_task`.
 #[derive(Clone, Debug, Default)]
 pub struct AgenticSettings {
-    /// The tool is wanted.
+    /// Whether the tool is enabled.
     pub enabled: bool,
     pub model: String,
-    /// Limit of a task.
+    /// Time limit of a task.
     pub task_timeout_ms: u64,
-    /// Limit of a planner request.
+    /// Time limit of a planner request.
     pub planner_timeout_ms: u64,
     pub output_tokens: u64,
-    /// Size of the structured result.
+    /// Bytes of the structured result.
     pub result_bytes: u64,
     pub include_program: bool,
     pub trace_prompts: bool,
     pub turns: u64,
     pub retry_turns: u64,
     pub allow_writes: bool,
-    /// Where turns, turns after failures and the permission to write were given.
+    /// Where the turns, the retry turns and the permission to write were set.
     pub sources: AgenticSources,
     pub subagent_config: Option<String>,
     pub capability_summary: Option<String>,
     pub capability_summary_bytes: u64,
 }
 
-/// Where settings of the planner were given: `flag`, `env`, or nowhere.
+/// Where settings of the planner were set: `flag`, `env`, or nowhere.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AgenticSources {
     pub turns: Option<&'static str>,
@@ -237,7 +232,7 @@ pub struct AgenticSources {
     pub allow_writes: Option<&'static str>,
 }
 
-/// The address that is bound.
+/// The address to bind.
 #[derive(Clone, Copy, Debug)]
 pub struct Host(pub IpAddr);
 
@@ -252,38 +247,37 @@ impl Default for Host {
 pub struct HttpSettings {
     pub host: Host,
     pub port: u16,
-    /// Path of the endpoint.
     pub path: String,
     pub token: Option<Secret>,
-    /// First 16 hex digits of the digest of who calls: of the token, or of the word for calls without one.
+    /// First 16 hex digits of a digest of the caller: of the token, or of a fixed word for calls without one.
     pub owner_hash: String,
-    /// No token is checked.
+    /// Whether tokens are not checked.
     pub auth_disabled: bool,
-    /// Origins that may call.
+    /// Origins that may call; empty for the loopback rule.
     pub origins: Vec<Origin>,
-    /// Time to read one request.
+    /// Time limit for reading one request.
     pub request_timeout_ms: u64,
-    /// Time for what is written to leave.
+    /// Time limit for a client to read what is written.
     pub write_timeout_ms: u64,
     pub grace_ms: u64,
-    /// Time before it begins, in which load balancers learn to send requests elsewhere.
+    /// Delay before graceful shutdown begins, in which load balancers learn to route requests elsewhere.
     pub shutdown_delay_ms: u64,
     pub body_bytes: usize,
-    /// Bodies of all requests together; never less than one body.
+    /// Bytes of the bodies of all requests together; at least those of one body.
     pub unfinished_body_bytes: usize,
-    /// Connections of all clients.
+    /// Connections of all clients together.
     pub connections_max: usize,
     pub connections_per_address_max: usize,
-    /// Proxies that say where a request came from.
+    /// Proxies that are trusted to report the client's address.
     pub trusted_proxies: TrustedProxies,
     pub session_ttl_ms: u64,
     pub session_idle_ms: u64,
-    /// Sessions in the process.
+    /// Protocol sessions in the process.
     pub sessions_max: usize,
     pub sessions_per_owner_max: usize,
-    /// Calls of one session at once.
+    /// Concurrent calls of one session.
     pub in_flight_max: usize,
-    /// Failed authentications are limited.
+    /// Limits on failed authentications; `None` for no limits.
     pub rate_limit: Option<RateLimitSettings>,
     pub metrics_path: Option<String>,
     /// Name of the instance.
@@ -291,27 +285,26 @@ pub struct HttpSettings {
 }
 
 impl HttpSettings {
-    /// The token that requests must carry.
+    /// The token that requests must carry; `None` if none is checked.
     pub fn checked_token(&self) -> Option<&Secret> {
         self.token.as_ref().filter(|_| !self.auth_disabled)
     }
 
-    /// The address is reachable from this machine only.
+    /// Whether the address is reachable from this machine only.
     pub fn is_loopback(&self) -> bool {
         self.host.0.is_loopback()
     }
 }
 
-/// Bounds on failed authentications of one address.
+/// Limits on failed authentications of one address.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RateLimitSettings {
     pub window_ms: u64,
     pub failures_max: u64,
-    /// Length of a block.
     pub block_ms: u64,
 }
 
-/// A boot warning: an event with the value given and the one used.
+/// A warning at startup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
     /// A value that was not understood.
@@ -327,18 +320,18 @@ pub enum Warning {
 }
 
 const CONCURRENT_CALLS_MAX: usize = 8;
-/// Smallest memory limit of a program, in bytes, and what every limit is a multiple of.
+/// Minimum memory limit of a program, in bytes; every limit is a multiple of the step.
 const PROGRAM_MEMORY_BYTES_MIN: u64 = 1864;
 const PROGRAM_MEMORY_BYTES_STEP: u64 = 8;
 const TOKEN_BYTES_MIN: usize = 32;
-/// Longest name of an instance: every log line of HTTP carries it.
+/// Bytes of the longest instance name, which every HTTP log line carries.
 const INSTANCE_BYTES_MAX: usize = 256;
 
-/// Settings while the rows of the flag table fill them in: what is judged together waits here.
+/// Settings while the rows of the flag table fill them in; values that can only be validated together wait here.
 #[derive(Default)]
 pub struct Draft {
     settings: Settings,
-    /// Where the value that is being taken in was given.
+    /// Where the value that is being read was given.
     source: Option<&'static str>,
     concurrent_calls: Option<usize>,
     profile: Option<ResponseProfile>,
@@ -356,20 +349,20 @@ pub struct Draft {
     store: String,
 }
 
-/// Why settings are not taken.
+/// Why settings are refused.
 #[derive(Debug)]
 pub struct Refused {
-    /// A sentence for the operator, which may quote any of them.
+    /// A sentence for the operator, which may quote any setting.
     pub message: String,
-    /// What they say all the same, unchecked: what is secret in it, nobody may be shown.
+    /// The settings anyway, unchecked, so that secrets in them can be redacted.
     pub settings: Box<Settings>,
 }
 
 impl Settings {
-    /// Reads and checks every setting.
+    /// Reads and validates every setting.
     ///
     /// # Errors
-    /// [`Refused`], with the first thing that is wrong.
+    /// [`Refused`], with the first fault.
     pub fn read(
         arguments: &[String],
         environment: impl Fn(&str) -> Option<String>,
@@ -397,11 +390,11 @@ impl Draft {
         }
     }
 
-    /// The settings before anything is judged, as far as they hold or name what is secret.
+    /// The settings before validation, as far as they contain or name secrets.
     fn unchecked(&self) -> Box<Settings> {
         let mut settings = self.settings.clone();
         settings.sessions.store.address = Address::read(&self.store).ok().flatten();
-        // A short one is none, and to look for it would take words apart.
+        // A short token is not a usable secret, and redacting it would mutilate ordinary words.
         let token = self.token.clone().map(Secret::new);
         settings.http = token
             .filter(|token| !token.is_short())
@@ -412,7 +405,7 @@ impl Draft {
         Box::new(settings)
     }
 
-    /// Judges what the rows could not judge alone.
+    /// Validates what a row could not validate alone.
     fn judge(mut self) -> Result<Settings, String> {
         let default_profile = match self.settings.diagnostics.debug_tool {
             true => ResponseProfile::Debug,
@@ -430,7 +423,7 @@ impl Draft {
         if self.http_enabled {
             settings.http = Some(self.judge_http(settings.frame_bytes)?);
         }
-        // Who reaches the port may be anybody.
+        // Anybody may be able to reach the port.
         let reachable = settings
             .http
             .as_ref()
@@ -535,13 +528,13 @@ impl Draft {
     }
 }
 
-/// A limit of a program's memory, as the evaluator can keep it.
+/// Rounds a program's memory limit to one that the evaluator can enforce.
 fn program_memory(bytes: u64) -> u64 {
     let whole = bytes / PROGRAM_MEMORY_BYTES_STEP * PROGRAM_MEMORY_BYTES_STEP;
     whole.max(PROGRAM_MEMORY_BYTES_MIN)
 }
 
-/// A path with the slash that it starts with.
+/// Prepends a slash to a path without one.
 fn rooted(path: String) -> String {
     match path.starts_with('/') {
         true => path,
@@ -549,10 +542,10 @@ fn rooted(path: String) -> String {
     }
 }
 
-/// Characters of a path that a message shows.
+/// Characters of a path that a message quotes.
 const SHOWN_CHARS: usize = 200;
 
-/// Whether a request can have this path and no other.
+/// Whether a request can have exactly this path.
 fn is_nameable(path: &str) -> bool {
     let read = path.parse::<PathAndQuery>();
     path.is_ascii() && read.is_ok_and(|read| read.path() == path && read.query().is_none())

@@ -1,4 +1,4 @@
-//! Origins of web pages, as `--http-allowed-origin` and the browsers' `Origin` name them. Knows nothing of who may call.
+//! Origins of web pages, in `--http-allowed-origin` and in the browsers' `Origin` header. Knows nothing of who may call.
 
 use axum::http::uri::Authority;
 use std::net::Ipv6Addr;
@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 pub struct Origin(String);
 
 impl Origin {
-    /// Reads what a request says; `None` for what is no web origin.
+    /// Reads the header of a request; `None` where it is not a web origin.
     pub fn read(origin: &str) -> Option<Self> {
         let lower = origin.trim().to_ascii_lowercase();
         let (scheme, rest) = lower.split_once("://")?;
@@ -22,23 +22,23 @@ impl Origin {
         (!host.is_empty() && !host.contains('@')).then(|| Origin(format!("{scheme}://{host}")))
     }
 
-    /// Reads what an operator lists.
+    /// Reads an item of the operator's list.
     ///
     /// # Errors
-    /// The item, when no browser sends such an origin: a list that lets nobody in is a mistake.
+    /// The item, when no browser sends such an origin: an entry that never matches is a mistake.
     pub fn listed(item: &str) -> Result<Self, String> {
         Origin::read(item)
             .filter(|origin| is_sent(origin.host()))
             .ok_or_else(|| item.to_owned())
     }
 
-    /// Its host, with the port if it has one.
+    /// The host, with the port if there is one.
     pub fn host(&self) -> &str {
         self.0.split_once("://").map_or("", |(_, host)| host)
     }
 }
 
-/// Whether a browser names a host like this.
+/// Whether a browser can send this host.
 fn is_sent(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else {
         return false;

@@ -5,12 +5,12 @@ use ptc_secrets::{RedactorBuilder, Secret};
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a store is.
+/// The kind and place of a store.
 #[derive(Clone, Debug)]
 pub enum Address {
     /// `file:DIR`
     Directory(PathBuf),
-    /// `redis://…` and its relatives
+    /// `redis://…` and its variants
     Redis(RedisAddress),
 }
 
@@ -18,25 +18,25 @@ pub enum Address {
 #[derive(Clone, Debug)]
 pub struct RedisAddress {
     pub kind: Topology,
-    /// Over TLS.
+    /// Whether connections use TLS.
     pub tls: bool,
-    /// `host:port` each.
+    /// Each as `host:port`.
     pub servers: Vec<String>,
     pub user: Option<String>,
     pub password: Option<Secret>,
     pub database: i64,
 }
 
-/// How servers belong together.
+/// How several servers work together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topology {
     One,
-    /// Sentinels that know where the master of this name is.
+    /// Sentinels that know the master of this name.
     Sentinel(String),
     Cluster,
 }
 
-/// The schemes and what they say.
+/// The schemes, each with its topology and whether it uses TLS.
 const SCHEMES: &[(&str, &str, bool)] = &[
     ("redis", "", false),
     ("rediss", "", true),
@@ -50,10 +50,10 @@ const DEFAULT_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
 impl Address {
-    /// Reads an address; `memory:` is none.
+    /// Reads an address; `memory:` gives `None`.
     ///
     /// # Errors
-    /// What is wrong with it. The text is not repeated: it may hold a password.
+    /// What is wrong with the address. The text is not repeated: it may hold a password.
     pub fn read(text: &str) -> Result<Option<Address>, String> {
         if text == "memory:" {
             return Ok(None);
@@ -80,7 +80,7 @@ impl Address {
         RedisAddress::read(kind, *tls, rest).map(|redis| Some(Address::Redis(redis)))
     }
 
-    /// Registers what no reply or log line may show.
+    /// Registers the password as a secret that no reply or log line may show.
     pub fn add_secrets(&self, secrets: &mut RedactorBuilder) {
         if let Address::Redis(RedisAddress {
             password: Some(password),
@@ -105,7 +105,7 @@ impl RedisAddress {
             Some((login, hosts)) => (Some(login), hosts),
             None => (None, authority),
         };
-        // One word is the password, as redis-cli reads it: a user without one could not log in.
+        // A login without a colon is the password, as redis-cli reads it: a user without a password could not log in.
         let (user, password) = match login.map(|login| login.split_once(':').unwrap_or(("", login)))
         {
             None => (None, None),
@@ -159,7 +159,7 @@ impl RedisAddress {
     }
 }
 
-/// `host:port`, with the default where there is none.
+/// `host:port`, with the default port if none is given.
 fn with_port(server: &str, default: u16) -> Result<String, String> {
     let wrong = || "it names no host and port, as in redis://127.0.0.1:6379".to_owned();
     let (host, port) = match server.strip_prefix('[') {
@@ -191,7 +191,7 @@ fn with_port(server: &str, default: u16) -> Result<String, String> {
     }
 }
 
-/// None when a percent sign encodes nothing, which the library would leave as it is.
+/// `None` for an invalid percent escape, which the library would leave as it is.
 fn decoded(text: &str) -> Option<String> {
     let encodes = |behind: &str| {
         let digits = behind.as_bytes().get(..2);
@@ -204,7 +204,7 @@ fn decoded(text: &str) -> Option<String> {
     Some(decoded.into_owned())
 }
 
-/// Without the password: what logs and messages name.
+/// The address without the password, for logs and messages.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

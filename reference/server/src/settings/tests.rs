@@ -9,7 +9,7 @@ fn read(arguments: &[&str]) -> Result<Settings, String> {
 
 #[test]
 fn every_flag_is_read() {
-    // A value that every kind but the integers takes; the integers get their own.
+    // A value that every kind accepts except the integers, which get their own.
     for flag in flags::FLAGS {
         let value = match flag.kind {
             flags::FlagKind::OneOf(words, _) | flags::FlagKind::OneOfOrDefault(words, _) => {

@@ -1,9 +1,9 @@
-//! Proxies that speak for others, as `--http-trusted-proxy` names them. Knows nothing of what they say.
+//! Proxies that forward requests for clients, as `--http-trusted-proxy` names them. Knows nothing of the headers that they send.
 
 use ipnet::{IpNet, Ipv4Net};
 use std::net::IpAddr;
 
-/// Proxies whose word on where a request came from counts.
+/// Proxies that are trusted to report the client's address.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedProxies(Vec<IpNet>);
 
@@ -23,17 +23,17 @@ impl TrustedProxies {
         items.iter().map(read).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether `address` is one of them.
+    /// Whether `address` belongs to a trusted proxy.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|net| net.contains(&address))
     }
 }
 
-/// Bits that say that an IPv6 address stands for an IPv4 one.
+/// Prefix length of IPv4-mapped IPv6 addresses.
 const MAPPED_BITS: u8 = 96;
 
-/// A network of IPv4 addresses written as IPv6 ones is that network: addresses are compared as what they stand for.
+/// Converts a network of IPv4-mapped IPv6 addresses into an IPv4 network, because addresses are compared in canonical form.
 fn canonical(net: IpNet) -> IpNet {
     let bits = net.prefix_len().checked_sub(MAPPED_BITS);
     match (net.addr().to_canonical(), bits) {

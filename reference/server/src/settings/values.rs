@@ -1,29 +1,28 @@
-//! Reads command line and environment into one value per setting, by the table of flags.
+//! Reads command line and environment into one value per setting, driven by the table of flags.
 //!
-//! Knows nothing of what a setting does. The environment is handed in, never read here.
+//! Knows nothing of what a setting does. The environment is passed in, never read here.
 
 use super::flags::{Case, FLAGS, Flag, FlagKind, Group, Value, closest, find};
 use super::{Draft, Warning};
 use std::collections::HashMap;
 
-/// The values that were given, by flag name, the strongest source first.
+/// The values that were given, by flag name.
 pub struct Values {
     given: HashMap<&'static str, Vec<String>>,
     from_env: HashMap<&'static str, String>,
     http: bool,
 }
 
-/// A value that was passed over or changed, and what was used instead: one warning each.
+/// A value that was ignored, and the one that was used instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ignored {
     pub flag: &'static str,
     pub got: String,
     pub using: String,
-    /// What would have been right.
     pub expected: String,
 }
 
-/// The flag that `word` names, and its value, which may be the next of the words `behind`.
+/// Reads the flag in `word` and its value, which may be the next of the words `behind`.
 ///
 /// # Errors
 /// A sentence for the operator: an unknown flag, a flag without its value, or a stray word.
@@ -65,8 +64,8 @@ fn flag(
 }
 
 impl Values {
-    /// Reads `arguments` (those after the command) and `environment`. What is wrong with the first that is wrong is told beside all that
-    /// the others say: an unknown flag, a flag without its value, a stray word, or a file that can't be read.
+    /// Reads `arguments` (those after the command) and `environment`. Returns all values together with the first fault: an unknown flag,
+    /// a flag without its value, a stray word, or a file that cannot be read.
     pub fn read(
         arguments: &[String],
         environment: impl Fn(&str) -> Option<String>,
@@ -113,7 +112,7 @@ impl Values {
         (values, fault)
     }
 
-    /// Hands the value of `flag` to its row's setter, or its default; says what was passed over.
+    /// Passes the value of `flag`, or its default, to its row's setter. Returns a warning if the value was ignored or changed.
     ///
     /// # Errors
     /// The sentence that says which value is wrong.
@@ -229,7 +228,7 @@ impl Values {
         }
     }
 
-    /// All items of the list `name`: the flags' first, then the environment's.
+    /// All items of the list `name`: those of flags first, then those of the environment.
     fn list(&self, name: &'static str) -> Vec<String> {
         let flags = self.given.get(name).into_iter().flatten();
         flags
@@ -270,7 +269,7 @@ impl Values {
         }
     }
 
-    /// The strongest value that was given. The empty text counts as given only where a number of HTTP is wanted.
+    /// The value with the highest precedence. An empty text counts as given only for the numbers of HTTP.
     fn raw(&self, flag: &Flag) -> Option<String> {
         let empty_counts = matches!(flag.kind, FlagKind::HttpPositive) && self.http;
         let set = |text: &String| empty_counts || !text.is_empty();
@@ -300,7 +299,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Decimal digits with an optional sign, above zero.
+/// Decimal digits with an optional plus sign, above zero.
 fn positive(text: &str) -> Option<u64> {
     let digits = text.trim();
     let digits = digits.strip_prefix('+').unwrap_or(digits);
@@ -310,7 +309,7 @@ fn positive(text: &str) -> Option<u64> {
         .filter(|value| *value > 0)
 }
 
-/// The integer that the text starts with.
+/// The integer at the start of the text.
 fn leading_integer(text: &str) -> Option<i128> {
     let text = text.trim_start();
     let (sign, digits) = match text.as_bytes().first() {
@@ -328,7 +327,7 @@ fn leading_integer(text: &str) -> Option<i128> {
     Some(sign * digits[..end].parse::<i128>().unwrap_or(i128::MAX))
 }
 
-/// `KEY=VALUE` lines: comments and other lines are passed over, one pair of quotes around a value is removed.
+/// Reads `KEY=VALUE` lines: ignores comments and other lines, and removes one pair of quotes around a value.
 fn env_lines(text: &str) -> HashMap<String, String> {
     text.lines()
         .filter(|line| !line.trim_start().starts_with('#'))

@@ -1,5 +1,5 @@
-//! Takes away from a process what evaluating does not need: files, sockets, programs, further memory and time. Nothing here
-//! can be undone by code that runs in the process. Knows no programs.
+//! Takes away from a process what evaluating does not need: files, sockets, programs, further memory and time. Code that runs in the
+//! process cannot undo any of it. Knows nothing of programs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,16 +14,16 @@ use seccompiler::{
     SeccompRule,
 };
 
-/// Memory that a process may map besides what programs may hold: its text, stacks, the allocator's own.
+/// Memory that a process may map beyond what programs may hold: its text, stacks, the allocator's own.
 const BASE_BYTES: u64 = 192 << 20;
-/// Address space, which threads' stacks and arenas reserve more of than they use.
+/// Address space beyond that: the stacks and arenas of threads reserve more than they use.
 const SPACE_BYTES: u64 = 4 << 30;
 
-/// Sets the limits that the kernel keeps: memory for programs of `memory_bytes`, `cpu_seconds` in the whole life of the process,
+/// Sets the kernel's resource limits: memory for programs of `memory_bytes`, `cpu_seconds` of CPU time for the whole life of the process,
 /// no files, no core dumps.
 ///
 /// # Errors
-/// What the kernel said.
+/// The kernel's error.
 pub fn limit(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
     let data = memory_bytes.saturating_mul(3).saturating_add(BASE_BYTES);
     let limits = [
@@ -35,7 +35,7 @@ pub fn limit(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
         (Resource::RLIMIT_NOFILE, 1),
     ];
     for (resource, most) in limits {
-        // The server's own limits hold for what it starts.
+        // Limits of the server itself also apply to the processes that it starts.
         let (_, hard) = getrlimit(resource).map_err(|error| format!("{resource:?}: {error}"))?;
         let most = most.min(hard);
         setrlimit(resource, most, most).map_err(|error| format!("{resource:?}: {error}"))?;
@@ -43,10 +43,10 @@ pub fn limit(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Closes every file but the first, which is the socket.
+/// Closes every file descriptor except 0, which is the socket.
 ///
 /// # Errors
-/// What the kernel said.
+/// The kernel's error.
 pub fn close_files() -> Result<(), String> {
     let open: Vec<i32> = std::fs::read_dir("/proc/self/fd")
         .map_err(|error| format!("/proc/self/fd: {error}"))?
@@ -55,14 +55,14 @@ pub fn close_files() -> Result<(), String> {
         .filter(|number| *number > 0)
         .collect();
     for number in open {
-        // The directory that was just read is among them, and closed already.
+        // One of them is the directory that was just read, which is closed already.
         let _ = nix::unistd::close(number);
     }
     Ok(())
 }
 
-/// Keeps the file system, the network and other processes' signals from the calling thread and those that it starts. False
-/// where the kernel can't, or can only in part; what it can holds.
+/// Denies the file system, the network and signals to other processes, for the calling thread and the threads that it starts. Returns
+/// false where the kernel cannot enforce all of it; it enforces what it can.
 pub fn landlock() -> bool {
     let abi = ABI::V6;
     let ruleset = Ruleset::default()
@@ -75,9 +75,9 @@ pub fn landlock() -> bool {
     ruleset.is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced)
 }
 
-/// Keeps this process, and all that it starts, from writing anywhere in the file system but below `writable`, and from running
-/// any program but its own. For a server that starts nothing but processes that evaluate: upstream servers are programs of their
-/// own, and write where they must. False where the kernel can't.
+/// Denies this process, and all processes that it starts, writing outside of `writable` and executing any program but its own. For a
+/// server that starts only worker processes: upstream servers are programs of their own, and write where they must. Returns false where
+/// the kernel cannot enforce it.
 pub fn keep_from_files(writable: &[&Path]) -> bool {
     let abi = ABI::V6;
     let write = AccessFs::from_write(abi);
@@ -87,14 +87,14 @@ pub fn keep_from_files(writable: &[&Path]) -> bool {
         .handle_access(write | AccessFs::Execute)
         .and_then(|ruleset| ruleset.create())
         .and_then(|ruleset| ruleset.add_rules(path_beneath_rules(own, AccessFs::Execute)))
-        // Where output is sent that nobody wants.
+        // Where unwanted output is sent.
         .and_then(|ruleset| ruleset.add_rules(path_beneath_rules(["/dev/null"], write)))
         .and_then(|ruleset| ruleset.add_rules(path_beneath_rules(writable, write)))
         .and_then(|ruleset| ruleset.restrict_self());
     ruleset.is_ok_and(|status| status.ruleset != RulesetStatus::NotEnforced)
 }
 
-/// What loads a program that is linked dynamically, as this one was: the kernel runs it, too.
+/// The dynamic loader of this program, if there is one: the kernel executes it, too.
 fn loader() -> Option<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let mut paths = maps
@@ -107,8 +107,8 @@ fn loader() -> Option<PathBuf> {
     paths.find(loads).map(PathBuf::from)
 }
 
-/// What a server never asks the kernel for, nor the processes that evaluate for it: to look into other processes, to change what the
-/// machine is, and ways around what else holds it.
+/// System calls that neither a server nor its worker processes need: access to other processes, administration of the machine, and ways
+/// around the rest of the confinement.
 const NEVER: &[i64] = &[
     // Other processes.
     libc::SYS_ptrace,
@@ -160,8 +160,8 @@ const NEVER: &[i64] = &[
     libc::SYS_adjtimex,
 ];
 
-/// Refuses [`NEVER`] to this process and all that it starts. Not for a server with upstream servers: those are programs of their own,
-/// which may start containers. False where the kernel has no such filter.
+/// Denies [`NEVER`] to this process and all processes that it starts. Not for a server with upstream servers: those are programs of their
+/// own, which may start containers. Returns false where the kernel has no seccomp filters.
 pub fn refuse_administration() -> bool {
     never().is_ok_and(|never| seccompiler::apply_filter_all_threads(&never).is_ok())
 }
@@ -174,7 +174,7 @@ fn never() -> Result<BpfProgram, String> {
     )
 }
 
-/// What the threads of an evaluation ask the kernel for. Everything else is refused with `EPERM`.
+/// System calls of the evaluating threads. Everything else fails with `EPERM`.
 const CALLS: &[i64] = &[
     // The socket.
     libc::SYS_read,
@@ -216,13 +216,13 @@ const CALLS: &[i64] = &[
     libc::SYS_getrandom,
 ];
 
-/// Puts the filter of system calls in force, for every thread of the process: they share their memory.
+/// Installs the system call filter for every thread of the process, because they share their memory.
 ///
 /// # Errors
-/// What the kernel said; where there is no such filter there is no isolation.
+/// The kernel's error; without seccomp there is no isolation.
 pub fn seccomp() -> Result<(), String> {
     let told = |error: seccompiler::Error| format!("seccomp: {error}");
-    // Arguments of `clone3` stand in memory, where a filter can't look: the C library goes back to `clone` then.
+    // The arguments of `clone3` are in memory, where a filter cannot inspect them. With `ENOSYS` the C library falls back to `clone`.
     let unknown = filter(
         BTreeMap::from([(libc::SYS_clone3, Vec::new())]),
         SeccompAction::Allow,
@@ -236,7 +236,7 @@ pub fn seccomp() -> Result<(), String> {
         libc::SYS_clone,
         vec![rule(0, SeccompCmpOp::MaskedEq(thread), thread)?],
     );
-    // No memory that can be run.
+    // No executable memory.
     let run = libc::PROT_EXEC as u64;
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         rules.insert(call, vec![rule(2, SeccompCmpOp::MaskedEq(run), 0)?]);
@@ -257,7 +257,7 @@ pub fn seccomp() -> Result<(), String> {
         SeccompAction::Errno(libc::EPERM as u32),
         SeccompAction::Allow,
     )?;
-    // The last one decides between two refusals.
+    // Of two filters that refuse a call, the one installed last decides the error.
     seccompiler::apply_filter_all_threads(&unknown).map_err(told)?;
     seccompiler::apply_filter_all_threads(&allowed).map_err(told)
 }
@@ -314,7 +314,7 @@ mod tests {
         if root {
             std::os::unix::fs::chroot("/").expect("root may, without the filter");
         }
-        // The filter holds for the thread that takes it, and what that one starts.
+        // A filter applies to the thread that installs it and to what that thread starts.
         let refused = std::thread::spawn(|| {
             let never = never().expect("a filter");
             seccompiler::apply_filter(&never).expect("the kernel takes it");

@@ -1,10 +1,10 @@
-//! Faults that a process commits when a program asks for them, so that tests see what becomes of it. Builds for release do not
-//! have them: there a program that begins with `;; fault:` is a program.
+//! Faults that a process commits when a program asks for them, so that tests can observe the consequences. Release builds do not contain
+//! them: there `;; fault:` is an ordinary comment.
 
 #[cfg(debug_assertions)]
 use super::frames::{self, Done, End, Question, Up};
 
-/// Commits the fault that the first line of `program` names, `;; fault: NAME`. What was tried and came back is told.
+/// Commits the fault that the first line of `program` names, `;; fault: NAME`. Returns the result of an attempt that came back.
 #[cfg(debug_assertions)]
 pub fn commit(program: &str) -> Option<String> {
     let line = program.lines().next().unwrap_or_default();
@@ -50,13 +50,13 @@ pub fn commit(program: &str) -> Option<String> {
     })
 }
 
-/// Nothing is committed in a release.
+/// Release builds commit no faults.
 #[cfg(not(debug_assertions))]
 pub fn commit(_: &str) -> Option<String> {
     None
 }
 
-/// The signal of a wild access. The first one goes to the handler that looks for the end of a stack, and takes itself away.
+/// Raises the signal of a wild access. The first one goes to the handler that detects stack overflow, which then uninstalls itself.
 #[cfg(debug_assertions)]
 fn segv() -> ! {
     loop {
@@ -64,7 +64,7 @@ fn segv() -> ! {
     }
 }
 
-/// Takes memory until there is none.
+/// Allocates until memory runs out.
 #[cfg(debug_assertions)]
 fn memory() -> ! {
     let mut held: Vec<Vec<u8>> = Vec::new();
@@ -73,7 +73,7 @@ fn memory() -> ! {
     }
 }
 
-/// Ends as a program does, and takes in no more than keeps whoever writes to it from giving up.
+/// Reports its end, and then reads just enough to keep a writer from giving up.
 #[cfg(debug_assertions)]
 fn lazy() -> ! {
     say(&Up::Done(nothing()));
@@ -94,7 +94,7 @@ fn nothing() -> Done {
     }
 }
 
-/// Says that it changed as many definitions as there is room for in a frame, all of them without a name.
+/// Reports as many changed definitions as fit into a frame, all with empty names.
 #[cfg(debug_assertions)]
 fn names() -> ! {
     const NAMES: u32 = 14 << 20;
@@ -121,7 +121,7 @@ fn say_bytes(mut rest: &[u8]) {
     }
 }
 
-/// Says what is no frame, and waits.
+/// Sends bytes that are not a frame, and waits.
 #[cfg(debug_assertions)]
 fn garbage(bytes: &[u8]) -> ! {
     let _ = nix::unistd::write(std::io::stdin(), bytes);

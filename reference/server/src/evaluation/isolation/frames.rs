@@ -1,17 +1,15 @@
-//! The protocol between a server and the processes that evaluate for it: frames of CBOR behind their length. Knows no
-//! sockets' other ends, and believes neither.
+//! The protocol between a server and its worker processes: length-prefixed CBOR frames. Knows nothing of either end, and trusts neither.
 
 use std::io::{self, Read, Write};
 
 use minicbor::encode::write::Writer;
 use minicbor::{Decode, Encode};
 
-/// What the server says.
+/// A message from the server to a process.
 #[derive(Debug, Encode, Decode)]
 pub enum Down {
     #[n(0)]
     Run(#[n(0)] Run),
-    /// The answer to a question.
     #[n(1)]
     Answer {
         #[n(0)]
@@ -19,26 +17,25 @@ pub enum Down {
         #[n(1)]
         reply: Reply,
     },
-    /// Nobody waits any more.
+    /// The call was cancelled.
     #[n(2)]
     Cancel,
 }
 
-/// A program and all that it may know.
+/// A program and everything that it may know.
 #[derive(Debug, Encode, Decode)]
 pub struct Run {
     #[n(0)]
     pub program: String,
-    /// Its surroundings, as a snapshot.
+    /// Its environment, as a snapshot.
     #[cbor(n(1), with = "minicbor::bytes")]
     pub env: Vec<u8>,
-    /// Whether what it leaves behind is wanted.
+    /// Whether the environment that it leaves is wanted.
     #[n(2)]
     pub keeps: bool,
-    /// Microseconds that it may take: a process that ended a program before its time would say that something else did.
+    /// The program's time in microseconds. If the process ended it early, it would report another reason than the server.
     #[n(3)]
     pub time_micros: u64,
-    /// What it may use otherwise.
     #[n(4)]
     pub limits: Bounds,
     /// Names that may follow `tool/`.
@@ -49,7 +46,7 @@ pub struct Run {
 /// The limits of a program, as [`ptc_lang::Limits`] has them.
 #[derive(Debug, Encode, Decode)]
 pub struct Bounds {
-    /// Bytes that it may hold.
+    /// Bytes that the program may hold.
     #[n(0)]
     pub memory_bytes: u64,
     #[n(1)]
@@ -60,7 +57,6 @@ pub struct Bounds {
     pub symbols: u32,
 }
 
-/// An answer to a question.
 #[derive(Debug, Encode, Decode)]
 pub enum Reply {
     /// A value, as a snapshot.
@@ -73,31 +69,31 @@ pub enum Reply {
         #[n(1)]
         message: String,
     },
-    /// The time is up.
+    /// The deadline has passed.
     #[n(2)]
     TimedOut,
-    /// Nobody waits any more.
+    /// The call was cancelled.
     #[n(3)]
     Cancelled,
-    /// There is nobody to answer such a question.
+    /// The server cannot answer such a question.
     #[n(4)]
     Nobody,
     #[n(5)]
     Number(#[n(0)] i64),
     #[n(6)]
     Text(#[n(0)] String),
-    /// What was asked for would take more memory than the program has.
+    /// The request would take more memory than the program has.
     #[n(7)]
     OutOfMemory,
 }
 
-/// What a process says that evaluates.
+/// A message from a process to the server.
 #[derive(Debug, Encode, Decode)]
 pub enum Up {
-    /// It is ready, and this is what holds it.
+    /// The process is ready, confined as described.
     #[n(0)]
     Ready(#[n(0)] Confinement),
-    /// A question about the world.
+    /// A question to the program's host.
     #[n(1)]
     Ask {
         #[n(0)]
@@ -110,23 +106,23 @@ pub enum Up {
     Printed(#[n(0)] String),
     #[n(3)]
     Done(#[n(0)] Done),
-    /// It took a program in, and begins.
+    /// The process has accepted a program, and begins.
     #[n(5)]
     Began,
-    /// It can't get ready, and why.
+    /// The process cannot get ready, and why.
     #[n(4)]
     Failed(#[n(0)] String),
 }
 
-/// What holds a process.
+/// How a process is confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Confinement {
-    /// Whether the kernel keeps all files from it (Landlock).
+    /// Whether the kernel denies it all files (Landlock).
     #[n(0)]
     pub landlock: bool,
 }
 
-/// A question about the world.
+/// A question to the program's host.
 #[derive(Debug, Encode, Decode)]
 pub enum Question {
     #[n(0)]
@@ -143,7 +139,6 @@ pub enum Question {
     /// `(apropos query opts)`
     #[n(2)]
     Apropos {
-        /// What to look for.
         #[n(0)]
         query: String,
         /// `:limit`
@@ -179,25 +174,23 @@ pub enum Question {
     /// `(budget/remaining)`
     #[n(7)]
     Budget,
-    /// What a message quotes, as it may be told: before it is cut.
+    /// A quotation for a message, to be redacted before it is truncated.
     #[n(8)]
     Quote(#[n(0)] String),
 }
 
-/// How a program ended.
 #[derive(Debug, Encode, Decode)]
 pub struct Done {
     #[n(0)]
     pub end: End,
-    /// What it left behind and, behind it, its value, as a snapshot.
+    /// The environment that it left, followed by its value, as a snapshot.
     #[cbor(n(1), with = "minicbor::bytes")]
     pub left: Vec<u8>,
-    /// The definitions that are not what they were, a line each. A list would take many times the room of its bytes.
+    /// The definitions that it changed, one per line. A list would take many times the memory of its bytes.
     #[n(2)]
     pub changed: String,
 }
 
-/// The ways to end.
 #[derive(Debug, Encode, Decode)]
 pub enum End {
     #[n(0)]
@@ -210,30 +203,30 @@ pub enum End {
     Fail,
     #[n(3)]
     Error {
-        /// The word of the reason.
+        /// The name of the reason.
         #[n(0)]
         reason: String,
-        /// The word of the finer kind.
+        /// The name of the more specific error code.
         #[n(1)]
         code: String,
         #[n(2)]
         message: String,
-        /// Where in the program.
+        /// The position in the program.
         #[n(3)]
         span: Option<(u32, u32)>,
-        /// Its place and its way out.
+        /// The explanation: the place of the error and how to fix it.
         #[n(4)]
         explained: String,
     },
 }
 
-/// Bytes of the length in front of a frame.
+/// Bytes of the length prefix of a frame.
 const HEADER_BYTES: usize = 4;
 
-/// A frame as bytes.
+/// Encodes a frame.
 ///
 /// # Errors
-/// When it is too long for its length to be written.
+/// When the frame is too long for its length prefix.
 pub fn encode(frame: &impl Encode<()>) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; HEADER_BYTES];
     minicbor::encode(frame, &mut bytes).map_err(io::Error::other)?;
@@ -242,16 +235,16 @@ pub fn encode(frame: &impl Encode<()>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What stands in front of a frame of so many bytes.
+/// The length prefix of a frame of this many bytes.
 fn header(bytes: usize) -> io::Result<[u8; HEADER_BYTES]> {
     let length = u32::try_from(bytes).map_err(|_| io::Error::other("the frame is too long"))?;
     Ok(length.to_le_bytes())
 }
 
-/// Writes a frame. What is large in it is written from where it is, for a process that evaluates has no room for a second one.
+/// Writes a frame. Large parts are written from where they are, because a worker process has no memory for a copy.
 ///
 /// # Errors
-/// Those of the stream, and when the frame is too long for its length to be written.
+/// Those of the stream, and when the frame is too long for its length prefix.
 pub fn send(stream: impl Write, frame: &impl Encode<()>) -> io::Result<()> {
     let mut count = Count(0);
     minicbor::encode(frame, Writer::new(&mut count)).map_err(io::Error::other)?;
@@ -277,29 +270,29 @@ impl Write for Count {
     }
 }
 
-/// Puts frames together as their bytes come.
+/// Assembles frames as their bytes arrive.
 #[derive(Default)]
 pub struct Inbox {
     bytes: Vec<u8>,
-    /// How many of them were given away.
+    /// How many of the bytes belong to frames that were returned.
     taken: usize,
 }
 
-/// Bytes that are read at first, and at once at most. What is read into is overwritten before.
+/// Bytes of the first read, and of the largest. The buffer is zeroed before each read.
 const CHUNK_BYTES: usize = 4 * 1024;
 const CHUNK_BYTES_MOST: usize = 1 << 20;
 
 impl Inbox {
-    /// Whether nothing was read that was not given away.
+    /// Whether all bytes were returned in frames.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.taken == self.bytes.len()
     }
 
-    /// The next frame that is there as a whole.
+    /// The next complete frame.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] for one of more than `bytes_max` bytes, and for what is none.
+    /// [`io::ErrorKind::InvalidData`] for a frame of more than `bytes_max` bytes, and for a malformed one.
     pub fn next<F: for<'b> Decode<'b, ()>>(&mut self, bytes_max: usize) -> io::Result<Option<F>> {
         let wrong = |problem: &'static str| io::Error::new(io::ErrorKind::InvalidData, problem);
         let rest = &self.bytes[self.taken..];
@@ -322,13 +315,13 @@ impl Inbox {
         if self.taken == self.bytes.len() {
             self.taken = 0;
             self.bytes.clear();
-            // A large frame's room is not kept for the small ones.
+            // The memory of a large frame is not kept for small ones.
             self.bytes.shrink_to(CHUNK_BYTES);
         }
         Ok(Some(frame))
     }
 
-    /// Reads what is there. False at the stream's end.
+    /// Reads what is available. False at the end of the stream.
     ///
     /// # Errors
     /// Those of the stream.
@@ -337,7 +330,7 @@ impl Inbox {
             self.bytes.drain(..self.taken);
             self.taken = 0;
         }
-        // A frame that is under way is read in larger pieces.
+        // The rest of a frame is read in larger pieces.
         let chunk = self.bytes.len().clamp(CHUNK_BYTES, CHUNK_BYTES_MOST);
         let at = self.bytes.len();
         self.bytes.resize(at + chunk, 0);

@@ -1,18 +1,17 @@
-//! Where programs are evaluated: on a thread of the server, or in a process of its own that holds nothing else.
+//! Where programs are evaluated: on a thread of the server, or in a separate process that holds nothing else.
 //!
-//! A server under `--isolation process` keeps processes ready, each of which is this binary again with one socket, no other
-//! file, no environment and no secret. A program travels there with its surroundings as a snapshot, and what it leaves comes
-//! back as one. What it asks of the world it asks the server, whose [`Host`] answers as it would on a thread: calls of
-//! upstreams, their credentials, redaction and the ledger of calls stay here. Nothing that a process says is believed: frames
-//! and their sum have bounds, snapshots are read as from a stranger, and questions are counted.
+//! A server under `--isolation process` keeps worker processes ready. Each is this same binary with one socket, no other file, no
+//! environment and no secret. A program is sent there with its environment as a snapshot, and the environment that it leaves comes back
+//! as one. Questions to its host go to the server, whose [`Host`] answers as it would on a thread: upstream calls, their credentials,
+//! redaction and the ledger of calls stay here. Nothing that a process sends is trusted: each frame and their total are bounded,
+//! snapshots are read as untrusted input, and questions are counted.
 //!
-//! A process evaluates many programs, one after the other, and takes each one's surroundings from its snapshot alone: of what
-//! a program defined, printed or held the next one sees nothing, and what was freed is overwritten. That is the evaluator's doing, not
-//! the kernel's: a program that broke the evaluator could read what later ones are given. All of them belong to the one token that a server has. A server
-//! for several owners has to keep a process to one of them.
+//! A process evaluates many programs, one after the other, and takes each environment from its snapshot alone: a program sees nothing of
+//! what earlier ones defined, printed or held, and freed memory is overwritten. The evaluator guarantees this, not the kernel: a program
+//! that compromised the evaluator could read what later ones are given. All of them belong to the single token of a server. A server for
+//! several owners would have to dedicate each process to one of them.
 //!
-//! A process that dies, lies, or does not end in time is killed and replaced; it costs the call that it worked for, and no
-//! other.
+//! A process that dies, violates the protocol, or does not end in time is killed and replaced; only the call that it worked for fails.
 
 #[cfg(target_os = "linux")]
 mod confine;
@@ -33,39 +32,36 @@ use ptc_secrets::Veil;
 
 /// Where programs are evaluated.
 pub enum Evaluation {
-    /// On the thread that asks.
+    /// On the calling thread.
     Thread,
     #[cfg(target_os = "linux")]
     Process(pool::Processes),
 }
 
-/// What processes are made for.
+/// What worker processes are sized for.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// How many programs run at once.
+    /// Maximum number of concurrent programs.
     pub places: usize,
     /// Bytes that a program may hold.
     pub memory_bytes: u64,
-    /// Milliseconds that a program may take.
+    /// Time limit of a program in milliseconds.
     pub time_ms: u64,
 }
 
-/// What a program is evaluated with.
 pub struct EvaluationContext<'a> {
-    /// What it is charged to on a thread.
+    /// The meter that is charged when the program runs on a thread.
     pub meter: &'a Meter<'a>,
-    /// What it may use.
     pub limits: &'a Limits,
     pub host: &'a dyn Host,
-    /// When it has to end.
     pub deadline: Instant,
-    /// Whether anybody wants what it leaves behind.
+    /// Whether the environment that the program leaves is wanted.
     pub keeps: bool,
-    /// Over what its messages quote.
+    /// Redacts what the program's messages quote.
     pub veil: &'a Veil<'a>,
 }
 
-/// What a program is told of a value that does not come over: a limit of its own ends it, as on a thread.
+/// The fault of a program when a value cannot be transferred: if a limit is the reason, it ends the program, as on a thread.
 #[cfg(target_os = "linux")]
 fn untransferred(error: &ptc_lang::snapshot::Error) -> HostFault {
     match error.limit() {
@@ -77,7 +73,7 @@ fn untransferred(error: &ptc_lang::snapshot::Error) -> HostFault {
     }
 }
 
-/// Why programs can't be evaluated in processes.
+/// Why programs cannot be evaluated in processes.
 #[derive(Debug, thiserror::Error)]
 pub enum IsolationFault {
     #[error("cannot start a thread: {0}")]
@@ -92,13 +88,14 @@ impl Evaluation {
     /// Starts processes, and waits until the first one is ready.
     ///
     /// # Errors
-    /// Why there can be none.
+    /// Why no process can be started.
     #[cfg(target_os = "linux")]
     pub fn in_processes(terms: Terms) -> Result<Evaluation, IsolationFault> {
         pool::Processes::start(terms).map(Evaluation::Process)
     }
 
-    /// Evaluates a program as [`ptc_lang::run_metered`] does. Blocks until it ended, so never on a thread of the executor.
+    /// Evaluates a program as [`ptc_lang::run_metered`] does. Blocks until it ended, so it must not be called on a thread of the
+    /// executor.
     pub fn run(&self, program: &Program, env: &Env, place: &EvaluationContext<'_>) -> Ran {
         debug_assert!(
             tokio::task::try_id().is_none(),
@@ -118,7 +115,7 @@ impl Evaluation {
         }
     }
 
-    /// Whether every file is kept from what evaluates; none on threads.
+    /// Whether the evaluating processes are denied all files; `None` on threads.
     pub fn is_confined(&self) -> Option<bool> {
         match self {
             Evaluation::Thread => None,
@@ -128,17 +125,16 @@ impl Evaluation {
     }
 }
 
-/// Keeps the server itself from writing files but below `written`, from running other programs, and from what only administrators of
-/// a machine do, where it starts no upstream servers. Where it does, it must be able to start what they are, and what holds it would
-/// hold them.
+/// Denies the server itself writing files outside of `written`, executing other programs, and system calls for administration. Only for a
+/// server without upstream servers: otherwise it must be able to start them, and they would inherit its confinement.
 #[cfg(target_os = "linux")]
 pub fn confine_server(written: &[&std::path::Path]) {
-    // Where the kernel can't, the processes that evaluate are still held by their own filter.
+    // Where the kernel cannot enforce it, the worker processes still have their own filter.
     confine::keep_from_files(written);
     confine::refuse_administration();
 }
 
-/// The limits under which snapshots of a program with these limits are read. Reading takes a few times the room of what is read.
+/// The limits for reading snapshots of a program with these limits. Reading takes a few times the memory of what is read.
 #[cfg(target_os = "linux")]
 fn reading(limits: &Limits) -> Limits {
     const ROOM: u64 = 64 << 20;

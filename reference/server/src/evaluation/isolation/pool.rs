@@ -1,5 +1,5 @@
-//! The processes that evaluate, seen from the server: they are kept ready, given programs, answered, watched and replaced.
-//! Knows nothing of MCP, and believes nothing that they say.
+//! The server's side of the worker processes: keeps them ready, gives them programs, answers their questions, watches and replaces them.
+//! Knows nothing of MCP, and trusts nothing that they send.
 
 use crate::lock::lock;
 use std::collections::BTreeSet;
@@ -26,31 +26,33 @@ use super::frames::{self, Bounds, Done, Down, End, Inbox, Question, Reply, Run, 
 use super::worker::{frame_bytes, left_bytes};
 use super::{EvaluationContext, IsolationFault, Terms, untransferred};
 
-/// How long a program may take beyond its deadline until its process is killed.
+/// How long a program may run past its deadline before its process is killed.
 const GRACE: Duration = Duration::from_millis(100);
-/// How often it is looked whether a program may go on.
+/// The interval at which a program's deadline and cancellation are checked.
 const TICK: Duration = Duration::from_millis(5);
-/// Time that a process has to get ready: so often what the last one took, and within bounds. One that hangs keeps others from being started.
+/// The time for a process to get ready: this many times what the last one took, within bounds. A hanging process delays the start of
+/// others.
 const READY_WITHIN_TIMES: u32 = 10;
 const READY_WITHIN_LEAST: Duration = Duration::from_secs(2);
 const READY_WITHIN: Duration = Duration::from_secs(20);
-/// Time that a process may let pass without taking anything in of a frame.
+/// The time in which a process must accept at least some bytes of a frame.
 const TAKEN_WITHIN: Duration = Duration::from_millis(500);
-/// Time that a process has to take a program in, as a share of the program's: then another one is tried.
+/// The time for a process to accept a program, as a fraction of the program's time; after that another process is tried.
 const TAKEN_IN_SHARE: u32 = 2;
-/// Bytes that are written between two looks at the clock: the kernel waits anew for each small part of what it is given.
+/// Bytes that are written between two checks of the clock: the kernel's write timeout applies anew to each part that it accepts.
 const WRITTEN_BYTES: usize = 64 << 10;
-/// Time that a process has to say that it begins, as a share of the program's, and within bounds: then another one is tried.
+/// The time for a process to report that it begins, as a fraction of the program's time and within bounds; after that another one is
+/// tried.
 const BEGUN_WITHIN_SHARE: u32 = 4;
 const BEGUN_WITHIN_LEAST: Duration = Duration::from_millis(50);
 const BEGUN_WITHIN_MOST: Duration = Duration::from_secs(1);
-/// Seconds of processor time after which a process is replaced. What it may use at most is this and one program more.
+/// Seconds of CPU time after which a process is replaced. Its limit is this plus the time of one program.
 const CPU_SECONDS: u64 = 600;
 /// Threads of a program: its own, and those of `pmap`.
 const THREADS: u64 = 9;
-/// Bytes that a printed line is reckoned at besides its text.
+/// Bytes that a printed line is charged besides its text.
 const LINE_BYTES: usize = 32;
-/// Starts that may fail one after the other before waiting between them.
+/// The pause after a failed start.
 const WAIT_AFTER_FAILURE: Duration = Duration::from_millis(200);
 
 /// One program to evaluate.
@@ -60,12 +62,12 @@ struct Asked<'a> {
     limits: &'a Limits,
     host: &'a dyn Host,
     deadline: Instant,
-    /// Bytes of the largest frame that its process may send.
+    /// Bytes of the largest frame that the process may send.
     bytes_max: usize,
 }
 
 impl Asked<'_> {
-    /// When a process has to have begun that is given the program now.
+    /// When a process that gets the program now must have begun.
     fn begun_by(&self) -> Instant {
         let now = Instant::now();
         let share = self.deadline.saturating_duration_since(now) / BEGUN_WITHIN_SHARE;
@@ -81,12 +83,12 @@ pub struct Processes {
 struct Shared {
     terms: Terms,
     state: Mutex<State>,
-    /// A process is idle: told to programs that wait for one.
+    /// Signalled when a process becomes idle, to programs that wait for one.
     idle: Condvar,
-    /// A process may be missing, or none is wanted any more: told to the thread that starts them. It is not told of every call.
+    /// Signalled when a process may be missing, or none is wanted any more, to the thread that starts them. Not signalled on every call.
     missing: Condvar,
     landlock: AtomicBool,
-    /// Processes that were started in all.
+    /// Number of processes started so far.
     started: AtomicUsize,
 }
 
@@ -94,7 +96,6 @@ struct Shared {
 struct State {
     idle: Vec<Worker>,
     busy: usize,
-    /// Why the last start failed.
     failure: Option<String>,
     closed: bool,
 }
@@ -104,12 +105,12 @@ struct Worker {
     child: Child,
     stream: UnixStream,
     inbox: Inbox,
-    /// Processor time that it may have used.
+    /// An upper bound of the CPU time it has used.
     spent: Duration,
 }
 
 impl Processes {
-    /// Starts processes, and waits for the first.
+    /// Starts the thread that starts processes, and waits for the first process.
     pub fn start(terms: Terms) -> Result<Processes, IsolationFault> {
         let shared = Arc::new(Shared {
             terms,
@@ -120,7 +121,7 @@ impl Processes {
             started: AtomicUsize::new(0),
         });
         let starting = Arc::downgrade(&shared);
-        // All are started by one thread that stays: the kernel ends a process with the thread that started it.
+        // One long-lived thread starts all of them, because the kernel kills a process when the thread that started it ends.
         std::thread::Builder::new()
             .name("processes".into())
             .spawn(move || keep_ready(&starting))
@@ -140,23 +141,23 @@ impl Processes {
         Ok(Processes { shared })
     }
 
-    /// Whether Landlock holds all of them as a whole.
+    /// Whether Landlock fully confines all of them.
     pub fn is_confined(&self) -> bool {
         self.shared.landlock.load(Ordering::Relaxed)
     }
 
-    /// Evaluates a program. What it holds while it runs is charged where it runs; what is done here on its behalf, and what
-    /// it leaves, to its meter.
+    /// Evaluates a program. What it holds while it runs is charged inside its process; the server's work on its behalf, and the
+    /// environment that it leaves, are charged to its meter here.
     pub fn run(&self, program: &Program, env: &Env, place: &EvaluationContext<'_>) -> Ran {
         let mut prints = Vec::new();
-        // Frames are the server's, and bounded.
+        // Frames belong to the server, and are bounded.
         let elsewhere = Account::new(u64::MAX);
         let evaluated = elsewhere.within(|| self.evaluate(program, env, place, &mut prints));
         let (ended, left) = evaluated.unwrap_or_else(|error| (Ended::Error(error), None));
         let (before, after) = match left {
             Some((after, changed)) => {
                 let after = after.with_context(env.context().clone());
-                // It may name what there is, as often as it likes.
+                // The process may name any definitions, any number of times.
                 let names = changed.lines().filter(|name| after.get(name).is_some());
                 let names: BTreeSet<_> = names.collect();
                 let names: Vec<_> = names.into_iter().map(str::to_owned).collect();
@@ -221,14 +222,14 @@ impl Processes {
                     guard.give_back(used);
                     return conclude(done, &asked);
                 }
-                // Nothing happened yet that could happen twice.
+                // The program has not started, so nothing can happen twice.
                 Err(Broken::Unbegun) => stopped(asked.host.pulse())?,
                 Err(end) => return Err(guard.bury(end, asked.host)),
             }
         }
     }
 
-    /// A process that took the program in.
+    /// A process that has accepted the program.
     fn take(&self, asked: &Asked<'_>, run: &[u8]) -> Result<Guard<'_>, Error> {
         loop {
             let mut state = self.shared.lock();
@@ -252,7 +253,7 @@ impl Processes {
                 shared: &self.shared,
                 worker: Some(worker),
             };
-            // What happened to one while it was idle costs no call.
+            // A process that died while idle does not fail the call.
             let Some(worker) = &mut guard.worker else {
                 continue;
             };
@@ -288,7 +289,7 @@ fn wait<'s>(told: &Condvar, state: MutexGuard<'s, State>, most: Duration) -> Mut
     waited.unwrap_or_else(PoisonError::into_inner).0
 }
 
-/// Starts a process whenever one is missing, as long as there is a server.
+/// Starts a process whenever one is missing, as long as the server exists.
 fn keep_ready(shared: &Weak<Shared>) {
     const LOOK_EVERY: Duration = Duration::from_secs(1);
     let mut ready_within = READY_WITHIN;
@@ -297,7 +298,7 @@ fn keep_ready(shared: &Weak<Shared>) {
             return;
         };
         let mut state = shared.lock();
-        // Idle ones that can't be used are missing too.
+        // Idle processes that cannot be used count as missing, too.
         for mut worker in state.idle.extract_if(.., |worker| !worker.is_fit()) {
             worker.end();
         }
@@ -322,7 +323,7 @@ fn keep_ready(shared: &Weak<Shared>) {
                 shared.started.fetch_add(1, Ordering::Relaxed);
                 shared.landlock.store(landlock, Ordering::Relaxed);
                 state.failure = None;
-                // The one that was used last is the first to be used again: its memory is warm.
+                // Added at the bottom of the stack: the most recently used process is reused first, because its memory is warm.
                 state.idle.insert(0, worker);
             }
             Err(problem) => state.failure = Some(problem),
@@ -337,7 +338,7 @@ fn keep_ready(shared: &Weak<Shared>) {
 }
 
 impl Worker {
-    /// Starts a process and waits until it is confined; whether Landlock holds it as a whole.
+    /// Starts a process and waits until it is confined. Also returns whether Landlock fully confines it.
     fn start(terms: Terms, ready_within: Duration) -> Result<(Worker, bool), String> {
         let told = |error: io::Error| error.to_string();
         let (stream, other) = UnixStream::pair().map_err(told)?;
@@ -345,7 +346,7 @@ impl Worker {
         let cpu_seconds = program_seconds
             .saturating_mul(THREADS)
             .saturating_add(CPU_SECONDS);
-        // The binary that runs, also after another one was installed in its place.
+        // The running binary, even after another one was installed in its place.
         let child = Command::new("/proc/self/exe")
             .arg0("ptc")
             .arg("worker")
@@ -396,7 +397,7 @@ impl Worker {
         Ok(confinement.landlock)
     }
 
-    /// Whether a program can be given to it: it runs, is not stopped, and said nothing while nobody asked.
+    /// Whether a program can be given to it: it is running, not stopped, and has sent nothing unasked.
     fn is_fit(&self) -> bool {
         use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
         let watched = WaitPidFlag::WEXITED
@@ -410,7 +411,7 @@ impl Worker {
         runs && self.inbox.is_empty() && poll(&mut socket, PollTimeout::ZERO) == Ok(0)
     }
 
-    /// Kills it, and tells how it ended, which may have been earlier.
+    /// Kills the process and returns its exit status; it may have ended earlier.
     fn end(&mut self) -> Option<ExitStatus> {
         if let Ok(Some(status)) = self.child.try_wait() {
             return Some(status);
@@ -420,14 +421,14 @@ impl Worker {
     }
 }
 
-/// A process that evaluates; killed when it is neither given back nor buried.
+/// A process that is evaluating; killed on drop unless it was given back or buried.
 struct Guard<'s> {
     shared: &'s Shared,
     worker: Option<Worker>,
 }
 
 impl Guard<'_> {
-    /// Keeps the process for further programs, unless it has used up its time.
+    /// Keeps the process for further programs, unless it has used up its CPU time.
     fn give_back(&mut self, used: Duration) {
         let Some(mut worker) = self.worker.take() else {
             return;
@@ -447,7 +448,7 @@ impl Guard<'_> {
         }
     }
 
-    /// Ends the process, and says what its program is told.
+    /// Ends the process, and returns the error for its program.
     fn bury(&mut self, end: Broken, host: &dyn Host) -> Error {
         let status = self.worker.as_mut().and_then(Worker::end);
         match end {
@@ -462,9 +463,9 @@ impl Guard<'_> {
         }
         let signal = status.and_then(|status| status.signal());
         match signal {
-            // Of processor time there is more than any program may take.
+            // The limit of CPU time exceeds what any single program may take.
             Some(libc::SIGXCPU) => Kind::Timeout.anywhere(),
-            // Allocation that fails, and native stack that ends, abort the process.
+            // A failed allocation and a native stack overflow abort the process.
             Some(libc::SIGABRT) => Kind::Memory.anywhere(),
             Some(signal) => lost(&format!("it was ended by signal {signal}")),
             None => lost("it ended"),
@@ -482,20 +483,20 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// Why a process is of no use any more.
+/// Why a process cannot be used any more.
 enum Broken {
-    /// Its program did not end in time, or nobody waits for it.
+    /// Its program did not end in time, or was cancelled.
     Stopped(Pulse),
-    /// Its program printed more than it may hold.
+    /// Its program printed more than its memory limit.
     Memory,
-    /// It said what no such process says.
+    /// It violated the protocol.
     Lied(&'static str),
     Gone,
-    /// It did not begin: it died, was stopped or was spoiled while it was idle.
+    /// It did not begin: it died, was stopped or was corrupted while it was idle.
     Unbegun,
 }
 
-/// Writes to a process as long as `goes_on` and it takes something in.
+/// Writes to a process as long as `goes_on` holds and the process keeps accepting bytes.
 fn write(mut stream: &UnixStream, mut bytes: &[u8], goes_on: impl Fn() -> bool) -> io::Result<()> {
     let mut taken = Instant::now();
     while !bytes.is_empty() {
@@ -518,17 +519,17 @@ fn write(mut stream: &UnixStream, mut bytes: &[u8], goes_on: impl Fn() -> bool) 
     Ok(())
 }
 
-/// What is said between sending a program and learning how it ended. The thread that listens is never kept from its clock:
-/// whoever writes gives up when the process is to be killed, and nobody waits longer for his turn to write.
+/// The exchange between sending a program and its end. The listening thread must never lose sight of its clock: every write is given up
+/// when the process is due to be killed, so nobody waits longer than that for the write lock.
 struct Conversation<'a> {
     asked: &'a Asked<'a>,
     stream: &'a UnixStream,
     /// When the process is to be killed.
     kill_at: Mutex<Instant>,
     cancelled: AtomicBool,
-    /// Held while a frame is written; whether all of them were taken in.
+    /// Locked while a frame is written; false once a frame was not accepted.
     writing: Mutex<bool>,
-    /// Questions that are being answered.
+    /// Number of questions that are being answered.
     open: AtomicUsize,
 }
 
@@ -548,7 +549,7 @@ impl Conversation<'_> {
         std::thread::scope(|scope| {
             let ended = self.listen(scope, inbox, prints);
             if ended.is_err() {
-                // Nothing more is written, so that the process is killed at once.
+                // Stops all writes, so that the process is killed at once.
                 self.kill_by(Instant::now());
             }
             ended
@@ -564,7 +565,7 @@ impl Conversation<'_> {
         let questions_max = self.asked.limits.workers.saturating_add(1);
         let mut printed = 0_usize;
         let mut began = false;
-        // A process that has not begun asked nothing of anybody: whatever is wrong with it, another one can be tried.
+        // A process that has not begun has had no effects: whatever is wrong with it, another one can be tried.
         let unless_unbegun = |began: bool, broken: Broken| match began {
             true => broken,
             false => Broken::Unbegun,
@@ -648,13 +649,13 @@ impl Conversation<'_> {
                         if self.open.fetch_add(1, Ordering::AcqRel) >= questions_max {
                             return Err(Broken::Lied("it asked too much at once"));
                         }
-                        // Each on a thread of its own: `pmap` asks side by side.
+                        // Each on a thread of its own, because `pmap` asks concurrently.
                         let started = std::thread::Builder::new().spawn_scoped(scope, move || {
                             self.asked.place.meter.within(|| {
                                 let reply = self.answer(&question);
-                                // What it asks next may come as soon as it has this answer.
+                                // Decremented before the reply is sent: the next question may arrive as soon as the process has it.
                                 self.open.fetch_sub(1, Ordering::AcqRel);
-                                // Whatever was charged is freed where it was charged.
+                                // Inside the meter, so that memory is freed where it was charged.
                                 self.say(&Down::Answer { number, reply });
                             });
                         });
@@ -674,13 +675,13 @@ impl Conversation<'_> {
         }
     }
 
-    /// Whether the process is not to be killed yet; looks whether its program may go on.
+    /// Whether the process may live on; polls whether its program may continue.
     fn goes_on(&self) -> bool {
         let now = Instant::now();
         match self.asked.host.pulse() {
             Pulse::Continue => {}
             Pulse::TimedOut => self.kill_by(now + GRACE),
-            // It is told when it asks for what would take too much.
+            // The program learns of it when it requests more memory than it has.
             Pulse::OutOfMemory => {}
             Pulse::Cancelled => {
                 if !self.cancelled.swap(true, Ordering::Relaxed) {
@@ -704,7 +705,7 @@ impl Conversation<'_> {
         })
     }
 
-    /// Why nothing more comes from it.
+    /// Why the process sends nothing more.
     fn gone(&self) -> Broken {
         let all_taken = *lock(&self.writing);
         match all_taken {
@@ -714,7 +715,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// Sends a frame. What is not taken in ends the conversation.
+    /// Sends a frame. If it is not accepted, the exchange ends.
     fn say(&self, frame: &Down) {
         let mut all_taken = lock(&self.writing);
         if !*all_taken {
@@ -803,10 +804,10 @@ fn stop(pulse: Pulse) -> Reply {
     }
 }
 
-/// What a program left behind, and the names of what it changed, a line each.
+/// The environment that a program left, and the names of the definitions that it changed, one per line.
 type Left = (Env, String);
 
-/// What a program's end means here. What it left is restored within its memory, where what it began with is not counted.
+/// Translates the end of a program. What it left is restored within its memory limit, not counting the environment that it began with.
 fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Left>), Error> {
     let EvaluationContext { meter, keeps, .. } = asked.place;
     let Done { end, left, changed } = done;
@@ -815,7 +816,7 @@ fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Left>), Erro
             true => asked.env.held_bytes(),
             false => 0,
         };
-        // A few bytes are reckoned otherwise once they are read.
+        // Some values are charged slightly differently after they are read back.
         let free_bytes = usize::try_from(free_bytes.saturating_mul(2)).unwrap_or(usize::MAX);
         let room = usize::try_from(asked.limits.memory_bytes).unwrap_or(usize::MAX);
         let read = meter.within(|| {
@@ -882,7 +883,7 @@ fn unwritten(error: snapshot::Error) -> Error {
     }
 }
 
-/// The error of a program whose process is of no use.
+/// The error of a program whose process failed.
 fn lost(problem: &str) -> Error {
     let problem = format!("the process that evaluated the program was lost: {problem}");
     Kind::Other(problem.into()).anywhere()

@@ -1,5 +1,5 @@
-//! The process that evaluates: it has one socket, no files, no environment and no secrets, and runs one program after the
-//! other. Knows nothing of MCP. What a program asks of the world it asks the server, over the socket.
+//! The worker process: it has one socket, no files, no environment and no secrets, and evaluates one program after the other. Knows
+//! nothing of MCP. Everything that a program needs from its host is requested from the server, over the socket.
 
 use crate::lock::lock;
 use std::collections::HashMap;
@@ -19,16 +19,16 @@ use ptc_lang::{
 use super::frames::{self, Bounds, Confinement, Done, Down, End, Inbox, Question, Reply, Run, Up};
 use super::{confine, faults};
 
-/// Native stack of the thread that evaluates.
+/// Native stack of the evaluating thread.
 const STACK_BYTES: usize = crate::evaluation::pool::STACK_BYTES;
-/// How often a running program looks whether it was cancelled.
+/// How often a running program checks for cancellation.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// A session that is worth giving its memory back for.
+/// Size of a session's snapshot from which memory is returned to the system.
 const MUCH_BYTES: usize = 1 << 20;
-/// Bytes of a frame that is taken in: the server is believed.
+/// Bytes of the longest accepted frame: the server is trusted.
 const FRAME_BYTES_MAX: usize = u32::MAX as usize;
 
-/// Runs the hidden command `worker MEMORY CPU`: bytes that programs may hold, and seconds of its life.
+/// Runs the hidden command `worker MEMORY CPU`: bytes that programs may hold, and seconds of CPU time for the whole process.
 pub fn main(arguments: &[String]) -> ExitCode {
     let number = |at: usize| arguments.get(at).and_then(|word| word.parse().ok());
     let (Some(memory_bytes), Some(cpu_seconds)) = (number(0), number(1)) else {
@@ -45,7 +45,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
 }
 
 fn serve(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
-    // The server's death ends this process, also in the middle of a program.
+    // When the server dies, the kernel kills this process, even in the middle of a program.
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)
         .map_err(|error| error.to_string())?;
     nix::sys::prctl::set_dumpable(false).map_err(|error| error.to_string())?;
@@ -53,13 +53,13 @@ fn serve(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
     confine::close_files()?;
     let landlock = confine::landlock();
     confine::limit(memory_bytes, cpu_seconds)?;
-    // Tables that are built when they are first needed are built before anything waits for them.
+    // Builds tables that are otherwise built on first use, before anybody waits for them.
     warm();
     let served = std::thread::Builder::new()
         .name("eval".into())
         .stack_size(STACK_BYTES)
         .spawn(move || {
-            // The native stack is measured once, for which files are read.
+            // Measures the native stack once, which reads files, before files are denied.
             warm();
             confine::seccomp()?;
             Link::new(Socket).serve(Confinement { landlock })
@@ -69,7 +69,7 @@ fn serve(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
     served.unwrap_or_else(|_| Err("the evaluating thread panicked".into()))
 }
 
-/// Evaluates something, so that the first program does not pay for what all share.
+/// Evaluates something, so that the first program does not pay for one-time work.
 fn warm() {
     struct Nowhere;
     impl Host for Nowhere {
@@ -84,7 +84,7 @@ fn warm() {
     }
 }
 
-/// The socket, which is the first file of the process.
+/// The socket, which is file descriptor 0 of the process.
 #[derive(Clone, Copy)]
 struct Socket;
 
@@ -104,22 +104,21 @@ impl std::io::Write for Socket {
     }
 }
 
-/// The connection with the server, used by all threads of a program.
+/// The connection to the server, shared by all threads of a program.
 struct Link {
     socket: Socket,
-    /// Held while a frame is written, so that frames do not mix.
+    /// Locked while a frame is written, so that frames do not interleave.
     writing: Mutex<()>,
     state: Mutex<State>,
-    /// Told whenever an answer came, or nobody reads any more.
+    /// Signalled whenever an answer arrived, or no thread is reading any more.
     changed: Condvar,
     numbers: AtomicU32,
-    /// Whether the last program held much memory.
     held_much: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
-    /// What was read; none while a thread reads.
+    /// The read buffer; `None` while a thread is reading.
     inbox: Option<Inbox>,
     answers: HashMap<u32, Reply>,
     cancelled: bool,
@@ -151,7 +150,7 @@ impl Link {
                 state.answers.clear();
                 state.cancelled = false;
             }
-            // A cancellation or an answer that came too late concerns nobody.
+            // A cancellation or an answer that came too late is ignored.
             if let Down::Run(asked) = frame {
                 self.send(&Up::Began);
                 let done = self.evaluate(&asked);
@@ -188,7 +187,7 @@ impl Link {
         })
     }
 
-    /// Sends a frame. A server that is gone needs none.
+    /// Sends a frame. If the server is gone, the process exits.
     fn send(&self, frame: &Up) {
         let _one = lock(&self.writing);
         if frames::send(self.socket, frame).is_err() {
@@ -215,8 +214,8 @@ impl Link {
         lock(&self.state)
     }
 
-    /// Asks the server, has the answer made use of, and drops it. What comes over the socket is charged to no program: one thread
-    /// may read what another one drops.
+    /// Asks the server, passes the reply to `used`, and drops it. Bytes from the socket are charged to no program, because one thread may
+    /// read what another one drops.
     fn ask<T>(&self, question: Question, used: impl FnOnce(&Reply) -> T) -> T {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         self.send(&Up::Ask { number, question });
@@ -226,7 +225,7 @@ impl Link {
         made
     }
 
-    /// Waits for the answer to a question. Of several threads that wait one reads for all.
+    /// Waits for the answer to a question. Of several waiting threads, one reads for all.
     fn answer(&self, number: u32) -> Reply {
         let mut state = self.state();
         loop {
@@ -244,7 +243,7 @@ impl Link {
         }
     }
 
-    /// Reads one frame without holding the state, and notes it.
+    /// Reads one frame without holding the lock on the state, and records it.
     fn take_in<'s>(
         &'s self,
         state: MutexGuard<'s, State>,
@@ -259,11 +258,11 @@ impl Link {
         state
     }
 
-    /// Whether the server said that nobody waits any more.
+    /// Whether the server has cancelled the program.
     fn is_cancelled(&self) -> bool {
         let mut state = self.state();
         while !state.cancelled {
-            // Threads that wait for an answer see a cancellation as well.
+            // A thread that waits for an answer will read a cancellation as well.
             let Some(mut inbox) = state.inbox.take() else {
                 break;
             };
@@ -303,7 +302,7 @@ impl State {
     }
 }
 
-/// The world of a program, which is at the other end of the socket.
+/// The host of a program, whose real counterpart is at the other end of the socket.
 struct World<'l> {
     link: &'l Link,
     deadline: Instant,
@@ -313,8 +312,8 @@ struct World<'l> {
     bytes_max: usize,
 }
 
-/// Bytes of the largest frame that a program has to send: what it may hold and what it was given. Times and dates take more
-/// as a snapshot than in memory, everything else less.
+/// Bytes of the largest frame that a program may send: what it may hold plus what it was given. Times and dates take more space in a
+/// snapshot than in memory, everything else less.
 pub fn left_bytes(memory_bytes: u64, given_bytes: usize) -> usize {
     const ROOM: usize = 64 << 10;
     let held = memory_bytes.saturating_add(memory_bytes / 2);
@@ -324,7 +323,7 @@ pub fn left_bytes(memory_bytes: u64, given_bytes: usize) -> usize {
         .saturating_add(ROOM)
 }
 
-/// Bytes of the largest snapshot that is sent to a program with so much memory.
+/// Bytes of the largest snapshot that is sent to a program with this memory limit.
 pub fn frame_bytes(memory_bytes: u64) -> usize {
     const ROOM: u64 = 16 << 20;
     usize::try_from(memory_bytes.saturating_mul(2).saturating_add(ROOM)).unwrap_or(usize::MAX)
@@ -343,7 +342,7 @@ impl World<'_> {
             workers: usize::try_from(workers).unwrap_or(usize::MAX),
             nesting,
             symbols,
-            // Lines are cut by the server, behind its redactor.
+            // The server truncates lines, after redaction.
             print_graphemes: usize::MAX,
         };
         let roomy = super::reading(&limits);
@@ -396,7 +395,7 @@ impl World<'_> {
     fn value(&self, reply: &Reply) -> Option<Result<Value, HostFault>> {
         Some(match reply {
             Reply::Value(bytes) => {
-                // It only watches: what is read is charged to the program that this thread works for.
+                // This meter only watches the limits; what is read is charged to the program that this thread works for.
                 let limits = Limits::default();
                 match snapshot::read_metered(bytes, &Meter::new(&limits, &Charged(self))) {
                     Ok((_, mut values)) => Ok(values.pop().unwrap_or_default()),
@@ -415,7 +414,7 @@ impl World<'_> {
         })
     }
 
-    /// A text without what must not be told, which only the server knows.
+    /// The text with secrets veiled, which only the server knows.
     fn veiled(&self, quoted: &str) -> String {
         let question = Question::Quote(quoted.to_owned());
         self.link.ask(question, |reply| match reply {
@@ -430,7 +429,7 @@ impl World<'_> {
     }
 }
 
-/// A world whose program must not hold more than it may.
+/// A host that also reports when the program exceeds its memory limit.
 struct Charged<'w>(&'w World<'w>);
 
 impl Host for Charged<'_> {
@@ -531,7 +530,7 @@ impl Host for World<'_> {
 
     fn printed(&self, line: String) -> String {
         self.link.send(&Up::Printed(line));
-        // The server keeps it.
+        // The server keeps the line.
         String::new()
     }
 
@@ -565,7 +564,7 @@ fn failed(reason: &str, message: String) -> Done {
     }
 }
 
-/// The names of the definitions that are not what they were: only here are functions still the same ones.
+/// The names of the definitions that changed. Only this process can tell, because here unchanged functions keep their identity.
 fn changed(before: &Env, after: &Env) -> String {
     let all = after.definitions().into_iter();
     let changed = all.filter(|(name, value, _)| {

@@ -1,4 +1,4 @@
-//! Frames there and back; hostile bytes are read or refused.
+//! Round trips of frames; hostile bytes are read or refused.
 
 use super::*;
 
@@ -56,7 +56,7 @@ fn what_is_too_long_or_malformed_is_refused_without_room_for_it() {
     assert!(inbox.next::<Up>(1_000).is_err());
 }
 
-/// Bytes of a process that was taken over: each is read as a frame or refused.
+/// Bytes from a compromised process: each sequence is read as a frame or refused.
 #[test]
 fn whatever_a_process_sends_is_read_or_refused() {
     const BYTES_MAX: usize = 4_096;
