@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Revisions with `initialize`, the preferred one first.
 pub const SESSION_REVISIONS: [&str; 2] = ["2025-11-25", "2025-06-18"];
-/// The revision without sessions.
+/// The stateless revision.
 pub const STATELESS_REVISION: &str = "2026-07-28";
 
 /// Where a connection's frames come from.
@@ -28,9 +28,9 @@ pub enum Transport {
     Stdio,
     /// A protocol session over HTTP, or a stateless call.
     Http {
-        /// First 16 hex digits of the digest of the token.
+        /// First 16 hex digits of a digest of the token.
         owner_hash: String,
-        /// First 16 hex digits of the digest of the session id; empty in stateless calls.
+        /// First 16 hex digits of a digest of the session id; empty in stateless calls.
         session_hash: String,
     },
 }
@@ -38,53 +38,52 @@ pub enum Transport {
 /// What a transport knows of a request besides its frame.
 #[derive(Default)]
 pub struct RequestContext {
-    /// `X-Request-Id`, given or made; none on stdio.
+    /// `X-Request-Id`, received or generated; `None` on stdio.
     pub request_id: Option<String>,
-    /// The trace that its headers name.
+    /// The trace context in its headers.
     pub trace: Option<TraceContext>,
-    /// Where a transport does something for the request before it is handled, and it may become a call.
+    /// The arrival of a request that may become a call, if the transport has work to do before it is handled.
     pub arrival: Option<Arrival>,
-    /// It waited since it was read, and when it was, the connection did not drain.
+    /// Whether the request was read before the connection began to drain, and has waited since.
     pub arrived_in_time: bool,
 }
 
 pub struct Connection {
-    /// Who owns the PTC sessions made here.
+    /// The owner of the program sessions that are started here.
     pub owner: String,
-    /// Where frames come from.
     pub transport: Transport,
-    /// Calls that may be in flight here; `usize::MAX` when only the process's gate counts.
+    /// Maximum number of calls in flight here; `usize::MAX` when only the process's gate counts.
     pub in_flight_max: usize,
     revision: Mutex<&'static str>,
     draining: AtomicBool,
     calls: Mutex<Calls>,
-    /// Nothing is unanswered any more, or a cancelled request has arrived.
+    /// Signalled when no call is unanswered any more, or a cancelled request has arrived.
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct Calls {
     in_flight: HashMap<Id, Arc<Call>>,
-    /// Requests for calls that are not taken in yet: a store may be asked first. Each holds a thread, so there are few.
+    /// Requests for calls that are not admitted yet, because a store may have to be asked first. Each holds a thread, so there are few.
     arriving: Vec<Arriving>,
-    /// Requests that have arrived so far.
+    /// Number of requests that have arrived so far.
     arrivals: u64,
-    /// Calls whose reply is not yet written, cancelled ones not counted.
+    /// Calls whose reply is not yet written, not counting cancelled ones.
     unanswered: usize,
-    /// Threads that wait for a change. To wake nobody costs a system call, and most calls end while nobody waits.
+    /// Threads that wait for a change. A notification costs a system call, and most calls end while nobody waits.
     waiting: usize,
-    /// Every call was cancelled, and none is taken in any more.
+    /// Set once every call was cancelled; no further call is admitted.
     over: bool,
 }
 
 struct Arriving {
-    /// Which of all requests it is.
+    /// Identifies the request among all requests of the connection.
     number: u64,
     key: Id,
     cancelled: bool,
 }
 
-/// A request for a call, from when it came until its call is taken in or refused: what cancels the call meanwhile is not lost.
+/// A request for a call, from its arrival until the call is admitted or refused. It records a cancellation that comes in between.
 pub struct Arrival {
     connection: Arc<Connection>,
     number: u64,
@@ -110,31 +109,31 @@ impl Calls {
         cancelled.any(|known| known.number == arrival.number)
     }
 
-    /// Whether a request that was cancelled is still on its way in.
+    /// Whether a cancelled request is still arriving.
     fn awaits(&self, key: &Id) -> bool {
         let mut cancelled = self.arriving.iter().filter(|known| known.cancelled);
         cancelled.any(|known| known.key == *key)
     }
 }
 
-/// What became of a call that is to be cancelled.
+/// The outcome of a cancellation.
 pub enum Cancelled {
-    /// No call is known by that key.
+    /// No call has that key.
     Unknown,
-    /// Its request is on its way in, and is answered as a cancelled one.
+    /// Its request is still arriving, and will be answered as cancelled.
     Arriving,
-    /// It is cancelled; its answer is to be used or dropped.
+    /// It was cancelled; its answer is to be used or dropped.
     InFlight(Answer),
 }
 
-/// Why a call was not taken in.
+/// Why a call was not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAdmitted {
-    /// The id is in flight already.
+    /// The id is already in flight.
     Duplicate,
     /// There is no place for it.
     Shut(Shut),
-    /// It was cancelled before it was taken in, or the connection is over.
+    /// It was cancelled before it was admitted, or the connection is over.
     Cancelled,
 }
 
@@ -156,7 +155,7 @@ impl Connection {
         *lock(&self.revision)
     }
 
-    /// Takes the revision that a client asks for, or the preferred one, and returns it.
+    /// Adopts the revision that a client asks for, or else the preferred one, and returns it.
     pub fn negotiate(&self, wanted: Option<&str>) -> &'static str {
         let known = SESSION_REVISIONS
             .into_iter()
@@ -166,12 +165,11 @@ impl Connection {
         chosen
     }
 
-    /// Uses `revision` from now on.
     pub fn use_revision(&self, revision: &'static str) {
         *lock(&self.revision) = revision;
     }
 
-    /// Whose session of the protocol this is, hashed; nobody's where there is none.
+    /// The hashed owner of this protocol session; `None` where there is no protocol session.
     pub fn protocol_owner(&self) -> Option<&str> {
         match &self.transport {
             Transport::Http {
@@ -196,12 +194,12 @@ impl Connection {
         self.calls().in_flight.len()
     }
 
-    /// Whether a call is known by `key`.
+    /// Whether a call with this key is in flight.
     pub fn is_in_flight(&self, key: &Id) -> bool {
         self.calls().in_flight.contains_key(key)
     }
 
-    /// Notes that a request for the call `key` arrives.
+    /// Registers a request for the call `key` as arriving.
     pub fn arrive(self: &Arc<Self>, key: &Id) -> Arrival {
         let mut calls = self.calls();
         let number = calls.arrivals;
@@ -218,10 +216,10 @@ impl Connection {
         }
     }
 
-    /// Takes in the call of a request that arrived. A place is asked for last, when nothing else speaks against the call.
+    /// Admits the call of a request that arrived. A place is requested last, when nothing else prevents the call.
     ///
     /// # Errors
-    /// [`NotAdmitted`], and the answer back to say so with.
+    /// [`NotAdmitted`], together with the answer to refuse it with.
     pub fn admit(
         &self,
         arrival: &Arrival,
@@ -252,8 +250,8 @@ impl Connection {
         Ok(call)
     }
 
-    /// Ends a call with its reply, unless it was cancelled before. Its id and its place are free before the reply is sent.
-    /// Returns whether the reply was sent.
+    /// Ends a call with its reply, unless it was cancelled before. Its id and its place are free before the reply is sent. Returns
+    /// whether the reply was sent.
     pub fn finish(&self, call: &Arc<Call>, reply: impl FnOnce() -> Scrubbed<Reply>) -> bool {
         let Some((answer, permit)) = call.claim() else {
             return false;
@@ -265,7 +263,7 @@ impl Connection {
         true
     }
 
-    /// Cancels the call `key`, whose place is free at once, or the requests for it that are on their way in; one that comes later is
+    /// Cancels the call `key`, whose place is free at once, or its requests that are still arriving; a request that arrives later is
     /// another call.
     pub fn cancel(&self, key: &Id) -> Cancelled {
         let mut calls = self.calls();
@@ -283,14 +281,14 @@ impl Connection {
         found
     }
 
-    /// Waits until cancelled requests have arrived and hold nothing any more, at most `patience`.
+    /// Waits until cancelled requests have arrived and hold nothing any more, for at most `patience`.
     pub fn wait_until_arrived(&self, key: &Id, patience: Duration) {
-        // Who is out of patience goes on: the request ends by itself.
+        // After a timeout the caller continues: the request ends by itself.
         drop(self.wait_while(patience, |calls| calls.awaits(key)));
     }
 
-    /// Cancels one call, unless it ends with its reply already. The answer is taken before the program learns of its end, so
-    /// that what it makes of that can't reach the client.
+    /// Cancels one call, unless its reply is already being sent. The answer is taken before the program sees the cancellation, so that
+    /// nothing that the program does then can reach the client.
     pub fn cancel_call(&self, call: &Arc<Call>) -> Option<Answer> {
         let (answer, permit) = call.claim()?;
         call.cancel();
@@ -300,7 +298,7 @@ impl Connection {
         Some(answer)
     }
 
-    /// Cancels every call, those that arrive or come later among them; each answer of those in flight comes with its id.
+    /// Cancels every call, including those that arrive later. Returns the answers of those in flight, with their ids.
     pub fn cancel_all(&self) -> Vec<(Id, Answer)> {
         let mut calls = self.calls();
         calls.over = true;
@@ -311,7 +309,7 @@ impl Connection {
             .collect()
     }
 
-    /// Waits until every call is answered, at most `patience`. Returns how many are left.
+    /// Waits until every call is answered, for at most `patience`. Returns the number of unanswered calls.
     pub fn wait_until_quiet(&self, patience: Duration) -> usize {
         self.wait_while(patience, |calls| calls.unanswered > 0)
             .unanswered

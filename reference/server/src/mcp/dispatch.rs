@@ -1,6 +1,6 @@
 //! One frame in, at most one reply out: the table of methods and what each does.
 //!
-//! Knows nothing of transports; they hand in frames and a way to answer later.
+//! Knows nothing of transports; they pass in frames and a way to reply later.
 
 use crate::admission::gate::Shut;
 use crate::call::{Answer, Call};
@@ -31,14 +31,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::Span;
 
-/// What came of a frame.
+/// The outcome of handling a frame.
 pub enum Handled {
-    /// There is nothing to send.
+    /// There is no reply.
     Silent,
     Now(Reply),
-    /// Running the job uses the answer that was handed in, or drops it.
+    /// Running the job uses the answer that was passed in, or drops it.
     Later(Arc<Call>, pool::Job),
-    /// Send this, if anything, and end the connection.
+    /// Send this reply, if any, and end the connection.
     Exit(Option<Reply>),
 }
 
@@ -47,9 +47,9 @@ struct Method {
     name: &'static str,
     session: OnRequest,
     stateless: OnRequest,
-    /// `None` for a name that means nothing without an id.
+    /// `None` for a name that is not a notification.
     notified: Option<fn(&Notified<'_>) -> Handled>,
-    /// The same in the era without sessions, which has no connection that could end.
+    /// Its action as a notification in the stateless era, which has no connection that could end.
     notified_stateless: Option<fn(&Notified<'_>) -> Handled>,
 }
 
@@ -59,22 +59,20 @@ enum OnRequest {
     /// It is answered at once.
     Answer(fn(&Scene<'_>) -> Reply),
     CallTool,
-    /// It is a notification's name, which an id makes a request that means nothing.
+    /// The name of a notification, which is not valid with an id.
     Invalid,
-    /// Its name is not known in this era.
+    /// The name is not known in this era.
     Unknown,
     /// It is answered, and the connection ends.
     Exit,
 }
 
-/// What a notification is about.
 struct Notified<'a> {
     server: &'a Arc<Server>,
     connection: &'a Arc<Connection>,
     params: Option<Json<'a>>,
 }
 
-/// What a request is about.
 struct Scene<'a> {
     server: &'a Arc<Server>,
     connection: &'a Arc<Connection>,
@@ -128,7 +126,7 @@ const METHODS: &[Method] = &[
     },
     Method {
         name: "server/discover",
-        // Its name alone says the era without sessions.
+        // The name alone selects the stateless era.
         session: OnRequest::Unknown,
         stateless: OnRequest::Answer(discover),
         notified: None,
@@ -150,7 +148,6 @@ const METHODS: &[Method] = &[
     },
 ];
 
-/// The names of all methods.
 pub fn method_names() -> impl Iterator<Item = &'static str> {
     METHODS.iter().map(|method| method.name)
 }
@@ -159,8 +156,8 @@ fn method(name: Option<&str>) -> Option<&'static Method> {
     METHODS.iter().find(|method| Some(method.name) == name)
 }
 
-/// Handles one well-formed frame: an object with `"jsonrpc":"2.0"` and a method, or not. `answer` makes the way to answer
-/// later and is called at most once.
+/// Handles one syntactically valid frame, which may or may not be an object with `"jsonrpc":"2.0"` and a method. `answer` creates the way
+/// to reply later and is called at most once.
 pub fn handle(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
@@ -176,7 +173,7 @@ pub fn handle(
     } = incoming;
     let id = incoming.id.clone();
     if !frame.version_ok || frame.method.is_none() {
-        // A response to no request of ours has no id to answer.
+        // An unexpected response carries no id of ours to answer.
         let id = id.filter(|_| !frame.is_response());
         return Handled::Now(Reply::error(id, RpcError::INVALID_REQUEST));
     }
@@ -217,7 +214,7 @@ pub fn handle(
     }
 }
 
-/// Acts on a notification. It is never answered.
+/// Acts on a notification, which is never answered.
 fn notification(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
@@ -278,10 +275,10 @@ fn unknown_method(server: &Server, name: Option<&str>) {
 /// Bytes of a name or an id from outside that a log line or a message shows.
 const SHOWN_BYTES_MAX: usize = 256;
 
-/// What is looked through at once; longer text may be made to take time, in which others are served.
+/// Bytes of text that are scrubbed on the executor. Longer text may be crafted to take long, so it is scrubbed on a blocking thread.
 const SCRUBBED_AT_ONCE_BYTES_MAX: usize = 16 << 10;
 
-/// A name or an id from outside, short enough for a log line or a message: scrubbed, and cut afterwards.
+/// A name or an id from outside, made short enough for a log line or a message: scrubbed first, and truncated afterwards.
 fn bounded<'a>(server: &Server, text: &'a str) -> Cow<'a, str> {
     let clean = match text.len() <= SCRUBBED_AT_ONCE_BYTES_MAX {
         true => server.redactor.scrub_str(text),
@@ -303,7 +300,7 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
         params,
     } = *notified;
     let named = params.and_then(|params| params.get("requestId"));
-    // A null names no call, though a call may have the id null; nor does what is longer than the id of any call, however written.
+    // A null names no call, although a call may have the id null; nor does text longer than any call's id in any spelling.
     let may_be_known = |id: &Json<'_>| !id.is_null() && id.text().len() <= NAMED_BYTES_MAX;
     let Some(id) = named.filter(may_be_known).map(Id::from_json) else {
         tracing::debug!(event = "notifications_cancelled");
@@ -314,7 +311,7 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
     match connection.cancel(&id) {
         Cancelled::Unknown => {
             tracing::debug!(event = "cancelled_unknown");
-            // It may run on another node, where sessions of the protocol are shared.
+            // With shared protocol sessions, the call may run on another node.
             if let (Some(shared), Some(_)) = (server.sessions.shared(), connection.protocol_owner())
             {
                 shared.tell(&Message::Cancel {
@@ -325,7 +322,7 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
         }
         Cancelled::Arriving => {
             tracing::info!(event = "cancelled_in_flight");
-            // On stdio what comes next waits in line behind it.
+            // On stdio the next frame waits behind this one anyway.
             if connection.transport != Transport::Stdio {
                 wait_until_arrived(connection, &id, Shared::PATIENCE);
             }
@@ -338,13 +335,14 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
     Handled::Silent
 }
 
-/// Bytes that a cancellation may take to name a call: each byte of its id may be an escape. Other nodes are told of it.
+/// Bytes of the longest id in a cancellation: each byte of the id may be written as an escape. Longer ones are not broadcast to other
+/// nodes.
 const NAMED_BYTES_MAX: usize = 6 * ID_BYTES_MAX;
 
-/// What the thread that hears other nodes waits for a request: they wait for that thread, all of them.
+/// How long the listening thread waits for a request to arrive: all other nodes wait for that thread.
 const ARRIVAL_PATIENCE: Duration = Duration::from_millis(500);
 
-/// Cancels a call because of what another node was told.
+/// Cancels a call because another node received the cancellation.
 pub fn cancel_told(server: &Server, connection: &Connection, id: &Id) {
     match connection.cancel(id) {
         Cancelled::Unknown => {}
@@ -353,15 +351,15 @@ pub fn cancel_told(server: &Server, connection: &Connection, id: &Id) {
     }
 }
 
-/// Has the cancellation answered only when the request has given back the lease of its session, so that the client's next turn does
-/// not find that session busy.
+/// Delays the handling of the cancellation until the request has released its session's lease, so that the client's next turn does not
+/// find the session busy.
 fn wait_until_arrived(connection: &Connection, id: &Id, patience: Duration) {
     executor::blocking(|| connection.wait_until_arrived(id, patience));
 }
 
-/// Uses the answer of a cancelled call: over HTTP somebody waits for it, on stdio nobody does.
+/// Uses the answer of a cancelled call: over HTTP a request is waiting for it, on stdio nothing is.
 pub fn answer_cancelled(server: &Server, connection: &Connection, id: Id, answer: Answer) {
-    // Over HTTP, calls that belong to no session of the protocol are those of the revision without sessions.
+    // Over HTTP, calls outside of a protocol session belong to the stateless revision.
     let era = match connection.protocol_owner() {
         Some(_) => Era::Session,
         None => Era::Stateless,
@@ -408,7 +406,7 @@ fn shutdown(scene: &Scene<'_>) -> Reply {
 fn drain(server: &Server, connection: &Connection) {
     connection.drain();
     if let (Some(shared), Some(owner)) = (server.sessions.shared(), connection.protocol_owner()) {
-        // Where the store is away, or another request drains it now, there is nobody to tell.
+        // If the store is away, or another request drains the session now, there is nothing more to do.
         let _ = shared.drain_protocol(&connection.owner, owner);
     }
 }
@@ -449,12 +447,12 @@ fn null_result(id: Id) -> Reply {
     own_result(id, "null".into())
 }
 
-/// A result in the server's own words, with nothing from outside in it.
+/// A result in the server's own words, without any text from outside.
 fn own_result(id: Id, json: String) -> Reply {
     Reply::json(id, Arc::new(ptc_secrets::Redactor::empty().scrub(json)))
 }
 
-/// Where a `tools/call` stands.
+/// The circumstances of a `tools/call`.
 struct CallContext<'a> {
     server: &'a Arc<Server>,
     connection: &'a Arc<Connection>,
@@ -483,7 +481,7 @@ impl CallContext<'_> {
     }
 }
 
-/// The trace that a request belongs to, as its `_meta` says, else as its transport does.
+/// The trace context of a request: from its `_meta`, or else from its transport.
 fn trace_of(meta: Option<Json<'_>>, context: &RequestContext) -> Option<TraceContext> {
     let text = |name: &str| meta?.get(name)?.as_str();
     text("traceparent")
@@ -491,7 +489,7 @@ fn trace_of(meta: Option<Json<'_>>, context: &RequestContext) -> Option<TraceCon
         .or_else(|| context.trace.clone())
 }
 
-/// `tools/call`: refusals at once, programs later.
+/// `tools/call`: refuses at once, and runs programs later.
 fn tools_call(
     place: CallContext<'_>,
     incoming: &Incoming<'_>,
@@ -516,7 +514,7 @@ fn tools_call(
     let reply = |reply: ToolReply| Handled::Now(Reply::tool(id.clone(), *era, reply));
     let refuse = |refusal: Refusal| reply(ToolReply::new(refusal.payload(), view));
     let since = Instant::now();
-    // What nobody knows may be of any length, and is told and traced in part.
+    // An unknown name may have any length, so it is logged and traced in part only.
     let shown = match tool {
         Some(tool) => Cow::Borrowed(tool.name),
         None => bounded(server, name),
@@ -549,7 +547,7 @@ fn tools_call(
         ended(observed, &payload, Ending::Unknown);
         return match era {
             Era::Session => refuse(refusal),
-            // From 2026-07-28 on it is no result.
+            // From 2026-07-28 on, an unknown tool is an error, not a result.
             Era::Stateless => Handled::Now(Reply::error(
                 Some(place.id),
                 RpcError {
@@ -595,7 +593,7 @@ fn tools_call(
     }
 }
 
-/// Admits a prepared program, to be run by the thread that takes it, or says why not.
+/// Admits a prepared program, to be run by the thread that takes it, or refuses it.
 fn admit(
     place: &CallContext<'_>,
     arrival: &Arrival,
@@ -667,7 +665,7 @@ fn admit(
     Handled::Later(call, job)
 }
 
-/// Refuses a call whose id is in flight.
+/// Refuses a call whose id is already in flight.
 fn duplicate(id: Id) -> Handled {
     tracing::warn!(event = "duplicate_request_id");
     let shown = if id.is_null() { "nil" } else { id.as_json() };
@@ -678,12 +676,12 @@ fn duplicate(id: Id) -> Handled {
     Handled::Now(Reply::error(Some(id), error))
 }
 
-/// A call that was taken in. One that nobody ran, for want of a thread, is answered when this goes.
+/// An admitted call. If no thread could run it, it is answered when this is dropped.
 struct Admitted {
     server: Arc<Server>,
     connection: Arc<Connection>,
     call: Arc<Call>,
-    /// Of the request that asked for it.
+    /// The span of the request.
     span: Span,
 }
 
@@ -697,7 +695,7 @@ impl Drop for Admitted {
     }
 }
 
-/// On a thread with a program's stack: runs the program and answers its call.
+/// Runs the program and answers its call, on a thread with a program's stack.
 fn run(
     admitted: &Admitted,
     era: Era,
@@ -715,7 +713,7 @@ fn run(
     if let Some(observed) = &mut observed
         && let Some(trace_id) = server.observers.executing(observed)
     {
-        // Calls run once, so nobody set it before.
+        // A call runs once, so the cell is empty here.
         let _ = call.trace_id.set(trace_id);
     }
     let abandoned = |observed: Option<Box<Observed>>| {
@@ -737,7 +735,7 @@ fn run(
     };
     let mut followed = observed.take();
     connection.finish(call, || {
-        // From here on the call can't be cancelled any more.
+        // From here on the call cannot be cancelled any more.
         let reply = commit.and_then(|commit| commit()).unwrap_or(reply);
         let redactor = server.redactor.for_at_most(SCRUB_TIME_MAX);
         let reply = redactor.scrub(reply);
@@ -758,7 +756,7 @@ fn started(tool: Option<&str>) {
     tracing::info!(event = "tools_call_start", tool = maybe(&tool));
 }
 
-/// Program and context reach the log at `debug` only.
+/// Program and context are logged at `debug` only.
 fn log_bodies(arguments: Option<Json<'_>>) {
     let argument = |name: &str| Some(arguments?.get(name)?.compact());
     tracing::debug!(
@@ -768,7 +766,7 @@ fn log_bodies(arguments: Option<Json<'_>>) {
     );
 }
 
-/// Notes the end of a call of `tool` that was answered with `payload`. `log_reason` tells the reason in the log as well.
+/// Logs and counts the end of a call of `tool` that was answered with `payload`. With `log_reason`, the log line has the reason, too.
 fn stopped(
     server: &Server,
     tool: &'static str,
@@ -785,7 +783,7 @@ fn stopped(
     tracing::info!(event = "tools_call_stop", is_error, reason);
 }
 
-/// Counts a call of `tool` that ended by being cancelled.
+/// Counts a call of `tool` that was cancelled.
 fn count_cancelled(server: &Server, tool: &'static str, since: Instant) {
     if let Some(counters) = &server.counters {
         let reason = Refusal::Cancelled.reason().name();
@@ -793,10 +791,10 @@ fn count_cancelled(server: &Server, tool: &'static str, since: Instant) {
     }
 }
 
-/// The span that a request's events belong to; an id that is null is as good as none.
+/// The span of a request's events; a null id counts as no id.
 fn request_span(server: &Server, id: &Id) -> Span {
     let id = (!id.is_null()).then(|| id.plain());
-    // A short one is scrubbed where the log is written; every request comes past here.
+    // Short ids are scrubbed when the log is written, because every request reaches this line.
     let id = id.as_deref().map(|id| match id.len() <= SHOWN_BYTES_MAX {
         true => Cow::Borrowed(id),
         false => bounded(server, id),
@@ -804,16 +802,16 @@ fn request_span(server: &Server, id: &Id) -> Span {
     tracing::info_span!(REQUEST_SPAN, request_id = id.as_deref())
 }
 
-/// The key under `_meta` that every stateless request needs as well.
+/// The other key under `_meta` that every stateless request needs.
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// The code for a revision that the server doesn't speak.
+/// The error code for a revision that the server does not speak.
 const UNSUPPORTED_VERSION: i64 = -32022;
-/// How long a client may keep what `tools/list` and `server/discover` say: it can't change while the process lives.
+/// How long a client may cache the results of `tools/list` and `server/discover`: they cannot change while the process lives.
 const CACHE_TTL_MS: u64 = 300_000;
-/// Who may keep it: the client alone.
+/// Who may cache them: the client only.
 const CACHE_SCOPE: &str = "private";
 
-/// The revision that a stateless request says.
+/// The revision that a stateless request declares.
 ///
 /// # Errors
 /// `Invalid params` when a required member of `_meta` is missing or has the wrong kind.
@@ -832,7 +830,7 @@ pub fn stateless_version<'a>(incoming: &Incoming<'a>) -> Result<Cow<'a, str>, Rp
     }
 }
 
-/// Handles one frame of the revision without sessions. `key` is what a call is known by while it is in flight.
+/// Handles one frame of the stateless revision. `key` identifies the call while it is in flight.
 pub fn handle_stateless(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
@@ -888,13 +886,13 @@ pub fn handle_stateless(
             };
             tools_call(place, incoming, answer)
         }
-        // No row says this of the stateless era.
+        // No row has these in the stateless era.
         OnRequest::Exit | OnRequest::Invalid => refuse(RpcError::INVALID_REQUEST),
         OnRequest::Unknown => Handled::Now(method_not_found(server, name.as_deref(), id)),
     }
 }
 
-/// What a client answers to questions that this server never asks: an object of objects by key, and the text of a state.
+/// Validates a client's responses to questions that this server never asks: an object of objects by key, and the text of a state.
 fn judge_responses(params: Option<Json<'_>>) -> Result<(), RpcError> {
     let wrong = |what: &str| {
         Err(RpcError {

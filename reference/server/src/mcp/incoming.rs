@@ -1,4 +1,4 @@
-//! What a frame asks, read once where it comes in: which method, of which era, and which tool.
+//! What a frame asks for, determined once on arrival: its method, its era, and the tool that it calls.
 
 use crate::mcp::tools;
 use crate::render::reply::Era;
@@ -12,7 +12,7 @@ pub const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// A frame, and what its members say.
 pub struct Incoming<'f> {
     pub frame: Frame<'f>,
-    /// The request's id; none makes it a notification.
+    /// The request's id; `None` makes it a notification.
     pub id: Option<Id>,
     /// The method's name; `None` when it is missing or not a string.
     pub method: Option<Cow<'f, str>>,
@@ -22,7 +22,7 @@ pub struct Incoming<'f> {
     pub members: Members<'f>,
 }
 
-/// Members of a frame's parameters that every call may have. Of duplicates the first counts.
+/// Parameters that any call may have. The first of duplicate members counts.
 #[derive(Clone, Copy, Default)]
 pub struct Members<'f> {
     name: Option<Json<'f>>,
@@ -50,7 +50,7 @@ impl<'f> From<Frame<'f>> for Incoming<'f> {
     fn from(frame: Frame<'f>) -> Self {
         let method = frame.method_name();
         let members = Members::of(frame.params);
-        // A frame says its revision, or asks what only one era knows.
+        // A frame names its revision, or uses a method that only one era has.
         let era = match method.as_deref() {
             Some("initialize") => Era::Session,
             Some("server/discover") => Era::Stateless,
@@ -73,7 +73,7 @@ impl<'f> From<Frame<'f>> for Incoming<'f> {
 }
 
 impl Incoming<'_> {
-    /// What the request for a program is known by.
+    /// The id under which a request for a program is in flight.
     pub fn runs_program(&self) -> Option<Id> {
         self.tool
             .as_deref()
@@ -81,14 +81,14 @@ impl Incoming<'_> {
         self.id.clone()
     }
 
-    /// Whether the handling of a request asks a store, and so may wait for it.
+    /// Whether handling a request asks a store, and so may wait for it.
     pub fn asks_store(&self, server: &Server) -> bool {
         server.sessions.shared().is_some()
             && self.tool.as_deref().is_some_and(tools::is_of_sessions)
     }
 
-    /// Whether a request begins a turn in a session of programs. Where a store keeps sessions, that turn's first request to it says of
-    /// the session of the protocol, too, whether it is there.
+    /// Whether a request begins a turn in a program session. With a store, the turn's first request to the store also checks that the
+    /// protocol session exists.
     pub fn begins_turn(&self) -> bool {
         self.frame.version_ok && self.tool.as_deref() == Some(tools::TURN)
     }

@@ -1,19 +1,19 @@
-//! Two threads share one input: the thread that read a lone call also runs it, and the other takes over reading when that
-//! call lasts. Knows nothing of frames.
+//! Two threads share one input: the thread that read a lone call also runs it, and the other takes over reading when that call takes
+//! long. Knows nothing of frames.
 //!
-//! Handing a call to a thread of the pool and its reply back costs two context switches, more than a short program costs
-//! itself. But a reader that runs programs reads neither a cancellation nor the end of input meanwhile. So a standby
-//! thread polls every [`TICK`] while calls come, and sleeps on a condition variable when none came for a while.
+//! Handing a call to a pool thread and its reply back costs two context switches, more than a short program itself. But while a reader
+//! runs a program, it reads neither a cancellation nor the end of input. So a standby thread polls every [`TICK`] while calls arrive, and
+//! sleeps on a condition variable when none arrived for a while.
 //!
-//! **Who reads** is decided by one word, `turn`: the reader makes it odd before it runs a call, and both threads try to make
-//! that odd value even by compare-and-exchange, the reader when its call has ended, the standby when it has seen the same odd
-//! value twice. Exactly one exchange succeeds, and its thread reads on. `turn` only grows, so an old value never comes back
-//! (no ABA). The mutex around `source` orders what one reader wrote before what the next one reads (happens-before).
+//! **Who reads** is decided by one word, `turn`. The reader makes it odd before it runs a call. Both threads try to make that odd value
+//! even by compare-and-exchange: the reader when its call has ended, the standby when it has seen the same odd value twice. Exactly one
+//! exchange succeeds, and its thread is the reader from then on. `turn` only grows, so an old value never comes back (no ABA). The mutex
+//! around `source` orders what one reader wrote before what the next one reads (happens-before).
 //!
-//! **No lost wake-up.** The reader stores `turn`, then loads `asleep`; the standby stores `asleep`, then loads `turn`. That is
-//! Dekker's pattern: with acquire and release alone both loads could miss the other's store, and the standby would sleep
-//! through a call that lasts. Sequential consistency puts the four accesses into one order, in which at least one thread sees
-//! the other. The standby's test and its wait are one step under `idle`, which [`Intake::wake`] takes before it notifies.
+//! **No lost wake-up.** The reader writes `turn`, then loads `asleep`; the standby stores `asleep`, then loads `turn`. This is Dekker's
+//! pattern: with acquire and release alone, both loads could miss the other thread's store, and the standby would sleep through a long
+//! call. Sequential consistency puts the four accesses into one total order, in which at least one thread sees the other's store. The
+//! standby's test and its wait are one step under `idle`, which [`Intake::wake`] locks before it notifies.
 
 use crate::evaluation::pool::{Job, Pool};
 use crate::lock::lock;
@@ -23,31 +23,31 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What calls are read from.
+/// The input that calls are read from.
 pub trait Source: Send + 'static {
-    /// What reading ends with.
+    /// How reading ended.
     type End: Send + 'static;
 
-    /// Reads on until there is a call that the reading thread may as well run itself, or nothing more to read.
+    /// Reads until there is a call that the reading thread may run itself, or until the end.
     fn next(&mut self) -> Next<Self::End>;
 }
 
-/// What reading came to.
+/// The result of reading.
 pub enum Next<E> {
-    /// This is to be run.
+    /// Run this job.
     Run(Job),
     /// Nothing more is read.
     End(E),
 }
 
-/// How often the thread that stands by looks.
+/// The polling interval of the standby thread.
 const TICK: Duration = Duration::from_micros(500);
-/// Looks without a call in between after which it sleeps.
+/// Number of polls without a call after which the standby sleeps.
 const QUIET_TICKS_MAX: u32 = 4;
 /// Native stack of a reading thread: programs run on it.
 const STACK_BYTES: usize = crate::evaluation::pool::STACK_BYTES;
 
-/// Reads `source` to its end and gives what that was. Calls run on the two reading threads or in `pool`.
+/// Reads `source` to its end and returns how it ended. Calls run on the two reading threads or in `pool`.
 ///
 /// # Errors
 /// When no thread can be started.
@@ -71,12 +71,12 @@ pub fn read<S: Source>(source: S, pool: Pool) -> io::Result<S::End> {
         .map_err(|_| io::Error::other("the threads that read are gone"))
 }
 
-/// What the two threads share.
+/// State shared by the two threads.
 struct Intake<S: Source> {
     /// Locked while it is read, never while a call runs.
     source: Mutex<S>,
     pool: Pool,
-    /// Even while the reader reads, odd while it runs a call. It only grows, and who makes an odd one even reads.
+    /// Even while the reader reads, odd while it runs a call. It only grows; the thread that makes an odd value even becomes the reader.
     turn: AtomicU64,
     /// Whether the second thread was started.
     started: AtomicBool,
@@ -115,7 +115,7 @@ impl<S: Source> Intake<S> {
             .map(drop)
     }
 
-    /// Reads until another thread does, or until the end.
+    /// Reads until the other thread takes over, or until the end.
     fn read(self: &Arc<Self>) -> Option<Role> {
         loop {
             let next = lock(&self.source).next();
@@ -123,7 +123,7 @@ impl<S: Source> Intake<S> {
                 Next::End(end) => {
                     self.over.store(true, Ordering::SeqCst);
                     self.wake();
-                    // Nobody waits any more when the process is ending anyway.
+                    // The receiver may be gone when the process is ending anyway.
                     let _ = self.ended.send(end);
                     return None;
                 }
@@ -132,13 +132,13 @@ impl<S: Source> Intake<S> {
                         return Some(Role::StandsBy);
                     }
                 }
-                // A job that no thread takes answers for itself.
+                // A job that no thread takes answers its call itself.
                 Next::Run(job) => drop(self.pool.run(job)),
             }
         }
     }
 
-    /// Whether somebody reads on when a call lasts. The second thread is started when it is first needed.
+    /// Whether the other thread will take over when a call takes long. It is started when it is first needed.
     fn is_backed(self: &Arc<Self>) -> bool {
         if !self.started.swap(true, Ordering::SeqCst) {
             let started = self.clone().start(Role::StandsBy).is_ok();
@@ -147,25 +147,25 @@ impl<S: Source> Intake<S> {
         self.stands_by.load(Ordering::SeqCst)
     }
 
-    /// Runs a call. Returns whether this thread is still the one that reads.
+    /// Runs a call. Returns whether this thread is still the reader.
     fn run(&self, job: Job) -> bool {
         let running = self.turn.fetch_add(1, Ordering::SeqCst) + 1;
         if self.asleep.load(Ordering::SeqCst) {
             self.wake();
         }
-        // A job catches its own panics, to answer its call; this keeps the thread whatever happens.
+        // A job catches its own panics, to answer its call; this keeps the thread alive in any case.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run()));
         self.pass(running)
     }
 
-    /// Makes an odd turn even, for the one thread that does.
+    /// Tries to make an odd turn even; true for the one thread that succeeds.
     fn pass(&self, running: u64) -> bool {
         self.turn
             .compare_exchange(running, running + 1, Ordering::SeqCst, Ordering::SeqCst)
             .is_ok()
     }
 
-    /// Waits until reading is to be taken over.
+    /// Waits until this thread has to take over reading.
     fn stand_by(&self) -> Option<Role> {
         let (mut seen, mut quiet) = (self.turn.load(Ordering::SeqCst), 0);
         self.stands_by.store(true, Ordering::SeqCst);
@@ -175,7 +175,7 @@ impl<S: Source> Intake<S> {
             if turn != seen {
                 (seen, quiet) = (turn, 0);
             } else if turn % 2 == 1 {
-                // Told first: afterwards the thread that was passed may stand by already.
+                // Cleared before the exchange: afterwards the former reader may already be standing by.
                 self.stands_by.store(false, Ordering::SeqCst);
                 if self.pass(turn) {
                     return Some(Role::Reads);
@@ -191,11 +191,11 @@ impl<S: Source> Intake<S> {
         None
     }
 
-    /// Sleeps until a call is run after the turn `seen`, or until the end.
+    /// Sleeps until a call runs after the turn `seen`, or until the end.
     fn sleep(&self, seen: u64) {
         let mut idle = lock(&self.idle);
         self.asleep.store(true, Ordering::SeqCst);
-        // Who changes these looks at `asleep` afterwards: one of the two sees the other.
+        // Whoever changes these loads `asleep` afterwards, so one of the two threads sees the other's store.
         let awake = || self.turn.load(Ordering::SeqCst) != seen || self.over.load(Ordering::SeqCst);
         while self.asleep.load(Ordering::SeqCst) && !awake() {
             idle = self

@@ -1,24 +1,24 @@
-//! A lane for requests whose handling may wait, for a store that is slow or away: they are handled one after the other, as they came,
-//! on a thread of their own, while the reading thread reads on. Knows nothing of frames.
+//! A lane for requests whose handling may block on a store that is slow or away: they are handled in order on a separate thread, while
+//! the reading thread continues to read. Knows nothing of frames.
 
 use crate::lock::lock;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// What is to be done for a request. Programs that it is about run elsewhere.
+/// The handling of one request. Programs run elsewhere.
 pub type Errand = Box<dyn FnOnce() + Send>;
 
-/// Errands that wait, and their bytes; who reads waits when there are more.
+/// Back-pressure: the reading thread waits while this many errands, or this many bytes of them, are queued.
 const ERRANDS_MAX: usize = 256;
 const BYTES_MAX: usize = 16 << 20;
-/// Native stack of the thread: what a session holds is written on it.
+/// Native stack of the thread: sessions are serialized on it.
 const STACK_BYTES: usize = crate::evaluation::pool::STACK_BYTES;
 
-/// The thread is started with the first errand, and ends with the lane.
+/// Starts its thread with the first errand, and ends it on drop.
 #[derive(Default)]
 pub struct Lane {
-    /// None when there can be no thread.
+    /// `None` when no thread could be started.
     shared: OnceLock<Option<Arc<Shared>>>,
 }
 
@@ -32,26 +32,26 @@ struct Shared {
 struct State {
     errands: VecDeque<(usize, Errand)>,
     bytes: usize,
-    /// One is being done.
+    /// Whether an errand is being done.
     busy: bool,
     over: bool,
 }
 
 impl Lane {
-    /// Does `errand`, which holds so many bytes, when those before it are done.
+    /// Queues `errand`, which holds this many bytes, behind the earlier ones.
     pub fn add(&self, bytes: usize, errand: Errand) {
         match self.shared.get_or_init(Shared::start) {
             Some(shared) => shared.add(bytes, errand),
-            // Without a thread who reads has to wait.
+            // Without a thread the reader does it itself, and blocks.
             None => errand(),
         }
     }
 
-    /// Waits until all is done, at most `patience`.
+    /// Waits until everything is done, for at most `patience`.
     pub fn finish(&self, patience: Duration) {
         if let Some(Some(shared)) = self.shared.get() {
             let busy = |state: &mut State| state.busy || !state.errands.is_empty();
-            // Who is out of patience goes on without what is left.
+            // After a timeout the caller continues without the remaining errands.
             let _waited = shared
                 .changed
                 .wait_timeout_while(shared.lock(), patience, busy);
@@ -109,7 +109,7 @@ impl Shared {
             state.busy = true;
             drop(state);
             self.changed.notify_all();
-            // What goes wrong in one is no reason not to do the others.
+            // A panic in one errand does not prevent the others.
             if std::panic::catch_unwind(std::panic::AssertUnwindSafe(errand)).is_err() {
                 tracing::error!(event = "worker_raise");
             }

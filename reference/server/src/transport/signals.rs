@@ -1,24 +1,24 @@
-//! SIGTERM, SIGINT and SIGHUP, waited for on a thread of their own, and SIGXFSZ, which nobody gets. Knows nothing of what they end.
+//! SIGTERM, SIGINT and SIGHUP, handled on a separate thread, and SIGXFSZ, which stays blocked. Knows nothing of what the signals end.
 
 use crate::lock::lock;
 use std::sync::{Arc, Mutex};
 
 use nix::sys::signal::{SigSet, Signal};
 
-/// Holds the signals back from every thread started afterwards. Call first, on the main thread.
+/// Blocks the signals in every thread that is started afterwards. Call this first, on the main thread.
 pub fn hold() {
-    // Unheld signals end the process by default, which is what a failure leaves us with.
+    // If this fails, the signals end the process, as they do by default.
     let mut held = terminating();
-    // A file that may not grow further fails the write, and not the server.
+    // A file that may not grow further then fails the write instead of killing the server.
     held.add(Signal::SIGXFSZ);
     let _ = held.thread_block();
 }
 
-/// What a signal does, which changes once the server serves.
+/// The action on a signal, which changes once the server serves.
 pub struct Signals(Arc<Mutex<Box<dyn FnMut() + Send>>>);
 
 impl Signals {
-    /// Calls `each` for every signal that comes.
+    /// Calls `each` for every signal that arrives.
     pub fn watch(each: impl FnMut() + Send + 'static) -> Self {
         let each: Arc<Mutex<Box<dyn FnMut() + Send>>> = Arc::new(Mutex::new(Box::new(each)));
         let called = each.clone();
@@ -33,13 +33,13 @@ impl Signals {
         Self(each)
     }
 
-    /// Calls `each` from now on.
+    /// Replaces the action.
     pub fn call(&self, each: impl FnMut() + Send + 'static) {
         *lock(&self.0) = Box::new(each);
     }
 }
 
-/// Waits for the next one.
+/// Waits for the next signal.
 pub fn next() -> Option<Signal> {
     terminating().wait().ok()
 }
@@ -48,14 +48,14 @@ fn terminating() -> SigSet {
     let mut set = SigSet::empty();
     set.add(Signal::SIGTERM);
     set.add(Signal::SIGINT);
-    // As `nohup` starts a process that is to outlive its terminal.
+    // `nohup` ignores SIGHUP in a process that is to outlive its terminal.
     if !is_ignored(Signal::SIGHUP) {
         set.add(Signal::SIGHUP);
     }
     set
 }
 
-/// Whether this process was started so as not to hear of `signal`.
+/// Whether `signal` was set to be ignored when this process was started.
 pub fn is_ignored(signal: Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

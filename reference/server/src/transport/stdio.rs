@@ -1,7 +1,7 @@
-//! The stdio transport: newline-framed JSON-RPC in, replies out, and the ways that it all ends.
+//! The stdio transport: newline-framed JSON-RPC in, replies out, and the ways in which the service ends.
 //!
-//! The reading thread answers cheap requests itself, and runs a program when no other call is in flight; programs answer
-//! from the thread that runs them. Calls that ask a store are handled beside it. Nothing but frames goes to stdout. Knows nothing of
+//! Cheap requests are answered on the reading thread, which also runs a program when no other call is in flight; programs answer from the
+//! thread that runs them. Calls that ask a store are handled on a separate lane. Only frames are written to stdout. Knows nothing of
 //! methods.
 
 use crate::call::Answer;
@@ -20,18 +20,18 @@ use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Time that calls in flight get to finish after end of input.
+/// Time that calls in flight get to finish after the end of input.
 const END_OF_INPUT_GRACE: Duration = Duration::from_millis(100);
 /// Time that calls in flight get to finish after `exit`.
 const EXIT_GRACE: Duration = Duration::from_millis(2000);
-/// Time that calls get that still ask a store at the end of input.
+/// Time that calls waiting for a store get to finish after the end of input.
 const ASKING_GRACE: Duration = Duration::from_secs(10);
 /// Bytes read at once.
 const CHUNK_BYTES: usize = 64 << 10;
-/// The same until a client sends as many: most begin with little, and what is not touched costs a start nothing.
+/// Initial chunk size, until a client fills it: most clients send little at first, and untouched memory costs a start nothing.
 const CHUNK_BYTES_FIRST: usize = 4 << 10;
 
-/// Serves `input` and `output` until end of input or `exit`. Whatever still runs then is cancelled.
+/// Serves `input` and `output` until the end of input or `exit`. Whatever still runs then is cancelled.
 ///
 /// # Errors
 /// When no thread can be started.
@@ -57,7 +57,7 @@ pub fn serve(
     Ok(())
 }
 
-/// What came in, being read and handled.
+/// The input, with everything that is needed to handle its frames.
 struct Frames {
     server: Arc<Server>,
     connection: Arc<Connection>,
@@ -68,12 +68,12 @@ struct Frames {
     chunk: Vec<u8>,
 }
 
-/// What ended the service.
+/// Why the service ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     /// The client closed its end.
     Input,
-    /// The client said so.
+    /// The client sent `exit`.
     Exit,
 }
 
@@ -100,7 +100,7 @@ impl Source for Frames {
                     return Next::End(Ended::Input);
                 }
             };
-            // The call of the last frame, so far: one that another frame follows isn't alone.
+            // The call of the last frame so far. A call that another frame follows is not alone.
             let mut last = None;
             let whole = framer.feed(&chunk[..read], |line| {
                 start(server, last.take());
@@ -130,12 +130,12 @@ impl Source for Frames {
 
 fn start(server: &Server, job: Option<Job>) {
     if let Some(job) = job {
-        // A job that no thread takes answers for itself.
+        // A job that no thread takes answers its call itself.
         drop(server.pool.run(job));
     }
 }
 
-/// What came of a line.
+/// The outcome of a line.
 enum Taken {
     Done,
     Call(Job),
@@ -206,7 +206,7 @@ fn take(
     }
 }
 
-/// On a thread that may wait: handles the call in `text`, whose program, if there is one, runs in the pool.
+/// Handles the call in `text`, on a thread that may block; its program, if there is one, runs in the pool.
 fn ask(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
@@ -252,7 +252,7 @@ fn end(connection: &Arc<Connection>, ended: Ended) {
     }
 }
 
-/// The one writer of a stream: whole frames, one after the other.
+/// The single writer of a stream: whole frames, one after the other.
 struct Output {
     stream: Mutex<Stream>,
 }
@@ -281,7 +281,7 @@ impl Output {
         buffer.clear();
         Reply::write(reply, buffer);
         buffer.push(b'\n');
-        // A client that closed its end gets no more replies; end of input tells the rest.
+        // A client that closed its end gets no more replies; the end of input does the rest.
         let _ = writer.write_all(buffer).and_then(|()| writer.flush());
         if buffer.capacity() > IDLE_BUFFER_BYTES_MAX {
             *buffer = Vec::new();

@@ -1,4 +1,4 @@
-//! What is in flight, cancelled and draining, on a connection without a transport.
+//! Calls in flight, cancellation and draining, on a connection without a transport.
 
 use super::*;
 use ptc_rpc::RpcError;
@@ -75,7 +75,7 @@ fn a_program_that_ends_because_of_its_cancellation_cannot_answer() {
     call.on_cancel(move || told.store(program.finish(&ending, reply), Ordering::Release));
     assert!(is_cancelled(&connection, 1));
     assert!(!answered.load(Ordering::Acquire));
-    // A call that ended is not cancelled any more: what it did stands.
+    // A call that ended cannot be cancelled any more: what it did stands.
     let call = admitted(&connection, 1, &gate);
     assert!(connection.finish(&call, reply));
     assert!(connection.cancel_call(&call).is_none() && !call.is_cancelled());
@@ -111,7 +111,7 @@ fn what_is_cancelled_while_it_arrives_is_not_taken_in() {
     assert!(matches!(connection.cancel(&number), Cancelled::Arriving));
     let refused = refused_as(&first, number.clone(), &gate);
     assert_eq!((refused, gate.taken()), (NotAdmitted::Cancelled, 0));
-    // Who calls again, or with another id, did not cancel that.
+    // The cancellation does not apply to a later request, or to one with another id.
     let again = connection.arrive(&number);
     admitted(&connection, 2, &gate);
     std::thread::scope(|scope| {

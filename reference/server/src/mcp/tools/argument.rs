@@ -1,5 +1,4 @@
-//! The arguments of tools, one row each: its part of the input schema, its validation, and the message for a value
-//! that is wrong. Knows no tool.
+//! The arguments of tools, one row each: its part of the input schema, its validation, and the message for a wrong value. Knows no tool.
 
 use ptc_protocol::{Field, Payload};
 use ptc_rpc::{Json, JsonKind};
@@ -10,15 +9,15 @@ pub struct Argument {
     pub name: &'static str,
     pub shape: Shape,
     pub required: bool,
-    /// What clients are told of it; may be empty.
+    /// Its description for clients; may be empty.
     pub about: &'static str,
 }
 
-/// Which values an argument takes.
+/// Which values an argument accepts.
 #[derive(Clone, Copy)]
 pub enum Shape {
     Text,
-    /// A text of at most so many bytes.
+    /// A text of at most this many bytes.
     TextWithin(usize),
     Object,
     /// An object whose keys the caller chooses.
@@ -50,13 +49,14 @@ impl Argument {
         }
     }
 
-    /// What is said of `value` up to the value itself, when it is none that the argument takes.
+    /// The message for a value that the argument does not accept, without the part about the value itself; `None` if it accepts the
+    /// value.
     pub fn refusal(&self, value: Json<'_>) -> Option<String> {
         let must = self.shape.unmet(value)?;
         Some(format!("argument `{}` must be {must}", self.name))
     }
 
-    /// Judges `value`; a message names its kind.
+    /// Validates `value`; the message names its kind.
     ///
     /// # Errors
     /// The message.
@@ -68,7 +68,7 @@ impl Argument {
     }
 }
 
-/// The input schema of a tool; a closed one takes no other arguments.
+/// The input schema of a tool; a closed one accepts no other arguments.
 pub fn schema(arguments: &[Argument], closed: bool) -> Field {
     let mut properties = Payload::new();
     for argument in arguments {
@@ -92,7 +92,7 @@ pub fn schema(arguments: &[Argument], closed: bool) -> Field {
     Field::OwnJson(schema.to_json().into())
 }
 
-/// The kind of a JSON value as messages call it. A string is `unknown`, as clients know it.
+/// The kind of a JSON value in messages. A string is called `unknown`, as clients expect.
 pub fn kind_word(value: Json<'_>) -> &'static str {
     match value.kind() {
         JsonKind::Null => "null",
@@ -106,7 +106,7 @@ pub fn kind_word(value: Json<'_>) -> &'static str {
 }
 
 impl Shape {
-    /// What a value must be and is not.
+    /// What the value must be but is not.
     fn unmet(self, value: Json<'_>) -> Option<String> {
         let (kind, must) = match self {
             Shape::Text | Shape::TextWithin(_) => (JsonKind::String, "a string"),

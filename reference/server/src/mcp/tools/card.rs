@@ -1,11 +1,11 @@
-//! The tools' descriptions of themselves and of the language, for models. Our own words; golden, not spec.
+//! The tools' descriptions of themselves and of the language, for models. Our own words, pinned by golden files, not by the spec.
 
 use crate::server::Server;
 use crate::settings::ResponseProfile;
 use ptc_protocol::{Profile, tool_description};
 use ptc_secrets::Scrubbed;
 
-/// What the description of `lisp_eval` says about the response profile; empty for `debug`.
+/// The note about the response profile in the description of `lisp_eval`; empty for `debug`.
 pub fn profile_note(profile: ResponseProfile) -> &'static str {
     match profile {
         ResponseProfile::Slim => {
@@ -45,7 +45,7 @@ pub fn session_eval(server: &Server) -> Scrubbed<String> {
     describe(server, SESSION, SESSION)
 }
 
-/// Without upstreams the profile note comes first; with upstreams the discovery hint does, and note and catalog follow.
+/// Without upstreams the profile note comes first. With upstreams the discovery hint does; catalog and note follow later.
 fn describe(
     server: &Server,
     alone: &'static str,

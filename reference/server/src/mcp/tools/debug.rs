@@ -114,7 +114,7 @@ fn ops() -> Vec<&'static str> {
     OPS.iter().map(|(name, _)| *name).collect()
 }
 
-/// The reasons for which it does not answer.
+/// The reasons for which it refuses.
 const REASONS: [RefusalReason; 3] = [
     RefusalReason::Arguments,
     RefusalReason::UnknownTool,
@@ -168,7 +168,7 @@ fn read(arguments: Option<Json<'_>>, redactor: &Redactor) -> Result<Question, St
     })
 }
 
-/// A value as a message echoes it: the quotes of a string stand around what is left of it.
+/// A value as a message echoes it: quotes enclose what is left of a truncated string.
 fn shown(value: Json<'_>, redactor: &Redactor) -> String {
     const CHARS_MAX: usize = 64;
     let text = match value.as_str() {
@@ -225,8 +225,8 @@ fn recent(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
             truncated,
         })
     };
-    // Every record costs its text twice: as it is, and escaped in the mirror, whose quotes stand for the commas that part them. Of
-    // those that cost too much one is made.
+    // Every record appears twice: as it is, and escaped in the mirror, whose quotes account for the commas between records. At most
+    // one record is rendered that does not fit.
     let cap = request.server.settings.diagnostics.response_bytes;
     let mut room = (cap + COMMAS).saturating_sub(line_bytes(request, &with(&[], None)));
     let mut records = Vec::new();
@@ -251,13 +251,13 @@ fn recent(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
     payload
 }
 
-/// Those that the first record does not have before it, in the reply and in its mirror.
+/// The first record has no comma before it, neither in the reply nor in its mirror.
 const COMMAS: usize = 2;
 
 fn get(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
     let record = ring.find(&question.request_id);
     let mut keys = trace_keys(&question.request_id);
-    // An id that is too long, or holds a credential, is asked for as it is shown.
+    // An id that was truncated or scrubbed is looked up as it is shown.
     keys.extend(record.as_ref().map(|record| record.trace_key.clone()));
     let tracer = request.server.observers.tracer.as_ref();
     let trace = tracer.and_then(|tracer| Some((tracer, tracer.find(&keys)?)));
@@ -316,7 +316,7 @@ fn file_name(path: &std::path::Path) -> Cow<'_, str> {
     path.file_name().unwrap_or_default().to_string_lossy()
 }
 
-/// The lines of a trace file; its name when it is larger than a reply may be.
+/// The lines of a trace file; its name when the file is larger than a reply may be.
 fn inline(tracer: &Tracer, path: &std::path::Path, request: &Request<'_>) -> Result<Field, String> {
     let cap = request.server.settings.diagnostics.response_bytes as u64;
     let text = tracer
@@ -363,7 +363,7 @@ fn stats(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
     stats.into()
 }
 
-/// Parts of the statistics that are given up one after the other when the reply is too large.
+/// Parts of the statistics that are dropped one after the other when the reply is too large.
 const SHRINKING: &[fn(&mut DebugStats, &[Kept])] = &[
     |stats, _| {
         if let Some(block) = &mut stats.payload_reduction {
@@ -406,7 +406,7 @@ fn named<T, F: Into<Field>>(members: BTreeMap<&str, T>, shown: impl Fn(T) -> F) 
         .collect()
 }
 
-/// `timed`: with how long the calls took.
+/// With `timed`, includes how long the calls took.
 fn by_tool(records: &[Kept], timed: bool) -> Payload {
     let mut tools: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in records {
@@ -430,7 +430,7 @@ fn by_tool(records: &[Kept], timed: bool) -> Payload {
     })
 }
 
-/// The value at the nearest rank of sorted values.
+/// The percentile of sorted values by nearest rank.
 fn nearest_rank<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied()

@@ -12,7 +12,7 @@ use crate::settings::ResponseProfile;
 use ptc_protocol::ErrorReason;
 use ptc_protocol::{Field, Payload};
 
-/// Judges the arguments and readies the program.
+/// Validates the arguments and prepares the program.
 pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
     let server = request.server.clone();
     let view = View::Profile(server.settings.profile);
@@ -60,7 +60,7 @@ pub fn entry(server: &Server) -> Payload {
     entry
 }
 
-/// What a call takes; of its output schema clients are told `about`.
+/// The arguments of a call; `about` describes the output schema to clients.
 const fn arguments(about: &'static str) -> [Argument; 3] {
     [
         program::CONTEXT,
@@ -75,25 +75,25 @@ const ARGUMENTS: &[Argument] = &arguments(
      {\"type\":\"object\",\"properties\":{\"count\":{\"type\":\"integer\"}}}.",
 );
 
-/// With upstreams.
+/// The arguments with upstreams.
 const AGGREGATOR_ARGUMENTS: &[Argument] = &arguments(
     "Optional JSON Schema for the returned value. Types: string, integer, number, boolean, array with items, object with \
      properties and required. Leave it out while exploring upstream answers.",
 );
 
-/// Every reply of the structured profile satisfies this, one cut by the envelope guard too.
+/// Every reply of the structured profile satisfies this, even one that the envelope guard truncated.
 const STRUCTURED_SCHEMA: &str = r#"{"oneOf":[{"properties":{"output_truncated":{"type":"boolean"},"result":{"type":"string"},"status":{"const":"ok"},"truncated":{"type":"boolean"},"upstream_results":{"items":{"type":"object"},"type":"array"},"validated":{},"validated_bytes":{"minimum":0,"type":"integer"},"validated_preview":{"type":"string"},"validated_preview_truncated":{"type":"boolean"}},"required":["status"],"type":"object"},{"properties":{"feedback":{"type":"string"},"feedback_truncated":{"type":"boolean"},"message":{"type":"string"},"output_truncated":{"type":"boolean"},"reason":{"type":"string"},"result":{"type":"string"},"status":{"const":"error"},"truncated":{"type":"boolean"},"upstream_calls":{"items":{"properties":{"reason":{"type":"string"},"server":{"type":"string"},"status":{"const":"error"},"tool":{"type":"string"}},"required":["server","tool","status"],"type":"object"},"type":"array"}},"required":["status","reason","message"],"type":"object"}],"type":"object"}"#;
 
-/// Fields of every debug reply.
+/// Members of every debug reply.
 const DEBUG_SUCCESS: &str = r#""feedback":{"type":"string"},"feedback_truncated":{"type":"boolean"},"output_truncated":{"type":"boolean"},"prints":{"items":{"type":"string"},"type":"array"},"prints_truncated":{"type":"boolean"},"result":{"type":["string","null"]},"status":{"const":"ok"},"truncated":{"type":"boolean"},"validated":{},"validated_bytes":{"minimum":0,"type":"integer"},"validated_preview":{"type":"string"},"validated_preview_truncated":{"type":"boolean"}"#;
 const DEBUG_ERROR: &str = r#""feedback":{"type":"string"},"feedback_truncated":{"type":"boolean"},"message":{"type":"string"},"output_truncated":{"type":"boolean"},"reason":{"enum":REASONS,"type":"string"},"result":{"type":"string"},"status":{"const":"error"},"truncated":{"type":"boolean"}"#;
-/// Fields that debug replies add with upstreams.
+/// Members that debug replies add with upstreams.
 const DEBUG_UPSTREAM: &str = r#","ptc_metrics":{"type":["object","null"]},"upstream_calls":{"items":{"properties":{"auth":{"properties":{"binding":{"type":"string"},"scheme":{"type":"string"}},"required":["scheme","binding"],"type":"object"},"duration_ms":{"minimum":0,"type":"integer"},"error":{"type":"string"},"http_status":{"maximum":599,"minimum":100,"type":"integer"},"oversize":{"type":"boolean"},"reason":{"enum":REASONS,"type":"string"},"result_bytes":{"minimum":0,"type":["integer","null"]},"server":{"type":"string"},"status":{"enum":["ok","error"],"type":"string"},"tool":{"type":"string"}},"required":["server","tool","status","duration_ms"],"type":"object"},"type":"array"},"upstream_results":{"items":{"type":"object"},"type":"array"}"#;
 
 fn debug_schema(server: &Server) -> String {
     let refusals = RefusalReason::ALL.iter().map(|reason| reason.name());
     let programs = ErrorReason::ALL.iter().map(|reason| reason.name());
-    // Both families have a word for wrong arguments.
+    // Both lists have a word for wrong arguments.
     let refusals = refusals.filter(|name| ErrorReason::from_wire(name).is_none());
     let error = DEBUG_ERROR.replace("REASONS", &names_json(programs.chain(refusals)));
     let upstreams = ptc_upstream::Reason::ALL.iter().map(|reason| reason.name());

@@ -26,23 +26,22 @@ pub struct Tool {
     pub profiled: bool,
     /// Its entry in `tools/list`, without the name.
     pub entry: fn(&Server) -> Payload,
-    /// What a call does.
     pub run: Run,
 }
 
 /// How a tool runs.
 #[derive(Clone, Copy)]
 pub enum Run {
-    /// At once, while frames are read.
+    /// At once, on the thread that reads frames.
     Now(fn(&Request<'_>) -> ToolReply),
-    /// As a program on a thread, behind the gate. Arguments are judged first.
+    /// As a program on a thread, behind the gate. Arguments are validated first.
     Program(fn(&Request<'_>) -> Result<Work, NotReady>),
 }
 
 /// Why a program is not ready to run.
 pub enum NotReady {
     Refused(ToolReply),
-    /// Its arguments are right and its id is in flight, which speaks against it before the state of a session does.
+    /// Its arguments are valid but its id is in flight. This takes precedence over the state of a session.
     Duplicate,
 }
 
@@ -54,20 +53,20 @@ impl From<ToolReply> for NotReady {
 
 /// A program that is ready to run.
 pub struct Work {
-    /// Done when its call is taken in, before anything else can happen to that call.
+    /// Called when the call is admitted, before anything else can happen to it.
     pub admitted: Option<Hook>,
     /// The program itself, on its thread.
     pub run: Job,
 }
 
-/// What runs on a thread.
+/// Runs on a thread of the pool.
 pub type Job = Box<dyn FnOnce(&Arc<Call>) -> Done + Send>;
 
-/// Something that needs to know the call.
+/// A hook that needs the call.
 pub type Hook = Box<dyn FnOnce(&Arc<Call>) + Send>;
 
 impl Work {
-    /// A program that needs nothing before it runs.
+    /// A program without a hook.
     pub fn of(run: impl FnOnce(&Arc<Call>) -> Done + Send + 'static) -> Self {
         Work {
             admitted: None,
@@ -76,19 +75,19 @@ impl Work {
     }
 }
 
-/// Makes permanent what a program did, or gives the reply that says why it is not.
+/// Commits what a program did, or returns the reply that says why it was not committed.
 pub type Commit = Box<dyn FnOnce() -> Option<ToolReply> + Send>;
 
-/// What came of a program.
+/// The outcome of a program.
 pub struct Done {
-    /// The reply; `None` when the program was ended and nobody is to be told.
+    /// The reply; `None` when the program was ended and nobody waits for a reply.
     pub reply: Option<ToolReply>,
-    /// Makes permanent what the program did, once it is certain that its call was not cancelled.
+    /// Commits what the program did, once it is certain that its call was not cancelled.
     pub commit: Option<Commit>,
 }
 
 impl Done {
-    /// A reply, and nothing to make permanent.
+    /// A reply, and nothing to commit.
     pub fn of(reply: ToolReply) -> Self {
         Done {
             reply: Some(reply),
@@ -97,12 +96,11 @@ impl Done {
     }
 }
 
-/// What a tool is called with.
 pub struct Request<'a> {
     pub server: &'a Arc<Server>,
     pub connection: &'a Arc<Connection>,
     pub id: &'a Id,
-    /// What the call is known by while it is in flight.
+    /// The key that identifies the call while it is in flight.
     pub key: &'a Id,
     /// `params.arguments` as sent.
     pub arguments: Option<Json<'a>>,
@@ -173,7 +171,7 @@ const fn session_tool(name: &'static str, entry: fn(&Server) -> Payload, run: Ru
 }
 
 impl Tool {
-    /// How its results are shown.
+    /// How its results are rendered.
     pub fn view(&self, server: &Server) -> View {
         match self.profiled {
             true => View::Profile(server.settings.profile),
@@ -182,25 +180,24 @@ impl Tool {
     }
 }
 
-/// The tool that a call names. Session tools are known even where they are not listed, to say that they are disabled.
+/// The tool that a call names. Session tools are found even where they are not listed, so that they can report that they are disabled.
 pub fn find(server: &Server, name: &str) -> Option<&'static Tool> {
     let known = |tool: &&Tool| (tool.listed)(server) || is_of_sessions(tool.name);
     TOOLS.iter().filter(known).find(|tool| tool.name == name)
 }
 
-/// Whether the tool of that name is about sessions of programs.
+/// Whether this is a tool for program sessions.
 pub fn is_of_sessions(name: &str) -> bool {
     name.starts_with("lisp_session_")
 }
 
-/// Whether the tool of that name runs programs.
+/// Whether this tool runs programs.
 pub fn runs_program(name: &str) -> bool {
     TOOLS
         .iter()
         .any(|tool| tool.name == name && matches!(tool.run, Run::Program(_)))
 }
 
-/// The names of all tools.
 pub fn names() -> impl Iterator<Item = &'static str> {
     TOOLS.iter().map(|tool| tool.name)
 }
@@ -210,7 +207,7 @@ pub fn listed(server: &Server) -> impl Iterator<Item = &'static Tool> {
     TOOLS.iter().filter(|tool| (tool.listed)(server))
 }
 
-/// The result of `tools/list`, made once.
+/// The result of `tools/list`, rendered once.
 pub fn list(server: &Server) -> Arc<Scrubbed<String>> {
     let made = || Arc::new(list_json(server));
     server.tools_list.get_or_init(made).clone()

@@ -6,7 +6,7 @@ use super::argument::{Argument, Shape};
 use crate::settings::Settings;
 use ptc_rpc::{Json, JsonKind, JsonText};
 
-/// A program's arguments, judged.
+/// The validated arguments of a program.
 pub struct Arguments {
     /// The program's text, untrimmed.
     pub program: String,
@@ -29,15 +29,15 @@ pub const CONTEXT: Argument = Argument::optional(
     "Optional map of values that the program reads as data/NAME. Keys are strings, values any JSON.",
 );
 
-/// What the returned value must match, in words of the tool.
+/// The schema that the returned value must match, with the tool's own description.
 pub const fn schema_argument(about: &'static str) -> Argument {
     Argument::optional("output_schema", Shape::Object, about)
 }
 
-/// Judges the arguments of `lisp_eval`.
+/// Validates the arguments of `lisp_eval`.
 ///
 /// # Errors
-/// The message of the first argument that is wrong.
+/// The message for the first argument that is wrong.
 pub fn judge(arguments: Option<Json<'_>>, settings: &Settings) -> Result<Arguments, String> {
     let arguments = arguments
         .filter(|arguments| arguments.kind() == JsonKind::Object)
@@ -77,10 +77,11 @@ pub fn no_signature(arguments: Json<'_>) -> Result<(), String> {
     }
 }
 
-/// Longest output schema in bytes of compact JSON. It is read before a program runs, so it is kept to what is read at once.
+/// Bytes of the longest output schema, as compact JSON. It is read before a program runs, so its size is limited to what can be read at
+/// once.
 const SCHEMA_BYTES_MAX: usize = 256 << 10;
 
-/// The output schema, an object when present.
+/// The output schema, which must be an object when present.
 ///
 /// # Errors
 /// The message.
@@ -133,7 +134,7 @@ pub fn context(arguments: Json<'_>, settings: &Settings) -> Result<JsonText, Str
     }
 }
 
-/// The context in compact form, and the first of its keys, in ascending order, that no program could name.
+/// The context in compact form, and the smallest of its keys that no program could name.
 pub fn compact_context(context: Json<'_>) -> (JsonText, Option<String>) {
     let mut bad: Option<String> = None;
     let compact = context.compact_naming(|name| {

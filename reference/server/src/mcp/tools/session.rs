@@ -1,4 +1,4 @@
-//! The six `lisp_session_*` tools: their arguments, replies and entries. What a session is lives in `sessions`.
+//! The six `lisp_session_*` tools: their arguments, replies and entries. Sessions themselves are in `sessions`.
 
 use super::argument::{self, Argument, Shape};
 use super::{Done, NotReady, Request, Work, card, program};
@@ -48,19 +48,19 @@ const EVAL: &[Argument] = &[
     ),
 ];
 
-/// Why a session tool did not do its work.
+/// Why a session tool failed.
 enum ToolError {
     /// An argument is wrong.
     Arguments(String),
-    /// There are no sessions on this server.
+    /// Sessions are disabled on this server.
     Disabled,
-    /// The session can't be used.
+    /// The session cannot be used.
     Session(SessionError),
-    /// The session can't be used, and it is worth naming.
+    /// The session cannot be used, and the reply names it.
     Named(SessionError, String),
-    /// The connection is about to end.
+    /// The connection is shutting down.
     Drains,
-    /// What the session holds takes longer, or more memory, to be shown than a program may.
+    /// Rendering the session's content takes more time or memory than a program may use.
     Limited(Box<Failure>),
 }
 
@@ -97,7 +97,7 @@ fn mirrored<T: Into<Payload>>(outcome: Result<T, ToolError>) -> ToolReply {
     ToolReply::new(payload, View::Mirrored)
 }
 
-/// Bytes of a title: it is held as long as its session, and listed with it.
+/// Bytes of the longest title: it is kept as long as its session, and listed with it.
 const TITLE_BYTES_MAX: usize = 4 << 10;
 
 /// `lisp_session_start`
@@ -224,7 +224,7 @@ pub fn close(request: &Request<'_>) -> ToolReply {
     })())
 }
 
-/// `lisp_session_eval`: judges the arguments and begins a turn.
+/// `lisp_session_eval`: validates the arguments and begins a turn.
 pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
     let server = request.server.clone();
     let view = View::Profile(server.settings.profile);
@@ -277,7 +277,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
                 }
             }
             Turned::Failed(payload) => {
-                // Nothing was kept: what the summary says holds.
+                // Nothing was kept, so the summary is still correct.
                 let payload = payload.with("session", turn.session.summary_idle());
                 let suffix = suffix([
                     Some("rolled back".to_owned()),
@@ -297,7 +297,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
         }
     };
     Ok(Work {
-        // A program that waits for its thread can be cancelled like one that runs.
+        // A program that waits for a thread can be cancelled like a running one.
         admitted: Some(Box::new(move |call| {
             began.belongs_to(call);
             let call = call.clone();
@@ -317,7 +317,7 @@ fn suffix(parts: [Option<String>; 2]) -> Option<String> {
     (!parts.is_empty()).then(|| format!("[{}]", parts.join("; ")))
 }
 
-/// How many upstream calls the turn made, where the text is all that the client gets.
+/// The number of upstream calls of the turn, for profiles where the client gets only text.
 fn upstream_calls(payload: &Payload, view: View) -> Option<String> {
     match payload.get("upstream_calls") {
         Some(Field::List(calls)) if view == View::Profile(ResponseProfile::Slim) => {
@@ -327,7 +327,7 @@ fn upstream_calls(payload: &Payload, view: View) -> Option<String> {
     }
 }
 
-/// The arguments of `lisp_session_eval`, judged.
+/// The validated arguments of `lisp_session_eval`.
 struct Judged {
     session: String,
     program: String,
@@ -383,7 +383,7 @@ fn judge(request: &Request<'_>) -> Result<Judged, ToolError> {
     })
 }
 
-/// Begins a turn in the session `id`, when its state allows one.
+/// Begins a turn in the session `id`, if its state allows one.
 fn begin(request: &Request<'_>, id: &str) -> Result<Turn, ToolError> {
     enabled(request)?;
     let connection = request.connection;
@@ -392,7 +392,7 @@ fn begin(request: &Request<'_>, id: &str) -> Result<Turn, ToolError> {
         .sessions
         .begin(id, &connection.owner, connection.protocol_owner());
     begun.map_err(|refused| match refused {
-        // Another node heard of it.
+        // Another node received the request to shut down.
         SessionError::Drains => {
             connection.drain();
             ToolError::Drains
@@ -401,7 +401,7 @@ fn begin(request: &Request<'_>, id: &str) -> Result<Turn, ToolError> {
     })
 }
 
-/// A session that is busy is there, and named.
+/// A busy session exists, so the reply names it.
 fn naming(refused: SessionError, id: &str) -> ToolError {
     match refused {
         SessionError::Busy => ToolError::Named(refused, id.to_owned()),
@@ -497,7 +497,7 @@ fn clear(value: Option<Json<'_>>) -> Result<Vec<Clear>, ToolError> {
         .collect()
 }
 
-/// One sentence each; `lisp_session_eval` says more.
+/// One sentence for each tool; `lisp_session_eval` has a longer description.
 pub fn start_entry(_: &Server) -> Payload {
     entry(
         "Create an empty stateful PTC-Lisp session; pass its `session_id` to `lisp_session_eval`.",
@@ -550,7 +550,7 @@ pub fn eval_entry(server: &Server) -> Payload {
     entry
 }
 
-/// Fields of every reply of these tools.
+/// Members of the replies of these tools.
 const PROPERTIES: &[(&str, &str)] = &[
     ("closed", r#"{"type":"boolean"}"#),
     ("count", r#"{"type":"integer"}"#),
@@ -575,7 +575,7 @@ const PROPERTIES: &[(&str, &str)] = &[
     ("validated_preview_truncated", r#"{"type":"boolean"}"#),
 ];
 
-/// An entry whose output schema has `required` in a success. A reply cut by the envelope guard satisfies it too.
+/// An entry whose output schema requires `required` on success. A reply that the envelope guard truncated satisfies it, too.
 fn entry(description: impl Into<Field>, input: Field, required: &[&'static str]) -> Payload {
     let branch = |status: &'static str, required: &[&'static str]| {
         let mut properties = Payload::new().with("status", Payload::new().with("const", status));

@@ -1,5 +1,5 @@
-//! `lisp_task`: a plain-English task, planned and carried out by programs over the upstreams. Puts arguments and
-//! payload together; the planner decides.
+//! `lisp_task`: a plain-English task, planned and carried out by programs over the upstreams. Reads the arguments and builds the payload;
+//! the planner decides.
 
 use crate::lock::lock;
 use std::borrow::Cow;
@@ -92,7 +92,7 @@ pub fn entry(server: &Server) -> Payload {
         )
 }
 
-/// Judges the arguments and readies the task.
+/// Validates the arguments and prepares the task.
 pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
     let server = request.server.clone();
     let arguments = judge(request.arguments, &server).map_err(|message| {
@@ -112,7 +112,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
     Ok(Work::of(move |call| carry_out(&server, call, &arguments)))
 }
 
-/// A task's arguments, judged.
+/// The validated arguments of a task.
 struct Arguments {
     task: String,
     context: JsonText,
@@ -322,7 +322,7 @@ fn reply(
     reply
 }
 
-/// What the debug ring keeps of the planner: what the reply tells of it, and the size of its program.
+/// The planner's part of the record in the debug ring: what the reply reports of it, and the size of its program.
 fn aside(execution: &TaskExecution, planner: &PlannerReport, program: Option<&str>) -> Payload {
     let turns = u64::from(execution.turn_count.unwrap_or(0));
     let calls = planner.calls.unwrap_or(0) as u64;
@@ -338,13 +338,13 @@ fn aside(execution: &TaskExecution, planner: &PlannerReport, program: Option<&st
         .with("retries", turns.saturating_sub(1))
 }
 
-/// The upstreams as a task's programs reach them; one budget of calls for the whole task.
+/// The upstreams as a task's programs reach them, with one budget of calls for the whole task.
 struct Upstreams<'a> {
     server: &'a Server,
     call: &'a Arc<Call>,
     calls: Option<ProgramCalls>,
     turn: AtomicU32,
-    /// Entries whose turn is known.
+    /// Number of entries whose turn is known.
     counted: AtomicUsize,
     /// The turn of each entry, in order.
     turns_of: std::sync::Mutex<Vec<u32>>,

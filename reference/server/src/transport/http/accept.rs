@@ -1,4 +1,4 @@
-//! Connections: who is let in, how long each may take, and their end with the process. Knows sockets and time, not MCP.
+//! Connections: which are accepted, how long each may last, and their end with the process. Knows sockets and time, not MCP.
 
 use super::address::AddressBlock;
 use super::endpoint::Endpoint;
@@ -20,18 +20,18 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Time that written replies get to leave once everything is decided.
+/// Time that final replies get to be sent once the drain is over.
 const LAST_WRITES: Duration = Duration::from_secs(1);
-/// Longest head of a request, and with it what a connection buffers.
+/// Bytes of the longest request head, which is also what a connection may buffer.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// Time that a connection of the reserve has for its first request, and in all.
+/// The time limits of a connection in the reserve: for its first request, and for its whole life.
 const RESERVED_HEAD: Duration = Duration::from_secs(2);
 const RESERVED_LIFE: Duration = Duration::from_secs(5);
 const _: () = assert!(RESERVED_HEAD.as_millis() < RESERVED_LIFE.as_millis());
-/// So many connections take memory that is worth giving back to the system when half of them have gone.
+/// This many connections use memory that is worth returning to the system once more than half of them are gone.
 const CROWD: usize = 128;
 
-/// What connections may take.
+/// The limits of connections.
 pub struct Limits {
     connections_max: usize,
     per_address_max: usize,
@@ -42,7 +42,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// As the operator asked.
+    /// As the operator set them.
     pub fn new(settings: &HttpSettings) -> Self {
         Limits {
             connections_max: settings.connections_max,
@@ -55,9 +55,8 @@ impl Limits {
     }
 }
 
-/// The other end of a connection, as its requests see it.
+/// A connection as its requests see it.
 pub struct Peer {
-    /// Where the connection comes from.
     pub address: SocketAddr,
     pub permit: ConnectionPermit,
     pub activity: Arc<Activity>,
@@ -76,7 +75,7 @@ where
     let drain = tokio::spawn({
         let (endpoint, delay, grace) = (endpoint.clone(), limits.delay, limits.grace);
         async move {
-            // A sender that is gone means the same as a signal.
+            // A dropped sender means the same as a signal.
             let _ = stop.wait_for(|stop| *stop).await;
             endpoint.shutdown().announce();
             tokio::time::sleep(delay).await;
@@ -90,7 +89,7 @@ where
             _ = &mut drain => break,
             accepted = listener.accept() => accepted,
         };
-        // A proxy speaks for many.
+        // A proxy stands for many clients, so it has no limit of its own.
         let is_proxy = endpoint.settings().trusted_proxies.contains(address.ip());
         let block = (!is_proxy).then(|| AddressBlock::from(address.ip()));
         let peer = Arc::new(Peer {
@@ -133,7 +132,7 @@ pub(crate) async fn converse(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(head_timeout)
-        // A client that said all that it wants to is answered; that one has gone the stream finds out.
+        // A client that only closed its sending side still gets its answer; the stream detects one that is gone.
         .half_close(true)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
@@ -157,7 +156,7 @@ pub(crate) async fn converse(
                 peer.activity.end();
                 connection.as_mut().graceful_shutdown();
             }
-            // Whatever went wrong on the wire concerns this client only.
+            // Errors of the connection concern this client only.
             _ = &mut connection => return,
             () = &mut leave_reserve => return,
         }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tower_http::request_id::RequestId;
 use tracing::Level;
 
-/// What the line says of a request, filled in as it becomes known.
+/// The members of a request's log line, filled in as they become known.
 #[derive(Clone, Default)]
 pub struct AccessRecord(Arc<Fields>);
 
@@ -26,21 +26,21 @@ impl AccessRecord {
         &self.0.request_id
     }
 
-    /// Notes whose session it asks for or is in. Not known while only the token was looked at.
+    /// Records the owner of the session that the request asks for or belongs to. Unknown while only the token was checked.
     pub fn owner(&self, hash: &str) {
         let _first_counts = self.0.owner_hash.set(hash.to_owned());
     }
 
-    /// Notes which session it is in.
+    /// Records the request's session.
     pub fn session(&self, hash: String) {
         let _first_counts = self.0.session_hash.set(hash);
     }
 }
 
-/// Bytes of the longest method or path that a line tells.
+/// Bytes of the longest method or path that a line quotes.
 const TOLD_BYTES_MAX: usize = 1024;
 
-/// Answers a request, then writes its line and counts it.
+/// Answers a request, then logs and counts it.
 pub async fn log(
     endpoint: &Endpoint,
     mut request: Request,
@@ -87,7 +87,8 @@ pub async fn log(
     response
 }
 
-/// What a line tells of a text that anybody may send, of any length: to look for credentials takes time, and a part could be one's.
+/// Quotes a text that anybody may send, of any length. A long one is replaced by its length: scrubbing it takes time, and a part of it
+/// could be a part of a credential.
 fn told(text: &str) -> String {
     match text.len() {
         0..=TOLD_BYTES_MAX => text.to_owned(),

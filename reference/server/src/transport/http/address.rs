@@ -1,16 +1,16 @@
-//! Who a request comes from: addresses, the blocks that count as one client, and proxies that speak for others.
-//! Pure; knows nothing of requests but their headers.
+//! The origin address of a request: addresses, the blocks that count as one client, and proxies that forward for others. Pure; of
+//! requests it knows only the headers.
 
 use crate::settings::TrustedProxies;
 use axum::http::header::{FORWARDED, HeaderMap, HeaderName};
 use ipnet::Ipv6Net;
 use std::net::{IpAddr, SocketAddr};
 
-/// Addresses that one client can choose from: a single v4 address, or the 64 bits of v6 that a network hands out.
+/// Addresses that one client can choose from: a single IPv4 address, or the /64 network of an IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AddressBlock(IpAddr);
 
-/// Bits of a v6 address that a client cannot choose.
+/// Prefix of an IPv6 address that a client cannot choose, in bits.
 const V6_PREFIX_BITS: u8 = 64;
 
 impl std::fmt::Display for AddressBlock {
@@ -34,9 +34,9 @@ impl From<IpAddr> for AddressBlock {
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 impl TrustedProxies {
-    /// The address of the client behind `peer`: the rightmost one of the forwarding headers that is no trusted proxy's. What
-    /// stands left of it anybody can write. Where `X-Forwarded-For` and `Forwarded` name different clients the proxy passed one
-    /// of them on unread, so neither counts.
+    /// The address of the client behind `peer`: the rightmost address in the forwarding headers that does not belong to a trusted proxy.
+    /// Anybody can write what stands left of it. Where `X-Forwarded-For` and `Forwarded` name different clients, the proxy passed one of
+    /// them on unread, so neither counts.
     pub fn client(&self, peer: SocketAddr, headers: &HeaderMap) -> IpAddr {
         let peer = peer.ip().to_canonical();
         if !self.contains(peer) {
@@ -58,7 +58,7 @@ impl TrustedProxies {
         }
     }
 
-    /// Walks from the nearest hop outwards. A hop that can't be read ends the walk at the one before it.
+    /// Walks from the nearest hop outwards. A hop that cannot be parsed ends the walk at the one before it.
     fn rightmost(&self, peer: IpAddr, hops: &[Option<IpAddr>]) -> IpAddr {
         let mut nearest = peer;
         for hop in hops.iter().rev() {
@@ -72,7 +72,7 @@ impl TrustedProxies {
     }
 }
 
-/// The elements of a header of lists, in order, each read by `read`.
+/// The elements of a list header, in order, each parsed by `read`.
 fn hops(
     headers: &HeaderMap,
     name: &HeaderName,
@@ -87,8 +87,8 @@ fn hops(
         .collect()
 }
 
-/// The elements of a list, parted by commas outside of quotes. Read from its end, where proxies write: a quote that a client leaves open
-/// hides nothing that stands behind it.
+/// The elements of a list, separated by commas outside of quotes. Scanned from the end, where proxies append: a quote that a client
+/// leaves open then hides nothing that follows it.
 fn elements(list: &str) -> Vec<&str> {
     let mut quoted = false;
     let parts = list.rsplit(|letter: char| {
@@ -100,7 +100,7 @@ fn elements(list: &str) -> Vec<&str> {
     elements
 }
 
-/// An address, perhaps with a port.
+/// An address, optionally with a port.
 fn address(text: &str) -> Option<IpAddr> {
     let bracketed = || {
         let (address, port) = text.strip_prefix('[')?.split_once(']')?;
@@ -115,7 +115,7 @@ fn address(text: &str) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// The `for` of an element of `Forwarded` (RFC 7239); names such as `unknown` or `_hidden` are no address.
+/// The `for` of an element of `Forwarded` (RFC 7239). Names such as `unknown` or `_hidden` are not addresses.
 fn forwarded_for(element: &str) -> Option<IpAddr> {
     let pairs = element.split(';').filter_map(|pair| pair.split_once('='));
     let mut named = pairs.filter(|(name, _)| name.trim().eq_ignore_ascii_case("for"));

@@ -8,7 +8,7 @@ use axum::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use ptc_secrets::Secret;
 use tokio::time::Instant;
 
-/// Refuses requests without the right token where one is asked for, and connections of the reserve that cannot leave it.
+/// Refuses requests without the right token where one is required, and connections of the reserve that cannot leave it.
 pub fn check(endpoint: &Endpoint, peer: &Peer, headers: &HeaderMap) -> Result<(), Refusal> {
     let asked = endpoint.settings().checked_token();
     if let Some(token) = asked {
@@ -45,13 +45,13 @@ fn authenticate(
     if let Some(left) = limit.blocked(source.into(), now) {
         return Err(Refusal::Blocked(left));
     }
-    // Any page can make a browser send a request without a token. Only a wrong one is a guess.
+    // Any page can make a browser send a request without a token. Only a wrong token is a guess.
     if shown == Bearer::Missing {
         return Err(Refusal::Unauthorized(Challenge::Token));
     }
     match limit.failed(source.into(), now) {
         LoginFailure::Counted => {}
-        // Another node may know of a block that this one has not heard of.
+        // Another node may have blocked the source without this one having heard of it.
         LoginFailure::Blocked(left) => return Err(Refusal::Blocked(left)),
         LoginFailure::Blocks => {
             tracing::warn!(
@@ -65,10 +65,10 @@ fn authenticate(
     Err(Refusal::Unauthorized(Challenge::AnotherToken))
 }
 
-/// What a check of the `Authorization` headers found.
+/// The result of checking the `Authorization` headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bearer {
-    /// The one right header.
+    /// Exactly one header, with the right token.
     Right,
     Missing,
     Wrong,

@@ -1,4 +1,4 @@
-//! Bodies of requests: within their size and their time, and all together within a budget. Knows nothing of what they say.
+//! Bodies of requests: each within a size and a time limit, and all together within a budget. Knows nothing of their content.
 
 use super::endpoint::Endpoint;
 use super::refusal::Refusal;
@@ -11,19 +11,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Bytes of an oversize body that are read on, so that the connection stays usable.
+/// Bytes of an oversized body that are read and discarded, so that the connection stays usable.
 const DISCARD_BYTES_MAX: usize = 1 << 20;
-/// A body that has begun is given room for so much, unless it announced that it is shorter.
+/// Initial allocation for a body, unless the body announced that it is shorter.
 const FIRST_BYTES: usize = 4 << 10;
 
-/// Bytes of bodies that requests hold, and how many they may.
+/// Bytes that the bodies of all requests hold, and their maximum.
 pub struct BodyBudget {
     max: usize,
     held: AtomicUsize,
 }
 
 impl BodyBudget {
-    /// A budget of `max` bytes.
     pub fn new(max: usize) -> Arc<Self> {
         Arc::new(BodyBudget {
             max,
@@ -31,7 +30,6 @@ impl BodyBudget {
         })
     }
 
-    /// Bytes that are held.
     #[cfg(feature = "checks")]
     pub fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
@@ -44,7 +42,7 @@ impl BodyBudget {
     }
 }
 
-/// A body's bytes; dropping them gives their room back.
+/// A body's bytes; dropping them returns their share of the budget.
 pub struct BodyBytes {
     bytes: Vec<u8>,
     first: usize,
@@ -60,7 +58,7 @@ impl BodyBytes {
         }
     }
 
-    /// Adds `data` once there is room for it. The room grows as the body does, whatever length it announced.
+    /// Appends `data` if the budget has room for it. The allocation grows with the received bytes, whatever length the body announced.
     fn push(&mut self, data: &[u8], cap: usize) -> Result<(), Refusal> {
         let needed = self.bytes.len() + data.len();
         let room = self.bytes.capacity();
@@ -151,7 +149,7 @@ async fn read(
     }
 }
 
-/// Whether the first `Content-Type` value says JSON.
+/// Whether the media type of a `Content-Type` value is JSON.
 pub fn is_json(content_type: &str) -> bool {
     let kind = content_type
         .split(';')

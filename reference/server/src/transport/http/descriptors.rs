@@ -3,11 +3,11 @@
 use super::permits::{PROVEN_MAX, RESERVED_MAX};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// File descriptors for whatever is no client's connection: pipes of upstreams, their sockets, files.
+/// File descriptors for everything but clients' connections: pipes and sockets of upstreams, files.
 const OTHERS: usize = 256;
 
-/// Raises the limit on descriptors for `wanted` connections as far as the system allows, and returns how many connections that
-/// leaves room for. A server that runs out of descriptors can't accept a health check either.
+/// Raises the limit on descriptors for `wanted` connections as far as the system allows, and returns how many connections it then
+/// suffices for. A server that runs out of descriptors cannot accept a health check either.
 pub fn connections(wanted: usize) -> usize {
     let besides = RESERVED_MAX + PROVEN_MAX + OTHERS;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {

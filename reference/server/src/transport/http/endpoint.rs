@@ -1,4 +1,4 @@
-//! What all HTTP requests share, and the life of sessions: their end, their expiry, the drain. Knows nothing of requests.
+//! What all HTTP requests share, and the lifecycle of sessions: end, expiry, drain. Knows nothing of requests.
 
 use super::accept::Limits;
 use super::body::BodyBudget;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The endpoint and all that its requests share.
+/// The endpoint and the state that its requests share.
 pub struct Endpoint {
     server: Arc<Server>,
     settings: HttpSettings,
@@ -25,32 +25,31 @@ pub struct Endpoint {
     rate_limit: Option<RateLimit>,
     origins: OriginRule,
     bodies: Arc<BodyBudget>,
-    /// Calls of the stateless revision; their owner is the token's.
+    /// Calls of the stateless revision; they belong to the token's owner.
     stateless: Arc<Connection>,
     next_key: AtomicUsize,
     shutdown: ShutdownGrace,
 }
 
-/// Between two looks for what has expired, at most and at least.
+/// The longest and shortest interval between two sweeps.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 const SWEEP_LEAST: Duration = Duration::from_millis(50);
 
-/// What an endpoint holds.
+/// What an endpoint holds, for checks.
 #[cfg(feature = "checks")]
 pub struct Counts {
     pub sessions: usize,
     /// Requests between their frame and their response.
     pub requests: usize,
-    /// Calls in flight, in live sessions and in none.
+    /// Calls in flight, with and without a session.
     pub calls: usize,
-    /// The most of them in one session.
+    /// The maximum number of them in one session.
     pub calls_of_one_session: usize,
     /// Bytes of bodies.
     pub body_bytes: usize,
 }
 
 impl Endpoint {
-    /// The endpoint of `server`.
     pub fn new(server: Arc<Server>, settings: HttpSettings) -> Self {
         let transport = Transport::Http {
             owner_hash: settings.owner_hash.clone(),
@@ -65,7 +64,7 @@ impl Endpoint {
                 .map(|limit| RateLimit::new(limit, server.sessions.shared().cloned())),
             origins: OriginRule::new(&settings.origins, settings.is_loopback()),
             bodies: BodyBudget::new(settings.unfinished_body_bytes),
-            // Its clients are many, and have nothing in common but the token: only the process's cap is theirs.
+            // Its many clients have nothing in common but the token, so only the process's cap applies to them.
             stateless: Connection::new(owner, transport, usize::MAX),
             next_key: AtomicUsize::new(0),
             shutdown: ShutdownGrace::default(),
@@ -74,17 +73,15 @@ impl Endpoint {
         }
     }
 
-    /// The server behind it.
     pub fn server(&self) -> &Arc<Server> {
         &self.server
     }
 
-    /// How it is set.
     pub fn settings(&self) -> &HttpSettings {
         &self.settings
     }
 
-    /// What connections may take.
+    /// The limits of connections.
     pub fn limits(&self) -> Limits {
         Limits::new(&self.settings)
     }
@@ -93,32 +90,32 @@ impl Endpoint {
         &self.sessions
     }
 
-    /// Failed authentications, when they are counted.
+    /// Failed authentications, if they are counted.
     pub fn rate_limit(&self) -> Option<&RateLimit> {
         self.rate_limit.as_ref()
     }
 
-    /// Which pages may call.
+    /// The rule for the origins of pages.
     pub fn origins(&self) -> &OriginRule {
         &self.origins
     }
 
-    /// The room for bodies.
+    /// The memory budget of bodies.
     pub fn body_budget(&self) -> &Arc<BodyBudget> {
         &self.bodies
     }
 
-    /// Requests under way, and the end.
+    /// Requests under way, and the graceful shutdown.
     pub fn shutdown(&self) -> &ShutdownGrace {
         &self.shutdown
     }
 
-    /// Where calls without a session are in flight.
+    /// The connection of calls without a session.
     pub fn stateless(&self) -> &Arc<Connection> {
         &self.stateless
     }
 
-    /// What a call without a session is known by: ids of different clients may meet.
+    /// A key for a call without a session: the ids of different clients may coincide.
     pub fn next_key(&self) -> Id {
         Id::number(self.next_key.fetch_add(1, Ordering::Relaxed) as u64)
     }
@@ -140,7 +137,7 @@ impl Endpoint {
         }
     }
 
-    /// Refuses new calls, waits until nothing is in flight or `grace` is over, then cancels the rest.
+    /// Graceful shutdown: refuses new calls, waits until nothing is in flight or `grace` is over, then cancels the rest.
     pub async fn drain(&self, grace: Duration) {
         if !self.shutdown.wait(grace).await {
             for session in self.sessions.all() {
@@ -150,7 +147,7 @@ impl Endpoint {
         }
     }
 
-    /// How often to end what has expired: with a store often enough that a call which runs keeps its session from being idle.
+    /// The interval between sweeps: with a store, short enough that a running call keeps its session from becoming idle.
     pub fn sweep_every(&self) -> Duration {
         let idle = Duration::from_millis(self.settings.session_idle_ms);
         match self.server.sessions.shared() {
@@ -159,7 +156,7 @@ impl Endpoint {
         }
     }
 
-    /// Ends what has expired.
+    /// Ends everything that has expired.
     pub fn sweep(&self, now: Instant) {
         self.sweep_sessions(now);
         self.server.sessions.sweep();
@@ -175,7 +172,7 @@ impl Endpoint {
         }
     }
 
-    /// Acts from now on on what other nodes tell of protocol sessions.
+    /// Registers a handler for messages of other nodes about protocol sessions.
     pub fn listen(self: &Arc<Self>) {
         let Some(shared) = self.server.sessions.shared() else {
             return;
@@ -201,14 +198,14 @@ impl Endpoint {
         });
     }
 
-    /// Ends a session; the log says why.
+    /// Ends a session and logs why.
     pub fn end(&self, session: &Arc<Session>, why: &str) {
         if self.sessions.close(session) {
             self.ended(session, why);
         }
     }
 
-    /// Ends what this node has of a session that is gone: its belongings went with it.
+    /// Removes this node's copy of a session that ended on another node, together with what belongs to it here.
     pub fn ended_elsewhere(&self, session: &Session) {
         if self.sessions.drop_here(session) {
             session.connection.drain();
@@ -216,7 +213,7 @@ impl Endpoint {
         }
     }
 
-    /// What follows when a session has been taken out.
+    /// Cleans up after a session was removed.
     fn ended(&self, session: &Arc<Session>, why: &str) {
         session.connection.drain();
         self.cancel_all(&session.connection);

@@ -1,4 +1,5 @@
-//! Who a request is addressed to. On a loopback bind only loopback may be, against DNS rebinding. Knows nothing of paths.
+//! The host that a request is addressed to. On a loopback bind only loopback hosts are allowed, against DNS rebinding. Knows nothing of
+//! paths.
 
 use super::endpoint::Endpoint;
 use super::refusal::Refusal;
@@ -8,10 +9,10 @@ use axum::http::uri::Authority;
 use axum::http::{Uri, Version};
 use std::net::Ipv6Addr;
 
-/// Refuses requests whose addressee or body length two servers could read in two ways, and keeps the addressee of the others.
+/// Refuses requests whose addressee or body length two servers could interpret differently, and stores the addressee of all others.
 pub fn read(mut request: Request) -> Result<Request, Refusal> {
     let headers = request.headers();
-    // The HTTP library reads any coding that ends in `chunked` as chunks, and leaves the rest undone.
+    // The HTTP library treats any coding that ends in `chunked` as chunks, and does not decode the other codings.
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
     if codings
@@ -26,11 +27,11 @@ pub fn read(mut request: Request) -> Result<Request, Refusal> {
     Ok(request)
 }
 
-/// The host, and perhaps port, that a request is addressed to; none in old HTTP.
+/// The host, optionally with a port, that a request is addressed to; `None` in old HTTP versions.
 #[derive(Clone)]
 pub struct Addressee(Option<String>);
 
-/// An absolute target counts before the header (RFC 9112, 3.2.2), which must be sound all the same.
+/// An absolute target takes precedence over the header (RFC 9112, 3.2.2), which must be valid nevertheless.
 fn addressee(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<Addressee, Refusal> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = hosts.next();
@@ -49,14 +50,14 @@ fn addressee(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<Address
     Ok(Addressee(target.or(named).map(str::to_owned)))
 }
 
-/// Whether nobody can read an authority in two ways. The library looks at its characters only.
+/// Whether an authority is unambiguous. The library checks its characters only.
 fn is_sound(authority: &str) -> bool {
     !authority.contains('@')
         && authority.parse::<Authority>().is_ok()
         && host_of(authority).is_some()
 }
 
-/// Refuses requests that are addressed to a host that may not be.
+/// Refuses requests to a host that is not allowed.
 pub fn check(endpoint: &Endpoint, request: &Request) -> Result<(), Refusal> {
     let addressee = request.extensions().get::<Addressee>();
     let host = addressee.and_then(|addressee| addressee.0.as_deref());
@@ -66,7 +67,7 @@ pub fn check(endpoint: &Endpoint, request: &Request) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether an authority (`host[:port]`) names this machine's loopback. Case counts, and names under `localhost` don't.
+/// Whether an authority (`host[:port]`) names this machine's loopback. It is case-sensitive, and names under `localhost` do not count.
 pub fn is_loopback_authority(authority: &str) -> bool {
     let Some(host) = host_of(authority) else {
         return false;
@@ -79,7 +80,7 @@ pub fn is_loopback_authority(authority: &str) -> bool {
     }
 }
 
-/// The host of an authority, an address of version 6 in its brackets. `None` where what stands behind it is no port (RFC 3986, 3.2.3).
+/// The host of an authority, with an IPv6 address in its brackets. `None` where the rest is not a port (RFC 3986, 3.2.3).
 fn host_of(authority: &str) -> Option<&str> {
     let end = match authority.find(']') {
         Some(bracket) => bracket + 1,
@@ -94,7 +95,7 @@ fn is_port(text: &str) -> bool {
         .is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// `127.0.0.1` in each of its written forms, `127.1` too.
+/// `127.0.0.1` in each of its textual forms, including `127.1`.
 fn is_loopback_v4(host: &str) -> bool {
     let parts: Vec<&str> = host.split('.').collect();
     let number = |part: &&str| {

@@ -1,5 +1,4 @@
-//! The MCP endpoint's methods: a POST is one frame on its way to the dispatcher, a DELETE ends a session. Knows nothing of who may
-//! call.
+//! The methods of the MCP endpoint: a POST passes one frame to the dispatcher, a DELETE ends a session. Knows nothing of who may call.
 
 use super::accept::Peer;
 use super::access_log::AccessRecord;
@@ -29,7 +28,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// What the endpoint's path has.
+/// The methods of the endpoint's path.
 pub const METHODS: &str = "POST, DELETE";
 
 static SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -39,7 +38,7 @@ static TRACE_STATE: HeaderName = HeaderName::from_static("tracestate");
 static MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 static MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// Time beyond a program's own limit before its request is given up.
+/// How much longer than a program's own limit a request waits.
 const AWAIT_SLACK: Duration = Duration::from_secs(1);
 
 /// Errors of this transport.
@@ -48,16 +47,16 @@ const OWNER_LIMIT: RpcError = RpcError::fixed(-32000, "session owner limit excee
 const DRAINING: RpcError = RpcError::fixed(-32000, "server draining");
 const TIMED_OUT: RpcError = RpcError::fixed(-32000, "request timed out");
 
-/// What every answer to a call begins with in HTTP/1.0, whatever came of it: as [`Exchange::wait`] answers.
+/// The first bytes of every answer to a call in HTTP/1.0, whatever the outcome: those of [`Exchange::wait`].
 const ANSWER_BEGINS: &[u8] =
     b"HTTP/1.0 200 OK\r\ncontent-type: application/json; charset=utf-8\r\n";
 
 type Answered = Result<Response, Refusal>;
 
-/// A session that a request names. Where a store says whether it is there, it has not been asked.
+/// A session that a request names. With a store, it may not exist: the store has not been asked yet.
 struct NamedSession(Arc<Session>);
 
-/// A session that a request names and that is there.
+/// A session that a request names and that exists.
 pub struct LiveSession(Arc<Session>);
 
 impl NamedSession {
@@ -78,7 +77,7 @@ impl NamedSession {
             .map_err(|missing| refused(endpoint, missing))
     }
 
-    /// The session, when it is there.
+    /// The session, if it exists.
     fn check(&self, endpoint: &Endpoint) -> Result<LiveSession, Refusal> {
         let checked = endpoint.sessions().check(&self.0, Instant::now());
         checked.map_err(|missing| refused(endpoint, missing))?;
@@ -113,7 +112,7 @@ pub async fn delete(State(endpoint): State<Arc<Endpoint>>, session: LiveSession)
     plain(StatusCode::ACCEPTED, "")
 }
 
-/// Takes a frame in.
+/// Handles one frame.
 pub async fn post(
     State(endpoint): State<Arc<Endpoint>>,
     Extension(peer): Extension<Arc<Peer>>,
@@ -159,11 +158,11 @@ pub async fn post(
     }
     let named = NamedSession::name(&endpoint, &posted.head)?;
     let session = &named.0;
-    // A call is known from here on, so that nothing which ends it meanwhile is lost.
+    // The call is registered from here on, so that nothing that ends it meanwhile is lost.
     let arrival = incoming
         .runs_program()
         .map(|key| session.connection.arrive(&key));
-    // The step that takes a turn's lease asks the store for the session, too.
+    // The request for a turn's lease also checks the session in the store.
     let asked = !incoming.begins_turn() || !endpoint.sessions().is_asked_with_turns(session);
     if asked {
         named.check(&endpoint)?;
@@ -210,7 +209,7 @@ impl Exchange<'_> {
         let owner = &endpoint.settings().owner_hash;
         self.record.owner(owner);
         let now = Instant::now();
-        // Expired sessions don't count against the limits.
+        // Expired sessions do not count towards the caps.
         endpoint.sweep_sessions(now);
         let refused = |full: Full| match full {
             Full::Server => self.refusal(StatusCode::SERVICE_UNAVAILABLE, id.clone(), SATURATED),
@@ -241,7 +240,7 @@ impl Exchange<'_> {
         Ok(response)
     }
 
-    /// `asked` is whether the store was, for the session; otherwise the turn that begins asks it.
+    /// `asked` is whether the store was asked for the session; otherwise the turn that begins asks for it.
     async fn in_session(
         &self,
         named: &NamedSession,
@@ -264,7 +263,7 @@ impl Exchange<'_> {
         };
         let mut handled = handle(answer_to(sender));
         if !asked && !matches!(handled, Handled::Later(..)) {
-            // No turn began, for whatever reason: whether the session is there comes first.
+            // No turn began, for whatever reason. That the session does not exist takes precedence over that reason.
             let drained = session.connection.is_draining();
             named.check(self.endpoint)?;
             if session.connection.is_draining() && !drained {
@@ -276,7 +275,7 @@ impl Exchange<'_> {
             Handled::Silent => plain(StatusCode::ACCEPTED, ""),
             Handled::Now(reply) => self.reply(StatusCode::OK, reply),
             Handled::Later(call, job) => {
-                // A job that no thread takes answers for itself.
+                // A job that no thread takes answers its call itself.
                 drop(server.pool.run(job));
                 self.wait(&session.connection, call, receiver).await
             }
@@ -290,7 +289,7 @@ impl Exchange<'_> {
         })
     }
 
-    /// A request of the revision without sessions.
+    /// Handles a request of the stateless revision.
     async fn stateless(&self, incoming: &Incoming<'_>) -> Answered {
         let endpoint = self.endpoint;
         self.record.owner(&endpoint.settings().owner_hash);
@@ -332,8 +331,8 @@ impl Exchange<'_> {
         })
     }
 
-    /// Waits for a program's reply. The connection is watched meanwhile: when its client goes away this future is dropped, and
-    /// the call cancelled.
+    /// Waits for a program's reply. The connection is watched meanwhile: when its client disconnects, this future is dropped and the call
+    /// is cancelled.
     async fn wait(
         &self,
         connection: &Arc<Connection>,
@@ -349,7 +348,7 @@ impl Exchange<'_> {
         let server = self.endpoint.server();
         let mut limit = server.call_timeout() + AWAIT_SLACK;
         if server.sessions.shared().is_some() {
-            // A commit that its store doesn't answer is told as what it is.
+            // Leaves time to report a commit that the store does not answer.
             limit += Shared::PATIENCE;
         }
         match tokio::time::timeout(limit, receiver).await {
@@ -412,7 +411,7 @@ impl Drop for CancelOnDrop<'_> {
     }
 }
 
-/// Sends a reply as bytes: it is written, and freed, by the thread that made it, and not by one that serves everybody.
+/// Sends a reply as bytes, so that the thread that made it also serializes and frees it, not a thread that serves all connections.
 fn answer_to(sender: oneshot::Sender<Vec<u8>>) -> Answer {
     Box::new(move |reply| {
         // The client may have disconnected.
@@ -431,7 +430,6 @@ pub fn plain(status: StatusCode, body: impl Into<Body>) -> Response {
     response
 }
 
-/// A response with JSON.
 pub fn json(status: StatusCode, body: Vec<u8>) -> Response {
     let mut response = plain(status, body);
     let kind = HeaderValue::from_static("application/json; charset=utf-8");

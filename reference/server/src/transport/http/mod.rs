@@ -1,7 +1,7 @@
 //! The Streamable HTTP transport, on axum and tower.
 //!
-//! `accept` lets connections in, `router` holds the routes and the order of checks, a file for each check, `mcp` answers what
-//! passes them, `refusal` whatever doesn't.
+//! `accept` accepts connections, `router` holds the routes and the order of checks, each check has its own file, `mcp` answers requests
+//! that pass them, and `refusal` all others.
 
 pub(crate) mod accept;
 mod access_log;
@@ -32,7 +32,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-/// An address that can't be listened on.
+/// An address that the server cannot listen on.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address} (--http-host, --http-port): {error}")]
 pub struct ListenFault {
@@ -63,7 +63,7 @@ pub async fn serve(
         );
         settings.connections_max = room;
     }
-    // Without it a small reply waits for an acknowledgement that is itself delayed.
+    // Without this, a small reply waits for an acknowledgement that is itself delayed.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     let endpoint = Arc::new(Endpoint::new(server, settings));
     endpoint.listen();

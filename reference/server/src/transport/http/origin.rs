@@ -1,5 +1,5 @@
-//! Which web pages may call: the origin of a browser's request, its preflight, and the headers that let the page read the
-//! answer (CORS). Knows nothing of tokens.
+//! Which web pages may call: the origin of a browser's request, its preflight, and the headers that let the page read the response
+//! (CORS). Knows nothing of tokens.
 
 use super::endpoint::Endpoint;
 use super::host::is_loopback_authority;
@@ -21,20 +21,20 @@ static REQUEST_PRIVATE_NETWORK: HeaderName =
 static ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 
-/// What a page may send.
+/// Headers that a page may send.
 const REQUEST_HEADERS: &str = "authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id, traceparent, tracestate, x-request-id";
-/// What it may read.
+/// Headers that a page may read.
 const RESPONSE_HEADERS: &str = "mcp-session-id, retry-after, www-authenticate, x-request-id";
-/// How long a browser may remember a preflight.
+/// How long a browser may cache a preflight.
 const PREFLIGHT_SECONDS: &str = "600";
 
-/// Refuses pages that may not call, and tells which one does.
+/// Refuses pages that may not call, and returns the page that may.
 ///
-/// Not `tower_http::cors`: that takes every `OPTIONS` for a preflight, and so would answer those of no browser before the token
-/// and the method are looked at.
+/// Not `tower_http::cors`, because that treats every `OPTIONS` request as a preflight, and so would answer those of other clients before
+/// the token and the method are checked.
 pub fn check(endpoint: &Endpoint, headers: &HeaderMap) -> Result<Option<Page>, Refusal> {
     let Some(origin) = headers.get(ORIGIN) else {
-        // An image or a link of a page elsewhere names no origin, but every browser says that it is elsewhere.
+        // An image or a link on a cross-site page sends no origin, but every browser marks it as cross-site.
         let mut sites = headers.get_all(&SEC_FETCH_SITE).iter();
         return match sites.any(|site| site.as_bytes().eq_ignore_ascii_case(b"cross-site")) {
             true => Err(Refusal::Forbidden),
@@ -54,7 +54,7 @@ pub fn check(endpoint: &Endpoint, headers: &HeaderMap) -> Result<Option<Page>, R
 pub struct Page(HeaderValue);
 
 impl Page {
-    /// Lets it read an answer.
+    /// Adds the headers that let the page read a response.
     pub fn may_read(self, response: &mut Response) {
         let headers = response.headers_mut();
         headers.append(VARY, HeaderValue::from_static("origin"));
@@ -66,7 +66,7 @@ impl Page {
     }
 }
 
-/// The answer to a page's browser that asks whether the page may call.
+/// The response to a browser's preflight for a page.
 pub fn preflight(request: &Request) -> Option<Response> {
     let asked = request.headers();
     if request.method() != Method::OPTIONS || !asked.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
@@ -86,7 +86,7 @@ pub fn preflight(request: &Request) -> Option<Response> {
         ACCESS_CONTROL_MAX_AGE,
         HeaderValue::from_static(PREFLIGHT_SECONDS),
     );
-    // A public page that calls this machine asks for that as well.
+    // A public page that calls this machine requests that, too.
     if asked.contains_key(&REQUEST_PRIVATE_NETWORK) {
         headers.insert(&ALLOW_PRIVATE_NETWORK, HeaderValue::from_static("true"));
     }
@@ -100,7 +100,7 @@ pub struct OriginRule {
 }
 
 impl OriginRule {
-    /// With an allow-list only its members pass; without one, on a loopback bind, every loopback origin does.
+    /// With an allow-list, only its members pass; without one, on a loopback bind, every loopback origin passes.
     pub fn new(allowed: &[Origin], loopback: bool) -> Self {
         OriginRule {
             allowed: allowed.to_vec(),
@@ -108,7 +108,7 @@ impl OriginRule {
         }
     }
 
-    /// Whether a request with this `Origin` may go on.
+    /// Whether a request with this `Origin` is permitted.
     pub fn permits(&self, origin: &str) -> bool {
         let Some(origin) = Origin::read(origin) else {
             return false;

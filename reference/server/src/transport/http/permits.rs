@@ -1,5 +1,5 @@
-//! Permits for connections: a limit in all, a limit for one client, and a reserve for those who come when these are used up:
-//! a health check, or the holder of the token. Knows nothing of sockets or requests.
+//! Permits for connections: a limit for all together, a limit for each client, and a reserve for connections beyond these: for a health
+//! check, or the holder of the token. Knows nothing of sockets or requests.
 
 use super::address::AddressBlock;
 use crate::lock::lock;
@@ -7,9 +7,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-/// Connections in the reserve. When it is full, the oldest of them makes room, so that a newcomer always gets in.
+/// Connections in the reserve. When it is full, its oldest connection is evicted, so that a new one always gets in.
 pub const RESERVED_MAX: usize = 64;
-/// Connections that left the reserve with the right token, beyond the cap on all.
+/// Connections that left the reserve with the right token; they are allowed beyond the limit for all.
 pub const PROVEN_MAX: usize = 256;
 
 pub struct ConnectionPermits {
@@ -22,14 +22,14 @@ pub struct ConnectionPermits {
 #[derive(Default)]
 struct Held {
     connections: usize,
-    /// The most of them at once since a crowd has left.
+    /// The peak number of connections since a crowd last left.
     most: usize,
     general: usize,
     blocks: HashMap<AddressBlock, usize>,
     reserved: VecDeque<Arc<Notify>>,
 }
 
-/// One connection's permit; dropping it frees it.
+/// One connection's permit, released on drop.
 pub struct ConnectionPermit {
     permits: Arc<ConnectionPermits>,
     standing: Mutex<Standing>,
@@ -38,7 +38,7 @@ pub struct ConnectionPermit {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// Counted among all, and for this block.
+    /// Counted towards the limit for all, and towards that of this block.
     General(Option<AddressBlock>),
     Reserved,
 }
@@ -54,8 +54,7 @@ impl ConnectionPermits {
         })
     }
 
-    /// A permit for a connection from `block`, which has no cap of its own when it is `None`. Beyond the caps it is one of the
-    /// reserve.
+    /// A permit for a connection from `block`; `None` has no limit of its own. Beyond the limits the connection goes into the reserve.
     pub fn enter(self: &Arc<Self>, block: Option<AddressBlock>) -> ConnectionPermit {
         let mut held = self.held();
         let of_block = |block| held.blocks.get(&block).copied().unwrap_or(0);
@@ -85,7 +84,8 @@ impl ConnectionPermits {
         }
     }
 
-    /// Whether `crowd` or more connections were there at once, however shortly, and half of them are gone. Told once of each.
+    /// Whether at least `crowd` connections existed at once, however briefly, and more than half of them are gone. True once for each
+    /// crowd.
     pub fn crowd_has_left(&self, crowd: usize) -> bool {
         let mut held = self.held();
         let left = held.most >= crowd && held.connections < held.most / 2;
@@ -122,12 +122,12 @@ impl Held {
 }
 
 impl ConnectionPermit {
-    /// Whether it is one of the reserve.
+    /// Whether the connection is in the reserve.
     pub fn is_reserved(&self) -> bool {
         *self.standing() == Standing::Reserved
     }
 
-    /// Moves a connection that has shown the right token out of the reserve. Returns false when it must stay there.
+    /// Moves a connection that presented the right token out of the reserve. Returns false when it must stay there.
     pub fn promote(&self) -> bool {
         let mut standing = self.standing();
         if *standing != Standing::Reserved {
@@ -144,7 +144,7 @@ impl ConnectionPermit {
         true
     }
 
-    /// Waits until a newcomer takes the permit.
+    /// Waits until the connection is evicted from the reserve.
     pub async fn evicted(&self) {
         self.evicted.notified().await;
     }

@@ -1,6 +1,6 @@
-//! Failed authentications per address: so many in a window, then a block. Time is handed in; knows nothing of HTTP.
+//! Failed authentications per address: a number of failures in a window leads to a block. Time is passed in; knows nothing of HTTP.
 //!
-//! Where nodes share a store, it counts for all of them; what is here counts while the store is away.
+//! Where nodes share a store, the store counts for all of them; this table counts while the store is away.
 
 use super::address::AddressBlock;
 use crate::lock::lock;
@@ -35,7 +35,7 @@ impl RateLimit {
         }
     }
 
-    /// How long `source` is still blocked; `None` when it isn't.
+    /// How long `source` is still blocked; `None` when it is not.
     pub fn blocked(&self, source: AddressBlock, now: Instant) -> Option<Duration> {
         let shared = self.shared.as_ref();
         if let Some(left) = shared.and_then(|shared| shared.login_blocked(&named(source))) {
@@ -47,7 +47,7 @@ impl RateLimit {
             .filter(|left| !left.is_zero())
     }
 
-    /// Counts a failure, and says what becomes of it.
+    /// Records a failure, and returns its consequence.
     pub fn failed(&self, source: AddressBlock, now: Instant) -> LoginFailure {
         let shared = self.shared.as_ref();
         if let Some(told) =
@@ -85,7 +85,7 @@ impl RateLimit {
         LoginFailure::Blocks
     }
 
-    /// Forgets the failures of `source`, unless they have led to a block: somebody else may be guessing there.
+    /// Clears the failures of `source`, unless it is blocked: someone else may be guessing from the same address.
     pub fn succeeded(&self, source: AddressBlock, now: Instant) {
         if let Some(shared) = &self.shared {
             shared.login_succeeded(&named(source), &self.settings);
@@ -97,7 +97,7 @@ impl RateLimit {
         }
     }
 
-    /// Forgets addresses that are past both window and block.
+    /// Removes addresses whose window and block are over.
     pub fn sweep(&self, now: Instant) {
         let window = Duration::from_millis(self.settings.window_ms);
         self.sources().retain(|_, state| {
@@ -106,7 +106,7 @@ impl RateLimit {
         });
     }
 
-    /// How long blocks last.
+    /// The duration of a block.
     pub fn block(&self) -> Duration {
         Duration::from_millis(self.settings.block_ms)
     }
@@ -116,7 +116,7 @@ impl RateLimit {
     }
 }
 
-/// What a store knows a source by.
+/// The name of a source in a store.
 fn named(source: AddressBlock) -> String {
     digest::short(source.to_string().as_bytes())
 }

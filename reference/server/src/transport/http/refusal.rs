@@ -1,4 +1,4 @@
-//! Everything that a request may be refused with, as one table. Knows nothing of why.
+//! All refusals of requests, as one table. Knows nothing of the reasons.
 
 use super::mcp;
 use axum::http::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -9,49 +9,49 @@ use std::time::Duration;
 
 use crate::render::reply::Reply;
 
-/// A request that is not served.
+/// Why a request is not served.
 pub enum Refusal {
-    /// Its addressee or the length of its body is unclear.
+    /// Its addressee or the length of its body is ambiguous.
     Malformed,
-    /// Its host or its origin is not one that may call.
+    /// Its host or origin may not call.
     Forbidden,
-    /// There is nothing at its path.
+    /// Nothing is served at its path.
     NotFound,
-    /// It shows no token, or a wrong one.
+    /// It has no token, or a wrong one.
     Unauthorized(Challenge),
-    /// Its address failed to authenticate too often; so long is left.
+    /// Its address failed to authenticate too often; the block lasts this much longer.
     Blocked(Duration),
-    /// All connections are taken, and this one shows no token.
+    /// All connections are taken, and this one has not presented a valid token.
     Crowded,
-    /// The path doesn't have its method, but these.
+    /// Its method is not allowed on the path; these are.
     MethodNotAllowed(&'static str),
-    /// Its body isn't JSON.
+    /// Its body is not JSON.
     UnsupportedMediaType,
-    /// It has no body.
+    /// Its body is empty.
     EmptyBody,
-    /// Its body is larger than one may be.
+    /// Its body is too large.
     PayloadTooLarge,
-    /// Its body didn't arrive in time.
+    /// Its body did not arrive in time.
     BodyTimeout,
-    /// The bodies of all requests together are larger than they may be.
+    /// The bodies of all requests together are too large.
     NoRoomForBody,
     /// It names no session.
     MissingSession,
-    /// It names a session that there isn't.
+    /// It names a session that does not exist.
     UnknownSession,
-    /// It names a session that only the store would know, which is away.
+    /// It names a session that only the store knows, and the store is away.
     StoreAway,
-    /// It asks for a session, and names one.
+    /// It asks for a new session, but names one.
     SessionChosenByClient,
-    /// It speaks another revision than its session.
+    /// Its revision differs from that of its session.
     WrongRevision,
-    /// It was understood, and is answered with a JSON-RPC error.
+    /// A JSON-RPC error, with this status.
     Rpc(StatusCode, Box<Scrubbed<Reply>>),
     /// The server has a fault.
     Internal,
 }
 
-/// What a request without the right token is asked for.
+/// The challenge to a request without the right token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Challenge {
     Token,
@@ -67,7 +67,7 @@ impl Challenge {
     }
 }
 
-/// Whether the connection outlives the refusal. Clients that have shown no token hold no connection.
+/// Whether the connection outlives the refusal. Clients without a valid token may not hold a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     KeepAlive,

@@ -1,6 +1,5 @@
-//! The table of routes and the order of checks, which is part of the contract (`mcp.http.bearer.order`): the request's id, its log
-//! line, its addressee, its path; on the endpoint's path the host, the origin, the token; then the method. Knows nothing of what
-//! handlers do.
+//! The table of routes and the order of checks, which is part of the contract (`mcp.http.bearer.order`): the request's id, its log line,
+//! its addressee, its path; on the endpoint's path the host, the origin, the token; then the method. Knows nothing of what handlers do.
 
 use super::accept::Peer;
 use super::endpoint::Endpoint;
@@ -25,19 +24,19 @@ use tower_http::set_header::SetResponseHeaderLayer;
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// A longer `X-Request-Id` is replaced.
 const REQUEST_ID_BYTES_MAX: usize = 128;
-/// What replies say of caches: they vary by an encoding that a proxy may apply, and are nobody else's.
+/// Caching headers of replies: they vary by an encoding that a proxy may apply, and are private.
 static CACHES: HeaderValue = HeaderValue::from_static("max-age=0, private, must-revalidate");
 static VARIES: HeaderValue = HeaderValue::from_static("accept-encoding");
 
-/// Who reaches a route.
+/// Who may reach a route.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     Everyone,
-    /// Who passes the checks of host, origin and token.
+    /// Requests that pass the checks of host, origin and token.
     Checked,
 }
 
-/// What answers requests.
+/// A service that answers requests.
 pub trait Routes:
     Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
 {
@@ -51,7 +50,7 @@ impl<S> Routes for S where
 {
 }
 
-/// All that the endpoint serves. What every request meets lies around the table of routes, so that it is there once for all of them.
+/// Everything that the endpoint serves. The layers that apply to every request surround the whole table, so that they exist only once.
 pub fn router(endpoint: Arc<Endpoint>) -> impl Routes {
     let settings = endpoint.settings();
     let mcp = post(mcp::post)
@@ -71,7 +70,7 @@ pub fn router(endpoint: Arc<Endpoint>) -> impl Routes {
         .iter()
         .filter(|(_, access, _)| *access == Access::Checked);
     let checked: Arc<[String]> = checked.map(|(path, ..)| String::from(*path)).collect();
-    // Paths are the operator's, to the letter: what looks like a pattern is none.
+    // Paths are taken literally, even where they look like a pattern.
     let routes = Router::new().without_v07_checks();
     let routes = rows.into_iter().fold(routes, |routes, (path, _, route)| {
         routes.route(&path.replace('{', "{{").replace('}', "}}"), route)
@@ -98,11 +97,12 @@ pub fn router(endpoint: Arc<Endpoint>) -> impl Routes {
         )
 }
 
-/// What every request meets first. Not `axum::middleware`, here and below: its layers copy the rest into a new box for each request.
+/// The outermost steps of every request. Not `axum::middleware`, here and below, because its layers copy the inner service into a new box
+/// for each request.
 fn enter(endpoint: Arc<Endpoint>, inner: impl Routes) -> impl Routes {
     service_fn(move |request| {
         let (endpoint, mut inner) = (endpoint.clone(), inner.clone());
-        // It is large, and what lies around it would move it several times.
+        // The future is large, and the outer layers would move it several times.
         Box::pin(async move {
             let answer = async |request| match host::read(request) {
                 Ok(request) => answer(&mut inner, request).await,
@@ -113,7 +113,7 @@ fn enter(endpoint: Arc<Endpoint>, inner: impl Routes) -> impl Routes {
     })
 }
 
-/// Lets through to `checked` paths what passes the checks, in their order.
+/// Requests to `checked` paths must pass the checks, in their order.
 fn guard(endpoint: Arc<Endpoint>, checked: Arc<[String]>, inner: impl Routes) -> impl Routes {
     service_fn(move |request: Request| {
         let (endpoint, mut inner) = (endpoint.clone(), inner.clone());
@@ -169,7 +169,7 @@ fn drop_long_id(mut request: Request) -> Request {
     request
 }
 
-/// Names requests that have no name.
+/// Generates ids for requests without one.
 #[derive(Clone)]
 struct RandomId;
 

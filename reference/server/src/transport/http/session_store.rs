@@ -1,7 +1,7 @@
-//! Protocol sessions of the HTTP endpoint: ids, caps, expiry. Knows nothing of requests or PTC sessions.
+//! Protocol sessions of the HTTP endpoint: ids, caps, expiry. Knows nothing of requests or program sessions.
 //!
-//! Where nodes share a store, it says which sessions there are; what is here is what this node has seen of them, with the
-//! calls that run here.
+//! Where nodes share a store, the store decides which sessions exist. The table here then holds the sessions that this node has seen,
+//! with their calls that run here.
 
 use crate::lock::lock;
 use crate::mcp::connection::{Connection, SESSION_REVISIONS, Transport};
@@ -16,14 +16,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 pub struct Session {
-    /// Its id, a secret of its client.
+    /// A secret of the client.
     pub id: String,
-    /// What logs and traces call it.
+    /// The name of the session in logs and traces.
     pub hash: String,
-    /// Who it belongs to, hashed.
+    /// The owner, hashed.
     pub owner_hash: String,
     pub connection: Arc<Connection>,
-    /// What a store knows it by.
+    /// The key of the session in a store.
     key: Key,
     created: Mutex<Instant>,
     used: Mutex<Instant>,
@@ -37,38 +37,38 @@ pub struct SessionStore {
     ttl: Duration,
     idle: Duration,
     live: Mutex<HashMap<String, Arc<Session>>>,
-    /// What requests name that this node does not know, while the store is asked for it: what ends the session meanwhile, or cancels such a
-    /// request, finds it here. Locked behind `live`.
+    /// Sessions that requests name and that this node does not know, while the store is asked for them: whatever ends such a session
+    /// meanwhile, or cancels such a request, finds it here. Lock order: after `live`.
     named: Mutex<HashMap<String, Weak<Session>>>,
     shared: Option<Arc<Shared>>,
 }
 
-/// Why there is no session to go on with.
+/// Why a request has no session.
 pub enum Missing {
     Unknown,
-    /// It ended elsewhere, and this node still had it.
+    /// It ended on another node, but this node still had it.
     Ended(Arc<Session>),
-    /// The store would know, and is away.
+    /// Only the store would know, and it is away.
     Away,
 }
 
-/// Which cap a new session meets.
+/// Which cap a new session exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     Server,
     Owner,
 }
 
-/// Why a session ended by itself.
+/// Why a session expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expired {
-    /// Its life was over.
+    /// It reached its maximum lifetime.
     Ttl,
     Idle,
 }
 
 impl Expired {
-    /// The word in the log.
+    /// The name in the log.
     pub const fn name(self) -> &'static str {
         match self {
             Expired::Ttl => ":ttl",
@@ -91,14 +91,14 @@ impl SessionStore {
         }
     }
 
-    /// A new session of `owner_hash`.
+    /// Opens a new session of `owner_hash`.
     ///
     /// # Errors
-    /// The cap that is met; the process's is looked at first.
+    /// The cap that is reached; the cap of the process is checked first.
     pub fn open(&self, owner_hash: &str, now: Instant) -> Result<Arc<Session>, Full> {
         let mut live = self.live();
         if self.shared.is_some() {
-            // The store counts, once the revision is agreed on.
+            // With a store, the store counts, once the revision is negotiated.
             let session =
                 self.session(format!("mcp_{}", crate::token::random(24)), owner_hash, now);
             live.insert(session.id.clone(), session.clone());
@@ -138,10 +138,10 @@ impl SessionStore {
         })
     }
 
-    /// Makes a session whose revision is agreed on valid on every node. While the store is away it is this node's alone.
+    /// Makes a session whose revision is negotiated valid on every node. While the store is away, the session exists only on this node.
     ///
     /// # Errors
-    /// The cap that is met.
+    /// The cap that is reached.
     pub fn share(&self, session: &Session) -> Result<(), Full> {
         let Some(shared) = &self.shared else {
             return Ok(());
@@ -164,8 +164,8 @@ impl SessionStore {
         Err(full)
     }
 
-    /// What a request names, whether it is there or not: where a store says so, it has not been asked. A request names its session before
-    /// anything is waited for.
+    /// The session that a request names. With a store, it may not exist: the store has not been asked yet. A request names its session
+    /// before it waits for anything.
     ///
     /// # Errors
     /// Without a store, that there is no such session.
@@ -176,7 +176,7 @@ impl SessionStore {
             return here.cloned().ok_or(Missing::Unknown);
         }
         if let Some(here) = here {
-            // That is a use: what is used is not forgotten while the store is asked.
+            // Counts as a use, so that the session is not forgotten while the store is asked.
             here.touch(now);
             return Ok(here.clone());
         }
@@ -191,7 +191,7 @@ impl SessionStore {
         Ok(session)
     }
 
-    /// Whether the step that takes a turn's lease may ask a store for a session: this node has to have seen it.
+    /// Whether the request for a turn's lease may check the session in the store, too: only where this node has seen the session.
     pub fn is_asked_with_turns(&self, session: &Session) -> bool {
         self.shared.is_some() && self.is_here(session)
     }
@@ -202,17 +202,17 @@ impl SessionStore {
             .is_some_and(|here| std::ptr::eq(Arc::as_ptr(here), session))
     }
 
-    /// Whether the session that a request names is there, which is a use of it.
+    /// Checks that the session that a request names exists, which counts as a use.
     ///
     /// # Errors
-    /// A foreign or expired one is not.
+    /// When the session is foreign, expired or unknown.
     pub fn check(&self, session: &Arc<Session>, now: Instant) -> Result<(), Missing> {
         match &self.shared {
             None if self.expiry(session, now).is_some() => return Err(Missing::Unknown),
             None => {}
             Some(shared) => {
                 let here = self.is_here(session);
-                // Ended by the next sweep, which tells why.
+                // The next sweep ends it and logs why.
                 if here && self.expiry(session, now) == Some(Expired::Ttl) {
                     return Err(Missing::Unknown);
                 }
@@ -229,7 +229,7 @@ impl SessionStore {
         Ok(())
     }
 
-    /// Takes in what the store knows of a session, unless it ended since.
+    /// Adopts what the store knows of a session, unless the session ended meanwhile.
     fn keep(
         &self,
         session: &Arc<Session>,
@@ -252,14 +252,14 @@ impl SessionStore {
             .find(|known| *known == protocol.revision);
         let revision = known.ok_or(Missing::Unknown)?;
         session.connection.use_revision(revision);
-        // It ends here when it ends everywhere.
+        // Adjusts the creation time, so that the session expires here when it expires everywhere.
         let created = now.checked_sub(self.ttl.saturating_sub(left));
         *lock(&session.created) = created.unwrap_or(now);
         live.insert(session.id.clone(), session.clone());
         Ok(())
     }
 
-    /// What this node has of a session that another one tells of.
+    /// This node's copy of a session that a message names.
     pub fn told_of(&self, key: &Key) -> Option<Arc<Session>> {
         let live = self.live();
         let here = live.values().find(|session| session.key == *key).cloned();
@@ -270,7 +270,7 @@ impl SessionStore {
         })
     }
 
-    /// Takes a session out of what this node has; true for the one caller that did.
+    /// Removes a session from this node; true for the one caller that removed it.
     pub fn drop_here(&self, session: &Session) -> bool {
         let mut live = self.live();
         live.remove(&session.id);
@@ -278,7 +278,7 @@ impl SessionStore {
         !session.ended.swap(true, Ordering::AcqRel)
     }
 
-    /// Takes a session out; true for the one caller that did.
+    /// Removes a session everywhere; true for the one caller that removed it.
     pub fn close(&self, session: &Session) -> bool {
         let closed = self.drop_here(session);
         if let (true, Some(shared)) = (closed, &self.shared) {
@@ -287,12 +287,12 @@ impl SessionStore {
         closed
     }
 
-    /// Takes out whatever has expired. What is left counts towards the caps.
+    /// Removes expired sessions. The others count towards the caps.
     pub fn take_expired(&self, now: Instant) -> Vec<(Arc<Session>, Expired)> {
         let mut due = Vec::new();
         self.live().retain(|_, session| {
             let why = self.expiry(session, now);
-            // Another node may use it: the store ends what is idle, and this node forgets it.
+            // Another node may be using it: the store ends idle sessions, and this node only forgets them.
             let forgets = self.shared.is_some() && why == Some(Expired::Idle);
             if let Some(why) = why.filter(|_| !forgets) {
                 due.push((session.clone(), why));
@@ -306,7 +306,7 @@ impl SessionStore {
         due
     }
 
-    /// Calls that run keep their sessions from being idle, as far as the store knows.
+    /// Reports uses to the store, so that sessions with running calls do not become idle.
     fn keep_used(&self) {
         for session in self.all() {
             if session.connection.in_flight() > 0 {
@@ -315,16 +315,16 @@ impl SessionStore {
         }
     }
 
-    /// Tells the store of a use that is none of a request's beginning.
+    /// Reports a use other than the start of a request to the store.
     fn note_use(&self, session: &Session) {
         if let Some(shared) = &self.shared {
-            // Where the store is away it ends nothing either.
+            // While the store is away, it does not end sessions either.
             let _ = shared.find_protocol(&session.id, &session.owner_hash);
         }
     }
 
-    /// Notes the end of a request, which is a use of its session. The store is told where it took a good part of the time that a session
-    /// may be idle.
+    /// Records the end of a request, which counts as a use of its session. The store is notified if the request took a good part of the
+    /// idle timeout.
     pub fn answered(&self, session: &Session, began: Instant) {
         let now = Instant::now();
         session.touch(now);
@@ -337,7 +337,7 @@ impl SessionStore {
         self.live().values().cloned().collect()
     }
 
-    /// How many are live.
+    /// The number of live sessions.
     pub fn count(&self, now: Instant) -> usize {
         if let Some(Ok(count)) = self.shared.as_ref().map(|shared| shared.count_protocol()) {
             return count;
@@ -349,7 +349,7 @@ impl SessionStore {
         alive.count()
     }
 
-    /// Whether one more is refused.
+    /// Whether another session would be refused.
     pub fn is_full(&self, now: Instant) -> bool {
         self.count(now) >= self.count_max
     }

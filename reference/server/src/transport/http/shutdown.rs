@@ -1,10 +1,10 @@
-//! The time that requests get to finish when the process is told to end. Knows nothing of requests.
+//! Graceful shutdown: the time that requests get to finish when the process is told to end. Knows nothing of requests.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Counts requests under way, and waits for them once the end has begun.
+/// Counts requests under way, and waits for them once shutdown has begun.
 #[derive(Default)]
 pub struct ShutdownGrace {
     announced: AtomicBool,
@@ -19,19 +19,20 @@ pub struct Active<'a>(&'a ShutdownGrace);
 impl ShutdownGrace {
     /// Counts a request until the guard is dropped.
     ///
-    /// A request that enters and then reads `has_begun` as false is waited for: both are sequentially consistent, and [`Self::wait`]
-    /// stores before it counts.
+    /// Every request that enters and then reads `has_begun` as false is waited for. The request increments the count and then loads the
+    /// flag; [`Self::wait`] stores the flag and then loads the count. All four accesses are sequentially consistent, so at least one side
+    /// sees the other.
     pub fn enter(&self) -> Active<'_> {
         self.active.fetch_add(1, Ordering::SeqCst);
         Active(self)
     }
 
-    /// Says that the end is near. Requests are still served.
+    /// Announces the shutdown. Requests are still served.
     pub fn announce(&self) {
         self.announced.store(true, Ordering::SeqCst);
     }
 
-    /// Whether requests had better go elsewhere.
+    /// Whether load balancers should route requests elsewhere.
     pub fn is_announced(&self) -> bool {
         self.announced.load(Ordering::SeqCst) || self.has_begun()
     }
@@ -45,7 +46,7 @@ impl ShutdownGrace {
         self.active.load(Ordering::SeqCst)
     }
 
-    /// Begins the end, and waits until nothing is under way. Returns false when that took longer than `grace`.
+    /// Begins the shutdown, and waits until no request is under way. Returns false when that takes longer than `grace`.
     pub async fn wait(&self, grace: Duration) -> bool {
         self.begun.store(true, Ordering::SeqCst);
         let quiet = async {

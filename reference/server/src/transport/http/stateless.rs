@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use ptc_rpc::RpcError;
 use std::borrow::Cow;
 
-/// The headers of one request, as far as they matter here.
+/// The mirroring headers of a request.
 pub struct Headers<'a> {
     /// `MCP-Protocol-Version`
     pub version: Option<&'a str>,
@@ -16,7 +16,7 @@ pub struct Headers<'a> {
     pub name: Option<&'a str>,
 }
 
-/// The code of a header that contradicts the body.
+/// The error code for a header that contradicts the body.
 pub const HEADER_MISMATCH: i64 = -32020;
 
 /// Compares headers with the body.

@@ -20,7 +20,7 @@ pub async fn health(method: Method) -> Result<Response, Refusal> {
     }
 }
 
-/// Whether new sessions are taken in.
+/// Whether new sessions are accepted.
 pub async fn ready(
     method: Method,
     State(endpoint): State<Arc<Endpoint>>,
@@ -36,7 +36,7 @@ pub async fn ready(
     } else if !endpoint.server().sessions.are_ready() {
         busy("session_store_unavailable")
     } else {
-        // These requests show no token.
+        // These requests carry no token, so the name is scrubbed.
         let instance = endpoint
             .server()
             .redactor

@@ -1,6 +1,6 @@
-//! A connection's bytes, ended when its peer doesn't take what is written, or has gone while a call of its own runs. A peer that
-//! closed its sending side alone is still there: it is asked with an interim response, or where there is none with a byte of the
-//! answer to come; a connection that is gone refuses either. Knows nothing of what the bytes say.
+//! The byte stream of a connection. It fails when the peer does not read what is written, or is gone while one of its calls runs. A peer
+//! that closed only its sending side is still there: it is probed with an interim response or, where the version has none, with a byte of
+//! the coming answer; a dead connection refuses either. Knows nothing of what the bytes mean.
 
 use crate::lock::lock;
 use axum::http::Version;
@@ -14,14 +14,14 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
-/// How often a peer is looked after while a call runs.
+/// The interval at which the peer is checked while a call runs.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How often one that will send no more is asked whether it still reads, in looks.
+/// A peer that closed its sending side is probed once in this many checks.
 const ASK_EVERY: u32 = 10;
-/// What it is asked with: every client passes over it, and most know no other interim response.
+/// The probe: every client ignores it, and most know no other interim response.
 const ASKED: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-/// Time that a peer gets to hang up after the last response, and bytes that are passed over meanwhile. A connection that is
-/// closed with bytes unread is reset, and the reset can overtake the response.
+/// After the last response, the peer has this much time to close the connection, and this many bytes from it are discarded. Closing a
+/// connection with unread bytes resets it, and the reset can overtake the response.
 const LINGER: Duration = Duration::from_millis(500);
 const LINGER_BYTES_MAX: usize = 1 << 20;
 
@@ -29,21 +29,20 @@ const LINGER_BYTES_MAX: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
     Nothing,
-    /// It will send no more. Whether it still reads shows when something is written.
+    /// The peer will send no more. Whether it still reads shows only when something is written.
     Sending,
-    /// It refused what was written.
+    /// The connection is dead: the peer does not accept writes.
     Both,
 }
 
-/// A stream that knows whether its peer will send no more, without reading what it sent before.
+/// A stream that can detect that its peer will send no more, without reading what was sent before.
 pub trait HangUp {
-    /// What the peer has closed.
     fn closed(&self) -> Closed;
 }
 
 impl HangUp for TcpStream {
     fn closed(&self) -> Closed {
-        // The end shows in the readiness at once, behind bytes that nobody reads; reading shows it only behind them.
+        // The readiness shows the end at once, even behind unread bytes; reading would show it only after them.
         let mut context = Context::from_waker(Waker::noop());
         let interest = Interest::READABLE | Interest::WRITABLE;
         match pin!(self.ready(interest)).poll(&mut context) {
@@ -55,27 +54,27 @@ impl HangUp for TcpStream {
     }
 }
 
-/// In memory nobody knows before everything is read.
+/// In memory the end shows only after everything is read.
 impl HangUp for tokio::io::DuplexStream {
     fn closed(&self) -> Closed {
         Closed::Nothing
     }
 }
 
-/// What a stream is told of the requests on it.
+/// What a stream knows of the requests on it.
 #[derive(Default)]
 pub struct Activity {
     calls: AtomicUsize,
-    /// What every answer to the last call begins with, where its version has no interim responses.
+    /// The first bytes of every answer to the last call, where its version has no interim responses.
     beginning: Mutex<Option<&'static [u8]>>,
     ending: AtomicBool,
 }
 
-/// A call that runs.
+/// A running call.
 pub struct Call<'a>(&'a Activity);
 
 impl Activity {
-    /// A call that came in this version of HTTP runs until the guard is dropped. In HTTP/1.0 its answer has this `beginning`.
+    /// Registers a call in this version of HTTP until the guard is dropped. In HTTP/1.0 its answer has this `beginning`.
     pub fn call(&self, version: Version, beginning: &'static [u8]) -> Call<'_> {
         *self.beginning() = (version < Version::HTTP_11).then_some(beginning);
         self.calls.fetch_add(1, Ordering::Relaxed);
@@ -86,7 +85,7 @@ impl Activity {
         lock(&self.beginning)
     }
 
-    /// The process ends: nobody is lingered for.
+    /// Called when the process ends: streams no longer linger.
     pub fn end(&self) {
         self.ending.store(true, Ordering::Relaxed);
     }
@@ -103,15 +102,15 @@ pub struct WatchedStream<S> {
     stream: S,
     activity: Arc<Activity>,
     write_timeout: Duration,
-    /// When what is written must have left; running while something waits to.
+    /// The deadline for pending writes; set while something waits to be written.
     write_deadline: Option<Pin<Box<Sleep>>>,
-    /// When the peer is looked after next. Outlives a short call: setting a timer wakes another thread.
+    /// When the peer is checked next. Kept beyond a short call, because setting a timer wakes another thread.
     look: Option<Pin<Box<Sleep>>>,
-    /// Looks since the peer closed its sending side.
+    /// Number of checks since the peer closed its sending side.
     looks_since: u32,
-    /// What has left of the answer to come, and is passed over when it does.
+    /// The part of the coming answer that was already sent as probes; it is skipped when the answer is written.
     ahead: &'static [u8],
-    /// Since the write side is closed: when the wait for the peer ends, and how much may still come.
+    /// Set once the write side is closed: until when to wait for the peer, and how many bytes may still come.
     linger: Option<(Pin<Box<Sleep>>, usize)>,
 }
 
@@ -130,7 +129,7 @@ impl<S> WatchedStream<S> {
         }
     }
 
-    /// Passes on a write. The deadline runs on through partial writes: a peer that takes a byte now and then is slow as well.
+    /// Handles the result of a write. The deadline is kept across partial writes: a peer that accepts a byte now and then is slow, too.
     fn wrote(
         &mut self,
         context: &mut Context<'_>,
@@ -180,15 +179,15 @@ impl<S: AsyncWrite + HangUp + Unpin> WatchedStream<S> {
 }
 
 impl<S: AsyncWrite + Unpin> WatchedStream<S> {
-    /// Writes what the peer may get before its answer; returns whether it refuses that. The answer has not begun, and the HTTP library
-    /// looks when all that it wrote has left.
+    /// Sends a probe; returns whether the peer refuses it. The answer has not begun: the HTTP library flushes, and so checks, only when
+    /// everything that it wrote has left.
     fn ask(&mut self, context: &mut Context<'_>) -> bool {
         let beginning = *self.activity.beginning();
         let asked = match beginning {
             None => ASKED,
             Some(beginning) => match beginning.get(self.ahead.len()..) {
                 Some([next, ..]) => std::slice::from_ref(next),
-                // All of it has left: nothing more is certain.
+                // All of it was sent: the rest of the answer is not known yet.
                 _ => return false,
             },
         };
@@ -204,7 +203,7 @@ impl<S: AsyncWrite + Unpin> WatchedStream<S> {
         }
     }
 
-    /// How many of `bytes` have left already, if any did.
+    /// How many of `bytes` were already sent as probes, if any.
     fn pass_over(&mut self, bytes: &[u8]) -> Option<io::Result<usize>> {
         let left = self.ahead.len().min(bytes.len());
         if left == 0 {
@@ -212,7 +211,7 @@ impl<S: AsyncWrite + Unpin> WatchedStream<S> {
         }
         let (these, rest) = self.ahead.split_at(left);
         self.ahead = rest;
-        // Another answer than was begun can't be given any more.
+        // The answer differs from the one that was begun, so it cannot be sent.
         Some(match bytes.starts_with(these) {
             true => Ok(left),
             false => Err(io::ErrorKind::InvalidData.into()),
@@ -262,7 +261,7 @@ impl<S: AsyncRead + AsyncWrite + HangUp + Unpin> AsyncWrite for WatchedStream<S>
         self.stream.is_write_vectored()
     }
 
-    /// The HTTP library flushes once all is written, and each time that it is woken with nothing to write: the moment to look.
+    /// The HTTP library flushes once everything is written, and whenever it is woken with nothing to write: the moment to check the peer.
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         ready!(Pin::new(&mut this.stream).poll_flush(context))?;

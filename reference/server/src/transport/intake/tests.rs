@@ -4,10 +4,10 @@ use super::*;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{ThreadId, current};
 
-/// Jobs in order, and which threads read them.
+/// A source of jobs that records which threads read them.
 struct Jobs {
     left: std::vec::IntoIter<Job>,
-    /// Before each of them.
+    /// The delay before each job.
     pause: Duration,
     readers: Sender<ThreadId>,
 }

@@ -1,4 +1,4 @@
-//! Arguments judged in order; ranks.
+//! Arguments validated in order; ranks.
 
 use super::*;
 

@@ -44,7 +44,7 @@ fn the_rightmost_stranger_is_the_client() {
         ("10.0.0.1", vec![(listed, "1.1.1.1,")], "10.0.0.1"),
         ("10.0.0.1", vec![(listed, "::ffff:2.2.2.2")], "2.2.2.2"),
         ("::ffff:10.0.0.1", vec![(listed, "2.2.2.2")], "2.2.2.2"),
-        // A stranger's word doesn't count.
+        // Headers from an untrusted peer are ignored.
         ("8.8.8.8", vec![(listed, "1.1.1.1")], "8.8.8.8"),
         ("8.8.8.8", vec![(forwarded, "for=1.1.1.1")], "8.8.8.8"),
         (

@@ -7,7 +7,7 @@ fn source(number: u32) -> AddressBlock {
     IpAddr::from(number.to_be_bytes()).into()
 }
 
-/// The limit of a server that shares it with no other.
+/// The limit of a server without a shared store.
 fn alone(failures_max: u64, block_ms: u64, window_ms: u64) -> RateLimit {
     let settings = RateLimitSettings {
         window_ms,
@@ -17,7 +17,7 @@ fn alone(failures_max: u64, block_ms: u64, window_ms: u64) -> RateLimit {
     RateLimit::new(settings, None)
 }
 
-/// Each step is a wait in milliseconds before a failed attempt; gives what the attempt met.
+/// Each step is a wait in milliseconds before a failed attempt; returns the results of the attempts.
 fn check(failures_max: u64, block_ms: u64, window_ms: u64, waits: &[u64]) -> String {
     let limit = alone(failures_max, block_ms, window_ms);
     let source = source(1);

@@ -1,4 +1,4 @@
-//! Ids, caps and expiry, with times handed in.
+//! Ids, caps and expiry, with times passed in.
 
 use super::*;
 use crate::settings::Settings;
