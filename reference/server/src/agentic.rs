@@ -1,5 +1,5 @@
-//! What `lisp_task` is set up with: the planner's model, the operator's planner settings, the capability summary.
-//! Knows nothing of calls.
+//! The configuration of `lisp_task`: the planner's model, the operator's planner settings, the capability summary. Knows nothing of
+//! calls.
 
 use std::fmt::Write as _;
 use std::sync::OnceLock;
@@ -17,7 +17,7 @@ use ptc_protocol::digest;
 const KEYS: &[&str] = &["max_turns", "retry_turns", "system_prompt"];
 /// Keys of its `system_prompt`.
 const PROMPT_KEYS: &[&str] = &["prefix", "suffix"];
-/// Keys that the server decides; keys that start with `_` are reserved too.
+/// Keys that the server decides; keys that start with `_` are reserved, too.
 const RESERVED: &[&str] = &[
     "tools",
     "signature",
@@ -39,7 +39,7 @@ pub struct Agentic {
     pub turns: u32,
     /// Further turns after failures.
     pub retry_turns: u32,
-    /// The operator's text before the instructions' middle.
+    /// The operator's text before the middle of the instructions.
     pub prefix: String,
     pub suffix: String,
     summary: Option<String>,
@@ -67,11 +67,11 @@ pub enum AgenticFault {
     MayWrite,
 }
 
-/// Adds to the scrub set the providers' keys, and the passwords in their addresses and in those of the proxies on the way to them.
+/// Registers the providers' keys as secrets, and the passwords in the addresses of providers and of proxies.
 pub fn register_keys(environment: &dyn Fn(&str) -> Option<String>, secrets: &mut RedactorBuilder) {
     for key in key_variables().filter_map(environment) {
         let key = Secret::new(key.trim().to_owned());
-        // No model opens with a short one.
+        // No provider accepts a key that short.
         if !key.is_short() {
             secrets.add(&key);
         }
@@ -116,10 +116,10 @@ impl Agentic {
         Ok(agentic)
     }
 
-    /// The planner's model, opened when it is first needed.
+    /// The planner's model, opened on first use.
     ///
     /// # Errors
-    /// It is not configured.
+    /// The model is not configured.
     pub fn model(&self, settings: &AgenticSettings) -> Result<&dyn Llm, LlmError> {
         let open = || {
             let timeout = Duration::from_millis(settings.planner_timeout_ms);
@@ -131,7 +131,7 @@ impl Agentic {
         }
     }
 
-    /// What the tool's description says about the upstreams: the operator's text, else one made from the catalog.
+    /// The description of the upstreams in the tool's description: the operator's text, or else one made from the catalog.
     pub fn capability_summary(&self, runtime: &Runtime, bytes_max: usize) -> String {
         if let Some(text) = &self.summary {
             return text.clone();
@@ -150,7 +150,7 @@ impl Agentic {
         }
     }
 
-    /// What a task is planned with, for the log: each setting with where it came from, and those that are defaults.
+    /// The planner's settings for the log: each with its source, and those that are defaults.
     pub fn described(&self, settings: &AgenticSettings) -> Json {
         let file = |key: &str| self.from_file.contains(&key).then_some("config_file");
         let sources = settings.sources;
@@ -301,7 +301,7 @@ fn count(value: &Json) -> Option<u32> {
     value.as_u64().and_then(|count| u32::try_from(count).ok())
 }
 
-/// One bullet a server. What does not fit into `bytes_max` is counted instead of shown.
+/// One bullet per server. Tools and servers that do not fit into `bytes_max` are counted instead.
 fn summary(servers: &[(String, Option<Vec<String>>)], bytes_max: usize) -> String {
     let mut text = String::new();
     for (at, (name, tools)) in servers.iter().enumerate() {
@@ -330,7 +330,7 @@ fn summary(servers: &[(String, Option<Vec<String>>)], bytes_max: usize) -> Strin
     text
 }
 
-/// As many tools as fit, and how many more there are.
+/// As many tools as fit, and the number of the others.
 fn clipped(name: &str, tools: &[String], room: usize) -> Option<String> {
     let mut text = format!("- {name}: ");
     let mut fitting = None;
@@ -339,7 +339,7 @@ fn clipped(name: &str, tools: &[String], room: usize) -> Option<String> {
         if shown == 0 || bullet.len() <= room {
             fitting = Some(bullet);
         }
-        // With more tools the text gets longer still.
+        // With more tools the text only gets longer.
         if text.len() > room {
             break;
         }

@@ -1,6 +1,6 @@
-//! One call in flight: who waits for its answer, and whether they still do.
+//! One call in flight: its answer, and whether it was cancelled.
 //!
-//! Knows nothing of connections, which take calls in and end them, or of what a call runs.
+//! Knows nothing of connections, which admit and end calls, or of what a call runs.
 
 use crate::admission::gate::Permit;
 use crate::lock::lock;
@@ -12,30 +12,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
-/// Sends the one reply of a call, off to its transport.
+/// Sends the single reply of a call to its transport.
 pub type Answer = Box<dyn FnOnce(Scrubbed<Reply>) + Send>;
 
 /// One call in flight.
 pub struct Call {
-    /// What it is known by among the calls in flight: the request's id, or a number where ids of several clients meet.
+    /// Identifies it among the calls in flight: the request's id, or a number where ids of several clients may coincide.
     pub key: Id,
     pub id: Id,
-    /// When it was taken in.
+    /// When it was admitted.
     pub started: Instant,
-    /// The id of its trace, once it runs and when it is traced.
+    /// The id of its trace, once it runs and if it is traced.
     pub trace_id: OnceLock<String>,
-    /// The trace that the request belongs to.
+    /// The trace context of the request.
     pub trace: Option<TraceContext>,
     cancelled: AtomicBool,
     hooks: Mutex<Vec<Hook>>,
     claim: Mutex<Option<(Answer, Permit)>>,
 }
 
-/// What is done when a call is cancelled.
+/// An action on cancellation.
 type Hook = Box<dyn FnOnce() + Send>;
 
 impl Call {
-    /// A call that came just now.
+    /// A call that was just admitted.
     pub fn new(
         key: Id,
         id: Id,
@@ -55,12 +55,12 @@ impl Call {
         }
     }
 
-    /// Whether nobody waits for the answer any more.
+    /// Whether the call was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    /// Does `hook` when the call is cancelled, at once when it is already.
+    /// Runs `hook` when the call is cancelled, or at once if it already is.
     pub fn on_cancel(&self, hook: impl FnOnce() + Send + 'static) {
         lock(&self.hooks).push(Box::new(hook));
         if self.is_cancelled() {
@@ -68,7 +68,7 @@ impl Call {
         }
     }
 
-    /// Lets the program know that nobody waits for it any more.
+    /// Cancels the call: the program sees it at its next check, and the hooks run.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
         self.run_hooks();
@@ -79,7 +79,7 @@ impl Call {
         hooks.into_iter().for_each(|hook| hook());
     }
 
-    /// The answer and the permit, for the side that ends the call: the first to ask.
+    /// Takes the answer and the permit. Only the first caller gets them, so exactly one side ends the call.
     pub fn claim(&self) -> Option<(Answer, Permit)> {
         lock(&self.claim).take()
     }

@@ -1,4 +1,4 @@
-//! Wall-clock time as text and numbers. The only module of the server that asks what time it is.
+//! Wall-clock time as text and numbers. The only module of the server that reads the clock.
 
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
@@ -12,14 +12,14 @@ pub fn now_micros() -> i64 {
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// The present as `2026-11-21T20:45:48.340029Z`.
+/// The current time as `2026-11-21T20:45:48.340029Z`.
 pub fn now_text() -> String {
     text(now_micros())
 }
 
-/// A moment as ISO-8601 UTC with six fractional digits; `micros` since 1970.
+/// A time as ISO-8601 UTC with six fractional digits; `micros` since 1970.
 pub fn text(micros: i64) -> String {
-    /// Quicker than by way of `Display`, and every line of the log has a moment.
+    /// Faster than `Display`, and every log line contains a time.
     const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
     let moment = Timestamp::from_microsecond(micros).unwrap_or(Timestamp::MAX);
     PRINTER.timestamp_to_string(&moment)

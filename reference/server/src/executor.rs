@@ -1,6 +1,6 @@
-//! The threads that serve everybody: what waits, or takes long, must not hold them.
+//! The executor's threads, which serve all connections: blocking or long work must not hold them.
 
-/// Does what waits, or takes long, without holding up the executor's other work.
+/// Does blocking or long work without holding up the executor's other work.
 pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match is_executors() {
         true => tokio::task::block_in_place(work),
@@ -8,7 +8,7 @@ pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Whether this thread does an executor's work.
+/// Whether this is a thread of a multi-threaded executor.
 pub fn is_executors() -> bool {
     use tokio::runtime::{Handle, RuntimeFlavor};
     Handle::try_current()

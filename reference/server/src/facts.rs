@@ -1,4 +1,4 @@
-//! The names that the server's tables hold, for checks that each of them is specified and for those who list them. Knows the tables; decides nothing.
+//! The names in the server's tables, for checks that each of them is specified and for listings. Knows the tables; decides nothing.
 
 use crate::mcp::dispatch;
 use crate::mcp::tools;

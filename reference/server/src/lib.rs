@@ -1,9 +1,9 @@
 //! The MCP server as a library: stdio and HTTP, tools, sessions, diagnostics, settings. The binary is `ptc`'s.
 //!
-//! A request comes in through `transport`, `mcp` decides what it asks for, `admission` whether it runs now, `evaluation` runs its
-//! program, `render` makes its reply. `sessions` keep what programs leave, `diagnostics` tell operators what happened, `settings` hold what they
-//! wanted; `start` puts a server together of all that. Programs are run by `ptc-lang`, payload texts come from `ptc-protocol`,
-//! secrets are the business of `ptc-secrets`.
+//! A request arrives through `transport`; `mcp` decides what it asks for, `admission` whether it runs now, `evaluation` runs its program,
+//! and `render` builds its reply. `sessions` keep what programs leave, `diagnostics` report to operators, `settings` hold their
+//! configuration, and `start` puts a server together from all of these. `ptc-lang` runs programs, `ptc-protocol` provides the texts of
+//! payloads, `ptc-secrets` handles secrets.
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ mod transport;
 pub mod upstreams;
 pub mod version;
 
-// What the commands of `ptc` stand on; the rooms themselves stay closed.
+// What the commands of `ptc` use; the modules themselves stay private.
 pub use agentic::{Agentic, register_keys};
 pub use diagnostics::install as install_diagnostics;
 pub use evaluation::as_runtime_error;

@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What `mutex` guards. A thread that panicked while it held it is no reason to fail everybody else: what it left is whole, or the call's own.
+/// Locks `mutex`, ignoring poisoning. A panic of one thread must not fail all others: the data that it left is consistent, or belongs to
+/// its own call only.
 pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -21,24 +21,23 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub struct Server {
-    /// What the operator asked for.
     pub settings: Settings,
     pub(crate) redactor: Redactor,
-    /// Where what is told waits to be written.
+    /// Handles to the queues of log lines and spans.
     pub(crate) sinks: Sinks,
-    /// Bounds the programs that run at once.
+    /// Limits the number of concurrent programs.
     pub(crate) gate: Arc<Gate>,
-    /// The threads that they run on.
+    /// The threads that run programs.
     pub(crate) pool: Pool,
-    /// What they run with.
+    /// Settings and services that all programs share.
     pub(crate) programs: Programs,
-    /// What happened since the start, when somebody may ask.
+    /// Counts of events since the start, if metrics are enabled.
     pub(crate) counters: Option<Counters>,
     pub(crate) observers: Observers,
     pub(crate) sessions: Sessions,
     /// The planner of `lisp_task`.
     pub(crate) agentic: Agentic,
-    /// The result of `tools/list`, once it was asked for.
+    /// The result of `tools/list`, rendered on first use.
     pub(crate) tools_list: OnceLock<Arc<Scrubbed<String>>>,
 }
 
@@ -46,7 +45,7 @@ pub struct Server {
 const UPSTREAMS_END_WAIT: Duration = Duration::from_secs(1);
 
 impl Server {
-    /// A server with these settings. Logs the warnings that reading them gave.
+    /// A server with these settings. Logs the warnings that arose when they were read.
     pub fn new(
         settings: Settings,
         sinks: Sinks,
@@ -121,23 +120,23 @@ impl Server {
         Duration::from_millis(self.programs.timeout_ms.max(task))
     }
 
-    /// Ends whatever belongs to an owner that is gone.
+    /// Ends everything that belongs to this owner.
     pub fn forget_owner(&self, owner: &str) {
         self.sessions.forget_owner(owner);
     }
 
-    /// Ends what runs beside the process: upstream children with their groups, within a short while.
+    /// Ends what runs beside the process, within a short while: upstream children with their process groups.
     pub fn shut_down(&self, executor: Option<&tokio::runtime::Handle>) {
         if let (Some(upstreams), Some(executor)) = (&self.programs.upstreams, executor) {
             let ended =
                 async { tokio::time::timeout(UPSTREAMS_END_WAIT, upstreams.shutdown()).await };
-            // Children that don't end in time are killed with the process's end of their pipes.
+            // Children that do not end in time die when their pipes close with this process.
             let _ = executor.block_on(ended);
         }
         self.sinks.flush();
     }
 
-    /// Tells where programs are evaluated, and what the kernel can't do.
+    /// Logs where programs are evaluated, and whether the kernel confines them fully.
     pub fn log_isolation(&self) {
         let Some(landlock) = self.programs.evaluation.is_confined() else {
             return;

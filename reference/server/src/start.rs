@@ -1,5 +1,5 @@
-//! Starts the server as its settings say, serves until the input or the process ends, and ends it. Knows the order of things,
-//! and no command line.
+//! Starts the server as its settings say, serves until the end of the input or a signal, and shuts everything down. Knows the order of
+//! these steps, and no command line.
 
 use crate::agentic::{self, Agentic, AgenticFault};
 use crate::diagnostics;
@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a server doesn't start, in the words that operators read. No credential is in them.
+/// Why a server does not start, as a message for operators, without credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(transparent)]
@@ -50,7 +50,7 @@ pub enum StartError {
     Reader(io::Error),
 }
 
-/// The credentials that the settings themselves hold.
+/// The credentials in the settings themselves.
 pub fn secrets(settings: &Settings) -> RedactorBuilder {
     let mut secrets = Redactor::builder();
     if let Some(token) = settings.http.as_ref().and_then(|http| http.token.as_ref()) {
@@ -68,10 +68,10 @@ pub fn secrets(settings: &Settings) -> RedactorBuilder {
     secrets
 }
 
-/// Starts everything, serves, and ends everything.
+/// Starts everything, serves, and shuts everything down.
 ///
 /// # Errors
-/// Why it can't.
+/// Why the server cannot start.
 pub fn serve(settings: Settings) -> Result<(), StartError> {
     signals::hold();
     let mut secrets = secrets(&settings);
@@ -81,11 +81,11 @@ pub fn serve(settings: Settings) -> Result<(), StartError> {
     #[cfg(target_os = "linux")]
     if settings.isolated && config.is_none() {
         let traces = settings.diagnostics.trace_dir.as_deref().map(Path::new);
-        // It is made here while it can be.
+        // The directory is created while this process may still create it.
         if let Some(traces) = traces {
             let _ = std::fs::create_dir_all(traces);
         }
-        // Threads that are started later are kept too; there are none yet.
+        // The confinement also applies to threads that are started later; there are none yet.
         let store = match &settings.sessions.store.address {
             Some(Address::Directory(path)) => Some(path.as_path()),
             _ => None,
@@ -96,9 +96,9 @@ pub fn serve(settings: Settings) -> Result<(), StartError> {
         let written: Vec<&Path> = traces.into_iter().chain(store).collect();
         crate::evaluation::isolation::confine_server(&written);
     }
-    // An upstream may take its time to start. What was started ends with this process.
+    // An upstream may be slow to start. Everything that was started ends with this process.
     let signals = Signals::watch(|| std::process::exit(0));
-    // Plain stdio needs no executor, and starts quicker without.
+    // Plain stdio needs no executor, and starts faster without one.
     let executor = match config.is_some() || settings.http.is_some() {
         true => Some(
             tokio::runtime::Builder::new_multi_thread()
@@ -115,7 +115,7 @@ pub fn serve(settings: Settings) -> Result<(), StartError> {
     let upstreams = match (&executor, configured) {
         (Some(executor), Some(configured)) => {
             let started = executor.block_on(configured.start(redactor.clone()));
-            // What the upstreams said may tell why.
+            // The messages of the upstreams may tell why.
             let started = started.inspect_err(|_| sinks.flush());
             Some(started?)
         }
@@ -146,10 +146,10 @@ pub fn serve(settings: Settings) -> Result<(), StartError> {
     served
 }
 
-/// Why the server can still be changed.
+/// Why the server can still be modified.
 const UNSHARED: &str = "nothing shares the server before it serves";
 
-/// Starts the processes that evaluate.
+/// Starts the worker processes.
 #[cfg(target_os = "linux")]
 fn evaluation(server: &Server) -> Result<Evaluation, IsolationFault> {
     Evaluation::in_processes(Terms {

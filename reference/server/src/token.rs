@@ -1,4 +1,4 @@
-//! Unguessable identifiers. The only module of the server that asks for randomness.
+//! Unguessable identifiers. The only module of the server that uses randomness.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 /// `bytes` random bytes as base64url.
 ///
 /// # Panics
-/// When the operating system gives no randomness; an id that can be guessed would be worse.
+/// When the operating system provides no randomness; a guessable id would be worse.
 pub fn random(bytes: usize) -> String {
     let mut raw = vec![0; bytes];
     getrandom::fill(&mut raw).expect("the operating system gives randomness");

@@ -1,4 +1,4 @@
-//! Starts the upstream runtime as the settings say, and turns its ledger into fields of payloads.
+//! Starts the upstream runtime as the settings say, and turns its ledger into members of payloads.
 //!
 //! Knows nothing of how upstreams are reached.
 
@@ -15,7 +15,7 @@ use ptc_upstream::{
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The config file, when upstreams are configured.
+/// The path of the config file, if upstreams are configured.
 pub fn config_path(settings: &Settings) -> Option<PathBuf> {
     let lookup = Lookup {
         flag: settings.upstreams.config.clone().map(PathBuf::from),
@@ -29,7 +29,7 @@ fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Reads the upstreams config; `secrets` learns what is secret in it.
+/// Reads the upstreams config, and registers the secrets in it with `secrets`.
 ///
 /// # Errors
 /// What is wrong in the file, and where.
@@ -43,7 +43,7 @@ pub fn read(
     Configured::read(&document, options, secrets, &environment)
 }
 
-/// [`read`] for somebody who mends what is wrong all at once: the upstreams that could be started, and every refusal.
+/// Like [`read`], but reports all faults at once: returns the upstreams that could be started, and every refusal.
 pub fn read_telling_all(
     path: &Path,
     settings: &Settings,
@@ -71,7 +71,7 @@ pub fn options(settings: &UpstreamSettings) -> Options {
     }
 }
 
-/// Where upstreams run: below a keeper each, this executable under another word.
+/// How upstreams are launched: each below its own keeper process, which is this executable with another command.
 pub fn surroundings() -> Surroundings {
     Surroundings {
         launcher: Some(Arc::new(Kept)),
@@ -79,7 +79,7 @@ pub fn surroundings() -> Surroundings {
     }
 }
 
-/// Refuses an agentic mode that could write without being told to.
+/// Refuses an agentic mode that could write without permission.
 ///
 /// # Errors
 /// Which flag is missing.
@@ -97,7 +97,7 @@ pub fn check_agentic(
     Ok(())
 }
 
-/// Adds what a program asked of upstreams to its full payload. In a session each entry carries its summary with it.
+/// Adds a program's upstream calls to its full payload. In a session, each entry includes its summary.
 pub fn add(payload: &mut Payload, entries: &[Entry], in_session: bool) {
     if entries.is_empty() {
         return;

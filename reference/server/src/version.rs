@@ -1,13 +1,13 @@
-//! The server's name and version, as `serverInfo` has them.
+//! The server's name and version, as in `serverInfo`.
 
 use ptc_protocol::members::{Build, ServerInfo};
 
 /// The server's name in `serverInfo`.
 pub const NAME: &str = "ptc_lisp";
 pub const PACKAGE_VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The commit that this was built from, twelve hex digits, as the build says.
+/// The commit of this build, twelve hex digits, as set by the build.
 const BUILD_COMMIT: Option<&str> = option_env!("PTC_BUILD_COMMIT");
-/// `"true"` when the build's tree had changes.
+/// `"true"` when the build's working tree had changes.
 const BUILD_DIRTY: Option<&str> = option_env!("PTC_BUILD_DIRTY");
 
 /// Name, version and build.

@@ -1,10 +1,10 @@
-//! The concurrency gate: so many calls at once, never a queue. Knows nothing of calls.
+//! The concurrency gate: a fixed number of calls at once, never a queue. Knows nothing of calls.
 
 use crate::admission::pressure::Watermark;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Hands out at most `cap` permits at a time.
+/// Issues at most `cap` permits at a time.
 #[derive(Debug)]
 pub struct Gate {
     cap: usize,
@@ -12,12 +12,11 @@ pub struct Gate {
     watermark: Watermark,
 }
 
-/// Why nobody is let in.
+/// Why a call is not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shut {
-    /// This many calls are in flight, and no more may be.
+    /// This many calls are in flight, which is the maximum.
     Full(usize),
-    /// Memory is short.
     Memory,
 }
 
@@ -32,7 +31,7 @@ impl Gate {
         Self::below(cap, Watermark::with_room(100, 0))
     }
 
-    /// A gate with `cap` places, closed while memory stands above `watermark`.
+    /// A gate with `cap` places, closed while memory use is above `watermark`.
     pub fn below(cap: usize, watermark: Watermark) -> Arc<Self> {
         Arc::new(Gate {
             cap,
@@ -49,7 +48,7 @@ impl Gate {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// A permit, or at once why there is none.
+    /// Returns a permit, or immediately why there is none.
     pub fn enter(self: &Arc<Self>) -> Result<Permit, Shut> {
         let mut taken = self.taken.load(Ordering::Relaxed);
         loop {

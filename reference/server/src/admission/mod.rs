@@ -1,4 +1,4 @@
-//! Who may run: so many calls at once, and while memory lasts. Knows nothing of calls.
+//! Admission: which calls may run, by their number and by available memory. Knows nothing of calls.
 
 pub mod gate;
 pub mod pressure;

@@ -4,29 +4,29 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// A mark that memory should stay below, and room that each call needs under the limits of this process.
+/// A mark that memory use should stay below, and the memory that each call needs under the limits of this process.
 #[derive(Debug)]
 pub struct Watermark {
     percent: u64,
-    /// What one call may take of the address space; allocation beyond the limit would end the process.
+    /// Address space that one call may take; an allocation beyond the process's limit would abort it.
     call_bytes: u64,
     began: Instant,
-    /// Milliseconds since the beginning.
+    /// The time of the last measurement, in milliseconds since `began`.
     looked: AtomicU64,
     over: AtomicBool,
-    /// Calls that there was room for at the last look.
+    /// Number of calls that there was memory for at the last measurement.
     calls: AtomicU64,
 }
 
-/// How much more native stack is mapped than programs are charged: frames are larger in a build for tests.
+/// How much more native stack is mapped than programs are charged for: stack frames are larger in debug builds.
 const STACK_TIMES: u64 = if cfg!(debug_assertions) { 3 } else { 1 };
-/// What a call takes beside the memory of its program and its stack: stacks of threads, its frame and its reply.
+/// What a call takes besides the memory of its program and its stack: stacks of threads, its frame and its reply.
 const CALL_BYTES: u64 = 48 << 20;
-/// How old a look at memory may be, in milliseconds.
+/// Maximum age of a measurement, in milliseconds.
 const LOOK_EVERY_MS: u64 = 100;
 
 impl Watermark {
-    /// A mark at `percent`, of which there is none at 100 and above, for calls of programs that may hold `program_bytes`.
+    /// A mark at `percent` (100 and above means no mark), for calls of programs that may hold `program_bytes`.
     pub fn with_room(percent: u64, program_bytes: u64) -> Watermark {
         Watermark {
             percent,
@@ -43,13 +43,12 @@ impl Watermark {
         }
     }
 
-    /// Whether memory stands above the mark, or has no room for a call beside `running` others. Costs a look at it every now
-    /// and then.
+    /// Whether memory use is above the mark, or leaves no room for a call besides `running` others. Measures memory only now and then.
     pub fn is_passed(&self, running: usize) -> bool {
         if self.percent >= 100 && self.call_bytes == 0 {
             return false;
         }
-        // The first call looks too.
+        // Offset, so that the first call measures, too.
         let now =
             u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX) + LOOK_EVERY_MS;
         let looked = self.looked.load(Ordering::Relaxed);
@@ -63,7 +62,7 @@ impl Watermark {
             let over = self.percent < 100 && used_percent().is_some_and(|used| used > self.percent);
             self.over.store(over, Ordering::Relaxed);
             let calls = limited_room().and_then(|room| room.checked_div(self.call_bytes));
-            // Those that run may have taken their room already; they are counted as if they had not.
+            // Running calls may have taken their memory already; they are counted as if they had not.
             self.calls
                 .store(calls.unwrap_or(u64::MAX), Ordering::Relaxed);
         }
@@ -71,7 +70,7 @@ impl Watermark {
     }
 }
 
-/// Bytes that this process may still map under its own limits; none where it has no limits.
+/// Bytes that this process may still map under its own limits; `None` if it has no limits.
 #[cfg(target_os = "linux")]
 fn limited_room() -> Option<u64> {
     use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
@@ -102,7 +101,7 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// What is taken of the machine's memory, or of that of a control group around, whichever is nearer to its end.
+/// The used share of the machine's memory, or of that of an enclosing control group, whichever is larger.
 fn used_percent() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo")
         .ok()
@@ -131,7 +130,7 @@ fn of_group(group: &Path) -> Option<u64> {
     let read = |name: &str| std::fs::read_to_string(group.join(name)).ok();
     let most = read("memory.max")?.trim().parse().ok()?;
     let held: u64 = read("memory.current")?.trim().parse().ok()?;
-    // The kernel takes back what only caches files.
+    // The kernel can reclaim memory that only caches files.
     let cached = read("memory.stat")
         .and_then(|stat| {
             let line = stat

@@ -1,4 +1,4 @@
-//! Counts of what happened since the start, and their rendering as Prometheus text. Knows nothing of who asks.
+//! Counts of events since the start, and their rendering as Prometheus text. Knows nothing of who reads them.
 
 use crate::lock::lock;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ const BUCKETS: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 ];
 
-/// What happened since the start.
+/// Counts of events since the start.
 pub struct Counters {
     /// By tool, status and reason.
     calls: Mutex<BTreeMap<(&'static str, &'static str, String), u64>>,
@@ -20,9 +20,9 @@ pub struct Counters {
     requests: Mutex<BTreeMap<u16, u64>>,
 }
 
-/// How values spread over buckets. The buckets add up to the count whenever they are read.
+/// A distribution of values over buckets. The rendered count is the sum of the buckets that were read, so the two always agree.
 pub struct Histogram {
-    /// Upper bounds, ascending; behind the last one comes everything else.
+    /// Upper bounds, ascending; a last bucket takes all larger values.
     bounds: &'static [f64],
     /// One more than there are bounds.
     buckets: Vec<AtomicU64>,
@@ -45,13 +45,12 @@ impl Histogram {
             bucket.fetch_add(1, Ordering::Relaxed);
         }
         let add = |bits| Some((f64::from_bits(bits) + value).to_bits());
-        // It always gives a value, so this repeats until it is stored.
+        // The closure always returns a value, so this retries until the sum is stored.
         let _ = self
             .sum
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
-    /// As Prometheus text.
     pub fn render(&self, text: &mut String, name: &str, help: &str) {
         head(text, name, "histogram", help);
         let mut count = 0;
@@ -64,7 +63,8 @@ impl Histogram {
             let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {count}");
         }
         let sum = f64::from_bits(self.sum.load(Ordering::Relaxed));
-        // Microseconds are exact enough, and what a clock adds doesn't change how long the page is: simulated networks count its bytes.
+        // Microseconds are precise enough, and with a fixed precision the time does not change the length of the page: simulated networks
+        // count its bytes.
         let _ = writeln!(text, "{name}_sum {sum:.6}\n{name}_count {count}");
     }
 }
@@ -72,7 +72,7 @@ impl Histogram {
 /// Values read at scrape time.
 pub struct Gauges {
     pub in_flight: usize,
-    /// Programs that may run at once.
+    /// Maximum number of concurrent programs.
     pub in_flight_max: usize,
     pub protocol_sessions: usize,
     /// `lisp_session_*` sessions.
@@ -104,7 +104,7 @@ impl Counters {
         *lock(&self.requests).entry(status).or_default() += 1;
     }
 
-    /// Everything as Prometheus text, version 0.0.4.
+    /// All metrics as Prometheus text, version 0.0.4.
     pub fn render(&self, gauges: &Gauges) -> String {
         let mut text = String::new();
         let calls = lock(&self.calls).clone();
@@ -175,12 +175,12 @@ impl Counters {
     }
 }
 
-/// What stands above the samples of a metric.
+/// The header lines of a metric.
 pub fn head(text: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-/// Resident memory, where the system tells.
+/// Resident memory, where the system reports it.
 fn resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,9 +1,9 @@
-//! JSON log lines on stderr: the layer of `tracing` that scrubs events and writes them.
+//! JSON log lines on stderr: the `tracing` layer that scrubs events and writes them.
 //!
-//! An event's field `event` names it; its `request_id`, or that of the request's span around it, says whose it is; what is recorded as
-//! bytes is JSON text already. Lines wait for a writer thread in one buffer of bounded size, so that a client that never
-//! reads stderr can neither stall a call nor make the process grow; lines that don't fit are counted and the count is
-//! logged. Knows nothing of what is logged.
+//! The field `event` names an event; its `request_id`, or else that of the enclosing request span, assigns it to a request. Values
+//! recorded as bytes are JSON text already. Lines wait for a writer thread in one bounded buffer, so a client that never reads stderr can
+//! neither stall a call nor make the process grow; lines that do not fit are dropped, and their number is logged. Knows nothing of what
+//! is logged.
 
 use crate::clock;
 use crate::diagnostics::unobeyed;
@@ -28,15 +28,15 @@ struct Lines {
     redactor: Redactor,
 }
 
-/// What waits to be written, for those who wait for that.
+/// A handle to the queue, for callers that wait until it is written.
 #[derive(Clone)]
 pub struct Log(Arc<Queue>);
 
 struct Queue {
     waiting: Mutex<Waiting>,
-    /// There is something to write, or somebody who waits for that.
+    /// Signalled when there is something to write, or somebody waits for it.
     filled: Condvar,
-    /// A batch is out.
+    /// Signalled when a batch was written.
     written: Condvar,
 }
 
@@ -45,34 +45,34 @@ struct Waiting {
     bytes: Vec<u8>,
     lost: u64,
     writing: bool,
-    /// Somebody waits for what is here to be written.
+    /// Somebody waits for the content to be written.
     hurried: bool,
 }
 
-/// Bytes that may wait for a slow reader; one line may go beyond, however long it is.
+/// Bytes that may wait for a slow reader; a single line may exceed this, however long it is.
 const QUEUE_BYTES_MAX: usize = 256 << 10;
-/// How long a line waits for others, so that a busy server wakes the writer once for many.
+/// How long a line waits for others, so that a busy server wakes the writer once for many lines.
 const GATHERING: Duration = Duration::from_millis(1);
-/// How long an exiting process waits for a reader of stderr, and for its own writer where the machine is busy.
+/// How long an exiting process waits for a reader of stderr, and for its own writer on a busy machine.
 const FLUSH_WAIT: Duration = Duration::from_secs(1);
 
-/// Bytes of most events' fields, and of most lines.
+/// Initial capacity that suffices for the fields of most events, and for most lines.
 const FIELDS_BYTES: usize = 256;
 const LINE_BYTES: usize = 512;
-/// Only this workspace's own crates are listened to.
+/// Only events of this workspace's own crates are logged.
 const TARGETS: &str = "ptc_";
-/// The span of a request. It is kept at every level: an error has a request, too.
+/// The span of a request. It is kept at every level, so that errors have their request, too.
 pub const REQUEST_SPAN: &str = "request";
 /// The field that names the event.
 const EVENT: &str = "event";
-/// The event of a line that names none.
+/// The name of an event without a name.
 const UNNAMED: &str = "library_event";
-/// The field that names the request.
+/// The field with the request's id.
 const REQUEST_ID: &str = "request_id";
-/// The field whose members are fields of the line: a JSON object.
+/// The field with a JSON object whose members become fields of the line.
 const FIELDS: &str = "fields";
 
-/// The layer that writes lines from `level` up to stderr, scrubbed with `redactor`, and what waits there.
+/// The layer that writes lines of at least `level` to stderr, scrubbed with `redactor`, and a handle to their queue.
 pub fn layer<S>(level: Level, redactor: Redactor) -> (impl Layer<S>, Log)
 where
     S: Subscriber + for<'s> LookupSpan<'s>,
@@ -144,13 +144,13 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
 }
 
 impl Log {
-    /// Waits, a short while at most, until everything logged so far is written.
+    /// Waits, for a short while at most, until everything logged so far is written.
     pub fn flush(&self) {
         let queue = &self.0;
         let mut waiting = queue.waiting();
         waiting.hurried = true;
         queue.filled.notify_one();
-        // Too late is as good as written: nobody reads.
+        // After a timeout there is nothing more to do: nobody reads.
         let _ = queue
             .written
             .wait_timeout_while(waiting, FLUSH_WAIT, |waiting| {
@@ -158,7 +158,7 @@ impl Log {
             });
     }
 
-    /// Lets panics be told here, scrubbed, instead of as they are.
+    /// Logs panics here, scrubbed, instead of printing them unchanged.
     pub fn take_panics(&self) {
         let log = self.clone();
         std::panic::set_hook(Box::new(move |panic| {
@@ -168,7 +168,7 @@ impl Log {
                 location = maybe(&place.as_deref()),
                 message = maybe(&panic.payload_as_str()),
             );
-            // The process may end with this.
+            // The process may end with this panic.
             log.flush();
         }));
     }
@@ -189,9 +189,8 @@ impl Queue {
         }
     }
 
-    /// Exchanges what waits for `batch`, which was written. Waits until there is something, and then a little for more
-    /// unless somebody waits for it.
-    /// Returns how many lines were lost.
+    /// Exchanges the waiting lines for `batch`, which was written. Waits until there are lines, and then briefly for more, unless
+    /// somebody waits for them. Returns the number of dropped lines.
     fn take(&self, batch: &mut Vec<u8>) -> u64 {
         batch.clear();
         batch.shrink_to(QUEUE_BYTES_MAX);
@@ -217,11 +216,10 @@ impl Queue {
     }
 }
 
-/// What one event says. Names are the server's own; values are scrubbed before they are written as JSON.
+/// The content of one event. Names are the server's own; values are scrubbed before they are written as JSON.
 struct Said<'a> {
-    /// The line as far as the event's name.
+    /// The line up to the event's name.
     line: Vec<u8>,
-    /// As JSON.
     request_id: Option<Vec<u8>>,
     fields: Vec<u8>,
     redactor: &'a Redactor,
@@ -273,7 +271,7 @@ impl<'a> Said<'a> {
     }
 
     fn json(&mut self, name: &str, json: &str) {
-        // Its texts may take no longer together than one of them alone.
+        // All texts of a long value together get the scrubbing time of a single text.
         let timed = (json.len() > LINE_BYTES).then(|| self.redactor.for_at_most(SCRUB_TIME_MAX));
         let clean = scrub_json_text(json, timed.as_ref().unwrap_or(self.redactor));
         if name == FIELDS {
@@ -363,7 +361,7 @@ fn write_batches(queue: &Queue) {
             );
             batch.extend_from_slice(line.as_bytes());
         }
-        // A closed stderr leaves nobody to tell.
+        // If stderr is closed, there is nobody to tell.
         let _ = std::io::stderr().write_all(&batch);
     }
 }

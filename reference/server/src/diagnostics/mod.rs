@@ -1,6 +1,6 @@
 //! Diagnostics for operators: log lines, counters, the ring of recent calls, traces, spans.
 //!
-//! Who has something to tell emits a `tracing` event or opens a span; the layers installed here decide where it goes.
+//! Other modules emit `tracing` events or open spans; the layers installed here decide where these go.
 
 pub mod counters;
 pub mod log;
@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::Registry;
 
-/// Where events and spans wait to be written and sent.
+/// Handles to the queues of events and spans.
 #[derive(Clone, Default)]
 pub struct Sinks {
     log: Option<log::Log>,
@@ -25,8 +25,8 @@ pub struct Sinks {
     exporter: Option<otlp::Exporter>,
 }
 
-/// Lets events and panics from now on go to stderr, from `level` up, and spans to the collector that the environment names, all scrubbed
-/// with `redactor`. Once a process; later calls change nothing.
+/// From now on, writes events of at least `level` and panics to stderr, and sends spans to the collector that the environment names, all
+/// scrubbed with `redactor`. Takes effect once per process; later calls change nothing.
 pub fn install(level: Level, redactor: &Redactor) -> Sinks {
     let (lines, log) = log::layer(level, redactor.clone());
     let spine = Registry::default().with(lines);
@@ -45,7 +45,7 @@ pub fn install(level: Level, redactor: &Redactor) -> Sinks {
     }
 }
 
-/// A line of JSON with what a terminal would obey as escapes: it stands in strings alone.
+/// Escapes characters that a terminal would obey in a line of JSON, where they occur only inside strings.
 fn unobeyed(line: String) -> String {
     if is_plain(&line) {
         return line;
@@ -53,7 +53,7 @@ fn unobeyed(line: String) -> String {
     let mut shown = String::with_capacity(line.len() + 16);
     for letter in line.chars() {
         match is_obeyed(letter) {
-            // All of them take four digits, and a string takes every write.
+            // All of them fit four hex digits, and writing to a string cannot fail.
             true => drop(write!(shown, "\\u{:04x}", u32::from(letter))),
             false => shown.push(letter),
         }
@@ -62,7 +62,7 @@ fn unobeyed(line: String) -> String {
 }
 
 impl Sinks {
-    /// Waits, a short while at most, until all that was told so far is written and sent.
+    /// Waits, for a short while at most, until everything so far is written and sent.
     pub fn flush(&self) {
         #[cfg(feature = "otlp")]
         if let Some(exporter) = &self.exporter {

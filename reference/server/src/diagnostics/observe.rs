@@ -1,5 +1,5 @@
-//! Follows a call from its arrival to its reply, for those who want to know: ring, traces, and layers that take its span. Costs
-//! nothing when nobody does.
+//! Observes a call from its arrival to its reply, for the ring, the traces, and layers that take its span. Costs nothing without
+//! observers.
 
 use crate::clock;
 use crate::diagnostics::record::{Ring, Sighting};
@@ -13,7 +13,7 @@ use std::time::Instant;
 use tracing::Span;
 use tracing::field::Empty;
 
-/// Who wants to know.
+/// The observers of calls.
 #[derive(Default)]
 pub struct Observers {
     /// The ring behind `lisp_debug`.
@@ -22,11 +22,11 @@ pub struct Observers {
     pub redactor: Redactor,
     /// Whether programs can call upstreams.
     pub aggregator: bool,
-    /// Whether traces hold what planners are asked.
+    /// Whether traces contain the planner's prompts.
     pub prompts: bool,
 }
 
-/// Who calls a tool, and how.
+/// The caller of a tool.
 pub struct Caller<'a> {
     pub id: &'a Id,
     /// The revision that the client speaks.
@@ -37,10 +37,10 @@ pub struct Caller<'a> {
     pub http: Option<(&'a str, &'a str)>,
 }
 
-/// The name of a call's span. It holds names and outcomes, never programs or values.
+/// The name of a call's span. The span contains names and outcomes, never programs or values.
 pub const CALL_SPAN: &str = "tools/call";
 
-/// The fields of a call's span that mean more than an attribute.
+/// The fields of a call's span that have a meaning beyond an attribute.
 pub mod call {
     pub const TOOL: &str = "gen_ai.tool.name";
     pub const ERROR: &str = "error.type";
@@ -54,13 +54,13 @@ pub mod call {
 /// The tool that a call names.
 #[derive(Clone, Copy)]
 pub struct Called<'a> {
-    /// Its name, as called.
+    /// The name, as called.
     pub name: &'a str,
-    /// The same, when there is such a tool.
+    /// The tool's own name, if there is such a tool.
     pub known: Option<&'static str>,
 }
 
-/// A call that is followed.
+/// A call that is being observed.
 pub struct Observed {
     sighting: Sighting,
     span: Span,
@@ -68,23 +68,23 @@ pub struct Observed {
     executing: Option<Instant>,
 }
 
-/// How a call ended, as far as observers care.
+/// How a call ended, as far as it matters to observers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Ran,
     /// A tool answered at once.
     Answered,
-    /// It was refused before anything ran: in the ring, not traced.
+    /// It was refused before anything ran: recorded in the ring, but not traced.
     Refused,
-    /// There is no such tool: traced, not in the ring.
+    /// There is no such tool: traced, but not recorded in the ring.
     Unknown,
 }
 
-/// Tools whose calls nobody remembers: they are how one looks.
+/// A tool whose calls are not observed, because it shows the observations.
 const UNOBSERVED: &str = "lisp_debug";
 
 impl Observers {
-    /// Begins to follow a call; `None` when nobody wants to know.
+    /// Begins to observe a call; `None` when there is no observer.
     pub fn see(
         &self,
         caller: &Caller<'_>,
@@ -128,7 +128,7 @@ impl Observers {
         }))
     }
 
-    /// A program of the call begins to run. Gives the id of its trace, if it is traced.
+    /// A program of the call begins to run. Returns the id of its trace, if it is traced.
     pub fn executing(&self, observed: &mut Observed) -> Option<String> {
         observed.executing = Some(Instant::now());
         let tracer = self.tracer.as_ref()?;
@@ -139,14 +139,14 @@ impl Observers {
         Some(id)
     }
 
-    /// A planner was asked `requests` while the call ran.
+    /// A planner got these `requests` while the call ran.
     pub fn planned(&self, observed: &mut Observed, requests: &[PlannerRequest]) {
         if let (Some(tracer), Some(trace)) = (&self.tracer, &mut observed.trace) {
             tracer.planned(trace, requests, self.prompts);
         }
     }
 
-    /// The call is answered with `payload`, its full one.
+    /// The call is answered with `payload`, in full.
     pub fn ended(&self, mut observed: Box<Observed>, payload: &Payload, ending: Ending) {
         let sighting = &observed.sighting;
         if let (Some(ring), true) = (&self.ring, ending != Ending::Unknown) {
@@ -180,7 +180,7 @@ impl Observers {
         tracer.end(trace, sighting, payload);
     }
 
-    /// Nobody waits for the call any more.
+    /// The call was cancelled, or failed without a reply.
     pub fn abandoned(&self, mut observed: Box<Observed>) {
         if let (Some(tracer), Some(trace)) = (&self.tracer, observed.trace.take()) {
             tracer.abandon(trace);

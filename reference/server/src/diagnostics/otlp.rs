@@ -1,7 +1,7 @@
-//! Sends a span for each followed call to an OpenTelemetry collector, as OTLP's JSON over HTTP. Built with the feature `otlp` only.
+//! Sends a span for each observed call to an OpenTelemetry collector, as OTLP's JSON over HTTP. Built with the feature `otlp` only.
 //!
-//! Spans wait in a bounded queue for a thread of their own: a collector that is slow or gone costs spans and a warning, and no
-//! call. Spans hold names, sizes and outcomes, never programs or values. Knows nothing of how calls run.
+//! Spans wait in a bounded queue for a separate thread: a slow or missing collector costs spans and a warning, but no call. Spans contain
+//! names, sizes and outcomes, never programs or values. Knows nothing of how calls run.
 
 use crate::clock;
 use crate::diagnostics::observe::{CALL_SPAN, call};
@@ -25,13 +25,13 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-/// The layer that hands spans of calls to the exporter.
+/// The layer that passes spans of calls to the exporter.
 struct Spans {
     exporter: Exporter,
     redactor: Redactor,
 }
 
-/// The way to the thread that sends.
+/// A handle to the sending thread.
 #[derive(Clone)]
 pub struct Exporter {
     queue: SyncSender<Item>,
@@ -40,9 +40,9 @@ pub struct Exporter {
 
 #[derive(Default)]
 struct Counts {
-    /// Spans that found no place in the queue, and were not told yet.
+    /// Spans that were dropped because the queue was full, and have not been logged yet.
     dropped: AtomicUsize,
-    /// Spans in the queue or on their way.
+    /// Spans in the queue or being sent.
     waiting: AtomicUsize,
 }
 
@@ -51,40 +51,40 @@ enum Item {
     Flush(SyncSender<()>),
 }
 
-/// The variable that names the collector, as every OpenTelemetry SDK reads it; spans go to `/v1/traces` below it.
+/// The variable that names the collector, as in every OpenTelemetry SDK; spans go to `/v1/traces` below it.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-/// The variable that names the address for spans itself.
+/// The variable with the complete URL for spans.
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 /// Spans that may wait.
 const QUEUE_SPANS_MAX: usize = 2048;
 /// Spans in one request.
 const BATCH_SPANS_MAX: usize = 512;
-/// Bytes of a text of a span, a trace state at its longest.
+/// Bytes of a text in a span: the maximum length of a trace state.
 const TEXT_BYTES_MAX: usize = 512;
-/// How long a batch waits for more.
+/// How long a batch waits for more spans.
 const BATCH_WAIT: Duration = Duration::from_millis(200);
-/// How long a collector may take.
+/// The time limit of a request to the collector.
 const SEND_WAIT: Duration = Duration::from_secs(5);
 /// How long an exiting process waits for the last batch.
 const FLUSH_WAIT: Duration = Duration::from_secs(1);
-/// Between two looks whether the queue has room for its request.
+/// The pause between two attempts to queue the flush request.
 const ROOM_PAUSE: Duration = Duration::from_millis(10);
 const _: () = assert!(BATCH_SPANS_MAX < QUEUE_SPANS_MAX);
-/// Fields that are told elsewhere than among the attributes.
+/// Fields that are not exported as attributes.
 const NO_ATTRIBUTES: [&str; 4] = [call::STATUS, call::TRACE_ID, call::PARENT, call::STATE];
 /// `SPAN_KIND_SERVER`
 const KIND_SERVER: u64 = 2;
 /// `STATUS_CODE_ERROR`
 const STATUS_ERROR: u64 = 2;
 
-/// Registers the password of the collector, and those of the proxies before it.
+/// Registers the passwords in the addresses of the collector and of its proxies as secrets.
 pub fn register_logins(env: &dyn Fn(&str) -> Option<String>, scrub: &mut RedactorBuilder) {
     let addresses = [ENDPOINT, TRACES_ENDPOINT].into_iter().filter_map(env);
     addresses.for_each(|address| ptc_secrets::register_login(&address, scrub));
     ptc_outbound::register_proxies(env, scrub);
 }
 
-/// The layer and the exporter to the collector that the environment names, if it names one.
+/// The layer and the exporter for the collector that the environment names, if any.
 pub fn from_environment<S>(redactor: &Redactor) -> Option<(impl Layer<S>, Exporter)>
 where
     S: Subscriber + for<'s> LookupSpan<'s>,
@@ -112,13 +112,13 @@ where
 }
 
 impl Exporter {
-    /// Waits, a short while at most, until everything exported so far is sent. What is not is told as lost.
+    /// Waits, for a short while at most, until everything exported so far is sent. The rest is logged as lost.
     pub fn flush(&self) {
         let until = std::time::Instant::now() + FLUSH_WAIT;
         let left = || until.saturating_duration_since(std::time::Instant::now());
         let (done, sent) = sync_channel(1);
         let mut item = Item::Flush(done);
-        // Where the queue is full, a batch that goes makes room.
+        // If the queue is full, sending a batch makes room.
         while let Err(TrySendError::Full(back)) = self.queue.try_send(item) {
             if left().is_zero() {
                 break;
@@ -135,11 +135,11 @@ impl Exporter {
     }
 
     fn send(&self, span: Payload) {
-        // Counted before the exporter can have sent it.
+        // Counted first: the exporter may send it at any time after it is queued.
         self.counts.waiting.fetch_add(1, Ordering::AcqRel);
         if let Err(refused) = self.queue.try_send(Item::Span(span)) {
             self.counts.waiting.fetch_sub(1, Ordering::AcqRel);
-            // An exporter that could not be started told so.
+            // A failure to start the exporter was logged already.
             let is_full = matches!(refused, TrySendError::Full(_));
             self.counts
                 .dropped
@@ -158,14 +158,14 @@ impl Counts {
     }
 }
 
-/// Tells how many spans were lost, and why.
+/// Logs the number of lost spans, and the reason.
 fn lost(reason: &str, spans: usize) {
     if spans > 0 {
         tracing::warn!(event = "otlp_export_failed", reason, spans);
     }
 }
 
-/// What is recorded of a call while its span is open.
+/// The fields of a call while its span is open.
 struct OpenSpan {
     started_micros: i64,
     fields: Vec<(&'static str, String)>,
@@ -191,7 +191,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Spans {
         }
     }
 
-    /// Exports a call that was answered. A full queue drops it.
+    /// Exports a call that was answered. Drops it if the queue is full.
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let open = context
             .span(&id)
@@ -221,7 +221,7 @@ impl OpenSpan {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Scrubs the texts and then cuts them: a client chooses the name that it calls and its id, and thousands of spans may wait.
+    /// Scrubs the texts and then truncates them: a client chooses tool name and id, and thousands of spans may wait.
     fn bound(&mut self, redactor: &Redactor) {
         for (_, text) in &mut self.fields {
             if text.len() > TEXT_BYTES_MAX {
@@ -230,7 +230,7 @@ impl OpenSpan {
         }
     }
 
-    /// The span as the format has it.
+    /// The span in OTLP's JSON.
     fn export(&self) -> Payload {
         let random = || digest::hex(token::random(24).as_bytes());
         let attributes = self
@@ -280,7 +280,7 @@ fn nanos(micros: i64) -> String {
     format!("{}000", micros.max(0))
 }
 
-/// The request for a batch.
+/// The request body for a batch.
 fn request(spans: Vec<Payload>) -> String {
     let version = attribute("service.version", PACKAGE_VERSION);
     let resource = Payload::new().with(
@@ -308,7 +308,7 @@ fn send_all(url: &str, items: &Receiver<Item>, counts: &Counts) {
         Ok(builder) => builder,
         Err(fault) => return off(&fault),
     };
-    // A redirect would lead spans where nobody said that they go.
+    // A redirect would send spans to an address that nobody configured.
     let builder = builder
         .timeout(SEND_WAIT)
         .redirect(reqwest::redirect::Policy::none());
@@ -324,7 +324,7 @@ fn send_all(url: &str, items: &Receiver<Item>, counts: &Counts) {
             let sending = async {
                 let request = sender.client().post(url).body(request(spans));
                 let request = request.header("content-type", "application/json");
-                // Spans have ids.
+                // Spans have ids, so sending them twice is harmless.
                 sender.send(request.build()?, Repeat::Harmless).await
             };
             match executor.block_on(sending) {
@@ -341,7 +341,7 @@ fn send_all(url: &str, items: &Receiver<Item>, counts: &Counts) {
     }
 }
 
-/// In our words: the error's own may hold the address, and that a password.
+/// In our own words: the error's text may contain the address, and the address a password.
 fn cause(error: &reqwest::Error) -> &'static str {
     match error {
         error if error.is_builder() => {
@@ -353,7 +353,7 @@ fn cause(error: &reqwest::Error) -> &'static str {
     }
 }
 
-/// The next spans, who waits for them to be sent, and whether more can come.
+/// The next spans, the callers that wait for them to be sent, and whether more can come.
 fn batch(items: &Receiver<Item>) -> (Vec<Payload>, Vec<SyncSender<()>>, bool) {
     let (mut spans, mut flushed) = (Vec::new(), Vec::new());
     let Ok(first) = items.recv() else {

@@ -1,4 +1,4 @@
-//! What is remembered of calls: the ring behind `lisp_debug`. Contents are policy-reduced and scrubbed when they go in.
+//! The record of recent calls: the ring behind `lisp_debug`. Contents are reduced by policy and scrubbed when they are stored.
 //!
 //! Knows nothing of how calls run.
 
@@ -16,42 +16,42 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-/// What a call was, taken down when it came in.
+/// A call as it was on arrival.
 #[derive(Clone, Debug)]
 pub struct Sighting {
     /// The request's id as plain text; `None` for the null id.
     pub id: Option<String>,
     /// The tool's name, as called.
     pub tool: String,
-    /// The same, when there is such a tool.
+    /// The tool's own name, if there is such a tool.
     pub known: Option<&'static str>,
     /// The revision that the client speaks.
     pub revision: &'static str,
     pub started: Instant,
-    /// When it came, in microseconds since 1970.
+    /// The time of arrival, in microseconds since 1970.
     pub started_micros: i64,
-    /// The program, when one was sent.
+    /// The program, if one was sent.
     pub program: Option<String>,
-    /// The context as compact JSON, when one was sent.
+    /// The context as compact JSON, if one was sent.
     pub context: Option<JsonText>,
-    /// The W3C trace context that came along.
+    /// The W3C trace context of the request.
     pub trace: Option<TraceContext>,
     /// Over HTTP: `X-Request-Id`.
     pub transport_request_id: Option<String>,
     /// Over HTTP: `owner_hash`, `mcp_session_hash`.
     pub transport: Option<(String, String)>,
-    /// For scrubbing all that is kept of the call.
+    /// The time budget for scrubbing everything that is kept of the call.
     pub time: SharedTime,
 }
 
 impl Sighting {
-    /// What the files of its trace are known by.
+    /// The key in the names of its trace files.
     pub fn trace_key(&self) -> String {
         trace_key(self.id.as_deref())
     }
 }
 
-/// First 8 hex digits of the digest of a request id; zeros for the null id.
+/// First 8 hex digits of a digest of a request id; zeros for the null id.
 fn trace_key(id: Option<&str>) -> String {
     match id {
         None => "00000000".into(),
@@ -59,7 +59,7 @@ fn trace_key(id: Option<&str>) -> String {
     }
 }
 
-/// The keys of traces that a request id as a client writes it may stand for: the null id is written like its name.
+/// The keys of traces that a request id may refer to, as a client writes it: the null id is written like its name.
 pub fn trace_keys(request_id: &str) -> Vec<String> {
     let null = (request_id == NULL).then_some(None);
     let ids = std::iter::once(Some(request_id)).chain(null);
@@ -69,14 +69,14 @@ pub fn trace_keys(request_id: &str) -> Vec<String> {
 /// How the null id is shown.
 const NULL: &str = "null";
 
-/// A record, held by the ring and by who asks for it.
+/// A record, shared by the ring and its readers.
 pub type Kept = Arc<Record>;
 
 #[derive(Clone, Debug)]
 pub struct Record {
     /// The request's id, bounded.
     pub request_id: String,
-    /// What its trace is known by: the whole id's.
+    /// The key of its trace, computed from the whole id.
     pub trace_key: String,
     pub tool: String,
     /// When it ended, in microseconds since 1970.
@@ -87,15 +87,15 @@ pub struct Record {
     pub duration_ms: u64,
     /// Calls to upstream servers.
     pub upstream_calls: Vec<Payload>,
-    /// What the upstream calls cost and saved.
+    /// Cost and savings of the upstream calls.
     pub metrics: Option<Payload>,
-    /// What a planner did.
+    /// The planner's part.
     pub agentic: Option<Payload>,
-    /// What it asked for and got.
+    /// The members that describe program, context and result.
     content: Payload,
 }
 
-/// The newest calls of a process.
+/// The most recent calls of a process.
 pub struct Ring {
     size: usize,
     policy: PayloadPolicy,
@@ -103,21 +103,21 @@ pub struct Ring {
     records: Mutex<VecDeque<Kept>>,
 }
 
-/// A longer id or name is kept as its start.
+/// A longer id or name is truncated.
 const ID_BYTES_MAX: usize = 256;
 const ID_CHARS_KEPT: usize = 64;
-/// What the id of a request is called where it is cut.
+/// The word for a request's id in the note that it was truncated.
 const REQUEST: &str = "id";
-/// The member of a record that holds it.
+/// The member of a record that holds the context.
 const CONTEXT: &str = "context";
-/// Bytes of what the summary says of a context's member, beside its name.
+/// Bytes of the summary of one member of a context, without its name.
 const SUMMARY_BYTES_MIN: usize = r#"{"count":0,"type":"null"}"#.len();
 /// Characters of a program that the summary shows.
 const PROGRAM_PREVIEW_CHARS: usize = 256;
 
 impl Ring {
-    /// A ring of `size` calls under a payload policy. No reply shows more than `bytes_max` bytes, so no text is kept
-    /// beyond that: what is cut here is too large to be shown anyway.
+    /// A ring of `size` calls under a payload policy. No reply shows more than `bytes_max` bytes, so no longer text is kept: what is
+    /// truncated here is too large to be shown anyway.
     pub fn new(size: usize, policy: PayloadPolicy, bytes_max: usize) -> Self {
         Ring {
             size,
@@ -131,19 +131,19 @@ impl Ring {
         self.policy
     }
 
-    /// How many calls it can hold.
+    /// The maximum number of calls.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Remembers a call that ended with `payload`, its full one. `ran` tells that a program ran.
+    /// Records a call that ended with `payload`, in full. `ran` tells whether a program ran.
     pub fn remember(&self, sighting: &Sighting, payload: &Payload, ran: bool, redactor: &Redactor) {
         let reason = payload
             .text("reason")
             .filter(|_| payload.text("status") == Some("error"));
         let refused = matches!(reason, Some("args_error" | "busy"));
         let program = sighting.program.as_deref().filter(|_| !refused);
-        // Scrubbing comes before anything is cut.
+        // Scrubbing comes before truncation.
         let clean = program.map(|program| redactor.scrub_str(program));
         let context = sighting.context.as_ref().filter(|_| !refused);
         let content = RecordedContent {
@@ -163,9 +163,10 @@ impl Ring {
             signature_present: false,
         };
         let mut content = redactor.scrub(Payload::from(content)).into_inner();
-        // As text, of which no more is kept than can be shown: a tree takes ten times as much.
+        // Kept as text, and no more than can be shown: a tree takes ten times as much memory.
         if let Some(Field::Object(summary)) = content.get(CONTEXT) {
-            // Copied: what was written has room to grow, and cut back in place it would leave a gap of that size.
+            // Copied into an exact allocation: the written string has spare capacity, and shrinking it in place would leave a gap of that
+            // size.
             let exact = summary.to_json().as_str().to_owned();
             content.set(CONTEXT, Field::OwnJson(exact.into()));
         }
@@ -206,12 +207,12 @@ impl Ring {
         records.push_back(Arc::new(record));
     }
 
-    /// How many calls it holds.
+    /// The current number of calls.
     pub fn count(&self) -> usize {
         self.records().len()
     }
 
-    /// The calls that end after `since` (microseconds since 1970), failures only if asked, the newest first.
+    /// The calls that ended at or after `since` (microseconds since 1970), only failures with `errors_only`, newest first.
     pub fn select(&self, since: Option<i64>, errors_only: bool) -> Vec<Kept> {
         let wanted = |record: &&Kept| {
             since.is_none_or(|since| record.ts >= since) && (!errors_only || record.is_error)
@@ -234,7 +235,7 @@ impl Ring {
             .cloned()
     }
 
-    /// Digest and size are the program's own; what is shown is `clean`.
+    /// Digest and size are those of the original program; the preview is of `clean`.
     fn program_field(&self, program: &str, clean: &str) -> Field {
         let preview = match self.policy {
             PayloadPolicy::Full => return Field::Text(prefix(clean, self.bytes_max).to_owned()),
@@ -265,7 +266,7 @@ impl Ring {
                         false => name.into_owned(),
                     };
                     let summary = describe(value);
-                    // One more than can be shown, so that what is cut is not taken for all.
+                    // One member more than can be shown, so that a truncated summary is not taken for a complete one.
                     let goes_on = bytes <= self.bytes_max;
                     bytes += name.len() + SUMMARY_BYTES_MIN;
                     goes_on.then(|| (Name::from(name), summary.into()))
@@ -281,7 +282,7 @@ impl Ring {
 }
 
 impl Record {
-    /// The record as `recent` shows it; as `get` does with `in_full`.
+    /// The record as `recent` shows it, or as `get` does with `in_full`.
     pub fn payload(&self, in_full: bool) -> Payload {
         let calls = match in_full {
             true => Field::from(self.upstream_calls.clone()),
@@ -332,7 +333,7 @@ fn upstream_entry(entry: &Field, redactor: &Redactor) -> Option<Payload> {
     Some(shown)
 }
 
-/// What a client or a program chose to call something, which `what` says: its start where it is long.
+/// A name that a client or a program chose, truncated if it is long; `what` names its kind in the note.
 fn bounded(id: &str, what: &str) -> String {
     match id.len() <= ID_BYTES_MAX {
         true => id.to_owned(),

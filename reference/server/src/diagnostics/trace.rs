@@ -1,6 +1,6 @@
 //! Traces: one JSONL file per executed call. A full disk or a vanished directory costs a warning and no call.
 //!
-//! Knows nothing of how calls run; it is told when they begin and end.
+//! Knows nothing of how calls run; it is notified when they begin and end.
 
 use crate::clock;
 use crate::diagnostics::record::{self, Sighting};
@@ -28,18 +28,18 @@ pub struct Tracer {
     dir: PathBuf,
     policy: PayloadPolicy,
     files_max: usize,
-    /// Files known to be there; `usize::MAX` before the first look.
+    /// Number of files in the directory; `usize::MAX` before it was first counted.
     files: AtomicUsize,
     redactor: Redactor,
 }
 
-/// The trace of one call that runs.
+/// The trace of one running call.
 pub struct Trace {
     file: Option<File>,
     /// Why it is no longer written.
     failure: Option<std::io::Error>,
     path: PathBuf,
-    /// What its files are known by.
+    /// The key in the names of its files.
     key: String,
     trace_id: String,
     sequence: u64,
@@ -52,7 +52,7 @@ pub struct Trace {
 const SCHEMA_VERSION: u64 = 2;
 
 impl Tracer {
-    /// A tracer into `dir`, which is made when the first trace is.
+    /// A tracer into `dir`, which is created with the first trace.
     pub fn new(dir: &str, policy: PayloadPolicy, files_max: usize, redactor: Redactor) -> Self {
         Tracer {
             dir: PathBuf::from(dir),
@@ -114,7 +114,7 @@ impl Tracer {
         trace
     }
 
-    /// Notes that a program begins to run.
+    /// Records that a program begins to run.
     pub fn executing(&self, trace: &mut Trace, sighting: &Sighting, aggregator: bool) {
         trace.event(
             "ptc_runner.lisp.execute.start",
@@ -124,7 +124,7 @@ impl Tracer {
         );
     }
 
-    /// Notes that a program ended after `elapsed`.
+    /// Records that a program ended after `elapsed`.
     pub fn executed(
         &self,
         trace: &mut Trace,
@@ -150,7 +150,7 @@ impl Tracer {
         );
     }
 
-    /// Notes what a planner was asked, one line each; with `texts` also the prompt and the reply, as the policy shows them.
+    /// Records the planner's requests, one line each; with `texts` also the prompt and the reply, as the policy allows.
     pub fn planned(&self, trace: &mut Trace, requests: &[PlannerRequest], texts: bool) {
         for (turn, request) in requests.iter().enumerate() {
             let tokens = request.tokens.unwrap_or_default();
@@ -172,7 +172,7 @@ impl Tracer {
         }
     }
 
-    /// Ends the trace of a call that was answered with `payload`, its full one.
+    /// Ends the trace of a call that was answered with `payload`, in full.
     pub fn end(&self, mut trace: Trace, sighting: &Sighting, payload: &Payload) {
         let status = payload.text("status").unwrap_or("ok");
         let is_error = status == "error";
@@ -182,7 +182,7 @@ impl Tracer {
             is_error,
             status: word,
             validated_present: payload.get("validated").is_some(),
-            // Why something failed is a word of a closed list; what a client gives as a reason is not.
+            // The reason of a failure is a word of a closed list; a client's reason for closing a session is not.
             reason: payload
                 .text("reason")
                 .filter(|_| is_error)
@@ -209,12 +209,12 @@ impl Tracer {
         }
     }
 
-    /// Ends the trace of a call that nobody waits for: its file stays pending.
+    /// Ends the trace of a call that nobody waits for; its file stays pending.
     pub fn abandon(&self, mut trace: Trace) {
         self.stop(&mut trace);
     }
 
-    /// The newest finished trace under one of these keys.
+    /// The newest finished trace with one of these keys.
     pub fn find(&self, keys: &[String]) -> Option<PathBuf> {
         let ends: Vec<String> = keys
             .iter()
@@ -230,7 +230,7 @@ impl Tracer {
             .map(|(path, _)| path)
     }
 
-    /// The text of a trace file, unless it is longer than `bytes_max`, or no such file.
+    /// The text of a trace file; `None` if it is longer than `bytes_max`, or not a regular file.
     pub fn read(&self, path: &Path, bytes_max: u64) -> Option<String> {
         let file = OpenOptions::new()
             .read(true)
@@ -246,7 +246,7 @@ impl Tracer {
         (text.len() as u64 <= bytes_max).then_some(text)
     }
 
-    /// A text of a call as the policy lets it be seen: itself, or its size and digest.
+    /// A text of a call as the policy allows: the text itself, or its size and digest.
     fn shown(&self, text: &str) -> String {
         match self.policy {
             PayloadPolicy::Full => text.to_owned(),
@@ -256,10 +256,10 @@ impl Tracer {
         }
     }
 
-    /// A new file for a call that began at `micros`, and its path. What lies under that name already, a link too, is nobody's trace
-    /// of this call: then the time in the name is a little later.
+    /// Creates the file for a call that began at `micros`. An existing file or link of that name is not a trace of this call; the time in
+    /// the name is then increased a little.
     fn open(&self, micros: i64, key: &str) -> (Option<File>, PathBuf) {
-        /// Calls with one id that may begin at the same time.
+        /// Calls with the same id that may begin at the same time.
         const TRIES: i64 = 16;
         let named = |later: i64| {
             let time = file_time(micros + later);
@@ -316,7 +316,7 @@ impl Tracer {
         for (path, _) in files.into_iter().take(surplus) {
             match fs::remove_file(&path) {
                 Ok(()) => left -= 1,
-                // Another call got there first.
+                // Another call deleted it first.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => left -= 1,
                 Err(error) => tracing::warn!(event = "trace_evict_failed", reason = %error),
             }
@@ -336,7 +336,7 @@ impl Tracer {
                     .is_some_and(|extension| extension == "jsonl")
             })
             .filter_map(|path| {
-                // Links and pipes are not written here.
+                // Links and pipes are not our files.
                 let data = fs::symlink_metadata(&path)
                     .ok()
                     .filter(fs::Metadata::is_file)?;
@@ -346,7 +346,7 @@ impl Tracer {
             .collect()
     }
 
-    /// Writes the last line, and tells once when lines could not be written.
+    /// Writes the last line, and logs once if lines could not be written.
     fn stop(&self, trace: &mut Trace) {
         trace.stop();
         if let Some(error) = trace.failure.take() {
@@ -356,7 +356,7 @@ impl Tracer {
 }
 
 impl Trace {
-    /// Its id, 32 hex digits.
+    /// The trace id, 32 hex digits.
     pub fn id(&self) -> &str {
         &self.trace_id
     }
@@ -395,7 +395,7 @@ impl Trace {
         let mut text = unobeyed(self.time.spend(&self.redactor, scrub));
         text.push('\n');
         if let Err(error) = file.write_all(text.as_bytes()) {
-            // The disk is full or gone; the call goes on without its trace.
+            // The disk is full or gone; the call continues without its trace.
             self.file = None;
             self.failure = Some(error);
         }
@@ -421,7 +421,7 @@ fn program_bytes(sighting: &Sighting) -> usize {
     sighting.program.as_deref().map_or(0, str::len)
 }
 
-/// The name of a tool as called: one of the server's own, or whatever the client wrote.
+/// The name of a tool as called: one of the server's own, or whatever the client sent.
 fn named(sighting: &Sighting) -> Field {
     match sighting.known {
         Some(own) => own.into(),
@@ -470,7 +470,7 @@ fn file_time(micros: i64) -> String {
     clock::text(micros).replace(':', "-")
 }
 
-/// The trace id that the client's trace context names, or a new one.
+/// The trace id of the client's trace context, or a new one.
 fn trace_id(trace: Option<&TraceContext>) -> String {
     match trace {
         Some(trace) => trace.trace_id().to_owned(),

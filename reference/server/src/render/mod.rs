@@ -1,5 +1,5 @@
-//! From an outcome to the bytes of a reply: a payload is scrubbed, cut to its limits, and written. Knows nothing of how
-//! programs run.
+//! From an outcome to the bytes of a reply: a payload is scrubbed, truncated to its limits, and written. Knows nothing of how programs
+//! run.
 
 pub mod preview;
 pub mod profile;

@@ -1,15 +1,15 @@
 //! The bounded preview of a `validated` value that is too large to show: JSON in, text in the language's notation out.
 //!
-//! Knows nothing of profiles; the budget is handed in (`mcp.profiles.validated.over`).
+//! Knows nothing of profiles; the budget is passed in (`mcp.profiles.validated.over`).
 
 use ptc_protocol::Preview;
 use ptc_rpc::{Document, Json, JsonKind};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// The room that there is for JSON text.
+/// The space for JSON text.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// Bytes that are shown as they are.
+    /// Bytes up to which the text is shown unchanged.
     pub whole_bytes: usize,
     /// Characters of a preview's top-level string.
     pub chars: usize,
@@ -18,7 +18,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// The preview of JSON text that is not shown as it is.
+    /// The preview of JSON text that is too long to be shown unchanged.
     pub fn preview(&self, json: &str) -> Option<Preview> {
         (json.len() > self.whole_bytes).then(|| of_json(json, self.chars, self.preview_bytes))
     }
@@ -26,21 +26,21 @@ impl Room {
 
 /// Items shown of one collection.
 const ITEMS_MAX: usize = 20;
-/// Characters of the budget that one map entry is reckoned to need.
+/// Characters of the budget that one map entry is estimated to need.
 const ENTRY_CHARS: usize = 30;
-/// Least characters shown of a string.
+/// Minimum number of characters shown of a string.
 const STRING_CHARS_MIN: usize = 10;
 /// Deeper values are left out.
 const DEPTH_MAX: usize = 32;
 
-/// The preview of JSON text; `budget` is the characters of a top-level string. One of more than `most` bytes fits nowhere, so that
-/// any may be left out behind them.
+/// The preview of JSON text; `budget` is the characters of a top-level string. A preview of more than `most` bytes fits nowhere, so
+/// anything beyond them may be left out.
 fn of_json(json: &str, budget: usize, most: usize) -> Preview {
     let mut preview = Preview {
         text: String::new(),
         truncated: false,
     };
-    // Large containers are met once for each that they stand in: they are stepped over.
+    // A nested container would be scanned once for each container around it; with a parsed document the walk skips over it.
     if let Ok(document) = Document::read(json.as_bytes()) {
         let mut writer = Writer {
             out: &mut preview,
@@ -124,7 +124,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A string in the language's notation: escapes that its reader takes.
+    /// A string in the language's notation, with escapes that its reader accepts.
     fn quote(&mut self, text: &str) {
         self.say("\"");
         for letter in text.chars() {

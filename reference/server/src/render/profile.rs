@@ -1,6 +1,6 @@
-//! Cuts a scrubbed payload to the limits of its response profile and writes it as an MCP tool result.
+//! Truncates a scrubbed payload to the limits of its response profile and writes it as an MCP tool result.
 //!
-//! Limits first (prints, feedback, `validated`), then the profile's view, then the envelope guard on the whole result
+//! First the limits apply (prints, feedback, `validated`), then the profile's view, then the envelope guard for the whole result
 //! (`mcp.profiles`). Knows nothing of tools, programs or JSON-RPC.
 
 use crate::render::preview::Room;
@@ -69,7 +69,7 @@ pub const fn limits(profile: ResponseProfile) -> &'static Limits {
     }
 }
 
-/// The room that a profile has for a value which its schema checked.
+/// A profile's limits for a validated value.
 pub const fn room(profile: ResponseProfile) -> Room {
     let limits = limits(profile);
     Room {
@@ -79,7 +79,7 @@ pub const fn room(profile: ResponseProfile) -> Room {
     }
 }
 
-/// Fields of the compact object of a success.
+/// Members of the compact object of a success.
 const COMPACT_SUCCESS: &[&str] = &[
     "history_notices",
     "memory",
@@ -93,7 +93,7 @@ const COMPACT_SUCCESS: &[&str] = &[
     "validated_preview",
     "validated_preview_truncated",
 ];
-/// Fields of the compact object of an error.
+/// Members of the compact object of an error.
 const COMPACT_ERROR: &[&str] = &[
     "feedback",
     "feedback_truncated",
@@ -102,12 +102,12 @@ const COMPACT_ERROR: &[&str] = &[
     "reason",
     "result",
     "session",
-    // Only a refusal of a session that is busy has it.
+    // Only the refusal of a busy session has it.
     "session_id",
     "status",
     "truncated",
 ];
-/// Fields that the guard drops first.
+/// Members that the guard drops first.
 const DROPPED_BY_GUARD: &[&str] = &[
     "feedback",
     "prints",
@@ -116,19 +116,19 @@ const DROPPED_BY_GUARD: &[&str] = &[
     "upstream_results",
     "validated_preview",
 ];
-/// What a text cut by the guard ends with.
+/// The end of a text that the guard truncated.
 const TRUNCATED: &str = "\n\n[truncated]";
-/// What is left when nothing else fits.
+/// The text when nothing else fits.
 const NOTHING_FITS: &str = "MCP output exceeded response limit.";
 /// Bytes of a slim text that the guard keeps.
 const GUARD_TEXT_BYTES: usize = 16 << 10;
-/// Bytes of `reason` and `message` that the guard's last resort keeps.
+/// Bytes of `reason` and of `message` that the guard's last resort keeps.
 const GUARD_FIELD_BYTES: usize = 4 << 10;
 
 /// Appends the result object of a tool call: `{"content":…,"isError":…,"structuredContent":…}`.
 ///
-/// `suffix` is a last line for the texts of the slim and structured profiles; `extra` is JSON members of the result
-/// object to be written first, each followed by a comma.
+/// `suffix` is a last line for the texts of the slim and structured profiles; `extra` is JSON members that are written first in the
+/// result object, each followed by a comma.
 pub fn write_result(
     out: &mut Vec<u8>,
     payload: &Payload,
@@ -208,7 +208,7 @@ fn with_suffix(mut text: String, suffix: Option<&str>) -> String {
     text
 }
 
-/// Prints, feedback and `validated` within the profile's limits.
+/// Truncates prints, feedback and `validated` to the profile's limits.
 fn cap<'a>(payload: &'a Payload, limits: &Limits, profile: ResponseProfile) -> Cow<'a, Payload> {
     let mut capped = Cow::Borrowed(payload);
     if let Some(Field::Exact(json, Some(preview))) = payload.get("validated") {
@@ -261,7 +261,7 @@ fn prints_within(prints: &[Field], limits: &Limits) -> usize {
     prints.len()
 }
 
-/// The compact object: the fields worth showing.
+/// The compact object: the members worth showing.
 fn compact(payload: &Payload) -> Payload {
     let names = match payload.text("status") {
         Some("error") => COMPACT_ERROR,
@@ -283,7 +283,7 @@ fn compact(payload: &Payload) -> Payload {
     }
     let failed = failed_calls(payload);
     if payload.text("status") == Some("error") && !failed.is_empty() {
-        // A session's errors have their own name for the same list.
+        // In sessions, the same list has another name.
         let name = if payload.get("session").is_some() {
             "upstream_errors"
         } else {
@@ -308,7 +308,7 @@ fn compact(payload: &Payload) -> Payload {
     object
 }
 
-/// The upstream calls that failed, in short.
+/// The failed upstream calls, abbreviated.
 fn failed_calls(payload: &Payload) -> Vec<Payload> {
     let Some(Field::List(calls)) = payload.get("upstream_calls") else {
         return Vec::new();
@@ -369,7 +369,7 @@ fn success_text(payload: &Payload) -> String {
 fn error_text(payload: &Payload) -> String {
     let mut text = reason_and_message(payload).unwrap_or_default();
     let feedback = payload.text("feedback").unwrap_or_default();
-    // What stands behind the message there stands behind it here.
+    // Feedback that begins with the message continues it here, too.
     let feedback = match payload.text("message") {
         Some(message) => match feedback.strip_prefix(message) {
             Some(more) if more.starts_with('\n') => more.trim_start_matches('\n'),
@@ -392,7 +392,7 @@ fn error_text(payload: &Payload) -> String {
     text
 }
 
-/// The line that names the first upstream call that failed, whatever name the list has here.
+/// The line that names the first failed upstream call, whatever name the list has here.
 fn first_failure(payload: &Payload) -> Option<String> {
     let calls = payload
         .get("upstream_calls")
@@ -411,7 +411,7 @@ fn first_failure(payload: &Payload) -> Option<String> {
     })
 }
 
-/// `reason: message`, the reason not said twice.
+/// `reason: message`, without repeating the reason.
 fn reason_and_message(payload: &Payload) -> Option<String> {
     let (reason, message) = (payload.text("reason")?, payload.text("message")?);
     let said = message

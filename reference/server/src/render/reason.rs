@@ -1,4 +1,4 @@
-//! The server's own refusals: two closed families of reasons with the words that go with them.
+//! The server's own refusals: two closed sets of reasons, with their messages.
 //!
 //! The reasons of programs belong to the protocol crate; these are added by the server.
 
@@ -8,7 +8,7 @@ use ptc_protocol::members::Failure;
 ptc_protocol::reasons! {
     /// Reasons for which the server does not run a tool.
     pub enum RefusalReason {
-        /// The gate is full, or memory short.
+        /// The gate is full, or memory is short.
         Busy = "busy",
         Cancelled = "cancelled",
         /// No tool of that name.
@@ -23,43 +23,43 @@ ptc_protocol::reasons! {
 ptc_protocol::reasons! {
     /// Reasons of the session tools.
     pub enum SessionReason {
-        /// It never was, or nobody remembers.
+        /// It never existed, or is no longer remembered.
         NotFound = "session_not_found",
-        /// It was closed, or its life is over.
+        /// It was closed or has expired.
         Closed = "session_closed",
-        /// It belongs to somebody else.
+        /// It belongs to another owner.
         Foreign = "session_owner_mismatch",
-        /// A program runs in it.
+        /// A program is running in it.
         Busy = "session_busy",
-        /// The process, or the owner, has as many as it may.
+        /// The maximum number of sessions is reached, for the process or the owner, or a size limit is exceeded.
         LimitExceeded = "session_limit_exceeded",
         /// The arguments have the wrong shape.
         Arguments = "session_args_error",
-        /// There are no sessions on this server.
+        /// Sessions are disabled on this server.
         Disabled = "sessions_disabled",
-        /// The store that keeps sessions can't be reached.
+        /// The session store is unreachable.
         StoreUnavailable = "session_store_unavailable",
-        /// The turn was overtaken on another node, or took longer than its lease.
+        /// Another node took over the session, or the turn took longer than its lease.
         LeaseLost = "session_lease_lost",
-        /// This server can't read what the store holds of the session.
+        /// This server cannot read the session's content in the store.
         Unreadable = "session_unreadable",
     }
 }
 
-/// Why the server did not run a tool, with what its words need.
+/// Why the server did not run a tool, with the data for its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The gate is full.
     Busy {
-        /// The cap that was met.
+        /// The cap that was reached.
         cap: usize,
     },
     MemoryShort,
     /// No tool of that name.
     UnknownTool {
-        /// The name; empty when it was missing or no string.
+        /// The name; empty when it was missing or not a string.
         name: String,
-        /// The names that there are.
+        /// The names of the existing tools.
         known: Vec<&'static str>,
     },
     /// The client sent `shutdown`.

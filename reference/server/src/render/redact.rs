@@ -1,6 +1,6 @@
-//! Scrubs language values before they are previewed: a preview cuts, and half a secret would no longer be recognised.
+//! Scrubs language values before they are previewed: a preview truncates, and half a secret would no longer be recognised.
 //!
-//! Knows nothing of payloads. What programs keep is not touched, only what is shown.
+//! Knows nothing of payloads. What programs keep is not changed, only what is shown.
 
 use ptc_lang::error::Limit;
 use ptc_lang::meter::{Unwatched, Watch};
@@ -9,22 +9,22 @@ use ptc_secrets::Redactor;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-/// Deeper parts of a value with a secret are shown as a marker.
+/// Deeper parts of a value that contains a secret are replaced by a marker.
 const DEPTH_MAX: u32 = 64;
-/// What stands for what is too deep to scrub, and for a secret that is no text.
+/// The marker for parts that are too deep to scrub, and for a secret that is not a text.
 const MARKER: &str = "[REDACTED]";
-/// Parts, and blocks of text, that are looked at between two looks at the clock.
+/// Parts, or blocks of text, that are visited between two checks of the clock.
 const PARTS_BETWEEN_LOOKS: usize = 256;
-/// Bytes of text that are searched in about the time of one part.
+/// Bytes of text that take about as long to search as one part.
 const BLOCK_BYTES: usize = 256;
 
-/// The value as it may be shown.
+/// The value with secrets redacted.
 pub fn value<'a>(value: &'a Value, redactor: &Redactor) -> Cow<'a, Value> {
-    // Unwatched, nothing stops it.
+    // Without a watch nothing stops the walk.
     value_within(value, redactor, &Unwatched).unwrap_or_else(|_| Cow::Owned(Value::str(MARKER)))
 }
 
-/// [`value`] of what a program made, under its memory and its clock.
+/// [`value`] under the memory limit and clock of a program.
 ///
 /// # Errors
 /// The limit that ends the program.
@@ -45,7 +45,7 @@ pub fn value_within<'a>(
     walk.scrubbed(value, 0, &mut done).map(Cow::Owned)
 }
 
-/// What was made of collections that several parts share, by address: what is shared stays shared.
+/// Scrubbed copies of shared collections, by address, so that what is shared stays shared.
 type Done = HashMap<usize, Value>;
 
 struct Walk<'w> {
@@ -135,9 +135,9 @@ impl Walk<'_> {
         Ok(clean)
     }
 
-    /// Text as it may be shown.
+    /// The text with secrets redacted.
     fn text<'a>(&self, text: &'a str) -> Result<Cow<'a, str>, Limit> {
-        // Short ones are counted by those who ask.
+        // The caller counts short texts.
         let mut short = text.len() < BLOCK_BYTES;
         self.redactor
             .scrub_within(text, &mut || match std::mem::replace(&mut short, false) {
@@ -146,7 +146,7 @@ impl Walk<'_> {
             })
     }
 
-    /// What stands for a value that is shown with a name or a source in which a credential is: as it is written, veiled.
+    /// The replacement for a value whose printed form (a name or a source) contains a credential: that form, scrubbed.
     fn veiled(&self, value: &Value) -> Result<Option<Value>, Limit> {
         let (Value::Regex(_) | Value::Fn(_) | Value::Combined(_) | Value::Var(_)) = value else {
             return Ok(None);
@@ -157,7 +157,7 @@ impl Walk<'_> {
         })
     }
 
-    /// Counts a part, long text as several.
+    /// Counts a part; long text counts as several.
     fn visit(&mut self, value: &Value) -> Result<(), Limit> {
         let blocks = match value {
             Value::Str(text) | Value::Keyword(text) | Value::Symbol(text) => {
@@ -175,10 +175,10 @@ impl Walk<'_> {
     }
 }
 
-/// Bits of an integer that is written out in about the time of one part.
+/// Bits of an integer that take about as long to print as one part.
 const BITS_PER_PART: u64 = 64;
 
-/// Whether `value` is a number whose digits are a credential's.
+/// Whether `value` is a number whose digits are those of a credential.
 fn spells_secret(value: &Value, redactor: &Redactor) -> bool {
     let number = matches!(value, Value::Int(_) | Value::Float(_) | Value::BigInt(_));
     number && redactor.knows_numbers() && redactor.finds_secret_in_number(&print::readable(value))

@@ -1,4 +1,4 @@
-//! A reply as data, so that it can be scrubbed before anything is cut, and its writing as bytes.
+//! A reply as data, so that it can be scrubbed before it is truncated, and its serialization.
 //!
 //! Knows nothing of transports.
 
@@ -16,11 +16,11 @@ pub struct Reply {
     /// The request's id; `None` is written as `null`.
     pub id: Option<Id>,
     pub body: Body,
-    /// The revision that shapes the result object.
+    /// The era that shapes the result object.
     pub era: Era,
 }
 
-/// The two shapes of results: with a session, and the stateless one of 2026-07-28.
+/// The two shapes of results: with a session, and stateless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Era {
     /// 2025-06-18 and 2025-11-25.
@@ -43,28 +43,26 @@ impl Era {
     }
 }
 
-/// What a reply carries.
 #[derive(Clone, Debug)]
 pub enum Body {
     Error(RpcError),
     /// A result that is JSON text of the server's own, scrubbed when it was made.
     Json(Arc<Scrubbed<String>>),
     Tool(ToolReply),
-    /// What was scrubbed before, which may have taken long, and is not looked through again.
+    /// A result that was scrubbed before, which may have taken long, and is not scanned again.
     Clean(Scrubbed<ToolReply>),
 }
 
-/// What a tool answers.
+/// A tool's reply.
 #[derive(Clone, Debug)]
 pub struct ToolReply {
     pub payload: Payload,
-    /// How it is shown.
     pub view: View,
     /// A last line of a slim text.
     pub suffix: Option<String>,
     /// What observers see besides the payload, under `agentic`.
     pub aside: Option<Payload>,
-    /// What a planner was asked on the way, for traces.
+    /// The planner's requests, for traces.
     pub planner: Vec<PlannerRequest>,
 }
 
@@ -123,7 +121,7 @@ impl Reply {
         }
     }
 
-    /// A tool result that was scrubbed already, in reply to `id`.
+    /// An already scrubbed tool result in reply to `id`.
     pub fn clean(id: Id, era: Era, tool: Scrubbed<ToolReply>) -> Self {
         Reply {
             id: Some(id),
@@ -139,7 +137,7 @@ impl Reply {
         bytes
     }
 
-    /// Appends the reply as compact JSON without a line end. Cutting happens here, after scrubbing.
+    /// Appends the reply as compact JSON without a line end. Truncation happens here, after scrubbing.
     pub fn write(reply: &Scrubbed<Reply>, out: &mut Vec<u8>) {
         match (&reply.body, &reply.id) {
             (Body::Error(error), id) => write_error(out, id.as_ref(), error),
@@ -156,7 +154,7 @@ fn or_null(id: &Option<Id>) -> Id {
     id.clone().unwrap_or_else(Id::null)
 }
 
-/// Ids, JSON-RPC errors (the server's own words about the frame) and names of fields are left alone.
+/// Ids, JSON-RPC errors (the server's own words about the frame) and names of members are left unchanged.
 impl Scrub for Reply {
     fn scrub_in_place(&mut self, redactor: &Redactor) {
         if let Body::Tool(tool) = &mut self.body {

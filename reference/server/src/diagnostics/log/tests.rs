@@ -1,4 +1,4 @@
-//! Events in, lines out; what waits, what is lost, what is scrubbed.
+//! Events in, lines out; waiting, dropped and scrubbed lines.
 
 use super::*;
 use ptc_secrets::Secret;
@@ -66,7 +66,7 @@ fn an_empty_object_of_fields_says_nothing() {
     }
 }
 
-/// Each text of a context may be slow to look through; what is left when the time is over is not told.
+/// Each text of a context may be slow to scrub; what is left when the time is over is not logged.
 #[test]
 fn the_texts_of_an_argument_share_the_time_of_one() {
     let mut secrets = Redactor::builder();

@@ -1,4 +1,4 @@
-//! What the ring keeps of a call, and what it forgets.
+//! What the ring keeps of a call, and what it drops.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn the_oldest_is_forgotten_and_policies_reduce() {
     }
 }
 
-/// What is too large to be shown is not kept, whatever it is made of.
+/// Content that is too large to be shown is not kept, whatever its structure.
 #[test]
 fn a_wide_context_is_kept_as_far_as_it_can_be_shown() {
     const BYTES_MAX: usize = 4096;
@@ -75,7 +75,7 @@ fn a_wide_context_is_kept_as_far_as_it_can_be_shown() {
         let payload = Payload::new().with("status", "ok");
         ring.remember(&wide, &payload, true, &Redactor::empty());
         let shown = ring.find("1").unwrap().payload(false).to_json();
-        // The note that a record is too large comes from its size.
+        // The note that a record is too large depends on its size.
         assert!(shown.len() > BYTES_MAX, "{}", shown.len());
         assert!(shown.len() < 4 * BYTES_MAX, "{}", shown.len());
     }

@@ -1,4 +1,4 @@
-//! Values that hold secrets, scrubbed.
+//! Values that contain secrets, scrubbed.
 
 use super::*;
 use ptc_secrets::Secret;
