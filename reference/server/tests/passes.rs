@@ -1,6 +1,6 @@
-//! A context is checked once, copied once and built once, whatever it looks like and wherever it stands in its frame.
+//! A context is scanned once, copied once and built once, whatever its shape and wherever it stands in its frame.
 //!
-//! The bytes are counted for the whole process, so there is no other test here.
+//! The bytes are counted for the whole process, so this file has only one test.
 #![allow(clippy::unwrap_used)]
 
 use ptc_server::checks::passes::of_frames;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 ptc_lang::counting_allocator!();
 
-/// Bytes of the frame around its context, and of what the server reads beside it.
+/// Bytes of the frame around its context, and of the server's other input.
 const REST_BYTES: u64 = 4096;
 
 #[test]
@@ -39,7 +39,7 @@ fn a_context_is_scanned_once_and_built_once() {
                     .unwrap()
                     .replace('\n', " "),
             ] {
-                // The context stands before what is asked for first.
+                // The context precedes the members that are looked up first.
                 let call = format!(
                     r#"{{"params":{{"arguments":{{"context":{context},"program":"(count data/rows)"}},"name":"lisp_eval"}},"method":"tools/call","id":1,"jsonrpc":"2.0"}}"#
                 );
@@ -51,7 +51,7 @@ fn a_context_is_scanned_once_and_built_once() {
                     (length..length + REST_BYTES).contains(&passes.scanned),
                     "{said}"
                 );
-                // The ring keeps a copy of its own, and counts what is in it.
+                // The ring keeps its own copy, and counts its members.
                 let kept = flags.len() as u64 * length;
                 assert!(passes.walked < kept + REST_BYTES, "{said}");
                 assert!(passes.copied < length + kept + REST_BYTES, "{said}");

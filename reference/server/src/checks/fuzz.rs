@@ -24,7 +24,7 @@ use crate::transport::http::host::is_loopback_authority;
 use crate::transport::http::origin::OriginRule;
 use ptc_secrets::Secret;
 
-/// Whatever a request says: see [`guards`] for what its fields may claim, and [`requests`] for where it may end.
+/// Checks any bytes as an HTTP request: see [`guards`] for the claims of its fields, and [`requests`] for its framing.
 pub fn http(bytes: &[u8]) {
     requests(bytes);
     let Ok(text) = std::str::from_utf8(bytes) else {
@@ -38,8 +38,8 @@ pub fn http(bytes: &[u8]) {
     }
 }
 
-/// Whatever an authority, an origin, a type or a token says: nothing that a client would resolve elsewhere counts as this
-/// machine, an allow-list lets nothing else in, and only the token is the token.
+/// Checks any text as an authority, an origin, a media type or a token: nothing that a client would resolve elsewhere counts as this
+/// machine, an allow-list admits nothing else, and only the token is the token.
 fn guards(text: &str) {
     if is_loopback_authority(text) {
         let host = text.strip_prefix('[').map_or_else(
@@ -49,7 +49,7 @@ fn guards(text: &str) {
         let numbers = host.split('.').all(|part| part.parse::<u8>().is_ok());
         let here = match host.parse::<IpAddr>() {
             Ok(address) => address.is_loopback(),
-            // Short forms such as `127.1` are numbers too.
+            // Short forms such as `127.1` are numbers, too.
             Err(_) => host == "localhost" || (numbers && host.starts_with("127.")),
         };
         assert!(here, "{text:?} counts as this machine");
@@ -70,7 +70,7 @@ fn guards(text: &str) {
         );
     }
     if OriginRule::new(&[], true).permits(text) {
-        // Behind the authority nothing names a host.
+        // Nothing after the authority names a host.
         let authority = text.split("//").nth(1).unwrap_or_default();
         let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
         assert!(!authority.contains('@'), "{text:?} hides its host");
@@ -88,13 +88,13 @@ fn guards(text: &str) {
     );
 }
 
-/// The real router behind the real HTTP library: how requests are cut into packets does not decide what is answered but how far,
-/// where two parsers would part nothing more is answered, and without the token nobody is let in.
+/// Checks the real router behind the real HTTP library: how requests are split into packets does not change the answers, only how many
+/// there are; where two parsers would disagree on the framing, nothing more is answered; and without the token nobody is admitted.
 fn requests(bytes: &[u8]) {
     let whole = answers(bytes, usize::MAX);
     for pieces_of in [1, 7] {
         let cut = answers(bytes, pieces_of);
-        // A body that nobody wants is passed over when it is there already; else the connection ends.
+        // An unwanted body is skipped if it has arrived already; otherwise the connection ends.
         let same = whole.starts_with(&cut) || cut.starts_with(&whole);
         assert!(same, "{whole:?}, and {cut:?} in pieces of {pieces_of}");
     }
@@ -114,7 +114,7 @@ fn requests(bytes: &[u8]) {
 
 const TOKEN: &str = "token-of-the-fuzzed-http-server-0";
 
-/// A router with a runtime whose clock moves when nothing else does.
+/// A router with a runtime whose clock advances when nothing else happens.
 struct Fuzzed {
     executor: tokio::runtime::Runtime,
     router: BoxCloneService<Request, Response, Infallible>,
@@ -150,7 +150,7 @@ impl Fuzzed {
     }
 }
 
-/// The statuses of all that is answered to bytes that come in pieces of so many.
+/// The statuses of all answers to bytes that arrive in pieces of this size.
 fn answers(bytes: &[u8], pieces_of: usize) -> Vec<u16> {
     thread_local! {
         static FUZZED: Fuzzed = Fuzzed::new();
@@ -180,7 +180,7 @@ fn answers(bytes: &[u8], pieces_of: usize) -> Vec<u16> {
                     settle().await;
                 }
                 settle().await;
-                // It may have ended before.
+                // The connection may have ended before.
                 let _ = ours.shutdown().await;
                 let mut answered = Vec::new();
                 let _ = ours.read_to_end(&mut answered).await;
@@ -195,20 +195,20 @@ fn answers(bytes: &[u8], pieces_of: usize) -> Vec<u16> {
     })
 }
 
-/// Lets the other side do all that it can.
+/// Lets the other side do everything that it can.
 async fn settle() {
     for _ in 0..32 {
         tokio::task::yield_now().await;
     }
 }
 
-/// How a careless parser frames requests. What such parsers differ in is what smugglers use.
+/// How a careless parser frames requests. Request smuggling exploits the differences between such parsers.
 struct Reading {
-    /// Whether of several lengths the first counts, else the last.
+    /// Whether the first of several lengths counts, or the last.
     first_length: bool,
-    /// Whether chunks go before a length.
+    /// Whether chunked coding takes precedence over a length.
     chunks_first: bool,
-    /// Whether any transfer coding that mentions chunks means chunks, else only that word alone.
+    /// Whether any transfer coding that mentions chunks means chunks, or only that exact word.
     any_coding: bool,
 }
 
@@ -224,7 +224,7 @@ impl Reading {
         any_coding: false,
     };
 
-    /// Where each whole request ends.
+    /// Where each complete request ends.
     fn ends(&self, bytes: &[u8]) -> Vec<usize> {
         let (mut at, mut ends) = (0, Vec::new());
         while let Some(end) = self.request(bytes, at) {
@@ -245,7 +245,7 @@ impl Reading {
                 let same = name.trim().eq_ignore_ascii_case(wanted);
                 same.then(|| value.trim().to_ascii_lowercase())
             };
-            // The first line is the request's, whatever it says.
+            // The first line is the request line, whatever it contains.
             fields.iter().skip(1).filter_map(named).collect::<Vec<_>>()
         };
         let lengths = values("content-length");
@@ -294,7 +294,7 @@ impl Reading {
 
     fn line(&self, bytes: &[u8], at: &mut usize) -> Option<String> {
         let rest = bytes.get(*at..)?;
-        // A recipient may take a line feed alone for the end of a line (RFC 9112, 2.2), so this is no difference.
+        // A recipient may accept a single line feed as a line end (RFC 9112, 2.2), so this does not count as a difference.
         let end = rest.iter().position(|byte| *byte == b'\n')?;
         *at += end + 1;
         let line = String::from_utf8_lossy(&rest[..end]).into_owned();

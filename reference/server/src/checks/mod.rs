@@ -4,7 +4,7 @@ pub mod fuzz;
 pub mod passes;
 pub mod simulate;
 
-/// What is kept between turns, for a simulation of several nodes that share a store.
+/// The session store interface, for a simulation of several nodes that share a store.
 pub mod sessions {
     pub use crate::sessions::{Leaving, SessionError, Sessions, Shared, Stores, Turn, store};
 }

@@ -1,4 +1,4 @@
-//! How often the server reads its input: sends one frame through the whole server and counts the bytes that it reads.
+//! How often the server reads its input: sends a frame through the whole server and counts the bytes that it reads.
 
 use crate::agentic::Agentic;
 use crate::diagnostics::Sinks;
@@ -10,7 +10,7 @@ use ptc_secrets::Redactor;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
-/// Bytes that passed by, in the whole process, while a frame was handled.
+/// Bytes that the whole process read, by kind of pass, while a frame was handled.
 #[derive(Clone, Copy, Debug)]
 pub struct Passes {
     pub scanned: u64,
@@ -29,7 +29,7 @@ impl Passes {
         }
     }
 
-    /// What passes by while `work` is done. Nothing else may happen in the process.
+    /// The passes while `work` runs. Nothing else may happen in the process.
     pub fn of<T>(work: impl FnOnce() -> T) -> (Passes, T) {
         let before = Passes::so_far();
         let done = work();
@@ -44,7 +44,8 @@ impl Passes {
     }
 }
 
-/// Sends `frames` to a server with `flags`, one after the other was answered. What passed by for the last, and its answer.
+/// Sends `frames` to a server with `flags`, each after the previous one was answered. Returns the passes for the last frame, and its
+/// answer.
 pub fn of_frames(flags: &[&str], frames: &[String]) -> (Passes, String) {
     let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
     let settings = Settings::read(&flags, |_| None).expect("the flags are valid");

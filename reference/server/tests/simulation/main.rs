@@ -1,5 +1,5 @@
-//! Seeded simulations of the whole server: thousands of them, each on its own virtual clock, and each the same whenever it is run
-//! again. Knows how many; what must hold is the simulation's business.
+//! Seeded simulations of the whole server: thousands of them, each on its own virtual clock, and each exactly reproducible. Knows how
+//! many to run; the invariants belong to the simulations.
 //!
 //!     PTC_SIMULATION_SEEDS=10000 cargo test --release -p ptc-server --test simulation -- --nocapture
 //!     PTC_SIMULATION_SEED=4711 PTC_SIMULATION_SEEDS=1 cargo test …        tells one seed's story
@@ -12,9 +12,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 ptc_lang::counting_allocator!();
 
-/// Seeds of a run that nobody asked more of.
+/// Default number of seeds.
 const SEEDS: u64 = 500;
-/// Answers that a simulation must reach to be worth anything.
+/// Outcomes that the simulations must reach to be meaningful.
 const MUST_OCCUR: &[&str] = &[
     "ok",
     "busy",
@@ -52,7 +52,7 @@ const MUST_OCCUR: &[&str] = &[
     "call upstream_unavailable",
 ];
 
-/// Answers and ends that a simulation of the HTTP endpoint must reach.
+/// Outcomes that the simulations of the HTTP endpoint must reach.
 const MUST_OCCUR_OVER_HTTP: &[&str] = &[
     "ok",
     "accepted",
@@ -77,7 +77,7 @@ const MUST_OCCUR_OVER_HTTP: &[&str] = &[
     "vanished while it waited",
 ];
 
-/// Answers and faults that a simulation of nodes and their store must reach.
+/// Outcomes that the simulations of nodes and their store must reach.
 const MUST_OCCUR_WITH_A_STORE: &[&str] = &[
     "arrived",
     "asked twice, refused",
@@ -114,7 +114,7 @@ fn simulate_http(seed: u64) -> Result<Story, String> {
     told(|executor| http::run(executor, Choices::Seed(seed)))
 }
 
-/// Runs a simulation on a clock of its own; what it panics with is told.
+/// Runs a simulation on its own clock; returns the message of a panic.
 fn told(run: impl FnOnce(tokio::runtime::Runtime) -> Story) -> Result<Story, String> {
     let executor = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -155,7 +155,7 @@ fn what_nodes_say_of_a_faulty_store_is_true() {
     });
 }
 
-/// Runs seed after seed; a failing one says how to see it again.
+/// Runs seed after seed; a failure says how to reproduce it.
 fn hold(test: &str, must_occur: &[&str], simulate: impl Fn(u64) -> Result<Story, String>) {
     let first = variable("PTC_SIMULATION_SEED").unwrap_or(0);
     let count = variable("PTC_SIMULATION_SEEDS").unwrap_or(SEEDS);

@@ -1,6 +1,7 @@
-//! Nodes that share a store which fails, delays, is asked twice, loses its answers, and gets what was sent to it when nobody waits for
-//! it any more, under a scheduler whose every decision comes from one source. Each turn adds its number to a list that the session keeps, so the list
-//! that is left says what was kept, and in which order; clients know what they were told. Knows no transport, and runs no programs.
+//! Nodes that share a faulty store: it fails, delays, gets requests twice, loses replies, and receives requests after nobody waits for
+//! them any more, under a scheduler whose every decision comes from one source. Each turn appends its number to a list that the session
+//! keeps, so the final list shows which turns were kept, and in which order; clients know what they were told. Knows no transport, and
+//! runs no programs.
 
 use ptc_lang::meter::Unwatched;
 use ptc_lang::{Env, Value};
@@ -23,12 +24,12 @@ const OWNER: &str = "owner";
 /// A program's limit; leases last a little longer.
 const PROGRAM: Duration = Duration::from_secs(2);
 
-/// What a store holds, and its clock in microseconds.
+/// The content of a store, and its clock in microseconds.
 struct Ledger {
     now: i64,
     sessions: BTreeMap<Key, Held>,
     closed: Vec<Key>,
-    /// Whether it judges commits.
+    /// Whether it checks commits.
     careful: bool,
 }
 
@@ -153,17 +154,17 @@ impl Ledger {
     }
 }
 
-/// What was sent and has not arrived.
+/// A request that was sent and has not arrived.
 type Late = Box<dyn FnOnce(&mut Ledger) + Send>;
 
-/// The way to the ledger, for all nodes.
+/// The connection to the ledger, shared by all nodes.
 struct Way {
     ledger: Ledger,
     choices: Choices,
     late: Vec<Late>,
-    /// How often a request in a hundred meets a fault.
+    /// The percentage of requests that meet a fault.
     faults: usize,
-    /// Faults that were made.
+    /// Number of faults so far.
     made: usize,
     outcomes: BTreeMap<String, usize>,
 }
@@ -184,7 +185,7 @@ impl Way {
         Failure::Away(what.to_owned())
     }
 
-    /// Asks the ledger, as a request that may meet a fault.
+    /// Sends a request to the ledger, which may meet a fault.
     fn ask<T>(
         &mut self,
         commits: bool,
@@ -196,7 +197,7 @@ impl Way {
         match self.choices.below(6) {
             0 => Err(self.away("it fails")),
             1 => {
-                // It is done, and nobody hears of it.
+                // It takes effect, but its reply is lost.
                 let _ = ask(&mut self.ledger);
                 Err(self.away("its answer is lost"))
             }
@@ -208,7 +209,7 @@ impl Way {
                 self.note("it is asked twice");
                 let _ = ask(&mut self.ledger);
                 match ask(&mut self.ledger) {
-                    // As `redis.rs` says it: the first time may have committed.
+                    // Like `redis.rs`: the first attempt may have committed.
                     Err(Failure::Refused(_)) if commits => Err(self.away("asked twice, refused")),
                     answer => answer,
                 }
@@ -228,7 +229,7 @@ impl Way {
     }
 }
 
-/// What one node has of the store. A dead node's requests do not leave it.
+/// One node's view of the store. Requests of a dead node are never sent.
 struct Faulty {
     way: Arc<Mutex<Way>>,
     dead: Arc<Mutex<bool>>,
@@ -353,23 +354,23 @@ struct Node {
 /// A session as clients know it.
 struct Known {
     id: String,
-    /// Numbers of turns that were acknowledged, in the order of the answers.
+    /// Numbers of acknowledged turns, in the order of the replies.
     acknowledged: Vec<i64>,
-    /// Those that a client was told are not kept.
+    /// Turns that a client was told are not kept.
     refused: Vec<i64>,
     closed: bool,
-    /// A closing was asked for, and nobody knows what came of it.
+    /// A closing was requested, and its outcome is unknown.
     perhaps_closed: bool,
 }
 
-/// A turn that runs.
+/// A running turn.
 struct OpenTurn {
     node: usize,
     session: usize,
     number: i64,
     turn: Turn,
     env: Env,
-    /// Until when its lease holds.
+    /// When its lease expires.
     until: i64,
 }
 
@@ -383,10 +384,10 @@ struct World {
     text: String,
 }
 
-/// Runs one simulation. A store that is not careful takes every commit, which must not go unnoticed.
+/// Runs one simulation. A careless store accepts every commit, which must be detected.
 ///
 /// # Panics
-/// When what clients were told can't be true; the message holds the story so far.
+/// When what clients were told cannot be true; the message contains the story so far.
 pub fn run(seed: u64, careful: bool) -> Story {
     let mut choices = Choices::Seed(seed);
     let faults = choices.one_of(&[0, 5, 15, 40]);
@@ -471,7 +472,7 @@ impl World {
         panic!("{what}\n{}", self.text)
     }
 
-    /// Whether an answer that nobody can trust had a reason: each of them comes from a fault that was made.
+    /// Checks that an uncertain reply has a reason: it must come from a fault that was made.
     fn justified(&self, refused: SessionError, before: usize) {
         let away = matches!(
             refused,
@@ -495,7 +496,7 @@ impl World {
             8 if !self.open.is_empty() => {
                 let at = self.choices.below(self.open.len());
                 let open = self.open.swap_remove(at);
-                // It failed, or was cancelled: its lease is released.
+                // The turn failed or was cancelled: its lease is released.
                 self.known[open.session].refused.push(open.number);
                 self.tell(&format!("turn {}", open.number), "failed");
             }
@@ -584,7 +585,7 @@ impl World {
         {
             self.broken(&format!("turn {missing} was acknowledged, and is not seen"));
         }
-        // The lease that was given, whatever happened to the answer on its way.
+        // The lease that was granted, whatever happened to the reply.
         let until = {
             let way = lock(&self.way);
             let held = way.ledger.sessions.get(&Key::of(&known.id));
@@ -642,7 +643,7 @@ impl World {
         self.tell(&format!("turn {number}"), outcome);
     }
 
-    /// Its turns end with it, and nobody releases their leases.
+    /// Kills a node: its turns end with it, and nobody releases their leases.
     fn kill(&mut self, node: usize) {
         *lock(&self.nodes[node].dead) = true;
         let (dead, left) = std::mem::take(&mut self.open)
@@ -675,7 +676,7 @@ impl World {
             }
             Err(refused) => {
                 known.perhaps_closed |= refused == SessionError::Unanswered;
-                // Asked twice, the first time may have done it.
+                // If the request was sent twice, the first attempt may have closed it.
                 known.closed |= refused == SessionError::Closed;
                 self.justified(refused, made);
                 refused.reason().name()
@@ -705,7 +706,7 @@ impl World {
         self.tell("list", outcome);
     }
 
-    /// Everything that was sent arrives, faults end, and what is left is what clients were told.
+    /// Delivers all late requests, stops the faults, and checks that the final state matches what clients were told.
     fn end(&mut self) {
         let open = std::mem::take(&mut self.open);
         for open in &open {

@@ -1,17 +1,18 @@
-//! Ports for what tests start.
+//! Ports for servers that tests start.
 
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::sync::Mutex;
 
-/// Below the ports that connections take for themselves: one that waits for a server there would find itself, or another test's server.
+/// Below the ephemeral ports: a client that waits for a server on an ephemeral port could connect to itself, or to another test's server.
 const PORTS: std::ops::Range<u16> = 10_240..32_768;
 
-/// What says that a port is taken, for as long as this process lives.
+/// Reservations of ports, held for as long as this process lives.
 static TAKEN: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
 
-/// A port that no other test gets, of whatever process, while this process lives: each is taken under a name that one alone can have.
+/// A port that no other test gets, in any process, while this process lives: each port is reserved under a name that only one process can
+/// bind.
 pub fn free_port() -> u16 {
     let mut random = fastrand::Rng::new();
     loop {

@@ -2,7 +2,7 @@
 
 use super::{Reading, http};
 
-/// Sequences of fewer than `end` words, the same in each run.
+/// Tries sequences of fewer than `end` words, the same in each run.
 fn try_sequences(seed: u64, count: usize, end: usize, words: &[&str]) {
     let mut random = fastrand::Rng::with_seed(seed);
     for _ in 0..count {

@@ -1,10 +1,10 @@
-//! Where a simulation's decisions come from: a seed, or the bytes of a fuzzer. The same source makes the same decisions.
+//! The source of a simulation's decisions: a seed, or the bytes of a fuzzer. The same source makes the same decisions.
 
 /// A source of decisions.
 pub enum Choices {
-    /// An endless stream that one number determines.
+    /// An endless stream that a seed determines.
     Seed(u64),
-    /// Decisions of somebody else, until they run out.
+    /// Decisions of a fuzzer, until they run out.
     Bytes(std::vec::IntoIter<u8>),
 }
 
@@ -18,7 +18,7 @@ impl Choices {
         usize::try_from(number % sides as u64).unwrap_or_default()
     }
 
-    /// Whether an event of `chances` in a hundred happens.
+    /// Whether an event with this probability in percent happens.
     pub fn percent(&mut self, chances: usize) -> bool {
         self.below(100) < chances
     }
@@ -27,7 +27,7 @@ impl Choices {
         items[self.below(items.len())]
     }
 
-    /// One of what is weighted.
+    /// One of the weighted items.
     pub fn weighted<T: Copy>(&mut self, items: &[(usize, T)]) -> T {
         let mut number = self.below(items.iter().map(|(weight, _)| weight).sum());
         let lies_here = |(weight, _): &&(usize, T)| {
@@ -39,7 +39,7 @@ impl Choices {
         found.expect("a number below the sum lies within one").1
     }
 
-    /// Whether there is nothing left to decide.
+    /// Whether the decisions have run out.
     pub fn is_over(&self) -> bool {
         matches!(self, Choices::Bytes(bytes) if bytes.as_slice().is_empty())
     }

@@ -1,7 +1,7 @@
-//! The HTTP endpoint in one thread: the real listener's loop, the real HTTP library and the real sessions over streams in memory, on
-//! a clock that moves only when the scheduler lets it, with clients that send in pieces, pipeline, stop reading, half-close and
-//! vanish. Each request gets its own reply and no other, caps hold, and a drain leaves nothing behind; what does not hold panics,
-//! with the story so far. Knows no upstreams: what programs wait for is simulated beside.
+//! The HTTP endpoint in one thread: the real accept loop, the real HTTP library and the real sessions over in-memory streams, on a clock
+//! that only the scheduler advances, with clients that send in pieces, pipeline, stop reading, half-close and vanish. Each request gets
+//! its own reply and no other, caps hold, and a drain leaves nothing behind; a violation panics with the story so far. Knows no
+//! upstreams: the waiting of programs is simulated separately.
 
 use super::{Choices, Story, request};
 use crate::agentic::Agentic;
@@ -29,36 +29,36 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// Connections at the same time.
+/// Concurrent connections.
 const CLIENTS: usize = 4;
-/// Steps of a run that a seed decides, and those after the server was told to end.
+/// Steps of a seeded run, and steps after shutdown began.
 const STEPS: usize = 90;
 const STEPS_OF_THE_END: usize = 8;
-/// Requests that one connection sends ahead.
+/// Requests that one connection may pipeline.
 const AHEAD_MAX: usize = 3;
 const TTL: Duration = Duration::from_millis(20_000);
 const IDLE: Duration = Duration::from_millis(6_000);
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(3_000);
-/// Longer than a request may take: who is slow to send is given up before who is slow to read.
+/// Longer than the request timeout: a client that is slow to send is given up before one that is slow to read.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(10_000);
 const GRACE: Duration = Duration::from_millis(2_000);
 const PROGRAM_TIMEOUT: Duration = Duration::from_millis(1_000);
-/// What the server adds to a program's limit before it gives the request up.
+/// How much longer than a program's limit the server waits before it gives the request up.
 const SLACK: Duration = Duration::from_millis(1_000);
-/// Between two looks at a moment the clock moves by so much.
+/// The clock advances by this much while the simulation settles.
 const TICK: Duration = Duration::from_millis(1);
-/// How far from a time limit nothing is certain.
+/// Within this distance of a time limit either outcome is accepted.
 const MARGIN: Duration = Duration::from_millis(500);
-/// The server notices within this time that the client of a running program has gone.
+/// The server detects within this time that the client of a running program has gone.
 const MISSED_WITHIN: Duration = Duration::from_millis(250);
-/// After the grace, written replies get a second to leave; twice as much is too long.
+/// After the grace period, final replies get a second to be sent; twice as much is too long.
 const END_WITHIN: Duration = Duration::from_millis(2_000 + 2_000);
 const TOKEN: &str = "token-of-the-simulated-http-server";
 
-/// Runs one simulation. `executor` is a current-thread runtime whose clock is paused.
+/// Runs one simulation. `executor` is a current-thread runtime with a paused clock.
 ///
 /// # Panics
-/// When a promise of the endpoint is broken; the message holds the story so far.
+/// When an invariant of the endpoint is violated; the message contains the story so far.
 pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices) -> Story {
     let executor = Arc::new(executor);
     let entered = executor.enter();
@@ -114,7 +114,7 @@ pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices) -> Story {
     story
 }
 
-/// What the server allows.
+/// The server's limits.
 struct Caps {
     calls: usize,
     calls_of_a_session: usize,
@@ -159,7 +159,7 @@ fn server(caps: &Caps) -> Arc<Server> {
     server
 }
 
-/// Lets connections in that the scheduler makes.
+/// Accepts the connections that the scheduler makes.
 struct Entrance(mpsc::UnboundedReceiver<(ServerEnd, SocketAddr)>);
 
 impl Listener for Entrance {
@@ -178,10 +178,9 @@ impl Listener for Entrance {
     }
 }
 
-/// The server's end of a connection.
 struct ServerEnd {
     stream: DuplexStream,
-    /// Whether the client has closed its end; a socket shows that before what it sent is read.
+    /// Whether the client has closed its end; a socket shows that before the bytes that were sent are read.
     hung_up: Arc<AtomicBool>,
 }
 
@@ -234,42 +233,42 @@ struct World {
     polite: bool,
     choices: Choices,
     began: Instant,
-    /// When the server was told to end.
+    /// When shutdown began.
     stopped_at: Option<Instant>,
     clients: Vec<Client>,
-    /// Protocol sessions that clients heard of.
+    /// Protocol sessions that clients know.
     sessions: Vec<Session>,
-    /// Sessions of programs that clients heard of.
+    /// Program sessions that clients know.
     stateful: Vec<Stateful>,
-    /// Protocol sessions that may have begun without anybody hearing of it.
+    /// Protocol sessions that may have begun although no client received the reply.
     unheard: usize,
-    /// Programs that may run on though nobody waits for them, each until the server must have noticed.
+    /// Programs that may continue although nobody waits for them, each with the time by which the server must have noticed.
     ghosts: Vec<Instant>,
-    /// Whether somebody may have been given up for not reading, so that responses are lost.
+    /// Whether a client may have been given up for not reading, so that responses were lost.
     some_were_deaf: bool,
-    /// The last number that was used for an id or a value.
+    /// The last number used for an id or a value.
     last: i64,
-    /// Responses that were read.
+    /// Number of responses that were read.
     heard: usize,
     story: Story,
 }
 
 struct Client {
-    /// None once it is over.
+    /// `None` once the connection is over.
     stream: Option<DuplexStream>,
     /// Tells the server that this end is closed.
     hung_up: Arc<AtomicBool>,
-    /// What is to be sent, of which so many bytes may leave.
+    /// Bytes to be sent, and how many of them may be sent already.
     out: Vec<u8>,
     allowed: usize,
     inbox: Vec<u8>,
-    /// What was asked and not answered, in order.
+    /// Requests without an answer, in order.
     waiting: VecDeque<Asked>,
-    /// When a byte left: nobody knows when one came that was read later.
+    /// When a byte was last sent. Received bytes do not count, because they may be read long after they arrived.
     busy_at: Instant,
-    /// Whether it is right that the server ends it with requests unanswered.
+    /// Whether the server may end the connection with requests unanswered.
     may_end: bool,
-    /// Whether it reads what comes, and when it last did.
+    /// Whether the client reads, and when it last did.
     reads: bool,
     read_at: Instant,
     /// Whether something could not be sent.
@@ -278,23 +277,23 @@ struct Client {
 
 struct Session {
     id: String,
-    /// Not before, and not after.
+    /// The earliest and the latest possible time.
     opened: (Instant, Instant),
-    /// It was used at this moment or later.
+    /// It was used at this time or later.
     used: Instant,
-    /// Whether its end was asked for, and whether it was confirmed.
+    /// Whether its end was requested, and when it was confirmed.
     ending: bool,
     over: Option<Instant>,
-    /// Ids of calls that somebody tried to cancel.
+    /// Ids of calls that a client tried to cancel.
     cancelled: BTreeSet<i64>,
 }
 
-/// A session of programs.
+/// A program session.
 struct Stateful {
     id: String,
     /// The protocol session that owns it.
     owner: usize,
-    /// What `total` is; unknown once a reply was lost, and while a program may still run that nobody waits for.
+    /// The value of `total`; `None` once a reply was lost, and while an abandoned program may still run.
     total: Option<i64>,
     uncertain_until: Instant,
 }
@@ -303,20 +302,20 @@ struct Asked {
     number: i64,
     what: What,
     since: Instant,
-    /// Since when the connection had rested before it.
+    /// Since when the connection had been idle before this request.
     rested: Instant,
-    /// When its last byte left.
+    /// When its last byte was sent.
     whole: Option<Instant>,
-    /// Whether the server was at it when it was told to end.
+    /// Whether the server was handling it when shutdown began.
     in_hands: bool,
-    /// Whether its rest will never come.
+    /// Whether the rest of it will never be sent.
     broken: bool,
-    /// Whether its session had ended for sure by then.
+    /// Whether its session had certainly ended by then.
     too_late: bool,
-    /// The most programs that may have been in flight meanwhile, it included, and the most sessions.
+    /// The maximum number of programs that may have been in flight meanwhile, including this one, and of sessions.
     crowd: usize,
     sessions: usize,
-    /// Whether another call of that id, or in that session of programs, may have been in flight meanwhile.
+    /// Whether another call with that id, or in that program session, may have been in flight meanwhile.
     twin: bool,
 }
 
@@ -326,7 +325,7 @@ enum What {
     Ping {
         session: usize,
     },
-    /// A program; without a session in the stateless revision.
+    /// A program; stateless if it has no session.
     Sum {
         session: Option<usize>,
         id: i64,
@@ -335,7 +334,7 @@ enum What {
     Start {
         session: usize,
     },
-    /// A program in a session of programs, which may belong to somebody else.
+    /// A program in a program session, which may belong to another owner.
     Turn {
         session: usize,
         stateful: usize,
@@ -349,7 +348,7 @@ enum What {
         session: usize,
     },
     Metrics,
-    /// Whatever else is so, this status comes.
+    /// This status is expected in any case.
     Fixed(u16),
     Malformed,
 }
@@ -379,7 +378,7 @@ struct Response {
     body: String,
 }
 
-/// Something that the scheduler may do, with its weight.
+/// An action of the scheduler, with its weight.
 type Action = (usize, fn(&mut World));
 
 const ACTIONS: &[Action] = &[
@@ -428,7 +427,7 @@ impl World {
     fn step(&mut self) {
         let act = self.choices.weighted(ACTIONS);
         act(self);
-        // Sometimes the next thing happens before the server has done all that it could.
+        // Sometimes the next action comes before the server has done everything that it could.
         match self.choices.percent(75) {
             true => self.settle(),
             false => self.go_on_a_little(),
@@ -436,7 +435,7 @@ impl World {
         self.balance();
     }
 
-    /// What must hold at any moment.
+    /// Invariants at any time.
     fn balance(&self) {
         let counts = self.endpoint.counts();
         let taken = self.server.gate.taken();
@@ -505,7 +504,7 @@ impl World {
         }
     }
 
-    /// Lets the server do all that it can, and reads what it says.
+    /// Lets the server do everything that it can, and reads its responses.
     fn settle(&mut self) {
         loop {
             self.executor.block_on(tokio::time::sleep(TICK));
@@ -526,7 +525,7 @@ impl World {
         });
     }
 
-    /// Writes what may leave and reads what came; says whether any byte moved.
+    /// Writes what may be sent and reads what arrived; returns whether any byte moved.
     fn exchange(&mut self, place: usize) -> bool {
         let client = &mut self.clients[place];
         let Some(stream) = &mut client.stream else {
@@ -553,7 +552,7 @@ impl World {
         }
         let wrote = moved;
         if client.reads {
-            // One that didn't for too long may have been given up.
+            // A client that did not read for too long may have been given up.
             let deaf = client.read_at.elapsed() + MARGIN >= WRITE_TIMEOUT;
             client.may_end |= deaf;
             self.some_were_deaf |= deaf;
@@ -594,17 +593,17 @@ impl World {
         moved
     }
 
-    /// The server ended the connection.
+    /// Handles that the server ended the connection.
     fn ended(&mut self, place: usize) {
         let client = &self.clients[place];
         let stopped = self.stopped_at;
-        // One that took too long to arrive is not waited for.
+        // A request that took too long to arrive may be dropped.
         let slow = |asked: &Asked| {
             let whole = asked.whole.unwrap_or_else(Instant::now);
             whole.duration_since(asked.rested) + MARGIN >= REQUEST_TIMEOUT
         };
         let lost = client.waiting.front().is_some_and(|asked| match stopped {
-            // A request that it had in its hands when it was told to end is still answered.
+            // A request that the server was handling when shutdown began is still answered.
             Some(_) => asked.in_hands,
             None => !slow(asked),
         });
@@ -622,7 +621,7 @@ impl World {
         self.forget(place);
     }
 
-    /// Nobody waits on this connection any more.
+    /// Forgets a connection that nobody uses any more.
     fn forget(&mut self, place: usize) {
         let client = &mut self.clients[place];
         client.stream = None;
@@ -648,9 +647,9 @@ impl World {
 
     // -- What clients ask -------------------------------------------------------------------------------------------------------
 
-    /// Sends a request, at once or piece by piece, on some connection.
+    /// Sends a request on some connection, at once or in pieces.
     fn ask(&mut self, what: What, request: impl FnOnce(i64) -> Vec<u8>) {
-        // With nothing on its way it is certain what comes of a program.
+        // With nothing under way, the outcome of a program is certain.
         let settled = matches!(what, What::Sum { .. }) && self.choices.percent(50);
         if settled {
             self.settle();
@@ -698,7 +697,7 @@ impl World {
         if client.waiting.is_empty()
             && now.duration_since(client.busy_at) + MARGIN >= REQUEST_TIMEOUT
         {
-            // The server may be about to end a connection that rested so long.
+            // The server may be about to end a connection that was idle for so long.
             client.may_end = true;
         }
         client.may_end |= matches!(what, What::Malformed);
@@ -723,7 +722,7 @@ impl World {
         }
     }
 
-    /// How many calls are in flight once a program was asked for, when nothing is open about it.
+    /// The expected number of calls in flight after a program was sent, if it is certain.
     fn expected_at_once(&self, place: usize, what: &What) -> Option<usize> {
         let What::Sum { session, id, .. } = what else {
             return None;
@@ -739,7 +738,7 @@ impl World {
             && now.duration_since(own.busy_at) + MARGIN < REQUEST_TIMEOUT
             && session.is_none_or(|session| self.is_alive(session));
         let waiting = || self.clients.iter().flat_map(|client| &client.waiting);
-        // Each other program that was asked for stands first on its connection, or nobody knows whether it began.
+        // Every other program must be the first request on its connection; otherwise it is unknown whether it has begun.
         let known = self.clients.iter().all(|client| {
             client
                 .waiting
@@ -768,7 +767,7 @@ impl World {
         Some(taken + usize::from(!full && !twin))
     }
 
-    /// Notes for everybody who waits how many others do.
+    /// Updates, for every waiting request, how many others wait.
     fn crowd(&mut self) {
         let waiting: Vec<What> = self
             .clients
@@ -782,7 +781,7 @@ impl World {
         let beginning = waiting
             .iter()
             .filter(|what| matches!(what, What::Initialize));
-        // What has expired counts no more, swept away or not.
+        // Expired sessions no longer count, whether they were swept or not.
         let counts = |session: &&Session| {
             session.over.is_none() && now.duration_since(session.opened.1) < TTL
         };
@@ -846,7 +845,7 @@ impl World {
 
     fn ask_sum(&mut self) {
         let sum = self.fresh();
-        // Ids of different clients meet.
+        // Few ids, so that those of different clients coincide.
         let id = i64::try_from(self.choices.below(6)).unwrap_or_default();
         let stateless = self.choices.percent(25);
         let session = match stateless {
@@ -1064,7 +1063,7 @@ impl World {
 
     // -- What clients hear ------------------------------------------------------------------------------------------------------
 
-    /// Takes in a response: it answers the first request that waits on this connection.
+    /// Handles a response: it answers the first waiting request of this connection.
     fn hear(&mut self, place: usize, response: &Response) {
         let Some(asked) = self.clients[place].waiting.pop_front() else {
             self.wrong(&format!("client {place} asked nothing: {}", response.body))
@@ -1076,7 +1075,7 @@ impl World {
         self.count(&word);
         let echoed = response.headers.get("x-request-id").map(String::as_str);
         let own = format!("r{}", asked.number);
-        // What never was a request has no id.
+        // A malformed request has no id.
         let unread = matches!(asked.what, What::Malformed) && response.status == 400;
         self.check(echoed == Some(own.as_str()) || unread, || {
             format!("{own} gets the response to {echoed:?}")
@@ -1106,7 +1105,7 @@ impl World {
         self.learn(&asked, &word, response, &reply);
     }
 
-    /// Whether a request may get this.
+    /// Whether this response to a request is possible.
     fn is_right(&self, asked: &Asked, word: &str, response: &Response, reply: &Value) -> bool {
         let now = Instant::now();
         let took = now.duration_since(asked.since);
@@ -1133,7 +1132,7 @@ impl World {
         if id.is_some_and(|id| reply["id"] != id) {
             return false;
         }
-        // Calls without a session have no cap but the process's.
+        // Calls without a session are limited by the process's cap only.
         let of_a_session = asked.what.session().map(|_| self.caps.calls_of_a_session);
         let places = of_a_session.map_or(self.caps.calls, |most| most.min(self.caps.calls));
         let ended = || match asked.what.session() {
@@ -1194,7 +1193,7 @@ impl World {
         }
     }
 
-    /// Remembers what a reply says.
+    /// Updates the model from a reply.
     fn learn(&mut self, asked: &Asked, word: &str, response: &Response, reply: &Value) {
         let now = Instant::now();
         let said = &reply["result"]["structuredContent"];
@@ -1226,7 +1225,7 @@ impl World {
                 let stateful = &mut self.stateful[*stateful];
                 stateful.total = total.filter(|_| !asked.twin && now > stateful.uncertain_until);
             }
-            // A program that was given up may have run by then, or not.
+            // A program that was given up may or may not have run by then.
             (What::Turn { stateful, .. }, "request timed out" | "cancelled") => {
                 self.stateful[*stateful].total = None;
             }
@@ -1244,14 +1243,14 @@ impl World {
             || now.duration_since(session.used) >= IDLE
     }
 
-    /// Whether a session can't have ended yet, nor will while something settles.
+    /// Whether a session cannot have ended yet, and will not end while the simulation settles.
     fn is_alive(&self, session: usize) -> bool {
         !self.may_be_over(session, Instant::now() + MARGIN)
     }
 
     // -- The end ----------------------------------------------------------------------------------------------------------------
 
-    /// Tells the server to end, and sees what is left.
+    /// Shuts the server down, and checks what is left.
     fn end(&mut self) {
         let drains_calls = self.choices.percent(70);
         for client in &mut self.clients {
@@ -1304,14 +1303,14 @@ impl World {
         self.check(left == (0, 0, 0, 0), || {
             format!("calls, requests, bytes of bodies and places that are left: {left:?}")
         });
-        // What nobody waits for any more runs, and answers nobody.
+        // Abandoned programs run now, and answer nobody.
         while let Some(job) = self.server.pool.take(0) {
             job.run();
         }
         self.balance();
     }
 
-    /// With every reply read, the metrics say how many there were.
+    /// Once every reply is read, the metrics must report the same numbers.
     fn compare_counters(&mut self) {
         while let Some(job) = self.server.pool.take(0) {
             job.run();
@@ -1337,7 +1336,7 @@ impl World {
         for client in &mut self.clients {
             client.allowed = client.out.len();
         }
-        // The page itself is read by hand: it is the only thing that is on its way.
+        // The page itself is read separately: nothing else is under way.
         let page = self.page();
         let sum = |name: &str, label: &str| -> usize {
             let lines = page
@@ -1386,7 +1385,7 @@ impl World {
     }
 }
 
-/// What a response is, in a word.
+/// A response in a word.
 fn word(response: &Response) -> String {
     let reply: Value = serde_json::from_str(&response.body).unwrap_or_default();
     let error = reply["error"]["message"].as_str();
@@ -1409,7 +1408,7 @@ fn word(response: &Response) -> String {
     word.to_owned()
 }
 
-/// The first response of these bytes, once it is whole; interim responses before it are passed over, as clients do.
+/// The first complete response in these bytes; interim responses before it are skipped, as clients do.
 fn take_response(bytes: &mut Vec<u8>) -> Option<Response> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
     let head = String::from_utf8_lossy(&bytes[..end]).into_owned();

@@ -1,8 +1,8 @@
 //! The whole server in one thread: clients, sessions, programs and upstreams under a scheduler whose every decision comes from one
-//! source, on a clock that moves only when the scheduler lets it, with peers that misbehave. What must hold is checked after every step
-//! against a slow model; what does not hold panics, with the story so far. Knows no transport.
+//! source, on a clock that only the scheduler advances, with peers that misbehave. After every step, invariants are checked against a
+//! slow model; a violation panics with the story so far. Knows no transport.
 //!
-//! A program runs when the scheduler takes it. While it waits for an upstream the scheduler goes on: other programs run, calls are
+//! A program runs when the scheduler takes it. While it waits for an upstream, the scheduler continues: other programs run, calls are
 //! cancelled, sessions end, peers die.
 
 mod choices;
@@ -38,36 +38,36 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Clients at the same time.
+/// Concurrent clients.
 const CLIENTS: usize = 3;
-/// Steps of a run that a seed decides.
+/// Steps of a seeded run.
 const STEPS: usize = 80;
-/// How deep programs are run while others wait.
+/// How many programs may be nested: one that waits lets the scheduler run others.
 const DEPTH_MAX: usize = 3;
-/// Calls that one protocol session over HTTP may run at once.
+/// Concurrent calls of one protocol session over HTTP.
 const IN_FLIGHT_MAX: usize = 2;
-/// One program in so many has workers of `pmap` make its calls.
+/// One in this many programs makes its calls from workers of `pmap`.
 const PARALLEL_EVERY: i64 = 3;
-/// How many calls such a program makes more: some of them wait until a worker is free.
+/// Maximum number of additional calls of such a program: some of them wait until a worker is free.
 const MORE_CALLS_MAX: usize = 9;
 const PROGRAM_TIMEOUT: Duration = Duration::from_millis(3000);
 const CALL_TIMEOUT: Duration = Duration::from_millis(1000);
 const TTL: Duration = Duration::from_millis(20_000);
 const IDLE: Duration = Duration::from_millis(6_000);
 
-/// What came of a run.
+/// The result of a run.
 pub struct Story {
-    /// Every step, reply and its time.
+    /// Every step and reply, with its time.
     pub text: String,
-    /// How often each kind of answer came.
+    /// The number of answers of each kind.
     pub outcomes: BTreeMap<String, usize>,
 }
 
-/// Runs one simulation. `executor` is a current-thread runtime whose clock is paused. A dishonest run has peers that answer something
-/// else than they were asked, which must not go unnoticed.
+/// Runs one simulation. `executor` is a current-thread runtime with a paused clock. In a dishonest run peers return wrong values, which
+/// must be detected.
 ///
 /// # Panics
-/// When a promise of the server is broken; the message holds the story so far.
+/// When an invariant of the server is violated; the message contains the story so far.
 pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices, honest: bool) -> Story {
     let executor = Arc::new(executor);
     let entered = executor.enter();
@@ -188,7 +188,7 @@ fn server(
     server
 }
 
-/// Lets the scheduler go on while a program waits, and lets one thread run at a time.
+/// Lets the scheduler continue while a program waits, and lets only one thread run at a time.
 #[derive(Default)]
 struct Turnstile {
     world: OnceLock<Weak<World>>,
@@ -196,24 +196,24 @@ struct Turnstile {
     turn: Condvar,
 }
 
-/// The threads of programs. Whichever runs decides which runs next; the others stand where they are.
+/// The threads of programs. The running thread decides which one runs next; all others are paused.
 #[derive(Default)]
 struct Threads {
-    /// Which one runs; at first the one that everything began on.
+    /// The running thread; initially the main thread.
     running: usize,
-    /// Those that may run when they are let, in the order in which they came to stand.
+    /// Threads that are ready to run, in the order in which they paused.
     standing: Vec<usize>,
-    /// Each thread that waits for its workers, with how many of them are left.
+    /// Each thread that waits for its workers, with the number of workers that are left.
     joining: BTreeMap<usize, usize>,
-    /// Which thread each worker belongs to.
+    /// The thread that each worker belongs to.
     parents: BTreeMap<usize, usize>,
-    /// Workers that the running thread started and that have come. They are alike, so their order means nothing.
+    /// Workers that the running thread started and that have arrived. They are alike, so their order does not matter.
     arrived: usize,
     last: usize,
 }
 
 thread_local! {
-    /// The number of a worker's thread; none for the thread that everything began on.
+    /// The number of a worker's thread; `None` for the main thread.
     static WORKER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
@@ -227,7 +227,7 @@ impl Turnstile {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets one of those that stand run.
+    /// Lets one of the ready threads run.
     fn pass_on(&self, threads: &mut Threads) {
         let place = self.world().state().choices.below(threads.standing.len());
         threads.running = threads.standing.remove(place);
@@ -241,7 +241,7 @@ impl Turnstile {
         }
     }
 
-    /// Lets any of them run, the calling one too.
+    /// Lets any ready thread run, possibly the calling one.
     fn give_way(&self) {
         let own = WORKER.get().unwrap_or_default();
         let mut threads = self.threads();
@@ -311,20 +311,20 @@ impl Driver for Turnstile {
                 }
                 self.pass_on(&mut threads);
             }
-            // Without workers it never stopped.
+            // Without workers the thread was never paused.
             Branching::Joined => self.wait_for_turn(self.threads(), own),
         }
     }
 }
 
-/// Replies that programs gave, with the client that they are for.
+/// Replies of programs, each with its client.
 type Mailbox = Arc<Mutex<Vec<(usize, Vec<u8>)>>>;
 
 struct World {
     executor: Arc<tokio::runtime::Runtime>,
     server: Arc<Server>,
     peers: Peers,
-    /// Whether nothing is ever wrong with the peers.
+    /// Whether the peers never misbehave.
     calm: bool,
     began: Instant,
     mail: Mailbox,
@@ -334,17 +334,17 @@ struct World {
 struct State {
     choices: Choices,
     steps: usize,
-    /// Programs that were begun and wait.
+    /// Nesting depth of programs that were begun and wait.
     depth: usize,
     clients: Vec<Client>,
-    /// Programs that were taken in and not answered.
+    /// Programs that were admitted and are not answered yet.
     asks: BTreeMap<Key, Ask>,
-    /// What stands in the server's pool, in its order, with the session that it belongs to.
+    /// The content of the server's pool, in order, each with its session.
     queue: Vec<(Key, Option<usize>)>,
     sessions: Sessions,
-    /// What was found wrong first.
+    /// The first violation.
     broken: Option<String>,
-    /// The last number that was used for an id, a value or a name.
+    /// The last number used for an id, a value or a name.
     last: i64,
     story: Story,
 }
@@ -354,7 +354,7 @@ struct Client {
     over_http: bool,
 }
 
-/// A program that was taken in.
+/// An admitted program.
 #[derive(Clone)]
 struct Ask {
     what: Program,
@@ -365,7 +365,7 @@ struct Ask {
 #[derive(Clone)]
 enum Program {
     Sum(i64),
-    /// Asks each upstream for a number and gives them all.
+    /// Asks each upstream for a number and returns all of them.
     Calls(Vec<(&'static str, i64)>),
     /// Adds to a session's total, then asks upstreams.
     Turn {
@@ -379,7 +379,7 @@ enum Program {
     },
 }
 
-/// Whether the workers of `pmap` make these calls, at the same time.
+/// Whether workers of `pmap` make these calls concurrently.
 fn by_workers(calls: &[(&str, i64)]) -> bool {
     let first = calls.first();
     first.is_some_and(|(_, number)| number % PARALLEL_EVERY == 0)
@@ -418,7 +418,7 @@ impl Program {
     }
 }
 
-/// Something that the scheduler may do, with its weight.
+/// An action of the scheduler, with its weight.
 type Action = (usize, fn(&World));
 
 const ACTIONS: &[Action] = &[
@@ -479,7 +479,7 @@ impl World {
             .or_default() += 1;
     }
 
-    /// Says what is wrong, with everything that led to it.
+    /// Reports a violation, with everything that led to it.
     fn wrong(&self, what: &str) -> ! {
         let mut state = self.state();
         let first = format!("{}\n{what}", state.story.text);
@@ -502,7 +502,7 @@ impl World {
         self.balance();
     }
 
-    /// What must hold between any two steps.
+    /// Invariants between any two steps.
     fn balance(&self) {
         let taken = self.server.gate.taken();
         let (asks, live) = {
@@ -516,7 +516,7 @@ impl World {
         self.check(taken <= self.server.gate.cap(), || {
             "the gate overflows".to_owned()
         });
-        // The model closes a session when somebody looks, as the server does.
+        // Like the server, the model closes an expired session when it is next looked at.
         self.check(self.server.sessions.count() == live, || {
             format!(
                 "{} sessions live, {live} expected",
@@ -525,7 +525,7 @@ impl World {
         });
     }
 
-    /// Takes in whatever is left, and sees that nothing is.
+    /// Runs all remaining programs, and checks that nothing is left.
     fn finish(&self) {
         while !self.state().queue.is_empty() {
             self.run_program();
@@ -576,7 +576,7 @@ impl World {
         self.connection(place).owner.clone()
     }
 
-    /// Hands in a frame as a transport would. What is answered at once is returned.
+    /// Passes a frame in as a transport would. Returns an immediate answer.
     fn send(&self, client: usize, frame: &Value) -> Option<Value> {
         let text = frame.to_string();
         let parsed = Frame::parse(text.as_bytes());
@@ -601,7 +601,7 @@ impl World {
         match handled {
             Handled::Silent | Handled::Exit(None) => None,
             Handled::Later(_, job) => {
-                // A pool by hand takes every job.
+                // A pool without threads accepts every job.
                 let _ = self.server.pool.run(job);
                 None
             }
@@ -620,7 +620,7 @@ impl World {
         reply.unwrap_or_else(|error| self.wrong(&format!("{error}: {text}")))
     }
 
-    /// Calls a tool that answers at once, and checks the reason of its refusal. Gives what it says.
+    /// Calls a tool that answers at once, and checks the reason of its refusal. Returns the structured content.
     fn call(&self, client: usize, tool: &str, arguments: &Value, refusal: Option<&str>) -> Value {
         let id = self.fresh();
         let draining = self.connection(client).is_draining();
@@ -644,7 +644,7 @@ impl World {
         said.clone()
     }
 
-    /// Asks for a program. What the model says about sessions, ids, places decides what must come.
+    /// Calls a program tool. The model's sessions, ids and places determine the expected result.
     fn ask(&self, client: usize, what: Program, known_id: Option<i64>) {
         let now = Instant::now();
         let id = known_id.unwrap_or_else(|| self.fresh());
@@ -728,7 +728,7 @@ impl World {
             None
         };
         if let (Some(place), Some(_)) = (what.session(), refusal) {
-            // The turn was begun, and ended at once.
+            // The turn began and ended at once.
             state.sessions.all[place].used = now;
         }
         refusal
@@ -754,7 +754,7 @@ impl World {
         let began = Instant::now();
         self.state().depth += 1;
         job.run();
-        // The server catches what a program panics with, which may be what this simulation found.
+        // The server catches panics of a program; such a panic may be a violation that this simulation detected.
         let broken = self.state().broken.clone();
         if let Some(found) = broken {
             panic!("{found}");
@@ -771,7 +771,7 @@ impl World {
                 state.asks.remove(&key);
                 unanswered = true;
             }
-            // A turn uses its session until it ends, cancelled or not.
+            // A turn uses its session until it ends, even if it is cancelled.
             if let Some(place) = session {
                 let session = &mut state.sessions.all[place];
                 session.used = Instant::now();
@@ -781,7 +781,7 @@ impl World {
             }
         }
         if unanswered {
-            // Nobody is told when the program's session ended before it.
+            // There is no reply when the program's session expired before the program ended.
             let over = session
                 .is_some_and(|place| self.state().sessions.all[place].expires <= Instant::now());
             self.check(over, || format!("{key:?} ended without an answer"));
@@ -789,7 +789,7 @@ impl World {
         }
     }
 
-    /// Looks at the replies of programs.
+    /// Checks the replies of programs.
     fn read_mail(&self) {
         let mail = {
             let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
@@ -807,7 +807,7 @@ impl World {
         }
     }
 
-    /// Whether a program's reply is one that it may give.
+    /// Checks that a program's reply is possible.
     fn judge(&self, key: Key, ask: &Ask, said: &Value) {
         let reason = said["reason"].as_str();
         let result = said["result"].as_str();
@@ -851,7 +851,7 @@ impl World {
         }
     }
 
-    /// Each value is the number that was asked for, or a reason that there was.
+    /// Each value is the requested number, or a reason that applies.
     fn check_calls(
         &self,
         result: Option<&str>,
@@ -877,7 +877,7 @@ impl World {
             let right = match found.strip_prefix(':') {
                 None => {
                     found == number.to_string() && served.is_some_and(Manner::is_good) || {
-                        // After junk the answer still comes, if the call did not wait alone.
+                        // After junk the answer is still used, unless the call waited alone.
                         found == number.to_string() && served == Some(Manner::Junk)
                     }
                 }
@@ -909,7 +909,7 @@ impl World {
         self.below(CLIENTS)
     }
 
-    /// A session, more often a live one of the client's own than not; now and then one that never was.
+    /// A session, mostly a live one of the client; sometimes one that never existed.
     fn some_session(&self, client: usize) -> usize {
         let owner = self.owner(client);
         let mut state = self.state();
@@ -938,7 +938,7 @@ impl World {
     fn ask_sum(&self) {
         let client = self.some_client();
         let known = self.state().asks.keys().next().copied();
-        // Now and then under an id that is in flight.
+        // Sometimes with an id that is already in flight.
         let twice = known.filter(|(asker, _)| *asker == client && self.below(5) == 0);
         let number = self.fresh();
         self.ask(client, Program::Sum(number), twice.map(|(_, id)| id));
@@ -1000,7 +1000,7 @@ impl World {
         }
     }
 
-    /// Calls a session tool that answers at once, about some session. Gives its place when the call was not refused.
+    /// Calls a session tool that answers at once. Returns client, session and content unless the call was refused.
     fn about_session(
         &self,
         tool: &str,
@@ -1095,7 +1095,7 @@ impl World {
         }
     }
 
-    /// A call was cancelled: over HTTP its answer says so, on stdio there is none.
+    /// Handles a cancelled call: over HTTP its answer says so, on stdio there is none.
     fn end_of(&self, key: Key) {
         let over_http = self.state().clients[key.0].over_http;
         if over_http {
@@ -1146,7 +1146,7 @@ impl World {
                 let said = self.call(client, "no_such_tool", &json!({}), Some("unknown_tool"));
                 return drop(said);
             }
-            // Rarely: it ends what the client can do.
+            // Rarely, because it ends what the client can do.
             _ if self.below(6) > 0 => return,
             _ => ("shutdown", None),
         };
@@ -1159,7 +1159,7 @@ impl World {
         );
     }
 
-    /// A client goes away, and another one comes.
+    /// A client leaves, and another one takes its place.
     fn leave(&self) {
         let client = self.some_client();
         self.tell(&format!("client {client} leaves"));
@@ -1177,7 +1177,7 @@ impl World {
         self.connect(client);
     }
 
-    /// Tells a peer to misbehave.
+    /// Makes a peer misbehave.
     fn mischief(&self) {
         let (kind, name) = (self.below(17), NAMES[self.below(NAMES.len())]);
         if self.calm {
@@ -1220,12 +1220,12 @@ impl World {
     }
 }
 
-/// The call of a tool.
+/// A `tools/call` request.
 fn request(id: i64, tool: &str, arguments: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
 }
 
-/// What a reply says, without what differs from run to run.
+/// A reply in brief, without anything that differs from run to run.
 fn brief(said: &Value) -> String {
     let reason = said["reason"].as_str();
     let result = said["result"].as_str();

@@ -1,18 +1,18 @@
-//! A model of sessions that is slow and obviously right. Knows nothing of how the server keeps them.
+//! A model of sessions that is slow and obviously correct. Knows nothing of how the server keeps them.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Who asked, and the id of the request.
+/// The client, and the id of its request.
 pub type Key = (usize, i64);
 
-/// All sessions that ever were.
+/// All sessions that ever existed.
 pub struct Sessions {
     /// In the order of their start.
     pub all: Vec<Session>,
-    /// Live ones in the process.
+    /// Maximum number of live sessions in the process.
     pub count_max: usize,
-    /// Live ones of one owner.
+    /// Maximum number of live sessions of one owner.
     pub per_owner_max: usize,
     pub ttl: Duration,
     pub idle: Duration,
@@ -25,18 +25,17 @@ pub struct Session {
     pub expires: Instant,
     /// When it was last used.
     pub used: Instant,
-    /// Whether it was closed.
     pub closed: bool,
-    /// The request whose program runs or waits in it, unless that was cancelled.
+    /// The request whose program runs or waits in it, unless it was cancelled.
     pub running: Option<Key>,
-    /// What `total` is bound to.
+    /// The value that `total` is bound to.
     pub total: Option<i64>,
-    /// Programs that were kept.
+    /// Number of committed turns.
     pub turns: u64,
 }
 
 impl Sessions {
-    /// Whether `owner` may start one more now.
+    /// Why `owner` may not start another session now.
     pub fn refusal_to_start(&mut self, owner: &str, now: Instant) -> Option<&'static str> {
         self.sweep(now);
         let live = || self.all.iter().filter(|session| !session.closed);
@@ -45,7 +44,7 @@ impl Sessions {
         full.then_some("session_limit_exceeded")
     }
 
-    /// Why `owner` may not use the session at `place` now; places beyond the end never were.
+    /// Why `owner` may not use the session at `place` now; sessions beyond the end never existed.
     pub fn refusal(&mut self, place: usize, owner: &str, now: Instant) -> Option<&'static str> {
         let idle = self.idle;
         let Some(session) = self.all.get_mut(place) else {
@@ -68,13 +67,13 @@ impl Sessions {
         ids
     }
 
-    /// Closes what belongs to an owner that is gone.
+    /// Closes all sessions of an owner.
     pub fn forget_owner(&mut self, owner: &str) {
         let own = self.all.iter_mut().filter(|session| session.owner == owner);
         own.for_each(|session| session.closed = true);
     }
 
-    /// Notes that a request was cancelled: it holds no session any more.
+    /// Records that a request was cancelled: it holds no session any more.
     pub fn cancelled(&mut self, key: Key) {
         let held = self.all.iter_mut();
         held.filter(|session| session.running == Some(key))

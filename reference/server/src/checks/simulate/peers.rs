@@ -1,5 +1,5 @@
-//! Upstream servers that live in memory and misbehave as they are told. Knows MCP as far as an echoing tool needs it, over pipes and
-//! over HTTP, and an OpenAPI service that echoes too; knows nothing of the server that is under simulation.
+//! In-memory upstream servers that misbehave on demand. Knows as much of MCP as an echoing tool needs, over pipes and over HTTP, and an
+//! OpenAPI service that echoes, too; knows nothing of the server under simulation.
 
 use hyper::header::HeaderValue;
 use hyper::{Method, Request, Response, StatusCode};
@@ -16,49 +16,49 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::{mpsc, watch};
 
-/// What must never reach a client, though upstreams say it.
+/// A secret in replies of upstreams that must never reach a client.
 pub const CANARY: &str = "canary-of-the-simulation";
-/// The names of the upstreams: two over pipes, one over Streamable HTTP, one that OpenAPI describes.
+/// The names of the upstreams: two over pipes, one over Streamable HTTP, one with an OpenAPI description.
 pub const NAMES: [&str; 4] = ["alpha", "beta", "gamma", "delta"];
 /// The one over Streamable HTTP.
 const OVER_HTTP: &str = "gamma";
-/// The one that OpenAPI describes.
+/// The one with an OpenAPI description.
 const DESCRIBED: &str = "delta";
-/// Bytes of an oversize answer.
+/// Bytes of an oversized answer.
 const OVERSIZE_BYTES: usize = 8 << 10;
-/// Bytes that a pipe holds.
+/// Capacity of a pipe in bytes.
 const PIPE_BYTES: usize = 32 << 10;
 
 /// How a peer treats one call of its tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Manner {
     Prompt,
-    /// Answers, but only after so many milliseconds.
+    /// Answers after this many milliseconds.
     Slow(u64),
     Silent,
-    /// Says something that is no JSON, then answers.
+    /// Sends something that is not JSON, then answers.
     Junk,
-    /// Answers under an id that nobody asked with.
+    /// Answers with an id that was not requested.
     OtherId,
     Twice,
     /// Ends without an answer.
     Dies,
-    /// Answers with a JSON-RPC error that holds a secret.
+    /// Answers with a JSON-RPC error that contains a secret.
     Error,
     /// Answers that the tool failed.
     ToolError,
-    /// Answers with more bytes than it may.
+    /// Answers with more bytes than allowed.
     Oversize,
     /// Answers with a secret beside the value.
     Secret,
-    /// Says that its tools changed, then answers.
+    /// Announces that its tools changed, then answers.
     ListChanged,
-    /// Has forgotten the session, once; over pipes there is none, and it answers.
+    /// Forgets its session once; over pipes there is none, so it answers.
     Forgets,
 }
 
 impl Manner {
-    /// Whether the call gets the value that it asks for, if nothing else goes wrong and time allows.
+    /// Whether the call gets the requested value, if nothing else goes wrong and time allows.
     pub fn is_good(self) -> bool {
         matches!(
             self,
@@ -77,35 +77,35 @@ impl Manner {
 pub enum Start {
     Well,
     Fails,
-    /// It starts, but answers no handshake.
+    /// It starts, but does not answer the handshake.
     Mute,
 }
 
 #[derive(Clone)]
 pub struct Peers {
     shared: Arc<Mutex<BTreeMap<String, Peer>>>,
-    /// Whether values are what was asked for; a liar shows that the simulation notices.
+    /// Whether the returned values are the requested ones; a dishonest peer shows that the simulation detects wrong ones.
     honest: bool,
 }
 
-/// One peer, over all its lives.
+/// One peer across restarts.
 #[derive(Default)]
 struct Peer {
     manners: VecDeque<Manner>,
     starts: VecDeque<Start>,
     alive: Option<watch::Sender<bool>>,
-    /// How each call was treated, by the number that it asked for.
+    /// How each call was treated, by the requested number.
     served: BTreeMap<i64, Manner>,
-    /// Over HTTP: the session that it knows, by number; none before the first handshake and once it was forgotten.
+    /// Over HTTP: the number of the session that it knows; `None` before the first handshake and after it was forgotten.
     session: Option<u64>,
-    /// Sessions that it gave away.
+    /// Number of sessions that it issued.
     sessions: u64,
-    /// Whether anything was ever wrong with it.
+    /// Whether it ever misbehaved.
     faulty: bool,
 }
 
 impl Peers {
-    /// Peers that nothing is wrong with yet.
+    /// Peers that do not misbehave yet.
     pub fn new(honest: bool) -> Self {
         Peers {
             shared: Arc::default(),
@@ -140,7 +140,7 @@ impl Peers {
         }
     }
 
-    /// How an upstream is configured.
+    /// The configuration of an upstream.
     pub fn entry(name: &str) -> Value {
         let base = format!("http://{name}.invalid");
         match name {
@@ -160,12 +160,12 @@ impl Peers {
         }
     }
 
-    /// How the call for `number` was treated, when it arrived.
+    /// How the call for `number` was treated, if it arrived.
     pub fn served(&self, name: &str, number: i64) -> Option<Manner> {
         self.lock().get(name)?.served.get(&number).copied()
     }
 
-    /// Whether a peer was treated so badly that any of its calls may have suffered.
+    /// Whether a peer ever misbehaved, so that any of its calls may have been affected.
     pub fn is_faulty(&self, name: &str) -> bool {
         self.lock().get(name).is_some_and(|peer| peer.faulty)
     }
@@ -211,7 +211,7 @@ impl Launcher for Peers {
     }
 }
 
-/// Sees when a peer ends.
+/// Waits for the end of a peer.
 struct Watched(watch::Receiver<bool>);
 
 impl Life for Watched {
@@ -232,7 +232,7 @@ impl Group for Switch {
     }
 }
 
-/// Writes what the peer says, until it ends.
+/// Writes the peer's messages, until it ends.
 async fn write(
     mut out: DuplexStream,
     mut said: mpsc::UnboundedReceiver<String>,
@@ -280,7 +280,7 @@ impl LifeOfPeer {
                 self.answer(&request);
             }
         }
-        // Its input ended, and so does it.
+        // The peer ends when its input ends.
         self.alive.send_replace(false);
     }
 
@@ -364,7 +364,7 @@ fn tools() -> Value {
     json!({"tools": [{"name": "echo", "description": "Gives back n.", "inputSchema": schema}]})
 }
 
-/// The number that a call asks for.
+/// The number that a call requests.
 fn wanted(request: &Value) -> i64 {
     let number = request["params"]["arguments"]["n"].as_i64();
     number.expect("the client sends the argument that the schema asks for")
@@ -377,7 +377,7 @@ fn reply(id: &Value, content: &Value, is_error: bool) -> Value {
 }
 
 impl Peers {
-    /// How the call for `number` is treated, and what it gives if all is well.
+    /// How the call for `number` is treated, and the content of a correct answer.
     fn take(&self, name: &str, number: i64) -> (Manner, Value) {
         let mut peers = self.lock();
         let peer = peers.entry(name.to_owned()).or_default();
@@ -404,7 +404,7 @@ impl Peers {
         }
     }
 
-    /// Sees when a peer over HTTP is killed. It is up again at once, and remembers nothing.
+    /// Watches whether a peer over HTTP is killed. It is up again at once, without any memory of the past.
     fn watch(&self, name: &str) -> watch::Receiver<bool> {
         let mut peers = self.lock();
         let peer = peers.entry(name.to_owned()).or_default();
@@ -415,7 +415,7 @@ impl Peers {
         watching
     }
 
-    /// How a peer over HTTP takes its first request.
+    /// The peer's reaction to its first request over HTTP.
     async fn starts(&self, name: &str) -> Result<(), WorldFault> {
         let start = {
             let mut peers = self.lock();
@@ -523,7 +523,7 @@ impl Peers {
         Ok(said(&reply(id, &content, false), false))
     }
 
-    /// The service that OpenAPI describes, and its description.
+    /// The service with an OpenAPI description, and the description itself.
     async fn get(
         &self,
         name: &str,
@@ -584,7 +584,7 @@ fn status(status: StatusCode) -> Response<Vec<u8>> {
     response
 }
 
-/// JSON, as a body of its own or as an event.
+/// JSON, as a whole body or as an event.
 fn said(value: &Value, event: bool) -> Response<Vec<u8>> {
     match event {
         true => text(&format!("data: {value}\n\n"), "text/event-stream"),
