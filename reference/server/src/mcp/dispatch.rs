@@ -173,7 +173,7 @@ pub fn handle(
     } = incoming;
     let id = incoming.id.clone();
     if !frame.version_ok || frame.method.is_none() {
-        // An unexpected response carries no id of ours to answer.
+        // A response is not a request, so the error does not use its id.
         let id = id.filter(|_| !frame.is_response());
         return Handled::Now(Reply::error(id, RpcError::INVALID_REQUEST));
     }

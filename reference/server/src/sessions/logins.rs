@@ -36,7 +36,7 @@ impl Logins {
         }
         let mut all = lock(&self.sources);
         if all.len() >= SOURCES_MAX && !all.contains_key(&source) {
-            // An evicted source only loses this node's knowledge of it.
+            // A success of an evicted source no longer clears its failures, so the source is blocked a little sooner.
             let any = all.keys().next().cloned();
             any.and_then(|any| all.remove(&any));
         }

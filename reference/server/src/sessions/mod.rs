@@ -975,6 +975,7 @@ impl Drop for Turn {
     }
 }
 
+/// Targets that `lisp_session_forget` can clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clear {
     Memory,

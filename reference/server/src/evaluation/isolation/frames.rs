@@ -33,7 +33,8 @@ pub struct Run {
     /// Whether the environment that it leaves is wanted.
     #[n(2)]
     pub keeps: bool,
-    /// The program's time in microseconds. If the process ended it early, it would report another reason than the server.
+    /// The program's remaining time in microseconds, not rounded down: a program that timed out before the deadline of its task would be
+    /// reported with another reason.
     #[n(3)]
     pub time_micros: u64,
     #[n(4)]
