@@ -61,6 +61,9 @@ impl Call {
     }
 
     /// Runs `hook` when the call is cancelled, or at once if it already is.
+    ///
+    /// No hook is lost, and each runs once. [`Self::cancel`] sets the flag and then locks the hooks; this locks the hooks and then reads the
+    /// flag. Whichever locks second sees the other's write (happens-before through the mutex), and hooks are taken out under the lock.
     pub fn on_cancel(&self, hook: impl FnOnce() + Send + 'static) {
         lock(&self.hooks).push(Box::new(hook));
         if self.is_cancelled() {

@@ -454,6 +454,8 @@ impl Shared {
                             return;
                         };
                         if shared.answers() {
+                            // In this order: a request that fails once `away` is cleared must be able to start the next prober, or
+                            // the store would stay away forever.
                             shared.looking.store(false, Ordering::Release);
                             shared.away.store(false, Ordering::Release);
                             return;
