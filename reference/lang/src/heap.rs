@@ -1,21 +1,22 @@
-//! Counts the bytes that threads hold, each thread by itself and the threads of one program together. Knows nothing of
-//! values or clocks.
+//! Counts the bytes that threads hold, per thread and per program. Knows nothing of values or clocks.
 //!
 //! What is guaranteed:
 //!
-//! - Every allocation of a thread that works for a program is in that program's [`Account`], no matter which code made it: builtins,
-//!   crates, the host. A thread tells its balance in batches of [`BATCH_BYTES`], so an account is never further from the truth
-//!   than that for each thread.
-//! - What is asked for with [`reserve`] is paid before it is allocated, in one atomic step: threads that ask at the same time
-//!   can't be promised the same bytes.
-//! - A program that runs on behalf of another, such as a tool, has an account inside the other's ([`Account::inside`]): what it holds
-//!   counts in both, so however many there are at once, they hold no more together than the other may.
-//! - Once an account is overdrawn, each of its threads that allocates another batch is alarmed: its next [`step`] says so,
-//!   however much fuel it had left. So what a builtin forgot to ask for is noticed when it returns.
+//! - Every allocation of a thread that works for a program is counted in that program's [`Account`], whichever code
+//!   made it: builtins, crates, the host. A thread reports its balance in batches of [`BATCH_BYTES`], so an account is
+//!   never off by more than one batch per thread.
+//! - A [`reserve`] is charged before the allocation, in one atomic step: threads that reserve at the same time can't be
+//!   promised the same bytes.
+//! - A program that runs on behalf of another, such as a tool, has an account inside the other's ([`Account::inside`]).
+//!   Its bytes count in both, so however many such programs run at once, together they hold no more than the other may.
+//! - Once an account is overdrawn, each of its threads that allocates another batch is alarmed: its next [`step`] asks
+//!   for a check, however much fuel was left. So an allocation that a builtin failed to reserve is noticed when the
+//!   builtin returns.
 //!
-//! What is not: the allocator itself never refuses. A `GlobalAlloc` must not unwind, and code that can't fail answers a null
-//! pointer by aborting the process, and every other program with it. So what a program can size is asked for before it
-//! grows, here and in every crate above; an allocation that forgot is stopped after the fact, once.
+//! What is not guaranteed: the allocator itself never refuses. A `GlobalAlloc` must not unwind, and code that can't
+//! fail responds to a null pointer by aborting the process, and every other program with it. So an allocation whose
+//! size a program controls is reserved before it grows, here and in every crate above; an unreserved one is stopped
+//! after the fact, once.
 #![allow(unsafe_code)] // The one module that needs it: `GlobalAlloc` is an unsafe trait.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -23,9 +24,9 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What a thread allocates before it tells its account.
+/// Bytes that a thread allocates before it reports to its account.
 pub const BATCH_BYTES: isize = 16 * 1024;
-/// Steps between two looks at the clock and at memory.
+/// Steps between two checks of the clock and of memory.
 const FUEL: u32 = 1024;
 
 thread_local! {
@@ -40,41 +41,41 @@ thread_local! {
     };
 }
 
-/// A thread's side of the count. Cells without a destructor, so that it may be touched at any point of a thread's life.
+/// The per-thread part of the count. Its cells have no destructor, so they may be used at any point of a thread's life.
 struct Thread {
-    /// Bytes allocated minus bytes freed since the account was last told.
+    /// Bytes allocated minus bytes freed since the last report to the account.
     untold: Cell<isize>,
-    /// What `untold` may fall to before the account is told: lower while something is paid that is not yet allocated.
+    /// The value of `untold` below which the thread reports to the account: lower while a payment is not yet allocated.
     lowest: Cell<isize>,
-    /// What was told, to any account or none.
+    /// The sum of all reports, to any account or none.
     told: Cell<isize>,
     /// Null while the thread works for no program.
     account: Cell<*const Counts>,
-    /// Steps left until the next look.
+    /// Steps left until the next check.
     fuel: Cell<u32>,
 }
 
-/// The bytes that all threads of one program hold together, and how many they may.
+/// The bytes that all threads of one program hold together, and their limit.
 #[derive(Debug)]
 pub struct Account {
     counts: Arc<Counts>,
 }
 
-/// What an account counts. It stays in its place for as long as a thread or an account inside refers to it.
+/// The counters of an account. They stay in place as long as a thread or an inner account refers to them.
 #[derive(Debug)]
 struct Counts {
     held: AtomicIsize,
     most: AtomicIsize,
     limit: isize,
-    /// Those of the account that this one is inside of.
+    /// The counters of the account that this one is inside.
     around: Option<Arc<Counts>>,
 }
 
-/// The system allocator with a balance for each thread and each program. A binary chooses its allocator, so each that runs
-/// programs says [`counting_allocator!`](crate::counting_allocator) once.
+/// The system allocator with a balance for each thread and each program. A binary chooses its allocator, so each binary
+/// that runs programs invokes [`counting_allocator!`](crate::counting_allocator) once.
 pub struct CountingAllocator;
 
-/// Has this binary count the memory of programs: makes [`CountingAllocator`] its allocator.
+/// Makes [`CountingAllocator`] the allocator of this binary, so that the memory of programs is counted.
 #[macro_export]
 macro_rules! counting_allocator {
     () => {
@@ -103,12 +104,12 @@ impl Account {
     ///
     /// # Panics
     ///
-    /// In a binary with another allocator, where no limit would hold.
+    /// In a binary with another allocator, where no limit would be enforced.
     pub fn new(limit: u64) -> Account {
         Account::of(limit, None)
     }
 
-    /// The same inside the account that this thread works for, where it works for one.
+    /// Like [`Account::new`], but inside the account that this thread works for, if any.
     ///
     /// # Panics
     ///
@@ -116,8 +117,8 @@ impl Account {
     pub fn inside(limit: u64) -> Account {
         let around = THREAD.with(|thread| {
             let around = thread.account.get();
-            // SAFETY: a thread's account is that of an `Account` that is borrowed while `within` runs, so its `Arc` has an owner; the
-            // owner that is added here is the one that `from_raw` gives.
+            // SAFETY: a thread's account is that of an `Account` that is borrowed while `within` runs, so its `Arc` has
+            // an owner; `from_raw` takes over the owner that is added here.
             (!around.is_null()).then(|| unsafe {
                 Arc::increment_strong_count(around);
                 Arc::from_raw(around)
@@ -140,22 +141,22 @@ impl Account {
         Account { counts }
     }
 
-    /// Runs `work` with everything that this thread allocates and frees in this account.
+    /// Runs `work` and counts everything that this thread allocates and frees meanwhile in this account.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         in_account(Arc::as_ptr(&self.counts), work)
     }
 
-    /// Bytes held now. Those of other threads may lag by a batch each.
+    /// Bytes held now. The counts of other threads may lag by a batch each.
     pub fn held(&self) -> isize {
         self.counts.held_now()
     }
 
-    /// The most bytes that were ever held, as far as threads told.
+    /// The most bytes that were ever held, as far as threads have reported.
     pub fn most(&self) -> isize {
         self.counts.most.load(Ordering::Relaxed).max(self.held())
     }
 
-    /// Whether more is held than may be.
+    /// Whether this account, or one that it is inside, holds more than its limit.
     pub fn is_overdrawn(&self) -> bool {
         self.counts.is_overdrawn()
     }
@@ -165,24 +166,24 @@ impl Account {
         self.counts.room()
     }
 
-    /// Takes `bytes` out of what may be held; false when they are not there.
+    /// Charges `bytes`; returns false, and charges nothing, when they exceed the limit.
     pub fn charge(&self, bytes: usize) -> bool {
         self.counts.charge(bytes)
     }
 
-    /// Takes `bytes` out of what may be held, also when they are not there.
+    /// Charges `bytes` even when they exceed the limit.
     pub fn owe(&self, bytes: usize) {
         self.counts.owe(bytes);
     }
 
-    /// Gives back `bytes` that were charged, or that somebody else pays for.
+    /// Gives back `bytes` that were charged, or that are paid for elsewhere.
     pub fn release(&self, bytes: usize) {
         self.counts.release(bytes);
     }
 }
 
 impl Counts {
-    /// These, then those of the account around, and so on.
+    /// These counters, then those of the enclosing account, and so on outwards.
     fn outwards(&self) -> impl Iterator<Item = &Counts> {
         std::iter::successors(Some(self), |counts| counts.around.as_deref())
     }
@@ -236,14 +237,14 @@ impl Counts {
     }
 }
 
-/// Runs `work` without charging any program for what it allocates. For tables that are built once for the whole process: the
-/// program that happens to use one first must not pay for it.
+/// Runs `work` without charging any program for its allocations. For tables that are built once for the whole process:
+/// the program that happens to use one first must not pay for it.
 pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     in_account(std::ptr::null(), work)
 }
 
 fn in_account<T>(account: *const Counts, work: impl FnOnce() -> T) -> T {
-    /// Puts back what was there, also when `work` unwinds.
+    /// Restores the previous account and fuel, even when `work` unwinds.
     struct Before(*const Counts, u32);
     impl Drop for Before {
         fn drop(&mut self) {
@@ -261,23 +262,25 @@ fn in_account<T>(account: *const Counts, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Bytes allocated minus bytes freed by this thread; negative when it freed what others allocated.
+/// Bytes allocated minus bytes freed by this thread; negative when it freed what other threads allocated.
 #[inline]
 pub fn live() -> isize {
     THREAD.with(|thread| thread.told.get() + thread.untold.get())
 }
 
-/// Takes over `bytes` that another thread of the same program allocated, as when a worker hands its result over.
+/// Takes over `bytes` that another thread of the same program allocated, for example when a worker hands over its
+/// result.
 pub fn adopt(bytes: isize) {
     THREAD.with(|thread| thread.told.set(thread.told.get().wrapping_add(bytes)));
 }
 
-/// Pays for `bytes` that this thread is about to allocate; false when its program may not hold them. A thread that works for
-/// no program may hold anything. Only the latest payment is remembered.
+/// Pays for `bytes` that this thread is about to allocate; returns false when that would exceed the program's limit. A
+/// thread that works for no program has no limit. Only the latest payment is remembered.
 pub fn reserve(bytes: usize) -> bool {
     THREAD.with(|thread| {
         thread.tell();
-        // SAFETY: an account stays in its place while `within` runs, and is taken out of the thread before that returns.
+        // SAFETY: an account stays in place while `within` runs, and is removed from the thread before `within`
+        // returns.
         let Some(account) = (unsafe { thread.account.get().as_ref() }) else {
             return true;
         };
@@ -292,10 +295,10 @@ pub fn reserve(bytes: usize) -> bool {
     })
 }
 
-/// [`reserve`] for work that can't stop by itself, such as sorting: when the program may not hold `bytes`, its account is overdrawn by
-/// them, so that the next look ends it, and what is given up is seen by nobody.
+/// [`reserve`] for work that can't stop by itself, such as sorting. When `bytes` exceed the program's limit, its
+/// account is overdrawn by them, so that the next check ends the program and nobody sees the incomplete result.
 pub fn afford(bytes: usize) -> bool {
-    /// Small growth is caught by the next look anyway.
+    /// The next check catches small growth anyway.
     const SMALL_BYTES: usize = 4096;
     if bytes < SMALL_BYTES || reserve(bytes) {
         return true;
@@ -310,40 +313,41 @@ pub fn afford(bytes: usize) -> bool {
     false
 }
 
-/// Blocks of so many bytes are mapped on their own. They grow with their pages instead of being copied, however large they are, and go
-/// back to the system as soon as they are freed: a thread's heap would hand them out from what it has left, and copy them as a whole.
+/// Blocks of at least this many bytes get a mapping of their own. They grow by remapping pages instead of copying,
+/// however large they are, and go back to the system as soon as they are freed. A thread's heap would carve them out of
+/// its free space, and copy them whole.
 pub const MAPPED_BYTES: usize = 1 << 20;
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod mapped {
     use std::alloc::Layout;
 
-    /// The least that a page is aligned to.
+    /// The smallest alignment of a page.
     const PAGE_BYTES: usize = 4096;
 
-    /// Whether such a block is mapped on its own.
+    /// Whether a block of this layout gets its own mapping.
     #[inline(always)]
     pub fn takes(layout: Layout) -> bool {
         layout.size() >= super::MAPPED_BYTES && layout.align() <= PAGE_BYTES
     }
 
-    /// A new block of zeros; null when there is none.
+    /// A new block of zeros; null when memory is exhausted.
     pub fn map(bytes: usize) -> *mut u8 {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: the system chooses the place, so nothing else lies there.
+        // SAFETY: the system chooses the address, so nothing else lies there.
         told(unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) })
     }
 
-    /// The block with another size, perhaps elsewhere; null when that can't be, and the block is as it was.
+    /// Resizes the block and may move it; returns null on failure, which leaves the block unchanged.
     ///
     /// # Safety
-    /// `block` was mapped here, is `bytes` long, and is not used again unless null is given.
+    /// `block` was mapped here, is `bytes` long, and is not used again unless the result is null.
     pub unsafe fn resize(block: *mut u8, bytes: usize, new_bytes: usize) -> *mut u8 {
         told(unsafe { libc::mremap(block.cast(), bytes, new_bytes, libc::MREMAP_MAYMOVE) })
     }
 
-    /// Gives a block back.
+    /// Returns a block to the system.
     ///
     /// # Safety
     /// `block` was mapped here, is `bytes` long, and is not used again.
@@ -359,7 +363,7 @@ mod mapped {
     }
 }
 
-/// Elsewhere the system's allocator has every block.
+/// On other systems the system allocator handles every block.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 mod mapped {
     use std::alloc::Layout;
@@ -379,19 +383,21 @@ mod mapped {
     pub unsafe fn unmap(_: *mut u8, _: usize) {}
 }
 
-/// Has large blocks go back to the system as soon as they are freed, whatever was freed before. Called once, before there are
-/// other threads.
+/// Makes large blocks go back to the system as soon as they are freed, whatever was freed before. Must be called once,
+/// before other threads start.
 pub fn tune() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         const MAPPED_BYTES: libc::c_int = self::MAPPED_BYTES as libc::c_int;
-        // SAFETY: these set numbers that the allocator reads when it allocates and frees; `getrlimit` fills what it is given.
+        // SAFETY: these calls set numbers that the allocator reads when it allocates and frees; `getrlimit` fills the
+        // struct that it is given.
         unsafe {
             libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);
             libc::mallopt(libc::M_TRIM_THRESHOLD, MAPPED_BYTES);
-            // Small blocks that were freed are joined one by one, instead of tens of thousands at once when a large one is freed.
+            // Freed small blocks are joined one by one, instead of tens of thousands at once when a large block is
+            // freed.
             libc::mallopt(libc::M_MXFAST, 0);
-            // Each arena reserves address space, and keeps it.
+            // Each arena reserves address space and keeps it.
             let mut space = std::mem::zeroed::<libc::rlimit>();
             let known = libc::getrlimit(libc::RLIMIT_AS, &mut space) == 0;
             if known && space.rlim_cur != libc::RLIM_INFINITY {
@@ -401,22 +407,22 @@ pub fn tune() {
     }
 }
 
-/// Has what is freed overwritten at once, so that nothing of one program's values is left in memory for an attacker who breaks the evaluator
-/// later. Called once, before there are other threads, and after [`tune`].
+/// Makes freed memory be overwritten at once, so that none of a program's values remain in memory for an attacker who
+/// breaks the evaluator later. Must be called once, before other threads start and after [`tune`].
 pub fn overwrite_freed() {
     OVERWRITES.store(true, Ordering::Relaxed);
 }
 
-/// Whether what is freed is overwritten.
+/// Whether freed memory is overwritten.
 static OVERWRITES: AtomicBool = AtomicBool::new(false);
 
 /// Overwrites a block that is about to be freed.
 ///
 /// # Safety
-/// The block is the caller's, and `bytes` long.
+/// The caller owns the block, which is `bytes` long.
 unsafe fn wipe(block: *mut u8, bytes: usize) {
     unsafe { block.write_bytes(0, bytes) };
-    // Nobody reads it again, for which the compiler would leave it out.
+    // Nobody reads the block again, so the compiler would otherwise drop the write.
     std::hint::black_box(block);
 }
 
@@ -425,11 +431,11 @@ fn overwrites() -> bool {
     OVERWRITES.load(Ordering::Relaxed)
 }
 
-/// Gives back to the system all pages that nothing is on any more, whichever threads used them, also those that are gone. Takes
-/// some 100 µs, and more after much was freed. Other C libraries than GNU's do so by themselves, more or less.
+/// Returns all unused pages to the system, whichever threads used them, including threads that have ended. Takes about
+/// 100 µs, and more after much was freed. C libraries other than GNU's do so by themselves, more or less.
 pub fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: may be called at any time; it looks only at what is free.
+    // SAFETY: may be called at any time; it touches only free memory.
     unsafe {
         libc::malloc_trim(0);
     }
@@ -443,7 +449,7 @@ pub fn room() -> usize {
     })
 }
 
-/// Whether this thread's program holds more than it may.
+/// Whether this thread's program holds more than its limit.
 pub fn is_overdrawn() -> bool {
     THREAD.with(|thread| {
         // SAFETY: as in `reserve`.
@@ -451,7 +457,7 @@ pub fn is_overdrawn() -> bool {
     })
 }
 
-/// Spends `steps` of fuel; false when a look at the clock and at memory is due.
+/// Spends `steps` of fuel; returns false when a check of the clock and of memory is due.
 #[inline(always)]
 pub fn step(steps: u32) -> bool {
     THREAD.with(|thread| {
@@ -461,12 +467,12 @@ pub fn step(steps: u32) -> bool {
     })
 }
 
-/// Makes a look due at the next step.
+/// Makes a check due at the next step.
 pub fn run_dry() {
     THREAD.with(|thread| thread.fuel.set(1));
 }
 
-/// New fuel, and the account told: what comes before a look.
+/// Refills the fuel and reports to the account, as is needed before a check.
 pub fn refuel() {
     THREAD.with(|thread| {
         thread.fuel.set(FUEL);
@@ -475,7 +481,7 @@ pub fn refuel() {
 }
 
 impl Thread {
-    /// Tells the account what was allocated and freed.
+    /// Reports to the account what was allocated and freed since the last report.
     #[cold]
     #[inline(never)]
     fn tell(&self) {
@@ -515,11 +521,11 @@ impl Thread {
     }
 }
 
-/// Free blocks up to this size are kept by each thread for itself in GNU's C library. To have another one from there and to copy is quicker
-/// than to ask for a larger one in place, which takes the lock of the heap that the block is from.
+/// GNU's C library keeps free blocks up to this size in a cache per thread. Taking another block from the cache and
+/// copying is faster than growing in place, which takes the lock of the heap that the block is from.
 const CACHED_BYTES: usize = 1024;
 
-/// A block of `layout`, not counted: mapped, or from `System`.
+/// A block of `layout`, not counted: from its own mapping, or from `System`.
 ///
 /// # Safety
 /// As [`GlobalAlloc::alloc`].
@@ -531,7 +537,7 @@ unsafe fn new_block(layout: Layout) -> *mut u8 {
     }
 }
 
-/// Frees what [`new_block`] gave for `layout`.
+/// Frees a block that [`new_block`] returned for `layout`.
 ///
 /// # Safety
 /// As [`GlobalAlloc::dealloc`].
@@ -539,7 +545,7 @@ unsafe fn new_block(layout: Layout) -> *mut u8 {
 unsafe fn free_block(block: *mut u8, layout: Layout) {
     unsafe {
         if mapped::takes(layout) {
-            // The system wipes its pages before anybody has them.
+            // The system clears pages before anyone else gets them.
             return mapped::unmap(block, layout.size());
         }
         if overwrites() {
@@ -549,8 +555,8 @@ unsafe fn free_block(block: *mut u8, layout: Layout) {
     }
 }
 
-// SAFETY: every block is mapped or comes from `System`, and goes back to where it came from, which its layout alone decides;
-// counting touches plain cells and atomics, allocates nothing and never unwinds.
+// SAFETY: every block is mapped or comes from `System`, and is returned to where it came from, which its layout alone
+// decides; counting touches plain cells and atomics, allocates nothing and never unwinds.
 unsafe impl GlobalAlloc for CountingAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -582,11 +588,12 @@ unsafe impl GlobalAlloc for CountingAllocator {
                 thread.shrank(layout.size() - new_size);
             }
         });
-        // SAFETY: `realloc` is asked for sizes that fit a layout; both blocks are as large as what is copied.
+        // SAFETY: `realloc` is called with sizes that fit a layout; both blocks are at least as large as the copied
+        // bytes.
         unsafe {
             let new_layout = Layout::from_size_align_unchecked(new_size, layout.align());
             match (mapped::takes(layout), mapped::takes(new_layout)) {
-                // A larger one may move with its pages, and leaves nothing.
+                // A larger block may move together with its pages, and leaves nothing behind.
                 (true, true) => return mapped::resize(ptr, layout.size(), new_size),
                 (false, false) if new_size > CACHED_BYTES && !overwrites() => {
                     return System.realloc(ptr, layout, new_size);

@@ -1,6 +1,6 @@
-//! PTC-Lisp: reads, analyses and runs programs. Pure: it knows no clock, files, network,
-//! environment or randomness; what a program may ask of the world it asks a [`Host`]. The one thing that it asks of a binary is
-//! its allocator, which counts what programs hold.
+//! PTC-Lisp: reads, analyses and runs programs. Pure: it knows no clock, files, network, environment or randomness; a
+//! program reaches the outside world only through a [`Host`]. The one thing that it requires of a binary is its
+//! allocator, which counts the memory that programs hold.
 //!
 //! ```
 //! use ptc_lang::{Ended, Env, Host, Limits, Program, run};
@@ -18,7 +18,7 @@
 //! assert!(matches!(outcome.ended, Ended::Value(value) if ptc_lang::print::readable(&value) == "3"));
 //! ```
 
-// What outsiders read says what it is: units, shapes, errors.
+// Public docs state units, shapes and errors.
 #![warn(missing_docs)]
 
 mod absent;
@@ -74,12 +74,12 @@ pub struct Program {
 }
 
 impl Program {
-    /// A program of `text`; nothing is checked yet.
+    /// A program with this `text`; nothing is checked yet.
     pub fn new(text: impl Into<Arc<str>>) -> Program {
         Program { text: text.into() }
     }
 
-    /// The text.
+    /// The source text.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -90,17 +90,18 @@ impl Program {
 pub struct Outcome {
     /// How it ended.
     pub ended: Ended,
-    /// What `println` printed, a line an element, each cut to the limit of a line.
+    /// The lines that `println` printed, one per element, each truncated to the limit of a line.
     pub prints: Vec<String>,
 }
 
-/// What a program made of its surroundings, for hosts that tell what it changed.
+/// A run with the environments before and after it, for hosts that report what a program changed.
 pub struct Ran {
     /// How it ended.
     pub outcome: Outcome,
-    /// What it began with. What it left alone is as in `after`, functions too.
+    /// The environment at the start. Whatever the program left unchanged, functions included, is the same as in
+    /// `after`.
     pub before: Env,
-    /// What it left behind.
+    /// The environment at the end.
     pub after: Env,
 }
 
@@ -113,22 +114,22 @@ pub enum Ended {
     Return(Value),
     /// `(fail v)`
     Fail(Value),
-    /// An error, or a limit.
+    /// An error or an exceeded limit.
     Error(Error),
 }
 
 /// Reads, analyses and runs `program`.
 ///
-/// The second result is `env` with what the program defined; `env` itself when it failed. Results
-/// of the history (`*1`) are the caller's to remember: see [`Env::remember`]. A tool of another program may run one: what it holds is
-/// charged to the other, too.
+/// The second result is `env` with the program's definitions, or `env` itself when the program failed. Remembering
+/// results for the history (`*1`) is up to the caller: see [`Env::remember`]. A tool of another program may run a
+/// program of its own: the memory that it holds is also charged to the calling program.
 pub fn run(program: &Program, env: &Env, limits: &Limits, host: &dyn Host) -> (Outcome, Env) {
     let meter = Meter::inside(limits, host);
     meter.within(|| run_metered(program, env, &meter))
 }
 
-/// [`run`] on a meter that goes on: for hosts that read the context and show the value within the same limits. Call it
-/// inside [`Meter::within`].
+/// [`run`] on a meter that the host goes on using: for hosts that read the context and show the value within the same
+/// limits. Call it inside [`Meter::within`].
 pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome, Env) {
     let failed = |error: Error| {
         (
@@ -167,7 +168,7 @@ pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome,
     let mut eval = Eval::new(&shared);
     let mut result = eval.run(&analysis.body, analysis.slots, analysis.levels);
     let stopped = matches!(&result, Err(stop) if matches!(**stop, Unwind::Limit(..)));
-    // A program that ends too late has not ended in time, however it ends.
+    // A program that ends after its deadline has timed out, however it ends.
     if !stopped && let Err(stop) = eval.refuel() {
         result = Err(stop);
     }
@@ -186,7 +187,8 @@ pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome,
             Unwind::Return(value) => Ended::Return(value),
             Unwind::Fail(value) => Ended::Fail(value),
             Unwind::Raise(mut error) => {
-                // A sequence that the program ends with is made where nothing stands.
+                // A sequence that is the result of the program is realized after its expression has ended, so the error
+                // has no span.
                 error.place.span = error.place.span.or(last);
                 Ended::Error(error)
             }

@@ -9,28 +9,28 @@ use crate::form::Span;
 use crate::regex::Regex;
 use crate::value::{Text, Value};
 
-/// Tests and what they lead to.
+/// Tests, each with the expression to evaluate when it holds.
 pub type Clauses = Box<[(Ir, Ir)]>;
-/// Patterns and their values.
+/// Patterns, each with the expression whose value it binds.
 pub type Bindings = Box<[(Pattern, Ir)]>;
 
 #[derive(Debug)]
 pub enum Ir {
-    /// A value known beforehand.
+    /// A value known at analysis time.
     Const(Value),
-    /// A local of the running function; `last` when nothing reads it afterwards, so that it may be
+    /// A local of the running function. When `last` is set, nothing reads the slot afterwards, so its value may be
     /// moved out and changed in place.
     Local {
         /// Position in the frame.
         slot: u32,
-        /// Whether this is the last read.
+        /// Whether this is the last read of the slot.
         last: bool,
     },
     /// A captured local of an enclosing function.
     Capture(u32),
-    /// The running function itself, by its own name.
+    /// The running function itself, referred to by its own name.
     Itself,
-    /// A global: its definition, else the builtin of that name.
+    /// A global: its definition if there is one, else the builtin of that name.
     Global(Box<Global>),
     /// `data/NAME`
     Data(Box<(Value, Span)>),
@@ -40,21 +40,21 @@ pub enum Ir {
     History(u8),
     /// `(if test then else)`
     If(Box<(Ir, Ir, Ir)>),
-    /// `(cond test expr …)`, with what stands for no match
+    /// `(cond test expr …)`, with the value when no test matches
     Cond(Box<(Clauses, Ir)>),
     /// `(case expr constant expr …)`
     Case(Box<Case>),
-    /// Expressions in turn; the last one counts.
+    /// Expressions evaluated in order; the value is that of the last one.
     Do(Box<[Ir]>),
     /// `(and …)`
     And(Box<[Ir]>),
     /// `(or …)`
     Or(Box<[Ir]>),
-    /// Bindings in turn, then a body.
+    /// Bindings made in order, then a body.
     Let(Box<(Bindings, Ir)>),
-    /// `if-let` and its kin.
+    /// `if-let` and its variants.
     IfLet(Box<IfLet>),
-    /// `some->` and its kin: each step binds `slot`; nil ends it.
+    /// `some->` and `some->>`: each step binds `slot`; nil ends the chain.
     Some(Box<SomeChain>),
     /// A long `->` or `->>`.
     Chain(Box<Chain>),
@@ -73,7 +73,7 @@ pub enum Ir {
     Builtin1(Box<(&'static Builtin, Ir, Span)>),
     /// A builtin with two arguments, its arity checked.
     Builtin2(Box<(&'static Builtin, Ir, Ir, Span)>),
-    /// Arithmetic on, or comparison of, two values: small numbers are worked on in place.
+    /// Arithmetic or comparison of two values, with a fast path for small numbers.
     Op(Box<Operation>),
     /// `(:key map)`
     Key(Box<(Value, Ir, Span)>),
@@ -81,9 +81,9 @@ pub enum Ir {
     Builtin3(Box<(&'static Builtin, Ir, Ir, Ir, Span)>),
     /// A builtin with any number of arguments.
     BuiltinN(Box<(&'static Builtin, Box<[Ir]>, Span)>),
-    /// A builtin whose items the function around it takes one by one.
+    /// A builtin whose items the enclosing call takes one by one.
     Deferred(Box<(&'static Builtin, Box<[Ir]>, Span)>),
-    /// A call of the function of the right arity.
+    /// A call that is dispatched to the arity that fits.
     Arities(Box<Arities>),
     Call(Box<Call>),
     /// `(def name value)`, `(defonce name value)`
@@ -94,11 +94,11 @@ pub enum Ir {
     Task(Box<(Ir, Ir)>),
     /// `(budget/remaining)`
     Budget,
-    /// What analysis found wrong but only counts when it is reached.
+    /// An error found by analysis that is raised only when evaluation reaches it.
     Raise(Box<Error>),
 }
 
-/// Builtins that make a function of functions and of nothing else.
+/// Builtins that make a function from other functions and do nothing else.
 const MAKERS: &[&str] = &[
     "comp",
     "complement",
@@ -109,7 +109,7 @@ const MAKERS: &[&str] = &[
 ];
 
 impl Ir {
-    /// Whether it makes a function of those that stand in it, and calls none.
+    /// Whether this call makes a function from its arguments without calling any of them.
     pub fn is_made_function(&self) -> bool {
         let builtin = match self {
             Ir::Builtin1(call) => call.0,
@@ -122,10 +122,10 @@ impl Ir {
     }
 }
 
-/// An operator, the builtin that it stands for, and its two arguments.
+/// An operator, the builtin that it stands for, its two arguments, and the span of the call.
 pub type Operation = (Op, &'static Builtin, Ir, Ir, Span);
 
-/// Operators that programs spend their time in.
+/// The operators that programs spend most of their time in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// `+`
@@ -147,7 +147,7 @@ pub enum Op {
 }
 
 impl Lambda {
-    /// How many arguments it may be called with.
+    /// Whether the function accepts `count` arguments.
     pub fn takes(&self, count: usize) -> bool {
         if let Ir::Arities(arities) = &self.body {
             return arities.takes(count).is_some();
@@ -157,7 +157,7 @@ impl Lambda {
 }
 
 impl Arities {
-    /// The arity that `count` arguments are for.
+    /// The arity that accepts `count` arguments; an exact one comes before a variadic one.
     pub fn takes(&self, count: usize) -> Option<&Arity> {
         let exact = |arity: &&Arity| !arity.open && arity.count == count;
         let open = |arity: &&Arity| arity.open && arity.count <= count;
@@ -168,7 +168,7 @@ impl Arities {
 }
 
 impl Op {
-    /// The operator that a builtin with two arguments is.
+    /// The operator that a builtin with two arguments is, if any.
     pub fn of(builtin: &Builtin) -> Option<Op> {
         Some(match builtin.name {
             "+" => Op::Add,
@@ -183,7 +183,7 @@ impl Op {
         })
     }
 
-    /// The result for two numbers of one small kind; none for anything else, or where it does not fit.
+    /// The result for two small integers or two doubles; `None` for anything else, and on overflow.
     #[inline(always)]
     pub fn values(self, a: &Value, b: &Value) -> Option<Value> {
         match (a, b) {
@@ -193,7 +193,7 @@ impl Op {
         }
     }
 
-    /// The result for two small integers; none where it does not fit.
+    /// The result for two small integers; `None` on overflow.
     #[inline(always)]
     pub fn integers(self, a: i64, b: i64) -> Option<Value> {
         Some(match self {
@@ -227,48 +227,47 @@ impl Op {
 /// A reference to a global.
 #[derive(Debug)]
 pub struct Global {
-    /// Position in the table of globals.
+    /// Index in the table of globals.
     pub id: u32,
-    /// What stands there when nothing is defined.
+    /// The builtin that the name means while it has no definition.
     pub fallback: Option<&'static Builtin>,
     pub name: Text,
     pub span: Span,
-    /// Whether it is nil while nothing defined it: a name that stands directly in `or`.
+    /// Whether the name evaluates to nil while it is undefined: true for a name that stands directly in `or`.
     pub optional: bool,
 }
 
-/// `case` with its constants in source order.
+/// `case`, with its constants in source order.
 #[derive(Debug)]
 pub struct Case {
-    /// What is looked up.
+    /// The expression whose value is compared.
     pub subject: Ir,
     /// Constants, each with the index of its branch.
     pub constants: Box<[(Value, usize)]>,
     pub branches: Box<[Ir]>,
-    /// What stands for no match.
+    /// The value when no constant matches.
     pub default: Ir,
 }
 
-/// Which values of an `if-let` count.
+/// Which values make an `if-let` take its first branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Test {
-    /// Neither nil nor false.
+    /// Anything but nil and false.
     Truthy,
     Some,
-    /// A collection with a first item, which is what is bound.
+    /// A collection with a first item; the first item is bound.
     First,
 }
 
 /// `if-let`, `when-let`, `if-some`, `when-some`, `when-first`.
 #[derive(Debug)]
 pub struct IfLet {
-    /// Where the value goes.
+    /// The slot that the value is bound to.
     pub slot: u32,
     pub value: Ir,
     pub test: Test,
     pub then: Ir,
     pub otherwise: Ir,
-    /// Where the form stands.
     pub span: Span,
 }
 
@@ -278,34 +277,32 @@ pub struct SomeChain {
     /// Holds the value between steps.
     pub slot: u32,
     pub start: Ir,
-    /// What is done with it, in turn.
+    /// The expressions that follow, in order; each reads `slot`.
     pub steps: Box<[Ir]>,
 }
 
-/// Calls, each of which is given the value of the one before it: what they would be nested in one another, without
-/// their depth.
+/// Calls, each of which takes the result of the previous one. Equivalent to nested calls, but without their depth.
 #[derive(Debug)]
 pub struct Chain {
     pub start: Ir,
-    /// The calls, the innermost first, without the value that each is given.
+    /// The calls, innermost first, each without the argument that it gets from the previous one.
     pub steps: Box<[Call]>,
-    /// Whether the value is the last argument; the first otherwise.
+    /// Whether that argument comes last (`->>`) rather than first (`->`).
     pub last: bool,
 }
 
 /// `loop`
 #[derive(Debug)]
 pub struct Loop {
-    /// Patterns and their first values.
+    /// Patterns and their initial values.
     pub bindings: Box<[(Pattern, Ir)]>,
     pub body: Ir,
-    /// Slots from here on are bound inside.
+    /// Slots from this one on are bound inside the loop.
     pub floor: u32,
-    /// Where the form stands.
     pub span: Span,
 }
 
-/// A function literal with what it captures from where it stands.
+/// A function literal with the values that it captures from its surroundings.
 #[derive(Debug)]
 pub struct MakeFn {
     pub lambda: Arc<Lambda>,
@@ -316,45 +313,43 @@ pub struct MakeFn {
 /// The code of a function.
 #[derive(Debug)]
 pub struct Lambda {
-    /// Its name, when it has one.
     pub name: Option<Text>,
-    /// Its parameters as written, a pattern as `_`: `x _ & more`.
+    /// Its parameters as written, with `_` in place of each pattern: `x _ & more`.
     pub heading: Text,
-    /// One pattern for each positional parameter.
+    /// One pattern per positional parameter.
     pub params: Box<[Pattern]>,
     /// The pattern after `&`.
     pub rest: Option<Pattern>,
-    /// Every parameter is a plain name and there is no rest, so that arguments are the frame.
+    /// Whether every parameter is a plain name and there is no rest parameter, so that the arguments are the frame.
     pub plain: bool,
-    /// Slots that a frame needs.
+    /// The number of slots that a frame needs.
     pub slots: u32,
     pub body: Ir,
-    /// Levels of nesting in the body, which bounds the native stack that it needs.
+    /// Levels of nesting in the body, which bound the native stack that it needs.
     pub levels: u32,
-    /// Where the literal stands.
     pub span: Span,
-    /// The text that it was made from, and which function of it this is.
+    /// The source text that it was made from, and its index among the functions of that text.
     pub source: (Arc<Source>, u32),
-    /// Whether its code does what somebody can see: prints, defines, calls a tool, ends the program, or calls what is not
-    /// known beforehand.
+    /// Whether its code may have a visible effect: it prints, defines, calls a tool, ends the program, or calls
+    /// something that is not known at analysis time.
     pub loud: bool,
     /// The globals that its code reads.
     pub globals: Box<[u32]>,
-    /// Bytes that its code takes, functions inside it included.
+    /// Bytes of memory that its code takes, including the functions inside it.
     pub code_bytes: usize,
-    /// The regex literals in it: what they compile when they are used is held with the code.
+    /// The regex literals in it. A program that a literal compiles on use is held with the code.
     pub regexes: Box<[Arc<Regex>]>,
 }
 
-/// A top-level expression as text, with what its functions need to be made from it again.
+/// A top-level expression as text, with what is needed to make its functions again from it.
 #[derive(Debug)]
 pub struct Source {
     pub text: Box<str>,
-    /// Where it began in its program.
+    /// Byte offset of its beginning in its program.
     pub start: u32,
     pub written: Written,
-    /// The names that were globals when it was analysed, of those that it uses, in order: a name that is defined later does
-    /// not change what code written before means.
+    /// Of the names that it uses, those that were globals when it was analysed, in order. A name that is defined later
+    /// does not change the meaning of code written before.
     pub globals: OnceLock<Box<[Arc<str>]>>,
 }
 
@@ -363,14 +358,14 @@ pub struct Source {
 pub struct Written {
     /// The turn; 0 where turns are not counted.
     pub turn: u64,
-    /// Of its beginning, from 1.
+    /// Line of its beginning, from 1.
     pub line: u32,
-    /// Of its beginning in characters, from 1.
+    /// Column of its beginning in characters, from 1.
     pub column: u32,
 }
 
 impl Written {
-    /// At the beginning of turn `turn`.
+    /// The beginning of turn `turn`.
     pub fn first(turn: u64) -> Written {
         Written {
             turn,
@@ -379,7 +374,7 @@ impl Written {
         }
     }
 
-    /// The place behind `text`, which begins here.
+    /// The position after `text`, which begins here.
     pub fn behind(self, text: &str) -> Written {
         let counted = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let (lines, column, last) = match text.rfind('\n') {
@@ -394,28 +389,27 @@ impl Written {
     }
 }
 
-/// The functions of a function of several arities, of which one is called.
+/// A function of several arities, one of which is called.
 #[derive(Debug)]
 pub struct Arities {
-    /// The name of the whole, when it has one.
+    /// The name of the function as a whole, when it has one.
     pub name: Option<Text>,
     /// The arguments as a vector, or nil.
     pub given: Ir,
     pub arities: Box<[Arity]>,
-    /// Where the whole stands.
     pub span: Span,
 }
 
 #[derive(Debug)]
 pub struct Arity {
-    /// Arguments that it takes.
+    /// The number of positional arguments that it takes.
     pub count: usize,
-    /// Whether it takes more.
+    /// Whether it takes further arguments.
     pub open: bool,
     pub function: Ir,
 }
 
-/// A call of something that is no known builtin.
+/// A call of anything but a known builtin.
 #[derive(Debug)]
 pub struct Call {
     pub callee: Ir,
@@ -425,12 +419,12 @@ pub struct Call {
 
 #[derive(Debug)]
 pub struct Def {
-    /// Position in the table of globals.
+    /// Index in the table of globals.
     pub id: u32,
     pub name: Text,
     pub doc: Option<Text>,
     pub value: Ir,
-    /// `defonce`: nothing happens when there is a definition.
+    /// `defonce`: does nothing when the name is already defined.
     pub once: bool,
 }
 
@@ -440,11 +434,10 @@ pub struct For {
     /// The clauses in order; the first is always [`Clause::Each`].
     pub clauses: Box<[Clause]>,
     pub body: Ir,
-    /// Whether the results are kept.
+    /// Whether the results are collected, as in `for`.
     pub collect: bool,
-    /// Slots from here on are bound anew before each time that the body reads them.
+    /// Slots from this one on are bound anew before each evaluation of the body that reads them.
     pub floor: u32,
-    /// Where the form stands.
     pub span: Span,
 }
 
@@ -461,7 +454,7 @@ pub enum Clause {
     Let(Box<[(Pattern, Ir)]>),
 }
 
-/// How a value is taken apart.
+/// How a value is destructured.
 #[derive(Debug)]
 pub enum Pattern {
     Slot(u32),
@@ -475,11 +468,10 @@ pub enum Pattern {
 #[derive(Debug)]
 pub struct SequencePattern {
     pub items: Box<[Pattern]>,
-    /// After `&`.
+    /// The pattern after `&`.
     pub rest: Option<Pattern>,
     /// `:as`
     pub all: Option<u32>,
-    /// Where the pattern stands.
     pub span: Span,
 }
 
@@ -489,7 +481,6 @@ pub struct MapPattern {
     pub entries: Box<[MapEntryPattern]>,
     /// `:as`
     pub all: Option<u32>,
-    /// Where the pattern stands.
     pub span: Span,
 }
 
@@ -497,8 +488,8 @@ pub struct MapPattern {
 #[derive(Debug)]
 pub struct MapEntryPattern {
     pub pattern: Pattern,
-    /// What is looked up.
+    /// The key to look up.
     pub key: Value,
-    /// `:or`, evaluated when the key is not there.
+    /// `:or`: evaluated when the map lacks the key.
     pub default: Option<Ir>,
 }
