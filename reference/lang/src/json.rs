@@ -1,7 +1,7 @@
 //! JSON text to values and back. Knows no files and no protocol.
 //!
-//! Text becomes values without a tree in between. Nothing recurses natively, so that depth is bounded
-//! by the size of the text alone. Both directions are bounded in bytes, for text that a program made.
+//! Text becomes values without an intermediate tree. Nothing recurses natively, so depth is bounded only by the size of
+//! the text. Both directions have limits in bytes, for text that a program made.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::sink::{Over, Sink};
 use crate::value::shape::watched;
 use crate::value::{ENTRY_STEPS, Entries, Items, Map, Text, Value, key_cmp, sort_by};
 
-/// Which of two entries with the same key an object keeps.
+/// Which of several entries with the same key an object keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Duplicates {
     /// The last one, as everywhere in programs (`json.parse-string.duplicates`).
@@ -33,18 +33,18 @@ pub enum Duplicates {
 pub struct JsonError {
     /// What is wrong.
     pub problem: Problem,
-    /// At which byte. Nobody counts the lines before it whom it is not shown to.
+    /// Byte offset of the problem. Line numbers are left to callers that show them.
     pub offset: usize,
 }
 
 /// What can be wrong with JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// It is no JSON.
+    /// The text is not JSON.
     Malformed(ptc_json::SyntaxError),
-    /// The program that reads may not go on.
+    /// The program that reads reached a limit.
     Limit(Limit),
-    /// An integer of more digits than there may be.
+    /// An integer with more digits than allowed.
     Integer,
 }
 
@@ -91,16 +91,16 @@ pub struct JsonPathError {
     pub problem: PathProblem,
 }
 
-/// What JSON cannot carry.
+/// The kinds of values that JSON cannot represent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathProblem {
     /// A value of a kind without a JSON form: a set, a function, a var, a regex, a symbol.
     Kind(&'static str),
     /// An infinity or NaN.
     Special,
-    /// A map with a key that is no string and no keyword; the path is the map's.
+    /// A map with a key that is neither a string nor a keyword; the path is that of the map.
     Key,
-    /// A map that has a keyword and a string of the same text; the path is the map's.
+    /// A map that has both a keyword and a string with the same text; the path is that of the map.
     SameKey,
 }
 
@@ -112,12 +112,12 @@ impl fmt::Display for JsonPathError {
 
 impl std::error::Error for JsonPathError {}
 
-/// Why writing did not give the whole text.
+/// Why the text was not written completely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteError {
     /// The value has no JSON form.
     Path(JsonPathError),
-    /// The text is longer than was allowed, or the program may not go on.
+    /// The text exceeds the allowed length, or the program reached a limit.
     Over(Over),
 }
 
@@ -127,25 +127,25 @@ impl From<Over> for WriteError {
     }
 }
 
-/// The value that JSON `text` stands for: objects keep string keys, integers have any size, a number
-/// with a point or an exponent is a float. Of equal keys the last wins.
+/// The value that JSON `text` represents: objects keep string keys, integers have any size, and a number with a point
+/// or an exponent is a float. Of equal keys the last wins.
 ///
 /// Errors: the first place where `text` is not JSON.
 pub fn from_str(text: &str) -> Result<Value, JsonError> {
     read(text, Duplicates::Last, &Unwatched)
 }
 
-/// [`from_str`] with a choice among equal keys, under a program's memory and its clock.
+/// [`from_str`] with a choice of which equal key wins, under a program's memory and time limits.
 pub fn read(text: &str, duplicates: Duplicates, watch: &dyn Watch) -> Result<Value, JsonError> {
     let mut builder = Builder::new(duplicates, watch);
     let scanned = ptc_json::scan(text, &mut builder);
     builder.built(scanned)
 }
 
-/// [`read`] of text that was checked before, and is not checked again.
+/// [`read`] of text that was validated before and is not validated again.
 ///
 /// # Errors
-/// What no value can hold, or why the program may not go on.
+/// A part that no value can hold, or the limit that ended the work.
 pub fn build(
     json: Json<'_>,
     duplicates: Duplicates,
@@ -159,17 +159,17 @@ pub fn build(
 /// The compact JSON text of `value`: object keys sorted, keywords as their names, dates, instants and
 /// durations as ISO-8601 text.
 ///
-/// Errors: the first part that JSON cannot carry (`json.generate-string.nil`).
+/// Errors: the first part that JSON cannot represent (`json.generate-string.nil`).
 pub fn to_string(value: &Value) -> Result<String, JsonPathError> {
     let mut out = Sink::unbounded();
     match write(&mut out, value) {
         Err(WriteError::Path(error)) => Err(error),
-        // Without bounds nothing else can happen.
+        // Without limits no other error can occur.
         _ => Ok(out.into_text()),
     }
 }
 
-/// [`to_string`] of what a program made: at most `bytes_max` bytes, under its memory and its clock.
+/// [`to_string`] for a value of a program: at most `bytes_max` bytes, under the program's memory and time limits.
 ///
 /// # Errors
 /// [`WriteError`].
@@ -186,7 +186,7 @@ pub fn to_string_within(
 /// Appends [`to_string`] to `out`.
 ///
 /// # Errors
-/// [`WriteError`]; `out` then holds a beginning of the text.
+/// [`WriteError`]; `out` then holds the beginning of the text.
 pub fn write(out: &mut Sink<'_>, value: &Value) -> Result<(), WriteError> {
     let mut writer = Writer {
         out,
@@ -195,7 +195,7 @@ pub fn write(out: &mut Sink<'_>, value: &Value) -> Result<(), WriteError> {
     writer.write(value)
 }
 
-/// The text that stands for a date, an instant or a duration in JSON: ISO 8601.
+/// The ISO 8601 text that represents a date, an instant or a duration in JSON; `None` for any other value.
 pub fn temporal_text(value: &Value) -> Option<String> {
     matches!(
         value,
@@ -207,7 +207,7 @@ pub fn temporal_text(value: &Value) -> Option<String> {
 /// Writes `text` as a JSON string, quotes included.
 ///
 /// # Errors
-/// Why it is not whole.
+/// Why the string was not written completely.
 pub fn write_string(out: &mut Sink<'_>, text: &str) -> Result<(), Over> {
     out.push('"')?;
     for piece in ptc_json::escaped_in_lower_case(text) {
@@ -216,18 +216,19 @@ pub fn write_string(out: &mut Sink<'_>, text: &str) -> Result<(), Over> {
     out.push('"')
 }
 
-/// Digits of an integer. Converting more takes long, so they are counted before.
+/// The largest number of digits of an integer. Converting more would take long, so digits are counted first.
 pub(crate) const INTEGER_DIGITS_MAX: usize = 78_913;
 
-/// The integer that `digits`, with or without a minus, stand for. Far below quadratic in their number.
+/// The integer with these `digits`, which may begin with a minus. The cost grows far more slowly than the square of
+/// their number.
 pub(crate) fn parse_integer(digits: &str) -> Option<BigInt> {
-    /// Below this many digits the simple way is faster.
+    /// Below this many digits the simple conversion is faster.
     const SIMPLE_DIGITS_MAX: usize = 1_000;
     fn halves(digits: &str) -> Option<BigInt> {
         if digits.len() <= SIMPLE_DIGITS_MAX {
             return digits.parse().ok();
         }
-        // A product takes about as many steps as it has digits. What is given up is seen by nobody.
+        // A product takes about as many steps as it has digits. When a limit was reached, nobody sees the result.
         clock::goes_on(digits.len());
         let low_digits = digits.len() / 2;
         let (high, low) = digits.split_at_checked(digits.len() - low_digits)?;
@@ -240,9 +241,9 @@ pub(crate) fn parse_integer(digits: &str) -> Option<BigInt> {
     }
 }
 
-/// The float that a decimal stands for, however many digits it has.
+/// The float nearest to a decimal with any number of digits.
 pub(crate) fn parse_float(text: &str) -> Option<f64> {
-    /// Longer texts are cut to the digits that decide, which takes a look at the clock now and then.
+    /// Longer texts are cut to the significant digits, with regular checks of the clock.
     const SHORT_BYTES_MAX: usize = 1_024;
     if text.len() <= SHORT_BYTES_MAX {
         return text.parse().ok();
@@ -250,8 +251,8 @@ pub(crate) fn parse_float(text: &str) -> Option<f64> {
     shortened(text)?.parse().ok()
 }
 
-/// A short decimal that is nearest to the same float as `text`. Halfway between two floats lies no number of more than 767 digits:
-/// of what follows it matters only whether it is nothing.
+/// A short decimal that is nearest to the same float as `text`. A midpoint between two floats has at most 767
+/// significant digits; of the digits after those it only matters whether all are zero.
 fn shortened(text: &str) -> Option<String> {
     const DIGITS_MAX: usize = 800;
     /// Far beyond the exponent of any float.
@@ -301,10 +302,10 @@ fn shortened(text: &str) -> Option<String> {
     any.then(|| format!("{sign}{digits}{last}e{}", scale + exponent - 1))
 }
 
-/// Values read between two looks at memory.
+/// Values read between two checks of memory.
 const VALUES_BETWEEN_LOOKS: u32 = 256;
 
-/// Makes values of what a scanner tells: parts of all open collections lie one behind the other.
+/// Builds values from the events of a scanner. The parts of all open collections are stored one after the other.
 struct Builder<'t, 'w> {
     duplicates: Duplicates,
     watch: &'w dyn Watch,
@@ -313,12 +314,12 @@ struct Builder<'t, 'w> {
     entries: Vec<(Value, Value)>,
     open: Vec<OpenContainer>,
     keys: Keys<'t>,
-    /// The parts of a string with escapes.
+    /// A string with escapes, decoded so far.
     spelled: String,
     whole: Value,
 }
 
-/// A collection whose end was not met yet, with where its parts start.
+/// A collection that is still open, with the index of its first part.
 #[derive(Clone, Copy)]
 enum OpenContainer {
     Array(usize),
@@ -340,7 +341,7 @@ impl<'t, 'w> Builder<'t, 'w> {
         }
     }
 
-    /// What was built of what was scanned.
+    /// The value that was built from the scanned text.
     fn built(self, scanned: Result<(), Stopped<Problem>>) -> Result<Value, JsonError> {
         match scanned {
             Ok(()) => Ok(self.whole),
@@ -351,7 +352,7 @@ impl<'t, 'w> Builder<'t, 'w> {
         }
     }
 
-    /// Puts a value where it belongs.
+    /// Adds a value to the innermost open collection, or makes it the result.
     #[inline]
     fn place(&mut self, value: Value) -> Result<(), Problem> {
         match self.open.last() {
@@ -394,7 +395,7 @@ impl<'t, 'w> Builder<'t, 'w> {
         })
     }
 
-    /// Looks at memory and the clock now and then.
+    /// Checks memory and the clock at regular intervals.
     #[inline]
     fn look(&mut self) -> Result<(), Problem> {
         self.until_look -= 1;
@@ -417,7 +418,7 @@ impl<'t> Visitor<'t> for Builder<'t, '_> {
         })
     }
 
-    /// Depth costs memory as parts do.
+    /// Depth takes memory just as parts do.
     fn open(&mut self, container: Container, _: usize) -> Result<(), Problem> {
         if self.open.len() == self.open.capacity() {
             ask::<OpenContainer>(self.open.len())?;
@@ -439,12 +440,12 @@ impl<'t> Visitor<'t> for Builder<'t, '_> {
             None => return Ok(()),
         };
         self.open.pop();
-        // Of nested containers one closes behind the other.
+        // Nested containers may close one directly after the other.
         self.look()?;
         self.place(value)
     }
 
-    /// The value is filled in later.
+    /// Adds an entry with this key; its value is filled in later.
     #[inline]
     fn name(&mut self, name: Quoted<'t>) -> Result<(), Problem> {
         let key = match (name, self.open.last()) {
@@ -501,10 +502,10 @@ impl<'t> Visitor<'t> for Builder<'t, '_> {
     }
 }
 
-/// The integer that JSON writes as `text`.
+/// The integer with the JSON text `text`.
 #[inline]
 fn integer(text: &str) -> Result<Value, Problem> {
-    /// Digits that always fit 64 bits.
+    /// The number of digits that always fit in 64 bits.
     const SMALL_DIGITS_MAX: usize = 18;
     let digits = text.strip_prefix('-').unwrap_or(text);
     if digits.len() <= SMALL_DIGITS_MAX {
@@ -522,10 +523,10 @@ fn integer(text: &str) -> Result<Value, Problem> {
         .ok_or(ptc_json::SyntaxError::Number.into())
 }
 
-/// Asks for what a collection of `parts` takes, which are copied.
+/// Reserves memory for a copy of a collection of `parts`.
 #[inline]
 fn ask<T>(parts: usize) -> Result<(), Problem> {
-    /// What is less is caught by the next look.
+    /// The next check catches smaller amounts.
     const LARGE_BYTES: usize = 4_096;
     let bytes = parts.saturating_mul(size_of::<T>());
     if bytes > LARGE_BYTES && !heap::reserve(bytes) {
@@ -534,20 +535,20 @@ fn ask<T>(parts: usize) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Keys that were met, so that records share the text of their keys.
+/// Keys seen so far, so that records share the text of their keys.
 #[derive(Default)]
 struct Keys<'t> {
-    /// The key last met at each position of an object: records tend to repeat it.
+    /// The last key seen at each position of an object: successive records tend to have the same key there.
     last: Vec<Text>,
     all: HashMap<&'t str, Text, foldhash::fast::RandomState>,
 }
 
 impl<'t> Keys<'t> {
-    /// Positions that are remembered.
+    /// The largest number of positions that are remembered.
     const POSITIONS_MAX: usize = 64;
-    /// Keys that are remembered.
+    /// The largest number of keys that are remembered.
     const KEYS_MAX: usize = 1_024;
-    /// Bytes of a key that is worth remembering.
+    /// The size in bytes of the longest key that is remembered.
     const KEY_BYTES_MAX: usize = 128;
 
     #[inline]
@@ -587,7 +588,7 @@ struct Writer<'a, 'o, 'w> {
     open: Vec<Part<'a>>,
 }
 
-/// A collection being written, with where in it the writer is.
+/// A collection that is being written, with the writer's position in it.
 enum Part<'a> {
     Array {
         items: Items<'a>,
@@ -600,7 +601,7 @@ enum Part<'a> {
     },
 }
 
-/// The entries of a map in the order of their text.
+/// The entries of a map in the order of their keys as text.
 enum Fields<'a> {
     InOrder(Entries<'a>),
     Sorted(std::vec::IntoIter<(&'a str, &'a Value)>),
@@ -684,7 +685,7 @@ impl<'a> Writer<'a, '_, '_> {
             }
             Value::Vector(items) => {
                 out.push('[')?;
-                // The index is that of the item under way, none before the first.
+                // The index is that of the current item; `usize::MAX` before the first.
                 self.open.push(Part::Array {
                     items: items.iter(),
                     index: usize::MAX,

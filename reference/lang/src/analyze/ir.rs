@@ -337,7 +337,7 @@ pub struct Lambda {
     pub globals: Box<[u32]>,
     /// Bytes of memory that its code takes, including the functions inside it.
     pub code_bytes: usize,
-    /// The regex literals in it. A program that a literal compiles on use is held with the code.
+    /// The regex literals in it.
     pub regexes: Box<[Arc<Regex>]>,
 }
 

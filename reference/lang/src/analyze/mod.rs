@@ -1,5 +1,5 @@
-//! The analyzer: forms to IR, with every static error found once. Knows names and scopes; knows
-//! nothing of values at run time.
+//! The analyzer: turns forms into IR and finds every static error. Knows names and scopes; knows nothing of run-time
+//! values.
 
 mod forms;
 pub mod ir;
@@ -26,26 +26,26 @@ pub use forms::{SPECIAL_FORMS, SpecialForm};
 use ir::{Call, Global, Ir, Lambda, MakeFn, Op, Pattern, Source, Written};
 use scope::{FnScope, Scopes, Storage};
 
-/// Nesting of the analysed program, the special forms in threading macros and the clauses of `for` included, above which
-/// it is refused.
+/// The deepest nesting of an analysed program, counting the special forms in threading macros and the clauses of `for`.
+/// A program that nests deeper is refused.
 const LEVELS_MAX: u32 = 500;
-/// Expressions between two looks at the clock and at memory.
+/// Expressions between two checks of the clock and of memory.
 const FUEL: u32 = 1024;
-/// Unknown names that are given a suggestion, the first ones: each is compared with every known name.
+/// The number of unbound names that get a suggestion: each is compared with every known name.
 const SUGGESTIONS_MAX: usize = 20;
 
-/// The analysed program and the names that it uses.
+/// The analysed program with the stack that it needs.
 pub(crate) struct Analysis {
-    /// Top-level expressions in order.
+    /// The top-level expressions in order.
     pub body: Vec<Ir>,
-    /// Slots that top-level bindings need.
+    /// The number of slots that top-level bindings need.
     pub slots: u32,
     pub levels: u32,
 }
 
 /// Analyses the forms of a program.
 ///
-/// `names` gains the globals that the program defines. The program is turn `turn`, where turns are counted.
+/// `names` gains the globals that the program defines. `turn` is the program's turn, where turns are counted.
 pub(crate) fn analyze(
     text: &str,
     forms: &[Form<'_>],
@@ -80,8 +80,9 @@ pub(crate) fn analyze(
     })
 }
 
-/// The functions of a top-level expression in their order, each with the number of values that it captures, made again
-/// from `text`, which was `written` once. Of the names that it uses, `globals` alone are globals, whatever `names` holds.
+/// The functions of a top-level expression in order, each with the number of values that it captures, made again from
+/// `text`, which was originally written at `written`. Of the names that the expression uses, only those in `globals`
+/// are globals, whatever `names` contains.
 pub(crate) fn functions(
     text: &str,
     forms: &[Form<'_>],
@@ -99,7 +100,8 @@ pub(crate) fn functions(
     Ok(analyzer.origin.functions)
 }
 
-/// A method right behind a value, as other languages call them: as two expressions, the method would be the answer.
+/// Finds a method name directly after a value, as in other languages. Read as two expressions, the program would return
+/// the method itself.
 fn member<'a>(forms: &[Form<'a>]) -> Option<(&'a str, Span)> {
     forms.windows(2).find_map(|pair| match &pair[1].kind {
         FormKind::Symbol(name)
@@ -111,12 +113,11 @@ fn member<'a>(forms: &[Form<'a>]) -> Option<(&'a str, Span)> {
     })
 }
 
-/// The table of special forms.
 pub fn special_forms() -> &'static [SpecialForm] {
     SPECIAL_FORMS
 }
 
-/// Every name that some `def` anywhere in the program may bind (`names.known`).
+/// Collects every name that a `def` anywhere in the program may bind (`names.known`).
 fn collect_definitions<'a>(forms: &'a [Form<'a>], found: &mut HashSet<&'a str>) {
     for form in forms {
         match &form.kind {
@@ -142,15 +143,15 @@ fn collect_definitions<'a>(forms: &'a [Form<'a>], found: &mut HashSet<&'a str>) 
     }
 }
 
-/// How many of a call's arguments are known.
+/// How much of a call's arguments is known.
 #[derive(Clone, Copy)]
 enum Given {
     All,
-    /// The first ones.
+    /// Only the first ones.
     Some,
 }
 
-/// The `()` that may be the value of `form`.
+/// The `()` that `form` may evaluate to.
 fn empty_list<'f>(form: &'f Form<'f>) -> Option<&'f Form<'f>> {
     let FormKind::List(items) = &form.kind else {
         return None;
@@ -172,7 +173,7 @@ fn empty_list<'f>(form: &'f Form<'f>) -> Option<&'f Form<'f>> {
     values.iter().find_map(empty_list)
 }
 
-/// Whether a form holds a regex or a `#(…)`, of which each literal is one of its own.
+/// Whether a form contains a regex or a `#(…)`; each such literal is distinct from every other.
 fn holds_fresh(form: &Form<'_>) -> bool {
     match &form.kind {
         FormKind::Regex(_) | FormKind::AnonFn(_) => true,
@@ -188,46 +189,47 @@ pub(crate) struct Analyzer<'p, 'e> {
     text: &'p str,
     names: &'e mut Arc<Names>,
     watch: &'e dyn Watch,
-    /// Expressions until the next look.
+    /// Expressions until the next check.
     fuel: u32,
     defined: HashSet<&'p str>,
     scopes: Scopes,
-    /// Names without a meaning, in order, once for each use.
+    /// Unbound names, in order, once per use.
     unbound: Vec<(String, Span)>,
-    /// The regex literals, in the order in which they were met.
+    /// The regex literals in the order in which they were found.
     regexes: Vec<Arc<Regex>>,
     level: u32,
     deepest: u32,
     origin: Origin,
-    /// A place in the text, in bytes, and what it is as a line and a column.
+    /// A byte offset in the text, and its line and column.
     written: (usize, Written),
-    /// The names that are globals, where an expression is analysed once more.
+    /// When a stored expression is analysed again: the only names that are globals.
     only: Option<HashSet<&'p str>>,
-    /// What the code of each function around does, the innermost last.
+    /// The effects of the code of each enclosing function, innermost last.
     effects: Vec<Effects>,
 }
 
-/// What the code of a function does.
+/// What the code of a function may do.
 #[derive(Default)]
 struct Effects {
     /// [`Lambda::loud`]
     loud: bool,
     /// [`Lambda::globals`]
     globals: Vec<u32>,
-    /// Which of what it captures is called.
+    /// Indices of the captures that it calls.
     called: Vec<u32>,
 }
 
-/// What is noted of a top-level expression while it is analysed, so that its functions can be made again from its text.
+/// What is recorded about a top-level expression during analysis, so that its functions can be made again from its
+/// text.
 #[derive(Default)]
 struct Origin {
-    /// There once there is a function.
+    /// The text of the expression; `None` until it contains a function.
     source: Option<Arc<Source>>,
-    /// Where the expression stands.
+    /// The span of the expression.
     span: Span,
-    /// Names read as globals, once for each use.
+    /// Indices of names read as globals, once per use.
     globals: Vec<u32>,
-    /// Names that the expression itself made known, without having been found before it was analysed.
+    /// Names that the expression itself made known, and that were not collected before it was analysed.
     own: HashSet<u32, foldhash::fast::FixedState>,
     /// The functions in the order in which their analysis ended, each with the number of values that it captures.
     functions: Vec<(Arc<Lambda>, usize)>,
@@ -277,12 +279,12 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         Ok(ir)
     }
 
-    /// An expression whose value is not what the function returns.
+    /// An expression that is not in tail position.
     fn expr(&mut self, form: &Form<'_>) -> Result<Ir, Error> {
         self.analyze(form, false)
     }
 
-    /// An expression; `tail` when its value is what the innermost loop or function returns.
+    /// An expression. It is in `tail` position when its value is the result of the innermost loop or function.
     fn analyze(&mut self, form: &Form<'_>, tail: bool) -> Result<Ir, Error> {
         self.level += 1;
         self.deepest = self.deepest.max(self.level);
@@ -302,13 +304,13 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         self.watch.look().map_err(|limit| limit.kind().anywhere())
     }
 
-    /// Refuses an expansion of `more` levels below the current one before it is built.
+    /// Refuses an expansion that would be `more` levels deeper than the current form, before it is built.
     fn check_expansion(&self, more: usize, span: Span) -> Result<(), Error> {
         let more = u32::try_from(more).unwrap_or(u32::MAX);
         self.check_level(self.level.saturating_add(more), span)
     }
 
-    /// Runs `inside` as if it stood `more` levels deeper.
+    /// Runs `inside` as if its forms were `more` levels deeper.
     fn deeper<T>(&mut self, more: u32, inside: impl FnOnce(&mut Self) -> T) -> T {
         self.level += more;
         self.deepest = self.deepest.max(self.level);
@@ -389,7 +391,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         Ok(Ir::Map(entries.into_boxed_slice()))
     }
 
-    /// A literal that has a constant, or the same text, twice was not meant so.
+    /// Refuses a literal that contains the same constant, or the same text, twice: a likely mistake.
     fn refuse_duplicates<'f>(
         &self,
         part: &'static str,
@@ -401,7 +403,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         for (form, ir) in parts {
             let text = form.span.of(self.text);
             let new = match (ir, &form.kind) {
-                // As in Clojure, no two of these are the same form, wherever they stand.
+                // As in Clojure, two of these are always different forms, wherever they occur.
                 _ if holds_fresh(form) => true,
                 (_, FormKind::Symbol(_)) => texts.insert(text),
                 (Ir::Const(value), _) => constants.insert(value),
@@ -428,7 +430,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         Ok(all.into())
     }
 
-    /// A body: the last expression counts.
+    /// A body, whose value is that of its last expression.
     fn body(&mut self, forms: &[Form<'_>], tail: bool) -> Result<Ir, Error> {
         match forms {
             [] => Ok(Ir::Const(Value::Nil)),
@@ -466,7 +468,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
                 && builtins::lookup(name).is_none()
                 && !method.is_empty()
             {
-                // What it is given is never evaluated, but no less part of the program.
+                // The arguments are never evaluated, but are analysed like any part of the program.
                 self.all(args)?;
                 let error = Kind::Method(name.to_owned()).at(head.span);
                 return Ok(Ir::Raise(Box::new(error)));
@@ -475,7 +477,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         self.call(head, args, form.span)
     }
 
-    /// Refuses a call that begins to build on `()`: what `conj` adds to a list in Clojure stands in front.
+    /// Refuses a call that starts to build a collection on `()`: in Clojure, `conj` adds to the front of a list.
     fn refuse_grown(&self, head: &Form<'_>, args: &[Form<'_>]) -> Result<(), Error> {
         match self.grown(head, args, Given::All) {
             Some(start) => Err(Kind::Form(
@@ -488,7 +490,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         }
     }
 
-    /// The `()` that a call of `head` begins to build on.
+    /// The `()` that a call of `head` starts to build on, if any.
     fn grown<'f>(
         &self,
         head: &'f Form<'f>,
@@ -505,7 +507,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
             ("conj" | "into", [start, ..])
             | ("reduce-kv" | "iterate", [_, start, ..])
             | ("transduce", [_, _, start, _]) => return empty_list(start).filter(unshadowed),
-            // With two arguments the second one is what is gone through.
+            // With two arguments, the second is the collection to reduce.
             ("reduce" | "reductions", [_, start, rest @ ..]) if !all || rest.len() == 1 => {
                 return empty_list(start).filter(unshadowed);
             }
@@ -518,7 +520,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
                 }
             }
             ("apply" | "partial", [_, ..]) if !all => return None,
-            // The last argument of `apply` is what holds further ones.
+            // The last argument of `apply` holds the further arguments.
             ("apply", [function, args @ .., _]) => {
                 let found = self.grown(function, args, Given::Some);
                 return found.filter(unshadowed);
@@ -535,7 +537,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
             .filter(unshadowed)
     }
 
-    /// Whether a local, or a definition above, takes the place of the special form `name`.
+    /// Whether a local, or a definition above, shadows the special form `name`.
     fn shadows(&self, name: &str) -> bool {
         if forms::FIXED.contains(&name) {
             return false;
@@ -574,14 +576,15 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         }
     }
 
-    /// Forgets names without a meaning that an unknown form seems to bind: those that stand in a vector and again
-    /// elsewhere, and for forms that are known from elsewhere all that stand where they bind. `at` is the form's own name.
+    /// Drops unbound names that a call of an unknown form seems to bind: names that occur in a vector and again
+    /// elsewhere. For forms known from other dialects these are all names in their binding positions. `at` is the index
+    /// of the form's own name.
     fn forget_bound(&mut self, at: usize, args: &[Form<'_>]) {
         let form = crate::absent::binds(&self.unbound[at].0);
         let inside = |form: &Form<'_>, span: &Span| {
             form.span.start <= span.start && span.end <= form.span.end
         };
-        // A list in a vector is an expression, whose names it binds nowhere.
+        // A list in a vector is an expression, whose names are not bound by it.
         let in_pattern = |span: &Span| {
             args.iter().any(|arg| match &arg.kind {
                 FormKind::Vector(items) => {
@@ -623,22 +626,22 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         self.effects.last_mut().expect("the top level has effects")
     }
 
-    /// Notes that the code does what somebody can see.
+    /// Notes that the code has a visible effect.
     fn note_loud(&mut self) {
         self.effects().loud = true;
     }
 
-    /// Notes a call of `callee`: what is in a local may do anything.
+    /// Notes a call of `callee`. A function in a local may have any effect.
     fn note_call(&mut self, callee: &Ir) {
         match callee {
-            // Known, or looked at with the globals of the function.
+            // Either known, or checked later with the globals of the function.
             Ir::Const(_) | Ir::Global(_) | Ir::Itself | Ir::Fn(_) => {}
             Ir::Capture(at) => self.effects().called.push(*at),
             _ => self.note_loud(),
         }
     }
 
-    /// Notes what `callee` may call of `args`.
+    /// Notes which of `args` `callee` may call.
     fn note_arguments(&mut self, callee: &Ir, args: &mut dyn Iterator<Item = &Ir>) {
         if let Ir::Const(Value::Builtin(builtin)) = callee
             && self.effects.len() > 1
@@ -655,13 +658,13 @@ impl<'p, 'e> Analyzer<'p, 'e> {
                 continue;
             }
             match arg {
-                // One that calls what it is given is given what nobody knows.
+                // A function that calls its arguments may be given an unknown function.
                 Ir::Const(Value::Builtin(given)) if given.calls_any() => self.note_loud(),
                 made if made.is_made_function() => {}
                 arg => self.note_call(arg),
             }
         }
-        // These hand on what stands behind a function.
+        // These pass the arguments after a function on to it.
         if matches!(builtin.name, "apply" | "partial")
             && let Some((Ir::Const(Value::Builtin(given)), rest)) = args.split_first()
         {
@@ -759,7 +762,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         Ir::Const(Value::Nil)
     }
 
-    /// The position of a global that is defined, or that some `def` of this program may define.
+    /// The index of a global that is defined, or that some `def` of this program may define.
     fn global(&mut self, name: &str) -> Option<u32> {
         let id = match &self.only {
             None => match self.names.get(name) {
@@ -781,7 +784,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         Some(id)
     }
 
-    /// The position of a global that this program defines.
+    /// The index of a global that this program defines.
     fn define_name(&mut self, name: &str) -> u32 {
         self.note_loud();
         let (known, foreseen) = match &self.only {
@@ -812,7 +815,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         self.scopes.current()
     }
 
-    /// Runs `inside` with bindings that end with it.
+    /// Runs `inside`; the bindings that it makes end with it.
     fn block<T>(&mut self, inside: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         let mark = self.scopes.mark();
         let result = inside(self);
@@ -820,7 +823,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         result
     }
 
-    /// A function of `params` with a body; `name` is bound inside it.
+    /// A function with these `params` and this `body`; `name` is bound in the body.
     fn function(
         &mut self,
         name: Option<&str>,
@@ -845,7 +848,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         effects.globals.dedup();
         self.effects().loud |= effects.loud;
         self.effects().globals.extend(&effects.globals);
-        // What a function around this one has in a local is not known when that one is looked at.
+        // A capture may be a local of the enclosing function, unknown when that function is checked.
         for at in effects.called {
             let called = scope.captures[at as usize].read();
             self.note_call(&called);
@@ -864,7 +867,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
             source: self.place_of_function(),
             loud: effects.loud,
             globals: effects.globals.into_boxed_slice(),
-            // What analysis itself keeps for a while is counted too; that is little.
+            // Memory that analysis itself holds for a while is counted too; that is little.
             code_bytes: usize::try_from(heap::live() - live).unwrap_or(0) + size_of::<Lambda>(),
             regexes: self.regexes[regexes..].into(),
         };
@@ -877,12 +880,12 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         Ok(Ir::Fn(Box::new(MakeFn { lambda, captures })))
     }
 
-    /// The text of the top-level expression that a function stands in, and the function's number in it.
+    /// The text of the top-level expression that contains a function, and the function's number in it.
     fn place_of_function(&mut self) -> (Arc<Source>, u32) {
         let (text, span) = (self.text, self.origin.span);
         let written = &mut self.written;
         let source = self.origin.source.get_or_insert_with(|| {
-            // Expressions come in order, so that the text is looked at once.
+            // Expressions come in order, so the text is scanned only once.
             let passed = text.get(written.0..span.start as usize);
             *written = (span.start as usize, written.1.behind(passed.unwrap_or("")));
             Arc::new(Source {
@@ -931,7 +934,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
                 let known = known
                     .iter()
                     .take(if at < SUGGESTIONS_MAX { usize::MAX } else { 0 });
-                // What is known to be absent is no slip of the hand, and neither is what is bound elsewhere.
+                // A name known to be absent is not a typo, nor is a name that is bound elsewhere.
                 let slip = crate::absent::instead(name).is_none() && !self.scopes.ever_bound(name);
                 let nearest = || suggest::nearest(name, known.copied());
                 (name.clone(), slip.then(nearest).flatten())
@@ -944,7 +947,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
     }
 
     fn regex(&mut self, pattern: &str, span: Span) -> Result<Value, Error> {
-        // Regex literals are compiled here, and a program may hold thousands.
+        // Regex literals are compiled here, and a program may contain thousands.
         self.look()?;
         match Regex::new(pattern) {
             Ok(regex) => {
@@ -956,7 +959,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         }
     }
 
-    /// The value of quoted data.
+    /// The value of a quoted form.
     fn quoted(&mut self, form: &Form<'_>) -> Result<Value, Error> {
         if let Some((value, calls, last)) = forms::links(form) {
             let mut nested = self.quoted(value)?;
@@ -1013,7 +1016,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
     }
 }
 
-/// The malformed use of `budget/remaining`, which takes nothing.
+/// The error for `budget/remaining` with arguments.
 fn budget_usage(span: Span) -> Error {
     Kind::Usage {
         expected: "(budget/remaining)",
@@ -1021,9 +1024,9 @@ fn budget_usage(span: Span) -> Error {
     .at(span)
 }
 
-/// Parameters as they are shown. What an anonymous function's placeholders stand for is `p1`, `p2`, ….
+/// The parameters as text. The placeholders of an anonymous function become `p1`, `p2`, ….
 fn heading(params: &[Form<'_>], body: &[Form<'_>]) -> Text {
-    // Of several arities each is shown.
+    // With several arities, each one is listed.
     if let (
         [
             _,
@@ -1058,7 +1061,7 @@ fn heading(params: &[Form<'_>], body: &[Form<'_>]) -> Text {
     Text::from(shown.collect::<Vec<_>>().join(" ").as_str())
 }
 
-/// The cheapest form of a call whose callee is known.
+/// The cheapest IR for a call of a known builtin.
 fn builtin_call(builtin: &'static Builtin, args: Box<[Ir]>, span: Span) -> Ir {
     if !builtin.arity.accepts(args.len()) {
         return Ir::BuiltinN(Box::new((builtin, args, span)));
@@ -1091,9 +1094,9 @@ fn builtin_call(builtin: &'static Builtin, args: Box<[Ir]>, span: Span) -> Ir {
     }
 }
 
-/// Lets a function whose items are taken one by one, by what stands around it, make them so (`seqs.unkept`).
+/// Makes a call whose items the enclosing call consumes one by one produce them lazily (`seqs.unkept`).
 ///
-/// What its own arguments are made of was seen to when its call was made.
+/// Its own arguments were already handled when its call was analysed.
 fn defer(ir: &mut Ir) {
     let later = match ir {
         Ir::Builtin1(call) => call.0.later,
@@ -1124,7 +1127,7 @@ fn constant(ir: Ir) -> Value {
     }
 }
 
-/// Where a name is found, before it is read.
+/// Where a name is stored.
 impl Storage {
     fn read(self) -> Ir {
         match self {

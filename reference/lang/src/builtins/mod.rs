@@ -1,8 +1,8 @@
 //! The builtin table: every function of the language in one place. Knows no forms and no hosts.
 //!
-//! A row names the clause that specifies it, where it is offered, how many arguments it takes, what
-//! it does in one sentence, and the function that does it. Help, `doc`, `apropos`, `dir`, `meta`,
-//! coverage and tests are derived from the rows.
+//! A row names the clause that specifies the function, the namespaces that offer it, how many arguments it takes, what
+//! it does in one sentence, and the Rust function that implements it. Help, `doc`, `apropos`, `dir`, `meta`, coverage
+//! and tests are derived from the rows.
 
 mod aggregates;
 mod discovery;
@@ -37,10 +37,10 @@ use crate::function::{Combinator, Combined};
 use crate::heap;
 use crate::value::{Text, Value};
 
-/// What a function does: it may take its arguments out of `args`.
+/// The implementation of a builtin. It may move its arguments out of `args`.
 pub type Run = fn(&mut Eval<'_>, &mut [Value]) -> Result<Value, Stop>;
 
-/// What signatures call a parameter that is called, or that calls what it was made of.
+/// The names that signatures give to parameters that are called, or called by the function that is made of them.
 const CALLED: &[&str] = &[
     "f",
     "f1",
@@ -64,36 +64,36 @@ const CALLED: &[&str] = &[
 /// A row of the builtin table.
 #[derive(Debug)]
 pub struct Builtin {
-    /// As it is written and printed, such as `map`, `.contains` or `json/parse-string`.
+    /// The name as it is written and printed, such as `map`, `.contains` or `json/parse-string`.
     pub name: &'static str,
-    /// The section or clause of the specification.
+    /// The id of the section or clause of the specification.
     pub id: &'static str,
-    /// Where listings put it.
+    /// The section of listings that shows it.
     pub section: Section,
     /// The namespaces that offer it.
     pub homes: &'static [Home],
-    /// Whether it is known by its bare name.
+    /// Whether the name may be written without a namespace.
     pub bare: bool,
     /// How many arguments it takes.
     pub arity: Arity,
-    /// How it is called, one shape after the other.
+    /// The call shapes, separated by `, `.
     pub signatures: &'static str,
-    /// One sentence.
+    /// What it does, in one sentence.
     pub doc: &'static str,
     /// The function, or the constant that the name stands for.
     pub run: Body,
-    /// Which of its arguments have to be made.
+    /// Which sequence arguments are realized before the call.
     pub settles: Settles,
-    /// Which of its arguments it takes the items of one by one.
+    /// Which of its arguments it consumes item by item.
     pub takes: Takes,
-    /// Makes its items one by one, where a function that takes them so is called with them.
+    /// Makes a lazy sequence of its results, for callers that consume it item by item.
     pub later: Option<Later>,
 }
 
-/// A sequence of what a function would give, or none where only a call of it will do.
+/// Makes a lazy sequence of a function's results; `None` when only a plain call will do.
 pub type Later = fn(&mut Eval<'_>, &'static Builtin, &mut [Value]) -> Result<Option<Value>, Stop>;
 
-/// Which arguments a function takes the items of one by one: what stands there may be made so.
+/// Which arguments a function consumes item by item; these may be lazy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     /// None.
@@ -102,12 +102,12 @@ pub enum Takes {
     First,
     /// The last.
     Last,
-    /// The one at this place, from 0, and those behind it.
+    /// The argument at this index, from 0, and all after it.
     From(usize),
 }
 
 impl Takes {
-    /// Those of `count` arguments.
+    /// The indices of these arguments among `count`.
     pub fn of(self, count: usize) -> std::ops::Range<usize> {
         match self {
             Takes::None => 0..0,
@@ -118,16 +118,16 @@ impl Takes {
     }
 }
 
-/// Which arguments of a function are made into vectors before it is called, where they are sequences.
+/// Which arguments of a function are realized into vectors before the call, if they are sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settles {
-    /// All of them.
+    /// All arguments.
     Every,
-    /// Those that have an end.
+    /// All but endless sequences.
     Ending,
-    /// So many of the first; the items of the others it takes one by one.
+    /// This many of the first arguments; the function consumes the others item by item.
     First(usize),
-    /// None: it only asks what they are.
+    /// None: the function asks only for the kinds of its arguments.
     Nothing,
 }
 
@@ -147,14 +147,14 @@ pub enum Body {
 /// How many arguments a function takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arity {
-    /// At least.
+    /// The smallest number.
     pub min: u8,
-    /// At most; none when there is no upper bound.
+    /// The largest number; `None` when there is no upper bound.
     pub max: Option<u8>,
 }
 
 impl Arity {
-    /// Whether `count` arguments are right.
+    /// Whether a call with `count` arguments is valid.
     #[inline]
     pub const fn accepts(self, count: usize) -> bool {
         count >= self.min as usize
@@ -181,31 +181,31 @@ pub const fn between(min: u8, max: u8) -> Arity {
     }
 }
 
-/// `min` arguments or more.
+/// At least `min` arguments.
 pub const fn at_least(min: u8) -> Arity {
     Arity { min, max: None }
 }
 
-/// Where listings put a name.
+/// The section of listings that shows a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
-    /// `def` and its kin
+    /// `def` and related forms
     Definitions,
-    /// `if` and its kin
+    /// `if` and related forms
     Conditionals,
-    /// `->` and its kin
+    /// `->` and related forms
     Threading,
     /// `do`, `and`, `or`, `comment`
     ControlFlow,
     /// `for`, `doseq`
     Iteration,
-    /// the bulk
+    /// most functions
     Core,
     /// `juxt`, `pmap`, `pcalls`
     FunctionalTools,
-    /// `apropos` and its kin
+    /// `apropos` and related functions
     Discovery,
-    /// `return`, `fail`, `task` and its kin
+    /// `return`, `fail`, `task` and related names
     AgentControl,
     /// strings
     Strings,
@@ -222,7 +222,7 @@ pub enum Section {
 }
 
 impl Section {
-    /// As it is shown.
+    /// The title in listings.
     pub const fn title(self) -> &'static str {
         match self {
             Section::Definitions => "Definitions & Bindings",
@@ -287,11 +287,11 @@ pub enum Home {
 
 /// A row of the table of namespaces.
 pub struct Namespace {
-    /// Which.
+    /// The namespace.
     pub id: Home,
-    /// How it may be written before the slash; the first one is its full name.
+    /// The prefixes that a program may write before the slash; the first is its full name.
     pub spellings: &'static [&'static str],
-    /// How messages call what it offers.
+    /// What messages call its functions.
     pub title: &'static str,
 }
 
@@ -336,7 +336,7 @@ pub const NAMESPACES: &[Namespace] = &[
     ),
 ];
 
-/// The rows of each area.
+/// The rows of each subject.
 pub const TABLES: &[&[Builtin]] = &[
     aggregates::ROWS,
     discovery::ROWS,
@@ -362,7 +362,7 @@ pub const TABLES: &[&[Builtin]] = &[
     walk::ROWS,
 ];
 
-/// The methods that `(.name object …)` knows.
+/// The methods that `(.name object …)` supports.
 pub static METHODS: LazyLock<Box<[&'static str]>> = LazyLock::new(|| {
     heap::aside(|| {
         let names = all().map(|builtin| builtin.name);
@@ -372,7 +372,7 @@ pub static METHODS: LazyLock<Box<[&'static str]>> = LazyLock::new(|| {
     })
 });
 
-/// A row of a function.
+/// The row of a function.
 #[allow(clippy::too_many_arguments)]
 pub const fn row(
     name: &'static str,
@@ -391,7 +391,7 @@ pub const fn row(
     }
 }
 
-/// A row of a float, which may be written with its namespace or without.
+/// The row of a float constant, whose namespace is optional.
 pub const fn constant(
     name: &'static str,
     id: &'static str,
@@ -403,7 +403,7 @@ pub const fn constant(
     fixed(name, id, section, homes, doc, Body::Constant(value))
 }
 
-/// A row of a number.
+/// The row of a constant, which [`row`] builds on.
 pub const fn fixed(
     name: &'static str,
     id: &'static str,
@@ -429,45 +429,46 @@ pub const fn fixed(
 }
 
 impl Builtin {
-    /// This row, known only with its namespace.
+    /// This row, with a mandatory namespace.
     pub const fn qualified(mut self) -> Builtin {
         self.bare = false;
         self
     }
 
-    /// This row, which takes the items of its last argument one by one; the `made` first are made before.
+    /// This row, for a function that consumes its last argument item by item; the first `made` arguments are realized
+    /// before the call.
     pub const fn streaming(mut self, made: usize) -> Builtin {
         self.settles = Settles::First(made);
         self.takes = Takes::Last;
         self
     }
 
-    /// This row, which takes the items of these arguments one by one.
+    /// This row, for a function that consumes these arguments item by item.
     pub const fn taking(mut self, takes: Takes) -> Builtin {
         self.takes = takes;
         self
     }
 
-    /// This row, which takes sequences without an end as they are.
+    /// This row, for a function that accepts endless sequences unrealized.
     pub const fn endless(mut self) -> Builtin {
         self.settles = Settles::Ending;
         self
     }
 
-    /// This row, which asks of its arguments only what they are.
+    /// This row, for a function that asks only for the kinds of its arguments.
     pub const fn kinds(mut self) -> Builtin {
         self.settles = Settles::Nothing;
         self.takes = Takes::Last;
         self
     }
 
-    /// This row, whose items can be made one by one.
+    /// This row, for a function whose results can be made one by one.
     pub const fn deferring(mut self, later: Later) -> Builtin {
         self.later = Some(later);
         self
     }
 
-    /// Whether somebody can see when it is called.
+    /// Whether a call has a visible effect.
     pub fn is_loud(&self) -> bool {
         matches!(self.section, Section::Discovery | Section::AgentControl)
             || matches!(
@@ -476,19 +477,19 @@ impl Builtin {
             )
     }
 
-    /// Whether it may call the one at `at`, from 0, of `count` arguments.
+    /// Whether it may call the argument at index `at`, from 0, of `count` arguments.
     pub fn calls(&self, at: usize, count: usize) -> bool {
         self.shapes()
             .filter_map(|signature| parameter(signature, at, count))
             .any(|name| CALLED.contains(&name))
     }
 
-    /// Its signatures, one by one.
+    /// Its signatures.
     pub fn shapes(&self) -> impl Iterator<Item = &'static str> {
         self.signatures.split(", (")
     }
 
-    /// Whether there is an argument that it may call.
+    /// Whether it may call any of its arguments.
     pub fn calls_any(&self) -> bool {
         (1..=3).any(|count| (0..count).any(|at| self.calls(at, count)))
     }
@@ -512,7 +513,8 @@ impl Builtin {
     }
 }
 
-/// What `signature` calls the one at `at`, from 0, of `count` arguments, where it takes so many.
+/// The name that `signature` gives to the argument at index `at`, from 0, of `count` arguments; `None` when it does not
+/// take this many.
 pub fn parameter(signature: &'static str, at: usize, count: usize) -> Option<&'static str> {
     let words = signature.split([' ', '(', ')']);
     let words: SmallVec<[&str; 8]> = words.filter(|word| !word.is_empty()).collect();
@@ -525,7 +527,7 @@ pub fn parameter(signature: &'static str, at: usize, count: usize) -> Option<&'s
         Some(end) => (&parameters[..end], &[][..]),
         None => (parameters, &[][..]),
     };
-    // What may be repeated is like what stands before.
+    // A repeated parameter has the name of the one before the `...`.
     let (repeats, behind) = (!behind.is_empty(), behind.get(1..).unwrap_or_default());
     let open = repeats || named.len() < parameters.len();
     let fits = match open {
@@ -540,25 +542,25 @@ pub fn parameter(signature: &'static str, at: usize, count: usize) -> Option<&'s
     name.copied().filter(|_| fits)
 }
 
-/// Every row.
+/// Every row of every table.
 pub fn all() -> impl Iterator<Item = &'static Builtin> {
     TABLES.iter().copied().flatten()
 }
 
-/// What `name` stands for, with or without a namespace.
+/// The row of `name`, with or without a namespace.
 #[inline]
 pub fn lookup(name: &str) -> Option<&'static Builtin> {
     INDEX.get(name).copied()
 }
 
-/// The names that need no namespace.
+/// The names that may be written without a namespace.
 pub fn bare_names() -> impl Iterator<Item = &'static str> {
     all()
         .filter(|builtin| builtin.bare)
         .map(|builtin| builtin.name)
 }
 
-/// What a namespace offers, sorted.
+/// The names that a namespace offers, sorted.
 pub fn members(home: Home) -> Vec<&'static str> {
     let mut members: Vec<_> = all()
         .filter(|builtin| builtin.homes.contains(&home))
@@ -605,7 +607,7 @@ pub fn made_of(kind: Combinator, parts: Vec<Value>) -> Value {
     Value::Combined(Arc::new(Combined::new(kind, parts)))
 }
 
-// Two rows of one table never share a name with the same home, and every row is described.
+// No name occurs twice in a table, and every row has a doc sentence and a clause id.
 const _: () = {
     let mut table = 0;
     while table < TABLES.len() {
@@ -645,7 +647,7 @@ const fn same(a: &str, b: &str) -> bool {
 
 impl Meter for Eval<'_> {
     fn work(&mut self, steps: usize) -> Result<(), Stop> {
-        /// Steps of some nanoseconds in the time of one step of a program, about.
+        /// The number of metered steps, of a few nanoseconds each, that take about as long as one step of a program.
         const STEPS: usize = 32;
         self.charge(1 + steps / STEPS)
     }
@@ -655,7 +657,7 @@ impl Meter for Eval<'_> {
     }
 }
 
-/// Refuses what cannot be called.
+/// Raises a type error for a value that cannot be called.
 pub fn callable(value: &Value) -> Result<(), Stop> {
     if Eval::callable(value) {
         Ok(())
@@ -664,7 +666,7 @@ pub fn callable(value: &Value) -> Result<(), Stop> {
     }
 }
 
-/// What a key function makes of `item`: a vector is a path, a string a key, anything else is called.
+/// The key that a key function gives for `item`: a vector is a path, a string is looked up, anything else is called.
 pub fn key_of(eval: &mut Eval<'_>, key: &Value, item: &Value) -> Result<Value, Stop> {
     match key {
         Value::Keyword(_) => match item {

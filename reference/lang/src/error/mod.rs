@@ -18,23 +18,23 @@ use crate::value::{Mark, Text, Type, Value};
 pub(crate) use message::arguments;
 pub use quote::{Quote, Veil, Words, about, got, naming, quoting};
 
-/// The closed union of outcome reasons that the language itself can give.
+/// The outcome reasons that the language itself can give; a closed set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The text is no program.
+    /// The text is not a program.
     ParseError,
-    /// The program is malformed or went wrong.
+    /// The program is malformed, or failed while it ran.
     RuntimeError,
-    /// It took too long.
+    /// The wall-clock limit was exceeded.
     Timeout,
-    /// It wanted too much memory.
+    /// The memory limit was exceeded.
     MemoryLimit,
-    /// Nobody waited for it any more.
+    /// The caller gave up waiting.
     Cancelled,
 }
 
 impl Reason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Reason; 5] = [
         Reason::ParseError,
         Reason::RuntimeError,
@@ -43,12 +43,12 @@ impl Reason {
         Reason::Cancelled,
     ];
 
-    /// The one with this wire word.
+    /// The reason with this wire word.
     pub fn named(word: &str) -> Option<Reason> {
         Reason::ALL.into_iter().find(|reason| reason.word() == word)
     }
 
-    /// The wire word.
+    /// The word for this reason in responses, such as `parse_error`.
     pub const fn word(self) -> &'static str {
         match self {
             Reason::ParseError => "parse_error",
@@ -60,10 +60,10 @@ impl Reason {
     }
 }
 
-/// Names without a meaning that more is said about.
+/// The number of unbound names that an error gives details about.
 const NAMES_MAX: usize = 8;
 
-/// The finer kinds of errors that have one, as [`Error::code`] gives them.
+/// The finer kinds of errors, as [`Error::code`] returns them.
 const CODES: &[&str] = &[
     "symbol_limit_exceeded",
     "invalid_arity",
@@ -84,53 +84,53 @@ const CODES: &[&str] = &[
     "parallel_capacity_exceeded",
 ];
 
-/// The finer kind or reason with this word, as it is told from elsewhere; none for any other word.
+/// The finer kind or reason with this word, for errors reported from elsewhere; empty for any other word.
 pub fn known_code(word: &str) -> &'static str {
     let reasons = Reason::ALL.map(Reason::word);
     let mut known = CODES.iter().copied().chain(reasons);
     known.find(|known| *known == word).unwrap_or_default()
 }
 
-/// A program's failure: what kind, and where in the text.
+/// A failure of a program: what kind, and where in the text.
 #[derive(Clone, Debug)]
 pub struct Error {
     /// What went wrong.
     pub kind: Kind,
-    /// Where.
+    /// Where it went wrong.
     pub place: Box<Place>,
 }
 
 /// Where evaluation was when it stopped.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
-    /// In the text, when it is known.
+    /// Where in the text, when known.
     pub span: Option<Span>,
-    /// The function whose code `span` is in; none for code outside of functions.
+    /// The function whose code `span` is in; `None` for code outside of functions.
     pub within: Option<Box<Within>>,
-    /// Calls of the program's functions that had not ended.
+    /// The number of unfinished calls of the program's functions.
     pub depth: u32,
-    /// The items that were worked on, by position: the innermost collection's first.
+    /// Positions of the items being processed, that of the innermost collection first.
     pub items: Vec<usize>,
-    /// Which argument of the function that the kind names would not do, from 0.
+    /// Index of the offending argument of the function that the error's kind names, from 0.
     pub argument: Option<usize>,
-    /// The arguments of the function that the kind names would do in another order.
+    /// Whether the arguments of the function that the error's kind names would be valid in another order.
     pub swapped: bool,
-    /// Of the names without a meaning, those that the context has.
+    /// The unbound names that are keys of the context.
     pub in_context: Vec<String>,
-    /// Of the names without a meaning, those that a form elsewhere in the program binds.
+    /// The unbound names that a form elsewhere in the program binds.
     pub bound_elsewhere: Vec<String>,
-    /// What to do about it, where only the place knows.
+    /// What to do about the error, where only the place of the error tells.
     pub way_out: Option<String>,
-    /// What [`Error::explained`] says, when that was found out elsewhere.
+    /// The text of [`Error::explained`], when it was computed elsewhere.
     pub told: Option<String>,
 }
 
 impl Place {
-    /// Collections inside one another that are remembered.
+    /// The number of nested collections that are remembered.
     const ITEMS_MAX: usize = 3;
 
-    /// Notes that this was at item `index` of a collection. Of many that lie around each other the innermost and the
-    /// outermost are kept.
+    /// Notes that the error happened at item `index` of a collection. When the collections are nested too deeply, the
+    /// innermost ones and the outermost one are kept.
     fn at_item(&mut self, index: usize) {
         if self.items.len() == Self::ITEMS_MAX {
             self.items.pop();
@@ -153,18 +153,18 @@ pub struct Within {
 pub enum Kind {
     /// The reader refused the text.
     Read(Box<ReadError>),
-    /// A special form was used in a shape that it does not have.
+    /// A special form was used with a wrong shape.
     Usage {
-        /// The shape that it has, such as `(let [bindings] body ...)`.
+        /// The correct shape, such as `(let [bindings] body ...)`.
         expected: &'static str,
     },
-    /// A form that cannot be analysed, in words.
+    /// A form that cannot be analysed, as a sentence.
     Form(String),
-    /// A name behind a namespace that does not have it, or that does not exist.
+    /// A name that its namespace does not have, or whose namespace does not exist.
     Member(String),
-    /// Names without a meaning, each with a suggestion.
+    /// Unbound names, each with a suggestion.
     Unbound(Vec<(String, Option<String>)>),
-    /// A literal map or set that has a constant twice.
+    /// A map or set literal that contains a constant twice.
     Duplicate {
         /// `key` or `element`.
         part: &'static str,
@@ -177,121 +177,122 @@ pub enum Kind {
     Type {
         /// The function as written; empty until the caller fills it in.
         function: String,
-        /// What it takes.
+        /// The kind that the function expects.
         expected: &'static str,
-        /// What it was given.
+        /// The argument that it was given.
         found: Found,
     },
-    /// A value of the right kind that will not do, in words.
+    /// A value of the right kind that is not acceptable, with the problem as a sentence.
     Value {
         /// The function as written; empty until the caller fills it in.
         function: String,
-        /// What is wrong.
+        /// What is wrong with the value.
         problem: Words,
     },
     /// The wrong number of arguments.
     Arity {
         /// The function as written.
         function: String,
-        /// How many it takes.
+        /// How many arguments it takes.
         accepts: Arity,
-        /// How many it was given.
+        /// How many arguments it was given.
         given: usize,
     },
-    /// Keys and values that do not pair up, in words.
+    /// Keys and values that do not pair up, as a sentence.
     Pairs(String),
-    /// Arithmetic without a result, in words.
+    /// Arithmetic without a result, as a sentence.
     Arithmetic(&'static str),
     /// A value in call position that cannot be called.
     NotCallable(Quote),
-    /// A binding pattern met a value that it cannot take apart.
+    /// A binding pattern met a value that it cannot destructure.
     Destructure {
-        /// What the pattern takes.
+        /// The kind that the pattern takes.
         expected: &'static str,
-        /// What it met.
+        /// The value that it met.
         found: Found,
     },
-    /// A method that no class here has.
+    /// A method that no supported class has.
     Method(String),
-    /// `data/NAME` that the context does not have.
+    /// `data/NAME` for a name that the context does not have.
     Data {
-        /// The name.
+        /// The name, without `data/`.
         name: String,
-        /// Names that the context has, some of them.
+        /// Some of the names that the context has.
         known: Vec<String>,
     },
-    /// `tool/NAME` that does not exist.
+    /// `tool/NAME` for a tool that does not exist.
     UnknownTool {
-        /// As written, without `tool/`.
+        /// The name as written, without `tool/`.
         name: String,
-        /// The tools that there are.
+        /// The tools that exist.
         available: Vec<String>,
     },
-    /// A tool called with something else than one map.
+    /// A tool called with something other than one map.
     ToolArgs {
-        /// As written, without `tool/`.
+        /// The name as written, without `tool/`.
         name: String,
-        /// The single argument it was given.
+        /// The argument, when there was exactly one.
         found: Option<Quote>,
     },
     /// A branch of `pmap` or `pcalls` failed.
     Branch {
         /// `pmap` or `pcalls`.
         form: &'static str,
-        /// Which item.
+        /// Index of the item, from 0.
         index: usize,
-        /// Why.
+        /// Why the branch failed.
         cause: Box<Kind>,
     },
-    /// Something `pmap` or `pcalls` does not allow, in words.
+    /// Something that `pmap` or `pcalls` does not allow, as a sentence.
     Parallel {
         /// `pmap` or `pcalls`.
         form: &'static str,
         /// What is wrong.
         problem: Words,
     },
-    /// No worker was free.
+    /// No worker thread was free.
     Capacity,
-    /// What the host raised.
+    /// An error that the host raised.
     Host {
-        /// The finer kind; empty for none.
+        /// The finer kind; empty when there is none.
         kind: &'static str,
-        /// The whole text.
+        /// The complete message.
         message: String,
     },
-    /// Anything else, in words.
+    /// Anything else, as a sentence.
     Other(Words),
-    /// What an evaluation elsewhere told, in words.
+    /// An error that an evaluation elsewhere reported, as a sentence.
     Told {
-        /// The reason that it gave.
+        /// The reason that was reported.
         reason: Reason,
-        /// The finer kind.
+        /// The finer kind that was reported.
         code: &'static str,
-        /// The sentence.
+        /// The message that was reported.
         message: String,
     },
-    /// The wall clock ran out.
+    /// The wall-clock limit was exceeded.
     Timeout,
-    /// Memory ran out.
+    /// The memory limit was exceeded.
     Memory,
-    /// Nobody waits any more.
+    /// The caller gave up waiting.
     Cancelled,
 }
 
 /// A value as a message shows it: its kind and a short preview.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// What it is.
+    /// The kind of the value.
     pub kind: Type,
-    /// It.
+    /// A preview of the value.
     pub text: Quote,
-    /// Where it stood, to be found among arguments that still stand there. Nothing is read from it.
+    /// The address of the value, to find it among arguments that are still in place. Never dereferenced.
     address: usize,
-    /// What tells it from the other arguments once they were taken from there.
+    /// A mark that distinguishes it from the other arguments after they were moved out of their places.
     mark: Mark,
 }
 
-/// What the first arguments of a call are, for an error to find one that the function has taken since.
+/// Marks of the first arguments of a call, so that an error can identify an argument that the function has moved out
+/// since.
 #[derive(Clone, Copy)]
 pub(crate) struct Marks {
     marks: [Mark; Self::MAX],
@@ -299,8 +300,8 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Arguments that are told apart. A function that has more leaves those behind in their places, where they are found without
-    /// a mark.
+    /// The number of arguments that get a mark. A function with more arguments leaves the rest in place, where they are
+    /// found without a mark.
     const MAX: usize = 4;
 
     /// The marks of `args`.
@@ -331,13 +332,13 @@ impl Found {
         }
     }
 
-    /// Forgets where it stood and what it was.
+    /// Forgets the address and the mark.
     fn leave(&mut self) {
         self.address = 0;
         self.mark = Mark::NONE;
     }
 
-    /// Its position among `args`, when it is one of them.
+    /// The index of this value among `args`, when it is one of them.
     fn among(&self, args: &[Value], marks: &Marks) -> Option<usize> {
         let stands = |arg: &Value| std::ptr::from_ref(arg).addr() == self.address;
         args.iter()
@@ -345,8 +346,8 @@ impl Found {
             .or_else(|| self.taken_from(args, marks))
     }
 
-    /// The only one of `args` that the function has taken out of its place and that was what this is. Of several that were
-    /// the same, nothing tells which one it is.
+    /// The index of the only argument that the function has moved out of its place and whose mark is the same as this
+    /// value's. `None` when there are several, because nothing tells them apart.
     fn taken_from(&self, args: &[Value], marks: &Marks) -> Option<usize> {
         let pairs = marks.seen().iter().zip(args).enumerate();
         let mut taken = pairs
@@ -357,12 +358,12 @@ impl Found {
 }
 
 impl Error {
-    /// This error, which remembers which of the names without a meaning the context has.
+    /// Records in this error which of its unbound names the context has.
     pub(crate) fn seen_in(mut self, env: &Env) -> Error {
         if let Kind::Unbound(names) = &self.kind {
             let known = |name: &&(String, _)| {
                 let name = Value::str(name.0.as_str());
-                // As `data/NAME` finds it.
+                // The same look-up as that of `data/NAME`.
                 env.context().get(&name).is_some()
             };
             let named = names.iter().take(NAMES_MAX).filter(known);
@@ -376,17 +377,17 @@ impl Error {
         self.kind.reason()
     }
 
-    /// The finer kind, such as `type_error`; the reason's word when there is none.
+    /// The finer kind, such as `type_error`; the word of the reason when there is none.
     pub fn code(&self) -> &'static str {
         self.kind.code()
     }
 
-    /// The sentence.
+    /// The error as a sentence.
     pub fn message(&self) -> String {
         self.message_behind(&quote::open)
     }
 
-    /// The sentence as somebody may be told it: what it quotes goes through `veil` before it is cut.
+    /// The sentence as it may be shown to others: its quotes go through `veil` before they are truncated.
     pub fn message_behind(&self, veil: &Veil<'_>) -> String {
         self.kind.told(veil).to_string()
     }
@@ -405,7 +406,7 @@ impl Kind {
         }
     }
 
-    /// The finer kind; the reason's word when there is none.
+    /// The finer kind; the word of the reason when there is none.
     pub fn code(&self) -> &'static str {
         match self {
             Kind::Read(error) if !error.is_syntax() => "symbol_limit_exceeded",
@@ -430,12 +431,12 @@ impl Kind {
         }
     }
 
-    /// This kind without a place.
+    /// An error of this kind without a place.
     pub fn anywhere(self) -> Error {
         self.in_place(Place::default())
     }
 
-    /// This kind at `span`.
+    /// An error of this kind at `span`.
     pub fn at(self, span: Span) -> Error {
         self.in_place(Place {
             span: Some(span),
@@ -443,7 +444,7 @@ impl Kind {
         })
     }
 
-    /// This kind in `place`.
+    /// An error of this kind in `place`.
     pub fn in_place(self, place: Place) -> Error {
         Error {
             kind: self,
@@ -455,9 +456,9 @@ impl Kind {
 /// Why evaluation unwinds. A limit is not an error: no construct of the language can catch it.
 #[derive(Debug)]
 pub enum Unwind {
-    /// Something went wrong.
+    /// A program error.
     Raise(Error),
-    /// A limit was reached.
+    /// A limit was exceeded.
     Limit(Limit, Place),
     /// `(return v)`
     Return(Value),
@@ -468,16 +469,16 @@ pub enum Unwind {
 /// A limit that ends the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Memory.
+    /// The memory limit.
     Memory,
-    /// Wall clock.
+    /// The wall-clock limit.
     Time,
-    /// Nobody waits for the answer.
+    /// The caller gave up waiting.
     Cancelled,
 }
 
 impl Limit {
-    /// As an error of the outcome.
+    /// The kind of error that the outcome reports for this limit.
     pub fn kind(self) -> Kind {
         match self {
             Limit::Memory => Kind::Memory,
@@ -488,7 +489,7 @@ impl Limit {
 }
 
 impl Unwind {
-    /// Where an error or a limit was met; none for what ends a program as it wanted.
+    /// The place of an error or limit; `None` for `return` and `fail`.
     fn place(&mut self) -> Option<&mut Place> {
         match self {
             Unwind::Raise(error) => Some(&mut *error.place),
@@ -501,7 +502,8 @@ impl Unwind {
 /// Boxed so that a `Result<Value, Stop>` is as small as a `Value`.
 pub type Stop = Box<Unwind>;
 
-/// Lets an error say where it happened, unless it knows. A call that no program wrote has an empty span, and is nowhere.
+/// Records where an error happened, unless it already has a place. A call that no program wrote has an empty span,
+/// which is not recorded.
 #[cold]
 pub fn at(mut stop: Stop, span: Span) -> Stop {
     if let Some(place) = stop.place()
@@ -512,7 +514,7 @@ pub fn at(mut stop: Stop, span: Span) -> Stop {
     stop
 }
 
-/// Lets an error say at which item of a collection it happened.
+/// Records at which item of a collection an error happened.
 #[cold]
 pub fn at_item(mut stop: Stop, index: usize) -> Stop {
     if let Some(place) = stop.place() {
@@ -521,7 +523,8 @@ pub fn at_item(mut stop: Stop, index: usize) -> Stop {
     stop
 }
 
-/// Lets an error say that a function was called for a collection without items, unless it happened inside of it.
+/// Records that a function was called without arguments because the collection was empty, unless the error arose inside
+/// that function.
 #[cold]
 pub fn of_empty(mut stop: Stop) -> Stop {
     if let Unwind::Raise(Error {
@@ -538,8 +541,8 @@ pub fn of_empty(mut stop: Stop) -> Stop {
     stop
 }
 
-/// Lets an error say that a reduction without a first value began with an item of this kind, where a function of the program
-/// met that item in the place of its result.
+/// Records that a reduction without an initial value began with an item of this kind, if a function of the program
+/// failed because it got that item as its accumulator.
 #[cold]
 pub fn of_first(mut stop: Stop, first: Type) -> Stop {
     if let Unwind::Raise(Error {
@@ -562,7 +565,7 @@ pub fn of_first(mut stop: Stop, first: Type) -> Stop {
     stop
 }
 
-/// Lets an error say in which function's code it is, unless it knows, and that a call of it had not ended.
+/// Records in which function's code an error is, unless known, and that one more call of a function had not ended.
 #[cold]
 pub fn within(mut stop: Stop, closure: &Closure) -> Stop {
     if let Some(place) = stop.place() {
@@ -577,8 +580,8 @@ pub fn within(mut stop: Stop, closure: &Closure) -> Stop {
     stop
 }
 
-/// Lets an error say which function it comes from, unless it knows, and which of its arguments it speaks of. `marks` are of
-/// the arguments as they were given.
+/// Records which function an error comes from, unless known, and which of its arguments the error is about. `marks` are
+/// those of the arguments as they were passed.
 #[cold]
 pub(crate) fn named(mut stop: Stop, name: &str, args: &[Value], marks: &Marks) -> Stop {
     let Unwind::Raise(Error { kind, place }) = &mut *stop else {
@@ -614,8 +617,8 @@ pub(crate) fn named(mut stop: Stop, name: &str, args: &[Value], marks: &Marks) -
     stop
 }
 
-/// Lets an error say that the value it speaks of is no argument of the function: it was found inside of one, or a function made
-/// it. An argument may be equal to it.
+/// Records that the value an error is about is not an argument of the function, even if an argument is equal to it: it
+/// was found inside an argument, or a function made it.
 #[cold]
 pub(crate) fn of_no_argument(mut stop: Stop) -> Stop {
     if let Unwind::Raise(Error { kind, .. }) = &mut *stop {
@@ -650,7 +653,7 @@ impl From<Limit> for Stop {
     }
 }
 
-/// The stop of a walk over so many values that no time limit would do: it ends before it begins.
+/// The stop of a walk over so many values that no time limit would suffice: the walk is refused before it begins.
 #[cold]
 pub fn unbegun(values: u64) -> Stop {
     let way_out = format!(
@@ -674,7 +677,7 @@ pub fn wrong_type(expected: &'static str, found: &Value) -> Stop {
     .into()
 }
 
-/// A value of the right kind that will not do; the caller of the function fills in its name.
+/// A value of the right kind that is not acceptable; the caller of the function fills in its name.
 #[cold]
 pub fn bad_value(problem: impl Into<Words>) -> Stop {
     Kind::Value {

@@ -25,7 +25,7 @@ pub enum Opener {
 }
 
 impl Opener {
-    /// As it is written.
+    /// The source text of the opening bracket.
     pub const fn text(self) -> &'static str {
         match self {
             Self::List => "(",
@@ -37,7 +37,7 @@ impl Opener {
         }
     }
 
-    /// The bracket that closes it.
+    /// The matching closing bracket.
     pub const fn close(self) -> char {
         match self {
             Self::List | Self::AnonFn | Self::QuotedList => ')',
@@ -47,14 +47,14 @@ impl Opener {
     }
 }
 
-/// Why a program could not be read. Its `Display` is the sentence for the program's author.
+/// Why a program could not be read. Its `Display` is the message for the author of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadError {
     /// What is wrong.
     pub kind: ReadErrorKind,
     /// The malformed token; empty when no token is to blame.
     pub found: Quote,
-    /// The text to blame.
+    /// The part of the text at fault.
     pub span: Span,
     /// The line of the span's start, from 1. Only a line feed ends a line.
     pub line: u32,
@@ -62,10 +62,10 @@ pub struct ReadError {
     pub column: u32,
 }
 
-/// The kinds of fault.
+/// What is wrong with the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadErrorKind {
-    /// More than 4 GiB of text.
+    /// The text is longer than 4 GiB.
     TooLong,
     /// More distinct symbols and keywords than allowed. Not a fault of syntax.
     Symbols {
@@ -74,13 +74,13 @@ pub enum ReadErrorKind {
         /// How many are allowed.
         limit: u32,
     },
-    /// A form inside more than `limit` brackets.
+    /// A form nested in more than `limit` brackets.
     Nesting {
         /// Brackets allowed around a form.
         limit: u32,
     },
 
-    /// The text ends inside a collection; the innermost one is named.
+    /// The text ends inside a collection; `opener` is the bracket of the innermost one.
     Unclosed {
         /// The innermost open bracket.
         opener: Opener,
@@ -89,7 +89,7 @@ pub enum ReadErrorKind {
         /// The first closing brackets that are missing, innermost first; at most 40.
         closers: String,
     },
-    /// A closing bracket of another kind than the open one.
+    /// A closing bracket that does not match the open one.
     Mismatch {
         /// The open bracket.
         opener: Opener,
@@ -100,7 +100,7 @@ pub enum ReadErrorKind {
         /// The bracket found.
         close: char,
     },
-    /// A closing bracket where nothing is open.
+    /// A closing bracket without an open one.
     Stray {
         /// The bracket found.
         close: char,
@@ -115,15 +115,15 @@ pub enum ReadErrorKind {
     UnclosedString,
     /// The text ends inside a regex literal.
     UnclosedRegex,
-    /// A backslash in a string with an unknown character behind it.
+    /// A backslash in a string followed by an unknown character.
     StringEscape,
     /// `\u` without exactly four hexadecimal digits.
     UnicodeEscape,
     /// `\uXXXX` names half of a surrogate pair.
     Surrogate,
-    /// A backslash with nothing, or a line break, behind it.
+    /// A backslash followed by nothing or by a line break.
     CharacterMissing,
-    /// A backslash with a word behind it that names no character.
+    /// A backslash followed by a word that is not the name of a character.
     CharacterName,
 
     /// `1/2`
@@ -142,7 +142,7 @@ pub enum ReadErrorKind {
     Exponent,
     /// Any other text that starts like a number: `12abc`, `50%`, `3-2`.
     Number,
-    /// A character that no number and no name holds.
+    /// A character that is valid in neither numbers nor names.
     NumberCharacter {
         /// The character.
         ch: char,
@@ -154,12 +154,12 @@ pub enum ReadErrorKind {
     },
     /// A float that is not finite: `1e309`.
     FloatRange,
-    /// `##` with anything but `Inf`, `-Inf` and `NaN` behind it.
+    /// `##` followed by anything but `Inf`, `-Inf` and `NaN`.
     Symbolic,
 
     /// `:` without a name.
     LoneColon,
-    /// `:` right behind a string, as in a JSON object.
+    /// `:` directly after a string, as in a JSON object.
     EntryColon,
     /// `::a`
     DoubleColon,
@@ -167,19 +167,19 @@ pub enum ReadErrorKind {
     KeywordNamespace,
     /// `:a:b`, `:a:`
     KeywordColon,
-    /// A character that a keyword cannot hold.
+    /// A character that is not allowed in a keyword.
     KeywordCharacter {
         /// The character.
         ch: char,
     },
     /// `a:b`, `a:`
     SymbolColon,
-    /// A character that a symbol cannot hold.
+    /// A character that is not allowed in a symbol.
     SymbolCharacter {
         /// The character.
         ch: char,
     },
-    /// A character that starts no form.
+    /// A character that cannot start a form.
     Unexpected {
         /// The character.
         ch: char,
@@ -193,7 +193,7 @@ pub enum ReadErrorKind {
     SyntaxQuote,
     /// `~x`, `~@x`
     Unquote,
-    /// `'` without a symbol or list right behind it.
+    /// `'` not directly followed by a symbol or list.
     QuoteNothing,
     /// `'[…]`, `'{…}`, `'#{…}`
     QuoteCollection,
@@ -203,9 +203,9 @@ pub enum ReadErrorKind {
     QuoteQuote,
     /// `#(…)` or `#'x` inside a quoted list.
     QuotedCode,
-    /// `#'` without a symbol right behind it.
+    /// `#'` not directly followed by a symbol.
     VarName,
-    /// `#_` without a form behind it.
+    /// `#_` without a following form.
     DiscardNothing,
     /// `#?(…)`
     ReaderConditional,
@@ -222,7 +222,7 @@ pub enum ReadErrorKind {
 }
 
 impl ReadError {
-    /// A fault in the `span` of `text`, which starts and ends between characters.
+    /// An error at `span` of `text`; the span starts and ends at character boundaries.
     pub(super) fn new(kind: ReadErrorKind, span: Range<usize>, text: &str) -> Self {
         let (line, column) = position(text, span.start);
         let error = Self {
@@ -238,7 +238,7 @@ impl ReadError {
         error.found(text.get(span).unwrap_or_default())
     }
 
-    /// The same fault, blamed on the whole of `token`.
+    /// The same error, with the whole of `token` as the malformed token.
     pub(super) fn found(mut self, token: &str) -> Self {
         self.found = Quote::token(token);
         self
@@ -272,7 +272,7 @@ impl fmt::Display for ReadError {
 impl std::error::Error for ReadError {}
 
 impl ReadError {
-    /// The sentence, with the token that it quotes veiled.
+    /// The message, with the token that it quotes veiled.
     pub(crate) fn told(&self, veil: &Veil<'_>) -> String {
         let (what, advice) = self.words(veil);
         if !self.is_syntax() {
@@ -517,7 +517,7 @@ fn plural(count: u32) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// What to do about a character that no token holds.
+/// Advice about a character that is not allowed in any token.
 fn character_advice(ch: char) -> &'static str {
     CHARACTER_ADVICE
         .iter()
@@ -557,7 +557,7 @@ const CHARACTER_ADVICE: &[(&str, &str)] = &[
     ),
 ];
 
-/// A character for a sentence: itself, or its code when it cannot be seen.
+/// A character as messages show it: itself, or its code point when it is invisible.
 fn character(ch: char) -> String {
     if is_invisible(ch) {
         format!("character U+{:04X}", ch as u32)
@@ -566,7 +566,7 @@ fn character(ch: char) -> String {
     }
 }
 
-/// A token for a sentence: what cannot be seen is escaped.
+/// A token as messages show it: invisible characters are escaped.
 fn printable(token: &str) -> String {
     let mut text = String::with_capacity(token.len());
     for ch in token.chars() {

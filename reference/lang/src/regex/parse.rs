@@ -1,7 +1,7 @@
-//! Reads patterns: the syntax that the specification names, and nothing else that a library would take besides.
-//! Knows nothing of how patterns are matched.
+//! Parses patterns: exactly the syntax that the specification names, even where a library would accept more. Knows
+//! nothing of how patterns are matched.
 //!
-//! Groups stand on a stack of their own, so that depth costs no native stack here.
+//! Groups are kept on an explicit stack, so depth takes no native stack here.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::ast;
@@ -12,37 +12,35 @@ use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 pub enum Node {
     Empty,
     Char(char),
-    /// One character of several.
+    /// One character from a set.
     Class(ClassUnicode),
-    /// A place between characters.
+    /// A zero-width assertion.
     Assert(Assert),
-    /// One behind the other.
+    /// Nodes in sequence.
     Cat(Vec<Node>),
-    /// One of several, the first that leads to a match.
+    /// Alternatives; the first that leads to a match wins.
     Alt(Vec<Node>),
-    /// A group that is remembered under its number.
+    /// A capture group with its number.
     Group(usize, Box<Node>),
-    /// The same several times.
+    /// A repetition.
     Repeat {
         node: Box<Node>,
-        /// How often at least.
+        /// The least number of times.
         min: u32,
-        /// How often at most.
+        /// The largest number of times; `None` when there is no upper bound.
         max: Option<u32>,
-        /// As many as possible, as few, or as many without giving any back.
         greed: Greed,
     },
-    /// What matched first is kept: `(?>…)`.
+    /// An atomic group, whose first match is kept: `(?>…)`.
     Atomic(Box<Node>),
     Look {
-        /// In front of the place, not behind it.
+        /// Whether it is a look-ahead rather than a look-behind.
         ahead: bool,
-        /// There must be no match.
+        /// Whether the look-around holds when `node` does not match.
         negative: bool,
-        /// What is looked for.
         node: Box<Node>,
     },
-    /// The text that a group matched, in either case when `folded`.
+    /// The text that a group matched.
     Backref {
         group: usize,
         /// Whether case is ignored.
@@ -57,20 +55,20 @@ pub enum Greed {
     Greedy,
     /// As little as possible.
     Lazy,
-    /// As much as possible, and nothing is given back.
+    /// As much as possible, without backtracking.
     Possessive,
 }
 
-/// A place between characters.
+/// A zero-width assertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Assert {
     /// `\A`
     Start,
     /// `\z`
     End,
-    /// `\Z`, and `$` of patterns without the flag `m`: the end, or in front of a last line feed.
+    /// `\Z`, and `$` without the flag `m`: the end of the text, or before a final line feed.
     EndOrLineFeed,
-    /// `^` with the flag `m`: the start, or behind a line feed that is not the last character.
+    /// `^` with the flag `m`: the start of the text, or after a line feed that is not the last character.
     LineStart,
     /// `$` with the flag `m`.
     LineEnd,
@@ -78,14 +76,13 @@ pub enum Assert {
     Word,
     /// `\B`
     NotWord,
-    /// `\G`: where the search began.
+    /// `\G`: the position where the search began.
     Continue,
 }
 
-/// What a pattern says.
+/// A parsed pattern.
 #[derive(Debug)]
 pub struct Parsed {
-    /// The whole of it.
     pub node: Node,
     pub groups: usize,
 }
@@ -94,11 +91,11 @@ pub struct Parsed {
 struct Flags {
     /// `i`: case is ignored.
     folded: bool,
-    /// `m`: `^` and `$` stand at line ends.
+    /// `m`: `^` and `$` match at line ends.
     lines: bool,
     /// `s`: `.` matches a line feed.
     all: bool,
-    /// `x`: white space and comments are skipped.
+    /// `x`: white space and comments are ignored.
     spaced: bool,
     /// `U`: repetitions are lazy unless marked.
     swapped: bool,
@@ -111,7 +108,7 @@ enum GroupKind {
     Look { ahead: bool, negative: bool },
 }
 
-/// A group that is not closed yet, with what stood in front of it.
+/// A group that is still open, with the state to restore when it closes.
 struct OpenGroup {
     kind: GroupKind,
     outer: Flags,
@@ -127,11 +124,11 @@ struct Parser<'p> {
     items: Vec<Node>,
     groups: usize,
     names: Vec<(&'p str, usize)>,
-    /// References by name, to be resolved at the end: which one it is in the order of places.
+    /// Names in references, in order of appearance; resolved at the end.
     named: Vec<&'p str>,
-    /// The largest number that is referred to.
+    /// The largest group number that is referred to.
     referred: usize,
-    /// Whether the last item may be repeated.
+    /// Whether a quantifier may follow the last item.
     repeatable: bool,
 }
 
@@ -140,7 +137,7 @@ const HORIZONTAL: &str = r"\t\x20\x{A0}\x{1680}\x{180E}\x{2000}-\x{200A}\x{202F}
 /// Vertical white space, as the inside of a class.
 const VERTICAL: &str = r"\n\x0B\f\r\x{85}\x{2028}\x{2029}";
 const LINE_END: &str = r"(?:\r\n|[\n\x0B\f\r\x{85}\x{2028}\x{2029}])";
-/// A grapheme: a line end, a flag, an emoji sequence, a Hangul syllable, a character with its marks.
+/// A grapheme: a line end, a flag, an emoji sequence, a Hangul syllable, or a character with its marks.
 const GRAPHEME: &str = concat!(
     r"(?>\r\n|\p{RI}\p{RI}",
     r"|\p{Extended_Pictographic}[\p{M}\x{1F3FB}-\x{1F3FF}]*",
@@ -162,10 +159,10 @@ pub(super) const NO_CONTROL: &str = "a letter follows `\\c`, as in `\\cA`";
 pub(super) const NO_GROUP: &str = "it refers to a group that it does not have";
 pub(super) const TOO_LARGE: &str = "it is too large once repetitions are written out";
 
-/// References by name stand behind this number until the names are known.
+/// Group numbers from this one on stand for references by name that are not resolved yet.
 const NAMED: usize = 1 << 20;
 
-/// Reads `pattern`. Errors: a sentence that says what is wrong with it.
+/// Parses `pattern`. Errors: a sentence that says what is wrong with it.
 pub fn parse(pattern: &str) -> Result<Parsed, String> {
     let mut parser = Parser {
         rest: pattern,
@@ -198,7 +195,7 @@ pub fn parse(pattern: &str) -> Result<Parsed, String> {
     })
 }
 
-/// Puts the numbers of groups in the place of their names.
+/// Replaces references by name with group numbers.
 fn resolve(node: &mut Node, groups: &[usize]) {
     match node {
         Node::Backref { group, .. } if *group >= NAMED => *group = groups[*group - NAMED],
@@ -285,7 +282,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// What the innermost open group holds.
+    /// The content of the innermost open group as one node.
     fn finish_group(&mut self) -> Node {
         let last = cat(std::mem::take(&mut self.items));
         let mut branches = std::mem::take(&mut self.branches);
@@ -304,7 +301,7 @@ impl<'p> Parser<'p> {
     fn literal(&mut self, literal: char) {
         let node = if self.flags.folded {
             let mut class = ClassUnicode::new([ClassUnicodeRange::new(literal, literal)]);
-            // Without the tables of Unicode there is one case only; they are built in.
+            // Case folding fails only without the Unicode tables, which are built in.
             let _ = class.try_case_fold_simple();
             match class.ranges() {
                 [only] if only.start() == only.end() => Node::Char(literal),
@@ -316,7 +313,7 @@ impl<'p> Parser<'p> {
         self.push(node);
     }
 
-    /// Skips what the flag `x` skips. False when `next` is none of that.
+    /// Skips white space or a comment, as the flag `x` allows. Returns false when `next` starts neither.
     fn skip_space(&mut self, next: char) -> bool {
         if next.is_whitespace() {
             self.rest = &self.rest[next.len_utf8()..];
@@ -363,7 +360,7 @@ impl<'p> Parser<'p> {
         Ok(())
     }
 
-    /// The numbers behind `{`.
+    /// The minimum and maximum after `{`.
     fn counts(&mut self) -> Result<(u32, Option<u32>), String> {
         let bad = || BAD_REPEAT.to_owned();
         let (inside, behind) = self.rest.split_once('}').ok_or_else(bad)?;
@@ -388,7 +385,7 @@ impl<'p> Parser<'p> {
         Ok((min, max))
     }
 
-    /// Whether `sign` follows; it is behind then.
+    /// Consumes `sign` if it follows; returns whether it did.
     fn take(&mut self, sign: &str) -> bool {
         let behind = self.rest.strip_prefix(sign);
         self.rest = behind.unwrap_or(self.rest);
@@ -454,7 +451,7 @@ impl<'p> Parser<'p> {
         Some((*ahead, *negative))
     }
 
-    /// The name in front of `>`.
+    /// The name before `>`.
     fn name(&mut self) -> Result<&'p str, String> {
         let (name, behind) = self
             .rest
@@ -471,7 +468,8 @@ impl<'p> Parser<'p> {
         Ok(name)
     }
 
-    /// The flags behind `(?`. True when a group follows them, false when they hold for what follows.
+    /// The flags after `(?`. Returns true when they apply to a group that follows, false when they apply to the rest of
+    /// the enclosing group.
     fn flags_of_group(&mut self) -> Result<bool, String> {
         let mut on = true;
         let mut flags = self.flags;
@@ -486,7 +484,7 @@ impl<'p> Parser<'p> {
                 's' => flags.all = on,
                 'x' => flags.spaced = on,
                 'U' => flags.swapped = on,
-                // Case is that of Unicode anyway.
+                // Case folding always follows Unicode.
                 'u' if on => {}
                 '-' if on => on = false,
                 ')' | ':' => {
@@ -506,7 +504,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// What a backslash begins, outside of classes.
+    /// An escape outside of classes.
     fn escape(&mut self) -> Result<(), String> {
         let Some(next) = self.rest[1..].chars().next() else {
             return Err(NOTHING_FOLLOWS.to_owned());
@@ -558,7 +556,7 @@ impl<'p> Parser<'p> {
             }
             '1'..='9' => {
                 let mut group = next as usize - '0' as usize;
-                // Further digits belong to the number as long as there is such a group.
+                // Further digits belong to the number as long as a group with that number exists.
                 while let Some(digit) = self.rest.chars().next().and_then(|next| next.to_digit(10))
                     && group * 10 + digit as usize <= self.groups
                 {
@@ -579,7 +577,7 @@ impl<'p> Parser<'p> {
         Ok(())
     }
 
-    /// The character that an escape stands for, in classes and outside; `rest` stands behind `token`.
+    /// The character that an escape stands for, inside or outside of a class; `rest` begins after `token`.
     fn character(&mut self, token: &str, next: char) -> Result<char, String> {
         Ok(match next {
             't' => '\t',
@@ -592,7 +590,7 @@ impl<'p> Parser<'p> {
                 let control = self.rest.chars().next().filter(char::is_ascii_graphic);
                 let control = control.ok_or_else(|| NO_CONTROL.to_owned())?;
                 self.rest = &self.rest[1..];
-                // A letter stands for the same code in either case.
+                // A control letter has the same code in either case.
                 char::from(control.to_ascii_uppercase() as u8 ^ 0x40)
             }
             'x' => {
@@ -630,14 +628,14 @@ impl<'p> Parser<'p> {
         })
     }
 
-    /// The next `count` characters, for a code.
+    /// The next `count` characters, as the digits of a code point.
     fn digits(&mut self, count: usize) -> Result<&'p str, String> {
         let digits = self.rest.get(..count).ok_or_else(|| BAD_CODE.to_owned())?;
         self.rest = &self.rest[count..];
         Ok(digits)
     }
 
-    /// Appends the name of a property, which stands behind `\p`.
+    /// Appends the name of a Unicode property, which follows `\p`.
     fn property(&mut self, text: &mut String) -> Result<(), String> {
         let length = match self.rest.chars().next() {
             Some('{') => self.rest.find('}').map(|end| end + 1),
@@ -656,7 +654,7 @@ impl<'p> Parser<'p> {
         Ok(())
     }
 
-    /// A class in brackets, in the spelling of the library that knows the sets of characters.
+    /// A class in brackets, in the syntax of the library that evaluates character classes.
     fn class_text(&mut self) -> Result<String, String> {
         let mut out = String::new();
         let mut depth = 0usize;
@@ -679,7 +677,7 @@ impl<'p> Parser<'p> {
                     if self.take("^") {
                         out.push('^');
                     }
-                    // A bracket that closes stands for itself right behind one that opens.
+                    // A closing bracket directly after the opening one stands for itself.
                     if self.take("]") {
                         out.push_str("\\]");
                     }
@@ -728,7 +726,7 @@ impl<'p> Parser<'p> {
     }
 }
 
-/// Appends a character that stands for nothing but itself.
+/// Appends a character, escaped so that it stands only for itself.
 fn code(out: &mut String, character: char) {
     out.push_str(&format!("\\x{{{:X}}}", u32::from(character)));
 }
@@ -740,7 +738,7 @@ fn hexadecimal(digits: &str) -> Result<u32, String> {
     u32::from_str_radix(digits, 16).map_err(|_| BAD_CODE.to_owned())
 }
 
-/// What `\h` and its kin stand for, as a class.
+/// The class that `\h` or a related escape stands for.
 fn space_class(letter: char) -> String {
     let negated = if letter.is_ascii_uppercase() { "^" } else { "" };
     let inside = match letter.to_ascii_lowercase() {
@@ -750,7 +748,7 @@ fn space_class(letter: char) -> String {
     format!("[{negated}{inside}]")
 }
 
-/// The characters that the class `text` stands for.
+/// The set of characters of the class `text`.
 fn class(text: &str, flags: Flags) -> Result<Node, String> {
     let mut parser = ParserBuilder::new()
         .case_insensitive(flags.folded)
@@ -773,7 +771,7 @@ fn class(text: &str, flags: Flags) -> Result<Node, String> {
     })
 }
 
-/// What is wrong with a class, in words.
+/// What is wrong with a class, as a sentence.
 fn class_problem(error: &regex_syntax::Error) -> String {
     use ast::ErrorKind::{ClassRangeInvalid, ClassRangeLiteral};
     match error {
@@ -798,7 +796,7 @@ fn cat(mut items: Vec<Node>) -> Node {
 }
 
 impl Node {
-    /// Characters that a match has at least, and at most where that is known.
+    /// The smallest and largest number of characters in a match; `None` when there is no known upper bound.
     pub fn width(&self) -> (usize, Option<usize>) {
         match self {
             Node::Empty | Node::Assert(_) | Node::Look { .. } => (0, Some(0)),
@@ -827,7 +825,8 @@ impl Node {
         }
     }
 
-    /// Whether a match may need more than going through the text once.
+    /// Whether one pass over the text always suffices: the pattern has no look-around, back-reference, atomic group or
+    /// possessive repetition.
     pub fn is_plain(&self) -> bool {
         match self {
             Node::Empty | Node::Char(_) | Node::Class(_) | Node::Assert(_) => true,
@@ -838,7 +837,7 @@ impl Node {
         }
     }
 
-    /// Whether a round of a loop without an end may take nothing.
+    /// Whether an iteration of an unbounded loop may match the empty string.
     pub fn may_stand_still(&self) -> bool {
         match self {
             Node::Repeat { node, max, .. } => {
@@ -852,7 +851,7 @@ impl Node {
         }
     }
 
-    /// Whether `assert` stands anywhere.
+    /// Whether `assert` occurs anywhere in the node.
     pub fn asserts(&self, assert: Assert) -> bool {
         match self {
             Node::Assert(here) => *here == assert,
@@ -865,7 +864,7 @@ impl Node {
         }
     }
 
-    /// Instructions that this takes once repetitions are written out, about; saturating.
+    /// Approximate number of instructions after repetitions are expanded; saturating.
     pub fn size(&self) -> u64 {
         match self {
             Node::Empty => 0,
@@ -902,7 +901,7 @@ impl Node {
         }
     }
 
-    /// States of the library's automaton, about: a class takes more than one.
+    /// Approximate number of states of the library's automaton: a class takes more than one.
     pub fn states(&self) -> u64 {
         match self {
             Node::Class(class) => 2 + class.ranges().len() as u64,
@@ -911,7 +910,7 @@ impl Node {
             }
             Node::Group(_, node) => node.states().saturating_add(2),
             Node::Repeat { node, min, max, .. } => {
-                // What has no end is written out once, or as often as it must be there.
+                // An unbounded repetition is expanded to one copy, or to its minimum.
                 let times = max.unwrap_or(*min).max(1);
                 node.states().saturating_add(2).saturating_mul(times.into())
             }

@@ -1,9 +1,9 @@
-//! Snapshots: everything that a session keeps, as bytes, and back. Knows no files, stores, clocks or keys: who asks gives
-//! bounds and a [`Host`] whose pulse ends the work.
+//! Snapshots: everything that a session keeps, as bytes, and back. Knows no files, stores, clocks or keys: the caller
+//! gives bounds and a [`Host`] whose pulse can end the work.
 //!
-//! A snapshot is CBOR (RFC 8949), so that any language's reader shows what is in it, in the encoding that is called
-//! deterministic there. `minicbor` reads it as a stream: nothing is allocated by a length that only is claimed, and nothing
-//! recurses. In the notation of RFC 8610:
+//! A snapshot is CBOR (RFC 8949) in that document's deterministic encoding, so that CBOR tools for any language can
+//! show its contents. `minicbor` reads it as a stream: a claimed length alone allocates nothing, and nothing recurses.
+//! In the notation of RFC 8610:
 //!
 //! ```text
 //! snapshot = #6.55799([ "ptc-snapshot", version: uint, body: bstr .cbor contents, checksum: uint ])
@@ -29,20 +29,20 @@
 //!      / #6.27([ "made", how: tstr, parts: [* part] ])
 //! ```
 //!
-//! - **Sharing.** What values share, and what is equal to the last digit, is one node; a part names it by its index. A node
-//!   names earlier nodes only, so there are no cycles, and reading costs what the bytes cost however often a node is used.
-//!   Functions are nodes of their own, since two of them are equal only when they are the same one.
-//! - **Code** is the text of the top-level expression that a function stood in, the function's number in it, and which of the
-//!   names in it were globals then. It is analysed when it is read, so a later version runs it with its own evaluator, or
-//!   refuses it and says why. Captured locals are values like others.
-//! - **Order.** Functions have a place in the order of values once they were compared with each other, say as members of a
-//!   set; `compared` lists them in that order, which they have again
-//!   afterwards.
-//! - **Canonical.** Nodes stand in the order in which a walk over the session ends with them, names in that in which they
-//!   came to be known. Equal sessions give equal bytes, and what was read gives the bytes that it was read from.
-//! - **Turns** are 0 where nobody counts them; line and column are those of the code in the program that it was in.
-//! - **Versions.** What changes the meaning of the bytes counts the version up; a reader takes its own and those before. Version 1
-//!   had neither turns nor places of code.
+//! - **Sharing.** Shared values, and values that are identical to the last digit, are one node; a part refers to it by
+//!   its index. A node refers only to earlier nodes, so there are no cycles, and the cost of reading depends only on
+//!   the bytes, however often a node is used. Each function is a node of its own, since two functions are equal only
+//!   when they are the same one.
+//! - **Code** is the text of the top-level expression that a function was written in, the function's number in it, and
+//!   which of its names were globals then. It is analysed when it is read, so a later version runs it with its own
+//!   evaluator, or refuses it and gives the reason. Captured locals are ordinary values.
+//! - **Order.** Functions get a place in the order of values when they are first compared with each other, for example
+//!   as members of a set; `compared` lists those functions in that order, which is restored on reading.
+//! - **Canonical.** Nodes are written in the post-order of a walk over the session, names in the order in which they
+//!   became known. Equal sessions give equal bytes, and writing what was read gives the same bytes again.
+//! - **Turns** are 0 where nobody counts them; line and column give the position of the code in its program.
+//! - **Versions.** A change to the meaning of the bytes increments the version; a reader accepts its own version and
+//!   earlier ones. Version 1 had neither turns nor positions of code.
 
 mod order;
 mod read;
@@ -55,11 +55,11 @@ use crate::limits::Limits;
 use crate::meter::Meter;
 use crate::{Env, Value};
 
-/// The format that is written; it and those before it are read.
+/// The format version that is written; this version and earlier ones are read.
 pub const VERSION: u32 = 2;
 /// The first format without turns.
 const VERSION_WITHOUT_TURNS: u64 = 1;
-/// What the envelope begins with, behind the tag that says that this is CBOR.
+/// The first element of the envelope, after the tag that marks the bytes as CBOR.
 const NAME: &str = "ptc-snapshot";
 
 /// Tags of the envelope and of parts and nodes, as registered with IANA.
@@ -74,19 +74,19 @@ mod tag {
     pub const SET: u64 = 258;
 }
 
-/// Parts between two looks at the clock.
+/// Parts between two checks of the clock.
 const FUEL: u32 = 4096;
-/// Bytes that are copied and hashed in about the time of one part.
+/// The number of bytes that are copied and hashed in about the time that one part takes.
 const PART_BYTES: usize = 64;
-/// Bytes that are copied at one go.
+/// Bytes that are copied at once.
 const SLICE_BYTES: usize = 64 * 1024;
 
-/// Steps of `parts` and of `bytes`.
+/// The metered steps for `parts` and `bytes`.
 fn steps(parts: usize, bytes: usize) -> u32 {
     u32::try_from(parts.saturating_add(bytes / PART_BYTES)).unwrap_or(u32::MAX)
 }
 
-/// The checksum of `bytes`; `look` is asked now and then whether to go on.
+/// The checksum of `bytes`; `look` is called regularly and may end the work.
 fn checksum<E>(bytes: &[u8], look: &mut dyn FnMut() -> Result<(), E>) -> Result<u32, E> {
     let mut hasher = crc32fast::Hasher::new();
     for slice in bytes.chunks(SLICE_BYTES) {
@@ -96,10 +96,10 @@ fn checksum<E>(bytes: &[u8], look: &mut dyn FnMut() -> Result<(), E>) -> Result<
     Ok(hasher.finalize())
 }
 
-/// Writes a session, and values that may share structure with it.
+/// Writes a session, together with values that may share structure with it.
 ///
 /// # Errors
-/// [`Error::TooLarge`] above `bytes_max`, and [`Error::Stopped`] when the host's pulse ends.
+/// [`Error::TooLarge`] for more than `bytes_max` bytes, and [`Error::Stopped`] when the host's pulse ends the work.
 pub fn write(
     env: &Env,
     values: &[&Value],
@@ -109,16 +109,16 @@ pub fn write(
     write::write(env, values, bytes_max, host)
 }
 
-/// Reads what [`write`](write()) wrote. Time and memory are a multiple of the length of `bytes`, regexes and code aside, for
-/// which `limits` and the host's pulse count as they do for programs.
+/// Reads what [`write`](write()) wrote. Time and memory are proportional to the length of `bytes`, except for regexes
+/// and code: for these, `limits` and the host's pulse apply as they do to programs.
 ///
 /// # Errors
-/// Whatever is wrong with the bytes, or [`Error::Stopped`]; never a panic, even on bytes that somebody forged.
+/// Any fault of the bytes, or [`Error::Stopped`]; never a panic, even on forged bytes.
 pub fn read(bytes: &[u8], limits: &Limits, host: &dyn Host) -> Result<(Env, Vec<Value>), Error> {
     read::read(bytes, limits, host)
 }
 
-/// [`read`] for a program, whose memory and time it takes. Call it inside [`Meter::within`].
+/// [`read`] on behalf of a program, which pays for its memory and time. Call it inside [`Meter::within`].
 ///
 /// # Errors
 /// As [`read`].
@@ -126,22 +126,22 @@ pub fn read_metered(bytes: &[u8], meter: &Meter<'_>) -> Result<(Env, Vec<Value>)
     read::read_body(&read::open(bytes, meter)?, meter)
 }
 
-/// The body of a snapshot of this version that is whole.
+/// The body of a snapshot, if it is intact and of this version.
 #[cfg(feature = "checks")]
 pub(crate) fn body(bytes: &[u8]) -> Option<&[u8]> {
     let opened = read::open(bytes, &crate::meter::Unwatched).ok()?;
     (opened.version == u64::from(VERSION)).then_some(opened.body)
 }
 
-/// A snapshot with this body, whatever it is.
+/// A snapshot with this body, which may be invalid.
 #[cfg(feature = "checks")]
 pub(crate) fn seal(body: &[u8]) -> Vec<u8> {
-    // Nothing stops it.
+    // The callback never ends the work.
     write::seal(&[], body.to_vec(), &[], &mut || Ok(())).unwrap_or_default()
 }
 
 impl Env {
-    /// These surroundings as bytes.
+    /// This environment as bytes.
     ///
     /// # Errors
     /// As [`write`](write()).
@@ -149,7 +149,7 @@ impl Env {
         write(self, &[], bytes_max, host)
     }
 
-    /// The surroundings that `bytes` hold.
+    /// The environment that `bytes` hold.
     ///
     /// # Errors
     /// As [`read`](read()).
@@ -158,42 +158,43 @@ impl Env {
     }
 }
 
-/// Why there is no snapshot, or why bytes are none.
+/// Why a snapshot could not be written or read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// It would have more bytes than it may.
+    /// The snapshot would exceed the limit.
     TooLarge {
-        /// How many it may have.
+        /// The limit in bytes.
         bytes_max: usize,
     },
     /// The host ended the work.
     Stopped(Pulse),
-    /// Making code or regexes anew took more memory than there is.
+    /// Compiling the code or regexes exceeded the memory limit.
     Memory,
-    /// The bytes are something else.
+    /// The bytes are not a snapshot.
     Foreign,
-    /// Another version wrote them.
+    /// The bytes were written by a version that this reader does not know.
     Version(u64),
-    /// They were changed since.
+    /// The bytes were changed since they were written.
     Damaged,
-    /// They do not follow the format.
+    /// The bytes do not follow the format.
     Malformed {
-        /// Where, counted in bytes of the body.
+        /// Byte offset in the body.
         at: usize,
         /// What is wrong.
         problem: &'static str,
     },
-    /// They hold code or a regex that this version does not run, or a name that it does not have.
+    /// The bytes contain code or a regex that this version does not run, or a name that it does not have.
     Unsupported {
-        /// What it is.
+        /// The code, regex or name.
         what: String,
-        /// Why not.
+        /// Why it is not supported.
         problem: String,
     },
 }
 
 impl Error {
-    /// The limit of the program that it is, if it is one: no fault of the bytes, and nothing that a program can handle.
+    /// The limit of the program that this error stands for, if any. Such an error is not a fault of the bytes, and a
+    /// program cannot handle it.
     #[must_use]
     pub fn limit(&self) -> Option<Pulse> {
         match self {
