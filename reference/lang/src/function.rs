@@ -1,4 +1,5 @@
-//! Callable values: closures, and functions made of functions; and sequences that are not made yet. Knows nothing of how they are run.
+//! Callable values: closures, and functions made of other functions; also lazy sequences. Knows nothing of how they are
+//! run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,15 +8,15 @@ use crate::analyze::ir::Lambda;
 use crate::value::Value;
 use crate::value::shape::{DROP_DEPTH_MAX, Remains, drop_flat, freed};
 
-/// A function written in the program, with what it captured.
+/// A function written in the program, with its captured values.
 pub struct Closure {
-    /// Its code; kept alive, and counted as memory, as long as the closure is.
+    /// Its code; kept alive, and counted as memory, as long as the closure exists.
     pub lambda: Arc<Lambda>,
     /// Captured locals, in the order that the code expects.
     pub captures: Vec<Value>,
-    /// Levels of nesting through captures.
+    /// Levels of nesting through captured values.
     pub depth: u32,
-    /// Its place among functions.
+    /// Its place in the order of functions.
     pub identity: Identity,
 }
 
@@ -32,16 +33,16 @@ impl Closure {
     }
 }
 
-/// Its place in the order of functions, which are equal only when they are the same one: the order in which they were
-/// first compared. Nothing is counted for a function that is never compared.
+/// A function's place in the order of functions: the order in which they were first compared. Functions are equal only
+/// when they are the same one. A function that is never compared gets no place.
 #[derive(Default)]
 pub struct Identity(AtomicU64);
 
-/// The next place that is free. Only its growth matters, so nothing is ordered by it.
+/// The next free place. Only its growth matters, so relaxed ordering suffices.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl Identity {
-    /// `count` places in a row that no other function has; the first one.
+    /// Reserves `count` consecutive places and returns the first.
     pub fn block(count: u64) -> u64 {
         NEXT.fetch_add(count, Ordering::Relaxed)
     }
@@ -50,7 +51,7 @@ impl Identity {
         Identity(AtomicU64::new(place))
     }
 
-    /// The place, found out when it is first asked for.
+    /// The place, assigned on first use.
     pub fn place(&self) -> u64 {
         match self.0.load(Ordering::Relaxed) {
             0 => {
@@ -68,26 +69,26 @@ impl Identity {
         }
     }
 
-    /// The place, when anybody asked for it.
+    /// The place, if one was assigned.
     pub fn found(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Relaxed)).filter(|place| *place != 0)
     }
 }
 
-/// Whether nothing bounds the items of what these parts make.
+/// Whether the items made from these parts have no end.
 fn is_endless(kind: Combinator, parts: &[Value]) -> bool {
     let endless = |part: &Value| matches!(part, Value::Combined(part) if part.endless);
     let bounds = |step: &Value| matches!(step, Value::Combined(step) if step.bounds);
     match kind {
         Combinator::Range => parts.get(1).is_none_or(Value::is_nil),
         Combinator::Iterate | Combinator::Repeat | Combinator::Repeatedly => true,
-        // The function, and what it is called with side by side.
+        // A function, and the sequences that it is called with side by side.
         Combinator::Beside => parts.iter().skip(1).all(endless),
         Combinator::Chain => parts.iter().any(endless),
         Combinator::Cycle => {
             !matches!(parts.first(), Some(Value::Vector(items)) if items.is_empty())
         }
-        // A source, and the transducers that its items go through.
+        // A source, and the transducers that its items pass through.
         Combinator::Sequence => match parts {
             [source, steps @ ..] => endless(source) && !steps.iter().any(bounds),
             [] => false,
@@ -96,7 +97,7 @@ fn is_endless(kind: Combinator, parts: &[Value]) -> bool {
     }
 }
 
-/// Whether the transducer of these parts lets only some items through.
+/// Whether the transducer with these parts may end a sequence.
 fn bounds(kind: Combinator, parts: &[Value]) -> bool {
     match kind {
         Combinator::Transducer => matches!(
@@ -110,19 +111,19 @@ fn bounds(kind: Combinator, parts: &[Value]) -> bool {
     }
 }
 
-/// A function made from other values.
+/// A function made of other values.
 pub struct Combined {
-    /// How the parts work together.
+    /// How it uses its parts.
     pub kind: Combinator,
     pub parts: Vec<Value>,
-    /// Levels of nesting through parts.
+    /// Levels of nesting through its parts.
     pub depth: u32,
-    /// Whether nothing bounds its items. Known from the start, like what follows: parts can be shared, and looking through them would
-    /// take each as often as there are ways to it.
+    /// Whether its items have no end. Computed on creation, as is `bounds`: parts can be shared, and a walk would visit
+    /// a shared part once for every path to it.
     pub endless: bool,
-    /// Whether it lets only some items through.
+    /// Whether it may end a sequence.
     pub bounds: bool,
-    /// Its place among functions.
+    /// Its place in the order of functions.
     pub identity: Identity,
 }
 
@@ -139,8 +140,9 @@ impl Combined {
         }
     }
 
-    /// What it is among its like, the same wherever it is made: a tool is what its name says, a function of `letfn` one of
-    /// those that know each other; any other is its own.
+    /// The key that orders it among combined functions. It is independent of the object for a tool, which its name
+    /// identifies, and for a function of a `letfn`, which its group and index identify; any other function is equal
+    /// only to itself.
     pub fn standing(&self) -> (u8, &str, u64, i64) {
         match (self.kind, self.parts.as_slice()) {
             (Combinator::Tool, [Value::Str(name)]) => (0, name, 0, 0),
@@ -151,7 +153,7 @@ impl Combined {
         }
     }
 
-    /// The name of the tool that this calls.
+    /// The name of the tool that this function calls.
     pub fn tool(&self) -> Option<&Value> {
         match (self.kind, self.parts.as_slice()) {
             (Combinator::Tool, [name]) => Some(name),
@@ -165,7 +167,7 @@ impl Combined {
 pub enum Combinator {
     /// `(partial f a …)`
     Partial,
-    /// One of the functions of a `letfn`: the function that is all of them, and which one it is.
+    /// One function of a `letfn`: a function that stands for the whole group, and an index.
     Letfn,
     /// `(comp f g …)`
     Comp,
@@ -181,36 +183,36 @@ pub enum Combinator {
     EveryPred,
     /// `(some-fn f …)`
     SomeFn,
-    /// `(memoize f)`: what `f` gave for the same arguments is given again, as long as the program runs.
+    /// `(memoize f)`: for the same arguments, returns the earlier result of `f`, as long as the program runs.
     Memoize,
     /// `tool/NAME`; the only part is the name.
     Tool,
-    /// `(map f)`, `(take n)` and their kin without a collection: the builtin and its arguments.
+    /// `(map f)`, `(take n)` and similar calls without a collection: the builtin and its arguments.
     Transducer,
     /// `(reduced x)`: ends a reduction with `x`.
     Reduced,
-    /// No function: a sequence whose items are made when they are asked for. A source and the transducers that its items
-    /// go through. It is part of no value but another sequence, and never leaves the program (`eval::sequence`).
+    /// Not a function but a lazy sequence: a source, and the transducers that its items pass through. It is part of no
+    /// value but another sequence, and never leaves the program (`eval::sequence`).
     Sequence,
-    /// Only as the source of a [`Combinator::Sequence`]: numbers from the first part, up to the second unless that is nil, by
-    /// the third.
+    /// Only as the source of a [`Combinator::Sequence`]: numbers from the first part, up to the second unless that is
+    /// nil, in steps of the third.
     Range,
-    /// Only as a source: the second part, and what the first makes of it again and again.
+    /// Only as a source: the second part, then the results of applying the first part repeatedly.
     Iterate,
-    /// Only as a source: the same value for ever.
+    /// Only as a source: the same value forever.
     Repeat,
-    /// Only as a source: a vector for ever.
+    /// Only as a source: the items of a vector, over and over.
     Cycle,
-    /// Only as a source: what a function of no arguments gives each time.
+    /// Only as a source: the results of calling a function without arguments, forever.
     Repeatedly,
-    /// Only as a source: what the first part makes of the items of the others, side by side.
+    /// Only as a source: the results of calling the first part with the items of the others, side by side.
     Beside,
     /// Only as a source: the items of each part, one part after the other.
     Chain,
 }
 
 impl Combinator {
-    /// Those that make a function of others.
+    /// The combinators that make a function of other values.
     pub const MADE: [Combinator; 12] = [
         Combinator::Partial,
         Combinator::Letfn,
@@ -226,7 +228,7 @@ impl Combinator {
         Combinator::Reduced,
     ];
 
-    /// Whether a function may be made of `count` parts.
+    /// Whether such a function can have `count` parts.
     pub const fn takes(self, count: usize) -> bool {
         match self {
             Combinator::Complement
@@ -240,7 +242,7 @@ impl Combinator {
         }
     }
 
-    /// The name that prints for it.
+    /// The name under which it is printed.
     pub const fn name(self) -> &'static str {
         match self {
             Combinator::Partial => "partial",

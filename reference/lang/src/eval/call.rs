@@ -1,4 +1,4 @@
-//! Calling: closures, builtins, and everything else that stands in call position.
+//! Calls of closures, builtins, and everything else in call position.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -18,21 +18,22 @@ use crate::function::{Closure, Combinator, Combined};
 use crate::host::HostFault;
 use crate::value::{Items, Map, Value};
 
-/// Native stack kept free below every function's own need.
+/// Native stack kept free beyond what each function needs.
 const STACK_RESERVE: usize = 160 * 1024;
-/// Native stack that one level of a function's body takes at most.
+/// The most native stack that one level of a function's body takes.
 const LEVEL_BYTES: usize = if cfg!(debug_assertions) {
     12 * 1024
 } else {
     2 * 1024
 };
-/// Size of a new piece of native stack.
+/// The size of a new segment of native stack.
 const STACK_SEGMENT: usize = 2 * 1024 * 1024;
-/// Native stack that every thread of a program has for nothing.
+/// Native stack that every thread of a program gets free of charge.
 const STACK_FREE: usize = 64 * 1024 * UNOPTIMISED;
 /// Native stack is charged in steps of this size.
 const STACK_STEP: usize = 16 * 1024 * UNOPTIMISED;
-/// How many times larger frames are than those that limits speak of, as this workspace builds for its tests (`Cargo.toml`).
+/// How much larger frames are in builds without optimisation than the limits assume, as this workspace builds its tests
+/// (`Cargo.toml`).
 const UNOPTIMISED: usize = if cfg!(debug_assertions) { 2 } else { 1 };
 
 impl<'r> Eval<'r> {
@@ -56,7 +57,7 @@ impl<'r> Eval<'r> {
         self.called(call, &callee, result)
     }
 
-    /// What came of a call of `callee`: noted, or told where it failed.
+    /// Processes the result of a call of `callee`: records a summary of it, or adds the position to an error.
     #[inline]
     fn called(&mut self, call: &Call, callee: &Value, result: Evaluated) -> Evaluated {
         if self.notes_results
@@ -67,7 +68,7 @@ impl<'r> Eval<'r> {
         result.map_err(|stop| at(stop, call.span))
     }
 
-    /// Notes what a call of the function defined at `id` gave.
+    /// Records a summary of the result of the function defined at `id`.
     #[inline(never)]
     fn note(&mut self, id: usize, value: &Value) {
         if self.gave.len() <= id {
@@ -76,8 +77,8 @@ impl<'r> Eval<'r> {
         self.gave[id] = Some(Brief::of(value));
     }
 
-    /// Evaluates in the order of the nested calls that the chain stands for: from the outermost call inwards whatever
-    /// stands before the value, and on the way back what stands behind it.
+    /// Evaluates in the order of the nested calls that the chain is equivalent to: from the outermost call inwards
+    /// everything that comes before the value, and on the way back everything that comes after it.
     #[inline(never)]
     pub(super) fn eval_chain(&mut self, chain: &Chain, frame: Frame<'_>) -> Evaluated {
         let mut waiting = Vec::new();
@@ -113,7 +114,7 @@ impl<'r> Eval<'r> {
         Ok(value)
     }
 
-    /// Calls the function of the right arity.
+    /// Calls the function of the arity that fits.
     #[inline(never)]
     pub(super) fn eval_arity(&mut self, arities: &Arities, frame: Frame<'_>) -> Evaluated {
         let mut given: SmallVec<[Value; 4]> = match self.eval(&arities.given, frame)? {
@@ -128,14 +129,14 @@ impl<'r> Eval<'r> {
         self.call_open(&function, &mut given)
     }
 
-    /// Calls `callee`; arguments may be moved out of `args`. The result may be kept anywhere.
+    /// Calls `callee`; arguments may be moved out of `args`. The result is settled, so it may be kept anywhere.
     #[inline]
     pub fn call(&mut self, callee: &Value, args: &mut [Value]) -> Evaluated {
         let result = self.call_open(callee, args)?;
         self.settled(result)
     }
 
-    /// Calls `callee`; the result may be a sequence that is not made yet.
+    /// Calls `callee`; the result may be a lazy sequence.
     fn call_open(&mut self, callee: &Value, args: &mut [Value]) -> Evaluated {
         match callee {
             Value::Fn(closure) => self.call_closure(closure, args),
@@ -159,8 +160,8 @@ impl<'r> Eval<'r> {
         self.call(callee, &mut [a, b])
     }
 
-    /// Calls `callee` with each item in turn. `each` is given the item and the result, and says
-    /// whether to go on. Of the collection, `before` items came before these.
+    /// Calls `callee` with each item in turn. `each` gets the item and the result, and returns whether to continue.
+    /// `before` items of the collection came before these.
     pub fn call_each(
         &mut self,
         callee: &Value,
@@ -183,7 +184,7 @@ impl<'r> Eval<'r> {
         }
         for (index, item) in items.enumerate() {
             let result = match (callee, item) {
-                // The map need not be an argument.
+                // The map need not be passed as an argument.
                 (Value::Keyword(_), Value::Map(map)) => {
                     self.tick()?;
                     map.lookup(callee).cloned().unwrap_or_default()
@@ -199,7 +200,7 @@ impl<'r> Eval<'r> {
         Ok(())
     }
 
-    /// Calls `callee` with each item in turn, and puts what came of it in the item's place. Of the collection, `before` items
+    /// Calls `callee` with each item in turn, and replaces the item by the result. `before` items of the collection
     /// came before these.
     pub fn replace_each(
         &mut self,
@@ -221,7 +222,7 @@ impl<'r> Eval<'r> {
         for (index, item) in items.iter_mut().enumerate() {
             let argument = std::mem::take(item);
             *item = match (callee, &argument) {
-                // The map need not be an argument.
+                // The map need not be passed as an argument.
                 (Value::Keyword(_), Value::Map(map)) => {
                     self.tick()?;
                     map.lookup(callee).cloned().unwrap_or_default()
@@ -234,8 +235,8 @@ impl<'r> Eval<'r> {
         Ok(())
     }
 
-    /// Calls `callee` with what came of the item before, `first` to begin with, and each item in turn. Of the collection,
-    /// `before` items came before these.
+    /// Calls `callee` with the accumulator, initially `first`, and each item in turn. `before` items of the collection
+    /// came before these.
     pub fn fold_each(
         &mut self,
         callee: &Value,
@@ -262,7 +263,7 @@ impl<'r> Eval<'r> {
         self.fold_items(callee, folded, items, before)
     }
 
-    /// Whether `value` may stand in call position.
+    /// Whether `value` is valid in call position.
     pub fn callable(value: &Value) -> bool {
         matches!(
             value,
@@ -318,7 +319,7 @@ impl<'r> Eval<'r> {
                     Value::Int(index) => usize::try_from(*index)
                         .ok()
                         .and_then(|index| items.get(index)),
-                    // No vector is so long.
+                    // No vector is this long.
                     Value::BigInt(_) => None,
                     other => return Err(named_type("a vector", "an integer index", other)),
                 };
@@ -342,7 +343,7 @@ impl<'r> Eval<'r> {
                         None => return Err(Kind::Unbound(vec![(name.to_string(), None)]).into()),
                     },
                 };
-                // A var may stand for another var, or for itself.
+                // A var may lead to another var, or to itself.
                 self.on_stack(1, |eval| eval.call(&value, args))
             }
             Value::Combined(_) if unsettled(callee).is_some() => {
@@ -359,9 +360,9 @@ impl<'r> Eval<'r> {
         }
     }
 
-    /// What the function gave for equal arguments of the same kinds before, or gives now.
+    /// The earlier result for equal arguments of the same kinds, or else the result of calling the function now.
     fn call_memoized(&mut self, made: &Arc<Combined>, args: &mut [Value]) -> Evaluated {
-        /// Bytes of a remembered call beside its values, about.
+        /// The approximate bytes of a remembered call besides its values.
         const CALL_BYTES: usize = 128;
         let [function] = made.parts.as_slice() else {
             return Err(not_callable(&Value::Nil));
@@ -464,12 +465,12 @@ impl<'r> Eval<'r> {
         }
     }
 
-    /// Vectors in the place of sequences.
+    /// Replaces sequences by vectors.
     fn settle_all(&mut self, args: &mut [Value]) -> Evaluated<()> {
         args.iter_mut().try_for_each(|arg| self.settle(arg))
     }
 
-    /// Calls a tool of the host. `:key value` pairs may stand for a map.
+    /// Calls a tool of the host. `:key value` pairs may take the place of a map.
     fn call_tool(&mut self, name: &str, args: &mut [Value]) -> Evaluated {
         let args = match args {
             [map @ Value::Map(_)] => std::mem::take(map),
@@ -485,7 +486,7 @@ impl<'r> Eval<'r> {
                 }
                 .into());
             }
-            // Nothing at all is no pair.
+            // An empty argument list does not count as pairs.
             pairs
                 if pairs.len().is_multiple_of(2)
                     && pairs
@@ -519,13 +520,13 @@ impl<'r> Eval<'r> {
             }
             .into());
         }
-        // Arguments are walked by the host; a deadline that has passed need not start a call.
+        // The host walks the arguments; after the deadline no call is started.
         self.walk(&args)?;
         self.refuel()?;
         host.call(name, &args).map_err(host_fault)
     }
 
-    /// Calls a closure: its frame is pushed, its body evaluated, and `recur` goes round.
+    /// Calls a closure: pushes its frame, evaluates its body, and repeats for each `recur`.
     pub(super) fn call_closure(&mut self, closure: &Arc<Closure>, args: &mut [Value]) -> Evaluated {
         self.tick()?;
         let lambda = &*closure.lambda;
@@ -550,8 +551,8 @@ impl<'r> Eval<'r> {
         })
     }
 
-    /// Runs `inside` one call deeper, with the place where the frames of `closure` begin. What is
-    /// there afterwards is dropped.
+    /// Runs `inside` one call deeper, with the index where the frames of `closure` begin. Everything from there on is
+    /// dropped afterwards.
     #[inline]
     fn inside<T>(
         &mut self,
@@ -566,7 +567,7 @@ impl<'r> Eval<'r> {
         })
     }
 
-    /// One of many calls of a closure, whose depth and native stack are seen to; `push` puts its
+    /// One of many calls of a closure for which depth and native stack are already taken care of; `push` puts its
     /// arguments where its frame begins.
     #[inline(always)]
     fn enter(
@@ -593,7 +594,7 @@ impl<'r> Eval<'r> {
         self.rounds(lambda, frame)
     }
 
-    /// Makes the frame at `base` as long as the function needs.
+    /// Extends the frame at `base` to the length that the function needs.
     #[inline]
     fn fill_frame(&mut self, lambda: &Lambda, base: usize) {
         let end = base + lambda.slots as usize;
@@ -602,15 +603,15 @@ impl<'r> Eval<'r> {
         }
     }
 
-    /// Evaluates the body of a function whose arguments are bound, again for each `recur`.
+    /// Evaluates the body of a function whose arguments are bound, once more for each `recur`.
     #[inline]
     fn rounds(&mut self, lambda: &Lambda, frame: Frame<'_>) -> Evaluated {
         let mut outcome = match &lambda.body {
-            // A body that is one operator needs no more.
+            // A body of a single operator takes a shortcut.
             Ir::Op(call) => self.operate(call, frame),
             body => self.eval(body, frame),
         };
-        // Nearly always there is none, and looking is cheaper than taking.
+        // Usually there is none, and checking is cheaper than taking.
         if self.recur.is_some() {
             outcome = self.further_rounds(lambda, frame);
         }
@@ -621,7 +622,7 @@ impl<'r> Eval<'r> {
     fn further_rounds(&mut self, lambda: &Lambda, frame: Frame<'_>) -> Evaluated {
         while let Some(mut values) = self.recur.take() {
             self.tick()?;
-            // The rest of a recur is already a collection. Its defaults may read the parameters.
+            // The rest argument of a `recur` is already a collection. Its defaults may read the parameters.
             let rest = lambda.rest.as_ref().map(|rest| (rest, values.pop()));
             for (pattern, value) in lambda.params.iter().zip(values) {
                 self.bind(pattern, value, frame)?;
@@ -654,7 +655,7 @@ impl<'r> Eval<'r> {
         Ok(())
     }
 
-    /// Runs `inside` with native stack for `levels` levels of nesting, which counts as memory as far as it is used.
+    /// Runs `inside` with native stack for `levels` levels of nesting. The stack in use counts as memory.
     #[inline]
     pub(super) fn on_stack<T>(
         &mut self,
@@ -673,7 +674,7 @@ impl<'r> Eval<'r> {
         self.pay_for_stack(here, need, inside)
     }
 
-    /// Charges the native stack that is used now, `need` bytes and a step beyond, while `inside` runs.
+    /// While `inside` runs, charges the native stack in use, plus `need` bytes and one step.
     #[cold]
     #[inline(never)]
     fn pay_for_stack<T>(
@@ -699,7 +700,7 @@ impl<'r> Eval<'r> {
         result
     }
 
-    /// The thread's own stack, met for the first time: what any program needs of it is free.
+    /// Sets up the thread's own stack on first use: the part that any program needs is free of charge.
     #[cold]
     #[inline(never)]
     fn first_stack<T>(
@@ -716,7 +717,7 @@ impl<'r> Eval<'r> {
         result
     }
 
-    /// Runs `inside` on a new piece of native stack.
+    /// Runs `inside` on a new segment of native stack.
     fn grow_stack<T>(
         &mut self,
         need: usize,
@@ -738,7 +739,7 @@ impl<'r> Eval<'r> {
     }
 }
 
-/// The closure that `callee` is, when it takes exactly `count` arguments.
+/// The closure that `callee` is, if it takes exactly `count` arguments.
 fn closure_of(callee: &Value, count: usize) -> Option<&Arc<Closure>> {
     match callee {
         Value::Fn(closure)
@@ -807,7 +808,7 @@ fn no_arity(arities: &Arities, lambda: Option<&Lambda>, given: usize) -> Stop {
     kind.in_place(place).into()
 }
 
-/// What a function of the program is called with.
+/// A sentence about the parameters of a function of the program.
 fn defined_with(lambda: &Lambda) -> String {
     let heading = &lambda.heading;
     match &lambda.name {
@@ -840,7 +841,7 @@ fn arity(lambda: &Lambda, given: usize) -> Stop {
     kind.in_place(place).into()
 }
 
-/// `'server/tool` and its arguments, as the map that a tool takes.
+/// `'server/tool` and its arguments, as the map that the tool takes.
 fn qualified_call(reference: &str, args: Option<&mut Value>) -> Value {
     let (server, tool) = reference.split_once('/').unwrap_or((reference, ""));
     let mut entries = vec![
@@ -858,11 +859,11 @@ pub(crate) fn host_fault(fault: HostFault) -> Stop {
     }
 }
 
-/// Arguments that a predicate of `every-pred` or `some-fn` asks before the next one does, and predicates that ask the arguments
-/// behind those item by item.
+/// The number of arguments that `every-pred` and `some-fn` check predicate by predicate; also the largest number of
+/// predicates with which they check further arguments one by one.
 const TOGETHER: usize = 3;
 
-/// Each predicate of `every-pred` or `some-fn` with each argument, in Clojure's order.
+/// Pairs each predicate of `every-pred` or `some-fn` with each argument, in Clojure's order.
 fn asked<'a>(
     predicates: &'a [Value],
     args: &'a [Value],

@@ -1,4 +1,4 @@
-//! The evaluator: IR to values. Every loop and every growth is charged; a limit ends the program.
+//! The evaluator: turns IR into values. Every loop and every growth is charged; a limit ends the program.
 
 mod bind;
 mod call;
@@ -30,21 +30,21 @@ use crate::value::shape::watched;
 use crate::value::text::{free_text, grow_text, push_watched};
 use crate::value::{Map, Set, Text, Value, equal};
 
-/// Steps of the clock for an item that is made.
+/// Metered steps per item that is made.
 const ITEM_STEPS: usize = 32;
 
 pub type Evaluated<T = Value> = Result<T, Stop>;
 
-/// How many vars in a row a read follows.
+/// The longest chain of vars that a read follows.
 const VARS_MAX: usize = 16;
 
-/// What all workers of one program share.
+/// State that all workers of one program share.
 pub struct Shared<'r> {
-    /// What the program may use, and the world.
+    /// The program's limits and its host.
     pub meter: &'r Meter<'r>,
-    /// What the program was given.
+    /// The environment that the program started with.
     pub env: &'r Env,
-    /// Its names, and those that the program brings.
+    /// The names of the environment and those that the program adds.
     pub(crate) names: &'r Names,
     pub workers: AtomicUsize,
 }
@@ -52,35 +52,36 @@ pub struct Shared<'r> {
 /// An evaluator: one for the program and one for each parallel worker.
 pub struct Eval<'r> {
     shared: &'r Shared<'r>,
-    /// Frames of all running functions, one behind the other.
+    /// The frames of all running functions, one after the other.
     stack: Vec<Value>,
-    /// Down to this address native stack is paid for.
+    /// Native stack down to this address is paid for.
     stack_paid: usize,
-    /// Below this address there is no native stack but its reserve.
+    /// Below this address only the reserve of the native stack is left.
     stack_floor: usize,
-    /// What `recur` passes on, when one is under way.
+    /// The arguments of a `recur` that is in progress.
     recur: Option<SmallVec<[Value; 4]>>,
     pub(crate) globals: Arc<Vec<Option<Definition>>>,
-    /// What calls by name gave, by position, where that is noted.
+    /// Summaries of the results of functions called by name, by index of the global; recorded only if enabled.
     pub(crate) gave: Vec<Option<Brief>>,
     notes_results: bool,
     pub(crate) journal: Option<Map>,
     pub(crate) steps: Option<Map>,
-    /// Printed lines, with what they took.
+    /// The printed lines, and the memory that they take.
     pub(crate) prints: Vec<String>,
     /// The beginning of a line that `print` and `pr` left open.
     open_line: Option<String>,
-    /// The regex that was last made from text.
+    /// The last regex that was made from text.
     pub(crate) pattern: Option<Arc<Regex>>,
-    /// What searches built, for the next ones.
+    /// Compiled regexes and buffers of earlier searches, for reuse.
     pub(crate) scratch: Scratch,
-    /// What functions made by `memoize` gave, by arguments. The function is held, so that no other one lies where it lay.
+    /// Results of functions made by `memoize`, by argument. The function is held, so that no other one can get its
+    /// address.
     remembered: BTreeMap<usize, (Arc<Combined>, Map)>,
-    /// Inside `pmap` or `pcalls`.
+    /// Whether this evaluator runs a branch of `pmap` or `pcalls`.
     worker: bool,
 }
 
-/// Where the running function's locals and captures are.
+/// The position of the running function's locals and captures.
 #[derive(Clone, Copy)]
 struct Frame<'f> {
     base: usize,
@@ -88,7 +89,7 @@ struct Frame<'f> {
 }
 
 impl<'r> Eval<'r> {
-    /// An evaluator that starts from the definitions of `env`.
+    /// An evaluator that starts with the definitions of `env`.
     pub fn new(shared: &'r Shared<'r>) -> Eval<'r> {
         let env = shared.env;
         Eval {
@@ -111,7 +112,7 @@ impl<'r> Eval<'r> {
         }
     }
 
-    /// Evaluates top-level expressions in turn.
+    /// Evaluates top-level expressions in order.
     pub(crate) fn run(&mut self, body: &[Ir], slots: u32, levels: u32) -> Evaluated {
         self.on_stack(levels, |eval| {
             eval.stack.resize(slots as usize, Value::Nil);
@@ -127,7 +128,7 @@ impl<'r> Eval<'r> {
         })
     }
 
-    // --- what builtins may ask of the evaluator
+    // --- what builtins use of the evaluator
 
     pub fn host(&self) -> &'r dyn Host {
         self.shared.meter.host
@@ -137,7 +138,7 @@ impl<'r> Eval<'r> {
         self.shared.meter.limits
     }
 
-    /// Charges `steps` of work. A function over a collection charges its length, or once per item.
+    /// Charges `steps` of work. A function over a collection charges its length, or one step per item.
     #[inline]
     pub fn charge(&mut self, steps: usize) -> Evaluated<()> {
         match u32::try_from(steps) {
@@ -146,10 +147,10 @@ impl<'r> Eval<'r> {
         }
     }
 
-    /// Asks for `bytes` before they are allocated.
+    /// Reserves `bytes` before they are allocated.
     #[inline]
     pub fn reserve(&mut self, bytes: usize) -> Evaluated<()> {
-        // Small growth is caught by the next look at memory.
+        // The next memory check catches small growth.
         if bytes < 4096 {
             Ok(())
         } else {
@@ -157,15 +158,15 @@ impl<'r> Eval<'r> {
         }
     }
 
-    /// Asks for room for `count` values before they are allocated.
+    /// Reserves memory for `count` values before they are allocated.
     pub fn reserve_values(&mut self, count: usize) -> Evaluated<()> {
         self.reserve(count.saturating_mul(size_of::<Value>()))
     }
 
-    /// Charges a change to a collection, and asks for the `bytes` that it may copy.
+    /// Charges a change to a collection, and reserves the `bytes` that it may copy.
     #[inline]
     pub fn change(&mut self, bytes: usize) -> Evaluated<()> {
-        /// Bytes that are copied in about the time of one step.
+        /// The number of bytes that are copied in about the time of one step.
         const STEP_BYTES: usize = 64;
         if bytes == 0 {
             return Ok(());
@@ -174,7 +175,7 @@ impl<'r> Eval<'r> {
         self.charge(bytes / STEP_BYTES)
     }
 
-    /// Charges a full walk over `value`, shared parts each time they are reached.
+    /// Charges a full walk over `value`, counting shared parts each time they are reached.
     pub fn walk(&mut self, value: &Value) -> Evaluated<()> {
         self.walk_weight(value.shape().weight)
     }
@@ -190,17 +191,17 @@ impl<'r> Eval<'r> {
         }
     }
 
-    /// Charges a walk of `weight` nodes. More than any time limit allows stops at once.
+    /// Charges a walk of `weight` nodes. Stops at once when no time limit would suffice.
     pub fn walk_weight(&mut self, weight: u64) -> Evaluated<()> {
-        /// A walk of this many nodes takes a good part of a second. Memory never holds so many, so
-        /// only structure that is shared over and over weighs more.
+        /// A walk of this many nodes takes a good part of a second. Memory never holds this many distinct nodes, so a
+        /// greater weight comes only from repeated sharing.
         const WALK_MAX: u64 = 1 << 26;
         if weight > WALK_MAX {
             return Err(unbegun(weight));
         }
         self.charge(weight as usize)?;
         if weight > 1_024 {
-            // What is walked over looks at the clock itself: if it gave up, nothing more happens.
+            // The walk checks the clock itself; if it gave up, nothing more may happen.
             heap::run_dry();
         }
         Ok(())
@@ -220,17 +221,17 @@ impl<'r> Eval<'r> {
         heap::room()
     }
 
-    /// What readers and writers on behalf of the program ask.
+    /// The limits that readers and writers on behalf of the program check.
     pub fn watch(&self) -> &'r dyn Watch {
         self.shared.meter
     }
 
-    /// The stop of memory that ran out.
+    /// The stop for exhausted memory.
     pub fn out_of_memory(&self) -> Stop {
         Limit::Memory.into()
     }
 
-    /// Looks at memory and at the clock.
+    /// Checks memory and the clock.
     #[cold]
     #[inline(never)]
     pub fn refuel(&mut self) -> Evaluated<()> {
@@ -242,7 +243,7 @@ impl<'r> Eval<'r> {
         if heap::step(1) { Ok(()) } else { self.refuel() }
     }
 
-    /// Prints text that the next goes on in the same line; that of parallel branches goes nowhere.
+    /// Prints text without ending the line; output of parallel branches is discarded.
     pub fn print_open(&mut self, text: String) -> Evaluated<()> {
         if self.worker {
             free_text(text);
@@ -265,7 +266,7 @@ impl<'r> Eval<'r> {
         }
     }
 
-    /// Prints a line, behind what was left open; lines of parallel branches go nowhere.
+    /// Prints a line after any text that was left open; output of parallel branches is discarded.
     pub fn print(&mut self, line: String) -> Evaluated<()> {
         let line = match self.open_line.take() {
             Some(mut open) => {
@@ -286,14 +287,14 @@ impl<'r> Eval<'r> {
             let line = self.host().printed(line);
             let graphemes_max = self.limits().print_graphemes;
             let line = crate::print::line(line, graphemes_max);
-            // Who had to stop did not count what was cut.
+            // When a limit was reached meanwhile, the line was not truncated correctly.
             if !clock::has_stopped() {
                 self.prints.push(line);
             }
         }
     }
 
-    /// The value that a global is defined as, by name.
+    /// The current value of the global `name`.
     pub fn global(&self, name: &str) -> Option<Value> {
         let id = self.shared.names.get(name);
         id.and_then(|id| {
@@ -304,8 +305,8 @@ impl<'r> Eval<'r> {
         })
     }
 
-    /// Puts what a var stands for now in its place, as reads of keys want it. A var without a value, or one that leads
-    /// back to itself, stays.
+    /// Replaces a var by its current value, as key lookups need it. A var without a value, or one that leads back to
+    /// itself, stays.
     pub fn see_through(&self, value: &mut Value) {
         for _ in 0..VARS_MAX {
             let Value::Var(name) = value else { return };
@@ -410,7 +411,7 @@ impl<'r> Eval<'r> {
         }
     }
 
-    /// An operator: small numbers are read where they are, anything else is evaluated first.
+    /// An operator: small numbers are read in place, anything else is evaluated first.
     #[inline(always)]
     fn operate(&mut self, call: &Operation, frame: Frame<'_>) -> Evaluated {
         let (op, _, a, b, _) = call;
@@ -440,7 +441,7 @@ impl<'r> Eval<'r> {
         }
     }
 
-    /// What a simple expression stands for, without copying it.
+    /// The value of a simple expression, without copying it.
     #[inline]
     fn peek<'v>(&'v self, ir: &'v Ir, frame: Frame<'v>) -> Option<&'v Value> {
         match ir {
@@ -453,7 +454,7 @@ impl<'r> Eval<'r> {
         }
     }
 
-    /// Kept apart so that the frame of [`Eval::eval`] stays small.
+    /// Separate, so that the frame of [`Eval::eval`] stays small.
     #[inline(never)]
     fn eval_rare(&mut self, ir: &Ir, frame: Frame<'_>) -> Evaluated {
         match ir {
@@ -661,7 +662,7 @@ impl<'r> Eval<'r> {
         }
     }
 
-    /// Ids of tasks and steps are text, whatever they were written as.
+    /// Ids of tasks and steps are text, whatever values they are given as.
     pub(crate) fn task_id(&mut self, id: &Value) -> Evaluated {
         self.walk(id)?;
         Ok(match id {
@@ -676,7 +677,7 @@ impl<'r> Eval<'r> {
         })
     }
 
-    /// What the context does not have, and some of what it has.
+    /// The error for a key that the context lacks, with some of the keys that it has.
     #[cold]
     #[inline(never)]
     fn no_data(&self, key: &Value) -> Kind {
@@ -710,7 +711,7 @@ impl<'r> Eval<'r> {
         Ok(values)
     }
 
-    /// Clauses from `at` on, then the body. False when a `:while` ended the innermost `Each`.
+    /// Evaluates the clauses from `at` on, then the body. Returns false when a `:while` ended the innermost `Each`.
     fn eval_for(
         &mut self,
         parts: &For,
@@ -766,8 +767,8 @@ impl<'r> Eval<'r> {
         }
     }
 
-    /// The items of anything seqable: a map gives entries, a string graphemes, nil nothing. Moved
-    /// out when `value` is the only holder.
+    /// The items of anything seqable: a map gives entries, a string graphemes, nil nothing. Moved out when `value` is
+    /// the only holder.
     pub fn items(&mut self, value: &Value) -> Evaluated<Vec<Value>> {
         Ok(match value {
             Value::Nil => Vec::new(),
@@ -794,7 +795,7 @@ impl<'r> Eval<'r> {
                 self.reserve(text.len().saturating_mul(64))?;
                 self.charge(text.len())?;
                 let item = |grapheme| {
-                    // Each item is a string of its own. What is given up is seen by nobody.
+                    // Each item is a string of its own. When a limit was reached, nobody sees the result.
                     clock::goes_on(ITEM_STEPS);
                     Value::from(grapheme)
                 };
@@ -809,7 +810,7 @@ impl<'r> Eval<'r> {
         })
     }
 
-    /// The items of `value`, which is given up.
+    /// The items of `value`, which is consumed.
     pub fn take_items(&mut self, value: Value) -> Evaluated<Vec<Value>> {
         match value {
             Value::Vector(items) => {
@@ -820,7 +821,7 @@ impl<'r> Eval<'r> {
         }
     }
 
-    /// Calls a builtin whose arguments are evaluated.
+    /// Calls a builtin with evaluated arguments.
     #[inline]
     fn builtin(&mut self, builtin: &'static Builtin, args: &mut [Value], span: Span) -> Evaluated {
         match self.tick().and_then(|()| self.invoke(builtin, args)) {
@@ -829,7 +830,7 @@ impl<'r> Eval<'r> {
         }
     }
 
-    /// Calls a builtin and lets errors carry its name.
+    /// Calls a builtin and adds its name to errors.
     #[inline]
     fn invoke(&mut self, builtin: &'static Builtin, args: &mut [Value]) -> Evaluated {
         let Body::Function(run) = builtin.run else {
@@ -865,11 +866,11 @@ impl<'r> Eval<'r> {
     }
 }
 
-/// Appends `text`, whose memory is asked for first, in slices that look at the clock.
+/// Appends `text` after reserving memory for it, in slices between which the clock is checked.
 fn append_line(line: &mut String, text: &str) -> Evaluated<()> {
     let needed = line.len() + text.len();
     if needed > line.capacity() {
-        // Twice as much where there is room, so that many short pieces are not copied over and over.
+        // Reserves twice as much if possible, so that many short pieces are not copied over and over.
         let wanted = [needed.saturating_mul(2), needed]
             .into_iter()
             .find(|wanted| heap::reserve(wanted - line.capacity()))
@@ -880,7 +881,7 @@ fn append_line(line: &mut String, text: &str) -> Evaluated<()> {
     Ok(())
 }
 
-/// A value that cannot be called.
+/// The error for a value that cannot be called.
 #[cold]
 pub(crate) fn not_callable(value: &Value) -> Stop {
     Kind::NotCallable(Quote::value(value)).into()

@@ -1,8 +1,8 @@
-//! Sequences whose items are made when they are asked for: a source, and the transducers that its items go through. Knows
-//! nothing of the functions that ask.
+//! Lazy sequences, whose items are made on demand: a source, and the transducers that its items pass through. Knows
+//! nothing of the functions that consume them.
 //!
-//! A sequence lives in locals and arguments alone. Whatever keeps a value, shows it, or hands it out is given a vector: it
-//! is settled at every such place ([`Eval::settle`]), each item charged.
+//! A lazy sequence exists only in locals and arguments. Anything that keeps a value, shows it or hands it out gets a
+//! vector: at every such place the sequence is settled ([`Eval::settle`]), and each item is charged.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::function::{Combinator, Combined};
 use crate::value::shape::Freed;
 use crate::value::{Items, Value, Vector, number_cmp};
 
-/// Collections up to this length are worked on at once, however many functions follow.
+/// Collections up to this length are processed eagerly, however many functions follow.
 pub const AT_ONCE_MAX: usize = 64;
 
-/// A sequence, where `value` is one.
+/// The lazy sequence that `value` is, if it is one.
 #[inline]
 pub fn unsettled(value: &Value) -> Option<&Arc<Combined>> {
     match value {
@@ -30,30 +30,30 @@ pub fn unsettled(value: &Value) -> Option<&Arc<Combined>> {
     }
 }
 
-/// A sequence of `source`, itself not yet one.
+/// A lazy sequence over `source`, which is not a sequence itself.
 pub fn sequence_of(source: Value) -> Value {
     made_of(Combinator::Sequence, vec![source])
 }
 
-/// A sequence of the numbers from a start up to an end by a step.
+/// A lazy sequence of numbers; `bounds` are its start, end and step.
 pub fn range(bounds: [Value; 3]) -> Value {
     sequence_of(made_of(Combinator::Range, bounds.to_vec()))
 }
 
-/// `sequence` with its items going through `step` besides.
+/// `sequence` with `step` appended to its transducers.
 fn through(sequence: &Combined, step: Value) -> Value {
     let mut parts = sequence.parts.clone();
     parts.push(step);
     made_of(Combinator::Sequence, parts)
 }
 
-/// `(map f)` and its kin.
+/// `(map f)`, `(take n)` and similar calls without a collection.
 pub fn transducer(builtin: &'static Builtin, mut args: Vec<Value>) -> Value {
     args.insert(0, Value::Builtin(builtin));
     made_of(Combinator::Transducer, args)
 }
 
-/// The value of a `(reduced x)`.
+/// The value inside a `(reduced x)`.
 #[inline]
 pub fn reduced(value: &Value) -> Option<&Value> {
     match value {
@@ -62,15 +62,15 @@ pub fn reduced(value: &Value) -> Option<&Value> {
     }
 }
 
-/// Whether `value` is a sequence that nothing bounds.
+/// Whether `value` is a sequence without an end.
 pub fn endless(value: &Value) -> bool {
     unsettled(value).is_some_and(|sequence| sequence.endless)
 }
 
-/// How deep a sequence may nest whose items come from other sequences. Each of its items asks all of them.
+/// The deepest nesting of sequences whose items come from other sequences. Each item asks all of them.
 const DEPTH_MAX: u32 = 16;
 
-/// Makes the items of a sequence that nests too deep to be the source of another, or refuses it when it has no end.
+/// Settles a sequence that nests too deep to be the source of another; an endless one is refused.
 fn nests(eval: &mut Eval<'_>, sequence: &mut Value) -> Evaluated<()> {
     match unsettled(sequence).is_none() || sequence.shape().depth <= DEPTH_MAX {
         true => Ok(()),
@@ -78,7 +78,7 @@ fn nests(eval: &mut Eval<'_>, sequence: &mut Value) -> Evaluated<()> {
     }
 }
 
-/// What `function` makes of the items of `columns`, side by side.
+/// A sequence of the results of `function` on the items of `columns`, side by side.
 pub fn beside(eval: &mut Eval<'_>, function: Value, columns: &mut [Value]) -> Evaluated {
     let mut parts = vec![function];
     for column in columns {
@@ -88,7 +88,7 @@ pub fn beside(eval: &mut Eval<'_>, function: Value, columns: &mut [Value]) -> Ev
     Ok(sequence_of(made_of(Combinator::Beside, parts)))
 }
 
-/// The items of each of `parts`, one part after the other.
+/// A sequence of the items of each of `parts`, one part after the other.
 pub fn chain(eval: &mut Eval<'_>, mut parts: Vec<Value>) -> Evaluated {
     for part in &mut parts {
         nests(eval, part)?;
@@ -96,13 +96,13 @@ pub fn chain(eval: &mut Eval<'_>, mut parts: Vec<Value>) -> Evaluated {
     Ok(sequence_of(made_of(Combinator::Chain, parts)))
 }
 
-/// `items`, and behind them those of the sequence `endless`.
+/// A sequence of `items` followed by those of the sequence `endless`.
 pub fn before(eval: &mut Eval<'_>, mut items: Vec<Value>, endless: Value) -> Evaluated {
     if items.is_empty() {
         return Ok(endless);
     }
     let mut behind = vec![endless];
-    // Items in front of items are one vector.
+    // Items put before items are merged into one vector.
     if let Some(made) = unsettled(&behind[0])
         && let [Value::Combined(source)] = made.parts.as_slice()
         && let (Combinator::Chain, [Value::Vector(first), rest @ ..]) =
@@ -122,7 +122,7 @@ pub fn behind(eval: &mut Eval<'_>, value: Value, count: usize) -> Evaluated {
     let Some(made) = unsettled(&value) else {
         return Ok(value);
     };
-    // What a function made of the first items need not be made again.
+    // The items that were skipped need not be computed again.
     if let [Value::Combined(source)] = made.parts.as_slice()
         && let (Combinator::Iterate, [function, first]) = (source.kind, source.parts.as_slice())
     {
@@ -142,14 +142,14 @@ pub fn behind(eval: &mut Eval<'_>, value: Value, count: usize) -> Evaluated {
             break;
         }
     }
-    // What numbers are left need not be made yet.
+    // The remaining numbers need not be made yet.
     if let (Source::Numbers { next, end, step }, []) = (&stream.source, stream.steps.as_slice()) {
         return Ok(range([next.clone(), end.clone(), step.clone()]));
     }
     Ok(Value::vector(eval.collected(stream)?))
 }
 
-/// The sequence of these parts without its first `count` items, which are passed over when items are asked for.
+/// The sequence of these parts without its first `count` items, which are skipped on demand.
 pub fn dropped(mut parts: Vec<Value>, count: usize) -> Value {
     let drop = crate::builtins::lookup("drop").expect("a row of the table");
     let before = match parts.last() {
@@ -169,7 +169,7 @@ pub fn dropped(mut parts: Vec<Value>, count: usize) -> Value {
     made_of(Combinator::Sequence, parts)
 }
 
-/// What a sequence is made of; of any other collection, what a sequence of it would be.
+/// The parts of a sequence; for any other collection, the parts of a sequence over it.
 pub fn parts_of(collection: &Value) -> Vec<Value> {
     match unsettled(collection) {
         Some(made) => made.parts.clone(),
@@ -177,7 +177,7 @@ pub fn parts_of(collection: &Value) -> Vec<Value> {
     }
 }
 
-/// The bounds of a plain range of integers: start, end and step.
+/// The start, end and step of a plain range of integers.
 pub fn integers(value: &Value) -> Option<(i64, i64, i64)> {
     let [Value::Combined(source)] = unsettled(value)?.parts.as_slice() else {
         return None;
@@ -190,7 +190,7 @@ pub fn integers(value: &Value) -> Option<(i64, i64, i64)> {
     }
 }
 
-/// How many integers there are from `start` up to `end` by `step`.
+/// The number of integers from `start` up to `end` in steps of `step`.
 pub fn integer_count(start: i64, end: i64, step: i64) -> usize {
     let span = if step > 0 {
         i128::from(end) - i128::from(start)
@@ -206,21 +206,21 @@ pub fn integer_count(start: i64, end: i64, step: i64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// Items that are worked on together where all of them are wanted.
+/// The number of items that are processed together where all of them are wanted.
 const CHUNK: usize = 64;
 
 pub struct Stream {
     source: Source,
     steps: Vec<Step>,
-    /// Items that each step was given.
+    /// The number of items that each step has received.
     given: Vec<usize>,
-    /// Items on their way, the next one last, each with the step that it goes through next.
+    /// Items in progress, the next one last, each with the index of the step that it enters next.
     waiting: Vec<(usize, Value)>,
-    /// Nothing more is asked of the source.
+    /// Whether the source is exhausted or no longer needed.
     done: bool,
-    /// Steps before this one have given what they held back.
+    /// The steps before this one have emitted the items that they held back.
     flushed: usize,
-    /// Nobody can see when its steps are made.
+    /// Whether nobody can observe when its steps run.
     quiet: bool,
 }
 
@@ -265,16 +265,18 @@ enum Step {
     Distinct(Freed<BTreeSet<Value>>),
     Dedupe(Option<Value>),
     Interpose(Value, bool),
-    /// Windows of a size, each so many items behind the one before, and how many are passed over until the next begins.
+    /// The size of a window, the distance between the starts of windows, the items to skip before the next window, and
+    /// the current window.
     Partition(usize, usize, usize, Vec<Value>),
-    /// The same, and at the end the windows that are not full.
+    /// The same, followed at the end by the incomplete windows.
     PartitionAll(usize, usize, usize, Vec<Value>),
     PartitionBy(Value, Vec<Value>, Option<Value>),
-    /// Items that are vectors give their own, at every depth.
+    /// Replaces items that are vectors by their own items, at every depth.
     Flatten,
-    /// All items but so many of the last, which are held back.
+    /// Drops this many items at the end; items are held back until enough follow.
     DropLast(usize, VecDeque<Value>),
-    /// The function, and what it made of the items so far; without items, what it makes of nothing.
+    /// The function, its latest result, and whether that was emitted. Without any item, the function is called with no
+    /// arguments.
     Reductions(Value, Option<Value>, bool),
 }
 
@@ -344,7 +346,7 @@ fn not_a_transducer(found: &Value) -> Stop {
 }
 
 impl Stream {
-    /// Whether all items are there already.
+    /// Whether all items are already available.
     pub fn is_whole(&self) -> bool {
         self.steps.is_empty() && matches!(self.source, Source::Items(_) | Source::Vector(..))
     }
@@ -369,7 +371,7 @@ impl Stream {
                 }
                 None => return Ok(None),
             };
-            // An item that goes through one by one never waits.
+            // An item that passes one by one never has to wait.
             loop {
                 if index == self.steps.len() {
                     return Ok(Some(item));
@@ -385,8 +387,8 @@ impl Stream {
         }
     }
 
-    /// Whether its items may be made some at a time, for who wants all of them. What is made on the way may be large, and is
-    /// held one at a time.
+    /// Whether items may be made in chunks, for callers that consume all of them. Intermediate results may be large, so
+    /// they are held one at a time: only the last step of a chunk may make new values.
     fn goes_in_chunks(&self) -> bool {
         let (last, before) = match self.steps.split_last() {
             Some((last, before)) => (Some(last), before),
@@ -403,7 +405,7 @@ impl Stream {
             && last.is_none_or(|step| matches!(step, Step::Map(_) | Step::Filter(..)))
     }
 
-    /// Puts the next items, which go through all steps together, into `items`: none at the end.
+    /// Fills `items` with the next items, which pass through all steps together; leaves it empty at the end.
     fn next_chunk(&mut self, eval: &mut Eval<'_>, items: &mut Vec<Value>) -> Evaluated<()> {
         items.clear();
         while items.is_empty() {
@@ -441,7 +443,7 @@ impl Stream {
                         let mut passes = passes.into_iter();
                         items.retain(|_| passes.next().unwrap_or(false));
                     }
-                    // No others go in chunks.
+                    // No other step runs in chunks.
                     _ => {}
                 }
             }
@@ -449,7 +451,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Puts an item through one step: what goes on to the next at once, if anything does.
+    /// Passes an item through one step; returns what the next step gets at once, if anything.
     #[inline]
     fn step(&mut self, eval: &mut Eval<'_>, index: usize, item: Value) -> Evaluated<Option<Value>> {
         eval.charge(1)?;
@@ -498,7 +500,7 @@ impl Stream {
                 self.expand(eval, next, part)?
             }
             Step::Take(left) => {
-                // Nothing is asked for behind the last one.
+                // Nothing is requested after the last item.
                 *left = left.saturating_sub(1);
                 if *left == 0 {
                     self.end(index);
@@ -587,7 +589,7 @@ impl Stream {
             Step::Flatten => match item {
                 Value::Vector(parts) => {
                     let parts = eval.take_items(Value::Vector(parts))?;
-                    // Each is flattened in turn.
+                    // Each part is flattened in turn.
                     let first = self.expand(eval, index, parts)?;
                     self.waiting.extend(first.map(|first| (index, first)));
                     None
@@ -626,7 +628,7 @@ impl Stream {
         })
     }
 
-    /// Lets each of `parts` go on to step `next`: the first at once, the others in turn.
+    /// Passes each of `parts` on to step `next`: returns the first one and queues the others.
     fn expand(
         &mut self,
         eval: &mut Eval<'_>,
@@ -641,14 +643,14 @@ impl Stream {
         Ok(first)
     }
 
-    /// The step `index` wants nothing more: what is on its way to it, or before it, is dropped.
+    /// Step `index` needs no more items: drops everything that waits for it or for an earlier step.
     fn end(&mut self, index: usize) {
         self.done = true;
         self.waiting.retain(|(at, _)| *at > index);
         self.flushed = self.flushed.max(index + 1);
     }
 
-    /// Lets the next step give what it held back.
+    /// Makes the next step emit what it held back.
     fn flush(&mut self, eval: &mut Eval<'_>) -> Evaluated<()> {
         let index = self.flushed;
         self.flushed += 1;
@@ -674,7 +676,8 @@ impl Stream {
     }
 }
 
-/// The window `part`, which is left with what belongs to the next one, `step` items behind it, too.
+/// The complete window `part`. Afterwards `part` holds the items that also belong to the next window, `step` items
+/// later.
 fn next_window(eval: &mut Eval<'_>, part: &mut Vec<Value>, step: usize) -> Evaluated {
     let kept = part.get(step..).unwrap_or_default();
     eval.charge(kept.len())?;
@@ -683,7 +686,7 @@ fn next_window(eval: &mut Eval<'_>, part: &mut Vec<Value>, step: usize) -> Evalu
     Ok(Value::vector(std::mem::replace(part, kept)))
 }
 
-/// Appends an item, whose room is asked for first.
+/// Appends an item, after reserving memory for it.
 fn push(eval: &mut Eval<'_>, items: &mut Vec<Value>, item: Value) -> Evaluated<()> {
     if items.len() == items.capacity() {
         eval.reserve_values(items.len().max(4) * 2)?;
@@ -693,7 +696,7 @@ fn push(eval: &mut Eval<'_>, items: &mut Vec<Value>, item: Value) -> Evaluated<(
 }
 
 impl Source {
-    /// Puts the next items into `items`, of a source whose items are there or cost nothing.
+    /// Appends the next items to `items`, for a source whose items are available or cost nothing.
     fn fill(&mut self, eval: &mut Eval<'_>, items: &mut Vec<Value>) -> Evaluated<()> {
         match self {
             Source::Items(all) => items.extend(all.take(CHUNK)),
@@ -716,8 +719,8 @@ impl Source {
         eval.charge(items.len())
     }
 
-    /// The same of a vector of maps, but those alone of which `field` is `wanted`: what is passed over need not be taken out. How many
-    /// were looked at is given back, none where this is no such vector.
+    /// Like `fill`, for a vector of maps, but appends only the maps whose `field` is `wanted`, so that skipped ones are
+    /// not copied. Returns how many were examined, 0 when the source is not such a vector.
     fn fill_with(
         &mut self,
         eval: &mut Eval<'_>,
@@ -759,7 +762,7 @@ impl Source {
                 }
                 *left -= 1;
                 let item = *next;
-                // Every item lies between the bounds, though what follows the last may not.
+                // Every item lies within the bounds, but the number after the last one may overflow.
                 *next = next.wrapping_add(*step);
                 Some(Value::Int(item))
             }
@@ -869,7 +872,7 @@ impl Source {
 }
 
 impl Eval<'_> {
-    /// The items of anything seqable, one after the other.
+    /// The items of anything seqable, in order.
     pub fn stream(&mut self, value: Value) -> Evaluated<Stream> {
         let mut steps = Vec::new();
         let quiet = unsettled(&value).is_some();
@@ -888,14 +891,14 @@ impl Eval<'_> {
         Ok(self.started(source, steps, quiet))
     }
 
-    /// The items of `value` behind the transducer `xform`.
+    /// The items of `value`, passed through the transducer `xform`.
     pub fn transduced(&mut self, xform: &Value, value: Value) -> Evaluated<Stream> {
         let mut stream = self.stream(value)?;
         let mut steps = Vec::new();
         self.steps(xform, &mut steps)?;
         stream.steps.extend(steps);
         let Stream { source, steps, .. } = stream;
-        // A transducer may do anything, item by item.
+        // A transducer may have any effect, item by item.
         Ok(self.started(source, steps, false))
     }
 
@@ -909,7 +912,7 @@ impl Eval<'_> {
             flushed: 0,
             quiet,
         };
-        // Nothing is asked of the source for nothing.
+        // `(take 0)` requests nothing from the source.
         let last_empty = stream
             .steps
             .iter()
@@ -920,7 +923,7 @@ impl Eval<'_> {
         stream
     }
 
-    /// The steps that a transducer stands for, `comp` taken apart.
+    /// The steps that a transducer consists of; `comp` is taken apart.
     fn steps(&mut self, xform: &Value, steps: &mut Vec<Step>) -> Evaluated<()> {
         let mut pending = vec![xform.clone()];
         while let Some(xform) = pending.pop() {
@@ -946,7 +949,7 @@ impl Eval<'_> {
         Ok(())
     }
 
-    /// Every item that is left.
+    /// Every remaining item.
     pub fn collected(&mut self, mut stream: Stream) -> Evaluated<Vec<Value>> {
         if stream.steps.is_empty()
             && let Source::Items(items) = stream.source
@@ -977,7 +980,7 @@ impl Eval<'_> {
         Ok(items)
     }
 
-    /// A vector in the place of a sequence.
+    /// Replaces a sequence by a vector.
     #[inline]
     pub fn settle(&mut self, value: &mut Value) -> Evaluated<()> {
         match unsettled(value) {
@@ -1000,14 +1003,14 @@ impl Eval<'_> {
         Ok(())
     }
 
-    /// `value` as a vector where it is a sequence.
+    /// `value`, or a vector of its items if it is a sequence.
     #[inline]
     pub fn settled(&mut self, mut value: Value) -> Evaluated {
         self.settle(&mut value)?;
         Ok(value)
     }
 
-    /// What a builtin makes of a sequence without an end: the sequence, its items going through the builtin besides.
+    /// The result of a builtin on an endless sequence: the sequence with the builtin appended to its transducers.
     pub fn deferred(
         &mut self,
         builtin: &'static Builtin,
@@ -1015,9 +1018,9 @@ impl Eval<'_> {
         sequence: &Value,
     ) -> Evaluated {
         let mut args = args.to_vec();
-        // A separator, say, comes back as it is.
+        // An argument may become an item, such as a separator.
         args.iter_mut().try_for_each(|arg| self.settle(arg))?;
-        // Told where the function stands, not where an item is asked for.
+        // Errors are raised at the call of the builtin, not when an item is requested.
         Step::of(builtin, &args)?;
         let step = transducer(builtin, args);
         Ok(match unsettled(sequence) {
@@ -1026,8 +1029,8 @@ impl Eval<'_> {
         })
     }
 
-    /// Calls a builtin that a function around it takes the items from: where they are many, and nobody sees when they are
-    /// made, they are made one by one.
+    /// Calls a builtin whose items the enclosing call consumes. When there are many of them, and nobody can observe
+    /// when they are made, they are made one by one.
     pub(super) fn call_deferred(
         &mut self,
         builtin: &'static Builtin,
@@ -1060,10 +1063,10 @@ impl Eval<'_> {
         self.builtin(builtin, &mut args, span)
     }
 
-    /// Whether nobody can see when `function` is called: it prints nothing, defines nothing, calls no tool, does not end the program, and
-    /// reads no global that may be another one later.
+    /// Whether nobody can observe when `function` is called: it prints nothing, defines nothing, calls no tool, does
+    /// not end the program, and reads no global that may be redefined.
     fn is_quiet(&self, function: &Value) -> bool {
-        /// Functions that are looked into.
+        /// The number of functions that are examined.
         const FUNCTIONS_MAX: usize = 64;
         let mut pending = vec![function.clone()];
         let mut seen = BTreeSet::new();
@@ -1120,8 +1123,8 @@ impl Eval<'_> {
         )
     }
 
-    /// Calls `callee` with what came of the item before and each item in turn; a reduced value ends it. Of the collection,
-    /// `before` items came before these.
+    /// Calls `callee` with the accumulator and each item in turn; a reduced value ends the loop. `before` items of the
+    /// collection came before these.
     pub fn fold_stream(
         &mut self,
         callee: &Value,
@@ -1138,7 +1141,7 @@ impl Eval<'_> {
         if let Some(op) = op
             && stream.goes_in_chunks()
         {
-            // An operator wants all items.
+            // An operator needs all items.
             let mut chunk = Vec::with_capacity(CHUNK);
             loop {
                 stream.next_chunk(self, &mut chunk)?;
@@ -1169,7 +1172,7 @@ impl Eval<'_> {
         Ok(folded)
     }
 
-    /// [`Eval::fold_stream`] over items that are there.
+    /// [`Eval::fold_stream`] for items that are already available.
     pub fn fold_items(
         &mut self,
         callee: &Value,
@@ -1189,7 +1192,7 @@ impl Eval<'_> {
     }
 }
 
-/// What a reduced value holds; any other value itself.
+/// The value inside a reduced value; any other value itself.
 pub fn unreduced(value: Value) -> Value {
     match reduced(&value) {
         Some(inner) => inner.clone(),
@@ -1197,7 +1200,7 @@ pub fn unreduced(value: Value) -> Value {
     }
 }
 
-/// A transducer called like a function.
+/// The error for a transducer that is called like a function.
 #[cold]
 pub(super) fn called_transducer() -> Stop {
     Kind::Other("a transducer is no function of items: give it to into, transduce or sequence, as in (into [] (map inc) coll)".into()).into()

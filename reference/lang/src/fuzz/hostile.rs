@@ -1,8 +1,8 @@
-//! Programs that want more than their share, made from bytes, and what must hold for each by the clock. Knows no clock
-//! itself: the caller brings one.
+//! Programs that want more than their share, generated from bytes, and the time and memory bounds that each must keep.
+//! Knows no clock itself: the caller brings one.
 //!
-//! All builtins and methods are called, in loops, chains, nests, workers and sessions, with values that are large, deep,
-//! shared over and over, or awkward; and patterns from a grammar search long texts.
+//! All builtins and methods are called, in loops, chains, nested calls, workers and sessions, with values that are
+//! large, deep, repeatedly shared, or awkward; patterns from a grammar search long texts.
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -17,34 +17,34 @@ use crate::{
     builtins, heap, json, print, run, snapshot,
 };
 
-/// What a run is measured with.
+/// The clocks and bounds that a run is measured with.
 pub struct Gauge {
-    /// Time that the calling thread has been running.
+    /// CPU time of the calling thread.
     pub spent: fn() -> Duration,
-    /// Time that went by.
+    /// Wall-clock time.
     pub passed: fn() -> Duration,
-    /// Time that a program gets: running time of its own thread, passing time of its workers.
+    /// The time limit of a program: CPU time for its own thread, wall-clock time for its workers.
     pub limit: Duration,
-    /// Running time between two looks at the clock.
+    /// The longest CPU time allowed between two checks of the clock.
     pub gap: Duration,
-    /// Running time from the look that says that time is up to the end, in which is given back what is held; and to show what came
-    /// of it, where nobody looks.
+    /// The longest CPU time allowed from the check that finds that time is up to the end of the program, which includes
+    /// freeing what it holds; also bounds the time to show the outcome, where nothing checks the clock.
     pub end: Duration,
-    /// What `(tool/work {})` does. A tool that works without a clock must be found.
+    /// What `(tool/work {})` does. A tool that works without checking the clock must be detected.
     pub work: fn(),
 }
 
-/// Bytes that a program gets.
+/// The memory limit of a program, in bytes.
 const MEMORY_BYTES: u64 = 10 << 20;
-/// Bytes that a program may make its thread grow by.
+/// Bytes by which a program may make its thread grow.
 const GROWTH_BYTES_MAX: isize = 2 * MEMORY_BYTES as isize + (8 << 20);
-/// Bytes of an answer.
+/// The largest response, in bytes.
 const ANSWER_BYTES: usize = 64 * 1024;
-/// Programs of a session.
+/// The number of programs in a session.
 const TURNS: usize = 2;
-/// Bytes that a session may really hold, as servers reckon by default.
+/// Bytes that a session may hold, as servers count them by default.
 const SESSION_BYTES: u64 = 4 << 20;
-/// Bytes of a snapshot.
+/// The largest snapshot, in bytes.
 const SNAPSHOT_BYTES_MAX: usize = 16 << 20;
 
 /// The host of one program.
@@ -57,13 +57,13 @@ struct Watched<'g> {
     seen: Mutex<Seen>,
 }
 
-/// What the program's own thread was seen to do.
+/// What was observed of the program's own thread.
 struct Seen {
-    /// When it looked last.
+    /// CPU time of the last check.
     last: Duration,
-    /// The longest time that it did not look.
+    /// The longest time between two checks.
     gap: Duration,
-    /// When it was told to stop.
+    /// When the thread learned that its time was up.
     stopped: Option<Duration>,
     /// The most bytes that it held.
     most: isize,
@@ -117,9 +117,9 @@ impl Watched<'_> {
     }
 }
 
-/// What holds for each hostile program: it looks at the clock again and again, so that it ends in time however it ends;
-/// its thread does not grow beyond twice its limit; what it leaves behind serves the next program, and is written as a snapshot
-/// and read back within the same bounds.
+/// What must hold for each hostile program: it checks the clock regularly, so that it ends in time however it ends; its
+/// thread does not grow beyond twice its memory limit; the next program works with what it leaves behind, which can be
+/// written as a snapshot and read back within the same bounds.
 pub fn hostile(bytes: &[u8], gauge: &Gauge) {
     let mut env = Env::new();
     let mut rest = Bytes(bytes);
@@ -141,7 +141,7 @@ pub fn hostile(bytes: &[u8], gauge: &Gauge) {
     );
 }
 
-/// What a session is after a turn, as a server keeps it that has to write it down: `after`, or `before` when that would be too
+/// The session after a turn, as a server that persists it would keep it: `after`, or `before` when `after` is too
 /// large.
 fn kept(before: Env, after: Env, gauge: &Gauge) -> Env {
     let (held, seen) = watched(gauge, |_, meter| meter.within(|| after.held_bytes()));
@@ -168,7 +168,7 @@ fn kept(before: Env, after: Env, gauge: &Gauge) -> Env {
     restored
 }
 
-/// What came of writing or reading what a hostile program left, unless a limit ended it.
+/// The result of writing or reading what a hostile program left behind, unless a limit ended the work.
 fn unless_stopped<T>(done: Result<T, snapshot::Error>) -> Option<T> {
     match done {
         Ok(done) => Some(done),
@@ -181,25 +181,25 @@ fn unless_stopped<T>(done: Result<T, snapshot::Error>) -> Option<T> {
     }
 }
 
-/// What one program was seen to do.
+/// What was observed of one program.
 pub struct Sighting {
-    /// The longest running time without a look at the clock, until it had to stop.
+    /// The longest CPU time without a check of the clock, until it had to stop.
     pub gap: Duration,
-    /// Running time from when it had to stop to its end.
+    /// CPU time from when it had to stop until it ended.
     pub end: Duration,
-    /// Running time until it had ended.
+    /// CPU time until it ended.
     pub took: Duration,
-    /// Running time to show what came of it.
+    /// CPU time to show its outcome.
     pub shown: Duration,
-    /// Bytes that its thread held at most, more than before.
+    /// The most bytes that its thread held, beyond what it held before.
     pub grown: isize,
     /// How it ended: a reason, or `value`.
     pub how: &'static str,
-    /// What it left behind.
+    /// The environment that it left behind.
     pub env: Env,
 }
 
-/// Runs one program, and panics when it broke a promise.
+/// Runs one program, and panics when it exceeds a bound.
 pub fn measured(text: &str, env: &Env, gauge: &Gauge) -> Env {
     let Sighting {
         gap,
@@ -219,13 +219,13 @@ pub fn measured(text: &str, env: &Env, gauge: &Gauge) -> Env {
         took <= gauge.limit + gauge.gap + gauge.end,
         "ran for {took:?} ({how}): {text}"
     );
-    // As a preview and as JSON.
+    // Shown as a preview and as JSON.
     assert!(shown <= gauge.end * 2, "{shown:?} to show it: {text}");
     assert!(grown <= GROWTH_BYTES_MAX, "grew by {grown}: {text}");
     env
 }
 
-/// Runs one program, and says what it was seen to do.
+/// Runs one program and returns what was observed.
 pub fn sighting(text: &str, env: &Env, gauge: &Gauge) -> Sighting {
     let program = Program::new(text);
     let ((outcome, env), seen) =
@@ -246,7 +246,7 @@ pub fn sighting(text: &str, env: &Env, gauge: &Gauge) -> Sighting {
     }
 }
 
-/// What work was seen to do.
+/// What was observed of a piece of work.
 struct Done {
     gap: Duration,
     end: Duration,
@@ -272,7 +272,7 @@ impl Done {
     }
 }
 
-/// Does `work` under the limits of a program, for a host and on a meter that watch it.
+/// Does `work` under the limits of a program, with a host and a meter that observe it.
 fn watched<T>(gauge: &Gauge, work: impl FnOnce(&dyn Host, &Meter<'_>) -> T) -> (T, Done) {
     let limits = Limits {
         memory_bytes: MEMORY_BYTES,
@@ -308,7 +308,7 @@ fn watched<T>(gauge: &Gauge, work: impl FnOnce(&dyn Host, &Meter<'_>) -> T) -> (
     (done, seen)
 }
 
-/// Expressions of the operands of [`calls`].
+/// Expressions for the operands of [`calls`].
 pub fn operands() -> Vec<String> {
     let shapes = VALUES.iter().chain(OPERANDS).enumerate();
     let operands = shapes.flat_map(|(at, shape)| {
@@ -330,14 +330,14 @@ pub fn operands() -> Vec<String> {
     operands.chain(long).collect()
 }
 
-/// Texts of almost all the memory that there is are made of these.
+/// Pieces that texts as large as almost the whole memory limit are made of.
 const LONG_TEXTS: &[&str] = &[
     "9", "-", "%n", " ", "[", "\\n", "Σ", "é", ".", "0", "1e", "\\\\",
 ];
-/// Bytes of such a text, about.
+/// The approximate size of such a text, in bytes.
 const LONG_BYTES: usize = 9_000_000;
 
-/// Further operands of [`operands`]: what is long or large for one builtin or another.
+/// Further operands of [`operands`]: values that are long or large for particular builtins.
 const OPERANDS: &[&str] = &[
     "(reduce (fn [s _] (str s s)) \"ab\" (range 20))",
     "(reduce (fn [s _] (str s s)) \"7\" (range 16))",
@@ -361,8 +361,8 @@ const OPERANDS: &[&str] = &[
     "(str \"0.\" (let [k (reduce (fn [s _] (str s s)) \"5\" (range 12))] (join (map (constantly k) (range 2000)))))",
 ];
 
-/// Calls of everything that can be called, with its name: the operands `v` and `w` alone, side by side, before and behind small
-/// values and functions. `turn` chooses among the small ones.
+/// Calls of every builtin and method, with its name: the operands `v` and `w` alone, side by side, and before and after
+/// small values and functions. `turn` chooses among the small values.
 pub fn calls(turn: usize) -> Vec<(&'static str, String)> {
     const FUNCTIONS: [&str; 7] = [
         "identity",
@@ -409,8 +409,8 @@ pub fn calls(turn: usize) -> Vec<(&'static str, String)> {
     calls
 }
 
-/// Calls of everything that can be called with what is short and a number that is large, which the operands of [`calls`] are not
-/// together: counts, sizes and positions.
+/// Calls of every builtin with short values and one large number, a combination that the operands of [`calls`] lack:
+/// counts, sizes and positions.
 pub fn counted() -> Vec<(&'static str, String)> {
     const COUNTS: [&str; 3] = ["30000000", "9007199254740991", "-9007199254740991"];
     const SHAPES: [&str; 14] = [
@@ -455,7 +455,7 @@ pub fn counted() -> Vec<(&'static str, String)> {
     calls
 }
 
-/// What a server does with an outcome.
+/// Shows an outcome as a server does.
 fn shown(outcome: &Outcome, text: &str) {
     match &outcome.ended {
         Ended::Value(value) | Ended::Return(value) | Ended::Fail(value) => {
@@ -481,7 +481,7 @@ impl Host for Idle {
     }
 }
 
-/// Values of many kinds; `#` stands for a size, `@` for a text.
+/// Expressions for values of many kinds; `#` stands for a size, `@` for a text.
 const VALUES: &[&str] = &[
     "(reduce (fn [s _] (str s s)) @ (range #))",
     "(reduce (fn [s _] (str s s)) @ (range #))",
@@ -521,7 +521,7 @@ const VALUES: &[&str] = &[
     "(str (apply str (map (constantly \"[\") (range 50000))))",
 ];
 
-/// What texts are made of.
+/// The texts that `@` stands for.
 const TEXTS: &[&str] = &[
     "\"a\"",
     "\"a\"",
@@ -552,7 +552,7 @@ const TEXTS: &[&str] = &[
     "\"\\u1100\"",
 ];
 
-/// Small values that go with the others.
+/// Small values that accompany the others.
 const SMALL: &[&str] = &[
     "0",
     "1",
@@ -603,7 +603,7 @@ const SMALL: &[&str] = &[
     "(sorted-map 1 2)",
 ];
 
-/// Repeats of `_`; `i` counts.
+/// Loops around an expression `_`; `i` counts.
 const LOOPS: &[&str] = &[
     "_",
     "_",
@@ -642,7 +642,7 @@ const LOOPS: &[&str] = &[
     "(update {:a a} :a (fn [i] _))",
 ];
 
-/// What the values of a program are, so that most calls are taken.
+/// The subject of a program's values, so that most calls accept them.
 #[derive(Clone, Copy)]
 enum Theme {
     Texts,
@@ -652,7 +652,7 @@ enum Theme {
 }
 
 impl Theme {
-    /// The values that fit: those of texts stand first, then collections, then numbers.
+    /// A value of this theme. [`VALUES`] lists texts first, then collections, then numbers.
     fn value(self, bytes: &mut Bytes<'_>) -> &'static str {
         let starts = |wanted: &str| VALUES.iter().position(|value| value.starts_with(wanted));
         let collections = starts("(reduce (fn [a _] [a a]) []").unwrap_or(0);
@@ -666,7 +666,7 @@ impl Theme {
         VALUES[from + bytes.below(to - from)]
     }
 
-    /// Whether functions of `section` take such values.
+    /// Whether functions of `section` accept such values.
     fn takes(self, section: Section) -> bool {
         match self {
             Theme::Texts => matches!(section, Section::Strings | Section::Regex | Section::Json),
@@ -696,7 +696,8 @@ fn hostile_program(bytes: &mut Bytes<'_>) -> String {
     out
 }
 
-/// A program that defines what such values make: in collections, captured by functions, as keys, shared and unshared.
+/// A program that keeps values of these kinds in definitions: in collections, captured by functions, as keys, shared
+/// and unshared.
 fn keeping_program(bytes: &mut Bytes<'_>) -> String {
     const KEPT: [&str; 8] = [
         "(def kept [a b c d])",
@@ -717,7 +718,7 @@ fn keeping_program(bytes: &mut Bytes<'_>) -> String {
     out
 }
 
-/// The beginning of a program: the values that it is about, up to its body.
+/// The beginning of a program, up to its body: the values that it works on.
 fn values(bytes: &mut Bytes<'_>) -> (Theme, String) {
     let mut out = String::from("(let [");
     let theme = [
@@ -732,7 +733,7 @@ fn values(bytes: &mut Bytes<'_>) -> (Theme, String) {
         filled(&mut out, value, bytes);
         out.push(' ');
     }
-    // Two values that are equal, and not the same.
+    // `a` and `d` are equal but distinct values.
     out.push_str("d (if (vector? a) (vec (map identity a)) (if (string? a) (str a \"\") a)) i 7] ");
     (theme, out)
 }
@@ -751,7 +752,7 @@ fn filled(out: &mut String, shape: &str, bytes: &mut Bytes<'_>) {
     }
 }
 
-/// A call of anything that there is.
+/// A random call.
 fn call(out: &mut String, bytes: &mut Bytes<'_>, theme: Theme, depth: usize) {
     if matches!(theme, Theme::Texts) && bytes.below(3) == 0 || bytes.below(20) == 0 {
         return search(out, bytes);
@@ -793,7 +794,7 @@ fn argument(out: &mut String, bytes: &mut Bytes<'_>, theme: Theme, depth: usize)
     }
 }
 
-/// A search with a pattern.
+/// A search with a random pattern.
 fn search(out: &mut String, bytes: &mut Bytes<'_>) {
     const SEARCHES: [&str; 8] = [
         "(re-find ~ _)",
@@ -815,7 +816,7 @@ fn search(out: &mut String, bytes: &mut Bytes<'_>) {
     }
 }
 
-/// A regex literal from a grammar.
+/// A random regex literal from a grammar.
 fn pattern(out: &mut String, bytes: &mut Bytes<'_>) {
     out.push_str("#\"");
     let start = out.len();
@@ -845,14 +846,14 @@ fn branch(out: &mut String, bytes: &mut Bytes<'_>, depth: usize, start: usize) {
             branch(out, bytes, depth + 1, start);
             out.push(')');
         } else {
-            // In the reader's spelling a backslash of a pattern stands alone.
+            // In a regex literal, a backslash of the pattern is written once.
             out.push_str(&ATOMS[bytes.below(ATOMS.len())].replace("\\\\", "\\"));
         }
         out.push_str(SIGNS[bytes.below(SIGNS.len())]);
     }
 }
 
-/// A program that was made from `bytes`, as [`hostile`] runs it first.
+/// The program that [`hostile`] makes from `bytes` and runs first.
 pub fn hostile_text(bytes: &[u8]) -> String {
     hostile_program(&mut Bytes(bytes))
 }

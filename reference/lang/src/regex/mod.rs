@@ -1,11 +1,11 @@
 //! Regular expressions: compiled once, compared by their text. Knows nothing of how functions use them.
 //!
-//! A pattern is read by a parser of our own, so that it means what the specification says. Three engines search, and
-//! none of them does more than a millisecond of work between two calls of the meter:
-//! - the library's best one, where pattern times text is so little that it cannot take long, whatever it does;
-//! - for longer texts its lazy automaton, driven byte by byte, and where that is of no use, one of our own that
-//!   follows all ways at once, also for loops a round of which may take nothing;
-//! - one that steps back, for look-around, back-references and what gives nothing back.
+//! Our own parser reads patterns, so that they mean what the specification says. Three engines search, none of which
+//! does more than a millisecond of work between two calls of the meter:
+//! - the library's best engine, where pattern size times text length is so small that no search can take long;
+//! - for longer texts the library's lazy automaton, driven byte by byte; where that is of no use, one of our own that
+//!   runs all threads of the NFA in parallel, including loops with empty iterations;
+//! - a backtracking engine, for look-around, back-references, atomic groups and possessive repetitions.
 
 mod automata;
 mod backtrack;
@@ -26,24 +26,24 @@ use automata::{Automata, Built};
 use parse::{Assert, Node, Parsed, TOO_LARGE};
 use program::Program;
 
-/// Longest pattern, in bytes.
+/// The longest pattern, in bytes.
 pub const PATTERN_BYTES_MAX: usize = 256;
-/// Instructions of a pattern once repetitions are written out.
+/// The largest number of instructions of a pattern after repetitions are expanded.
 const SIZE_MAX: u64 = 1 << 15;
-/// States of the library's automaton, about, beyond which it is not built: compiling looks at no clock, and so many take less than a
-/// millisecond.
+/// The approximate number of states beyond which the library's automaton is not built: its compiler checks no clock,
+/// and this many states take it less than a millisecond.
 const STATES_MAX: u64 = 1 << 12;
-/// Steps that compiling takes, about.
+/// The approximate number of metered steps that compiling takes.
 const COMPILE_STEPS: usize = 1 << 15;
-/// Pattern times text that the library may search at one go.
+/// The largest product of pattern size and text length that the library may search at once.
 const DIRECT_STEPS_MAX: u64 = 1 << 17;
-/// Bytes of what searches built that are kept for the next one.
+/// The largest size in bytes of search buffers that are kept for the next search.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// Where each slot stands: the start and the end of the match and of each group; `usize::MAX` for nowhere.
+/// The positions in the slots: the start and end of the match and of each group; `usize::MAX` for none.
 type Slots = SmallVec<[usize; 8]>;
 
-/// Counts the steps of an engine of our own, and tells the meter now and then.
+/// Counts the steps of one of our own engines, and reports them to the meter regularly.
 struct Clock<'m> {
     steps: usize,
     meter: &'m mut dyn Meter,
@@ -65,68 +65,69 @@ impl<'m> Clock<'m> {
         Ok(())
     }
 
-    /// Tells what the meter was not told yet.
+    /// Reports the steps since the last call of the meter.
     fn tell(&mut self) -> Result<(), Stop> {
         self.meter.work(std::mem::take(&mut self.steps))
     }
 }
 
-/// A regular expression that was found to be right. It is compiled where it searches: see [`Scratch`], so that what is
-/// kept from program to program is its text.
+/// A valid regular expression. It is compiled where it is used for searching (see [`Scratch`]), so that only its text
+/// is kept from program to program.
 pub struct Regex {
     source: Box<str>,
     groups: usize,
 }
 
-/// What searches for a regex.
+/// The compiled form of a regex.
 struct Compiled {
     node: Node,
     groups: usize,
-    /// Searched without stepping back.
+    /// Whether it is searched without backtracking.
     plain: bool,
-    /// Steps that one character may take at most.
+    /// The largest number of steps for one character of text.
     steps: u64,
-    /// Whether `$` stands anywhere, or `^` with the flag `m`, that a last line feed changes.
+    /// Whether it contains a `$`, or a `^` with the flag `m`, whose meaning depends on a final line feed.
     line_feed: bool,
-    /// Whether `\\G` stands anywhere.
+    /// Whether it contains `\\G`.
     continues: bool,
-    /// Of plain patterns that are not large and no loop of which may stand still: there the library finds other groups.
+    /// Only for plain patterns that are small and have no loop with empty iterations, for which the library finds
+    /// different groups.
     direct: Option<meta::Regex>,
-    /// Compiled when first needed, as all that follows: for the whole of a text.
+    /// Matches only a whole text. Like the fields below, it is compiled on first use.
     whole: OnceCell<Option<meta::Regex>>,
     automata: OnceCell<Option<Automata>>,
     program: OnceCell<Program>,
 }
 
-/// Where a match and its groups start and end, in bytes; a group that took no part has no place.
+/// The start and end in bytes of a match and of its groups; a group that took no part has neither.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match {
     slots: Slots,
 }
 
 impl Match {
-    /// Where the match starts and ends.
+    /// The start and end of the match.
     pub fn span(&self) -> (usize, usize) {
         self.group(0).unwrap_or_default()
     }
 
-    /// Where group `at` starts and ends; 0 is the match.
+    /// The start and end of group `at`; group 0 is the whole match.
     pub fn group(&self, at: usize) -> Option<(usize, usize)> {
         let start = *self.slots.get(at.checked_mul(2)?)?;
         let end = *self.slots.get(2 * at + 1)?;
         (start <= end && end != usize::MAX).then_some((start, end))
     }
 
-    /// The match and its groups.
+    /// The whole match, followed by its groups.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = Option<(usize, usize)>> {
         (0..self.slots.len() / 2).map(|at| self.group(at))
     }
 }
 
-/// What searches compiled and built, kept for the next search with the same regex as long as the program runs.
+/// Compiled regexes and buffers, kept for the next search with the same regex as long as the program runs.
 #[derive(Default)]
 pub struct Scratch {
-    /// The last one used stands in front.
+    /// The most recently used one comes first.
     kept: Vec<Kept>,
 }
 
@@ -144,7 +145,7 @@ struct Caches {
 }
 
 impl Scratch {
-    /// What is kept for `regex`, compiled when it is new here.
+    /// The entry for `regex`, which is compiled if it is new here.
     #[inline]
     fn of(&mut self, regex: &Arc<Regex>, meter: &mut dyn Meter) -> Result<&mut Kept, Stop> {
         let known = self
@@ -190,7 +191,7 @@ impl Kept {
     }
 }
 
-/// What `pattern` says, when it is right and not too large.
+/// Parses `pattern` and checks that it is valid and not too large.
 fn checked(pattern: &str) -> Result<Parsed, String> {
     let parsed = parse::parse(pattern)?;
     if parsed.node.size() > SIZE_MAX {
@@ -200,7 +201,7 @@ fn checked(pattern: &str) -> Result<Parsed, String> {
 }
 
 impl Regex {
-    /// Reads `pattern`. Errors: a sentence that says what is wrong with it.
+    /// Parses `pattern`. Errors: a sentence that says what is wrong with it.
     pub fn new(pattern: &str) -> Result<Regex, String> {
         if pattern.len() > PATTERN_BYTES_MAX {
             return Err(format!(
@@ -219,17 +220,17 @@ impl Regex {
         &self.source
     }
 
-    /// Number of groups, the whole match not counted.
+    /// The number of groups, not counting the whole match.
     pub fn groups(&self) -> usize {
         self.groups
     }
 
-    /// Bytes that it holds on the heap: its text. What searches compile belongs to the program that searches.
+    /// The bytes of its text on the heap. Compiled forms belong to the program that searches.
     pub fn heap_bytes(&self) -> usize {
         self.source.len()
     }
 
-    /// Where the first match at or behind byte `from` starts and ends.
+    /// The start and end of the first match at or after byte `from`.
     pub fn find_at(
         self: &Arc<Self>,
         text: &str,
@@ -244,7 +245,7 @@ impl Regex {
         Ok(found.map(|slots| (slots[0], slots[1])))
     }
 
-    /// The first match at or behind byte `from`, with its groups.
+    /// The first match at or after byte `from`, with its groups.
     pub fn captures_at(
         self: &Arc<Self>,
         text: &str,
@@ -295,7 +296,7 @@ impl Compiled {
         }
     }
 
-    /// Bytes on the heap, about.
+    /// The approximate number of bytes on the heap.
     fn heap_bytes(&self) -> usize {
         let compiled = [
             self.direct.as_ref(),
@@ -340,7 +341,7 @@ impl Compiled {
         self.follow(text, 0, true, true, self.groups, meter)
     }
 
-    /// The first match at or behind byte `from`, with `groups` groups: none or all.
+    /// The first match at or after byte `from`, with `groups` groups: none or all.
     fn search(
         &self,
         built: &mut Caches,
@@ -375,7 +376,7 @@ impl Compiled {
         match automata.find(cache, text, from, meter)? {
             Ok(None) => Ok(None),
             Ok(Some((start, end))) if groups == 0 => Ok(Some(SmallVec::from_slice(&[start, end]))),
-            // Where it is is known: only the groups are to be found.
+            // The span of the match is known: only its groups are still needed.
             Ok(Some((start, end))) if self.is_little(end - start) => {
                 let cache = built.direct.get_or_insert_with(|| regex.create_cache());
                 let input = Input::new(text)
@@ -414,19 +415,19 @@ impl Compiled {
             .get_or_init(|| Program::new(&self.node, self.groups))
     }
 
-    /// Whether `$` has to stand in front of the last line feed of `text`, a `^` not behind it, or `\G` where the search began: the
-    /// library knows none of that.
+    /// Whether our own engine is needed: for `$` before a final line feed of `text`, for `^` after it, and for `\G`,
+    /// none of which the library supports.
     fn needs_own(&self, text: &str) -> bool {
         self.continues || self.line_feed && text.ends_with('\n')
     }
 
-    /// Whether the library is done with `bytes` of text in good time, whatever it does.
+    /// Whether the library finishes a search of `bytes` bytes of text in time in any case.
     #[inline]
     fn is_little(&self, bytes: usize) -> bool {
         self.steps.saturating_mul(bytes as u64) <= DIRECT_STEPS_MAX
     }
 
-    /// Steps of a search through `bytes` of text at worst.
+    /// The number of steps of a search through `bytes` of text in the worst case.
     #[inline]
     fn work(&self, bytes: usize) -> usize {
         usize::try_from(self.steps)

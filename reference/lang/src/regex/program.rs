@@ -1,4 +1,4 @@
-//! Patterns as instructions over characters, which both engines of our own follow. Knows no syntax.
+//! Patterns as instructions over characters, which both of our own engines execute. Knows no syntax.
 
 use std::collections::HashMap;
 
@@ -8,60 +8,60 @@ use regex_syntax::is_word_character;
 use super::parse::{Assert, Greed, Node};
 use crate::clock;
 
-/// A place in a program.
+/// The index of an instruction.
 pub type Pc = usize;
 
-/// One instruction; what no comment says goes on with the next.
+/// One instruction. Unless its comment says otherwise, execution continues with the next one.
 #[derive(Clone, Copy, Debug)]
 pub enum Inst {
     Char(char),
-    /// Takes a character of a set.
+    /// Consumes a character of a set.
     Set(usize),
-    /// Goes on at the first place, and at the second when that leads nowhere.
+    /// Continues at the first place, and at the second if the first does not lead to a match.
     Split(Pc, Pc),
     Jump(Pc),
-    /// Remembers the position in a slot.
+    /// Stores the position in a slot.
     Save(usize),
-    /// Goes on where the assertion holds.
+    /// Continues if the assertion holds.
     Assert(Assert),
     /// The match, or the body of a look-around or an atomic group, is complete.
     Done,
-    /// Takes what a group matched.
+    /// Consumes the text that a group matched.
     Backref {
         group: usize,
         /// Whether case is ignored.
         folded: bool,
     },
-    /// Matches the body behind it by itself, then goes on at `next`; what it matched first is kept.
+    /// Matches the body that follows by itself, then continues at `next`; the first match of the body is kept.
     Atomic {
         next: Pc,
     },
-    /// Looks whether the body behind it matches here, then goes on at `next`.
+    /// Tests whether the body that follows matches here, then continues at `next`.
     Look {
-        /// In front, not behind.
+        /// Whether it is a look-ahead rather than a look-behind.
         ahead: bool,
-        /// There must be no match.
+        /// Whether it holds when the body does not match.
         negative: bool,
-        /// Characters that the body takes at least.
+        /// The least number of characters that the body consumes.
         min: usize,
-        /// Characters that the body takes at most; `usize::MAX` where nobody knows.
+        /// The largest number of characters that the body consumes; `usize::MAX` when unknown.
         max: usize,
         next: Pc,
     },
-    /// Takes characters of a set again and again.
+    /// Consumes characters of a set repeatedly.
     Run {
         set: usize,
-        /// How many at least.
+        /// The least number of characters.
         min: usize,
-        /// How many at most.
+        /// The largest number of characters.
         max: usize,
         greed: Greed,
     },
-    /// Begins a round of a loop that may take nothing, and remembers where.
+    /// Begins an iteration that may match the empty string, and stores the position in a mark.
     Mark(usize),
-    /// Leaves the loop when its round took nothing.
+    /// Leaves the loop if the iteration consumed nothing.
     Unless {
-        /// Where the round's beginning was remembered.
+        /// The mark that holds the beginning of the iteration.
         mark: usize,
         exit: Pc,
     },
@@ -93,7 +93,7 @@ impl Set {
         }
     }
 
-    /// Whether `character` is in it.
+    /// Whether the set contains `character`.
     #[inline]
     pub fn has(&self, character: char) -> bool {
         if character.is_ascii() {
@@ -115,17 +115,18 @@ impl Set {
 
 #[derive(Debug)]
 pub struct Program {
-    /// What is done, from the first one on.
+    /// The instructions; execution starts at the first.
     pub insts: Vec<Inst>,
-    /// The sets of characters that instructions name.
+    /// The sets of characters that instructions refer to.
     pub sets: Vec<Set>,
-    /// Positions that are remembered: where each group starts and ends.
+    /// The number of slots: the start and end of the match and of each group.
     pub slots: usize,
-    /// Beginnings of rounds that are remembered.
+    /// The number of marks.
     pub marks: usize,
-    /// Where the states of each instruction start in a list of all states, and the end of that list: see [`Program::state`].
+    /// The index of the first state of each instruction in a list of all states, and finally the length of that list:
+    /// see [`Program::state`].
     states: Vec<usize>,
-    /// What a match begins with; none where it may begin with anything.
+    /// The characters that a match may begin with; `None` when it may begin with any, or be empty.
     pub first: Option<Set>,
 }
 
@@ -155,19 +156,19 @@ impl Program {
         }
     }
 
-    /// How many states there are.
+    /// The number of states.
     pub fn states(&self) -> usize {
         self.states[self.insts.len()]
     }
 
-    /// The state of a way that stands at `place`, where the `taken` outermost rounds around it have taken something; only rounds that may
-    /// take nothing count. A round inside one that has taken nothing has taken nothing either, so that a number says it
-    /// of each. Ways of one state go on alike.
+    /// The state of a thread at `place` for which the `taken` outermost iterations around `place` have consumed
+    /// something; only iterations that may match the empty string count. An iteration inside one that has consumed
+    /// nothing has consumed nothing either, so one number describes them all. Threads in the same state continue alike.
     pub fn state(&self, place: Pc, taken: usize) -> usize {
         self.states[place] + taken
     }
 
-    /// How many rounds around `place` make a difference there.
+    /// The number of enclosing iterations whose progress makes a difference at `place`.
     pub fn rounds(&self, place: Pc) -> usize {
         self.states[place + 1] - self.states[place] - 1
     }
@@ -182,7 +183,8 @@ impl Program {
     }
 }
 
-/// Adds what `node` may begin with. True when it may match without taking anything, or begin with anything.
+/// Adds the characters that `node` may begin with. Returns true if it may match without consuming anything, or begin
+/// with any character.
 fn begins(node: &Node, first: &mut ClassUnicode) -> bool {
     match node {
         Node::Empty | Node::Assert(_) | Node::Look { .. } => true,
@@ -206,7 +208,7 @@ fn begins(node: &Node, first: &mut ClassUnicode) -> bool {
         Node::Alt(nodes) => {
             let mut open = false;
             for node in nodes {
-                // Each branch adds what it begins with.
+                // Each branch adds its own first characters.
                 open |= begins(node, first);
             }
             open
@@ -219,13 +221,13 @@ fn begins(node: &Node, first: &mut ClassUnicode) -> bool {
 struct Compiler {
     insts: Vec<Inst>,
     sets: Vec<Set>,
-    /// The sets of classes that were met, by address: a repetition meets its classes again and again.
+    /// The sets of known classes, by address: an expanded repetition compiles the same class repeatedly.
     set_of: HashMap<*const ClassUnicode, usize>,
     states: Vec<usize>,
     marks: usize,
-    /// Rounds that may take nothing, around what is compiled.
+    /// The number of enclosing iterations that may match the empty string.
     open: usize,
-    /// Without what only the engine that steps back follows.
+    /// Whether to avoid instructions that only the backtracking engine executes.
     plain: bool,
 }
 
@@ -233,7 +235,7 @@ impl Compiler {
     fn push(&mut self, inst: Inst) {
         self.insts.push(inst);
         let rounds = match inst {
-            // Every round around it has taken something then.
+            // After such an instruction, every enclosing iteration has consumed something.
             Inst::Char(_) | Inst::Set(_) => 0,
             _ => self.open,
         };
@@ -242,9 +244,9 @@ impl Compiler {
     }
 
     fn emit(&mut self, node: &Node) {
-        /// Steps of the clock for a node.
+        /// Metered steps per node.
         const NODE_STEPS: usize = 32;
-        // Who has to stop writes out the rest, which the size of a pattern bounds.
+        // Compilation continues even after a limit was reached; the size of a pattern bounds the work.
         clock::goes_on(NODE_STEPS);
         match node {
             Node::Empty => {}
@@ -307,7 +309,7 @@ impl Compiler {
         }
     }
 
-    /// A body that is matched by itself, behind the instruction that says so.
+    /// A body that is matched by itself, after the instruction that `head` makes.
     fn body(&mut self, node: &Node, head: impl FnOnce(Pc) -> Inst) {
         let start = self.insts.len();
         self.push(Inst::Done);
@@ -348,7 +350,7 @@ impl Compiler {
         let empty = node.width().0 == 0;
         match max {
             None if empty || min > 0 => {
-                // What may take nothing is a loop of one round at least, behind a choice.
+                // A loop whose body may match the empty string has at least one iteration, behind an optional choice.
                 for _ in 1..min {
                     self.emit(node);
                 }
@@ -387,7 +389,7 @@ impl Compiler {
         }
     }
 
-    /// A round of `node` that may take nothing, in front of the choice between another and the exit.
+    /// An iteration of `node` that may match the empty string, before the choice between another one and the exit.
     fn round(&mut self, node: &Node) {
         let mark = self.marks;
         self.marks += 1;
@@ -399,7 +401,7 @@ impl Compiler {
         self.open -= 1;
     }
 
-    /// Room for a choice that is filled in later.
+    /// A placeholder for a choice that is filled in later.
     fn choice(&mut self) -> Pc {
         self.push(Inst::Done);
         self.insts.len() - 1
@@ -416,7 +418,7 @@ impl Compiler {
     }
 
     fn set(&mut self, set: Set) -> usize {
-        // Repetitions write the same set again and again.
+        // Repetitions produce the same set again and again.
         match self.sets.iter().rposition(|known| *known == set) {
             Some(at) => at,
             None => {
@@ -427,7 +429,7 @@ impl Compiler {
     }
 }
 
-/// Into a loop or out of it, whichever comes first.
+/// A choice between the loop body and its exit, in the order of preference.
 fn split(greed: Greed, inside: Pc, exit: Pc) -> Inst {
     match greed {
         Greed::Lazy => Inst::Split(exit, inside),
@@ -442,7 +444,7 @@ pub fn holds(assert: Assert, text: &str, at: usize, from: usize) -> bool {
         Assert::Start => at == 0,
         Assert::End => at == text.len(),
         Assert::EndOrLineFeed => at == text.len() || at + 1 == text.len() && bytes[at] == b'\n',
-        // Behind the last line feed no line begins.
+        // No line begins after the final line feed.
         Assert::LineStart => at == 0 || at < text.len() && bytes[at - 1] == b'\n',
         Assert::LineEnd => at == text.len() || bytes[at] == b'\n',
         Assert::Word => word_around(text, at),
@@ -451,7 +453,7 @@ pub fn holds(assert: Assert, text: &str, at: usize, from: usize) -> bool {
     }
 }
 
-/// Whether a word begins or ends at `at`.
+/// Whether there is a word boundary at `at`.
 fn word_around(text: &str, at: usize) -> bool {
     let before = text[..at]
         .chars()

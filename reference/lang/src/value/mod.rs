@@ -1,14 +1,13 @@
 //! Values of PTC-Lisp. Knows nothing of programs, meters or hosts.
 //!
-//! A value is 16 bytes: small things are held in place, everything else is shared. Collections
-//! update in place when nobody else holds them. Deep values are compared, hashed and dropped
-//! without native recursion.
+//! A value is 16 bytes: small values are stored in place, everything else is shared. Collections are updated in place
+//! when nobody else holds them. Deep values are compared, hashed and dropped without native recursion.
 
-/// What is asked of the allocation that a value shares with its copies.
+/// Adds methods that inspect the allocation that a value shares with its copies.
 macro_rules! allocation {
     ($name:ident) => {
         impl $name {
-            /// The address of the allocation, where somebody else holds it too.
+            /// The address of the allocation, if anybody else holds it too.
             pub(crate) fn shared_address(&self) -> Option<usize> {
                 (Arc::strong_count(&self.0) > 1).then(|| self.address())
             }
@@ -62,7 +61,7 @@ pub enum Value {
     Bool(bool),
     /// An integer that fits 64 bits; larger ones are always `BigInt`.
     Int(i64),
-    /// A double, specials included.
+    /// A double, including infinities and NaN.
     Float(f64),
     /// An integer that does not fit 64 bits.
     BigInt(Arc<BigInt>),
@@ -74,15 +73,15 @@ pub enum Value {
     Symbol(Text),
     /// A vector; every sequence function returns one.
     Vector(Vector),
-    /// A map in term order of its keys.
+    /// A map, sorted by key in term order.
     Map(Map),
-    /// A set in term order.
+    /// A set, sorted in term order.
     Set(Set),
     /// A function written in the program.
     Fn(Arc<Closure>),
     /// A function of the builtin table.
     Builtin(&'static Builtin),
-    /// A function made by `partial`, `comp`, `juxt` and their kin, or a tool.
+    /// A function made by `partial`, `comp`, `juxt` and the like, or a tool.
     Combined(Arc<Combined>),
     /// A var, from `def` or `#'name`.
     Var(Text),
@@ -107,7 +106,7 @@ pub struct Instant {
     pub digits: u8,
 }
 
-/// Microseconds as bytes, without alignment, so that `Instant` fits beside the tag.
+/// Microseconds as unaligned bytes, so that `Instant` fits beside the tag.
 type Packed = [u8; 8];
 
 impl Instant {
@@ -125,7 +124,7 @@ impl Instant {
     }
 }
 
-/// What a value is, in the words of messages (`errors.type`).
+/// The kind of a value, in the words of messages (`errors.type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     /// `nil`
@@ -134,9 +133,9 @@ pub enum Type {
     Boolean,
     /// whole number
     Integer,
-    /// double
+    /// double-precision number
     Float,
-    /// text
+    /// string of text
     String,
     /// `:k`
     Keyword,
@@ -148,7 +147,7 @@ pub enum Type {
     Map,
     /// `#{…}`
     Set,
-    /// anything made to be called
+    /// anything that can be called
     Function,
     /// `#'x`
     Var,
@@ -156,13 +155,13 @@ pub enum Type {
     Regex,
     /// calendar date
     Date,
-    /// moment
+    /// moment in time
     Instant,
     /// span of time
     Duration,
 }
 
-/// What tells a value from others without holding it; see [`Value::mark`].
+/// Identifies a value without holding it; see [`Value::mark`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub kind: Type,
@@ -170,7 +169,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// The mark of nothing that was marked.
+    /// The mark in an unused place.
     pub const NIL: Mark = Mark {
         kind: Type::Nil,
         bits: 0,
@@ -183,7 +182,7 @@ impl Mark {
 }
 
 impl Type {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Type; 16] = [
         Type::Nil,
         Type::Boolean,
@@ -237,10 +236,10 @@ impl Value {
         Value::Keyword(name.into())
     }
 
-    /// The two items of an entry of a map; anything but a vector of two comes back as it is.
+    /// The two items of a map entry.
     ///
     /// # Errors
-    /// What is no entry.
+    /// The value itself, when it is not a vector of two items.
     pub fn into_entry(self) -> Result<(Value, Value), Value> {
         match self {
             Value::Vector(pair) if pair.len() == 2 => {
@@ -254,7 +253,7 @@ impl Value {
         }
     }
 
-    /// A function without a name, for what another program's functions are here. Called, it gives back its argument.
+    /// A nameless function that stands for a function of another program. A call of it returns its argument.
     pub fn opaque() -> Value {
         Value::Combined(Arc::new(Combined::new(Combinator::Comp, Vec::new())))
     }
@@ -264,7 +263,7 @@ impl Value {
         Value::Vector(Vector::from(items))
     }
 
-    /// An integer of any size, in its one representation.
+    /// An integer of any size, in its canonical representation.
     pub fn integer(int: BigInt) -> Value {
         match i64::try_from(&int) {
             Ok(small) => Value::Int(small),
@@ -272,7 +271,7 @@ impl Value {
         }
     }
 
-    /// Everything but `nil` and `false` counts as true.
+    /// Whether the value counts as true: everything but `nil` and `false`.
     #[inline]
     pub fn truthy(&self) -> bool {
         !matches!(self, Value::Nil | Value::Bool(false))
@@ -284,7 +283,7 @@ impl Value {
         matches!(self, Value::Nil)
     }
 
-    /// What this value is.
+    /// The kind of this value.
     pub fn kind(&self) -> Type {
         match self {
             Value::Nil => Type::Nil,
@@ -307,7 +306,7 @@ impl Value {
         }
     }
 
-    /// What tells this value from others: its kind, and where it lies or what it is.
+    /// Identifies this value among others: its kind, and its address or its content.
     #[inline]
     pub(crate) fn mark(&self) -> Mark {
         let (kind, bits) = match self {
@@ -334,7 +333,7 @@ impl Value {
         Mark { kind, bits }
     }
 
-    /// Where a collection lies that somebody else holds too: what was done to it need not be done again.
+    /// The address of a collection that somebody else holds too, so that work on it need not be repeated.
     pub fn shared_address(&self) -> Option<usize> {
         match self {
             Value::Vector(items) => items.shared_address(),
@@ -344,7 +343,7 @@ impl Value {
         }
     }
 
-    /// Whether both are one allocation; then they are equal without a walk, not-a-number aside.
+    /// Whether both are one allocation; if so they are equal without a walk, except for NaN.
     pub fn same(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::Str(a), Value::Str(b)) => a.same(b),
@@ -356,7 +355,7 @@ impl Value {
         }
     }
 
-    /// Nodes that a full walk visits, and how deep it goes. Constant time.
+    /// The number of nodes that a full walk visits, and the depth. Takes constant time.
     #[inline]
     pub fn shape(&self) -> Shape {
         match self {
@@ -377,7 +376,7 @@ impl Value {
         }
     }
 
-    /// The name of a keyword, the text of a string: what flexible key lookup compares.
+    /// The name of a keyword or the text of a string: what flexible key lookup compares.
     #[inline]
     pub fn key_text(&self) -> Option<&Text> {
         match self {
