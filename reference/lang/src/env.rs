@@ -1,30 +1,30 @@
-//! The state that outlives a program: definitions, the last results, the journal, and the context that it was
-//! given. Knows nothing of sessions' rules.
+//! The state that outlives a program: definitions, the last results, the journal, and the context that the program was
+//! given. Knows nothing of the rules of sessions.
 
 use std::collections::{BTreeSet, HashMap, hash_map::Entry};
 use std::sync::Arc;
 
 use crate::value::{Held, Map, Text, Type, Value};
 
-/// Bytes that a name takes beside its text.
+/// Bytes that a name takes besides its text.
 const NAME_BYTES: usize = 64;
 
-/// The surroundings of a program. Opaque to hosts, cheap to clone.
+/// The environment of a program. Opaque to hosts, cheap to clone.
 #[derive(Clone, Default)]
 pub struct Env {
     pub(crate) context: Map,
     pub(crate) names: Arc<Names>,
-    /// By position of the name; none where it was never defined or was forgotten.
+    /// Definitions by the index of their name; `None` for a name that was never defined or was forgotten.
     pub(crate) globals: Arc<Vec<Option<Definition>>>,
     /// `*1`, `*2`, `*3`
     pub(crate) history: [Value; 3],
-    /// Results of `task` by id, where it looks its result up and keeps it.
+    /// Results of `task` by id; `task` looks its result up here and stores it.
     pub(crate) journal: Option<Map>,
-    /// Summaries of `step-done` by id, once there is one.
+    /// Summaries of `step-done` by id; `None` until the first.
     pub(crate) steps: Option<Map>,
-    /// Whether it is kept what defined functions last gave.
+    /// Whether the last results of defined functions are recorded.
     pub(crate) notes_results: bool,
-    /// The turn that programs are; 0 where turns are not counted.
+    /// The turn of the next program; 0 where turns are not counted.
     pub(crate) turn: u64,
 }
 
@@ -32,21 +32,21 @@ pub struct Env {
 pub(crate) struct Definition {
     pub value: Value,
     pub doc: Option<Text>,
-    /// What the last call by its name gave.
+    /// A summary of the result of the last call by this name.
     pub gave: Option<Brief>,
 }
 
-/// What a value is, in short.
+/// A short description of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Brief {
-    /// Its type.
+    /// The kind of the value.
     pub kind: Type,
-    /// Its items or entries, when it is a collection.
+    /// The number of items or entries of a collection; 0 for any other value.
     pub count: usize,
 }
 
 impl Brief {
-    /// Of `value`.
+    /// Describes `value`.
     pub fn of(value: &Value) -> Brief {
         let count = match value {
             Value::Vector(items) => items.len(),
@@ -62,12 +62,12 @@ impl Brief {
 }
 
 impl Env {
-    /// Empty surroundings.
+    /// An empty environment.
     pub fn new() -> Env {
         Env::default()
     }
 
-    /// These surroundings with the context that `data/NAME` reads.
+    /// This environment with the context that `data/NAME` reads.
     pub fn with_context(mut self, context: Map) -> Env {
         self.context = context;
         self
@@ -78,32 +78,33 @@ impl Env {
         &self.context
     }
 
-    /// These surroundings with a journal: `task` finds what is in it, and keeps what it evaluates.
+    /// This environment with a journal: `task` looks up results in it, and stores new ones.
     pub fn with_journal(mut self, journal: Map) -> Env {
         self.journal = Some(journal);
         self
     }
 
-    /// These surroundings, which keep what the functions defined in them last gave.
+    /// This environment, which from now on records the last results of the functions defined in it.
     pub fn noting_results(mut self) -> Env {
         self.notes_results = true;
         self
     }
 
-    /// These surroundings, whose next program is turn `turn`, from 1: an error in a function that it defines names the turn
-    /// later.
+    /// This environment, whose next program is turn `turn`, from 1. Errors in functions that the program defines name
+    /// this turn later.
     pub fn in_turn(mut self, turn: u64) -> Env {
         self.turn = turn;
         self
     }
 
-    /// What the last call of the function defined as `name`, by that name, gave. Only surroundings that note results know.
+    /// A summary of the result of the last call of the function `name` by that name. `None` unless the environment
+    /// records results.
     pub fn last_result(&self, name: &str) -> Option<Brief> {
         let id = self.names.get(name)?;
         self.globals.get(id as usize)?.as_ref()?.gave
     }
 
-    /// Puts what calls gave with the definitions, by position.
+    /// Stores summaries of call results with the definitions, by index.
     pub(crate) fn note_results(&mut self, gave: &[Option<Brief>]) {
         let noted = |(at, gave): (usize, &Option<Brief>)| Some((at, (*gave)?));
         for (at, gave) in gave.iter().enumerate().filter_map(noted) {
@@ -114,7 +115,7 @@ impl Env {
         }
     }
 
-    /// The definitions in order of their names, each with its docstring.
+    /// The definitions sorted by name, each with its docstring.
     pub fn definitions(&self) -> Vec<(&str, &Value, Option<&str>)> {
         let mut all: Vec<_> = self
             .names
@@ -130,7 +131,7 @@ impl Env {
         all
     }
 
-    /// The value that `name` is defined as.
+    /// The value of the definition of `name`.
     pub fn get(&self, name: &str) -> Option<&Value> {
         let id = self.names.get(name)?;
         self.globals
@@ -139,7 +140,7 @@ impl Env {
             .map(|definition| &definition.value)
     }
 
-    /// Defines `name`.
+    /// Defines `name` as `value`, without a docstring.
     pub fn define(&mut self, name: &str, value: Value) {
         let id = Arc::make_mut(&mut self.names).intern(name) as usize;
         let globals = Arc::make_mut(&mut self.globals);
@@ -153,8 +154,9 @@ impl Env {
         });
     }
 
-    /// `before`, which a program made these surroundings of, with what it left alone held as it is here: after a journey
-    /// functions are others than those that set out. `changed` names what it did not leave alone.
+    /// The environment `before`, which a program turned into this one, but with all unchanged definitions taken from
+    /// this one: a function that went through a snapshot is no longer the same function. `changed` names the
+    /// definitions that the program changed.
     pub fn with_unchanged(&self, before: &Env, changed: &[String]) -> Env {
         let mut seen = self.clone();
         for name in changed {
@@ -168,7 +170,7 @@ impl Env {
         seen
     }
 
-    /// Removes the definition of `name`; false when there is none.
+    /// Removes the definition of `name`; returns false when there is none.
     pub fn forget(&mut self, name: &str) -> bool {
         let Some(id) = self.names.get(name) else {
             return false;
@@ -179,23 +181,23 @@ impl Env {
             .is_some_and(|definition| definition.take().is_some())
     }
 
-    /// The last three results, the latest first.
+    /// The last three results, latest first.
     pub fn history(&self) -> &[Value; 3] {
         &self.history
     }
 
-    /// Makes `value` the latest result.
+    /// Adds `value` to the history as the latest result.
     pub fn remember(&mut self, value: Value) {
         self.history.rotate_right(1);
         self.history[0] = value;
     }
 
-    /// Forgets the last results.
+    /// Clears the history.
     pub fn clear_history(&mut self) {
         self.history = Default::default();
     }
 
-    /// Bytes that definitions, results and names really hold; what is shared counts once.
+    /// Bytes of memory that definitions, results and names actually take; shared parts count once.
     pub fn held_bytes(&self) -> u64 {
         let mut held = Held::default();
         for definition in self.globals.iter().flatten() {
@@ -209,12 +211,12 @@ impl Env {
             held.add(value);
         }
         held.add_bytes(self.globals.len() * size_of::<Option<Definition>>());
-        // A name that was forgotten keeps its place.
+        // A forgotten name keeps its index.
         held.add_bytes(self.names.all().map(|name| NAME_BYTES + name.len()).sum());
         held.bytes()
     }
 
-    /// Results of `task` by id; none when no journal is kept.
+    /// Results of `task` by id; `None` when no journal is kept.
     pub fn journal(&self) -> Option<&Map> {
         self.journal.as_ref()
     }
@@ -225,13 +227,12 @@ impl Env {
     }
 }
 
-/// Names of globals and their positions. A position never changes, so that code compiled earlier
-/// stays right.
+/// Names of globals and their indices. An index never changes, so that code compiled earlier stays valid.
 #[derive(Clone, Default)]
 pub(crate) struct Names {
     positions: HashMap<Arc<str>, u32, foldhash::fast::RandomState>,
     names: Vec<Arc<str>>,
-    /// Those that a `def` inside of another expression defines: they may change while that one is evaluated.
+    /// Globals that a `def` inside another expression defines: they may change while that expression is evaluated.
     shifting: BTreeSet<u32>,
 }
 
@@ -262,7 +263,7 @@ impl Names {
         id
     }
 
-    /// No names, and room for `count`.
+    /// No names, with capacity for `count`.
     pub fn with_room(count: usize) -> Names {
         Names {
             positions: HashMap::with_capacity_and_hasher(count, Default::default()),
@@ -271,7 +272,7 @@ impl Names {
         }
     }
 
-    /// Adds `name`; false when it is there already.
+    /// Adds `name`; returns false when it is already there.
     pub fn add(&mut self, name: &str) -> bool {
         let name: Arc<str> = name.into();
         match self.positions.entry(Arc::clone(&name)) {
@@ -284,12 +285,12 @@ impl Names {
         }
     }
 
-    /// How many there are.
+    /// The number of names.
     pub fn count(&self) -> usize {
         self.names.len()
     }
 
-    /// The name at a position, as it is held.
+    /// The name with the index `id`.
     pub fn shared(&self, id: u32) -> Arc<str> {
         Arc::clone(&self.names[id as usize])
     }

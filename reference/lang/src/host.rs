@@ -1,18 +1,18 @@
-//! The interface through which a program reaches the outside. Knows no implementation.
+//! The interface through which a program reaches the outside world. Knows no implementation.
 
 use crate::error::Limit;
 use crate::value::Value;
 
-/// The world that a program runs in. Asked from several threads at once by `pmap`.
+/// The outside world of a program. Several threads at once may call it during `pmap`.
 pub trait Host: Sync {
     /// Names that may follow `tool/` in a program, sorted.
     fn tool_names(&self) -> &[String] {
         &[]
     }
 
-    /// Calls the tool `tool` with `args`, which is a map. Blocks until it answers.
+    /// Calls the tool `tool` with `args`, which is a map. Blocks until the tool returns.
     ///
-    /// Errors: [`HostFault::Raise`] stops the program as a runtime error with exactly that text.
+    /// Errors: [`HostFault::Raise`] ends the program with a runtime error with exactly that text.
     fn call(&self, tool: &str, args: &Value) -> Result<Value, HostFault> {
         let _ = args;
         Err(HostFault::Raise {
@@ -21,8 +21,7 @@ pub trait Host: Sync {
         })
     }
 
-    /// Answers a discovery form about something that is no local name; `None` when there is no
-    /// discovery backend.
+    /// Evaluates a discovery form about anything but a local name; `None` when there is no discovery backend.
     fn discover(&self, request: &Discovery<'_>) -> Option<Result<Value, HostFault>> {
         let _ = request;
         None
@@ -31,55 +30,55 @@ pub trait Host: Sync {
     /// Microseconds since 1970-01-01T00:00:00Z.
     fn now_micros(&self) -> i64;
 
-    /// Whether the program may go on. Polled every few thousand steps and before each tool call.
+    /// Whether the program may continue. Polled every few thousand steps and before each tool call.
     fn pulse(&self) -> Pulse {
         Pulse::Continue
     }
 
-    /// What the threads of `pmap` and `pcalls` are about to do. A host that decides which of them goes on blocks here.
+    /// Reports the next step of a thread of `pmap` or `pcalls`. A host that schedules these threads blocks here.
     fn branching(&self, step: Branching) {
         let _ = step;
     }
 
-    /// A line that the program prints, whole, as it may be kept: what must not be told is taken out before the line is cut.
+    /// Filters a complete line that the program prints: removes what must not be shown before the line is truncated.
     fn printed(&self, line: String) -> String {
         line
     }
 
-    /// What `(budget/remaining)` answers; nil where there is no budget.
+    /// The value of `(budget/remaining)`; nil when there is no budget.
     fn budget(&self) -> Value {
         Value::Nil
     }
 }
 
-/// A step of a program's threads.
+/// A step in the life of a program's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Branching {
-    /// The calling thread started so many workers, and will wait for all of them.
+    /// The calling thread started this many workers, and will wait for all of them.
     Started(usize),
-    /// The calling worker is about to take a branch, if one is left.
+    /// The calling worker is about to take a branch, if any is left.
     Next,
     /// The calling worker ended.
     Ended,
-    /// All workers of the calling thread ended, and it goes on.
+    /// All workers of the calling thread ended, and it continues.
     Joined,
 }
 
-/// Whether a program may go on.
+/// Whether a program may continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pulse {
-    /// It may.
+    /// The program may continue.
     Continue,
-    /// Its wall clock ran out.
+    /// The wall-clock limit was exceeded.
     TimedOut,
-    /// Nobody waits for the answer any more.
+    /// The caller gave up waiting.
     Cancelled,
-    /// What is done on its behalf would take more memory than it has.
+    /// Work on behalf of the program would exceed its memory limit.
     OutOfMemory,
 }
 
 impl Pulse {
-    /// The limit that ends the program, when it may not go on.
+    /// The limit that ends the program, if it may not continue.
     pub(crate) fn limit(self) -> Result<(), Limit> {
         match self {
             Pulse::Continue => Ok(()),
@@ -100,39 +99,39 @@ impl From<Limit> for Pulse {
     }
 }
 
-/// Why the host did not answer.
+/// Why the host did not return a result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HostFault {
-    /// A programmer's fault: the program ends with `runtime_error`.
+    /// An error of the program, which ends with `runtime_error`.
     Raise {
-        /// The finer kind, such as `unknown_tool`; empty for none.
+        /// The finer kind, such as `unknown_tool`; empty when there is none.
         kind: &'static str,
-        /// The whole text.
+        /// The complete message.
         message: String,
     },
-    /// The program was stopped while it waited.
+    /// The program was stopped while it waited for the host.
     Stopped(Pulse),
 }
 
-/// A discovery form that reaches the host.
+/// A discovery form that the host evaluates.
 #[derive(Clone, Debug)]
 pub enum Discovery<'a> {
     /// `(tool/servers)`
     Servers,
-    /// `(apropos query opts)`; `local` are the matches among local names, best first.
+    /// `(apropos query opts)`
     Apropos {
-        /// What to look for.
+        /// The text to search for.
         query: &'a str,
         /// `:limit`
         limit: usize,
         /// `:load`
         load: bool,
-        /// Lines of local matches, best first, to follow the host's own.
+        /// Lines of local matches, best first, that follow the host's own matches.
         local: &'a [Value],
     },
     /// `(dir server opts)`
     Dir {
-        /// The server's name.
+        /// Name of the server.
         server: &'a str,
         /// `:limit`
         limit: usize,
@@ -141,12 +140,12 @@ pub enum Discovery<'a> {
     },
     /// `(doc 'server/tool)`
     Doc {
-        /// As written.
+        /// The reference as written.
         reference: &'a str,
     },
     /// `(meta 'server/tool)`
     Meta {
-        /// As written.
+        /// The reference as written.
         reference: &'a str,
     },
 }

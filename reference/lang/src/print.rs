@@ -1,7 +1,7 @@
-//! Text of values: readable, plain, and previews that are cut. Knows nothing of who reads it.
+//! Text of values: readable, plain, and truncated previews. Knows nothing of who reads it.
 //!
-//! Nothing here recurses natively, and what is cut is never built: a preview of a huge value costs
-//! what is shown.
+//! Nothing here recurses natively, and omitted parts are never built: a preview of a huge value costs only as much as
+//! it shows.
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -11,9 +11,9 @@ use crate::sink::{Over, Sink};
 use crate::value::text::free_text;
 use crate::value::{Entries, Items, Members, Value, text};
 
-/// Items of each collection that a preview shows.
+/// The number of items of each collection that a preview shows.
 pub const PREVIEW_ITEMS: usize = 50;
-/// Graphemes that a preview of an ordinary call shows.
+/// The number of graphemes that the preview in an ordinary response shows.
 pub const PREVIEW_GRAPHEMES: usize = 250;
 
 /// The whole value as the reader would read it.
@@ -21,19 +21,19 @@ pub fn readable(value: &Value) -> String {
     unbounded(|out| write_readable(out, value))
 }
 
-/// What `str` makes of a value: strings as they are, nil as nothing.
+/// The text that `str` returns for a value: strings unquoted, nil as the empty string.
 pub fn text(value: &Value) -> String {
     unbounded(|out| write_text(out, value))
 }
 
-/// What `println` makes of a value: strings as they are, nil as `nil`.
+/// The text that `println` prints for a value: strings unquoted, nil as `nil`.
 pub fn display(value: &Value) -> String {
     unbounded(|out| write_display(out, value))
 }
 
 fn unbounded(write: impl FnOnce(&mut Sink<'static>) -> Result<(), Over>) -> String {
     let mut out = Sink::unbounded();
-    // Without a bound nothing is left out.
+    // Without a limit nothing is left out.
     let _ = write(&mut out);
     out.into_text()
 }
@@ -41,7 +41,7 @@ fn unbounded(write: impl FnOnce(&mut Sink<'static>) -> Result<(), Over>) -> Stri
 /// Appends [`readable`] to `out`.
 ///
 /// # Errors
-/// Why it is not whole; `out` holds what there was room for.
+/// Why the text is incomplete; `out` holds what there was room for.
 pub fn write_readable(out: &mut Sink<'_>, value: &Value) -> Result<(), Over> {
     Printer::new(out, usize::MAX).print(value)
 }
@@ -73,7 +73,7 @@ pub fn write_display(out: &mut Sink<'_>, value: &Value) -> Result<(), Over> {
     }
 }
 
-/// A printed line, cut to `graphemes` graphemes with a note of how many there were.
+/// A printed line, truncated to `graphemes` graphemes with a note of the original count.
 pub fn line(text: String, graphemes: usize) -> String {
     // A grapheme has at least one byte.
     if text.len() <= graphemes {
@@ -100,15 +100,15 @@ pub fn line(text: String, graphemes: usize) -> String {
     }
 }
 
-/// A value with at most `items` items of each collection, as far as `bytes_max` bytes go.
+/// The text of a value with at most `items` items of each collection, truncated to `bytes_max` bytes.
 pub(crate) fn bounded(value: &Value, items: usize, bytes_max: usize) -> String {
     let mut sink = Sink::new(String::new(), bytes_max, &Unwatched);
-    // What is over is left out.
+    // Text over the limit is left out.
     let _ = Printer::new(&mut sink, items).print(value);
     sink.into_text()
 }
 
-/// Appends a value with at most `items` items of each collection.
+/// Appends the text of a value with at most `items` items of each collection.
 ///
 /// # Errors
 /// As [`write_readable`].
@@ -116,14 +116,14 @@ pub fn write_preview(out: &mut Sink<'_>, value: &Value, items: usize) -> Result<
     Printer::new(out, items).print(value)
 }
 
-/// A value with at most `items` items of each collection and then at most `graphemes` graphemes,
-/// both noted where they cut.
+/// The text of a value with at most `items` items of each collection, truncated to `graphemes` graphemes; both
+/// omissions are marked.
 pub fn preview(value: &Value, items: usize, graphemes: usize) -> String {
-    // Unwatched, only the bound on bytes can stop it.
+    // Without a watch, only the limit in bytes can stop it.
     preview_within(value, items, graphemes, &Unwatched).unwrap_or_default()
 }
 
-/// [`preview`] of what a program made, under its memory and its clock.
+/// [`preview`] of a value of a program, under the program's memory and time limits.
 ///
 /// # Errors
 /// The limit that ends the program.
@@ -133,14 +133,14 @@ pub fn preview_within(
     graphemes: usize,
     watch: &dyn Watch,
 ) -> Result<String, Limit> {
-    // A grapheme has no bound in bytes, but text this long is longer than what is shown, or not worth showing.
+    // A grapheme has no limit in bytes, but text this long is either longer than what is shown or not worth showing.
     let bytes_max = graphemes
         .saturating_mul(64)
         .saturating_add(4096)
         .min(graphemes.saturating_mul(4).saturating_add(1 << 20));
     let mut sink = Sink::new(String::new(), bytes_max, watch);
     match Printer::new(&mut sink, items).print(value) {
-        // What is beyond the bound on bytes is beyond the graphemes, too.
+        // Whatever exceeds the limit in bytes exceeds the limit in graphemes too.
         Ok(()) | Err(Over::Bytes) => {}
         Err(Over::Limit(limit)) => return Err(limit),
     }
@@ -160,7 +160,7 @@ struct Printer<'o, 'w> {
     items_max: usize,
 }
 
-/// A collection being printed.
+/// A collection that is being printed.
 struct OpenCollection<'a> {
     parts: Parts<'a>,
     total: usize,
@@ -172,7 +172,7 @@ enum Parts<'a> {
     Items(Items<'a>),
     Members(Members<'a>),
     Entries(Entries<'a>),
-    /// The value of an entry whose key was just printed, and the entries behind it.
+    /// The value of an entry whose key was just printed, and the entries after it.
     Value(&'a Value, Entries<'a>),
 }
 
@@ -205,7 +205,7 @@ impl<'o, 'w> Printer<'o, 'w> {
         }
     }
 
-    /// The next part of a collection; none at its end.
+    /// The next part of a collection; `None` at its end.
     fn advance<'a>(&mut self, open: &mut OpenCollection<'a>) -> Result<Option<&'a Value>, Over> {
         if let Parts::Value(value, _) = open.parts {
             self.out.push(' ')?;
@@ -304,9 +304,9 @@ impl<'o, 'w> Printer<'o, 'w> {
     }
 }
 
-/// A string literal that the reader reads back.
+/// Writes a string literal that the reader reads back.
 fn quoted(out: &mut Sink<'_>, text: &str) -> Result<(), Over> {
-    /// What is looked at before it is written, or there is found to be no room for it.
+    /// The number of bytes that are scanned before they are written; a lack of room is noticed only then.
     const SLICE_BYTES: usize = 4096;
     out.push('"')?;
     let bytes = text.as_bytes();
@@ -319,7 +319,7 @@ fn quoted(out: &mut Sink<'_>, text: &str) -> Result<(), Over> {
             clean = end;
             look = at + SLICE_BYTES;
         }
-        // Most bytes stand as they are.
+        // Most bytes need no escape.
         let chunk = bytes[at..].first_chunk::<CHUNK_BYTES>();
         if chunk.is_some_and(|chunk| {
             !chunk
@@ -358,16 +358,16 @@ fn quoted(out: &mut Sink<'_>, text: &str) -> Result<(), Over> {
     out.push('"')
 }
 
-/// Bytes that are looked at together.
+/// The number of bytes that are tested together.
 const CHUNK_BYTES: usize = 16;
 
-/// Whether a string literal may have to escape what begins with `byte`.
+/// Whether a character whose first byte is `byte` may need an escape in a string literal.
 #[inline(always)]
 fn may_escape(byte: u8) -> bool {
     byte < 0x20 || matches!(byte, b'"' | b'\\' | 0x7f | 0xc2)
 }
 
-/// The text of a float: as in JSON, and what JSON has no text for.
+/// The text of a float: as in JSON, or a symbolic value where JSON has no text for it.
 pub fn float(value: f64) -> String {
     match value {
         _ if value.is_finite() => ptc_json::float(value),

@@ -1,4 +1,5 @@
-//! Text that grows under a bound, a program's memory and its clock: what every printer writes to. Knows nothing of values.
+//! Text that grows within a byte limit and a program's memory and time limits: every printer writes to it. Knows
+//! nothing of values.
 
 use std::fmt;
 
@@ -11,15 +12,15 @@ use crate::heap;
 use crate::meter::{Unwatched, Watch};
 use crate::value::text::{free_text, grow_text};
 
-/// Digits of an integer that are written at one go.
+/// The number of digits of an integer that are written at once.
 const INTEGER_PIECE_DIGITS: u32 = 304;
 
-/// Why a text was not finished.
+/// Why a text is incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// It is longer than was allowed.
+    /// The text exceeds the allowed length.
     Bytes,
-    /// The program may not go on.
+    /// The program reached a limit.
     Limit(Limit),
 }
 
@@ -29,30 +30,30 @@ impl From<Limit> for Over {
     }
 }
 
-/// A text under way. Whatever is written is asked for before it is allocated, and the watch is asked every few thousand
+/// A text that is being written. Memory is reserved before it is allocated, and the watch is checked every few thousand
 /// writes.
 pub struct Sink<'w> {
     text: String,
     bytes_max: usize,
     watch: &'w dyn Watch,
     until_look: usize,
-    /// What writing out integers may still take; none where nobody watches.
+    /// The work that writing integers may still take; `None` when there is no limit.
     work_left: Option<u64>,
 }
 
-/// Most work that integers of one text may take.
+/// The most work that the integers of one text may take.
 const WORK_MAX: u64 = 1 << 30;
-/// Writes and blocks of bytes between two looks: together much less than a millisecond's work.
+/// Writes and blocks of bytes between two checks: together much less than a millisecond of work.
 const WRITES_BETWEEN_LOOKS: usize = 2_048;
-/// Bytes that are copied in about the time of one write.
+/// The number of bytes that are copied in about the time of one write.
 const BLOCK_BYTES: usize = 64;
-/// Growth that is not worth asking for.
+/// Growth below this size is not worth reserving.
 const SMALL_BYTES: usize = 4_096;
-/// Text is copied in pieces of this size, with looks in between.
+/// Text is copied in pieces of this size, with checks in between.
 pub const PIECE_BYTES: usize = 64 * 1024;
 
 impl Sink<'static> {
-    /// Text of any length, for values that no program made.
+    /// A text of any length, for values that do not come from a program.
     pub fn unbounded() -> Sink<'static> {
         let mut sink = Sink::new(String::new(), usize::MAX, &Unwatched);
         sink.work_left = None;
@@ -67,7 +68,7 @@ impl Drop for Sink<'_> {
 }
 
 impl<'w> Sink<'w> {
-    /// Goes on with `text`, which may become `bytes_max` long.
+    /// Continues `text`, which may grow to `bytes_max` bytes.
     pub fn new(text: String, bytes_max: usize, watch: &'w dyn Watch) -> Sink<'w> {
         Sink {
             text,
@@ -78,30 +79,30 @@ impl<'w> Sink<'w> {
         }
     }
 
-    /// What was written.
+    /// The text written so far.
     pub fn into_text(mut self) -> String {
         std::mem::take(&mut self.text)
     }
 
-    /// Bytes written.
+    /// The number of bytes written.
     pub fn len(&self) -> usize {
         self.text.len()
     }
 
-    /// Whether nothing was written.
+    /// Whether nothing was written yet.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// Bytes that may still be written.
+    /// The number of bytes that may still be written.
     pub fn room(&self) -> usize {
         self.bytes_max.saturating_sub(self.text.len())
     }
 
-    /// Appends `text`, or as much of it as there is room for.
+    /// Appends `text`, or as much of it as fits.
     ///
     /// # Errors
-    /// [`Over`] when there is no room for all of it, or the program may not go on.
+    /// [`Over`] when not all of it fits, or when the program reached a limit.
     #[inline]
     pub fn push_str(&mut self, text: &str) -> Result<(), Over> {
         if text.len() <= PIECE_BYTES {
@@ -125,16 +126,16 @@ impl<'w> Sink<'w> {
         self.push_piece(character.encode_utf8(&mut [0; 4]))
     }
 
-    /// Appends all digits of `integer`, or the leading ones where there is no room for more.
+    /// Appends all digits of `integer`, or the leading ones when not all of them fit.
     ///
     /// # Errors
-    /// As [`Sink::push_str`]; integers so large that writing them out takes longer than any time limit time out.
+    /// As [`Sink::push_str`]; an integer that takes longer to write than any time limit times out.
     pub fn push_integer(&mut self, integer: &BigInt) -> Result<(), Over> {
         const DIGITS_PER_1000_BITS: u64 = 301;
         let digits = integer.bits() / 1000 * DIGITS_PER_1000_BITS;
         let unwanted = digits.saturating_sub((self.room() as u64).saturating_add(2));
         self.watch.look()?;
-        // Writing takes about the square of the length.
+        // The work grows with about the square of the length.
         let words = (integer.bits() / 64).min(self.room() as u64 / 16);
         let work = words.saturating_mul(words);
         if let Some(left) = &mut self.work_left {
@@ -143,7 +144,7 @@ impl<'w> Sink<'w> {
         let wanted = digits - unwanted.min(digits);
         let leading;
         let integer = match u32::try_from(unwanted) {
-            // Few digits are had at one go, for the division is as short as what it gives.
+            // A few leading digits take a single division, whose cost depends on the length of its result.
             Ok(unwanted @ 1..) if wanted < u64::from(INTEGER_PIECE_DIGITS) => {
                 leading = integer / BigInt::from(10).pow(unwanted);
                 &leading
@@ -171,7 +172,7 @@ impl<'w> Sink<'w> {
         }
     }
 
-    /// The digits of `integer` in pieces, the last ones first. Each division takes a fraction of a millisecond.
+    /// The digits of `integer` in pieces, last piece first. Each division takes a fraction of a millisecond.
     fn pieces(&mut self, mut integer: BigUint) -> Result<Vec<BigUint>, Over> {
         let piece = BigUint::from(10u8).pow(INTEGER_PIECE_DIGITS);
         let mut pieces = Vec::new();
@@ -185,17 +186,17 @@ impl<'w> Sink<'w> {
         Ok(pieces)
     }
 
-    /// A look for the watch, also where there is none.
+    /// Checks the watch and the clock.
     fn look(&mut self) -> Result<(), Over> {
         self.watch.look()?;
-        // So many writes, or a piece of an integer, take some thousand steps.
+        // This many writes, or one piece of an integer, take several thousand steps.
         match clock::goes_on(16 * 1024) {
             true => Ok(()),
             false => Err(Limit::Time.into()),
         }
     }
 
-    /// Counts a step of work that may write nothing.
+    /// Counts steps of work that may write nothing.
     ///
     /// # Errors
     /// The limit that ends the program.
@@ -219,10 +220,10 @@ impl<'w> Sink<'w> {
         Ok(())
     }
 
-    /// Makes room for `piece`. Where the bound is too near, what still fits is written.
+    /// Makes room for `piece`. When it would exceed the limit, writes as much of it as fits.
     #[cold]
     fn grow(&mut self, piece: &str) -> Result<(), Over> {
-        /// Room that a text starts with.
+        /// The initial capacity of a text.
         const LEAST_BYTES: usize = 64;
         let needed = self.text.len().saturating_add(piece.len());
         if needed > self.bytes_max {
@@ -233,11 +234,12 @@ impl<'w> Sink<'w> {
         let capacity = self.text.capacity();
         let doubled = capacity.saturating_mul(2).max(LEAST_BYTES);
         let wanted = match doubled.max(needed).min(self.bytes_max) {
-            // Small growth is caught by the next look.
+            // The next check catches small growth.
             small @ ..=SMALL_BYTES => small,
             large if heap::reserve(large - capacity) => large,
             _ => {
-                // Near the end half of what is left is taken, so that it takes few steps to get there.
+                // When memory is nearly exhausted, takes half of what is left, so that few steps are needed to reach
+                // the limit.
                 let spare = heap::room().saturating_sub(needed - capacity) / 2;
                 let most = needed.saturating_add(spare).min(self.bytes_max);
                 if !heap::reserve(most - capacity) {
@@ -250,7 +252,7 @@ impl<'w> Sink<'w> {
         Ok(())
     }
 
-    /// Appends what a format makes.
+    /// Appends formatted text.
     ///
     /// # Errors
     /// As [`Sink::push_str`].

@@ -1,7 +1,7 @@
 //! `format`: directives as on the JVM. Knows nothing of other text functions.
 //!
-//! Floats are rounded from their exact value, halves away from zero. Widths and precisions ask for
-//! memory before they are filled.
+//! Floats are rounded from their exact value, halves away from zero. Memory for widths and precisions is reserved
+//! before it is filled.
 
 use super::strings::{append_text, in_upper_case, push, string};
 use super::{Builtin, Home, Section, at_least, row};
@@ -10,7 +10,7 @@ use crate::eval::Eval;
 use crate::value::shape::watched;
 use crate::value::{Text, Value};
 
-/// The rows of this area.
+/// The rows of this module.
 pub const ROWS: &[Builtin] = &[row(
     "format",
     "format.format",
@@ -22,7 +22,7 @@ pub const ROWS: &[Builtin] = &[row(
     format,
 )];
 
-/// The directives, with the flags that each may have.
+/// The directives, with the flags that each accepts.
 const DIRECTIVES: &[(char, &str)] = &[
     ('s', "-"),
     ('d', "-0+ (,"),
@@ -50,18 +50,18 @@ struct Directive<'t> {
     precision: Option<usize>,
     conversion: char,
     argument: Argument,
-    /// `%S`: whether the text is in upper case.
+    /// `%S`: whether the text is converted to upper case.
     upper: bool,
 }
 
-/// Which argument a directive takes.
+/// The argument that a directive formats.
 #[derive(Clone, Copy)]
 enum Argument {
-    /// The next one that no number names.
+    /// The next argument, not counting numbered ones.
     Next,
     /// `%1$s`, from 1.
     At(usize),
-    /// `%<s`: the one of the directive in front.
+    /// `%<s`: the argument of the previous directive.
     Again,
 }
 
@@ -106,10 +106,10 @@ fn format(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     Ok(Value::from(out))
 }
 
-/// The directive that `text` starts with, and what follows it.
+/// The directive that `text` starts with, and the text after it.
 fn parse(text: &str) -> Result<(Directive<'_>, &str), Stop> {
     let mut body = &text[1..];
-    // What stands before a `$` is a number or no position: nothing is looked for behind it.
+    // Digits before a `$` are an argument number; otherwise they are parsed as flags and width.
     let digits = watched(body.bytes().take_while(u8::is_ascii_digit)).count();
     let position = body[digits..].strip_prefix('$').and_then(|behind| {
         let number = body[..digits].parse().ok().filter(|number| *number > 0)?;
@@ -130,7 +130,7 @@ fn parse(text: &str) -> Result<(Directive<'_>, &str), Stop> {
             .unwrap_or(rest.len());
         let (digits, behind) = rest.split_at(end);
         rest = behind;
-        // More than any memory is as good as the largest number.
+        // A number beyond any memory size is treated like the largest one.
         (!digits.is_empty()).then(|| digits.parse::<usize>().unwrap_or(usize::MAX))
     };
     let width = number();
@@ -220,13 +220,13 @@ fn fill(
         text.truncate(end);
     }
     if directive.upper {
-        // Before it is padded: a letter may become two.
+        // Before padding: one letter may become two.
         text = in_upper_case(eval, &text)?;
     }
     padded(eval, out, directive, "", &text, "", ' ')
 }
 
-/// Bits that are written in a base of two's powers in about the time of one step.
+/// The number of bits that are written in a power-of-two base in about the time of one step.
 const DIGIT_BITS: usize = 32;
 
 fn number(
@@ -237,7 +237,7 @@ fn number(
 ) -> Result<(), Stop> {
     let (negative, mut digits) = match (directive.conversion, value) {
         ('d', Value::Int(_) | Value::BigInt(_)) => decimal(eval, value)?,
-        // No integer is below zero and zero: adding zero to it takes its sign.
+        // An integer is never a negative zero: adding zero removes the sign.
         ('d', Value::Float(float)) if float.fract() == 0.0 => {
             unsigned(format!("{:.0}", float + 0.0))
         }
@@ -320,7 +320,7 @@ fn number(
     )
 }
 
-/// What stands in front of a number, and behind it.
+/// The signs before and after a number.
 fn signs(directive: &Directive<'_>, negative: bool) -> (&'static str, &'static str) {
     match negative {
         true if directive.has('(') => ("(", ")"),
@@ -331,7 +331,7 @@ fn signs(directive: &Directive<'_>, negative: bool) -> (&'static str, &'static s
     }
 }
 
-/// Appends `before`, `text` and `after`, filled up to the width.
+/// Appends `before`, `text` and `after`, padded to the width.
 fn padded(
     eval: &mut Eval<'_>,
     out: &mut String,
@@ -341,7 +341,7 @@ fn padded(
     after: &str,
     fill: char,
 ) -> Result<(), Stop> {
-    // Counting takes long for long texts, and serves the width alone.
+    // Counting takes long for long texts, and is needed only for the width.
     let missing = match directive.width {
         0 => 0,
         width => {
@@ -366,9 +366,9 @@ fn padded(
     Ok(())
 }
 
-/// Places behind the point, or digits of `%g`, where none are named.
+/// The default number of decimal places, or of digits for `%g`.
 const PRECISION: usize = 6;
-/// Digits behind the point that a double can have.
+/// The largest number of decimal places of a double.
 const EXACT_PLACES: usize = 1_074;
 
 /// Whether an integer is negative, and its digits.
@@ -397,7 +397,7 @@ fn fixed(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Result<St
     let places = precision.min(EXACT_PLACES);
     eval.charge(8 + places / 8)?;
     let mut text = format!("{value:.places$}");
-    // Only a value that ends exactly with a half was rounded to even.
+    // Only a value that ends exactly in a half was rounded to even.
     let longer = format!("{value:.*}", places + 1);
     if longer.ends_with('5') && longer.parse() == Ok(value) && is_exact(&longer, value) {
         text = rounded_up(&longer[..longer.len() - 1]);
@@ -419,7 +419,7 @@ fn scientific(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Resu
         mantissa = rounded_up(&longer_mantissa[..longer_mantissa.len() - 1]);
         exponent = longer_exponent;
         if mantissa.starts_with("10") {
-            // The carry made one digit too many before the point.
+            // The carry added a second digit before the point.
             mantissa = format!("{:.places$}", 1.0);
             exponent += 1;
         }
@@ -429,10 +429,11 @@ fn scientific(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Resu
     Ok(format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs()))
 }
 
-/// The exponent below which `%g` writes one.
+/// The exponent below which `%g` uses scientific notation.
 const GENERAL_EXPONENT_MIN: i32 = -4;
 
-/// `value`, which is not negative, with so many digits that count: in decimal notation unless it is very small or has more.
+/// `value`, which is not negative, with this many significant digits: in decimal notation unless it is very small or
+/// has more digits before its point.
 fn general(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Result<String, Stop> {
     let digits = precision.unwrap_or(PRECISION).max(1);
     if value == 0.0 {
@@ -450,7 +451,7 @@ fn general(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Result<
     }
 }
 
-/// The same for an integer of these digits.
+/// Like [`general`], for an integer with these digits.
 fn general_integer(
     eval: &mut Eval<'_>,
     mut digits: String,
@@ -468,7 +469,7 @@ fn general_integer(
     Ok(digits)
 }
 
-/// An integer of these digits with one of them before the point and an exponent.
+/// An integer with these digits in scientific notation, with one digit before the point.
 fn scientific_integer(eval: &mut Eval<'_>, digits: &str, precision: usize) -> Result<String, Stop> {
     let mut exponent = digits.len() - 1;
     let kept = precision.saturating_add(1).min(digits.len());
@@ -496,7 +497,7 @@ fn halves(text: &str) -> (String, i32) {
     (mantissa.to_owned(), exponent.parse().unwrap_or(0))
 }
 
-/// Whether the decimal `text` is `value` to the last digit.
+/// Whether the decimal `text` is exactly `value`.
 fn is_exact(text: &str, value: f64) -> bool {
     let exact = if text.contains('e') {
         format!("{value:.EXACT_PLACES$e}")
@@ -511,7 +512,7 @@ fn is_exact(text: &str, value: f64) -> bool {
             .is_some_and(|rest| rest.bytes().all(|digit| digit == b'0'))
 }
 
-/// The decimal `text` with one more in its last place.
+/// The decimal `text`, incremented in its last place.
 fn rounded_up(text: &str) -> String {
     let mut digits: Vec<u8> = text.trim_end_matches('.').bytes().collect();
     for digit in digits.iter_mut().rev() {
@@ -528,7 +529,7 @@ fn rounded_up(text: &str) -> String {
     String::from_utf8(digits).unwrap_or_default()
 }
 
-/// Digits with a comma between groups of three.
+/// Digits with commas between groups of three.
 fn grouped(eval: &mut Eval<'_>, digits: &str) -> Result<String, Stop> {
     let whole_length = digits.find(['.', 'e']).unwrap_or(digits.len());
     eval.reserve(digits.len().saturating_mul(2))?;

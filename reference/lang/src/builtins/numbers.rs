@@ -1,4 +1,4 @@
-//! Arithmetic, rounding and bits over integers of any size and doubles. Knows no order and no text.
+//! Arithmetic, rounding and bit operations on integers of any size and doubles. Knows no order and no text.
 
 use num_bigint::{BigInt, Sign};
 use num_integer::Integer as _;
@@ -11,7 +11,7 @@ use crate::eval::Eval;
 use crate::heap;
 use crate::value::Value;
 
-/// The rows of this area.
+/// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("+", "numbers.+", Section::Core, &[Home::Core], at_least(0), "(+ x y ...)", "Adds numbers; 0 without arguments.", add),
@@ -78,17 +78,17 @@ pub const ROWS: &[Builtin] = &[
     row("bit-flip", "bits.bit-flip", Section::Math, &[Home::Core, Home::Math], exactly(2), "(bit-flip x n)", "Inverts the bit at an index.", bit_flip),
 ];
 
-/// Integers larger than this many bits are refused as memory: reading and printing them takes quadratic time, and one
-/// operation must not take long (`limits.numbers.size`).
+/// Integers of more bits than this exceed the memory limit: reading and printing them takes quadratic time, and no
+/// single operation may take long (`limits.numbers.size`).
 const INTEGER_BITS_MAX: u64 = 1 << 18;
 
-// What JSON may hold is no larger. A digit is less than 3.321929 bits.
+// The largest integer that JSON may contain is below this limit. A digit is less than 3.321929 bits.
 const _: () =
     assert!(crate::json::INTEGER_DIGITS_MAX as u64 * 3_321_928 / 1_000_000 < INTEGER_BITS_MAX);
 
 type Result<T = Value> = std::result::Result<T, Stop>;
 
-/// A number taken apart.
+/// A number by representation.
 enum Number<'v> {
     Int(i64),
     Big(&'v BigInt),
@@ -99,7 +99,7 @@ fn number(value: &Value) -> Result<Number<'_>> {
     match value {
         Value::Int(int) => Ok(Number::Int(*int)),
         Value::BigInt(int) => {
-            // Whatever is done with it, its digits are looked at, and mostly copied.
+            // Any operation reads the digits, and usually copies them.
             clock::check(int.bits() as usize / 256)?;
             Ok(Number::Big(int))
         }
@@ -125,7 +125,7 @@ impl Number<'_> {
         }
     }
 
-    /// Bits of a whole number.
+    /// The number of bits of an integer.
     fn bits(&self) -> u64 {
         match self {
             Number::Big(int) => int.bits(),
@@ -137,13 +137,13 @@ impl Number<'_> {
         matches!(self, Number::Float(_))
     }
 
-    /// Whether it is an integer that a double surely holds.
+    /// Whether it is an integer that a double certainly represents exactly.
     fn is_exact_float(&self) -> bool {
         matches!(self, Number::Int(int) if int.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS)
     }
 }
 
-/// The nearest double; beyond its range an infinity.
+/// The nearest double; an infinity beyond the range of doubles.
 fn big_float(int: &BigInt) -> f64 {
     int.to_f64().unwrap_or(if int.is_negative() {
         f64::NEG_INFINITY
@@ -152,9 +152,9 @@ fn big_float(int: &BigInt) -> f64 {
     })
 }
 
-/// Asks for the room of integers of so many `bits` together, before they are made.
+/// Reserves memory for integers of `bits` bits in total, before they are made.
 fn reserve_bits(bits: u64) -> Result<()> {
-    /// What is smaller is caught by the next look at memory.
+    /// The next memory check catches smaller amounts.
     const SMALL_BYTES: u64 = 4096;
     let bytes = bits / 8;
     if bytes < SMALL_BYTES || heap::reserve(usize::try_from(bytes).unwrap_or(usize::MAX)) {
@@ -164,13 +164,13 @@ fn reserve_bits(bits: u64) -> Result<()> {
     }
 }
 
-/// An integer result, refused when it is too large to handle.
+/// An integer result, refused when it is too large.
 fn whole(int: BigInt) -> Result {
     let bits = int.bits();
     if bits > INTEGER_BITS_MAX {
         return Err(Limit::Memory.into());
     }
-    // Copying the operands and making the result took time too.
+    // Copying the operands and computing the result took time too.
     clock::check(1 + bits as usize / 64)?;
     Ok(Value::integer(int))
 }
@@ -224,7 +224,7 @@ fn mixed(
     if a.is_float() || b.is_float() {
         return Ok(Value::Float(floats(a.float(), b.float())));
     }
-    // Both, and what is made of them.
+    // Both operands, and the results.
     reserve_bits((a.bits() + b.bits()) * 2)?;
     let (a, b) = (a.big(), b.big());
     if a.bits().max(b.bits()) > INTEGER_BITS_MAX {
@@ -233,10 +233,10 @@ fn mixed(
     whole(ints(a, b))
 }
 
-/// Charges what is done with two large integers: a product or a quotient takes time with the product
-/// of their lengths.
+/// Charges an operation on two large integers: a product or a quotient takes time proportional to the product of their
+/// lengths.
 fn charge_large(eval: &mut Eval<'_>, a: &Value, b: &Value) -> Result<()> {
-    /// Products of two 64-bit words in the time of one step, about.
+    /// The approximate number of products of two 64-bit words that are computed in the time of one step.
     const STEP_PRODUCTS: u64 = 64;
     let words = |value: &Value| match value {
         Value::BigInt(int) => int.bits() / 64,
@@ -286,7 +286,7 @@ fn multiply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn subtract(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     match args {
-        // Taking a zero from 0 would lose its sign.
+        // Subtracting a zero from 0 would lose its sign.
         [Value::Float(only)] => Ok(Value::Float(-*only)),
         [only] => minus(&Value::Int(0), only),
         _ => fold(eval, args, 0, minus),
@@ -299,7 +299,7 @@ fn divide(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         if !b.is_float() && b.float() == 0.0 {
             return Err(Kind::Arithmetic("division by zero").into());
         }
-        // Rounding the operands, too, would round twice.
+        // Rounding the operands as well would round twice.
         if a.is_float() || b.is_float() || (a.is_exact_float() && b.is_exact_float()) {
             return Ok(Value::Float(a.float() / b.float()));
         }
@@ -312,20 +312,19 @@ fn divide(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     }
 }
 
-/// The normal doubles begin with two to the power of minus this.
+/// The smallest normal double is two to the power of minus this number.
 const NORMAL_FROM: u64 = 1_022;
-/// The least double is two to the power of minus this.
+/// The smallest positive double is two to the power of minus this number.
 const LEAST_DOUBLE: usize = 1_074;
 
-/// The quotient of two large integers, exact to a double's precision even where either is beyond
-/// its range.
+/// The quotient of two large integers, exact to the precision of a double even if an operand is beyond its range.
 fn big_quotient(a: &BigInt, b: &BigInt) -> f64 {
     if a.is_negative() != b.is_negative() {
         return -big_quotient(&a.abs(), &b.abs());
     }
     let (a, b) = (a.magnitude(), b.magnitude());
-    // Below the normal doubles the result has fewer bits: rounded to all of them first, it would be rounded twice. It is so many
-    // times the least double, and its bits are that count.
+    // Below the normal doubles the result has fewer bits, so rounding it to full precision first would round twice. It
+    // is a multiple of the smallest double, and the multiplier is its bit pattern.
     if b.bits() >= a.bits() + NORMAL_FROM {
         let (count, rest) = (a << LEAST_DOUBLE).div_rem(b);
         let odd = u64::from(count.bit(0));
@@ -342,12 +341,12 @@ fn big_quotient(a: &BigInt, b: &BigInt) -> f64 {
     } else {
         a.div_rem(&(b << (-shift) as usize))
     };
-    // A bit far below the last one that counts says to which side of a half the quotient lies.
+    // A bit far below the last significant one tells on which side of the midpoint the quotient lies.
     if !rest.is_zero() {
         scaled.set_bit(0, true);
     }
     let shift = i32::try_from(shift).unwrap_or(if shift > 0 { i32::MAX } else { i32::MIN });
-    // In two steps, since the scale alone may be beyond a double's range.
+    // In two steps, since the scale alone may be beyond the range of a double.
     big_float(&BigInt::from(scaled)) * 2f64.powi(-shift / 2) * 2f64.powi(-shift - (-shift / 2))
 }
 
@@ -359,7 +358,7 @@ fn dec(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     minus(&args[0], &Value::Int(1))
 }
 
-/// Division of whole numbers, or of floats with the same meaning.
+/// Integer division, also for floats with integer values.
 fn whole_division(
     eval: &mut Eval<'_>,
     args: &[Value],
@@ -409,7 +408,7 @@ fn rem(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     whole_division(eval, args, |a, b| a % b, i64::checked_rem, remainder)
 }
 
-/// As `a - b * 0` where `b` is infinite: nothing.
+/// The remainder; NaN when `b` is infinite, as in `a - b * 0`.
 fn remainder(a: f64, b: f64) -> f64 {
     if b.is_infinite() { f64::NAN } else { a % b }
 }
@@ -479,13 +478,13 @@ fn trunc(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     rounded(args, f64::trunc)
 }
 
-/// The integer that a number or a character stands for.
+/// The integer value of a number or a character.
 pub(super) fn long(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if let Value::Str(text) = &args[0] {
         // A character is its code point.
         let mut chars = text.chars();
         if let (Some(only), None) = (chars.next(), chars.next()) {
-            // A program that says (int "5") wants the number.
+            // A program that writes (int "5") wants the number.
             if only.is_ascii_digit() {
                 return Err(wrong_type("a number", &args[0]));
             }
@@ -519,12 +518,12 @@ fn sqrt(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn signum(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let float = number(&args[0])?.float();
-    // Zeros keep their sign, and NaN is no number either way.
+    // Zeros keep their sign, and NaN stays NaN.
     let sign = if float == 0.0 { float } else { float.signum() };
     Ok(Value::Float(sign))
 }
 
-/// Two integers: what floors is not for floats.
+/// Checks for two integers: floor division and modulus are not defined for floats.
 fn integers(args: &[Value]) -> Result<()> {
     match args
         .iter()
@@ -556,7 +555,7 @@ fn pow(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::Float(base.powf(exponent)))
 }
 
-/// The extreme of some values; a NaN wins, of equals the first. Other kinds follow term order.
+/// The smallest or largest value; a NaN wins, and of equal values the first. Other kinds follow term order.
 fn extreme(eval: &mut Eval<'_>, args: &mut [Value], better: std::cmp::Ordering) -> Result {
     eval.charge(args.len())?;
     super::order::comparable(args.iter())?;
@@ -587,7 +586,7 @@ fn integer(value: &Value) -> Result<BigInt> {
         Value::Int(int) => Ok(BigInt::from(*int)),
         Value::BigInt(int) => {
             clock::check(int.bits() as usize / 64)?;
-            // A copy, and what is made of it.
+            // A copy, and the result.
             reserve_bits(int.bits() * 2)?;
             Ok((**int).clone())
         }
@@ -631,7 +630,7 @@ fn not(int: BigInt) -> BigInt {
     -int - 1
 }
 
-/// A position of a bit, or a count to shift by.
+/// The position of a bit, or a shift distance.
 fn count(value: &Value) -> Result<u64> {
     match value {
         Value::Int(int) => u64::try_from(*int).map_err(|_| {
@@ -699,11 +698,11 @@ fn bit_flip(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     whole(integer(&args[0])? ^ power_of_two(count(&args[1])?)?)
 }
 
-/// An integer that counts or indexes something (`seqs.counts.integers`).
+/// An integer used as a count or index (`seqs.counts.integers`).
 pub fn index(value: &Value) -> Result<i64> {
     match value {
         Value::Int(int) => Ok(*int),
-        // Larger than any collection, so that it acts like the end of one.
+        // Larger than any collection, so it acts like the end of one.
         Value::BigInt(int) => Ok(if int.is_negative() {
             i64::MIN
         } else {

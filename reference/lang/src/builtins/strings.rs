@@ -1,8 +1,7 @@
-//! Strings: `clojure.string` and what programs expect beside it. Knows no patterns: those are in
-//! `regex`, directives in `format`.
+//! Strings: `clojure.string` and other common string functions. Knows no patterns: those are in `regex`, directives in
+//! `format`.
 //!
-//! Positions and lengths count graphemes; text is found by code points. Whatever grows asks for
-//! memory first.
+//! Positions and lengths count graphemes; searches compare code points. Memory is reserved before text grows.
 
 use super::numbers::index;
 use super::{Builtin, Home, Section, at_least, between, exactly, row};
@@ -19,7 +18,7 @@ use crate::value::{Text, Value};
 const STRING: &[Home] = &[Home::String];
 const STRING_AND_CORE: &[Home] = &[Home::String, Home::Core];
 
-/// The rows of this area.
+/// The rows of this module.
 pub const ROWS: &[Builtin] = &[
     row(
         "str",
@@ -351,7 +350,7 @@ pub const ROWS: &[Builtin] = &[
     ),
 ];
 
-/// The string at `at`.
+/// The string at index `at` of `args`.
 pub(super) fn string(args: &[Value], at: usize) -> Result<&Text, Stop> {
     match &args[at] {
         Value::Str(text) => Ok(text),
@@ -359,7 +358,7 @@ pub(super) fn string(args: &[Value], at: usize) -> Result<&Text, Stop> {
     }
 }
 
-/// Bytes that are copied, and looked at once more, in the time of one step.
+/// The number of bytes that are copied and scanned once in the time of one step.
 const STEP_BYTES: usize = 512;
 
 /// Charges a string of `bytes` that is about to be made.
@@ -368,7 +367,7 @@ pub(super) fn charge_text(eval: &mut Eval<'_>, bytes: usize) -> Result<(), Stop>
     eval.charge(bytes / STEP_BYTES)
 }
 
-/// Appends `part` after asking for the memory. Each part is a step, so that a loop of appends looks at the clock.
+/// Appends `part` after reserving memory. Each part is one step, so that a loop of appends checks the clock.
 #[inline]
 pub(super) fn push(eval: &mut Eval<'_>, out: &mut String, part: &str) -> Result<(), Stop> {
     if part.len() > out.capacity() - out.len() {
@@ -379,7 +378,7 @@ pub(super) fn push(eval: &mut Eval<'_>, out: &mut String, part: &str) -> Result<
     Ok(())
 }
 
-/// Asks for the memory of so many more bytes, and makes room for them.
+/// Reserves memory for `more` bytes and extends the capacity.
 #[cold]
 fn grow(eval: &mut Eval<'_>, out: &mut String, more: usize) -> Result<(), Stop> {
     let capacity = out.capacity();
@@ -392,10 +391,10 @@ fn grow(eval: &mut Eval<'_>, out: &mut String, more: usize) -> Result<(), Stop> 
     Ok(())
 }
 
-/// How a value is written: [`print::write_text`] or one of its kin.
+/// How a value is written: [`print::write_text`] or a similar function.
 pub(super) type Write = fn(&mut Sink<'_>, &Value) -> Result<(), Over>;
 
-/// Appends a value's text, charged and bounded.
+/// Appends the text of a value, charged and limited.
 pub(super) fn append(
     eval: &mut Eval<'_>,
     out: &mut String,
@@ -412,7 +411,7 @@ pub(super) fn append(
     Ok(())
 }
 
-/// Appends what `str` makes of a value.
+/// Appends the text that `str` returns for a value.
 pub(super) fn append_text(
     eval: &mut Eval<'_>,
     out: &mut String,
@@ -425,13 +424,13 @@ pub(super) fn append_text(
     }
 }
 
-/// Appends parts to `items`, which stands for a result.
+/// Appends `part` to the strings in `items`, which become the result.
 pub(super) fn push_part(
     eval: &mut Eval<'_>,
     items: &mut Vec<Value>,
     part: &str,
 ) -> Result<(), Stop> {
-    // A string takes some words beside its bytes.
+    // A string takes some words besides its bytes.
     const OVERHEAD_BYTES: usize = 64;
     if items.len() == items.capacity() {
         eval.reserve_values(items.len().max(4))?;
@@ -477,7 +476,7 @@ fn subs(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     }
 }
 
-/// The graphemes from `start` up to `end`; what lies beyond the text is moved into it.
+/// The graphemes from `start` up to `end`; positions outside the text are clamped.
 pub(super) fn part(
     eval: &mut Eval<'_>,
     text: &Text,
@@ -520,7 +519,7 @@ fn join(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     }
     let mut out = String::new();
     if let Value::Vector(items) = items {
-        // Strings are joined in one allocation.
+        // Memory for the result is reserved at once.
         let bytes = items.iter().fold(0usize, |bytes, item| {
             bytes
                 .saturating_add(separator.len())
@@ -550,7 +549,7 @@ fn join(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     Ok(Value::from(out))
 }
 
-/// `out`, and behind it the text of `items` with `separator` between them.
+/// `out`, followed by the texts of `items` with `separator` between them.
 pub(super) fn joined(
     eval: &mut Eval<'_>,
     mut out: String,
@@ -573,7 +572,7 @@ pub(super) fn split(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, St
         None => 0,
         Some(limit) => index(limit)?,
     };
-    // As on the JVM: a positive limit is the most parts there are, and any but 0 keeps empty parts at the end.
+    // As on the JVM: a positive limit is the largest number of parts, and any limit but 0 keeps empty parts at the end.
     let parts_max = usize::try_from(limit).ok().filter(|limit| *limit > 0);
     let parts_max = parts_max.unwrap_or(usize::MAX);
     let delimiter = match &args[1] {
@@ -625,7 +624,7 @@ fn split_lines(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     for line in text.split('\n') {
         push_part(eval, &mut parts, line)?;
     }
-    // Only a carriage return right before a line feed belongs to the line end.
+    // Only a carriage return directly before a line feed belongs to the line end.
     let last = parts.len() - 1;
     for part in &mut parts[..last] {
         if let Value::Str(line) = part
@@ -637,7 +636,7 @@ fn split_lines(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     Ok(parts_of(text, parts))
 }
 
-/// The parts of `text` without the empty ones at the end; the empty text gives itself.
+/// `parts` without the empty ones at the end; for an empty text, the text itself.
 pub(super) fn parts_of(text: &str, mut parts: Vec<Value>) -> Value {
     if text.is_empty() {
         return Value::vector(vec![Value::from("")]);
@@ -650,12 +649,12 @@ pub(super) fn parts_of(text: &str, mut parts: Vec<Value>) -> Value {
     Value::vector(parts)
 }
 
-/// The string without whitespace at both ends.
+/// The string without white space at both ends.
 pub(super) fn trim(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     trimmed(eval, args, true, true, char::is_whitespace)
 }
 
-/// The string without the `unwanted` characters at its start, at its end, or both.
+/// The string without the `unwanted` characters at its start, its end, or both.
 fn trimmed(
     eval: &mut Eval<'_>,
     args: &mut [Value],
@@ -687,7 +686,7 @@ fn first_kept(
     characters: impl Iterator<Item = (usize, char)>,
     unwanted: fn(char) -> bool,
 ) -> Result<Option<(usize, char)>, Stop> {
-    /// Characters looked at in the time of one step, about.
+    /// The approximate number of characters that are examined in the time of one step.
     const STEP_CHARACTERS: usize = 32;
     for (count, (at, character)) in characters.enumerate() {
         if !unwanted(character) {
@@ -836,13 +835,13 @@ pub(super) fn lower_case(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Valu
     in_case(eval, string(args, 0)?, |slice| slice.to_lowercase()).map(Value::from)
 }
 
-/// Makes upper case of text that a builtin wrote.
+/// Converts text that a builtin wrote to upper case.
 pub(super) fn in_upper_case(eval: &mut Eval<'_>, text: &str) -> Result<String, Stop> {
     in_case(eval, text, |slice| slice.to_uppercase())
 }
 
-/// Changes case in slices. How a `Σ` is written depends on the letters around it, which may lie in other slices: a slice that holds
-/// one is changed between a letter or a space on either side that stands for them.
+/// Converts case in slices. The lower-case form of `Σ` depends on the letters around it, which may be in other slices.
+/// So a slice that contains one is converted with a letter or a space added on either side, in place of its neighbours.
 fn in_case(eval: &mut Eval<'_>, text: &str, change: fn(&str) -> String) -> Result<String, Stop> {
     const SLICE_BYTES: usize = 8 * 1024;
     eval.reserve(text.len().saturating_mul(2))?;
@@ -856,7 +855,7 @@ fn in_case(eval: &mut Eval<'_>, text: &str, change: fn(&str) -> String) -> Resul
     while at < text.len() {
         let end = text.floor_char_boundary(at + SLICE_BYTES);
         let slice = &text[at..end];
-        // A nanosecond or two for a byte.
+        // A byte takes a nanosecond or two.
         clock::check(slice.len())?;
         eval.charge(slice.len() / 32)?;
         if memchr::memmem::find(slice.as_bytes(), "Σ".as_bytes()).is_none() {
@@ -871,19 +870,19 @@ fn in_case(eval: &mut Eval<'_>, text: &str, change: fn(&str) -> String) -> Resul
     Ok(out)
 }
 
-/// What stands around a place in a text, for the one letter whose small form depends on it.
+/// The context of a position in a text, for the one letter whose lower-case form depends on it.
 #[derive(Default)]
 struct Neighbours {
-    /// Up to where characters were looked at, and what the last one that counts stands for.
+    /// The position up to which characters were examined, and the stand-in for the last significant one.
     seen: usize,
     last: Option<char>,
-    /// Where the next character that counts was found, and what it stands for.
+    /// The position of the next significant character, and its stand-in.
     found: usize,
     next: Option<char>,
 }
 
 impl Neighbours {
-    /// A letter when one stands before `place`, else a space. Places come in order.
+    /// A letter if a word continues before `place`, else a space. Calls come with ascending places.
     fn before(&mut self, text: &str, place: usize) -> Result<char, Stop> {
         for character in text[self.seen..place].chars().rev() {
             if let Some(stands_for) = counted(character)? {
@@ -895,9 +894,9 @@ impl Neighbours {
         Ok(self.last.unwrap_or(' '))
     }
 
-    /// A letter when one stands behind `place`, else a space. Places come in order.
+    /// A letter if a word continues after `place`, else a space. Calls come with ascending places.
     fn behind(&mut self, text: &str, place: usize) -> Result<char, Stop> {
-        // A place is behind a slice, and the first one looks.
+        // A place is the end of a slice, and the first call searches.
         if self.found < place {
             (self.found, self.next) = (text.len(), Some(' '));
             for (at, character) in text[place..].char_indices() {
@@ -911,10 +910,10 @@ impl Neighbours {
     }
 }
 
-/// What a character stands for beside a `Σ`: a letter, a space for what ends a word, or none for what is looked past, such as an
-/// apostrophe. Found out by how the library writes a `Σ` before it.
+/// The stand-in for a character next to a `Σ`: a letter, a space for a character that ends a word, or `None` for one
+/// that is skipped, such as an apostrophe. Determined by how the library converts a `Σ` before it.
 fn counted(character: char) -> Result<Option<char>, Stop> {
-    /// Steps of the clock for a character that is found out.
+    /// Metered steps to determine a stand-in.
     const FOUND_OUT_STEPS: usize = 64;
     let within_word = |behind: &str| format!("aΣ{behind}").to_lowercase().starts_with("aσ");
     if character.is_ascii_alphabetic() {
@@ -961,7 +960,7 @@ pub(super) fn includes(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value,
     Ok(Value::Bool(found.is_some()))
 }
 
-/// The index of the first occurrence, from the index at 2 on.
+/// The index of the first occurrence, searched from the index in argument 2.
 fn char_of(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     match &args[0] {
         Value::Int(code) => match u32::try_from(*code).ok().and_then(char::from_u32) {
@@ -990,7 +989,7 @@ pub(super) fn index_of(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<usi
     Ok(found.map(|at| text.grapheme_index(at)))
 }
 
-/// What `run` makes of the arguments, the first as text when it is a number, a keyword, a symbol or a boolean.
+/// Calls `run` with the arguments, the first converted to text if it is a number, a keyword, a symbol or a boolean.
 fn on_text(
     eval: &mut Eval<'_>,
     args: &mut [Value],
@@ -1010,7 +1009,7 @@ fn on_text(
     run(eval, args)
 }
 
-/// The index of the last occurrence that starts at or before the index at 2.
+/// The index of the last occurrence that starts at or before the index in argument 2.
 pub(super) fn last_index_of(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<usize>, Stop> {
     let (text, wanted) = (string(args, 0)?, string(args, 1)?);
     let mut end = text.len();
@@ -1056,9 +1055,9 @@ pub(super) fn parse_long(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Valu
     })
 }
 
-/// An optional sign and ASCII digits within 64 bits, else nil.
+/// The integer of an optional sign and ASCII digits if it fits in 64 bits, else nil.
 pub(super) fn long(text: &str) -> Value {
-    /// Digits of the largest one.
+    /// The number of digits of the largest one.
     const DIGITS_MAX: usize = 19;
     if text.len() <= DIGITS_MAX {
         return text.parse().map_or(Value::Nil, Value::Int);
@@ -1067,7 +1066,7 @@ pub(super) fn long(text: &str) -> Value {
     let sign = &text[..text.len() - unsigned.len()];
     let zeros = watched(unsigned.bytes().take_while(|byte| *byte == b'0')).count();
     let digits = &unsigned[zeros..];
-    // What is longer is none, or too large.
+    // Longer text is not a number, or too large a one.
     if digits.len() > DIGITS_MAX {
         return Value::Nil;
     }
@@ -1081,7 +1080,7 @@ pub(super) fn parse_double(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Va
         return Ok(Value::Nil);
     };
     eval.charge(text.len() / 16)?;
-    // As on the JVM, which takes control characters for blanks too.
+    // As on the JVM, where control characters count as blanks too.
     let is_blank = |byte: &u8| *byte <= b' ';
     let start = watched(text.bytes().take_while(is_blank)).count();
     let text = &text[start..];
@@ -1120,7 +1119,7 @@ mod tests {
         }
     }
 
-    /// Long words are changed in slices as the library changes them in one piece, wherever a slice ends.
+    /// Converted in slices, long words come out as the library converts them in one piece, wherever the slices end.
     #[test]
     fn a_sigma_is_written_as_its_word_asks_for_wherever_it_is_cut() {
         let parts = [
@@ -1130,7 +1129,7 @@ mod tests {
             let mut random = fastrand::Rng::with_seed(seed);
             let few = 1 + random.usize(..parts.len());
             let mut text = String::new();
-            // Long runs of one part lead across slices.
+            // Long repetitions of one part extend across slices.
             while text.len() < 40_000 {
                 let part = parts[random.usize(..few)];
                 let times = [1, 1, 3, 5_000][random.usize(..4)];

@@ -1,5 +1,5 @@
-//! Where an error is and what to do about it: what a message does not say because its words are fixed. Knows the text of
-//! the program; knows nothing of how errors come about.
+//! Where an error is and what to do about it: the part of an explanation that a message, with its fixed wording, leaves
+//! out. Knows the text of the program; knows nothing of how errors arise.
 
 use std::fmt::Write as _;
 
@@ -13,13 +13,14 @@ use crate::builtins::{self, METHODS, NAMESPACES, Namespace};
 use crate::form::Span;
 use crate::value::Type;
 
-/// Characters of a form that are quoted.
+/// The most characters of a form that are quoted.
 const FORM_CHARS: usize = 80;
-/// Bytes of a form that are looked at; a longer one is not quoted.
+/// The most bytes of a form that are examined; a longer form is not quoted.
 const FORM_BYTES_MAX: usize = 4 * 1024;
 
 impl Error {
-    /// Where it is in `program`; none when that is not known, or when it is in a function that an earlier program made.
+    /// The span of the error in `program`; `None` when it is unknown, or when it is in a function that an earlier
+    /// program made.
     pub fn span_in(&self, program: &str) -> Option<Span> {
         let span = self.place.span?;
         match &self.place.within {
@@ -30,13 +31,13 @@ impl Error {
         }
     }
 
-    /// Its place in `program` and its way out, a line each: empty when neither is known. What is quoted goes through
-    /// `veil` before it is cut.
+    /// The position of the error in `program` and advice on how to fix it, one line each; empty when neither is known.
+    /// Quotes go through `veil` before they are truncated.
     pub fn explained(&self, program: &str, veil: &Veil<'_>) -> String {
         if let Some(told) = &self.place.told {
             return told.clone();
         }
-        // What the reader found says where it is itself.
+        // Messages of the reader state the position themselves.
         let mut lines: Vec<String> = match &self.kind {
             Kind::Read(error) => {
                 let around = called_around(program, error.span.start as usize);
@@ -50,7 +51,7 @@ impl Error {
         let seen = self.seen_around(program, veil);
         match &self.place.way_out {
             Some(way_out) => lines.push(way_out.clone()),
-            // What stands there says more than what is true of all that cannot be called.
+            // The text at the error says more than the general advice about values that cannot be called.
             None if seen.is_some() && matches!(self.kind, Kind::NotCallable(_)) => {}
             None => lines.extend(self.kind.ways_out(&self.place, veil)),
         }
@@ -58,7 +59,7 @@ impl Error {
         lines.join("\n")
     }
 
-    /// What the text around its place says about it.
+    /// Advice derived from the program text around the error.
     fn seen_around(&self, program: &str, veil: &Veil<'_>) -> Option<String> {
         let span = self.span_in(program)?;
         let (before, form) = (
@@ -70,7 +71,7 @@ impl Error {
             if before.ends_with('"') || behind.starts_with('"') {
                 return Some("a `\"` inside a string is written `\\\"`".to_owned());
             }
-            // A slip in the name of a function that is given an operator is none of its place.
+            // If the unknown name is a misspelt function, an operator among its arguments does not mean infix notation.
             let unknown = |(name, near): &(String, Option<String>)| {
                 is_open(name, veil) && near.is_none() && absent(name).is_none()
             };
@@ -87,7 +88,7 @@ impl Error {
         let inside = form.strip_prefix('(')?;
         let head = first_word(inside).filter(|head| is_open(head, veil));
         match self.kind.cause() {
-            // A function called it, whatever the text looks like.
+            // A function made the call, whatever the text looks like.
             Kind::NotCallable(_) if self.place.way_out.is_some() => None,
             Kind::NotCallable(_) if head.is_none() || before.ends_with(is_of_name) => {
                 let name = &before[before.trim_end_matches(is_of_name).len()..];
@@ -109,7 +110,7 @@ impl Error {
             } => {
                 let caller = head.filter(|head| *head != function)?;
                 let gives = gives(caller)?;
-                // Whether it is a short function, the text tells only where no other stands in it.
+                // The text shows that the function is a `#(…)` without placeholders only if nothing else in it has one.
                 let blank =
                     accepts.max == Some(0) && inside.contains("#(") && !inside.contains('%');
                 Some(match blank {
@@ -181,14 +182,14 @@ impl Error {
 }
 
 impl Within {
-    /// Whether the function stands in `program`.
+    /// Whether the function was written in `program`.
     fn is_part_of(&self, program: &str) -> bool {
         let start = self.source.start as usize;
         program.get(start..start + self.source.text.len()) == Some(&*self.source.text)
     }
 }
 
-/// The name of `function` as the form that calls it writes it, with its namespace.
+/// The name of `function` as written in the form that calls it, with its namespace.
 fn as_written<'a>(form: &'a str, function: &'a str, veil: &Veil<'_>) -> &'a str {
     let head = form.strip_prefix('(').and_then(first_word);
     let qualified = head.filter(|head| is_qualified(head, function));
@@ -197,7 +198,7 @@ fn as_written<'a>(form: &'a str, function: &'a str, veil: &Veil<'_>) -> &'a str 
         .unwrap_or(function)
 }
 
-/// Whether `head` is `function` behind a namespace, however that is spelled.
+/// Whether `head` is `function` with a namespace, in any spelling.
 fn is_qualified(head: &str, function: &str) -> bool {
     let Some((home, member)) = head.rsplit_once('/') else {
         return false;
@@ -213,14 +214,14 @@ fn is_qualified(head: &str, function: &str) -> bool {
     }
 }
 
-/// What `text` begins with, up to a blank or a bracket.
+/// The first word of `text`, up to white space or a bracket.
 fn first_word(text: &str) -> Option<&str> {
     text.split(|c: char| c.is_whitespace() || "()[]{}'\"`,;".contains(c))
         .next()
         .filter(|word| !word.is_empty())
 }
 
-/// What to do about an operator that stands behind what it is to work on.
+/// Advice about an operator that is written after its first operand.
 fn infix(behind: &str) -> Option<String> {
     const OPERATORS: &[&str] = &[
         "+", "-", "*", "/", "=", "==", "not=", "<", ">", "<=", ">=", "and", "or", "mod", "rem",
@@ -231,18 +232,18 @@ fn infix(behind: &str) -> Option<String> {
     })
 }
 
-/// Whether a collection stands behind the operator in `behind`: a function of an unknown name is given both.
+/// Whether a collection follows the operator in `behind`: then both are arguments of an unknown function.
 fn folds(behind: &str) -> bool {
     let end = behind.find(')').unwrap_or(behind.len());
     behind[..end].contains(['[', '{'])
 }
 
-/// What to do about a step that takes the value at another place than the form around it puts it; `before` ends
-/// where the step begins.
+/// Advice about a threading step that takes the value in a different position than the enclosing form inserts it;
+/// `before` ends where the step begins.
 fn misplaced(before: &str) -> Option<&'static str> {
     let inside = list_around(before)?;
     let around = first_word(inside)?;
-    // The first form behind the name is the value, no step.
+    // The first form after the name is the value, not a step.
     let value = inside.strip_prefix(around)?;
     if value.trim().is_empty() {
         return None;
@@ -258,7 +259,7 @@ fn misplaced(before: &str) -> Option<&'static str> {
     }
 }
 
-/// What to do about a form with a part too many; `inside` begins with its name.
+/// Advice about a form with one part too many; `inside` begins with its name.
 fn surplus(form: &str, inside: &str) -> Option<String> {
     let first = inside.strip_prefix(form)?.trim_start();
     let behind = first.strip_prefix(first_word(first)?)?.trim_start();
@@ -274,12 +275,12 @@ fn surplus(form: &str, inside: &str) -> Option<String> {
     }
 }
 
-/// Whether a name may hold it.
+/// Whether a name may contain `character`.
 fn is_of_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || "_-?!.".contains(character)
 }
 
-/// What is meant by signs that no form begins with, at `start`.
+/// Advice about characters at `start` that no form begins with.
 fn read_slip(program: &str, start: usize) -> Option<String> {
     const SLIPS: &[(&str, &str)] = &[
         ("```", "a code fence is none of the program: leave it out"),
@@ -301,7 +302,7 @@ fn begins_with(program: &str) -> Option<&str> {
     word.split(|c: char| !is_of_name(c)).next()
 }
 
-/// What to do about a value that stands where the function of its name is meant.
+/// Advice about a value in a place where the function of the same name is meant.
 fn shadowing(head: &str) -> Option<String> {
     let builtin = builtins::lookup(head)?;
     if !matches!(builtin.run, builtins::Body::Function(_)) {
@@ -314,7 +315,7 @@ fn shadowing(head: &str) -> Option<String> {
     ))
 }
 
-/// With what `caller` calls the function that it is given.
+/// The arguments that `caller` passes to the function that it is given.
 fn gives(caller: &str) -> Option<&'static str> {
     const ROWS: &[(&[&str], &str)] = &[
         (
@@ -375,12 +376,12 @@ fn gives(caller: &str) -> Option<&'static str> {
     Some(row.1)
 }
 
-/// The name in front of the list that `at` stands in.
+/// The name at the head of the list that contains `at`.
 fn called_around(program: &str, at: usize) -> Option<&str> {
     first_word(list_around(program.get(..at)?)?)
 }
 
-/// What stands in the list that `before` ends in, from behind its bracket.
+/// The text of the innermost list that `before` ends in, from after its bracket.
 fn list_around(before: &str) -> Option<&str> {
     let from = before.floor_char_boundary(before.len().saturating_sub(FORM_BYTES_MAX));
     let before = before.get(from..)?;
@@ -399,9 +400,9 @@ fn list_around(before: &str) -> Option<&str> {
     before.get(open + 1..)
 }
 
-/// A form on one line, cut.
+/// A form on one line, truncated.
 fn quoted(form: &str, veil: &Veil<'_>) -> String {
-    // As it stands, and as it is about to be shown: either may be what must not be told.
+    // Veiled both as written and as shown: either form may contain what must not be shown.
     let form = veil(form);
     let line = veil(&form.split_whitespace().collect::<Vec<_>>().join(" "));
     if line.chars().count() <= FORM_CHARS {
@@ -412,7 +413,7 @@ fn quoted(form: &str, veil: &Veil<'_>) -> String {
 }
 
 impl Kind {
-    /// What went wrong in a branch; for anything else itself.
+    /// The error of a failed branch; any other error itself.
     pub(super) fn cause(&self) -> &Kind {
         match self {
             Kind::Branch { cause, .. } => cause.cause(),
@@ -420,7 +421,7 @@ impl Kind {
         }
     }
 
-    /// The function that would not take a value, and the value.
+    /// The function that rejected a value, and the value.
     fn refused(&self) -> Option<(&str, &Found)> {
         match self {
             Kind::Type {
@@ -563,7 +564,7 @@ impl Kind {
     }
 }
 
-/// What to do about a name without a meaning, unless the message says it: a near name.
+/// Advice about an unbound name, unless the message already suggests a similar one.
 fn unbound(name: &str, near: bool, place: &Place, veil: &Veil<'_>) -> Option<String> {
     let undefined = |name: &str| {
         format!(
@@ -598,7 +599,7 @@ fn unbound(name: &str, near: bool, place: &Place, veil: &Veil<'_>) -> Option<Str
     })
 }
 
-/// What is meant by a slip of the hand in a name that people reach for and that the language does not have.
+/// Advice about a name that is one typo away from a popular name that the language does not have.
 fn near_absent(name: &str) -> Option<String> {
     const LETTERS: std::ops::RangeInclusive<usize> = 5..=40;
     if !LETTERS.contains(&name.len()) {
@@ -611,7 +612,7 @@ fn near_absent(name: &str) -> Option<String> {
     ))
 }
 
-/// A form that stands where a value is wanted.
+/// Advice about a special form in the place of a value.
 fn form_as_value(name: &str) -> Option<String> {
     let form = special_forms().iter().find(|form| form.name == name)?;
     let shape = form.signature.split(", (").next()?;
@@ -620,7 +621,7 @@ fn form_as_value(name: &str) -> Option<String> {
     ))
 }
 
-/// A number without a digit in front of its point.
+/// Advice about a number without a digit before its point.
 fn bare_point(name: &str) -> Option<String> {
     let (sign, digits) = name.split_once('.')?;
     let is_number =
@@ -628,14 +629,14 @@ fn bare_point(name: &str) -> Option<String> {
     is_number.then(|| format!("a number has a digit in front of its point: write {sign}0.{digits}"))
 }
 
-/// What is meant by a method that no class has: a key of a map.
+/// Advice about a method that no class has: probably a map key is meant.
 fn member_as_method(name: &str) -> Option<String> {
     let key = name.strip_prefix('.')?.trim_start_matches('-');
     crate::reader::is_readable_keyword(key)
         .then(|| format!("a key of a map is read as (:{key} m), and as (map :{key} rows) of each"))
 }
 
-/// What is meant by a class of Java: made with a point behind its name, or named with its package.
+/// Advice about a Java class: a constructor call such as `Name.`, or a class name with its package.
 fn class(name: &str) -> Option<String> {
     let (path, made) = match name.strip_suffix('.') {
         Some(path) => (path, true),
@@ -664,7 +665,7 @@ fn is_of_jvm(package: &str) -> bool {
     ["clojure", "java", "javax"].contains(&first)
 }
 
-/// What is meant by a name with a dot in it, as other languages write members.
+/// Advice about a name with a dot, as other languages write member access.
 fn dotted(name: &str) -> Option<String> {
     const STEPS_MAX: usize = 8;
     let (holder, member) = name.rsplit_once('.')?;
@@ -690,14 +691,14 @@ fn dotted(name: &str) -> Option<String> {
     ))
 }
 
-/// How a name is written that is known behind a namespace only.
+/// The spelling of a name that is known only with a namespace.
 fn qualified(name: &str) -> Option<String> {
     let spelled = homes(name, |row| !row.bare);
     let written = spelled.join(" or ");
     (!written.is_empty()).then(|| format!("`{name}` stands in a namespace: write {written}"))
 }
 
-/// What is meant by a name behind a namespace that does not have it.
+/// Advice about a name that its namespace does not have.
 fn elsewhere(name: &str) -> Option<String> {
     if name.starts_with('.') {
         let near = crate::analyze::nearest(name, METHODS.iter().copied())?;
@@ -710,12 +711,12 @@ fn elsewhere(name: &str) -> Option<String> {
         .find(|known| known.spellings.contains(&namespace));
     let members = known.as_ref().map(|known| builtins::members(known.id));
     let near = crate::analyze::nearest(member, members.into_iter().flatten());
-    // What is known of the very name says more than a name that is like it.
+    // Advice about exactly this name is better than a similar name.
     let near = near.filter(|_| absent(member).is_none());
     if let Some(near) = near {
         return Some(format!("perhaps `{namespace}/{near}` is meant"));
     }
-    // What a class makes of text or numbers is no other class's.
+    // A member of a date or time class is no substitute for a member of another class.
     let class = namespace.rsplit('.').next().unwrap_or(namespace);
     let is_class = class.starts_with(|first: char| first.is_ascii_uppercase());
     let counts = |row: &builtins::Builtin| !is_class || !row.homes.iter().all(is_of_time);
@@ -750,7 +751,7 @@ fn is_of_time(home: &builtins::Home) -> bool {
     )
 }
 
-/// How a member is written in each of its namespaces, of the builtins that `counts` takes.
+/// The spellings of a member in each of its namespaces, for the builtins that `counts` accepts.
 fn homes(member: &str, counts: impl Fn(&builtins::Builtin) -> bool) -> Vec<String> {
     let rows = builtins::all().filter(|row| row.member() == member && counts(row));
     let spelled = rows.flat_map(|row| row.homes).filter_map(|home| {
@@ -766,7 +767,7 @@ fn homes(member: &str, counts: impl Fn(&builtins::Builtin) -> bool) -> Vec<Strin
     spelled
 }
 
-/// The entries that the context has, the one that may be meant instead of `name` first.
+/// The entries of the context, the one that `name` may stand for first.
 fn entries(name: &str, known: &[String], veil: &Veil<'_>) -> String {
     if known.is_empty() {
         return "the `context` object has no entries that can be named: `context` is given beside the program, for each call again; (def name data/name) keeps a value in a session"
@@ -809,7 +810,7 @@ fn entries(name: &str, known: &[String], veil: &Veil<'_>) -> String {
     format!("the `context` object has {shown}{near}")
 }
 
-/// How the special form is written that `problem` begins with.
+/// Advice about the special form that `problem` begins with.
 fn form(problem: &str) -> Option<String> {
     if problem.starts_with("regex #") && problem.contains("unknown ") {
         return Some(
@@ -885,7 +886,7 @@ fn called_as(function: &str) -> Option<String> {
     Some(format!("`{function}` is called as {}", builtin.signatures))
 }
 
-/// What is meant by more arguments than a function takes.
+/// For functions that are called with too many arguments: what is probably meant.
 #[rustfmt::skip]
 const MEANT_BY_MORE: &[(&str, &str)] = &[
     ("sum", "what a function or a key gives for each item is added by (sum-by :total rows)"),
@@ -899,10 +900,10 @@ const MEANT_BY_MORE: &[(&str, &str)] = &[
     ("json/generate-string", "there are no options: the text is compact"),
 ];
 
-/// Functions that take a collection at every place: no order of their arguments is another's.
+/// Functions that take a collection in every position, so that swapped arguments are never the problem.
 pub(super) const JOINS: &[&str] = &["concat", "into", "interleave", "join", "merge", "zip"];
 
-/// What to do about an argument of the wrong kind.
+/// Advice about an argument of the wrong kind.
 fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<String> {
     const COMPARES: &[&str] = &["<", ">", "<=", ">=", "max", "min", "max-key", "min-key"];
     const ASKS: &[&str] = &[

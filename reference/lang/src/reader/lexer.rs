@@ -1,7 +1,7 @@
 //! Tokens: one bracket, prefix or atom at a time. Knows nothing of nesting.
 //!
-//! A token ends only at whitespace, a comma, a bracket, a double quote, `;`, or where `#{`, `#(` or `#"` opens.
-//! Whatever else follows belongs to it and makes it malformed; nothing is ever split in two.
+//! A token ends only at white space, a comma, a bracket, a double quote, `;`, or where `#{`, `#(` or `#"` opens. Any
+//! other character belongs to the token and makes it malformed; nothing is ever split in two.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,9 +12,9 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::error::{Opener, ReadError, ReadErrorKind};
 use crate::form::{Form, FormKind, Span};
 
-/// What the lexer hands out.
+/// A token of the lexer.
 pub(super) enum Token<'a> {
-    /// A form without parts; a quoted symbol and a var count as such.
+    /// A form without parts, including a quoted symbol and a var.
     Atom(FormKind<'a>),
     /// An opening bracket with its prefix.
     Open(Opener),
@@ -27,14 +27,14 @@ pub(super) enum Token<'a> {
 pub(super) struct Lexer<'a> {
     text: &'a str,
     bytes: &'a [u8],
-    /// Where the latest token starts.
+    /// The start of the latest token.
     start: usize,
-    /// Where the next one is looked for.
+    /// Where to look for the next token.
     at: usize,
     digits_max: usize,
 }
 
-/// Boxed, so that the way of success stays small.
+/// The error is boxed, so that the successful result stays small.
 pub(super) type Lexed<T> = Result<T, Box<ReadError>>;
 
 impl<'a> Lexer<'a> {
@@ -48,7 +48,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Where the latest token stands.
+    /// The span of the latest token.
     pub(super) fn span(&self) -> Span {
         Span {
             start: self.start as u32,
@@ -150,7 +150,7 @@ impl<'a> Lexer<'a> {
         Ok(value)
     }
 
-    /// Behind `'`: a symbol, or the bracket of a list.
+    /// After `'`: a symbol, or the bracket of a list.
     fn quote(&mut self) -> Lexed<Token<'a>> {
         let at = self.start + 1;
         if self.starts_symbol(at) {
@@ -180,7 +180,7 @@ impl<'a> Lexer<'a> {
             .is_some_and(|b| is(b, SYMBOL) && b != b'\'' && !self.is_number(at))
     }
 
-    /// A symbol whose name starts at `from`, which is behind `start` when there is a prefix.
+    /// A symbol whose name starts at `from`, which is after `start` when there is a prefix.
     fn symbol(&mut self, from: usize) -> Lexed<&'a str> {
         let end = self.scan(SYMBOL, from);
         if !self.ends_token(end) {
@@ -232,7 +232,7 @@ impl<'a> Lexer<'a> {
         let mut at = end;
         if self.byte(at) == Some(b'.') {
             let from = at + 1;
-            // Only digits that make the number great are counted.
+            // Digits after the point do not count towards the limit.
             at = self.scan(DIGIT, from);
             if at == from {
                 return Err(self.bad_number());
@@ -308,7 +308,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A string with escapes, of which the first stands at `escape`.
+    /// A string with escapes, the first of which is at `escape`.
     fn escaped_string(&mut self, from: usize, escape: usize) -> Lexed<Cow<'a, str>> {
         let mut value = String::from(&self.text[from..escape]);
         let mut at = escape;
@@ -336,7 +336,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The character that the escape at `at` stands for, and where the escape ends.
+    /// The character that the escape at `at` stands for, and the end of the escape.
     fn escape(&self, at: usize) -> Lexed<(char, usize)> {
         let ch = match self.byte(at + 1) {
             Some(b'n') => '\n',
@@ -370,7 +370,7 @@ impl<'a> Lexer<'a> {
             Some(br"\u") => self.hex(end + 2),
             _ => None,
         };
-        // A pair of surrogates is one character, as in JSON.
+        // A surrogate pair is one character, as in JSON.
         let units = [first, low.unwrap_or_default()];
         match char::decode_utf16(units).next() {
             Some(Ok(ch)) => Ok((ch, if ch.len_utf16() == 2 { end + 6 } else { end })),
@@ -398,7 +398,7 @@ impl<'a> Lexer<'a> {
                     self.at = at + 1;
                     return Ok(&self.text[from..at]);
                 }
-                // The escaped byte may be the first of a longer character: the others match nothing here.
+                // The escaped byte may be the first of a longer character, whose other bytes match nothing here.
                 Some(b'\\') => at += 2,
                 Some(_) => at += 1,
             }
@@ -486,7 +486,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Where the token ends that `from` lies in.
+    /// The end of the token that contains `from`.
     fn token_end(&self, from: usize) -> usize {
         let mut at = from;
         while !self.ends_token(at) {
@@ -495,7 +495,7 @@ impl<'a> Lexer<'a> {
         at
     }
 
-    /// The whole token that goes on at `from` is malformed.
+    /// The whole token, which continues at `from`, is malformed.
     fn bad_token(&self, kind: ReadErrorKind, from: usize) -> Box<ReadError> {
         self.fault_in(kind, self.start..self.token_end(from))
     }
@@ -511,18 +511,18 @@ impl<'a> Lexer<'a> {
         Box::new(ReadError::new(kind, span, self.text))
     }
 
-    /// A fault of the latest token.
+    /// An error at the latest token.
     pub(super) fn fault(&self, kind: ReadErrorKind) -> Box<ReadError> {
         self.fault_in(kind, self.start..self.at)
     }
 
-    /// A fault of the `len` bytes at `start`.
+    /// An error at the `len` bytes from `start`.
     pub(super) fn fault_at(&self, kind: ReadErrorKind, start: u32, len: u32) -> Box<ReadError> {
         let start = start as usize;
         self.fault_in(kind, start..start + len as usize)
     }
 
-    /// The latest token, `close`, stands where `opener`, opened at `start`, wants another.
+    /// The latest token, `close`, does not match `opener`, which was opened at `start`.
     pub(super) fn mismatch(&self, opener: Opener, start: u32, close: char) -> Box<ReadError> {
         let (line, column) = super::error::position(self.text, start as usize);
         self.fault(ReadErrorKind::Mismatch {
@@ -573,7 +573,7 @@ fn number_fault(token: &str) -> ReadErrorKind {
     }
 }
 
-/// Character literals that are named; any other is the grapheme itself, or `\uXXXX`.
+/// The named character literals; any other is the grapheme itself, or `\uXXXX`.
 const CHARACTERS: &[(&str, &str)] = &[
     ("newline", "\n"),
     ("space", " "),
@@ -583,19 +583,19 @@ const CHARACTERS: &[(&str, &str)] = &[
     ("formfeed", "\u{c}"),
 ];
 
-/// Any integer of so many digits fits 64 bits.
+/// Any integer of at most this many digits fits in 64 bits.
 const I64_DIGITS_SAFE: usize = 18;
 
-/// Separates tokens and means nothing.
+/// Separates tokens and has no meaning.
 const BLANK: u8 = 1;
 const END: u8 = 2;
-/// May stand in a symbol. A digit or `'` cannot come first.
+/// May occur in a symbol. A digit or `'` cannot come first.
 const SYMBOL: u8 = 4;
-/// May stand in a keyword.
+/// May occur in a keyword.
 const KEYWORD: u8 = 8;
 const DIGIT: u8 = 16;
 
-/// Whether `name` reads as a keyword behind a colon.
+/// Whether `name` after a colon is a valid keyword.
 pub(super) fn is_keyword(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| is(byte, KEYWORD))
 }

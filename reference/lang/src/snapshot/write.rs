@@ -1,4 +1,4 @@
-//! Writes snapshots: one walk without recursion, each distinct value once.
+//! Writes snapshots: one non-recursive walk, in which each distinct value is written once.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -19,7 +19,7 @@ use crate::value::{Entries, Items, Members, Text, Value};
 
 type Out = Encoder<Vec<u8>>;
 
-/// The checksum as it is written: one byte that says what follows, and four.
+/// The size of the encoded checksum: one byte for its type, and four.
 const CHECKSUM_BYTES_MAX: usize = 5;
 
 pub fn write(
@@ -28,7 +28,7 @@ pub fn write(
     bytes_max: usize,
     host: &dyn Host,
 ) -> Result<Vec<u8>, Error> {
-    // A definition is a node at least, and mostly has one more.
+    // A definition takes at least one node, and usually one more.
     let mut nodes = Nodes::new(2 * env.globals.len(), bytes_max, host);
     let mut rest = Encoder::new(Vec::new());
     session(env, &mut nodes, &mut rest)?;
@@ -36,7 +36,7 @@ pub fn write(
     for value in values {
         part(value, &mut nodes, &mut rest)?;
     }
-    // How nodes were found again is gone before the whole is put together.
+    // The look-up tables are freed before the whole is assembled.
     let (out, starts, mut compared) = nodes.into_parts();
     compared.sort_unstable();
     let mut front = Encoder::new(Vec::new());
@@ -60,7 +60,7 @@ pub fn write(
     seal(&front, nodes, &rest, &mut || look(host))
 }
 
-/// Asks the host whether to go on.
+/// Checks whether the host ends the work.
 fn look(host: &dyn Host) -> Result<(), Error> {
     match host.pulse() {
         Pulse::Continue => Ok(()),
@@ -68,8 +68,8 @@ fn look(host: &dyn Host) -> Result<(), Error> {
     }
 }
 
-/// Puts a body, in three pieces, into its envelope; `look` is asked now and then whether to go on. The second piece, which can be as
-/// large as the value itself, stays in its allocation: there may be no room for it twice.
+/// Wraps a body, given in three pieces, in its envelope; `look` is called regularly and may end the work. The second
+/// piece, which can be as large as the value itself, stays in its allocation: there may be no room for it twice.
 pub fn seal(
     front: &[u8],
     mut nodes: Vec<u8>,
@@ -96,7 +96,7 @@ pub fn seal(
     Ok(whole.into_writer())
 }
 
-/// `bytes` with `head` before them, in the same allocation.
+/// Prepends `head` to `bytes` in the same allocation.
 fn put_before(
     mut bytes: Vec<u8>,
     head: &[u8],
@@ -104,7 +104,7 @@ fn put_before(
 ) -> Result<Vec<u8>, Error> {
     let mut end = bytes.len();
     bytes.resize(end + head.len(), 0);
-    // From behind, so that nothing is written over before it is moved.
+    // From the end, so that nothing is overwritten before it is moved.
     while end > 0 {
         look()?;
         let start = end.saturating_sub(SLICE_BYTES);
@@ -153,22 +153,22 @@ fn session(env: &Env, nodes: &mut Nodes<'_>, rest: &mut Out) -> Result<(), Error
     Ok(())
 }
 
-/// Writes a value as a part, and before it the nodes that it needs.
+/// Writes a value as a part, after writing the nodes that it needs.
 fn part(value: &Value, nodes: &mut Nodes<'_>, out: &mut Out) -> Result<(), Error> {
     let node = nodes.add(value)?;
     inline(value, node, out);
     Ok(())
 }
 
-/// The nodes that were written, and how they are found again.
+/// The nodes written so far, with tables to find them again.
 struct Nodes<'h> {
     out: Out,
-    /// Where the bytes of each node begin; they end where the next one's begin.
+    /// The start of each node's bytes; they end where the next node begins.
     starts: Vec<usize>,
     /// The nodes by their bytes.
     by_content: HashTable<Known>,
     hasher: RandomState,
-    /// By the address of what others hold too, and by what it is.
+    /// The nodes of shared allocations, by address and form.
     by_address: HashMap<(usize, Form), u32, RandomState>,
     /// Functions that have a place in the order of values: the place, and the node.
     compared: Vec<(u64, u32)>,
@@ -177,7 +177,7 @@ struct Nodes<'h> {
     fuel: u32,
 }
 
-/// What an allocation stands for: one text may be a string and a keyword.
+/// The role of an allocation: one text may be both a string and a keyword.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Form {
     Str,
@@ -188,7 +188,7 @@ enum Form {
     Code,
 }
 
-/// A node by the hash of its bytes.
+/// A node with the hash of its bytes.
 struct Known {
     hash: u64,
     node: u32,
@@ -198,7 +198,7 @@ struct Known {
 struct OpenValue<'a> {
     value: &'a Value,
     parts: Parts<'a>,
-    /// How many indices of nodes there were before its own parts'.
+    /// The number of node indices on the stack before those of its parts.
     base: usize,
 }
 
@@ -248,12 +248,12 @@ impl<'a> Parts<'a> {
 }
 
 impl<'h> Nodes<'h> {
-    /// The nodes, where each begins, and what is compared.
+    /// The nodes, their starts, and the compared functions.
     fn into_parts(self) -> (Out, Vec<usize>, Vec<(u64, u32)>) {
         (self.out, self.starts, self.compared)
     }
 
-    /// With room for so many at once.
+    /// No nodes, with capacity for `room` of them.
     fn new(room: usize, bytes_max: usize, host: &'h dyn Host) -> Nodes<'h> {
         Nodes {
             out: Encoder::new(Vec::new()),
@@ -268,7 +268,7 @@ impl<'h> Nodes<'h> {
         }
     }
 
-    /// The node of `value`, when it has one; written before, or now.
+    /// The node of `value`, written now if necessary; `None` for a value that is written inline.
     fn add(&mut self, value: &Value) -> Result<Option<u32>, Error> {
         if is_inline(value) {
             return Ok(None);
@@ -284,7 +284,7 @@ impl<'h> Nodes<'h> {
             parts: Parts::of(value),
             base: 0,
         }];
-        // The nodes of parts that were written, those of the innermost value at the end.
+        // The nodes of the parts that were written, those of the innermost value last.
         let mut indices: Vec<u32> = Vec::new();
         loop {
             let Some(innermost) = open.last_mut() else {
@@ -318,7 +318,7 @@ impl<'h> Nodes<'h> {
         }
     }
 
-    /// Counts parts that are written, and bytes.
+    /// Meters parts and bytes that are written.
     fn worked(&mut self, parts: usize, bytes: usize) -> Result<(), Error> {
         self.fuel = self.fuel.saturating_sub(steps(parts, bytes));
         if self.fuel == 0 {
@@ -328,7 +328,7 @@ impl<'h> Nodes<'h> {
         Ok(())
     }
 
-    /// Writes text, which may be as long as memory allows, in slices.
+    /// Writes text in slices, since it may be as long as memory allows.
     fn text(&mut self, text: &str) -> Result<(), Error> {
         done(self.out.str_len(text.len() as u64));
         for slice in text.as_bytes().chunks(SLICE_BYTES) {
@@ -343,7 +343,7 @@ impl<'h> Nodes<'h> {
         self.text(name)
     }
 
-    /// Refuses `more` bytes when they are too many.
+    /// Refuses `more` bytes when they exceed the limit.
     fn room(&self, more: usize) -> Result<(), Error> {
         match self.out.writer().len().saturating_add(more) > self.bytes_max {
             true => Err(Error::TooLarge {
@@ -353,12 +353,12 @@ impl<'h> Nodes<'h> {
         }
     }
 
-    /// The node of a value that was met before.
+    /// The node of a shared value that was already written.
     fn known(&self, value: &Value) -> Option<u32> {
         self.by_address.get(&address(value)?).copied()
     }
 
-    /// Writes the node of `value`, the nodes of whose parts are `indices`.
+    /// Writes the node of `value`; `indices` are the nodes of its parts.
     fn close(&mut self, value: &Value, indices: &[u32]) -> Result<u32, Error> {
         const PART_BYTES: usize = 24;
         let size = match value {
@@ -477,7 +477,7 @@ impl<'h> Nodes<'h> {
         Ok(node)
     }
 
-    /// The node whose bytes begin at `start`, or the earlier one that has the same.
+    /// The node whose bytes begin at `start`, or an earlier identical one.
     fn distinct(&mut self, start: usize) -> Result<u32, Error> {
         let bytes = self.out.writer();
         let hash = self.hasher.hash_one(&bytes[start..]);
@@ -499,7 +499,7 @@ impl<'h> Nodes<'h> {
         Ok(node)
     }
 
-    /// The index of the node whose bytes begin at `start`.
+    /// Adds a node whose bytes begin at `start`, and returns its index.
     fn next(&mut self, start: usize) -> Result<u32, Error> {
         let bytes_max = self.bytes_max;
         let node = u32::try_from(self.starts.len()).map_err(|_| Error::TooLarge { bytes_max })?;
@@ -508,7 +508,7 @@ impl<'h> Nodes<'h> {
     }
 }
 
-/// Where a value is that others hold too.
+/// The address and form of a value that others hold too.
 fn address(value: &Value) -> Option<(usize, Form)> {
     fn arc<T>(held: &Arc<T>) -> Option<usize> {
         (Arc::strong_count(held) > 1).then(|| Arc::as_ptr(held).addr())
@@ -536,7 +536,7 @@ fn address(value: &Value) -> Option<(usize, Form)> {
     }
 }
 
-/// Whether a value is written in place: what values hold in place.
+/// Whether a value is written inline: the kinds that a [`Value`] stores in place.
 fn is_inline(value: &Value) -> bool {
     matches!(
         value,
@@ -550,13 +550,13 @@ fn is_inline(value: &Value) -> bool {
     )
 }
 
-/// Writes a part: the value itself where it is small, else the node that it is.
+/// Writes a part: a small value itself, else a reference to its node.
 fn inline(value: &Value, node: Option<u32>, out: &mut Out) {
     match value {
         Value::Nil => done(out.null()),
         Value::Bool(bool) => done(out.bool(*bool)),
         Value::Int(int) => done(out.i64(*int)),
-        // One NaN is as good as another.
+        // All NaNs are written alike.
         Value::Float(float) if float.is_nan() => done(out.f64(f64::NAN)),
         Value::Float(float) => done(out.f64(*float)),
         Value::Date(days) => {
@@ -581,7 +581,7 @@ fn inline(value: &Value, node: Option<u32>, out: &mut Out) {
 
 fn big(out: &mut Out, int: &BigInt) {
     let negative = int.sign() == Sign::Minus;
-    // Of a negative integer the tag stands for -1 minus the bytes.
+    // For a negative integer the bytes encode -1 minus the integer.
     let bytes = match negative {
         true => (-(int + 1_i32)).magnitude().to_bytes_be(),
         false => int.magnitude().to_bytes_be(),
@@ -599,7 +599,7 @@ fn named(out: &mut Out, kind: &str, name: &str) {
     done(out.str(name));
 }
 
-/// Begins an array of `length` items, the first of which says what it is.
+/// Begins an array of `length` items, the first of which names its kind.
 fn object(out: &mut Out, kind: &str, length: usize) {
     done(out.tag(Tag::new(tag::OBJECT)));
     array(out, length);

@@ -1,5 +1,5 @@
-//! Maps in term order of their keys: one sorted buffer, or a tree once a large one is changed.
-//! Knows nothing of flexible keys beyond the one lookup that all accessors share.
+//! Maps in term order of their keys: one sorted buffer, or a tree after a large map is changed. Knows nothing of
+//! flexible keys beyond the one lookup that all accessors share.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use super::shape::{
 use super::{Text, Value};
 use crate::{clock, heap};
 
-/// Above this length a change makes a tree, so that it costs the logarithm of the size.
+/// Above this length a change turns the buffer into a tree, so that it takes logarithmic time.
 const FLAT_LEN_MAX: usize = 64;
-/// A tree that is no longer than this is a flat buffer again: its nodes are as large for one entry.
+/// A tree of at most this length is turned back into a buffer: even for one entry a tree node has its full size.
 const TREE_LEN_MIN: usize = FLAT_LEN_MAX / 2;
-/// Up to this length a scan beats a binary search.
+/// Up to this length a linear scan beats a binary search.
 const SCAN_LEN_MAX: usize = 8;
 
 /// A map from values to values.
@@ -76,8 +76,8 @@ impl Map {
         }
     }
 
-    /// The entry that a flexible read of `key` finds (`keys.precedence`): exact, then the other kind
-    /// (keyword for string and back), then hyphens as underscores, in the same order of kinds.
+    /// The entry that a flexible read of `key` finds (`keys.precedence`): the exact key, then the other kind (keyword
+    /// for string and vice versa), then the name with underscores for hyphens, in the same order of kinds.
     #[inline]
     pub fn find(&self, key: &Value) -> Option<(&Value, &Value)> {
         let Some(text) = key.key_text() else {
@@ -91,7 +91,7 @@ impl Map {
         })
     }
 
-    /// The entry of the keyword or string `text`, the kind that is asked for first.
+    /// The entry of the keyword or string `text`; the kind that `keyword` says comes first.
     #[inline]
     fn find_text(&self, text: &Text, keyword: bool) -> Option<(&Value, &Value)> {
         let of_kind = |text: &Text, keyword: bool| {
@@ -123,8 +123,8 @@ impl Map {
         }
     }
 
-    /// The key under which `key` is written: itself when it is there, else the same name in the other kind
-    /// (`keys.writes.there`). None when neither is there.
+    /// The stored key that a write to `key` affects: `key` itself if present, else the same name in the other kind
+    /// (`keys.writes.there`). `None` when neither is present.
     #[inline]
     pub fn stored(&self, key: &Value) -> Option<&Value> {
         let entry = match key.key_text() {
@@ -134,7 +134,7 @@ impl Map {
         entry.map(|(stored, _)| stored)
     }
 
-    /// Stores `value` under the key that is there, else under `key`, and returns what was there.
+    /// Stores `value` under the key that is already stored, else under `key`, and returns the previous value.
     pub fn put(&mut self, key: Value, value: Value) -> Option<Value> {
         match self.stored(&key) {
             Some(stored) => {
@@ -145,8 +145,8 @@ impl Map {
         }
     }
 
-    /// A map of entries that are put in one after the other: of a name in two kinds the first one stays the key, and
-    /// the last value counts.
+    /// A map of entries that are inserted in order: of a name in two kinds, the first stays the key, and the last value
+    /// wins.
     pub fn gathered(mut entries: Vec<(Value, Value)>) -> Map {
         one_kind_each(&mut entries, |(key, _)| key);
         Map::from(entries)
@@ -168,7 +168,7 @@ impl Map {
         }
     }
 
-    /// Whether exactly `key` is there.
+    /// Whether exactly `key` is stored.
     pub fn contains(&self, key: &Value) -> bool {
         self.get(key).is_some()
     }
@@ -191,7 +191,7 @@ impl Map {
         self.iter().map(|(_, value)| value)
     }
 
-    /// Bytes of its buffer, or of its tree at most.
+    /// The bytes of its buffer, or the most that its tree can take.
     pub(crate) fn buffer_bytes(&self) -> usize {
         size_of::<(Value, Value)>()
             * match &self.0.entries {
@@ -200,17 +200,16 @@ impl Map {
             }
     }
 
-    /// Size and depth.
     #[inline]
     pub fn shape(&self) -> Shape {
         self.0.shape
     }
 
-    /// Bytes that a change may copy: nothing when this is the only holder and small.
+    /// The bytes that a change may copy: 0 when this is the only holder, unless the change turns a buffer into a tree.
     pub fn copy_bytes(&self) -> usize {
         let shared = Arc::strong_count(&self.0) > 1;
         match &self.0.entries {
-            // A large one becomes a tree.
+            // A large buffer is copied into a tree.
             Store::Flat(entries) if shared || entries.len() > FLAT_LEN_MAX => {
                 entries.len() * size_of::<(Value, Value)>()
             }
@@ -219,7 +218,7 @@ impl Map {
         }
     }
 
-    /// Stores `value` under exactly `key` and returns what was there.
+    /// Stores `value` under exactly `key` and returns the previous value.
     pub fn insert(&mut self, key: Value, value: Value) -> Option<Value> {
         let data = self.change();
         let (key_shape, value_shape) = (key.shape(), value.shape());
@@ -240,7 +239,7 @@ impl Map {
         old
     }
 
-    /// Removes exactly `key`.
+    /// Removes the entry of exactly `key`, and returns its value.
     pub fn remove(&mut self, key: &Value) -> Option<Value> {
         if !self.contains(key) {
             return None;
@@ -266,8 +265,7 @@ impl Map {
         })
     }
 
-    /// Takes the value under `key` out for an update in place; `nil` stands there until it is
-    /// stored again.
+    /// Takes the value under `key` out for an update in place; the entry holds `nil` until it is stored again.
     pub fn take(&mut self, key: &Value) -> Option<Value> {
         if !self.contains(key) {
             return None;
@@ -298,7 +296,7 @@ impl Map {
     }
 }
 
-/// A name with underscores for its hyphens.
+/// The name with underscores in place of hyphens.
 #[inline(never)]
 fn underscored(name: &str) -> Text {
     const SLICE_BYTES: usize = 16 * 1024;
@@ -312,7 +310,8 @@ fn underscored(name: &str) -> Text {
     Text::from(under)
 }
 
-/// Makes keys with the same name in two kinds the first of them, in `items` that are in the order of writing.
+/// Replaces each key by the first key of the same name, when it occurs in two kinds. `items` are in the order of
+/// writing.
 pub fn one_kind_each<T>(items: &mut [T], key: fn(&mut T) -> &mut Value) {
     let (mut keywords, mut strings) = (false, false);
     for item in watched(items.iter_mut()) {
@@ -342,11 +341,11 @@ pub fn one_kind_each<T>(items: &mut [T], key: fn(&mut T) -> &mut Value) {
     }
 }
 
-/// Where `key` is, or where it belongs.
+/// The index of `key`, or the index to insert it at.
 #[inline]
 fn find(entries: &[(Value, Value)], key: &Value) -> Result<usize, usize> {
     if entries.len() <= SCAN_LEN_MAX {
-        // Most maps are small records with text keys: equality alone finds the hit.
+        // Most maps are small records with text keys: a test for equality suffices to find a hit.
         if let Some(text) = key.key_text() {
             let keyword = matches!(key, Value::Keyword(_));
             for (at, (candidate, _)) in entries.iter().enumerate() {
@@ -382,7 +381,7 @@ impl Default for Map {
 }
 
 impl Map {
-    /// A map of `entries`, whose keys the caller knows to stand in term order, each once.
+    /// A map of `entries`, which the caller guarantees to be in term order of distinct keys.
     pub(crate) fn of_sorted(mut entries: Vec<(Value, Value)>) -> Map {
         fit(&mut entries);
         let mut shape = Shape::EMPTY;
@@ -396,7 +395,7 @@ impl Map {
     }
 }
 
-/// Steps of the clock for an entry that is looked at.
+/// Metered steps per entry that is examined.
 pub(crate) const ENTRY_STEPS: usize = 8;
 
 impl From<Vec<(Value, Value)>> for Map {
@@ -404,7 +403,7 @@ impl From<Vec<(Value, Value)>> for Map {
     fn from(mut entries: Vec<(Value, Value)>) -> Self {
         let mut sorted = true;
         for pair in entries.windows(2) {
-            // What is given up is seen by nobody.
+            // When a limit was reached, nobody sees the result.
             clock::goes_on(ENTRY_STEPS);
             if key_cmp(&pair[0].0, &pair[1].0) != Ordering::Less {
                 sorted = false;
@@ -413,7 +412,7 @@ impl From<Vec<(Value, Value)>> for Map {
         }
         if !sorted {
             sort_by(&mut entries, |(key, _)| key, key_cmp);
-            // The later of two equal neighbours is kept: swap the values, drop the second.
+            // Of two equal neighbours the later one is kept: swap the values, drop the second.
             entries.dedup_by(|later, earlier| {
                 clock::goes_on(ENTRY_STEPS);
                 let same = key_cmp(&later.0, &earlier.0) == Ordering::Equal;
@@ -452,7 +451,7 @@ impl<'a> IntoIterator for &'a Map {
 
 /// The entries of a map in term order of their keys.
 pub enum Entries<'a> {
-    /// From one buffer.
+    /// From a single buffer.
     Flat(std::slice::Iter<'a, (Value, Value)>),
     /// From a tree.
     Tree(Box<imbl::ordmap::Iter<'a, Value, Slot, imbl::shared_ptr::DefaultSharedPtr>>),

@@ -1,7 +1,7 @@
-//! How big and how deep a value is, kept with each collection, and how large ones are walked, copied and freed in slices that
-//! look at the clock. Knows nothing of what is inside.
+//! The size and depth of a value, stored with each collection, and how large values are walked, copied and freed in
+//! slices between which the clock is checked. Knows nothing of their contents.
 //!
-//! What is freed can't be given up half-way: a program that has to stop frees the rest, which its memory limit bounds.
+//! Freeing cannot stop half-way: a program that reached a limit still frees the rest, which its memory limit bounds.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -11,12 +11,12 @@ use super::Value;
 use crate::clock;
 use crate::heap::MAPPED_BYTES;
 
-/// What a walk over a value costs. Shared parts count each time they are reached.
+/// The cost of a walk over a value. Shared parts count each time they are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Nodes visited by a full walk, long text counting as several; saturating.
+    /// Nodes that a full walk visits, with long text counting as several; saturating.
     pub weight: u64,
-    /// Levels of nesting; never less than the true depth.
+    /// Levels of nesting, as an upper bound of the true depth.
     pub depth: u32,
 }
 
@@ -32,10 +32,10 @@ impl Shape {
         depth: 1,
     };
 
-    /// A value of `bytes` bytes without parts: what is long takes long to walk over too.
+    /// A value of `bytes` bytes without parts: long values take longer to walk.
     #[inline]
     pub const fn of_bytes(bytes: usize) -> Shape {
-        /// Bytes that are compared in about the time of one node.
+        /// The number of bytes that are compared in about the time of one node.
         const NODE_BYTES: usize = 256;
         Shape {
             weight: 1 + (bytes / NODE_BYTES) as u64,
@@ -48,7 +48,7 @@ impl Shape {
         watched(parts).fold(Shape::EMPTY, |shape, part| shape.with(part.shape()))
     }
 
-    /// This collection with one more part.
+    /// The shape of this collection with one more part.
     #[inline]
     pub fn with(self, part: Shape) -> Shape {
         Shape {
@@ -57,7 +57,7 @@ impl Shape {
         }
     }
 
-    /// This collection with one part less. The depth stays as an upper bound.
+    /// The shape of this collection with one part less. The depth stays as an upper bound.
     #[inline]
     pub fn without(self, part: Shape) -> Shape {
         let weight = if self.weight == u64::MAX {
@@ -72,14 +72,14 @@ impl Shape {
     }
 }
 
-/// Parts between two looks of a loop that does next to nothing with each.
+/// Parts between two checks of the clock, for loops that do almost nothing with each part.
 const SLICE_PARTS: usize = 512;
-/// Steps of the clock for a part that is read or freed, as if it were in no cache.
+/// Metered steps per part that is read or freed, assuming that it is in no cache.
 const PART_STEPS: usize = 8;
-/// Steps of the clock for a block that is freed.
+/// Metered steps per freed block.
 const BLOCK_STEPS: usize = 16;
 
-/// `parts`, with a look at the clock now and then: for loops that can't give up.
+/// Iterates over `parts` and checks the clock regularly: for loops that can't stop early.
 pub fn watched<T>(parts: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
     let mut left = SLICE_PARTS;
     parts.inspect(move |_| {
@@ -91,7 +91,7 @@ pub fn watched<T>(parts: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
     })
 }
 
-/// [`watched`] for loops that make a block for each part.
+/// [`watched`] for loops that allocate a block per part.
 pub fn watched_blocks<T>(parts: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
     parts.inspect(|_| {
         clock::goes_on(BLOCK_STEPS);
@@ -110,7 +110,7 @@ pub fn free<T>(parts: &mut Vec<T>) {
     }
 }
 
-/// Frees `parts`, none of which has anything to free, in slices: the system takes pages back one by one.
+/// Frees `parts`, none of which owns anything, in slices: the system takes pages back one by one.
 pub fn give_back<T>(mut parts: Vec<T>) {
     let slice = MAPPED_BYTES / size_of::<T>().max(1);
     while parts.capacity() > slice {
@@ -121,11 +121,11 @@ pub fn give_back<T>(mut parts: Vec<T>) {
     }
 }
 
-/// Parts that a buffer may have room for beside those that it holds, whatever their number.
+/// The spare capacity that a buffer may keep in any case.
 const SPARE_PARTS: usize = 8;
 
-/// Gives back what `parts` has room for beyond four times what it holds: what shortens a long buffer in place would keep all of it, for
-/// as long as somebody holds the few that are left.
+/// Shrinks `parts` when its capacity exceeds four times its length. Otherwise a long buffer that was shortened in place
+/// would keep all of its memory for as long as somebody holds the few parts that are left.
 #[inline]
 pub fn fit<T>(parts: &mut Vec<T>) {
     if parts.capacity() / 4 > parts.len() + SPARE_PARTS {
@@ -144,10 +144,10 @@ fn shrink<T>(parts: &mut Vec<T>) {
     parts.shrink_to_fit();
 }
 
-/// How much a tree holds at most for each byte of its parts: its nodes are half full at least.
+/// The most bytes that a tree takes per byte of its parts: its nodes are at least half full.
 pub const TREE_TIMES: usize = 2;
 
-/// Work that is put off, freed in slices when it is given up half-way: there may be as much of it as there is memory.
+/// A stack of pending work, freed in slices when the work ends early: it may be as large as memory allows.
 pub struct Stack<T>(Vec<T>);
 
 impl<T> Default for Stack<T> {
@@ -181,7 +181,7 @@ impl<T> Drop for Stack<T> {
 pub struct Freed<C: Default + IntoIterator>(C);
 
 impl<C: Default + IntoIterator> Freed<C> {
-    /// The collection, to be used up.
+    /// The collection, to be consumed.
     pub fn take(&mut self) -> C {
         std::mem::take(&mut self.0)
     }
@@ -207,18 +207,18 @@ impl<C: Default + IntoIterator> Drop for Freed<C> {
     }
 }
 
-/// A value in a tree. Freeing a tree is one call of the tree's library, which looks at no clock; so every value looks at it when
-/// it is freed.
+/// A value in a tree. A tree is freed by one call of its library, which checks no clock; so each value checks it when
+/// it is dropped.
 #[derive(Clone, Default)]
 pub struct Slot(Value);
 
 impl Slot {
-    /// A value on its way into a tree.
+    /// Wraps a value for a tree.
     pub fn new(value: Value) -> Slot {
         Slot(value)
     }
 
-    /// The value out of its tree.
+    /// Unwraps the value.
     pub fn into_value(mut self) -> Value {
         std::mem::take(&mut self.0)
     }
@@ -244,38 +244,41 @@ impl Drop for Slot {
     }
 }
 
-/// Tells the clock of a block that is about to be freed.
+/// Meters a block that is about to be freed.
 #[inline]
 pub fn freed() {
     clock::goes_on(BLOCK_STEPS);
 }
 
-/// Bytes that a change to a tree copies when its nodes are shared: about those from the root to a leaf.
+/// The approximate number of bytes that a change to a tree with shared nodes copies: the path from the root to a leaf.
 pub const TREE_PATH_BYTES: usize = 4 * 1024;
 
 /// Values nested deeper than this are dropped through a worklist instead of the native stack.
 pub const DROP_DEPTH_MAX: u32 = 128;
 
-/// What a deep value was made of that nobody holds any more. A tree stays whole: it may share nodes with others, and freeing it as a
-/// tree reaches no more than what it alone holds, while its items one by one are all of them.
+/// The contents of a deep value that nobody holds any more. A tree is kept whole: it may share nodes with other trees,
+/// so freeing it as a tree visits only the nodes that it alone holds, while taking out its items would visit all of
+/// them.
 pub enum Remains {
-    /// Of a vector or a function.
+    /// The parts of a vector or a function.
     Values(Vec<Value>),
-    /// Of a map or a set.
+    /// The entries of a map or a set.
     Entries(Vec<(Value, Value)>),
-    /// Of a large vector.
+    /// A large vector.
     ValueTree(Box<imbl::Vector<Slot>>),
-    /// Of a large map or set.
+    /// A large map or set.
     EntryTree(Box<imbl::OrdMap<Value, Slot>>),
 }
 
 thread_local! {
-    /// What waits while something deep is freed on this thread. It has no destructor, so that it is there for those of others.
+    /// The worklist while something deep is freed on this thread. It has no destructor, so that the destructors of
+    /// other thread-locals can use it.
     static WAITING: RefCell<ManuallyDrop<Option<Vec<Remains>>>> =
         const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
-/// Frees `remains` and what they alone hold without native recursion: what is deep in there comes here again, and waits.
+/// Frees `remains` and what they alone hold without native recursion: deep values inside call this function again,
+/// which puts them on the worklist.
 pub fn drop_flat(remains: Remains) {
     let first = WAITING.with_borrow_mut(|waiting| {
         let first = waiting.is_none();
@@ -298,7 +301,8 @@ pub fn drop_flat(remains: Remains) {
     }
 }
 
-/// Frees `parts` up to the first that is deep, and that one when the rest waits: so no more waits than there are levels.
+/// Frees `parts` up to the first deep one, and puts the rest on the worklist before that one is freed. So the worklist
+/// is never longer than the nesting is deep.
 fn drop_each<T>(mut parts: Vec<T>, rest: fn(Vec<T>) -> Remains, deep: fn(&T) -> bool) {
     while let Some(part) = parts.pop() {
         clock::goes_on(PART_STEPS);
@@ -314,7 +318,7 @@ fn is_deep(value: &Value) -> bool {
     value.shape().depth >= DROP_DEPTH_MAX
 }
 
-/// Nothing waits any more, and what comes next is the first again.
+/// Removes the worklist when the outermost call ends, so that the next call is the outermost again.
 struct Ended;
 
 impl Drop for Ended {
