@@ -1,35 +1,35 @@
-//! Looks at the clock from where no evaluator can be asked: comparisons, counting graphemes, reading and writing
-//! values. Knows nothing of limits: the host says whether the program may go on.
+//! Checks the clock in code that has no evaluator at hand: comparisons, counting graphemes, reading and writing values.
+//! Knows nothing of limits: the host decides whether the program may continue.
 //!
-//! A loop that finds out here that it has to stop gives up with whatever result comes handy. No such result is ever
-//! seen: the evaluator looks at the clock itself before the next thing that shows, and after the last expression.
+//! A loop that learns here that it has to stop returns any result. Nobody ever sees such a result: the evaluator checks
+//! the clock itself before anything observable happens, and after the last expression.
 
 use std::cell::Cell;
 
 use crate::error::{Limit, Stop};
 use crate::host::{Host, Pulse};
 
-/// What work inside a builtin has to ask.
+/// The meter of work inside a builtin.
 pub trait Meter {
-    /// Tells of `steps` done, each of some nanoseconds. Errors when the program has to stop.
+    /// Meters `steps` of a few nanoseconds each. Fails when the program has to stop.
     fn work(&mut self, steps: usize) -> Result<(), Stop>;
 
-    /// Asks for `bytes` before they are allocated.
+    /// Reserves `bytes` before they are allocated.
     fn reserve(&mut self, bytes: usize) -> Result<(), Stop>;
 }
 
-/// Steps of some nanoseconds each between two looks.
+/// Steps of a few nanoseconds each between two checks.
 const STEPS: u32 = 4 * 1024;
 
 scoped_tls_hkt::scoped_thread_local!(static HOST: for<'h> &'h dyn Host);
 
 thread_local! {
     static LEFT: Cell<u32> = const { Cell::new(STEPS) };
-    /// How the last look ended.
+    /// The result of the last check.
     static SEEN: Cell<Pulse> = const { Cell::new(Pulse::Continue) };
 }
 
-/// Runs `inside`, all of whose work on this thread asks `host` whether it may go on.
+/// Runs `inside`; all metered work on this thread meanwhile asks `host` whether it may continue.
 pub fn within<T>(host: &dyn Host, inside: impl FnOnce() -> T) -> T {
     let (seen, left) = (SEEN.replace(Pulse::Continue), LEFT.replace(STEPS));
     let result = HOST.set(host, inside);
@@ -38,7 +38,7 @@ pub fn within<T>(host: &dyn Host, inside: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Counts `steps` of some nanoseconds each. False when the program has to stop.
+/// Counts `steps` of a few nanoseconds each. Returns false when the program has to stop.
 #[inline]
 pub fn goes_on(steps: usize) -> bool {
     match u32::try_from(steps)
@@ -53,7 +53,7 @@ pub fn goes_on(steps: usize) -> bool {
     }
 }
 
-/// [`goes_on`] where an error can be told.
+/// [`goes_on`] as a `Result`.
 #[inline]
 pub fn check(steps: usize) -> Result<(), Stop> {
     if goes_on(steps) {
@@ -62,8 +62,8 @@ pub fn check(steps: usize) -> Result<(), Stop> {
     Err(SEEN.get().limit().err().unwrap_or(Limit::Time).into())
 }
 
-/// Runs `inside`, which takes less than a millisecond, without a look in between: it must not give up half-way. Not at
-/// all when the program has to stop already.
+/// Runs `inside`, which takes less than a millisecond and must not stop early, without any check. Does not run it when
+/// the program already has to stop.
 pub fn without_looks(inside: impl FnOnce()) {
     if !has_stopped() {
         let left = LEFT.replace(u32::MAX);
@@ -72,7 +72,7 @@ pub fn without_looks(inside: impl FnOnce()) {
     }
 }
 
-/// Whether the program was seen to have to stop.
+/// Whether a check found that the program has to stop.
 pub fn has_stopped() -> bool {
     SEEN.get() != Pulse::Continue
 }
@@ -88,7 +88,7 @@ fn look() -> bool {
         SEEN.set(HOST.with(|host| host.pulse()));
     }
     if has_stopped() {
-        // Whatever asks next finds out at once.
+        // The next check fails at once.
         LEFT.set(0);
         return false;
     }

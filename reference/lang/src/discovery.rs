@@ -1,5 +1,5 @@
-//! The language's documentation of itself: every builtin, special form and Java member by reference.
-//! Derived from the tables; knows no upstreams.
+//! The language's documentation of itself: every builtin, special form and Java member by reference. Derived from the
+//! tables; knows no upstreams.
 
 use std::sync::LazyLock;
 
@@ -8,18 +8,18 @@ use crate::builtins::{self, Builtin, Home, NAMESPACES, Namespace, Section};
 use crate::heap;
 use crate::rank::{Indexed, Query, tokens};
 
-/// Something that a program can look up.
+/// Anything that a program can look up.
 pub struct Entry {
-    /// Its own reference, as listings show it.
+    /// The canonical reference, as listings show it.
     pub reference: String,
     pub name: &'static str,
     /// The full name of its namespace or class.
     pub namespace: &'static str,
     /// `ptc-builtin` or `java-interop`
     pub kind: &'static str,
-    /// Where listings put it.
+    /// The section of listings that shows it.
     pub section: &'static str,
-    /// How it is called.
+    /// The call shapes.
     pub signatures: &'static str,
     pub doc: &'static str,
     indexed: Indexed,
@@ -28,7 +28,7 @@ pub struct Entry {
 /// A Java class whose members programs may use.
 struct Class {
     name: &'static str,
-    /// Its members but for the functions that are named after it.
+    /// Its members, except for functions whose names begin with the name of the class.
     others: &'static [&'static str],
 }
 
@@ -186,7 +186,7 @@ impl Class {
         self.others.contains(&name) || class == Some(self.short_name())
     }
 
-    /// What it offers, sorted by name.
+    /// Its members, sorted by name.
     fn members(&self) -> Vec<&'static str> {
         let names = builtins::all().map(|builtin| builtin.name);
         let named_after_it = names.filter(|name| self.has(name) && !self.others.contains(name));
@@ -224,9 +224,9 @@ impl Entry {
         format!("{} - {}", self.name, self.doc)
     }
 
-    /// Its shapes, each by itself.
+    /// The individual call shapes.
     pub fn shapes(&self) -> impl Iterator<Item = &'static str> {
-        // Shapes are separated by commas outside brackets.
+        // Shapes are separated by commas outside of brackets.
         let mut depth = 0i32;
         self.signatures
             .split(move |character| {
@@ -241,9 +241,9 @@ impl Entry {
     }
 }
 
-/// The full name of the namespace that is a function's home.
+/// The full name of a function's home namespace.
 fn namespace(builtin: &Builtin) -> &'static str {
-    // What Clojure has in its core is shown there, and so is what no other namespace offers.
+    // Functions of Clojure's core are listed there, as are functions that no other namespace offers.
     let home = if builtin.homes.contains(&Home::Core) {
         None
     } else {
@@ -291,7 +291,7 @@ fn entries() -> Vec<Entry> {
             let Some(builtin) = builtins::lookup(name) else {
                 continue;
             };
-            // A method of two classes is listed once.
+            // A method of several classes is listed once.
             if entries.iter().any(|entry| entry.name == name) {
                 continue;
             }
@@ -307,7 +307,7 @@ fn entries() -> Vec<Entry> {
             ));
         }
     }
-    // What is known without its class too is found by that name.
+    // Functions that are also known without their class are found by that name.
     let is_member = |name| CLASSES.iter().any(|class| class.has(name));
     let short_names = builtins::all().filter(|builtin| {
         builtin.section == Section::Interop && builtin.bare && !is_member(builtin.name)
@@ -327,8 +327,8 @@ fn entries() -> Vec<Entry> {
     entries
 }
 
-/// How a member is referred to, in a form that programs may write: a method by itself, anything else behind its
-/// class, whose full name only `java.lang` leaves out.
+/// The reference of a member, in a form that programs may write: a method by itself, anything else with its class, by
+/// its full name unless that is in `java.lang`.
 fn reference(class: &Class, name: &str) -> String {
     match name.split_once('/') {
         Some(_) if class.name.starts_with("java.lang.") => name.to_owned(),
@@ -338,7 +338,7 @@ fn reference(class: &Class, name: &str) -> String {
     }
 }
 
-/// The entry that `reference` names, and the reference to show for it.
+/// The entry that `reference` names, and the reference to display for it.
 pub fn find(reference: &str) -> Option<(&'static Entry, String)> {
     if let Some(entry) = ENTRIES
         .iter()
@@ -354,7 +354,7 @@ pub fn find(reference: &str) -> Option<(&'static Entry, String)> {
         .find(|builtin| builtin.homes.contains(&home.id) && builtin.member() == member);
     let name = match builtin {
         Some(builtin) => builtin.name,
-        // The listings give the special forms to that namespace.
+        // Listings assign the special forms to this namespace.
         None if home.id == Home::Core => {
             SPECIAL_FORMS.iter().find(|form| form.name == member)?.name
         }
@@ -364,7 +364,7 @@ pub fn find(reference: &str) -> Option<(&'static Entry, String)> {
     Some((entry, reference.to_owned()))
 }
 
-/// What a namespace or class offers, sorted by name; none when there is no such.
+/// The members of a namespace or class, sorted by name; `None` when it does not exist.
 pub fn members(reference: &str) -> Option<Vec<&'static Entry>> {
     let class = CLASSES
         .iter()
@@ -377,14 +377,14 @@ pub fn members(reference: &str) -> Option<Vec<&'static Entry>> {
         return Some(entries.collect());
     }
     let row = match reference {
-        // The one class that is a namespace: its short name is the namespace's.
+        // The one class that is a namespace: its short name is that of the namespace.
         "java.lang.Math" => named("Math"),
         _ => named(reference),
     };
     row.map(offers)
 }
 
-/// What a namespace offers, sorted by name; none for classes and unknown names.
+/// The members of a namespace, sorted by name; `None` for classes and unknown names.
 pub fn publics(reference: &str) -> Option<Vec<&'static Entry>> {
     named(reference).filter(|row| !is_class(row)).map(offers)
 }
@@ -420,7 +420,7 @@ pub fn search(query: &str) -> Vec<&'static Entry> {
         .map(|entry| (entry.indexed.score(&query), entry))
         .filter(|(score, _)| *score > 0)
         .collect();
-    // The entries stand in order of their references, which decides between equals.
+    // The entries are sorted by reference, which decides between equal scores.
     found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
     found.into_iter().map(|(_, entry)| entry).collect()
 }
@@ -429,7 +429,7 @@ pub fn search(query: &str) -> Vec<&'static Entry> {
 mod tests {
     use super::*;
 
-    /// A class is listed whole: what only its members' names lead to is not found otherwise.
+    /// A class is listed completely: a member that is missing from the listing could not be found.
     #[test]
     fn every_member_is_listed_with_its_class() {
         let listed = |name| CLASSES.iter().any(|class| class.has(name));

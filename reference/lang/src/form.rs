@@ -1,4 +1,4 @@
-//! Forms, as the reader makes them of program text. Knows nothing of values or of the meaning of names.
+//! Forms, as the reader makes them from program text. Knows nothing of values or of the meaning of names.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use num_bigint::BigInt;
 pub struct Span {
     /// Offset of the first byte.
     pub start: u32,
-    /// Offset just behind the last byte.
+    /// Offset just after the last byte.
     pub end: u32,
 }
 
@@ -22,19 +22,19 @@ impl Span {
     }
 }
 
-/// One form and where it stands, brackets and prefix characters included.
+/// One form and its position, brackets and prefix characters included.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Form<'a> {
-    /// What was read.
+    /// The form itself.
     pub kind: FormKind<'a>,
-    /// Where it was read.
+    /// The position of the form in the text.
     pub span: Span,
 }
 
-/// The forms between two brackets, shared so that macros can put them elsewhere without copying.
+/// The forms between two brackets, shared so that macros can reuse them elsewhere without copying.
 pub type Forms<'a> = Rc<[Form<'a>]>;
 
-/// The kinds of form. Text is borrowed from the program wherever it stands there verbatim.
+/// The kinds of form. Text is borrowed from the program wherever it occurs there verbatim.
 ///
 /// A form nests at most one level deeper than [`ReadLimits::nesting`](crate::reader::ReadLimits), so a walk
 /// over a form, its drop included, may recurse.
@@ -48,11 +48,11 @@ pub enum FormKind<'a> {
     Int(i64),
     /// An integer that does not fit 64 bits.
     BigInt(BigInt),
-    /// A float; `##Inf`, `##-Inf` and `##NaN` too.
+    /// A float, including `##Inf`, `##-Inf` and `##NaN`.
     Float(f64),
     /// The text of a string literal without its quotes, escapes resolved. A character literal is a string of one grapheme.
     Str(Cow<'a, str>),
-    /// The pattern of `#"…"` exactly as written between the quotes; nobody has compiled it yet.
+    /// The pattern of `#"…"` exactly as written between the quotes, not compiled yet.
     Regex(&'a str),
     /// A keyword's name, without the colon.
     Keyword(&'a str),
@@ -62,11 +62,11 @@ pub enum FormKind<'a> {
     List(Forms<'a>),
     /// `[…]`.
     Vector(Forms<'a>),
-    /// `{…}`: keys and values in turn, always an even number. Keys may repeat.
+    /// `{…}`: alternating keys and values, always an even number. Keys may repeat.
     Map(Forms<'a>),
     /// `#{…}`. Elements may repeat.
     Set(Forms<'a>),
-    /// `#(…)`: the forms of the body's list.
+    /// `#(…)`: the forms of its body.
     AnonFn(Forms<'a>),
     /// `'x` or `'(…)`: always a symbol or a list. The list holds data only: no `#(…)`, `#'x` or further quote at any depth.
     Quote(Box<Form<'a>>),

@@ -1,5 +1,5 @@
-//! One program's time and memory, from reading its context to the last byte of what is shown of it. Knows nothing of how a
-//! program runs.
+//! The time and memory of one program, from reading its context to the last byte of its response. Knows nothing of how
+//! a program runs.
 
 use crate::clock;
 use crate::error::Limit;
@@ -7,16 +7,16 @@ use crate::heap::{self, Account};
 use crate::host::Host;
 use crate::limits::Limits;
 
-/// Says whether work may go on, for writers and readers that a program can make long.
+/// Decides whether work may continue, for writers and readers whose input a program controls.
 pub trait Watch {
-    /// Looks at memory, at the clock and at whether anybody still waits.
+    /// Checks memory, the clock, and whether the caller still waits.
     ///
     /// # Errors
-    /// The limit that is reached.
+    /// The limit that was reached.
     fn look(&self) -> Result<(), Limit>;
 }
 
-/// Watches nothing: for values that no program made.
+/// A watch without limits: for values that do not come from a program.
 pub struct Unwatched;
 
 impl Watch for Unwatched {
@@ -25,7 +25,8 @@ impl Watch for Unwatched {
     }
 }
 
-/// What a program may use and has used: one for the program, all its workers, and the code that reads its context or shows its value.
+/// What a program may use and has used. One meter serves the program, all its workers, and the code that reads its
+/// context or shows its value.
 pub struct Meter<'h> {
     pub(crate) host: &'h dyn Host,
     pub(crate) limits: &'h Limits,
@@ -33,7 +34,7 @@ pub struct Meter<'h> {
 }
 
 impl<'h> Meter<'h> {
-    /// A meter that nothing was charged to.
+    /// A meter with nothing charged to it.
     pub fn new(limits: &'h Limits, host: &'h dyn Host) -> Meter<'h> {
         Meter {
             host,
@@ -42,7 +43,8 @@ impl<'h> Meter<'h> {
         }
     }
 
-    /// The same of a program that runs on behalf of the one that this thread runs, where it runs one: what it holds is charged to both.
+    /// Like [`Meter::new`], for a program that may run on behalf of the program that this thread runs: its memory is
+    /// then charged to both.
     pub fn inside(limits: &'h Limits, host: &'h dyn Host) -> Meter<'h> {
         Meter {
             host,
@@ -51,31 +53,31 @@ impl<'h> Meter<'h> {
         }
     }
 
-    /// Runs `work` with everything that this thread allocates charged to the program.
+    /// Runs `work` and charges everything that this thread allocates meanwhile to the program.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         clock::within(self.host, || self.account.within(work))
     }
 
-    /// Gives what the program freed back to the system at once, when it held much. For the thread that ran it, outside of
-    /// [`Meter::within`].
+    /// Returns memory that the program freed to the system at once, if it held much. Call it on the thread that ran the
+    /// program, outside of [`Meter::within`].
     pub fn settle(&self) {
         if self.held_much() {
             heap::give_back();
         }
     }
 
-    /// Whether the program held so much that giving it back is worth the time.
+    /// Whether the program held so much memory that returning it is worth the time.
     pub fn held_much(&self) -> bool {
         const MUCH_BYTES: u64 = 1 << 20;
         self.most_bytes() > MUCH_BYTES
     }
 
-    /// The most bytes that were held.
+    /// The most bytes that the program held at any time.
     pub fn most_bytes(&self) -> u64 {
         u64::try_from(self.account.most()).unwrap_or(0)
     }
 
-    /// Runs `work` with `bytes` more than the program may hold, for what is gone when it returns.
+    /// Runs `work` with `bytes` of memory beyond the limit, for allocations that are freed when it returns.
     pub fn with_room<T>(&self, bytes: usize, work: impl FnOnce() -> T) -> T {
         self.account.release(bytes);
         let result = work();
@@ -83,13 +85,13 @@ impl<'h> Meter<'h> {
         result
     }
 
-    /// Runs `read`, whose values are the program's for nothing up to `free_bytes`: its context.
+    /// Runs `read`; up to `free_bytes` of the values that it makes are not charged to the program: its context.
     pub fn reading<T>(&self, free_bytes: usize, read: impl FnOnce() -> T) -> T {
         self.account.release(free_bytes);
         let before = self.account.held();
         let result = read();
         let grown = usize::try_from(self.account.held() - before).unwrap_or(0);
-        // What was not needed is no room for anything else.
+        // An unused part of the allowance must not be available for anything else.
         self.account.owe(free_bytes.saturating_sub(grown));
         result
     }
@@ -102,7 +104,7 @@ impl Watch for Meter<'_> {
     }
 }
 
-/// Memory alone, for work without a clock.
+/// Checks memory alone, for work without a clock.
 impl Watch for Account {
     fn look(&self) -> Result<(), Limit> {
         heap::refuel();

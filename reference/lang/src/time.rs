@@ -1,4 +1,4 @@
-//! Dates, moments and spans of time as text, both ways. Knows nothing of functions.
+//! Text of dates, instants and durations, both ways. Knows nothing of functions.
 
 use std::fmt::Write as _;
 
@@ -7,19 +7,19 @@ use jiff::{SignedDuration, Span};
 
 use crate::value::{Instant, Value};
 
-/// Microseconds of a millisecond.
+/// Microseconds per millisecond.
 pub const MICROS_PER_MILLI: i64 = 1_000;
-/// Microseconds of a second.
+/// Microseconds per second.
 pub const MICROS_PER_SECOND: i64 = 1_000_000;
-/// Microseconds of a day.
+/// Microseconds per day.
 pub const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
 
 /// 1970-01-01
 const EPOCH: Date = date(1970, 1, 1);
-/// Fraction digits that an instant keeps.
+/// The largest number of fraction digits that an instant keeps.
 const FRACTION_DIGITS_MAX: usize = 6;
 
-/// The ISO-8601 text of a temporal value; empty for anything else.
+/// The ISO 8601 text of a temporal value; empty for any other value.
 pub fn text(value: &Value) -> String {
     match value {
         Value::Date(days) => civil(*days).map_or_else(String::new, |date| date.to_string()),
@@ -51,8 +51,8 @@ fn instant_text(instant: Instant) -> String {
     text
 }
 
-/// The calendar date `days` days after 1970-01-01; none outside the years 0 to 9999, which are all that
-/// four digits can write.
+/// The calendar date `days` days after 1970-01-01; `None` outside the years 0 to 9999, which are all that four digits
+/// can represent.
 pub fn civil(days: i32) -> Option<Date> {
     let date = EPOCH.checked_add(Span::new().try_days(days).ok()?).ok()?;
     (date.year() >= 0).then_some(date)
@@ -63,12 +63,12 @@ pub fn days(date: Date) -> i32 {
     EPOCH.until(date).map_or(0, |span| span.get_days())
 }
 
-/// Microseconds from the epoch to the midnight that the day begins with.
+/// Microseconds from the epoch to the midnight at the start of the day.
 pub fn moment_of_date(days: i32) -> i64 {
     i64::from(days) * MICROS_PER_DAY
 }
 
-/// Whether a moment lies within the years 0 to 9999.
+/// Whether an instant is within the years 0 to 9999.
 pub fn within_years(micros: i64) -> bool {
     i32::try_from(micros.div_euclid(MICROS_PER_DAY))
         .ok()
@@ -85,12 +85,13 @@ pub fn parse(text: &str) -> Option<Value> {
     }
 }
 
-/// Whether `text` is written as a date is, in digits `YYYY-MM-DD`.
+/// Whether `text` has the shape of a date: digits as in `YYYY-MM-DD`.
 pub fn is_date_shaped(text: &str) -> bool {
     date_fields(text).is_some()
 }
 
-/// An instant from everything that [`parse`] takes, the same with a space for the `T`, and RFC 2822.
+/// An instant from any text that [`parse`] accepts, from the same with a space instead of the `T`, or from RFC 2822
+/// text.
 pub fn parse_loose(text: &str) -> Option<Instant> {
     match parse(text) {
         Some(Value::Date(days)) => return Some(Instant::new(moment_of_date(days), 0)),
@@ -105,21 +106,21 @@ pub fn parse_loose(text: &str) -> Option<Instant> {
     rfc_2822(text)
 }
 
-/// Why a text is no moment with an offset.
+/// Why a text is not an instant with an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoMoment {
-    /// It isn't spelt as one.
+    /// The text does not have the required format.
     Format,
-    /// There is no such day.
+    /// The date does not exist.
     Date,
-    /// There is no such time of day.
+    /// The time of day does not exist.
     Time,
-    /// It does not say how far it is from UTC.
+    /// The text has no offset from UTC.
     Offset,
 }
 
-/// The moment that `YYYY-MM-DDThh:mm:ss`, with an optional fraction and an offset, stands for, and how many seconds
-/// the text is ahead of UTC. A space for the `T` will do.
+/// The instant that `YYYY-MM-DDThh:mm:ss` with an optional fraction and an offset stands for, and the offset in seconds
+/// ahead of UTC. A space may replace the `T`.
 pub fn moment_with_offset(text: &str) -> Result<(Instant, i64), NoMoment> {
     let (date, time) = text.split_once(['T', ' ']).ok_or(NoMoment::Format)?;
     let moment = moment(date, time)?;
@@ -147,7 +148,7 @@ pub fn civil_date(year: i64, month: i64, day: i64) -> Option<Date> {
     .ok()
 }
 
-/// The number that exactly `digits` ASCII digits stand for.
+/// The number of exactly `digits` ASCII digits.
 fn number(text: &str, digits: usize) -> Option<i64> {
     if text.len() != digits || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -157,11 +158,11 @@ fn number(text: &str, digits: usize) -> Option<i64> {
 
 struct Moment {
     instant: Instant,
-    /// Seconds ahead of UTC, if the text says so.
+    /// Seconds ahead of UTC, if the text has an offset.
     ahead: Option<i64>,
 }
 
-/// What is spelt wrongly is said before what does not exist.
+/// Errors of format are reported before dates and times that do not exist.
 fn moment(date: &str, time: &str) -> Result<Moment, NoMoment> {
     let (year, month, day) = date_fields(date).ok_or(NoMoment::Format)?;
     let clock = time.get(..8).and_then(clock_fields);
@@ -177,7 +178,7 @@ fn moment(date: &str, time: &str) -> Result<Moment, NoMoment> {
     Ok(Moment { instant, ahead })
 }
 
-/// Microseconds and digits of a fraction, if there is one, and what follows.
+/// The microseconds and the number of digits of an optional fraction, and the text after it.
 fn fraction(text: &str) -> Option<(i64, u8, &str)> {
     let Some(behind) = text.strip_prefix(['.', ',']) else {
         return Some((0, 0, text));
@@ -194,7 +195,7 @@ fn fraction(text: &str) -> Option<(i64, u8, &str)> {
     Some((micros, digits as u8, &behind[end..]))
 }
 
-/// Seconds of `hh:mm:ss` since midnight.
+/// `hh:mm:ss` as seconds since midnight.
 fn clock(text: &str) -> Option<i64> {
     let (hour, minute, second) = clock_fields(text)?;
     seconds_of_day(hour, minute, second)
@@ -211,7 +212,7 @@ fn seconds_of_day(hour: i64, minute: i64, second: i64) -> Option<i64> {
     (hour < 24 && minute < 60 && second < 60).then_some(hour * 3_600 + minute * 60 + second)
 }
 
-/// Seconds that `Z`, `+hh`, `+hhmm` or `+hh:mm` is ahead of UTC.
+/// The number of seconds that `Z`, `+hh`, `+hhmm` or `+hh:mm` is ahead of UTC.
 fn offset(text: &str) -> Option<i64> {
     if text == "Z" {
         return Some(0);
@@ -228,7 +229,7 @@ fn offset(text: &str) -> Option<i64> {
     };
     let (hour, minute) = (number(hour, 2)?, number(minute, 2)?);
     let seconds = hour * 3_600 + minute * 60;
-    // Minus nothing is how ISO 8601 does not write UTC.
+    // ISO 8601 does not write UTC as a negative zero.
     (hour < 24 && minute < 60 && (sign, seconds) != (-1, 0)).then_some(sign * seconds)
 }
 
@@ -242,7 +243,7 @@ const MONTHS: &[&str] = &[
 ];
 const WEEKDAYS: &[&str] = &["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
-/// Zones by name, with hours ahead of UTC.
+/// Time zones by name, with hours ahead of UTC.
 const ZONES: &[(&str, i64)] = &[
     ("GMT", 0),
     ("UTC", 0),

@@ -1,39 +1,39 @@
-//! What is measured inside one process: programs, and how long each may take. Data only; criterion and the table
-//! of results both read it.
+//! The benchmarks that run inside one process: programs, and their target times. Data only; criterion and the table of
+//! results both read it.
 #![allow(dead_code)] // Each of the two readers needs its half of a row.
 
 use std::time::Duration;
 
-/// One figure.
+/// One benchmark.
 #[derive(Clone, Copy)]
 pub struct Figure {
-    /// Its name for criterion.
+    /// Its id for criterion.
     pub id: &'static str,
-    /// Its name for people.
+    /// Its description for people.
     pub what: &'static str,
-    /// The program; it is read, analysed and run each time.
+    /// The program, which is read, analysed and run each time.
     pub program: &'static str,
-    /// The context: none, given as values, or read from JSON each time.
+    /// The context: none, given as values, or parsed from JSON each time.
     pub context: Context,
-    /// How long the median may be.
+    /// The target for the median.
     pub target: Duration,
 }
 
 /// Where the context of a program comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Context {
-    /// There is none.
+    /// The program has no context.
     None,
-    /// It is there already.
+    /// The context exists before the measurement.
     Given,
-    /// It is read from JSON as part of what is measured.
+    /// The context is parsed from JSON as part of the measurement.
     Read,
 }
 
-/// The group of all figures.
+/// The criterion group of all programs.
 pub const GROUP: &str = "programs";
 
-/// Every figure.
+/// All benchmarks of programs.
 #[rustfmt::skip]
 pub const FIGURES: &[Figure] = &[
     figure("plus", "(+ 1 2)", "(+ 1 2)", Context::None, 1_500),
@@ -47,20 +47,20 @@ pub const FIGURES: &[Figure] = &[
     figure("read-all", "5,000 maps: read from JSON, and all four", "[(count data/orders) (first (sort-by :total data/orders)) (count (group-by :region data/orders)) (reduce + (map :total (filter :open data/orders)))]", Context::Read, 6_000_000),
 ];
 
-/// A session between two turns.
+/// A benchmark of writing or reading a session.
 #[derive(Clone, Copy)]
 pub struct Snapshot {
-    /// Its name for criterion.
+    /// Its id for criterion.
     pub id: &'static str,
-    /// Its name for people.
+    /// Its description for people.
     pub what: &'static str,
-    /// How long the median may be.
+    /// The target for the median.
     pub target: Duration,
 }
 
 pub const SNAPSHOT_GROUP: &str = "snapshots";
 
-/// A session of a megabyte, written and read.
+/// Writing and reading a session of one megabyte.
 pub const SNAPSHOTS: [Snapshot; 2] = [
     Snapshot {
         id: "write",

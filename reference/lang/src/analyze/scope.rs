@@ -1,8 +1,8 @@
-//! Scopes: which name stands in which slot of which function. Knows nothing of forms.
+//! Scopes: which name is in which slot of which function. Knows nothing of forms.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// Where a local is found from inside its function.
+/// Where a function finds a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Storage {
     Slot(u32),
@@ -10,24 +10,24 @@ pub enum Storage {
     Itself,
 }
 
-/// The functions around the point of analysis and the names that they bind.
+/// The functions around the point of analysis, and the names that they bind.
 ///
 /// Names are indexed, so that a lookup costs the same however many are bound.
 pub struct Scopes {
-    /// The innermost one is the last; the first is the top level.
+    /// The innermost function is the last; the first is the top level.
     functions: Vec<FnScope>,
-    /// The position of each name that was ever bound, in `bindings`. A tree: names are the program's to choose, and a hash that
-    /// is known could be made to collide.
+    /// The index in `bindings` of each name that was ever bound. A tree, because programs choose the names, and could
+    /// make them collide in a hash table with a known hash function.
     names: BTreeMap<Box<str>, usize>,
-    /// What each name is bound to, the binding that counts last.
+    /// The bindings of each name, innermost last.
     bindings: Vec<Vec<Binding>>,
-    /// The names of all bindings in force, in the order in which they were made.
+    /// The names of all current bindings, in the order in which they were made.
     bound: Vec<usize>,
 }
 
 #[derive(Clone, Copy)]
 struct Binding {
-    /// Which function binds it.
+    /// Index of the function that binds it.
     owner: usize,
     place: Storage,
 }
@@ -35,18 +35,18 @@ struct Binding {
 #[derive(Default)]
 pub struct FnScope {
     next: u32,
-    /// The most slots in use at once.
+    /// The largest number of slots in use at once.
     pub slots_max: u32,
-    /// What is captured, seen from the enclosing function, in order.
+    /// The captured values in order, as seen from the enclosing function.
     pub captures: Vec<Storage>,
     capture_of: HashMap<Storage, u32, foldhash::fast::FixedState>,
-    /// How many values a `recur` takes; none where there is nothing to recur to.
+    /// The number of values that a `recur` takes; `None` where there is no target for it.
     pub recur: Option<usize>,
-    /// The bindings in force where the function began.
+    /// The number of bindings when the function began.
     outer: usize,
 }
 
-/// A point to release bindings back to.
+/// A point up to which bindings can be released.
 #[derive(Clone, Copy)]
 pub struct Mark {
     bound: usize,
@@ -54,7 +54,7 @@ pub struct Mark {
 }
 
 impl Scopes {
-    /// The top level, which binds nothing yet.
+    /// The top level, without bindings.
     pub fn new() -> Scopes {
         Scopes {
             functions: vec![FnScope::default()],
@@ -78,7 +78,7 @@ impl Scopes {
         self.functions.last_mut().expect("the top level is a scope")
     }
 
-    /// Enters a function, which may have a name of its own.
+    /// Enters a function, optionally with a name of its own.
     pub fn enter(&mut self, name: Option<&str>) {
         self.functions.push(FnScope {
             outer: self.bound.len(),
@@ -89,20 +89,20 @@ impl Scopes {
         }
     }
 
-    /// Leaves the innermost function, and every binding in it.
+    /// Leaves the innermost function, and ends every binding in it.
     pub fn leave(&mut self) -> FnScope {
         let left = self.functions.pop().expect("entered before");
         self.unbind(left.outer);
         left
     }
 
-    /// Whether `name` is bound by any function around.
+    /// Whether any enclosing function binds `name`.
     pub fn binds(&self, name: &str) -> bool {
         self.binding(name).is_some()
     }
 
-    /// Where the innermost function finds `name`; every function between it and the one that binds
-    /// it captures it in turn.
+    /// Where the innermost function finds `name`. Every function between it and the binding one captures the value in
+    /// turn.
     pub fn resolve(&mut self, name: &str) -> Option<Storage> {
         let Binding { owner, mut place } = self.binding(name)?;
         for scope in &mut self.functions[owner + 1..] {
@@ -118,7 +118,7 @@ impl Scopes {
         slot
     }
 
-    /// Where bindings stand now.
+    /// The current point, for [`Scopes::release`].
     pub fn mark(&mut self) -> Mark {
         Mark {
             bound: self.bound.len(),
@@ -126,13 +126,13 @@ impl Scopes {
         }
     }
 
-    /// Ends every binding made since `mark`, which was made in the same function.
+    /// Ends every binding made since `mark`, which was taken in the same function.
     pub fn release(&mut self, mark: Mark) {
         self.unbind(mark.bound);
         self.current().next = mark.next;
     }
 
-    /// The binding that counts: the latest one.
+    /// The current binding of `name`, which is the latest one.
     fn binding(&self, name: &str) -> Option<Binding> {
         let at = *self.names.get(name)?;
         self.bindings[at].last().copied()
@@ -168,12 +168,12 @@ impl FnScope {
         slot
     }
 
-    /// The next slot to be handed out.
+    /// The next slot that will be assigned.
     pub fn next_slot(&self) -> u32 {
         self.next
     }
 
-    /// The place of a captured `outer` place.
+    /// Captures `outer`, or finds its existing capture.
     fn capture(&mut self, outer: Storage) -> Storage {
         let at = *self.capture_of.entry(outer).or_insert_with(|| {
             self.captures.push(outer);

@@ -1,5 +1,5 @@
-//! Java names that programs use out of habit: methods of strings, static members, constants.
-//! Temporal ones are in `time`.
+//! Java names that programs use out of habit: methods of strings, static members, constants. Temporal ones are in
+//! `time`.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ use crate::value::Value;
 use crate::value::shape::watched;
 use crate::value::text::grow_text;
 
-/// The rows of this area.
+/// The rows of this module.
 pub const ROWS: &[Builtin] = &[
     row(
         ".contains",
@@ -585,7 +585,7 @@ fn last_index(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     Ok(found.map_or(Value::Int(-1), Value::from))
 }
 
-/// Puts the character in the place of a code point that is looked for; false when no text has it.
+/// Replaces a code point to search for by its character; returns false when no text can contain it.
 fn is_character(args: &mut [Value]) -> Result<bool, Stop> {
     let [
         Value::Str(_),
@@ -673,7 +673,7 @@ fn concat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     Ok(Value::from(out))
 }
 
-/// Bytes of repeated text that are pushed at once, about.
+/// The approximate number of bytes of repeated text that are appended at once.
 const BLOCK_BYTES: usize = 4096;
 
 fn repeat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
@@ -692,7 +692,7 @@ fn repeat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let mut out = String::new();
     eval.reserve(bytes)?;
     grow_text(&mut out, bytes);
-    // Short text is pushed many at a time.
+    // Short text is appended many times at once.
     let at_once = (BLOCK_BYTES / text.len().max(1)).clamp(1, times.max(1));
     let block = text.as_str().repeat(at_once);
     for _ in 0..times / at_once {
@@ -711,7 +711,7 @@ fn replace_text(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> 
     replace(eval, args)
 }
 
-/// Makes a regex of the text at 1.
+/// Replaces the text in argument 1 by a regex.
 fn take_pattern(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<(), Stop> {
     string(args, 0)?;
     let regex = compiled(eval, string(args, 1)?)?;
@@ -746,7 +746,7 @@ fn equals_in_any_case(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, 
     Ok(Value::Bool(lower_case(eval, &mut args[..1])? == other))
 }
 
-/// The receiver of a method that each value has, but for nil.
+/// The receiver of a method that every value but nil has.
 fn receiver(args: &[Value]) -> Result<&Value, Stop> {
     match &args[0] {
         Value::Nil => Err(wrong_type("a value", &args[0])),
@@ -760,7 +760,7 @@ fn equals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     Ok(Value::Bool(args[0] == args[1]))
 }
 
-/// What is compared with its like alone; none for what has no order of its own.
+/// The kind of a value that can be compared only with values of the same kind; `None` for a value without an order.
 fn kind(value: &Value) -> Option<&'static str> {
     Some(match value {
         Value::Str(_) => "string",
@@ -791,7 +791,7 @@ fn text_of(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     str(eval, args)
 }
 
-/// The index at `at`, in text of `count` characters; floats lose their fraction.
+/// The index in argument `at`, for text of `count` characters; floats lose their fraction.
 fn position(args: &[Value], at: usize, count: usize) -> Result<i64, Stop> {
     match &args[at] {
         Value::Float(float) if float.is_finite() => Ok(*float as i64),
@@ -804,7 +804,7 @@ fn position(args: &[Value], at: usize, count: usize) -> Result<i64, Stop> {
     }
 }
 
-/// The base at which numbers are written, from 2 to 36.
+/// The base for writing numbers, from 2 to 36.
 fn radix(value: &Value) -> Result<u32, Stop> {
     match index(value)? {
         base @ 2..=36 => Ok(base as u32),
@@ -824,7 +824,7 @@ fn parse_in_base(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop>
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let zeros = watched(unsigned.bytes().take_while(|byte| *byte == b'0')).count();
     let digits = &unsigned[zeros..];
-    /// Digits of the longest one, which has base 2.
+    /// The number of digits of the longest integer, which is in base 2.
     const DIGITS_MAX: usize = 64;
     if unsigned.is_empty() || digits.len() > DIGITS_MAX {
         return Ok(Value::Nil);
@@ -863,7 +863,7 @@ fn to_string(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     }
 }
 
-/// The integer at 0 in groups of `bits` bits, as it stands in so many bits altogether.
+/// The integer in argument 0 as an unsigned number of `width` bits, in digits of `bits` bits each.
 fn unsigned(args: &[Value], width: u32, bits: u32) -> Result<Value, Stop> {
     let Value::Int(int) = &args[0] else {
         return Err(wrong_type("an integer of 64 bits", &args[0]));
@@ -887,7 +887,7 @@ fn unsigned(args: &[Value], width: u32, bits: u32) -> Result<Value, Stop> {
     }))
 }
 
-/// The character at 0: a string of one, or a code point.
+/// The character in argument 0: a string of one character, or a code point.
 fn character(args: &[Value]) -> Result<char, Stop> {
     let found = match &args[0] {
         Value::Str(text) if text.graphemes().take(2).count() == 1 => text.chars().next(),
@@ -900,7 +900,7 @@ fn character(args: &[Value]) -> Result<char, Stop> {
 static LETTERS: LazyLock<ClassUnicode> = LazyLock::new(|| heap::aside(|| class(r"\p{L}")));
 static DIGITS: LazyLock<ClassUnicode> = LazyLock::new(|| heap::aside(|| class(r"\p{Nd}")));
 
-/// The characters that a class of the regex syntax names.
+/// The characters of a class in regex syntax.
 fn class(pattern: &str) -> ClassUnicode {
     match regex_syntax::parse(pattern).map(Hir::into_kind) {
         Ok(HirKind::Class(Class::Unicode(class))) => class,
@@ -926,11 +926,11 @@ fn is_digit(character: char) -> bool {
     is_in(&DIGITS, character)
 }
 
-/// The value of the digit at 0, -1 for what is none.
+/// The value of the digit in argument 0; -1 if it is not a digit.
 fn digit(args: &[Value], base: u32) -> Result<Value, Stop> {
     let character = character(args)?;
     let found = character.to_digit(base).or_else(|| {
-        // Digits of a script stand together, in order.
+        // The digits of a script are consecutive and in order.
         let ranges = DIGITS.ranges();
         let behind = ranges.partition_point(|range| range.start() <= character);
         let range = ranges[..behind].last()?;

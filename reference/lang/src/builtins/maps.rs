@@ -1,5 +1,5 @@
-//! Maps and paths into nested data. Reads are flexible, writes exact, except that updates change
-//! the key that a read found (`keys.flexible`).
+//! Maps and paths into nested data. Reads are flexible, writes exact, except that updates change the key that a read
+//! found (`keys.flexible`).
 
 use super::numbers::index;
 use super::{Builtin, Home, Section, Takes, at_least, between, callable, exactly, row};
@@ -8,7 +8,7 @@ use crate::eval::{Eval, sequence};
 use crate::value::shape::watched;
 use crate::value::{Map, Set, Type, Value};
 
-/// The rows of this area.
+/// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("get", "maps.get", Section::Core, &[Home::Core], between(2, 3), "(get m key), (get m key default)", "Returns the value of a key, or nil or the default when it is missing.", get),
@@ -52,7 +52,7 @@ type Result<T = Value> = std::result::Result<T, Stop>;
 
 // --- reading
 
-/// What a flexible read of `key` finds in anything that can be looked into, a var as what it stands for.
+/// The value that a flexible read of `key` finds in anything that can be read by key; a var is replaced by its value.
 pub fn look_up(eval: &mut Eval<'_>, holder: &Value, key: &Value) -> Result<Option<Value>> {
     eval.walk(key)?;
     let held;
@@ -100,7 +100,7 @@ fn get(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         .unwrap_or_default())
 }
 
-/// The steps of a path.
+/// The keys of a path.
 fn path(eval: &mut Eval<'_>, value: &Value) -> Result<Vec<Value>> {
     match value {
         Value::Vector(_) | Value::Nil | Value::Str(_) => eval.items(value),
@@ -108,7 +108,7 @@ fn path(eval: &mut Eval<'_>, value: &Value) -> Result<Vec<Value>> {
     }
 }
 
-/// What the whole of `steps` leads to.
+/// The value that the path `steps` leads to.
 pub fn look_along<'s>(
     eval: &mut Eval<'_>,
     holder: &Value,
@@ -157,7 +157,7 @@ fn contains(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         Value::Map(map) => map.find(&args[1]).is_some(),
         Value::Set(set) => set.contains(&args[1]),
         Value::Vector(items) => {
-            // In this language a vector contains its items, not its indexes.
+            // In this language a vector contains its items, not its indices.
             eval.charge(items.len())?;
             items.iter().any(|item| item == &args[1])
         }
@@ -183,7 +183,7 @@ fn select_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
                 }
             }
         }
-        // Other keys than indexes are those of a map that stands in the place of the keys.
+        // Keys that are not indices indicate swapped arguments: a map in the place of the keys.
         items @ Value::Vector(_)
             if watched(keys.iter()).all(|key| matches!(key, Value::Int(_) | Value::BigInt(_))) =>
         {
@@ -264,7 +264,7 @@ fn val(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 // --- writing
 
-/// Stores `value` under the key that is there, else under `key`.
+/// Stores `value` under the stored key if there is one, else under `key`.
 fn store(eval: &mut Eval<'_>, holder: &mut Value, key: Value, value: Value) -> Result<()> {
     eval.walk(&key)?;
     if holder.is_nil() {
@@ -323,7 +323,7 @@ fn dissoc(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     without(eval, args, Type::Map, "a map or nil")
 }
 
-/// The map or set at the front, as `kind` says, without the keys or members behind it.
+/// The map or set in the first argument, as `kind` says, without the keys or members in the others.
 fn without(eval: &mut Eval<'_>, args: &mut [Value], kind: Type, expected: &'static str) -> Result {
     let Some((holder, removed)) = args.split_first_mut() else {
         return Ok(Value::Nil);
@@ -350,7 +350,7 @@ fn without(eval: &mut Eval<'_>, args: &mut [Value], kind: Type, expected: &'stat
     Ok(std::mem::take(holder))
 }
 
-/// The key that a flexible read of `key` finds, else `key` itself.
+/// The stored key that a flexible read of `key` finds, else `key` itself.
 fn read_key(holder: &Value, key: Value) -> Value {
     match holder {
         Value::Map(map) => map.find(&key).map_or(key, |(stored, _)| stored.clone()),
@@ -358,7 +358,7 @@ fn read_key(holder: &Value, key: Value) -> Value {
     }
 }
 
-/// The key that a write of `key` acts on.
+/// The key that a write to `key` affects.
 fn written_key(holder: &Value, key: Value) -> Value {
     match holder {
         Value::Map(map) => map.stored(&key).cloned().unwrap_or(key),
@@ -366,7 +366,7 @@ fn written_key(holder: &Value, key: Value) -> Value {
     }
 }
 
-/// Takes what stands under the stored `key` out of `holder`, so that it can be changed in place.
+/// Takes the value of the stored `key` out of `holder`, so that it can be changed in place.
 fn take_out(eval: &mut Eval<'_>, holder: &mut Value, key: &Value) -> Result {
     eval.walk(key)?;
     Ok(match holder {
@@ -388,7 +388,7 @@ fn take_out(eval: &mut Eval<'_>, holder: &mut Value, key: &Value) -> Result {
     })
 }
 
-/// Replaces what `steps` lead to by what `change` makes of it, building maps where nothing is.
+/// Replaces the value at the path `steps` by the result of `change`, creating maps where nothing exists.
 fn change_along(
     eval: &mut Eval<'_>,
     holder: Value,
@@ -487,7 +487,7 @@ fn merge_with(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     merged(eval, maps, Some(function))
 }
 
-/// All maps in one. Of two values of a key `combine` makes one; without it the later one counts.
+/// Merges all maps. `combine` combines two values of the same key; without it the later value wins.
 fn merged(eval: &mut Eval<'_>, maps: &mut [Value], combine: Option<&Value>) -> Result {
     let mut merged: Option<Map> = None;
     for arg in maps {
@@ -540,7 +540,8 @@ fn update_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(updated.map_or(Value::Nil, |entries| Value::Map(Map::gathered(entries))))
 }
 
-/// What `update` makes of each entry of a map, or of each index and item of a vector, with the function that was given; none of nil.
+/// The results of `update`, with the given function, for each entry of a map or each index and item of a vector; `None`
+/// for nil.
 fn update_each(
     eval: &mut Eval<'_>,
     args: &mut [Value],
@@ -594,7 +595,7 @@ fn zipmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::Map(Map::gathered(entries)))
 }
 
-/// A map, or nil for none.
+/// A map, or `None` for nil.
 fn map_or_nothing(value: &mut Value) -> Result<Option<Map>> {
     match std::mem::take(value) {
         Value::Nil => Ok(None),
@@ -609,7 +610,7 @@ fn rename_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let (Some(map), Some(names)) = (map, names) else {
         return Ok(Value::Nil);
     };
-    // All old keys go before any new one comes, so that names can be swapped.
+    // All old keys are removed before any new one is added, so that names can be swapped.
     let mut renamed = map.clone();
     eval.change(renamed.copy_bytes())?;
     let mut moved = Vec::new();
@@ -617,7 +618,7 @@ fn rename_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         eval.charge(1)?;
         eval.walk(old)?;
         eval.walk(new)?;
-        // A name of the other kind is meant, too, unless it has a new name of its own.
+        // A name of the other kind is renamed too, unless it has a new name of its own.
         let stored = map
             .stored(old)
             .filter(|stored| *stored == old || names.get(stored).is_none());
@@ -666,7 +667,7 @@ fn select(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::Set(kept.into_iter().collect()))
 }
 
-/// Whether every member of the set at `inner` is one of the set at `outer`; nil is a set of none.
+/// Whether every member of the set at index `inner` is in the set at index `outer`; nil is the empty set.
 fn subset(eval: &mut Eval<'_>, args: &[Value], inner: usize, outer: usize) -> Result {
     let none = Set::new();
     let set = |at: usize| match &args[at] {
@@ -763,7 +764,7 @@ fn union(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::Set(all))
 }
 
-/// The members of the first set that are, or are not, in every other.
+/// The members of the first set that are in every other set (`wanted`) or in none of them.
 fn kept_members(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result {
     let Some((first, others)) = args.split_first_mut() else {
         return Ok(Value::Set(Set::new()));

@@ -1,5 +1,5 @@
-//! Quotations of a program or of a value in a message. It is kept whole until the message is told, so that its teller can
-//! take out what must not be told before anything is cut. Knows nothing of what that is.
+//! Quotes of a program or of a value in a message. A quote is kept whole until the message is shown, so that whoever
+//! shows it can remove what must not be shown before anything is truncated. Knows nothing of what that is.
 
 use std::fmt::{Display, Formatter, Result};
 
@@ -8,21 +8,22 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use super::Found;
 use crate::value::Value;
 
-/// Takes out of a text what must not be told.
+/// Removes from a text what must not be shown.
 pub type Veil<'a> = dyn Fn(&str) -> String + 'a;
 
-/// The veil of somebody who may be told everything.
+/// A veil that removes nothing.
 pub(crate) fn open(text: &str) -> String {
     text.to_owned()
 }
 
-/// Whether `veil` takes nothing out of `name`. Of any other name nothing is said that was made of its pieces, or that resembles
-/// it: nobody could take that out any more.
+/// Whether `veil` leaves `name` unchanged. For any other name, a message says nothing that is derived from its parts or
+/// resembles it: no veil could remove that.
 pub(super) fn is_open(name: &str, veil: &Veil<'_>) -> bool {
     veil(name) == name
 }
 
-/// `name` as it is written behind `prefix`, and by itself, both veiled. What is hidden in the one is hidden in the other.
+/// `name` as it is written after `prefix`, and by itself, both veiled. Whatever is hidden in one is hidden in the
+/// other.
 pub(super) fn behind(prefix: &str, name: &str, veil: &Veil<'_>) -> (String, String) {
     let written = format!("{prefix}{name}");
     let whole = veil(&written);
@@ -33,7 +34,7 @@ pub(super) fn behind(prefix: &str, name: &str, veil: &Veil<'_>) -> (String, Stri
     (whole, alone)
 }
 
-/// A quoted text, and how much of it a message shows.
+/// A quoted text with the style in which a message shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quote {
     text: String,
@@ -47,19 +48,19 @@ enum Style {
     Name,
 }
 
-/// Bytes that are kept for a veil to look at: far more than is shown, and no more than an error may hold.
+/// The number of bytes that are kept for a veil: far more than is shown, and no more than an error may hold.
 const QUOTE_BYTES_MAX: usize = 64 * 1024;
-/// Graphemes of a value that are shown.
+/// The number of graphemes of a value that are shown.
 const VALUE_GRAPHEMES_MAX: usize = 80;
-/// Items of each collection of a value that are shown.
+/// The number of items of each collection of a value that are shown.
 const VALUE_ITEMS_MAX: usize = 5;
-/// Characters of a name that are shown.
+/// The number of characters of a name that are shown.
 const NAME_CHARS_MAX: usize = 1_024;
-/// Characters of a malformed token that are shown.
+/// The number of characters of a malformed token that are shown.
 pub(crate) const TOKEN_CHARS_MAX: usize = 40;
 
 impl Quote {
-    /// A value, as one short line.
+    /// Quotes a value, as one short line.
     pub fn value(value: &Value) -> Quote {
         Quote {
             text: crate::print::bounded(value, VALUE_ITEMS_MAX, QUOTE_BYTES_MAX),
@@ -67,7 +68,7 @@ impl Quote {
         }
     }
 
-    /// A piece of program text.
+    /// Quotes a piece of program text.
     pub fn token(text: &str) -> Quote {
         Quote {
             text: text[..text.floor_char_boundary(QUOTE_BYTES_MAX)].to_owned(),
@@ -75,7 +76,7 @@ impl Quote {
         }
     }
 
-    /// A name, as it is. Only one that can name nothing is long enough to be cut.
+    /// Quotes a name in full. Only a text too long to be a real name is truncated.
     pub fn name(text: &str) -> Quote {
         Quote {
             text: text[..text.floor_char_boundary(QUOTE_BYTES_MAX)].to_owned(),
@@ -83,7 +84,7 @@ impl Quote {
         }
     }
 
-    /// What a message shows of it: veiled first, cut afterwards.
+    /// The text that a message shows: veiled first, truncated afterwards.
     pub fn shown(&self, veil: &Veil<'_>) -> String {
         let mut text = veil(&self.text);
         let (end, ellipsis) = match self.style {
@@ -108,7 +109,7 @@ impl Quote {
     }
 }
 
-/// A sentence that may quote something, and may be about a value.
+/// A sentence that may quote a text, and may be about a value.
 #[derive(Clone, Debug)]
 pub struct Words {
     before: String,
@@ -118,7 +119,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// Goes on with `after` behind the quote.
+    /// Appends `after`, which follows the quote.
     #[must_use]
     pub fn then(mut self, after: impl Into<String>) -> Words {
         self.after = after.into().into_boxed_str();
@@ -130,19 +131,19 @@ impl Words {
         self.before.starts_with(words)
     }
 
-    /// The value that it is about.
+    /// The value that the sentence is about.
     pub(super) fn about(&self) -> Option<&Found> {
         self.about.as_deref()
     }
 
-    /// Is about no argument any more.
+    /// Marks the value as not being an argument of the function.
     pub(super) fn leave(&mut self) {
         if let Some(about) = &mut self.about {
             about.leave();
         }
     }
 
-    /// The sentence, with what it quotes veiled and cut.
+    /// The sentence, with its quote veiled and truncated.
     pub fn told(&self, veil: &Veil<'_>) -> String {
         let quote = self.quote.as_ref().map(|quote| quote.shown(veil));
         [
@@ -161,12 +162,12 @@ impl Words {
     }
 }
 
-/// `before`, and then `value` as a message shows values.
+/// `before`, followed by a quote of `value`.
 pub fn quoting(before: impl Into<String>, value: &Value) -> Words {
     about(before, value).quoting(Quote::value(value))
 }
 
-/// `problem`, which is about `value` and says of it what there is to say.
+/// `problem`, a complete sentence about `value`.
 pub fn about(problem: impl Into<String>, value: &Value) -> Words {
     Words {
         about: Some(Box::new(Found::of(value))),
@@ -174,16 +175,16 @@ pub fn about(problem: impl Into<String>, value: &Value) -> Words {
     }
 }
 
-/// `before`, and then a name that a program chose.
+/// `before`, followed by a name that a program chose.
 pub fn naming(before: impl Into<String>, name: &str) -> Words {
     Words::from(before).quoting(Quote::name(name))
 }
 
-/// `before`, and then the kind of `value` and the value.
+/// `before`, followed by the kind of `value` and a quote of it.
 pub fn got(before: impl Into<String>, value: &Value) -> Words {
     let (mut before, word) = (before.into(), value.kind().word());
     let quote = Quote::value(value);
-    // `nil nil` would say it twice.
+    // Keys that are not indices indicate swapped arguments: a map in the place of the keys.
     if quote.text != word {
         before.push_str(word);
         before.push(' ');

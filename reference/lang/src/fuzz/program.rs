@@ -1,5 +1,5 @@
-//! Programs and values made from bytes, and what must hold for each. The grammar knows the tables of builtins,
-//! methods and special forms, so that whatever is added there is attacked without a word here.
+//! Programs and values generated from bytes, and the properties that each must have. The grammar uses the tables of
+//! builtins, methods and special forms, so that additions there are tested without a change here.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,15 +10,15 @@ use crate::value::{Map, Set, Value, equal};
 use crate::{Ended, Env, Host, HostFault, Limits, METHODS, Outcome, Program, Pulse, run};
 use crate::{builtins, print, reader, special_forms};
 
-/// How often a program may ask whether it may go on.
+/// The number of pulses after which a program is stopped.
 const PULSES_MAX: u32 = 40;
-/// Characters of a message, which may quote a name.
+/// The most characters of a message, which may quote a name.
 const MESSAGE_CHARS_MAX: usize = 4_000;
 const DEPTH_MAX: u32 = 6;
-/// Bytes of a generated program, about.
+/// The approximate size of a generated program, in bytes.
 const PROGRAM_BYTES_MAX: usize = 2_000;
 
-/// A world without clock and with one tool, which gives back what it gets.
+/// A world without a clock, with one tool that returns its argument.
 struct World {
     names: Vec<String>,
     pulses: AtomicU32,
@@ -45,8 +45,8 @@ impl Host for World {
     }
 }
 
-/// What holds for every program: it ends; its outcome can be shown, within bounds; an error has a message; prints are cut;
-/// what it leaves behind serves the next program.
+/// What must hold for every program: it ends; its outcome can be shown, within limits; an error has a message; printed
+/// lines are truncated; the next program works with the environment that it leaves behind.
 pub fn eval(text: &str) {
     let (outcome, env) = ended(text, &Env::new());
     check_outcome(&outcome, text);
@@ -57,12 +57,12 @@ pub fn eval(text: &str) {
     );
 }
 
-/// [`eval`] of a program that is made from bytes.
+/// [`eval`] of a program generated from bytes.
 pub fn generated(bytes: &[u8]) {
     eval(&program(bytes));
 }
 
-/// What is printed is read back as an equal value, and prints the same again.
+/// Printed values are read back as equal values, which print the same again.
 pub fn print_read(bytes: &[u8]) {
     let value = Bytes(bytes).value(0);
     let printed = print::readable(&value);
@@ -127,7 +127,7 @@ fn check_outcome(outcome: &Outcome, text: &str) {
     }
 }
 
-/// A program that is made from bytes; the same bytes make the same program, and no bytes make a short one.
+/// A program generated from bytes. The same bytes give the same program, and no bytes give a short one.
 pub fn program(bytes: &[u8]) -> String {
     let mut writer = Writer {
         bytes: Bytes(bytes),
@@ -142,7 +142,7 @@ pub fn program(bytes: &[u8]) -> String {
     writer.out
 }
 
-/// Choices; all zero once they are used up.
+/// A source of choices; all are zero after the bytes are used up.
 pub(super) struct Bytes<'b>(pub(super) &'b [u8]);
 
 impl Bytes<'_> {
@@ -164,7 +164,7 @@ impl Bytes<'_> {
         choice % count.max(1)
     }
 
-    /// A value that reads as it prints.
+    /// A value whose printed form can be read.
     fn value(&mut self, depth: u32) -> Value {
         let kinds = if depth < DEPTH_MAX { 10 } else { 7 };
         match self.below(kinds) {
@@ -285,7 +285,7 @@ const LITERALS: &[&str] = &[
     "str",
 ];
 
-/// Forms with gaps: `_` is an expression, `~` one that may use the names `a` and `b`.
+/// Forms with gaps: `_` is an expression, `~` an expression that may use the names `a` and `b`.
 const SHAPES: &[&str] = &[
     "(let [a _ b _] ~)",
     "(let [[a & b] _] ~)",
@@ -436,7 +436,7 @@ impl Writer<'_> {
     }
 }
 
-/// A generated program is a program: it is always read.
+/// A generated program can always be read.
 pub fn reads(bytes: &[u8]) {
     let text = program(bytes);
     let read = reader::read(&text, &reader::ReadLimits::default());

@@ -1,8 +1,8 @@
 //! The reader: program text to forms. Knows the grammar; knows nothing of what a symbol means.
 //!
-//! One pass over the bytes with an explicit stack: depth costs heap, never native stack, and the first
-//! fault in text order ends the reading. The limit on distinct names is the exception: it is judged last,
-//! because it is no fault of syntax.
+//! One pass over the bytes with an explicit stack: depth takes heap, never native stack, and the first error in text
+//! order ends the reading. The limit on distinct names is the exception: it is checked last, because exceeding it is
+//! not a syntax error.
 
 mod error;
 mod lexer;
@@ -15,15 +15,15 @@ use smallvec::SmallVec;
 use crate::form::{Form, FormKind, Forms, Span};
 use lexer::{Lexed, Lexer, Token};
 
-/// What a program may ask of the reader.
+/// The limits that the reader enforces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// Brackets that may enclose a form; a form inside one more is a parse error. Walks over forms recurse
-    /// this deep, so thousands are the most that is wise.
+    /// The number of brackets that may enclose a form; a form inside one more is a parse error. Walks over forms
+    /// recurse to this depth, so values beyond a few thousand are unwise.
     pub nesting: u32,
-    /// Distinct symbols and keywords in one program.
+    /// The number of distinct symbols and keywords in one program.
     pub symbols: u32,
-    /// Digits in a row within one number literal, leading zeros included.
+    /// The number of digits in a row within one number literal, leading zeros included.
     pub number_digits: u32,
 }
 
@@ -37,10 +37,10 @@ impl Default for ReadLimits {
     }
 }
 
-/// Reads all top-level forms of a program; none when there is only whitespace and comments.
+/// Reads all top-level forms of a program; empty when there is only white space and comments.
 ///
 /// # Errors
-/// The first fault in text order; [`ReadErrorKind::Symbols`] only when there is no other.
+/// The first error in text order; [`ReadErrorKind::Symbols`] only when there is no other.
 pub fn read<'a>(text: &'a str, limits: &ReadLimits) -> Result<Vec<Form<'a>>, ReadError> {
     if u32::try_from(text.len()).is_err() {
         return Err(ReadError::new(ReadErrorKind::TooLong, 0..0, text));
@@ -54,7 +54,7 @@ pub fn read<'a>(text: &'a str, limits: &ReadLimits) -> Result<Vec<Form<'a>>, Rea
         names: 0,
     };
     reader.run(limits).map_err(|error| *error)?;
-    // Tokens are no fewer than distinct names, so nearly every program is spared the counting.
+    // There are at least as many tokens as distinct names, so the count is unnecessary for nearly every program.
     if reader.names > limits.symbols {
         let found = distinct_names(text, limits);
         if found > limits.symbols {
@@ -69,41 +69,41 @@ pub fn read<'a>(text: &'a str, limits: &ReadLimits) -> Result<Vec<Form<'a>>, Rea
     Ok(reader.forms)
 }
 
-/// Whether a colon and this text are a keyword.
+/// Whether a colon followed by `name` is a keyword.
 pub(crate) fn is_readable_keyword(name: &str) -> bool {
     lexer::is_keyword(name)
 }
 
-/// Enough for the open collections of an ordinary program, so that its forms move once.
+/// Enough for the open collections of an ordinary program, so that its forms are moved only once.
 const FORMS_CAPACITY: usize = 16;
 
 struct Reader<'a> {
     lexer: Lexer<'a>,
-    /// The finished forms of all open collections, one behind the other.
+    /// The finished forms of all open collections, one collection after the other.
     forms: Vec<Form<'a>>,
     frames: SmallVec<[Frame; 8]>,
-    /// How many of `frames` are collections.
+    /// The number of `frames` that are collections.
     depth: u32,
-    /// How many of `frames` are quoted lists.
+    /// The number of `frames` that are quoted lists.
     quoted: u32,
-    /// Symbol and keyword tokens so far.
+    /// The number of symbol and keyword tokens so far.
     names: u32,
 }
 
-/// Something that waits for forms.
+/// An open construct that expects forms.
 #[derive(Clone, Copy)]
 struct Frame {
     awaits: Awaits,
     start: u32,
-    /// Where its forms begin in `Reader::forms`.
+    /// The index of its first form in `Reader::forms`.
     base: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Awaits {
-    /// Forms, until the bracket closes.
+    /// Forms until the closing bracket.
     Close(Opener),
-    /// One form, to be dropped: `#_`.
+    /// One form, which is discarded: `#_`.
     Discarded,
 }
 
@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The text ended within `innermost`.
+    /// The error for text that ends inside `innermost`.
     fn unclosed(&self, innermost: Frame) -> Box<ReadError> {
         let Awaits::Close(opener) = innermost.awaits else {
             return self.lacks_discarded(innermost);
@@ -248,14 +248,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Counts the distinct symbols and keywords of a text that has been read without fault.
+/// Counts the distinct symbols and keywords of a text that was read without error.
 fn distinct_names(text: &str, limits: &ReadLimits) -> u32 {
     let mut names: HashSet<&str, foldhash::fast::RandomState> = HashSet::default();
     let mut lexer = Lexer::new(text, limits.number_digits);
     while let Ok(Some(token)) = lexer.next() {
         let name = match &token {
             Token::Atom(FormKind::Symbol(name) | FormKind::VarQuote(name)) => name,
-            // With its colon, to differ from the symbol.
+            // With its colon, to distinguish it from the symbol.
             Token::Atom(FormKind::Keyword(_)) => lexer.span().of(text),
             Token::Atom(FormKind::Quote(form)) => match form.kind {
                 FormKind::Symbol(name) => name,

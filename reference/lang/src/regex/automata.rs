@@ -1,5 +1,5 @@
-//! The library's engines for plain patterns: its best one where the worst that it could do is little, and its lazy
-//! automaton, driven here byte by byte, where the text is long. Knows no syntax.
+//! The library's engines for plain patterns: its best engine where even the worst case is cheap, and its lazy
+//! automaton, driven here byte by byte, for long texts. Knows no syntax.
 
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson;
@@ -13,12 +13,12 @@ use super::parse::{Assert, Greed, Node};
 use crate::clock::Meter;
 use crate::error::Stop;
 
-/// Bytes that a compiled pattern may take.
+/// The most bytes that a compiled pattern may take.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
-/// Bytes that an automaton built while searching may take.
+/// The most bytes that an automaton that is built during a search may take.
 const AUTOMATON_BYTES_MAX: usize = 1 << 18;
 
-/// The tree of `node`, which is plain; `$` stands at the end only.
+/// The library's tree for `node`, which is plain; `$` matches only at the end.
 fn hir(node: &Node) -> Hir {
     match node {
         Node::Char(character) => {
@@ -40,8 +40,9 @@ fn hir(node: &Node) -> Hir {
                 let (min, max) = node.width();
                 max == Some(min)
             };
-            // The library takes out what all branches begin with. Where that matches in several ways, the ways of the second branch
-            // would come before others of the first (rust-lang/regex#1357): a branch that never matches keeps it from it.
+            // The library factors out a common prefix of all branches. If the prefix matches in several ways, matches
+            // of the second branch could then precede others of the first (rust-lang/regex#1357). A branch that never
+            // matches prevents the factoring.
             if !nodes.iter().all(fixed) {
                 branches.push(Hir::fail());
             }
@@ -64,12 +65,12 @@ fn hir(node: &Node) -> Hir {
             sub: Box::new(hir(node)),
         }),
         Node::Empty => Hir::empty(),
-        // These are not plain.
+        // These nodes are not plain.
         Node::Atomic(_) | Node::Look { .. } | Node::Backref { .. } => Hir::empty(),
     }
 }
 
-/// The library's best engine for `node`; for the whole of a text when `whole`. None when it is too large.
+/// The library's best engine for `node`; it matches only whole texts if `whole`. `None` when it would be too large.
 pub fn direct(node: &Node, whole: bool) -> Option<meta::Regex> {
     let mut hir = hir(node);
     if whole {
@@ -83,7 +84,7 @@ pub fn direct(node: &Node, whole: bool) -> Option<meta::Regex> {
     builder.configure(config).build_from_hir(&hir).ok()
 }
 
-/// A search by the library, the match alone or with its groups.
+/// A search by the library for the match alone, or also for its groups.
 pub fn search(
     regex: &meta::Regex,
     cache: &mut meta::Cache,
@@ -101,7 +102,7 @@ pub fn search(
     Some(slots.iter().map(position).collect())
 }
 
-/// Two automata that find where a match ends and where it starts.
+/// Two automata that find the end and the start of a match.
 #[derive(Debug)]
 pub struct Automata {
     forward: DFA,
@@ -110,7 +111,7 @@ pub struct Automata {
     window: usize,
 }
 
-/// What the automata have built so far.
+/// The parts of the automata that were built so far.
 #[derive(Debug)]
 pub struct Built {
     forward: Cache,
@@ -124,17 +125,17 @@ impl Built {
     }
 }
 
-/// The automata found out that they are of no use here.
+/// The automata are of no use for this search.
 #[derive(Debug)]
 pub struct GaveUp;
 
 impl Automata {
-    /// The automata for `node`, each state of which takes up to `steps` steps to build; none when it is too large, or may
-    /// match nothing.
+    /// The automata for `node`, each state of which takes up to `steps` steps to build; `None` when it is too large, or
+    /// may match the empty string.
     pub fn new(node: &Node, steps: u64) -> Option<Automata> {
-        /// Larger patterns make too many states.
+        /// Larger patterns have too many states.
         const STEPS_MAX: u64 = 512;
-        /// Steps in one window, at worst.
+        /// The largest number of steps in one window, in the worst case.
         const WINDOW_STEPS: u64 = 1 << 17;
         if steps > STEPS_MAX || node.width().0 == 0 {
             return None;
@@ -168,7 +169,7 @@ impl Automata {
         })
     }
 
-    /// Room for what they will build.
+    /// Buffers for the parts that will be built.
     pub fn built(&self) -> Built {
         Built {
             forward: self.forward.create_cache(),
@@ -182,7 +183,7 @@ impl Automata {
         bytes(&self.forward) + bytes(&self.backward)
     }
 
-    /// Where the first match at or behind byte `from` starts and ends.
+    /// The start and end of the first match at or after byte `from`.
     pub fn find(
         &self,
         built: &mut Built,
@@ -222,7 +223,7 @@ impl Automata {
                 }
                 if state.is_tagged() {
                     if state.is_match() {
-                        // A match shows one byte behind its end.
+                        // A match is reported one byte after its end.
                         last = Some(at);
                     } else if state.is_dead() {
                         meter.work((at - start) / 4)?;
@@ -233,7 +234,7 @@ impl Automata {
                 }
                 at += 1;
             }
-            // A window that was built anew takes much longer than one that was known.
+            // A window whose states had to be built takes much longer than one with known states.
             meter.work((at - start).max(2_048))?;
         }
         match self.forward.next_eoi_state(cache, state) {

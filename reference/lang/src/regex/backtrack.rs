@@ -1,5 +1,5 @@
-//! Matches patterns with look-around, back-references and atomic groups by stepping back. Every step is counted,
-//! and what it takes to step back is memory of the program.
+//! Matches patterns with look-around, back-references and atomic groups by backtracking. Every step is counted, and the
+//! backtracking stack counts as memory of the program.
 
 use smallvec::SmallVec;
 
@@ -11,21 +11,21 @@ use crate::error::Stop;
 
 const NONE: usize = usize::MAX;
 
-/// What is done when a way leads nowhere.
+/// What to do when the current thread fails.
 #[derive(Clone, Copy)]
 enum Back {
     To(Pc, usize),
-    /// Put the old position back.
+    /// Restore the old value of a slot.
     Slot(usize, usize),
-    /// Put the old beginning of a round back.
+    /// Restore the old value of a mark.
     Mark(usize, usize),
-    /// Give back one character of a run, as long as it is longer than its least.
+    /// Give back one character of a run that is longer than its minimum.
     Less {
         next: Pc,
         least: usize,
         end: usize,
     },
-    /// Take one character more into a run.
+    /// Add one more character to a run.
     More {
         run: Pc,
         end: usize,
@@ -33,7 +33,7 @@ enum Back {
     },
 }
 
-/// A search under way.
+/// A search in progress.
 pub struct Search<'s> {
     program: &'s Program,
     text: &'s str,
@@ -45,7 +45,7 @@ pub struct Search<'s> {
 }
 
 impl<'s> Search<'s> {
-    /// The first match in `text` from `from` on; when `whole`, only one from there to its end.
+    /// The first match in `text` from `from` on; if `whole`, only a match from there to the end of the text.
     pub fn run(
         program: &'s Program,
         text: &'s str,
@@ -107,8 +107,8 @@ impl<'s> Search<'s> {
         Ok(())
     }
 
-    /// Matches from the instruction `place` on at `at`, up to the first [`Inst::Done`], at `end` where that is given.
-    /// Returns where the match ends. What it remembers is undone when a way in front of it leads nowhere.
+    /// Matches from the instruction `place` on at `at`, up to the first [`Inst::Done`], which must be at `end` if that
+    /// is given. Returns the end of the match. Changes of slots and marks are undone when an earlier choice fails.
     fn body(
         &mut self,
         mut place: Pc,
@@ -207,7 +207,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// The next way to try, of those noted behind `base`.
+    /// The next alternative to try, of those pushed since `base`.
     fn step_back(&mut self, base: usize) -> Result<Option<(Pc, usize)>, Stop> {
         while self.back.len() > base {
             self.clock.spend(1)?;
@@ -246,7 +246,7 @@ impl<'s> Search<'s> {
         Ok(None)
     }
 
-    /// Forgets the other ways noted behind `base`, but not what they would have to undo.
+    /// Discards the alternatives pushed since `base`, but keeps the records of changes to undo.
     fn keep(&mut self, base: usize) -> Result<(), Stop> {
         self.clock.spend((self.back.len() - base) / 4)?;
         let mut kept = base;
@@ -260,7 +260,7 @@ impl<'s> Search<'s> {
         Ok(())
     }
 
-    /// Puts everything back that was remembered behind `base`.
+    /// Undoes all changes recorded since `base`.
     fn undo(&mut self, base: usize) -> Result<(), Stop> {
         self.clock.spend((self.back.len() - base) / 4)?;
         while self.back.len() > base {
@@ -273,7 +273,7 @@ impl<'s> Search<'s> {
         Ok(())
     }
 
-    /// Takes the next character when it is `wanted`.
+    /// Consumes the next character if it is `wanted`.
     #[inline]
     fn take(&self, at: &mut usize, wanted: impl FnOnce(char) -> bool) -> bool {
         match next_char(self.text, *at) {
@@ -285,7 +285,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// Takes what `group` matched. A group that took no part matches nothing at all.
+    /// Consumes the text that `group` matched. A group that took no part does not match anything.
     fn again(&mut self, at: &mut usize, group: usize, folded: bool) -> Result<bool, Stop> {
         let (start, end) = (self.slots[2 * group], self.slots[2 * group + 1]);
         if start == NONE || end == NONE || start > end {
@@ -311,7 +311,7 @@ impl<'s> Search<'s> {
         Ok(true)
     }
 
-    /// Whether the body at `place` matches text that ends at `at`; the shortest such text decides.
+    /// Whether the body at `place` matches text that ends at `at`; shorter texts are tried first.
     fn behind(&mut self, place: Pc, at: usize, min: usize, max: usize) -> Result<bool, Stop> {
         let mut start = at;
         for length in 0..=max {
@@ -327,7 +327,7 @@ impl<'s> Search<'s> {
         Ok(false)
     }
 
-    /// Takes a run of characters of a set.
+    /// Consumes a run of characters of a set.
     fn run_of(
         &mut self,
         place: Pc,
@@ -383,7 +383,7 @@ fn next_char(text: &str, at: usize) -> Option<char> {
     }
 }
 
-/// Whether two characters differ in case at most.
+/// Whether two characters differ only in case.
 fn same_folded(a: char, b: char) -> bool {
     a == b || a.to_lowercase().eq(b.to_lowercase()) || a.to_uppercase().eq(b.to_uppercase())
 }

@@ -1,7 +1,8 @@
-//! Matches plain patterns in time proportional to the text, following all ways at once. Every step is counted.
+//! Matches plain patterns in time proportional to the text by running all threads of the NFA in parallel. Every step is
+//! counted.
 //!
-//! The first way that leads to a match is the one that stepping back would find, since the ways are kept in
-//! that order.
+//! Threads are kept in order of preference, so the first one that leads to a match finds the same match as
+//! backtracking.
 
 use smallvec::SmallVec;
 
@@ -12,16 +13,16 @@ use crate::error::Stop;
 
 const NONE: usize = usize::MAX;
 
-/// The ways that are followed at one position, in order, with what each remembers.
+/// The threads at one position, in order of preference, each with its slots.
 #[derive(Debug, Default)]
 struct Ways {
-    /// The instructions that take a character, or end.
+    /// The instruction of each thread, which consumes a character or ends the match.
     order: Vec<Pc>,
-    /// Where in `seen` a state is, when it is there.
+    /// The index in `seen` of each state that is there.
     index: Vec<usize>,
-    /// What each way remembers, in the order of `order`.
+    /// The slots of each thread, in the order of `order`.
     slots: Vec<usize>,
-    /// States that were reached, those of instructions that take nothing too.
+    /// The states that were reached, including those of instructions that consume nothing.
     seen: Vec<usize>,
 }
 
@@ -32,7 +33,7 @@ impl Ways {
         self.seen.clear();
     }
 
-    /// Notes that `state` is reached. False when it was before.
+    /// Records that `state` is reached. Returns false if it was reached before.
     fn reach(&mut self, state: usize) -> bool {
         let at = self.index[state];
         if at < self.seen.len() && self.seen[at] == state {
@@ -44,23 +45,23 @@ impl Ways {
     }
 }
 
-/// What is left to do while the ways from an instruction are followed.
+/// Pending work while the threads from an instruction are followed.
 enum Todo {
-    /// From an instruction on; the rounds of so many loops around it have taken something.
+    /// Continue at an instruction; this many of the outermost iterations around it have consumed something.
     Follow(Pc, usize),
     Restore(usize, usize),
 }
 
-/// A search under way.
+/// A search in progress.
 pub struct Search<'s> {
     pub program: &'s Program,
     pub text: &'s str,
     pub from: usize,
-    /// Only a match that begins at `from` counts.
+    /// Whether the match must begin at `from`.
     pub anchored: bool,
-    /// Only a match that ends with the text counts.
+    /// Whether the match must end at the end of the text.
     pub whole: bool,
-    /// How many slots are remembered: 2 for the match alone.
+    /// The number of slots to record: 2 for the match alone.
     pub slots: usize,
 }
 
@@ -91,7 +92,8 @@ impl Search<'_> {
                 if !self.anchored
                     && let Some(first) = &self.program.first
                 {
-                    // Nothing begins with these, and what was reached in front of them says nothing about the place behind.
+                    // No match begins with these characters, and states that were reached before them say nothing about
+                    // the position after them.
                     now.clear();
                     while let Some(character) = next
                         && !first.has(character)
@@ -117,7 +119,7 @@ impl Search<'_> {
                         let mut kept = Slots::from_slice(kept);
                         kept[1] = at;
                         found = Some(kept);
-                        // What comes later in order is a worse match.
+                        // Later threads would give a less preferred match.
                         break;
                     }
                     _ => false,
@@ -146,7 +148,7 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// Adds every way on from `place`, in order.
+    /// Adds every thread that continues from `place`, in order of preference.
     fn follow(
         &self,
         place: Pc,
@@ -156,7 +158,8 @@ impl Search<'_> {
         todo: &mut Vec<Todo>,
         clock: &mut Clock<'_>,
     ) -> Result<(), Stop> {
-        // Behind a character every round has taken something, and in front of the first instruction there is none.
+        // After a character every iteration has consumed something, and before the first instruction there are no
+        // iterations.
         todo.push(Todo::Follow(place, usize::MAX));
         while let Some(next) = todo.pop() {
             let (mut place, mut taken) = match next {

@@ -1,5 +1,6 @@
-//! Reads snapshots. Nothing is believed: lengths allocate no more than bytes are left, references point back, code is
-//! analysed anew, keys are in order, and whatever else a value promises is looked at.
+//! Reads snapshots. Nothing in the bytes is trusted: a length allocates no more than the bytes that are left,
+//! references point backwards, code is analysed anew, keys must be in order, and every other invariant of a value is
+//! checked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,16 +28,16 @@ use crate::regex::Regex;
 use crate::time;
 use crate::value::{Instant, Map, Set, Text, Type, Value};
 
-/// Brackets that may be open at once in code: what is written is code that was analysed, under whatever limit.
+/// The deepest nesting of brackets in code. The code in a snapshot was analysed before, under whatever limit.
 const NESTING_MAX: u32 = 500;
-/// Names that there is room for at once, whatever is claimed.
+/// The largest initial capacity for names, whatever count is claimed.
 const NAMES_ROOM: usize = 1 << 16;
-/// Values of one byte.
+/// The encodings of values that take one byte.
 const FALSE: u8 = 0xf4;
 const TRUE: u8 = 0xf5;
 const NULL: u8 = 0xf6;
 const SHORT_INT_MAX: u8 = 0x17;
-/// Most fraction digits of an instant.
+/// The largest number of fraction digits of an instant.
 const DIGITS_MAX: u8 = 6;
 
 pub fn read(bytes: &[u8], limits: &Limits, host: &dyn Host) -> Result<(Env, Vec<Value>), Error> {
@@ -44,7 +45,7 @@ pub fn read(bytes: &[u8], limits: &Limits, host: &dyn Host) -> Result<(Env, Vec<
     meter.within(|| read_body(&open(bytes, &meter)?, &meter))
 }
 
-/// A snapshot whose name, version and checksum are right.
+/// A snapshot whose name, version and checksum are valid.
 pub struct Opened<'b> {
     pub version: u64,
     pub body: &'b [u8],
@@ -72,7 +73,7 @@ pub fn read_body(opened: &Opened<'_>, watch: &dyn Watch) -> Result<(Env, Vec<Val
     }
 }
 
-/// Looks at the envelope of a snapshot.
+/// Checks the envelope of a snapshot.
 pub fn open<'b>(bytes: &'b [u8], watch: &dyn Watch) -> Result<Opened<'b>, Error> {
     let mut input = Decoder::new(bytes);
     let foreign = |_| Error::Foreign;
@@ -100,7 +101,7 @@ pub fn open<'b>(bytes: &'b [u8], watch: &dyn Watch) -> Result<Opened<'b>, Error>
     }
 }
 
-/// The error of a limit that was met.
+/// The error for a limit that was reached.
 fn stopped(limit: Limit) -> Error {
     match limit {
         Limit::Memory => Error::Memory,
@@ -110,17 +111,17 @@ fn stopped(limit: Limit) -> Error {
 }
 
 struct Reader<'b> {
-    /// Whether the version knows turns.
+    /// Whether the version has turns.
     has_turns: bool,
     input: Decoder<'b>,
     length: usize,
     nodes: Vec<Node>,
-    /// The functions of each text of code.
+    /// The functions of each piece of code.
     codes: Vec<Vec<(Arc<Lambda>, usize)>>,
     names: Arc<Names>,
-    /// The place of each function that has one, by its node.
+    /// The places of functions in the order of values, by node.
     places: HashMap<u32, u64, RandomState>,
-    /// How many of them were made.
+    /// The number of these functions that were made.
     functions: usize,
     work: Work,
     watch: &'b dyn Watch,
@@ -129,11 +130,11 @@ struct Reader<'b> {
 
 enum Node {
     Value(Value),
-    /// Where its functions are.
+    /// The index of its functions in `codes`.
     Code(usize),
 }
 
-/// Boxed so that a value that was read is not moved about with room for an error.
+/// The error is boxed, so that values are moved without room for an error.
 type Read<T> = Result<T, Box<Error>>;
 
 impl<'b> Reader<'b> {
@@ -363,7 +364,7 @@ impl<'b> Reader<'b> {
         Ok(Node::Value(value))
     }
 
-    /// The place of the function that the next node is.
+    /// The identity of the function in the next node.
     fn identity(&mut self) -> Identity {
         let place = u32::try_from(self.nodes.len())
             .ok()
@@ -426,7 +427,7 @@ impl<'b> Reader<'b> {
     }
 
     fn part(&mut self) -> Read<Value> {
-        /// How a reference begins, the most frequent part of all.
+        /// The first bytes of a reference, the most frequent kind of part.
         const REF: [u8; 2] = [0xd8, tag::REF as u8];
         self.tick()?;
         let at = self.input.position();
@@ -435,7 +436,7 @@ impl<'b> Reader<'b> {
             self.input.set_position(at + REF.len());
             return self.referred();
         }
-        // Nearly as frequent, and no longer than a byte.
+        // Nearly as frequent, and only one byte long.
         let short = match rest.first() {
             Some(&NULL) => Some(Value::Nil),
             Some(&FALSE) => Some(Value::Bool(false)),
@@ -482,7 +483,7 @@ impl<'b> Reader<'b> {
         })
     }
 
-    /// The value of an earlier node, whose index comes next.
+    /// The value of the earlier node whose index comes next.
     fn referred(&mut self) -> Read<Value> {
         let node = self.index()?;
         match self.nodes.get(node as usize) {
@@ -527,7 +528,7 @@ impl<'b> Reader<'b> {
         Ok(text)
     }
 
-    /// Whether null comes next, which is passed over then.
+    /// Whether null comes next; if so it is consumed.
     fn null(&mut self) -> Read<bool> {
         let at = self.input.position();
         let next = self.input.input().get(at);
@@ -542,7 +543,7 @@ impl<'b> Reader<'b> {
         self.input.u32().map_err(|error| self.bad(&error))
     }
 
-    /// The length of an array.
+    /// Reads the length of an array.
     fn array(&mut self) -> Read<usize> {
         let length = self.input.array().map_err(|error| self.bad(&error))?;
         let length = length.ok_or_else(|| self.malformed("an array has no length"))?;
@@ -556,7 +557,7 @@ impl<'b> Reader<'b> {
         }
     }
 
-    /// A number of items, each of which takes a byte at least.
+    /// Checks a number of items, each of which takes at least one byte.
     fn bounded(&self, count: u64) -> Read<usize> {
         usize::try_from(count)
             .ok()
@@ -568,7 +569,7 @@ impl<'b> Reader<'b> {
         self.worked(1, 0)
     }
 
-    /// Counts parts that are read, and bytes.
+    /// Meters parts and bytes that are read.
     fn worked(&mut self, parts: usize, bytes: usize) -> Read<()> {
         self.fuel = self.fuel.saturating_sub(steps(parts, bytes));
         if self.fuel == 0 {
@@ -578,7 +579,7 @@ impl<'b> Reader<'b> {
         Ok(())
     }
 
-    /// Looks at the clock and at memory.
+    /// Checks the clock and memory.
     fn look(&self) -> Read<()> {
         self.watch.look().map_err(|limit| Box::new(stopped(limit)))
     }
@@ -592,7 +593,7 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// What is wrong where CBOR of another type stands, or none at all.
+/// The problem when another CBOR type, or nothing, comes next.
 const EXPECTED: &str = "something else was expected";
 
 fn malformed(at: usize, problem: &'static str) -> Box<Error> {

@@ -1,10 +1,10 @@
-//! Comparing values: identity of keys, term order, and `=`. Callers charge by weight before they compare; what takes
-//! long looks at the clock besides, and gives up when the program has to stop.
+//! Comparisons: identity of keys, term order, and `=`. Callers charge by weight before they compare; long comparisons
+//! also check the clock, and stop early when a limit was reached.
 //!
 //! Three relations, all without native recursion:
 //! - key identity (`Eq`, `Ord` of [`Value`]): by value and kind; 1 and 1.0 differ, NaN equals itself;
-//! - term order ([`term_cmp`]): as `sort` and `<` see it; 1 and 1.0 are level;
-//! - equality ([`equal`]): as `=` sees it; numbers by value, NaN equals nothing at any depth.
+//! - term order ([`term_cmp`]): as used by `sort` and `<`; 1 and 1.0 are equal;
+//! - equality ([`equal`]): as used by `=`; numbers by value, NaN equals nothing at any depth.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use super::Value;
 use super::shape::{give_back, watched};
 use crate::{clock, heap};
 
-/// Steps of the clock that one pair of parts takes.
+/// Metered steps per pair of parts.
 const NODE_STEPS: usize = 4;
 
-/// Which numbers are level.
+/// Which numbers compare as equal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// An integer comes before the float of the same value.
     Key,
-    /// Numbers of one value are level.
+    /// Numbers of the same value are equal.
     Term,
 }
 
-/// Term order of two values as `compare` and `sort` see it. NaN stands after every other number.
+/// Term order of two values as used by `compare` and `sort`. NaN comes after every other number.
 #[inline]
 pub fn term_cmp(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
@@ -39,7 +39,7 @@ pub fn term_cmp(a: &Value, b: &Value) -> Ordering {
     }
 }
 
-/// The order that maps and sets keep: term order, an integer before the float of the same value.
+/// The order of maps and sets: term order, with an integer before the float of the same value.
 #[inline]
 pub fn key_cmp(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
@@ -49,22 +49,22 @@ pub fn key_cmp(a: &Value, b: &Value) -> Ordering {
     }
 }
 
-/// Sorts `items`, stably, by what `key` says of each. When the program has to stop, they are in any order.
+/// Sorts `items` stably by their `key`. When a limit was reached, their order is unspecified.
 pub fn sort_by<T>(
     items: &mut Vec<T>,
     key: impl Fn(&T) -> &Value + Copy,
     compare: impl Fn(&Value, &Value) -> Ordering + Copy,
 ) {
-    /// Nodes that are sorted at one go, in much less than a millisecond.
+    /// The number of nodes that are sorted at once, in much less than a millisecond.
     const RUN_WEIGHT: u64 = 1_024;
-    /// What comparing a collection takes beside a scalar: its items are walked anew each time.
+    /// How much longer a comparison of a collection takes than that of a scalar: its items are walked anew each time.
     const COLLECTION_FACTOR: u64 = 8;
     let weight = |item: &T| match key(item).shape().weight {
         scalar @ ..=1 => scalar,
         more => more.saturating_mul(COLLECTION_FACTOR),
     };
     let sort = |run: &mut Vec<T>| {
-        // The library's sort panics when a comparison gives up.
+        // The library's sort panics when a comparison stops early.
         if run.len() > 1 {
             clock::without_looks(|| run.sort_by(|a, b| compare(key(a), key(b))));
         }
@@ -113,7 +113,7 @@ pub fn sort_by<T>(
     *items = runs.pop().unwrap_or_default();
 }
 
-/// Two sorted runs in one.
+/// Merges two sorted runs.
 fn merge<T>(
     left: Vec<T>,
     right: Vec<T>,
@@ -136,7 +136,7 @@ fn merge<T>(
     merged
 }
 
-/// Equality as `=` sees it.
+/// Equality as used by `=`.
 pub fn equal(a: &Value, b: &Value) -> bool {
     let mut pending: SmallVec<[(Side<'_>, Side<'_>); 4]> = SmallVec::new();
     let mut next = Some((a, b));
@@ -205,7 +205,7 @@ fn is_nan(value: &Value) -> bool {
     matches!(value, Value::Float(float) if float.is_nan())
 }
 
-/// Whether a NaN is anywhere inside.
+/// Whether a NaN occurs anywhere inside.
 fn has_nan(value: &Value) -> bool {
     let mut pending: SmallVec<[&Value; 8]> = SmallVec::from_slice(&[value]);
     while let Some(value) = pending.pop() {
@@ -268,7 +268,7 @@ impl<'a> Iterator for Side<'a> {
 }
 
 fn order(a: &Value, b: &Value, mode: Mode) -> Ordering {
-    // Inside the keys of maps and the members of sets 1 and 1.0 differ whatever the mode.
+    // Inside the keys of maps and the members of sets, 1 and 1.0 differ in either mode.
     let mut pending: SmallVec<[(Side<'_>, Side<'_>, Mode); 4]> = SmallVec::new();
     let mut next = Some((a, b, mode));
     loop {
@@ -350,10 +350,10 @@ fn flat_order(a: &Value, b: &Value, mode: Mode) -> Ordering {
     }
 }
 
-/// Keywords, booleans and nil stand in one rank, by spelling.
+/// Keywords, booleans and nil share one rank, and are ordered by spelling.
 const SPELLED: u8 = 1;
 
-/// The place of a kind in term order.
+/// The rank of a kind in term order.
 fn rank(value: &Value) -> u8 {
     match value {
         Value::Int(_) | Value::BigInt(_) | Value::Float(_) => 0,
@@ -374,7 +374,7 @@ fn rank(value: &Value) -> u8 {
     }
 }
 
-/// Spelling, and whether it is a keyword: `nil` comes before `:nil`.
+/// The spelling, and whether it is a keyword: `nil` comes before `:nil`.
 fn spelling(value: &Value) -> (&str, bool) {
     match value {
         Value::Nil => ("nil", false),
@@ -385,7 +385,7 @@ fn spelling(value: &Value) -> (&str, bool) {
     }
 }
 
-/// Exact order of two numbers; NaN stands after every other number and level with itself.
+/// Exact order of two numbers; NaN comes after every other number and equals itself.
 pub fn number_cmp(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => a.cmp(b),
@@ -402,7 +402,7 @@ pub fn number_cmp(a: &Value, b: &Value) -> Ordering {
 }
 
 fn big_cmp(a: &Arc<BigInt>, b: &Arc<BigInt>) -> Ordering {
-    /// Bits that are compared in about the time of a step.
+    /// The number of bits that are compared in about the time of a step.
     const STEP_BITS: u64 = 1_024;
     let steps = a.bits().min(b.bits()) / STEP_BITS;
     if Arc::ptr_eq(a, b) || !clock::goes_on(steps as usize) {

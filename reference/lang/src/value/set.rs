@@ -1,9 +1,9 @@
-//! Sets in term order: a map whose values are not looked at. Knows nothing of set algebra.
+//! Sets in term order: a map whose values are ignored. Knows nothing of set algebra.
 
 use super::shape::{Shape, watched};
 use super::{Map, Value};
 
-/// A set of values. 1 and 1.0 are two members; one NaN equals another.
+/// A set of values. 1 and 1.0 are two members; all NaNs are one member.
 #[derive(Clone, Default)]
 pub struct Set(Map);
 
@@ -13,7 +13,7 @@ impl Set {
         Set(Map::new())
     }
 
-    /// A set of members that the caller knows to stand in term order, each once.
+    /// A set of members that the caller guarantees to be distinct and in term order.
     pub(crate) fn of_sorted(members: impl Iterator<Item = Value>) -> Set {
         let entries = watched(members).map(|member| (member, Value::Nil));
         Set(Map::of_sorted(entries.collect()))
@@ -30,7 +30,7 @@ impl Set {
         self.0.is_empty()
     }
 
-    /// Whether exactly `member` is there.
+    /// Whether exactly `member` is in the set.
     pub fn contains(&self, member: &Value) -> bool {
         self.0.contains(member)
     }
@@ -40,29 +40,29 @@ impl Set {
         self.0.entry(member).map(|(member, _)| member)
     }
 
-    /// The address of the allocation, where somebody else holds it too.
+    /// The address of the allocation, if anybody else holds it too.
     pub(crate) fn shared_address(&self) -> Option<usize> {
         self.0.shared_address()
     }
 
-    /// Bytes of its buffer, or of its tree at most.
+    /// The bytes of its buffer, or the most that its tree can take.
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.0.buffer_bytes()
     }
 
-    /// Bytes that a change may copy: nothing when this is the only holder and small.
+    /// The bytes that a change may copy: 0 when this is the only holder, unless the change turns a buffer into a tree.
     pub fn copy_bytes(&self) -> usize {
         self.0.copy_bytes()
     }
 
-    /// Adds `member`, unless it is there already.
+    /// Adds `member`, unless it is already there.
     pub fn insert(&mut self, member: Value) {
         if !self.contains(&member) {
             self.0.insert(member, Value::Nil);
         }
     }
 
-    /// Removes `member`; false when it was not there.
+    /// Removes `member`; returns false when it was not there.
     pub fn remove(&mut self, member: &Value) -> bool {
         self.0.remove(member).is_some()
     }
@@ -72,7 +72,6 @@ impl Set {
         Members(self.0.iter())
     }
 
-    /// Size and depth.
     #[inline]
     pub fn shape(&self) -> Shape {
         self.0.shape()

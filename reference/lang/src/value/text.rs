@@ -8,9 +8,9 @@ use super::shape::{freed, give_back};
 use crate::clock;
 use crate::heap::MAPPED_BYTES;
 
-/// Text longer than this is given an index once positions in it are asked for.
+/// Text longer than this gets an index when a position in it is first looked up.
 const SCAN_BYTES_MAX: usize = 256;
-/// Graphemes from one entry of an index to the next.
+/// The number of graphemes between two entries of an index.
 const INDEX_STEP: usize = 64;
 
 /// A shared string. Positions and lengths that programs see count graphemes.
@@ -18,7 +18,7 @@ const INDEX_STEP: usize = 64;
 pub struct Text(Arc<Data>);
 
 struct Data {
-    /// None where every grapheme is one byte, so that positions need no scan.
+    /// `None` when every grapheme is one byte, so that positions need no scan.
     index: Option<Box<Index>>,
     text: Box<str>,
 }
@@ -32,13 +32,13 @@ impl Drop for Data {
     }
 }
 
-/// Where every 64th grapheme of a text starts, in bytes; found out when it is first needed.
+/// The byte offset of every 64th grapheme of a text, computed on first use.
 type Index = OnceLock<Box<[usize]>>;
 
 allocation!(Text);
 
 impl Text {
-    /// The string itself.
+    /// The text as a string slice.
     #[inline]
     pub fn as_str(&self) -> &str {
         &self.0.text
@@ -49,7 +49,7 @@ impl Text {
         self.0.index.is_none()
     }
 
-    /// Steps that finding a position takes.
+    /// The number of steps to find a position.
     pub fn seek_steps(&self) -> usize {
         match &self.0.index {
             None => 1,
@@ -75,14 +75,14 @@ impl Text {
         graphemes(&self.0.text)
     }
 
-    /// The grapheme with index `index`.
+    /// The grapheme at position `index`.
     pub fn grapheme(&self, index: usize) -> Option<&str> {
         let offset = self.byte_offset(index)?;
         graphemes(&self.0.text[offset..]).next()
     }
 
-    /// Byte offset of the grapheme with index `index`; the length in bytes when `index` is the
-    /// count; `None` beyond.
+    /// The byte offset of the grapheme at position `index`; the length in bytes when `index` equals the count; `None`
+    /// beyond that.
     pub fn byte_offset(&self, index: usize) -> Option<usize> {
         let text = &*self.0.text;
         if self.is_bytewise() {
@@ -99,7 +99,7 @@ impl Text {
             },
         };
         let rest = &text[from..];
-        // The end of the text is the start of a grapheme that is not there.
+        // The end of the text counts as the start of one more grapheme.
         let mut at = 0;
         let starts = graphemes(rest).map(|grapheme| {
             at += grapheme.len();
@@ -108,7 +108,7 @@ impl Text {
         starts.chain([rest.len()]).nth(skip).map(|at| from + at)
     }
 
-    /// The index of the grapheme that the byte at `offset` belongs to; the count at the end.
+    /// The position of the grapheme that contains the byte at `offset`; the count at the end of the text.
     pub fn grapheme_index(&self, offset: usize) -> usize {
         if self.is_bytewise() {
             return offset;
@@ -128,7 +128,7 @@ impl Text {
         before + ends.take_while(|end| *end <= offset).count()
     }
 
-    /// The index of a long text; the first entry is 0.
+    /// The index of a long text; its first entry is 0.
     fn starts(&self) -> Option<&[usize]> {
         let index = self.0.index.as_ref()?;
         if self.0.text.len() <= SCAN_BYTES_MAX {
@@ -145,12 +145,12 @@ impl Text {
             }
             at += grapheme.len();
         }
-        // What a program that had to stop did not finish is not kept: the text may live on.
+        // An index that was cut short by a limit is not kept: the text may outlive the program.
         (!clock::has_stopped()).then(|| &**index.get_or_init(|| starts.into()))
     }
 }
 
-/// The graphemes of `text` in order. One of them may be as long as the text: each is found in slices.
+/// The graphemes of `text` in order. One grapheme may be as long as the text, so each is searched in slices.
 pub(crate) fn graphemes(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -160,12 +160,12 @@ pub(crate) fn graphemes(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where the first grapheme of `text` ends; all of it when the program has to stop.
+/// The end of the first grapheme of `text`; the end of the text when a limit was reached.
 #[inline]
 fn first_grapheme(text: &str) -> usize {
     match text.as_bytes() {
         [] => 0,
-        // Of two characters of ASCII only a line end is one grapheme.
+        // Two ASCII characters form one grapheme only in a line end.
         [first, second, ..] if first.is_ascii() && second.is_ascii() && *first != b'\r' => {
             if clock::goes_on(1) {
                 1
@@ -184,7 +184,7 @@ fn cluster(text: &str) -> usize {
     loop {
         match cursor.next_boundary(&text[start..end], start) {
             Ok(Some(boundary)) => {
-                // A character takes some ten steps to look up.
+                // Looking up a character takes about ten steps.
                 let goes_on = clock::goes_on(8 + (boundary - start));
                 return if goes_on { boundary } else { text.len() };
             }
@@ -203,7 +203,7 @@ fn cluster(text: &str) -> usize {
 
 impl From<Box<str>> for Text {
     fn from(text: Box<str>) -> Self {
-        // "\r\n" is one grapheme, so a carriage return alone decides for ASCII text.
+        // "\r\n" is one grapheme, so ASCII text is bytewise if it contains no carriage return.
         let bytewise = text.as_bytes().chunks(COPIED_BYTES).all(|slice| {
             if slice.len() == COPIED_BYTES {
                 clock::goes_on(COPIED_BYTES / 64);
@@ -221,7 +221,8 @@ impl From<&str> for Text {
     }
 }
 
-/// A copy of `text`, a long one made in slices that look at the clock: its memory may be touched for the first time.
+/// Copies `text`, in slices between which the clock is checked if it is long: its memory may be touched for the first
+/// time.
 fn copied(text: &str) -> Box<str> {
     if text.len() <= COPIED_BYTES {
         return text.into();
@@ -231,15 +232,16 @@ fn copied(text: &str) -> Box<str> {
     copy.into()
 }
 
-/// Frees a text, a long one in slices that look at the clock.
+/// Frees a text, in slices between which the clock is checked if it is long.
 pub(crate) fn free_text(text: String) {
     give_back(text.into_bytes());
 }
 
-/// Bytes that are copied at one go.
+/// The number of bytes that are copied at once.
 const COPIED_BYTES: usize = 256 * 1024;
 
-/// Appends `part`, for which there is room, in slices that look at the clock. Who had to stop copies no more.
+/// Appends `part`, for which there is room, in slices between which the clock is checked. Stops early when a limit was
+/// reached.
 #[inline(always)] // It is one comparison, and a call would cost more than most parts.
 pub(crate) fn push_watched(out: &mut String, part: &str) {
     match part.len() > COPIED_BYTES {
@@ -262,11 +264,11 @@ fn push_slices(out: &mut String, part: &str) {
     out.push_str(rest);
 }
 
-/// Makes room in `text` for `capacity` bytes, which were asked for. What has to be copied for that is copied in slices that look at the
-/// clock.
+/// Grows the capacity of `text` to `capacity` bytes, which are already reserved. Copies in slices between which the
+/// clock is checked.
 pub(crate) fn grow_text(text: &mut String, capacity: usize) {
-    // Short text is copied at one go. Long text grows with its pages where the system can move them, and is copied at one go
-    // where it cannot.
+    // Short text is copied at once. Long text grows by remapping its pages where the system supports this, and is
+    // copied at once elsewhere.
     if (COPIED_BYTES..MAPPED_BYTES).contains(&text.capacity()) {
         let mut grown = String::with_capacity(capacity);
         push_watched(&mut grown, text);
@@ -317,10 +319,10 @@ impl Ord for Text {
     }
 }
 
-/// Tells the clock of a comparison of `bytes`. False when the program has to stop.
+/// Meters a comparison of `bytes`. Returns false when a limit was reached.
 #[inline]
 fn compares(bytes: usize) -> bool {
-    /// Shorter texts are compared in about the time of whatever compares them.
+    /// Comparing shorter texts takes no longer than whatever compares them.
     const SHORT_BYTES: usize = 256;
     bytes <= SHORT_BYTES || clock::goes_on(bytes / 64)
 }

@@ -1,4 +1,4 @@
-//! Vectors: one flat buffer, or a tree once a large shared one is changed. Knows nothing of meters.
+//! Vectors: one flat buffer, or a tree after a large shared vector is changed. Knows nothing of meters.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::shape::{
 
 /// Above this length a change to a shared vector makes a tree that shares structure.
 const FLAT_LEN_MAX: usize = 64;
-/// A tree that is no longer than this is a flat buffer again: its nodes are as large for one item.
+/// A tree of at most this length is turned back into a buffer: even for one item a tree node has its full size.
 const TREE_LEN_MIN: usize = FLAT_LEN_MAX / 2;
 
 /// A vector of values.
@@ -85,7 +85,7 @@ impl Vector {
         watched(self.iter()).cloned().collect()
     }
 
-    /// Bytes of its buffer, or of its tree at most.
+    /// The bytes of its buffer, or the most that its tree can take.
     pub(crate) fn buffer_bytes(&self) -> usize {
         size_of::<Value>()
             * match &self.0.items {
@@ -94,13 +94,12 @@ impl Vector {
             }
     }
 
-    /// Size and depth.
     #[inline]
     pub fn shape(&self) -> Shape {
         self.0.shape
     }
 
-    /// Bytes that a change may copy: nothing when this is the only holder.
+    /// The bytes that a change may copy: 0 when this is the only holder.
     pub fn copy_bytes(&self) -> usize {
         if Arc::strong_count(&self.0) == 1 {
             return 0;
@@ -148,7 +147,7 @@ impl Vector {
         item
     }
 
-    /// Replaces the item at `index`, which must exist, and returns the old one.
+    /// Replaces the item at `index` and returns the old one; does nothing when there is none.
     pub fn set(&mut self, index: usize, item: Value) -> Option<Value> {
         if index >= self.len() {
             return None;
@@ -164,7 +163,7 @@ impl Vector {
         Some(old)
     }
 
-    /// Takes the item at `index` out for an update in place; `nil` stands there until [`Vector::set`].
+    /// Takes the item at `index` out for an update in place; `nil` is in its place until [`Vector::set`].
     pub fn take(&mut self, index: usize) -> Option<Value> {
         self.set(index, Value::Nil)
     }
@@ -233,7 +232,7 @@ impl<'a> IntoIterator for &'a Vector {
 
 /// The items of a vector in order.
 pub enum Items<'a> {
-    /// From one buffer.
+    /// From a single buffer.
     Flat(std::slice::Iter<'a, Value>),
     /// From a tree.
     Tree(Box<TreeItems<'a>>),
@@ -241,7 +240,7 @@ pub enum Items<'a> {
 
 type TreeItems<'a> = imbl::vector::Iter<'a, Slot, imbl::shared_ptr::DefaultSharedPtr>;
 
-/// Apart, so that a walk over one buffer is small enough to become part of its loop.
+/// Separate, so that iteration over a buffer is small enough to be inlined into loops.
 #[inline(never)]
 fn next_of_tree<'a>(items: &mut TreeItems<'a>) -> Option<&'a Value> {
     items.next().map(|slot| &**slot)
