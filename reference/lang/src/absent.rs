@@ -1,5 +1,5 @@
-//! Names that people and models reach for and that the language does not have, each with what to write instead.
-//! Knows no scopes: a name that a program binds is never looked up here.
+//! Names that people and models expect but that the language does not have, each with what to write instead. Knows no
+//! scopes: a name that a program binds is never looked up here.
 
 use crate::heap;
 use std::collections::HashMap;
@@ -86,10 +86,10 @@ pub fn binds(name: &str) -> bool {
     BINDS.contains(&name)
 }
 
-/// Names with one and the same way out.
+/// Names that share the same advice.
 type Row = (&'static [&'static str], &'static str);
 
-/// Every name that is known not to be there.
+/// Every name that is known to be absent.
 #[rustfmt::skip]
 pub const ABSENT: &[Row] = &[
     (&["identical?"], "values have no identity: use (= a b)"),

@@ -1,5 +1,5 @@
-//! Check functions for hostile input: each takes any input, and panics when a promise is broken.
-//! Driven by libFuzzer in `fuzz/`, and with seeded random input by the tests.
+//! Check functions for hostile input: each accepts any input, and panics when a guarantee is broken. Driven by
+//! libFuzzer in `fuzz/`, and with seeded random input by the tests.
 
 mod hostile;
 mod program;
@@ -16,8 +16,8 @@ pub use hostile::{
 pub use program::{eval, generated, print_read, program, reads};
 pub use session::{same_session, snapshot, snapshot_bytes};
 
-/// The reader's promises: it ends, spans lie within the text and within each other, limits hold, an error
-/// points into the text, and its sentence stays short.
+/// The guarantees of the reader: it ends, spans are within the text and nested, limits hold, an error points into the
+/// text, and its message stays short.
 pub fn reader(text: &str) {
     let limits = ReadLimits {
         nesting: 8,
@@ -54,14 +54,14 @@ pub fn reader(text: &str) {
             );
         }
     }
-    // Forms that hold NaN differ from themselves.
+    // Forms that contain NaN differ from themselves.
     if !text.contains("##NaN") {
         assert_eq!(outcome, read(text, &limits), "reading is deterministic");
     }
 }
 
-/// The promises of JSON: an error points into the text; what was read is written as text that gives
-/// the same value; both ways of dealing with equal keys agree on everything else.
+/// The guarantees of JSON: an error points into the text; a value that was read is written as text that gives the same
+/// value; both ways of handling equal keys agree on everything else.
 pub fn json(text: &str) {
     match json::from_str(text) {
         Ok(value) => {

@@ -1,17 +1,18 @@
-//! The limits of a program. Knows nothing of how they are kept.
+//! The limits of a program. Knows nothing of how they are enforced.
 
-/// What a program may use. The wall clock is the host's: see [`crate::host::Host::pulse`].
+/// What a program may use. The wall-clock limit is up to the host: see [`crate::host::Host::pulse`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes that the program may hold at once, with all its workers, its native stack, and what is written of its value.
+    /// Bytes that the program may hold at once, including all its workers, its native stack, and the text written of
+    /// its value.
     pub memory_bytes: u64,
-    /// Parallel workers alive in the whole program.
+    /// Parallel workers that may be alive at once in the whole program.
     pub workers: usize,
     /// Brackets that may be open at once.
     pub nesting: u32,
-    /// Distinct symbols and keywords in a program.
+    /// Distinct symbols and keywords in one program.
     pub symbols: u32,
-    /// Graphemes of one printed line.
+    /// Graphemes of one printed line; longer lines are truncated.
     pub print_graphemes: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Lexical ranking for `apropos`: tokens and scores. The same input ranks the same everywhere, unless the
-//! clock says that nobody waits any more.
+//! Lexical ranking for `apropos`: tokens and scores. The same input is ranked the same everywhere, unless a limit ends
+//! the ranking.
 
 use memchr::memchr;
 
@@ -7,7 +7,7 @@ use crate::clock::{self, Meter};
 use crate::error::Stop;
 use crate::substring::Needle;
 
-/// Score of an exact token match, of a prefix match, of a substring match, and what a name adds to each.
+/// The scores of an exact match, a prefix match and a substring match of a token, and the bonus for a match in a name.
 const EXACT: u32 = 10;
 const PREFIX: u32 = 5;
 const SUBSTRING: u32 = 2;
@@ -16,7 +16,7 @@ const NAME_BOOST: u32 = 2;
 /// Characters between tokens, besides white space.
 const SEPARATORS: &[char] = &['_', '-', '.', '/', '(', ')', ',', ':'];
 
-/// Lower-case tokens: split at separators and where a lower-case letter meets an upper-case one.
+/// The lower-case tokens of `text`, split at separators and between a lower-case letter and an upper-case one.
 pub fn tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut token = String::new();
@@ -37,14 +37,15 @@ pub fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-/// What a query is matched against.
+/// The tokens of an entry that queries are matched against.
 #[derive(Debug, Clone, Default)]
 pub struct Indexed {
     names: Words,
     prose: Words,
 }
 
-/// Distinct tokens in order, a line each: a tool's author chooses how many there are, and a string each takes ten times as much.
+/// Distinct sorted tokens, one per line: the author of a tool decides how many there are, and a string per token would
+/// take ten times the memory.
 #[derive(Debug, Clone, Default)]
 struct Words(Box<str>);
 
@@ -57,8 +58,8 @@ impl Words {
         Words(words.join("\n").into())
     }
 
-    /// How well the best of them matches, 0 when none does. All are searched at one go: a word holds no line end, so a match
-    /// lies in one word, and the first match in a word is its best.
+    /// The score of the best match, 0 without a match. One search covers all words: a word contains no line feed, so a
+    /// match is within one word, and the first match in a word is its best.
     fn best(&self, query: &Needle<'_>, boost: u32) -> u32 {
         let bytes = self.0.as_bytes();
         let (mut best, mut from) = (0, 0);
@@ -79,7 +80,7 @@ impl Words {
 }
 
 impl Indexed {
-    /// `names` are boosted, `prose` is not.
+    /// Indexes an entry; matches in `names` get a bonus, matches in `prose` do not.
     pub fn new<'a>(
         names: impl IntoIterator<Item = &'a str>,
         prose: impl IntoIterator<Item = &'a str>,
@@ -90,24 +91,25 @@ impl Indexed {
         }
     }
 
-    /// Sum over the query's tokens of the best match among names and the best in prose; 0 when nothing matches.
+    /// The sum, over the tokens of the query, of the best match among names and the best match in prose; 0 when nothing
+    /// matches.
     pub fn score(&self, query: &Query<'_>) -> u32 {
         let each = |token| self.names.best(token, NAME_BOOST) + self.prose.best(token, 0);
         query.0.iter().map(each).sum()
     }
 }
 
-/// The tokens of a query, prepared for being looked for in much text.
+/// The tokens of a query, prepared for searching many entries.
 pub struct Query<'q>(Vec<Needle<'q>>);
 
 impl<'q> Query<'q> {
-    /// Of what [`tokens`] made of it.
+    /// Prepares tokens that [`tokens`] returned; they stay borrowed.
     pub fn new(tokens: &'q [String]) -> Self {
         Query(tokens.iter().map(|token| Needle::new(token)).collect())
     }
 }
 
-/// Ranking happens where no evaluator can be asked, over somebody else's text.
+/// Ranking has no evaluator at hand, and searches text that others control.
 struct Clock;
 
 impl Meter for Clock {

@@ -1,25 +1,26 @@
-//! Finds text in text in slices that look at the clock, however long either is. Knows nothing of graphemes.
+//! Finds text in text, in slices between which the clock is checked, however long either text is. Knows nothing of
+//! graphemes.
 
 use memchr::memmem::{Finder, FinderRev};
 
 use crate::clock::Meter;
 use crate::error::Stop;
 
-/// Longer texts are found by a rolling hash: what the library prepares for them takes too long at one go.
+/// Longer texts are found with a rolling hash: the library would take too long to prepare a search for them.
 const SHORT_BYTES_MAX: usize = 1_024;
-/// Bytes that the library searches at one go.
+/// The number of bytes that the library searches at once.
 const WINDOW_BYTES: usize = 64 * 1024;
-/// Steps that a byte takes, at worst, of a hash.
+/// Bytes that are hashed between two calls of the meter; each byte counts as one step.
 const SLICE_BYTES: usize = 8 * 1024;
 
-/// What is looked for.
+/// A text to search for.
 pub struct Needle<'n> {
     bytes: &'n [u8],
     short: Option<Finder<'n>>,
 }
 
 impl<'n> Needle<'n> {
-    /// Prepares for finding `text`.
+    /// Prepares searches for `text`.
     pub fn new(text: &'n str) -> Needle<'n> {
         let bytes = text.as_bytes();
         let short = (bytes.len() <= SHORT_BYTES_MAX).then(|| Finder::new(bytes));
@@ -30,7 +31,7 @@ impl<'n> Needle<'n> {
         self.bytes.len()
     }
 
-    /// Where it occurs first in `text`, from byte `from` on.
+    /// The position of the first occurrence in `text` at or after byte `from`.
     pub fn find(
         &self,
         text: &str,
@@ -44,7 +45,7 @@ impl<'n> Needle<'n> {
         };
         let mut start = 0;
         loop {
-            // A text that lies across two windows is found in the first one.
+            // An occurrence across two windows is found in the first one.
             let end = text.len().min(start + WINDOW_BYTES + self.bytes.len());
             let found = finder.find(&text[start..end]);
             let searched = found.unwrap_or(end - start);
@@ -60,7 +61,7 @@ impl<'n> Needle<'n> {
     }
 }
 
-/// Where `wanted` occurs last in `text`.
+/// The position of the last occurrence of `wanted` in `text`.
 pub fn find_last(text: &str, wanted: &str, meter: &mut dyn Meter) -> Result<Option<usize>, Stop> {
     let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
     if wanted.len() > SHORT_BYTES_MAX {
@@ -81,7 +82,7 @@ pub fn find_last(text: &str, wanted: &str, meter: &mut dyn Meter) -> Result<Opti
     }
 }
 
-/// Where the long `wanted` occurs in `text`: first, or last when looked for from the end.
+/// The position of the first occurrence of the long text `wanted`, or of the last one if `FROM_END`.
 fn hashed<const FROM_END: bool>(
     text: &[u8],
     wanted: &[u8],
@@ -131,7 +132,7 @@ fn hashed<const FROM_END: bool>(
     Ok(None)
 }
 
-/// Whether two texts of one length are the same.
+/// Whether two texts of the same length are equal.
 fn same(a: &[u8], b: &[u8], meter: &mut dyn Meter) -> Result<bool, Stop> {
     for (a, b) in a.chunks(WINDOW_BYTES).zip(b.chunks(WINDOW_BYTES)) {
         meter.work(WINDOW_BYTES / 8)?;

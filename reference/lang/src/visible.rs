@@ -1,23 +1,25 @@
-//! Text for terminals and logs: characters that are obeyed there instead of shown are written as their codes. Knows no output.
+//! Text for terminals and logs: characters that these would obey instead of displaying are written as escapes. Knows no
+//! output.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a terminal, an editor or a log reader obeys `letter`: control characters of both sets, line and paragraph separators, and
-/// what turns the direction of text.
+/// Whether a terminal, an editor or a log viewer obeys `letter` instead of displaying it: control characters of both
+/// sets, line and paragraph separators, and characters that change the direction of text.
 pub fn is_obeyed(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Whether nothing in `text` is obeyed.
+/// Whether `text` contains no character that is obeyed.
 pub fn is_plain(text: &str) -> bool {
-    // Nearly all text is printable ASCII: a look at all its bytes, many at once, costs a fraction of one at its letters.
+    // Nearly all text is printable ASCII: testing all bytes, many at once, costs a fraction of testing each character.
     let is_printable = |all, byte| all & matches!(byte, b' '..=b'~');
     text.bytes().fold(true, is_printable) || !text.contains(is_obeyed)
 }
 
-/// `text` as people may see it: each character that is obeyed is written as `\u{9b}`, but for line ends and tabs.
+/// `text` as it may be shown to people: each character that is obeyed is written as an escape such as `\u{9b}`, except
+/// line feeds and tabs.
 pub fn visible(text: &str) -> Cow<'_, str> {
     let is_escaped = |letter: char| is_obeyed(letter) && !matches!(letter, '\n' | '\t');
     if !text.contains(is_escaped) {
@@ -26,7 +28,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len() + 16);
     for letter in text.chars() {
         match is_escaped(letter) {
-            // A string takes every write.
+            // Writing to a string cannot fail.
             true => drop(write!(out, "{}", letter.escape_unicode())),
             false => out.push(letter),
         }

@@ -1,14 +1,14 @@
-//! Marks the last read of each local, so that the evaluator may move it and collections change in
-//! place. Knows nothing of names.
+//! Marks the last read of each local, so that the evaluator may move the value and change collections in place. Knows
+//! nothing of names.
 //!
-//! The walk goes against the order of evaluation and carries the set of slots that are still read
-//! later. Bodies that run again keep alive everything that they read from outside.
+//! The walk goes backwards through the order of evaluation and carries the set of slots that are read later. Bodies
+//! that run repeatedly keep alive everything that they read from outside.
 
 use smallvec::SmallVec;
 
 use super::ir::{Clause, Ir, Lambda, Pattern};
 
-/// Slots that are read later, a bit each.
+/// The set of slots that are read later, one bit each.
 #[derive(Clone, Default)]
 struct Live(SmallVec<[u64; 2]>);
 
@@ -42,7 +42,7 @@ impl Live {
         }
     }
 
-    /// Drops `floor` and every slot behind it.
+    /// Removes `floor` and all higher slots.
     fn keep_below(&mut self, floor: u32) {
         let (word, bit) = place(floor);
         self.0.truncate(word + 1);
@@ -52,7 +52,7 @@ impl Live {
     }
 }
 
-/// The word of a slot and its bit in it.
+/// The index of the word for a slot, and the slot's bit in it.
 fn place(slot: u32) -> (usize, u64) {
     ((slot / u64::BITS) as usize, 1 << (slot % u64::BITS))
 }
@@ -154,7 +154,7 @@ fn mark(ir: &mut Ir, live: &mut Live) {
             mark(&mut parts.value, live);
         }
         Ir::Some(chain) => {
-            // A nil ends the chain early, so whatever is live afterwards is live between steps too.
+            // A nil ends the chain early, so every slot that is live after the chain is live between steps too.
             let after = live.clone();
             for step in chain.steps.iter_mut().rev() {
                 live.join(&after);
@@ -166,7 +166,7 @@ fn mark(ir: &mut Ir, live: &mut Live) {
             mark(&mut chain.start, live);
         }
         Ir::Chain(chain) => {
-            // Callees, and arguments in front of the value, are evaluated before it, the outermost first.
+            // Callees, and arguments before the value, are evaluated before it, outermost first.
             if !chain.last {
                 for step in chain.steps.iter_mut().rev() {
                     mark_all(&mut step.args, live);
@@ -181,7 +181,7 @@ fn mark(ir: &mut Ir, live: &mut Live) {
             }
         }
         Ir::Loop(parts) => {
-            // Every round evaluates the body and the defaults of the patterns again.
+            // Every iteration evaluates the body and the defaults of the patterns again.
             let mut outer = Live::default();
             reads(&parts.body, &mut outer);
             for (pattern, _) in &parts.bindings {
@@ -297,7 +297,7 @@ fn mark_pattern(pattern: &mut Pattern, live: &mut Live) {
     }
 }
 
-/// Adds every slot that `ir` reads anywhere, its own bindings included.
+/// Adds every slot that `ir` reads anywhere, including its own bindings.
 fn reads(ir: &Ir, found: &mut Live) {
     let mut all = |parts: &[Ir]| parts.iter().for_each(|part| reads(part, found));
     match ir {

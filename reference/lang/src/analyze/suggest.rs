@@ -1,14 +1,14 @@
-//! "Did you mean": the known name that takes the fewest edits: insertions, deletions, replacements, swaps of neighbours. Knows
-//! nothing of scopes.
+//! "Did you mean": the known name with the smallest edit distance, counting insertions, deletions, replacements, and
+//! swaps of neighbours. Knows nothing of scopes.
 
-/// The closest of `known`, when it is close enough to be a slip of the hand.
+/// The closest of `known`, if it is close enough to be a typo.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let length = name.chars().count();
     if !(2..=40).contains(&length) {
         return None;
     }
     let allowed = if length <= 4 { 1 } else { 2 };
-    // Of three letters there are too many names: only the same letters in another order are a slip.
+    // There are too many names of three letters: only the same letters in another order count as a typo.
     let letters = |name: &str| {
         let mut letters: Vec<char> = name.chars().collect();
         letters.sort_unstable();
@@ -19,7 +19,8 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<S
         .filter(|candidate| candidate.chars().count().abs_diff(length) <= allowed)
         .map(|candidate| (strsim::osa_distance(name, candidate), candidate))
         .filter(|(distance, _)| (1..=allowed).contains(distance))
-        // Two edits make of five letters almost any other word: a slip keeps how it begins, and leaves something out.
+        // Two edits turn five letters into almost any other word: a typo keeps the first letter, and leaves something
+        // out.
         .filter(|(distance, candidate)| {
             length > 5
                 || *distance == 1

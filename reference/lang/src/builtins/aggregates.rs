@@ -11,7 +11,7 @@ use crate::eval::{Eval, sequence};
 use crate::value::shape::Freed;
 use crate::value::{Map, Value};
 
-/// The rows of this area.
+/// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("sum", "aggregates.sum", Section::Core, &[], exactly(1), "(sum coll)", "Adds the numbers of a collection; nil items are skipped.", sum).streaming(0),
@@ -24,7 +24,7 @@ pub const ROWS: &[Builtin] = &[
 
 type Result<T = Value> = std::result::Result<T, Stop>;
 
-/// The sum of what `key` makes of the items, of what is not nil, and how much of it there was.
+/// The sum of the results of `key` for the items, nil excluded, and the number of results in it.
 fn total(
     eval: &mut Eval<'_>,
     key: Option<&Value>,
@@ -87,13 +87,13 @@ fn avg_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     average(sum, count)
 }
 
-/// Steps of the clock for an item that is put into its group.
+/// Metered steps per item that is added to its group.
 const GROUPED_STEPS: usize = 32;
 
-/// The entries of a map in the making, of whose keys each name stands in one kind: the first that it is met in.
+/// The entries of a map that is being built. Each name is a key of only one kind, the first that occurs.
 type Groups<T> = Freed<BTreeMap<Value, T>>;
 
-/// Has `add` change what `key` has in `groups`.
+/// Applies `add` to the value of `key` in `groups`.
 fn group<T: Default, R>(groups: &mut Groups<T>, key: Value, add: impl FnOnce(&mut T) -> R) -> R {
     if let Some(group) = groups.get_mut(&key) {
         return add(group);

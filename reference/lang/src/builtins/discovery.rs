@@ -1,4 +1,4 @@
-//! The discovery forms: local names from the tables, anything else from the host.
+//! The discovery forms: local names come from the tables, anything else from the host.
 
 use super::{Builtin, Section, between, exactly, row};
 use crate::discovery::{self, Entry};
@@ -7,7 +7,7 @@ use crate::eval::Eval;
 use crate::host::Discovery;
 use crate::value::{Map, Value};
 
-/// The rows of this area.
+/// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("apropos", "discovery.apropos", Section::Discovery, &[], between(1, 2), "(apropos query), (apropos query opts)", "Searches names and descriptions, of upstream tools first, and returns one line for each match.", apropos),
@@ -24,7 +24,7 @@ fn problem(text: impl Into<Words>) -> Stop {
     Kind::Other(text.into()).into()
 }
 
-/// The text of a reference: a string, a quoted symbol or a keyword, not empty.
+/// The text of a reference: a string or quoted symbol that is not empty, or a keyword if `keywords` is set.
 fn reference(form: &str, value: &Value, keywords: bool) -> Result<String> {
     match value {
         Value::Str(text) | Value::Symbol(text) if !text.is_empty() => Ok(text.to_string()),
@@ -36,7 +36,7 @@ fn reference(form: &str, value: &Value, keywords: bool) -> Result<String> {
     }
 }
 
-/// What `apropos` looks for: a string or a quoted symbol, not blank. What stands far behind its beginning does not count.
+/// The query of `apropos`: a string or a quoted symbol, not blank. Only its beginning counts.
 fn query(value: &Value) -> Result<String> {
     const QUERY_BYTES_MAX: usize = 1_024;
     match value {
@@ -54,7 +54,7 @@ fn query(value: &Value) -> Result<String> {
     }
 }
 
-/// The options map, refused when it is anything else.
+/// The map of options; anything else is refused.
 fn options(args: &[Value]) -> Result<Option<&Map>> {
     match args.get(1) {
         None => Ok(None),
@@ -128,7 +128,7 @@ fn apropos(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     }
 }
 
-/// Asks the host about something that is no local name.
+/// Asks the host about anything but a local name.
 fn ask(eval: &mut Eval<'_>, form: &str, reference: &str, request: &Discovery<'_>) -> Result {
     eval.refuel()?;
     match eval.host().discover(request) {

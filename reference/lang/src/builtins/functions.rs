@@ -1,4 +1,4 @@
-//! Functions of functions, parallel calls, and the ends of a program.
+//! Functions that make or call functions, parallel calls, and the ends of a program.
 
 use super::{Builtin, Home, Section, at_least, between, exactly, made_of, row};
 use crate::error::{Kind, Stop, Unwind, about, bad_value, got, quoting};
@@ -6,7 +6,7 @@ use crate::eval::{Eval, sequence};
 use crate::function::Combinator;
 use crate::value::Value;
 
-/// The rows of this area.
+/// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("identity", "core.identity", Section::Core, &[Home::Core], exactly(1), "(identity x)", "Returns its argument unchanged.", identity),
@@ -30,19 +30,19 @@ pub const ROWS: &[Builtin] = &[
     row("fail", "control.fail", Section::AgentControl, &[], exactly(1), "(fail value)", "Ends the program as failed, with a value that says why.", fail),
 ];
 
-/// What the form `step-done` calls.
+/// The builtin that the form `step-done` calls.
 #[rustfmt::skip]
 pub static STEP_DONE: Builtin = row("step-done", "tasks.step-done", Section::AgentControl, &[], exactly(2), "(step-done \"id\" \"summary\")", "Records the summary of a finished step and returns it.", step_done);
 
-/// What the form `task-reset` calls.
+/// The builtin that the form `task-reset` calls.
 #[rustfmt::skip]
 pub static TASK_RESET: Builtin = row("task-reset", "tasks.task-reset", Section::AgentControl, &[], exactly(1), "(task-reset \"id\")", "Forgets the remembered value of a task.", task_reset);
 
-/// What the form `dotimes` makes of its number.
+/// The builtin that the form `dotimes` calls with its number.
 #[rustfmt::skip]
 pub static DOTIMES: Builtin = row("dotimes", "forms.dotimes", Section::Iteration, &[], exactly(1), "(dotimes [name n] body ...)", "Drops the fraction of a number.", super::numbers::long);
 
-/// What the form `letfn` makes of the function that is all of its functions, and the number of one.
+/// The builtin that the form `letfn` calls with the function for the whole group and the index of one of them.
 #[rustfmt::skip]
 pub static LETFN: Builtin = row("letfn", "forms.letfn", Section::Definitions, &[], exactly(2), "(letfn f which)", "Returns one of the functions that know each other.", |_, args| Ok(made_of(Combinator::Letfn, owned(args))));
 
@@ -79,7 +79,7 @@ fn apply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         && let Value::Builtin(builtin) = function
         && matches!(builtin.name, "+" | "*" | "+'" | "*'" | "max" | "min")
     {
-        // What folds its arguments in turn need not have them all at once.
+        // A function that folds its arguments does not need all of them at once.
         let mut items = eval.stream(std::mem::take(collection))?;
         let mut given = owned(given).into_iter();
         let (first, before) = match given.next() {
@@ -146,7 +146,7 @@ fn memoize(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(made_of(Combinator::Memoize, owned(args)))
 }
 
-// --- parallel
+// --- parallel calls
 
 fn pmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let Some((function, collections)) = args.split_first_mut() else {
@@ -203,7 +203,7 @@ fn pcalls(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::vector(results))
 }
 
-// --- ends and notes
+// --- output, ends and notes
 
 fn println(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let line = line(eval, args, crate::print::write_display)?;
@@ -232,7 +232,7 @@ fn line(eval: &mut Eval<'_>, args: &[Value], write: super::strings::Write) -> Re
         }
         super::strings::append(eval, &mut line, arg, write)?;
     }
-    // Nothing is shown of a program that has to stop.
+    // A program that has to stop prints nothing.
     eval.refuel()?;
     Ok(line)
 }
@@ -262,7 +262,7 @@ fn task_reset(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::Nil)
 }
 
-/// A scalar as text; nil and collections name nothing.
+/// A scalar as text; nil and collections are refused.
 fn step_text(part: &str, value: &Value) -> Result {
     match value {
         Value::Str(_) => Ok(value.clone()),

@@ -7,7 +7,7 @@ use crate::json::{Duplicates, Problem, WriteError, read, write};
 use crate::sink::{Over, Sink};
 use crate::value::Value;
 
-/// The rows of this area.
+/// The rows of this module.
 pub const ROWS: &[Builtin] = &[
     row(
         "json/parse-string",

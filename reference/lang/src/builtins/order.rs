@@ -1,4 +1,4 @@
-//! Equality, comparing and sorting. Knows values only through term order and comparators.
+//! Equality, comparison and sorting. Knows values only through term order and comparators.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use crate::eval::{Eval, sequence};
 use crate::value::shape::{watched, watched_blocks};
 use crate::value::{Value, equal, term_cmp};
 
-/// The rows of this area.
+/// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("=", "order.=", Section::Core, &[Home::Core], at_least(1), "(= x), (= x y & more)", "Returns true when all arguments are equal, numbers by value.", equals).streaming(0).taking(Takes::From(0)),
@@ -30,7 +30,7 @@ pub const ROWS: &[Builtin] = &[
 
 type Result<T = Value> = std::result::Result<T, Stop>;
 
-/// Term order of two values; dates and moments refuse each other (`order.temporals`).
+/// The term order of two values; a date and an instant cannot be compared (`order.temporals`).
 pub fn compared(eval: &mut Eval<'_>, a: &Value, b: &Value) -> Result<Ordering> {
     eval.walk_both(a, b)?;
     if let (Value::Date(_), Value::Instant(_)) | (Value::Instant(_), Value::Date(_)) = (a, b) {
@@ -43,7 +43,7 @@ fn is_nan(value: &Value) -> bool {
     matches!(value, Value::Float(float) if float.is_nan())
 }
 
-/// What ordering operators compare with each other.
+/// The kinds of values that ordering operators compare.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scale {
     Number,
@@ -62,8 +62,8 @@ fn scale(value: &Value) -> Option<Scale> {
     }
 }
 
-/// Refuses `values` unless all are numbers, or all temporal values of one kind (`order.operands`). One alone is
-/// compared with nothing.
+/// Refuses `values` unless all are numbers, or all are temporal values of one kind (`order.operands`). A single value
+/// is always accepted.
 pub fn comparable<'v>(values: impl IntoIterator<Item = &'v Value>) -> Result<()> {
     let mut values = values.into_iter();
     let Some(first) = values.next() else {
@@ -103,7 +103,7 @@ fn chain(args: &[Value], holds: fn(Ordering) -> bool) -> Result {
     if let [Value::Int(a), Value::Int(b)] = args {
         return Ok(Value::Bool(holds(a.cmp(b))));
     }
-    // All are looked at first: an answer that the first two settle would hide a nil behind them.
+    // All arguments are checked first: a result decided by the first two would hide a nil after them.
     comparable(args)?;
     let holds = |pair: &[Value]| {
         !is_nan(&pair[0]) && !is_nan(&pair[1]) && holds(term_cmp(&pair[0], &pair[1]))
@@ -140,7 +140,8 @@ fn all_equal(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<bool> {
     Ok(true)
 }
 
-/// [`all_equal`] of arguments of which some are sequences: two are compared item by item, as far as they are the same.
+/// [`all_equal`] for arguments that include lazy sequences: two of them are compared item by item, up to the first
+/// difference.
 fn sequences_equal(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<bool> {
     let streams = |side: &Value| match sequence::unsettled(side) {
         Some(sequence) => !sequence.endless,
@@ -196,7 +197,7 @@ pub(super) fn compare(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     }))
 }
 
-/// How `sort` orders.
+/// The order of `sort`.
 enum Comparator {
     Ascending,
     Descending,
@@ -221,7 +222,7 @@ fn comparator(value: &Value) -> Result<Comparator> {
     }
 }
 
-/// Whether `later` must stand before `earlier`.
+/// Whether `later` must come before `earlier`.
 fn precedes(
     eval: &mut Eval<'_>,
     comparator: &Value,
@@ -229,7 +230,7 @@ fn precedes(
     earlier: &Value,
 ) -> Result<bool> {
     match eval.call2(comparator, later.clone(), earlier.clone())? {
-        // A comparator such as >= says yes both ways round to a tie, which keeps its order.
+        // A comparator such as >= returns true both ways for equal items, which then keep their order.
         Value::Bool(true) => Ok(!eval
             .call2(comparator, earlier.clone(), later.clone())?
             .truthy()),
@@ -268,7 +269,7 @@ fn sort_keyed(
                 if dates && instants {
                     return Err(apart());
                 }
-                // Each key is looked at about once for every level of the merge.
+                // Each key is compared about once per level of the merge.
                 eval.walk_weight(weight.saturating_mul(u64::from(items.len().ilog2()) + 1))?;
                 if matches!(comparator, Comparator::Ascending) {
                     crate::value::sort_by(&mut items, |(key, _)| key, term_cmp);
@@ -282,8 +283,7 @@ fn sort_keyed(
     Ok(watched(items.into_iter()).map(|(_, item)| item).collect())
 }
 
-/// A stable merge sort that survives comparators which contradict themselves, and that a raised
-/// error ends.
+/// A stable merge sort that tolerates inconsistent comparators, and stops when one raises an error.
 fn merge_sort(
     eval: &mut Eval<'_>,
     items: Vec<(Value, Value)>,
@@ -365,8 +365,8 @@ fn sort_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::vector(sort_keyed(eval, keyed, &comparator)?))
 }
 
-/// The item with the extreme key, the first of equals; items whose key is nil don't count, and NaN only where there is
-/// nothing else.
+/// The item with the extreme key, the first of equals. Items whose key is nil are ignored, and a NaN is chosen only when
+/// there is no other key.
 fn extreme_by(
     eval: &mut Eval<'_>,
     key: &Value,
@@ -396,7 +396,8 @@ fn extreme_by(
     Ok(best.map_or(Value::Nil, |(_, item)| item))
 }
 
-/// Clojure's: the argument for which a function gives the extreme, the last of equals. One alone is it.
+/// As in Clojure: the argument for which a function returns the extreme value, the last of equals. A single argument is
+/// returned as it is.
 fn by_function(eval: &mut Eval<'_>, args: &mut [Value], better: Ordering) -> Result {
     let (function, items) = args
         .split_first_mut()

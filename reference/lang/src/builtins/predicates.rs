@@ -1,5 +1,4 @@
-//! Questions about a value. Everything here looks at one value and answers with a boolean, but for
-//! `boolean`, `keyword` and `type`.
+//! Predicates. Everything here examines one value and returns a boolean, except `boolean`, `keyword` and `type`.
 
 use std::sync::LazyLock;
 
@@ -9,7 +8,7 @@ use crate::eval::Eval;
 use crate::eval::sequence::unsettled;
 use crate::value::{Type, Value};
 
-/// The rows of this area.
+/// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("nil?", "predicates.nil?", Section::Core, &[Home::Core], exactly(1), "(nil? x)", "Returns true for nil alone.", is_nil).kinds(),
@@ -62,7 +61,7 @@ pub const ROWS: &[Builtin] = &[
 
 type Result<T = Value> = std::result::Result<T, Stop>;
 
-/// A value where only its kind counts: a sequence is a vector, and need not be made.
+/// A stand-in for a value of which only the kind matters: a lazy sequence counts as a vector, and need not be settled.
 fn seen(value: &Value) -> &Value {
     static VECTOR: LazyLock<Value> = LazyLock::new(|| Value::vector(Vec::new()));
     match unsettled(value) {
@@ -109,7 +108,7 @@ fn is_char(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     ))
 }
 
-/// How an integer or float stands to zero; none for anything else.
+/// The comparison of an integer or float with zero; `None` for any other value and for NaN.
 fn sign(value: &Value) -> Option<std::cmp::Ordering> {
     match value {
         Value::Int(_) | Value::BigInt(_) => Some(crate::value::number_cmp(value, &Value::Int(0))),
@@ -118,7 +117,7 @@ fn sign(value: &Value) -> Option<std::cmp::Ordering> {
     }
 }
 
-/// What a predicate of numbers refuses (`predicates.numbers`).
+/// Refuses values that are not numbers, for the predicates that need one (`predicates.numbers`).
 fn a_number(value: &Value) -> Result<&Value> {
     match value {
         Value::Int(_) | Value::BigInt(_) | Value::Float(_) => Ok(value),
@@ -126,7 +125,7 @@ fn a_number(value: &Value) -> Result<&Value> {
     }
 }
 
-/// Whether a number stands to zero as `holds` says.
+/// Whether `holds` is true for the comparison of a number with zero.
 fn signed(args: &[Value], holds: fn(std::cmp::Ordering) -> bool) -> Result {
     Ok(Value::Bool(sign(a_number(&args[0])?).is_some_and(holds)))
 }
@@ -160,7 +159,7 @@ fn is_nat_int(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(whole_with(&args[0], std::cmp::Ordering::is_ge))
 }
 
-/// Whether a whole number is odd; none for anything else.
+/// Whether an integral number is odd; `None` for any other value.
 fn parity(value: &Value) -> Option<bool> {
     match value {
         Value::Int(int) => Some(int & 1 == 1),

@@ -1,6 +1,6 @@
 //! Functions of regular expressions. Knows nothing of how patterns are matched.
 //!
-//! A search is charged while it runs, for what it really does.
+//! A search is charged while it runs, for its actual work.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const REGEX: &[Home] = &[Home::Regex];
 const REGEX_AND_CORE: &[Home] = &[Home::Regex, Home::Core];
 const STRING: &[Home] = &[Home::String];
 
-/// The rows of this area.
+/// The rows of this module.
 pub const ROWS: &[Builtin] = &[
     row(
         "re-pattern",
@@ -107,11 +107,11 @@ fn regex(args: &[Value], at: usize) -> Result<&Arc<Regex>, Stop> {
     }
 }
 
-/// The regex that the text `pattern` stands for. The last one is kept, for loops that ask again.
+/// The regex of the text `pattern`. The last one is cached, for loops that use it repeatedly.
 pub(super) fn compiled(eval: &mut Eval<'_>, pattern: &str) -> Result<Arc<Regex>, Stop> {
-    /// Steps that compiling is worth.
+    /// The number of steps charged for compiling.
     const COMPILE_STEPS: usize = 1_024;
-    /// Bytes of a pattern that may be shown, and a few more: what is refused may be long.
+    /// The size of the part of a pattern that an error keeps: a refused pattern may be long.
     const SHOWN_BYTES_MAX: usize = 64 * 1024;
     if let Some(last) = &eval.pattern
         && last.source() == pattern
@@ -154,7 +154,7 @@ fn captures_at(
     found
 }
 
-/// A match: the text of it, or a vector with its groups.
+/// The value of a match: its text, or a vector with its groups.
 fn shape(eval: &mut Eval<'_>, text: &str, found: &Match) -> Result<Value, Stop> {
     let mut parts = Vec::with_capacity(found.groups().len());
     for group in found.groups() {
@@ -207,7 +207,7 @@ pub(super) fn re_matches(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Valu
     }
 }
 
-/// Where a search goes on behind a match: one character further when the match was empty.
+/// The position where a search continues after a match: one character further after an empty match.
 fn behind(text: &str, start: usize, end: usize) -> Option<usize> {
     if end > start {
         return Some(end);
@@ -241,7 +241,7 @@ fn re_seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     Ok(Value::vector(found))
 }
 
-/// The parts of `text` between the matches of `regex`, empty ones at the end dropped.
+/// The parts of `text` between the matches of `regex`, without empty ones at the end.
 pub(super) fn split_at(eval: &mut Eval<'_>, regex: &Arc<Regex>, text: &str) -> Result<Value, Stop> {
     split_into(eval, regex, text, usize::MAX, true)
 }
@@ -263,7 +263,7 @@ pub(super) fn split_into(
         let Some((start, end)) = find_at(eval, regex, text, at)? else {
             break;
         };
-        // Nothing in front of the text is no part.
+        // An empty match at the start of the text gives no part.
         if end > 0 {
             push_part(eval, &mut parts, &text[part_start..start])?;
             part_start = end;
@@ -277,8 +277,8 @@ pub(super) fn split_into(
     }
 }
 
-/// `text` with the first `matches_max` matches of `regex` replaced by what `made` gives for each: a function or a map of
-/// the match, which is its text or a vector with its groups.
+/// `text` with the first `matches_max` matches of `regex` replaced by the results of `made`: a function or a map of the
+/// match, which is its text or a vector with its groups.
 pub(super) fn replace_by(
     eval: &mut Eval<'_>,
     regex: &Arc<Regex>,
@@ -352,8 +352,8 @@ enum Piece<'t> {
     Group(usize),
 }
 
-/// The pieces of replacement text. A number without a group is text; digits are taken as long as
-/// there is such a group.
+/// The pieces of a replacement text. A number without a group is literal text; a number extends as long as a group with
+/// that number exists.
 fn template<'t>(
     eval: &mut Eval<'_>,
     replacement: &'t str,
@@ -396,7 +396,7 @@ fn template<'t>(
     Ok(pieces)
 }
 
-/// The group of the first match that `extract` and `extract-int` ask for.
+/// The group of the first match that `extract` and `extract-int` select.
 fn group(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<Text>, Stop> {
     let regex = match &args[0] {
         Value::Regex(regex) => Arc::clone(regex),

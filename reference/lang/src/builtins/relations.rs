@@ -1,4 +1,4 @@
-//! Relations: sets of rows, joined and cut as `clojure.set` does it. Knows no databases.
+//! Relations: sets of rows, joined and projected as in `clojure.set`. Knows no databases.
 
 use super::maps::look_up;
 use super::{Builtin, Home, Section, between, exactly, row};
@@ -6,7 +6,7 @@ use crate::error::{Stop, at_item, wrong_type};
 use crate::eval::Eval;
 use crate::value::{Map, Value};
 
-/// The rows of this area.
+/// The rows of this module.
 pub const ROWS: &[Builtin] = &[
     row(
         "set/join",
@@ -43,7 +43,7 @@ pub const ROWS: &[Builtin] = &[
     .qualified(),
 ];
 
-/// The rows of a relation: maps in a set or any other collection, or nil for none.
+/// The rows of a relation: maps in a set or any other collection, or nil for no rows.
 fn rows(eval: &mut Eval<'_>, relation: &Value) -> Result<Vec<Map>, Stop> {
     if matches!(relation, Value::Map(_) | Value::Str(_)) {
         return Err(wrong_type("a set or a vector of maps", relation));
@@ -60,7 +60,7 @@ fn rows(eval: &mut Eval<'_>, relation: &Value) -> Result<Vec<Map>, Stop> {
     Ok(rows)
 }
 
-/// What a row has under each of `keys`: the value in a vector, nil where there is none.
+/// The values of a row under each of `keys`: each in a vector of its own, nil for a missing one.
 fn under(eval: &mut Eval<'_>, row: &Map, keys: &[Value]) -> Result<Value, Stop> {
     let row = Value::Map(row.clone());
     let mut values = Vec::with_capacity(keys.len());
@@ -73,7 +73,7 @@ fn under(eval: &mut Eval<'_>, row: &Map, keys: &[Value]) -> Result<Value, Stop> 
     Ok(values)
 }
 
-/// The entries of a row under `keys`, as they are stored.
+/// The entries of a row under `keys`, as stored.
 fn cut(eval: &mut Eval<'_>, row: &Map, keys: &[Value]) -> Result<Value, Stop> {
     let mut entries = Vec::with_capacity(keys.len());
     for key in keys {

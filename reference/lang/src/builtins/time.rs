@@ -11,7 +11,7 @@ use crate::time::{
 };
 use crate::value::{Instant, Value};
 
-/// The rows of this area.
+/// The rows of this module.
 pub const ROWS: &[Builtin] = &[
     row(
         "parse",
@@ -608,7 +608,7 @@ pub const ROWS: &[Builtin] = &[
     ),
 ];
 
-/// As Java names them.
+/// The month names of Java.
 const MONTHS: [&str; 12] = [
     "JANUARY",
     "FEBRUARY",
@@ -633,7 +633,7 @@ const WEEKDAYS: [&str; 7] = [
     "SUNDAY",
 ];
 
-/// The number of the month or the day that 0 names.
+/// The number of the month or day of the week that argument 0 names.
 fn number_of_name(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let Value::Str(name) = &args[0] else {
         return Err(wrong_type(
@@ -651,7 +651,7 @@ fn number_of_name(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     }
 }
 
-/// The moment that it is, as the host's clock says.
+/// The current instant of the host's clock.
 fn now(eval: &mut Eval<'_>) -> Value {
     let millis = eval.host().now_micros().div_euclid(MICROS_PER_MILLI);
     Value::Instant(Instant::new(millis * MICROS_PER_MILLI, 3))
@@ -692,7 +692,7 @@ fn date_of(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     }
 }
 
-/// The fields of the date at 0.
+/// The calendar date in argument 0.
 fn calendar(args: &[Value]) -> Result<jiff::civil::Date, Stop> {
     time::civil(date(args)?).ok_or_else(|| outside(&args[0]))
 }
@@ -730,7 +730,7 @@ fn moment_later(args: &mut [Value], unit: i64) -> Result<Value, Stop> {
     let later = later.and_then(|later| moment.micros().checked_add(later));
     let later = later.filter(|micros| within_years(*micros));
     let micros = later.ok_or_else(|| outside(&args[1]))?;
-    // Milliseconds show where some are added.
+    // Milliseconds are shown when some were added.
     let fraction = |micros: i64| micros.rem_euclid(MICROS_PER_SECOND);
     let digits = match fraction(micros) == fraction(moment.micros()) {
         true => moment.digits,
@@ -739,7 +739,7 @@ fn moment_later(args: &mut [Value], unit: i64) -> Result<Value, Stop> {
     Ok(Value::Instant(Instant::new(micros, digits)))
 }
 
-/// The whole units from the time at `from` to the one behind it; the unit stands at `unit`.
+/// The number of whole units between the times in arguments `from` and `from + 1`; argument `unit` is the unit.
 fn units_between(args: &[Value], from: usize, unit: usize) -> Result<Value, Stop> {
     const UNITS: [(&str, i64); 6] = [
         ("Millis", MICROS_PER_MILLI),
@@ -772,7 +772,7 @@ fn units_between(args: &[Value], from: usize, unit: usize) -> Result<Value, Stop
                 Ok(Value::Int(i64::from(b - a) / (size / MICROS_PER_DAY)))
             }
             (_, Some(size)) => {
-                // A month counts when its day is reached.
+                // A month counts once its day is reached.
                 const DAYS_MAX: i64 = 32;
                 let packed = |days: i32, asked: &Value| {
                     let date = time::civil(days).ok_or_else(|| outside(asked))?;
@@ -838,7 +838,7 @@ fn parse(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
 }
 
 fn new_date(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
-    /// Integers from here on, in magnitude, are milliseconds.
+    /// Integers of at least this magnitude are milliseconds.
     const MILLIS_FROM: u64 = 1_000_000_000_000;
     let Some(arg) = args.first() else {
         let millis = eval.host().now_micros().div_euclid(MICROS_PER_MILLI);

@@ -6,7 +6,7 @@ use crate::eval::Eval;
 use crate::value::shape::Stack;
 use crate::value::{Map, Value};
 
-/// The rows of this area.
+/// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("walk", "walk.walk", Section::Core, &[Home::Walk], exactly(3), "(walk inner outer form)", "Calls inner on each part of a form, rebuilds it, and calls outer on the result.", walk),
@@ -16,7 +16,7 @@ pub const ROWS: &[Builtin] = &[
     row("postwalk", "walk.postwalk", Section::Core, &[Home::Walk], exactly(2), "(postwalk f form)", "Calls a function on the parts of a form, then on the form, from the bottom up.", postwalk),
 ];
 
-/// What is called on the way.
+/// A function that is called on each form.
 type Visit<'f> = &'f dyn Fn(&mut Eval<'_>, Value) -> Result;
 
 type Result<T = Value> = std::result::Result<T, Stop>;
@@ -35,7 +35,7 @@ enum CollectionKind {
     Set,
 }
 
-/// The parts of a collection; none for anything else.
+/// Takes the parts out of a collection; `None` for any other value.
 fn open(eval: &mut Eval<'_>, value: &Value) -> Result<Option<OpenCollection>> {
     let kind = match value {
         Value::Vector(_) => CollectionKind::Vector,
@@ -52,7 +52,7 @@ fn open(eval: &mut Eval<'_>, value: &Value) -> Result<Option<OpenCollection>> {
     }))
 }
 
-/// A collection of rewritten parts.
+/// A collection of the rewritten parts.
 fn close(eval: &mut Eval<'_>, kind: CollectionKind, parts: Vec<Value>) -> Result {
     Ok(match kind {
         CollectionKind::Vector => Value::vector(parts),
@@ -153,7 +153,7 @@ fn postwalk(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     rewritten(eval, args, false)
 }
 
-/// A form whose parts a function rewrites, each before its own parts or behind them.
+/// A form whose parts are rewritten by a function, each before its own parts or after them.
 fn rewritten(eval: &mut Eval<'_>, args: &mut [Value], before: bool) -> Result {
     let [function, form] = args else {
         return Ok(Value::Nil);
@@ -186,7 +186,7 @@ fn with_keys(eval: &mut Eval<'_>, args: &mut [Value], key: fn(&Value) -> Option<
 
 fn keywordize_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     with_keys(eval, args, |key| match key {
-        // What cannot be written as a keyword stays.
+        // A string that is not a valid keyword stays.
         Value::Str(name) if crate::reader::is_readable_keyword(name) => {
             Some(Value::Keyword(name.clone()))
         }

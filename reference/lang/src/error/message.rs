@@ -1,4 +1,4 @@
-//! Every sentence that an error can say. Knows nothing of how errors come about.
+//! The wording of every error message. Knows nothing of how errors arise.
 
 use std::fmt::{Display, Formatter, Result};
 
@@ -6,11 +6,11 @@ use super::quote::{behind, is_open};
 use super::{Found, Kind, Quote, Veil};
 use crate::builtins::{self, Arity, METHODS, NAMESPACES};
 
-/// A kind's sentence behind a veil.
+/// A kind of error that displays as its sentence, with its quotes veiled.
 pub(super) struct Told<'a>(&'a Kind, &'a Veil<'a>);
 
 impl Kind {
-    /// The sentence, with what it quotes veiled.
+    /// The sentence, with its quotes veiled.
     pub(super) fn told<'a>(&'a self, veil: &'a Veil<'a>) -> Told<'a> {
         Told(self, veil)
     }
@@ -75,7 +75,7 @@ impl Display for Told<'_> {
     }
 }
 
-/// `name: ` where there is a name.
+/// `name: `, or nothing for an empty name.
 struct Prefix<'a>(&'a str);
 
 impl Display for Prefix<'_> {
@@ -88,10 +88,10 @@ impl Display for Prefix<'_> {
     }
 }
 
-/// A value's kind and the value.
+/// The kind of a value, followed by the value.
 pub(super) fn met(found: &Found, veil: &Veil<'_>) -> String {
     let (word, text) = (found.kind.word(), found.text.shown(veil));
-    // `nil nil` would say it twice.
+    // Avoids `nil nil`.
     match word == text {
         true => text,
         false => format!("{word} {text}"),
@@ -109,7 +109,7 @@ impl Display for Arity {
     }
 }
 
-/// The noun behind a count of arguments.
+/// The noun after a number of arguments.
 pub fn arguments(count: usize) -> &'static str {
     match count {
         1 => "argument",
@@ -117,7 +117,7 @@ pub fn arguments(count: usize) -> &'static str {
     }
 }
 
-/// What is wrong with a name behind a namespace.
+/// What is wrong with a qualified name.
 fn member(f: &mut Formatter<'_>, name: &str, veil: &Veil<'_>) -> Result {
     let (namespace, member) = match name.split_once('/') {
         Some((namespace, member)) if is_open(name, veil) => (namespace, member),

@@ -1,5 +1,5 @@
-//! Whether the arguments of a call look as if they stood in another order than the function takes them. Knows signatures and
-//! kinds; knows nothing of values beyond their kinds.
+//! Detects calls whose arguments seem to be in the wrong order. Knows signatures and kinds; knows nothing of values
+//! beyond their kinds.
 
 use smallvec::SmallVec;
 
@@ -7,7 +7,7 @@ use super::{Found, Marks, explain};
 use crate::builtins::{self, Takes};
 use crate::value::Type;
 
-/// What may be called.
+/// The kinds of callable values.
 const CALLABLE: &[Type] = &[
     Type::Function,
     Type::Keyword,
@@ -16,10 +16,10 @@ const CALLABLE: &[Type] = &[
     Type::Vector,
     Type::Var,
 ];
-/// What has items.
+/// The kinds of values with items.
 const SEQUENCE: &[Type] = &[Type::Vector, Type::Map, Type::Set, Type::String, Type::Nil];
 
-/// What signatures call a parameter that takes values of these kinds only. Any other may take any value.
+/// Names that signatures give to parameters of certain kinds only. A parameter with any other name may take any value.
 #[rustfmt::skip]
 const KINDS: &[(&[&str], &[Type])] = &[
     (&["n", "idx", "index", "start", "end", "step", "radix", "limit", "from-index", "code", "code-point", "year", "month", "day", "days", "millis", "seconds"], &[Type::Integer, Type::Float]),
@@ -37,10 +37,10 @@ const KINDS: &[(&[&str], &[Type])] = &[
     (&["keyfn", "replacement"], &[Type::Function, Type::Keyword, Type::Map, Type::Set, Type::Vector, Type::Var, Type::String]),
 ];
 
-/// Whether `found`, which was expected to be something else, looks like the argument for another place than `at` of the
-/// function `name`, and the arguments would do in another order.
+/// Whether `found`, an unexpected value in position `at`, looks like the argument for another position of the function
+/// `name`, and all arguments would be valid in another order.
 pub(super) fn swapped(name: &str, expected: &str, found: &Found, at: usize, marks: &Marks) -> bool {
-    /// Functions of a text and a place in it, or a count.
+    /// Functions of a text and a position or a count.
     const TEXT_AND_COUNT: &[&str] = &["subs", ".charAt", ".repeat", ".substring"];
     if explain::JOINS.contains(&name) || (found.kind == Type::Regex && name.starts_with('.')) {
         return false;
@@ -60,7 +60,7 @@ pub(super) fn swapped(name: &str, expected: &str, found: &Found, at: usize, mark
         Type::Integer if expects(&["collection", "map", "vector"]) && !expects(&["function"]) => {
             other(&[Type::Vector, Type::Map, Type::Set, Type::String])
         }
-        // Several strings in a row are common: one before tells nothing.
+        // Several strings in a row are common: a string before this position proves nothing.
         Type::Integer if expects(&["string"]) => {
             TEXT_AND_COUNT.contains(&name) && other_from(at, &[Type::String])
         }
@@ -77,9 +77,10 @@ pub(super) fn swapped(name: &str, expected: &str, found: &Found, at: usize, mark
     looks && would_do(name, expected, at, marks)
 }
 
-/// Whether the places `a` and `b` of the function `name` take the same: what is wrong in one is wrong in the other.
+/// Whether the positions `a` and `b` of the function `name` take the same kinds: an argument that is wrong in one is
+/// wrong in the other.
 fn alike(name: &str, a: usize, b: usize) -> bool {
-    /// The first of several places in a row that take the same.
+    /// The first of several consecutive positions that take the same kinds.
     const FROM: &[(&str, usize)] = &[
         ("LocalDate/of", 0),
         ("format", 1),
@@ -98,8 +99,8 @@ fn alike(name: &str, a: usize, b: usize) -> bool {
     a.min(b) >= from
 }
 
-/// Whether the arguments of `name` are of the kinds that it takes, as its signatures say, when they stand in another order. The
-/// place `at` takes what is `expected` there.
+/// Whether the arguments of `name` would match the kinds in one of its signatures in another order. Position `at` takes
+/// what is `expected` there.
 fn would_do(name: &str, expected: &str, at: usize, marks: &Marks) -> bool {
     let Some(builtin) = builtins::lookup(name) else {
         return true;
@@ -112,7 +113,7 @@ fn would_do(name: &str, expected: &str, at: usize, marks: &Marks) -> bool {
             .collect::<Option<SmallVec<[&str; Marks::MAX]>>>()
     });
     let mut shapes = shapes.peekable();
-    // A function that is called with more than its signatures show takes anything.
+    // A function that is called with more arguments than its signatures show takes any kind.
     shapes.peek().is_none()
         || shapes.any(|parameters| {
             let fits = |place: usize, kind: Type| match place == at {
@@ -123,7 +124,7 @@ fn would_do(name: &str, expected: &str, at: usize, marks: &Marks) -> bool {
         })
 }
 
-/// Whether the arguments that `used` leaves out can be put in the places from `place` on.
+/// Whether the arguments that are not in `used` can be assigned to the positions from `place` on.
 fn any_order(given: &[Type], place: usize, used: u32, fits: &dyn Fn(usize, Type) -> bool) -> bool {
     place == given.len()
         || given.iter().enumerate().any(|(from, kind)| {
@@ -133,13 +134,13 @@ fn any_order(given: &[Type], place: usize, used: u32, fits: &dyn Fn(usize, Type)
         })
 }
 
-/// Whether a parameter that signatures call `name` takes a value of this kind.
+/// Whether a parameter called `name` in signatures takes a value of this kind.
 fn takes(name: &str, kind: Type) -> bool {
     let row = KINDS.iter().find(|(names, _)| names.contains(&name));
     row.is_none_or(|(_, kinds)| kinds.contains(&kind))
 }
 
-/// Whether a value of this kind is among what a message says was expected.
+/// Whether the text `expected` of a message includes this kind.
 fn is_expected(expected: &str, kind: Type) -> bool {
     let says = |words: &[&str]| words.iter().any(|word| expected.contains(word));
     match kind {

@@ -1,4 +1,4 @@
-//! Taking values apart: destructuring in every binding position.
+//! Destructuring: taking values apart in every binding position.
 
 use super::sequence::{behind, endless, unsettled};
 use super::{Eval, Evaluated, Frame};
@@ -8,7 +8,7 @@ use crate::error::{Found, Kind};
 use crate::value::{Map, Value};
 
 impl Eval<'_> {
-    /// Puts `value`, or its parts, where `pattern` says.
+    /// Binds `value`, or its parts, to the slots of `pattern`.
     #[inline]
     pub(super) fn bind(
         &mut self,
@@ -38,7 +38,7 @@ impl Eval<'_> {
             self.settle(&mut value)?;
         }
         let items = match &value {
-            // Only as many are made as have patterns.
+            // Only as many items are made as there are patterns.
             sequence if unsettled(sequence).is_some() => {
                 let mut stream = self.stream(match kept {
                     true => value.clone(),
@@ -54,7 +54,7 @@ impl Eval<'_> {
             }
             Value::Nil => Vec::new(),
             Value::Vector(items) if parts.rest.is_none() => {
-                // Only what is asked for is looked at.
+                // Only the items that are bound are copied.
                 items.iter().take(parts.items.len()).cloned().collect()
             }
             Value::Vector(_) | Value::Str(_) => self.items(&value)?,
@@ -89,8 +89,8 @@ impl Eval<'_> {
         Ok(())
     }
 
-    /// Binds the items behind `&`, of a call or a vector pattern: nil when there are none; a map pattern takes them as
-    /// keys and values, and perhaps a map behind them.
+    /// Binds the items after `&` of a call or a vector pattern: nil when there are none. A map pattern takes them as
+    /// keys and values, optionally followed by a map.
     pub(super) fn bind_rest(
         &mut self,
         pattern: &Pattern,

@@ -1,4 +1,4 @@
-//! `pmap` and `pcalls`: real threads, order kept, branches isolated.
+//! `pmap` and `pcalls`: real threads, results in order, isolated branches.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,10 +10,10 @@ use crate::host::{Branching, Host};
 use crate::value::Value;
 
 impl<'r> Eval<'r> {
-    /// Calls `run` for every index below `count` on parallel workers and returns the results in order.
+    /// Calls `run` for every index below `count` on parallel workers, and returns the results in order.
     ///
-    /// At most `limits.workers` are alive in the whole program; without a free one this is a
-    /// capacity error. The first index that fails decides the error.
+    /// At most `limits.workers` workers are alive in the whole program; if none is free, this is a capacity error. The
+    /// failure with the lowest index decides the error.
     pub(crate) fn parallel(
         &mut self,
         form: &'static str,
@@ -46,7 +46,7 @@ impl<'r> Eval<'r> {
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }
-                // What is claimed is run: no branch in front of one that fails is left out.
+                // Every claimed index is run, so that no branch before a failed one is skipped.
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= count {
                     break;
@@ -58,13 +58,13 @@ impl<'r> Eval<'r> {
                 if let Ok(mut results) = results.lock() {
                     results[index] = Some(result);
                 }
-                // Definitions of one branch are not seen by the next.
+                // Definitions of one branch are invisible to the next.
                 eval.globals = std::sync::Arc::clone(globals);
                 eval.journal = journal.clone();
                 eval.steps = steps.clone();
             }
         };
-        // What the worker holds is the program's from its first byte to its last.
+        // The worker's memory is charged to the program from the first byte to the last.
         let worker = || {
             let before = heap::live();
             shared.meter.within(work);
@@ -89,7 +89,7 @@ impl<'r> Eval<'r> {
             host.branching(Branching::Joined);
         });
         shared.workers.fetch_sub(workers, Ordering::AcqRel);
-        // What the workers allocated and did not free is now held by this thread.
+        // This thread now holds what the workers allocated and did not free.
         heap::adopt(held);
         if spawned == 0 {
             return Err(Kind::Capacity.into());
@@ -100,7 +100,8 @@ impl<'r> Eval<'r> {
             match result {
                 Some(Ok(value)) => values.push(value),
                 Some(Err(stop)) => return Err(branch_error(form, index, *stop)),
-                // Its worker ended: what fails stands in front of what was not started.
+                // Its worker died. A branch that was never started comes after a failed one, whose error is returned
+                // above.
                 None => {}
             }
         }
@@ -116,7 +117,7 @@ impl<'r> Eval<'r> {
     }
 }
 
-/// Tells the host when a worker ends, in whatever way.
+/// Reports to the host when a worker ends, even by a panic.
 struct Worker<'h>(&'h dyn Host);
 
 impl Drop for Worker<'_> {
@@ -125,7 +126,7 @@ impl Drop for Worker<'_> {
     }
 }
 
-/// Claims up to `wanted` of the free workers and returns how many.
+/// Claims up to `wanted` free workers and returns how many were claimed.
 fn claim(alive: &AtomicUsize, most: usize, wanted: usize) -> usize {
     let mut claimed = 0;
     let _ = alive.fetch_update(Ordering::AcqRel, Ordering::Acquire, |alive| {
@@ -135,7 +136,7 @@ fn claim(alive: &AtomicUsize, most: usize, wanted: usize) -> usize {
     claimed
 }
 
-/// The error of the branch with index `index`, seen from outside.
+/// The error of the branch with index `index`, as the caller sees it.
 fn branch_error(form: &'static str, index: usize, unwind: Unwind) -> Stop {
     match unwind {
         Unwind::Raise(Error {

@@ -1,4 +1,4 @@
-//! Sessions made from bytes and bytes taken for sessions, and what must hold for each.
+//! Sessions generated from bytes, and bytes read as snapshots, with the properties that each must have.
 
 use super::program::{ended, program};
 use crate::meter::Unwatched;
@@ -6,13 +6,14 @@ use crate::sink::Sink;
 use crate::snapshot::{self, Error};
 use crate::{Ended, Env, Limits, Outcome, Reason, Value, print};
 
-/// Bytes that a snapshot of such a session may have.
+/// The largest snapshot of such a session, in bytes.
 const BYTES_MAX: usize = 16 << 20;
-/// Programs of a session.
+/// The number of programs in a session.
 const TURNS: usize = 3;
 
-/// What holds for every session and for all bytes: a session that was written and read goes on as it would have, and is
-/// written the same; bytes are read or refused, and what was read from them is a session.
+/// What must hold for every session and for any bytes: a session continues after being written and read as it would
+/// have without, and is written as the same bytes again; any bytes are read or refused, and whatever is read from them
+/// is a session.
 pub fn snapshot(bytes: &[u8]) {
     let (changes, bytes) = bytes.split_at(bytes.len().min(16));
     let mut env = Env::new().noting_results().with_journal(Default::default());
@@ -28,7 +29,7 @@ pub fn snapshot(bytes: &[u8]) {
         return;
     };
     same_session(&env, &written, &program(turns.next().unwrap_or_default()));
-    // The same bytes with some of them changed, and under a checksum that is right again.
+    // The same bytes with some of them changed, under a matching checksum.
     let Some(mut body) = snapshot::body(&written).map(<[u8]>::to_vec) else {
         panic!("what was written is open to read");
     };
@@ -39,13 +40,13 @@ pub fn snapshot(bytes: &[u8]) {
     hostile(&snapshot::seal(&body));
 }
 
-/// What holds for all bytes, as the body of a snapshot and as a whole one.
+/// What must hold for any bytes, both as the body of a snapshot and as a whole snapshot.
 pub fn snapshot_bytes(bytes: &[u8]) {
     hostile(bytes);
     hostile(&snapshot::seal(bytes));
 }
 
-/// Panics unless `written`, which is `env`, goes on as `env` does.
+/// Panics unless `written`, a snapshot of `env`, continues as `env` does.
 pub fn same_session(env: &Env, written: &[u8], next: &str) {
     let restored = match Env::restore(written, &roomy(), &Patient) {
         Ok(restored) => restored,
@@ -58,7 +59,7 @@ pub fn same_session(env: &Env, written: &[u8], next: &str) {
     );
     let (expected, expected_env) = ended(next, env);
     let (found, found_env) = ended(next, &restored);
-    // Structure that came to be shared is copied before it is changed, which may reach a limit sooner or later.
+    // Newly shared structure is copied before it is changed, so a limit may be reached sooner or later than before.
     if is_limit(&expected) || is_limit(&found) {
         return;
     }
@@ -70,7 +71,7 @@ pub fn same_session(env: &Env, written: &[u8], next: &str) {
     );
 }
 
-/// Bytes that anybody may have made are a session or refused.
+/// Any bytes are read as a session, or refused.
 fn hostile(bytes: &[u8]) {
     let env = match Env::restore(bytes, &Limits::default(), &Patient) {
         Ok(env) => env,
@@ -118,7 +119,7 @@ fn shown(outcome: &Outcome) -> String {
     const BYTES: usize = 64 * 1024;
     let value = |value: &Value| {
         let mut text = Sink::new(String::new(), BYTES, &Unwatched);
-        // What is too long is compared as far as it goes.
+        // Long text is compared up to the limit.
         let _ = print::write_readable(&mut text, value);
         text.into_text()
     };

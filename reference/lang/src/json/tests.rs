@@ -15,7 +15,7 @@ fn check_refusal(value: &Value) -> String {
     to_string(value).expect_err("refused").to_string()
 }
 
-/// Counts how often it is asked.
+/// Counts how often it is checked.
 struct Asked(std::cell::Cell<usize>);
 
 impl Watch for Asked {
@@ -208,7 +208,7 @@ fn long_decimals_are_read_as_the_library_reads_them() {
         let wanted = text.parse::<f64>().ok().map(f64::to_bits);
         assert_eq!(parse_float(&text).map(f64::to_bits), wanted, "{text}");
     }
-    // Halfway between two floats, and a little beyond.
+    // A midpoint between two floats, and a number slightly above it.
     let half = format!("9007199254740993.{}", "0".repeat(2_000));
     assert_eq!(parse_float(&half), Some(9_007_199_254_740_992.0));
     assert_eq!(parse_float(&(half + "1")), Some(9_007_199_254_740_994.0));

@@ -1,4 +1,4 @@
-//! Values in, text out; what is cut, and where.
+//! Values in, text out; what is truncated, and where.
 
 use num_bigint::BigInt;
 use proptest::prelude::*;
@@ -42,7 +42,7 @@ fn strings_are_escaped() {
     );
 }
 
-/// Slices and chunks of a long string end somewhere, and what is escaped may stand on both sides.
+/// The slices and chunks of a long string may end anywhere, with characters to escape on both sides.
 #[test]
 fn strings_are_escaped_wherever_slices_end() {
     for escaped in ["\u{85}", "\u{1}", "\"", "é\n", "😀\u{9f}\u{80}"] {

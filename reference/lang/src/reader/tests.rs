@@ -1,10 +1,10 @@
-//! Text in, forms or the error's sentence out.
+//! Text in, forms or the error message out.
 
 use super::*;
 use insta::assert_snapshot;
 use proptest::prelude::*;
 
-/// Forms one a line, or the error with its span.
+/// The forms, one per line, or the error with its span.
 fn shown(text: &str) -> String {
     match read(text, &ReadLimits::default()) {
         Ok(forms) => {

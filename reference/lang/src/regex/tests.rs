@@ -1,10 +1,10 @@
-//! Patterns, texts and matches, as the JVM and the `regex` crate have them.
+//! Patterns, texts and matches, with the results of the JVM and of the `regex` crate.
 
 use super::parse::{COUNTS_DOWN, NO_CONTROL, NO_GROUP};
 use super::*;
 use crate::error::Limit;
 
-/// Stops after so many steps.
+/// Fails after this many steps.
 struct Steps(usize);
 
 impl Meter for Steps {
@@ -207,7 +207,7 @@ fn what_steps_back_is_that_of_the_jvm() {
     }
 }
 
-/// Small patterns of every plain construct, and texts to try them on.
+/// Small patterns of every plain construct, and texts to search.
 fn some(mut seed: u64) -> (String, String) {
     let mut below = |count: u64| {
         seed = seed
@@ -232,7 +232,7 @@ fn some(mut seed: u64) -> (String, String) {
     (pattern, text.collect())
 }
 
-/// Small patterns of loops in loops, many of which may stand still, and texts to try them on.
+/// Small patterns of nested loops, many with empty iterations, and texts to search.
 fn loops(mut seed: u64) -> (String, String) {
     fn branch(out: &mut String, below: &mut impl FnMut(u64) -> usize, depth: usize) {
         const SIGNS: [&str; 16] = [
@@ -268,7 +268,7 @@ fn loops(mut seed: u64) -> (String, String) {
     (pattern, text)
 }
 
-/// All engines find the same, with the same groups.
+/// All engines find the same match, with the same groups.
 fn agree(pattern: &str, mut text: String) {
     let Ok(parsed) = checked(pattern) else {
         return;
@@ -281,7 +281,7 @@ fn agree(pattern: &str, mut text: String) {
     let chosen = regex.search(built, &text, 0, regex.groups, meter).unwrap();
     let threads = regex.follow(&text, 0, false, false, regex.groups, meter);
     assert_eq!(threads.unwrap(), chosen, "{pattern} in {text:?}");
-    // With something in front that steps back.
+    // A look-ahead in front forces backtracking.
     let look = Node::Look {
         ahead: true,
         negative: false,
@@ -289,7 +289,7 @@ fn agree(pattern: &str, mut text: String) {
     };
     let hard = Node::Cat(vec![look, regex.node.clone()]);
     let hard = Program::new(&hard, regex.groups);
-    // Loops in loops may take it too long.
+    // Nested loops may take too long with backtracking.
     let stepped = |whole| {
         let meter = &mut Steps(PATIENCE / 40);
         backtrack::Search::run(&hard, &text, 0, whole, meter).ok()
@@ -324,7 +324,7 @@ fn engines_agree() {
     }
 }
 
-/// What generated patterns showed, on which the engines differed.
+/// Generated patterns on which the engines once differed.
 #[test]
 fn engines_agree_where_they_did_not() {
     for (pattern, text) in [

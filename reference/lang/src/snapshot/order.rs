@@ -1,5 +1,5 @@
-//! Whether keys stand in term order, at a cost that their bytes bound: shared structure is compared once, however often it
-//! is reached. Knows nothing of bytes.
+//! Checks that keys are in term order, at a cost that is bounded by the bytes of the snapshot: shared structure is
+//! compared once, however often it is reached. Knows nothing of the encoding.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -8,25 +8,25 @@ use foldhash::fast::RandomState;
 
 use crate::value::{Value, key_cmp};
 
-/// How much comparing may still be done.
+/// The remaining budget for comparisons.
 pub struct Work {
     steps: usize,
 }
 
-/// There was more to compare than bytes of that length need.
+/// The budget is used up: no valid snapshot of this length needs so many comparisons.
 pub struct Spent;
 
 impl Work {
-    /// As much as a snapshot of `bytes` bytes needs.
+    /// The budget for a snapshot of `bytes` bytes.
     pub fn of(bytes: usize) -> Work {
         Work {
             steps: bytes.saturating_mul(64).saturating_add(1 << 16),
         }
     }
 
-    /// Whether `a` stands before `b`.
+    /// Whether `a` comes before `b`.
     pub fn ordered(&mut self, a: &Value, b: &Value) -> Result<bool, Spent> {
-        // What a comparison visits at most, were nothing shared.
+        // The largest number of nodes that a comparison visits without sharing.
         let weight = a.shape().weight.min(b.shape().weight);
         if let Some(rest) = usize::try_from(weight)
             .ok()
@@ -38,7 +38,8 @@ impl Work {
         Ok(self.compare(a, b)? == Ordering::Less)
     }
 
-    /// [`key_cmp`], which does not look twice at a pair of collections: the first time, they were level or everything ended.
+    /// [`key_cmp`], which visits no pair of collections twice: unless they were equal the first time, the comparison
+    /// has ended.
     fn compare(&mut self, a: &Value, b: &Value) -> Result<Ordering, Spent> {
         let mut level: HashSet<(usize, usize), RandomState> = HashSet::default();
         let mut pending = vec![(a, b)];
@@ -49,11 +50,11 @@ impl Work {
                     if left.same(right) || !new_pair(&mut level, a, b) {
                         continue;
                     }
-                    // The items that both have decide first, then the length.
+                    // The common items decide first, then the length.
                     let shared = left.len().min(right.len());
                     self.steps = self.steps.checked_sub(shared).ok_or(Spent)?;
                     if left.len() != right.len() {
-                        // Lengths that differ end the comparison when nothing before does.
+                        // Different lengths decide when nothing before them does.
                         pending.push((shorter(left.len() < right.len()), LATER));
                     }
                     let at = pending.len();
@@ -88,7 +89,7 @@ impl Work {
                     }
                     by_length
                 }
-                // Of different kinds, or without parts.
+                // Values of different kinds, or without parts.
                 _ => key_cmp(a, b),
             };
             if by_length != Ordering::Equal {
@@ -104,7 +105,7 @@ static BEHIND: Value = Value::Int(2);
 static MIDDLE: Value = Value::Int(1);
 const LATER: &Value = &MIDDLE;
 
-/// What stands before [`LATER`] or behind it.
+/// A value that comes before [`LATER`], or one that comes after it.
 fn shorter(left: bool) -> &'static Value {
     if left { &BEFORE } else { &BEHIND }
 }
@@ -119,7 +120,7 @@ fn new_pair(level: &mut HashSet<(usize, usize), RandomState>, a: &Value, b: &Val
         }
     }
     match (address(a), address(b)) {
-        // What nobody shares is reached once.
+        // Values that are not shared are reached only once.
         (Some(a), Some(b)) => level.insert((a, b)),
         _ => true,
     }

@@ -1,5 +1,5 @@
-//! How many bytes values really hold, code and compiled regexes included; what is shared counts once. Iterative, with looks at
-//! the clock: who has to stop counts no further. Knows nothing of limits.
+//! The bytes that values actually take, code and regexes included; shared parts count once. Iterative, with checks of
+//! the clock: counting ends when a limit is reached. Knows nothing of limits.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,25 +11,25 @@ use crate::clock;
 use crate::function::{Closure, Combined};
 use crate::regex::Regex;
 
-/// Counts of a shared allocation beside what it holds.
+/// The size of the reference counts of a shared allocation.
 const SHARED_BYTES: usize = 16;
-/// Fields of a collection or a text beside its parts.
+/// The size of the fields of a collection or a text besides its parts.
 const HEAD_BYTES: usize = 40;
 
-/// Steps of the clock for a value that is counted.
+/// Metered steps per value that is counted.
 const VISIT_STEPS: usize = 16;
 
-/// Bytes that are held together.
+/// The bytes that several values take together.
 #[derive(Default)]
 pub struct Held<'v> {
     bytes: usize,
-    /// Addresses of what was counted and somebody else may hold too.
+    /// The addresses of shared allocations that were counted.
     seen: HashSet<usize, foldhash::fast::FixedState>,
     pending: Vec<&'v Value>,
 }
 
 impl<'v> Held<'v> {
-    /// Counts `value` and all that it holds.
+    /// Counts `value` and everything that it holds.
     pub fn add(&mut self, value: &'v Value) {
         self.pending.push(value);
         while let Some(value) = self.pending.pop() {
@@ -41,12 +41,12 @@ impl<'v> Held<'v> {
         }
     }
 
-    /// Counts `bytes` that no value holds.
+    /// Counts `bytes` that belong to no value.
     pub fn add_bytes(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// What was counted.
+    /// The sum of all counted bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes as u64
     }
@@ -119,7 +119,7 @@ impl<'v> Held<'v> {
         }
     }
 
-    /// The code of a function, with the text that it is made again from.
+    /// Counts the code of a function, with the text that it can be made from again.
     fn code(&mut self, lambda: &Arc<Lambda>) {
         if !self.once(Arc::as_ptr(lambda).addr(), lambda.code_bytes) {
             return;
@@ -135,7 +135,7 @@ impl<'v> Held<'v> {
         self.once(Arc::as_ptr(regex).addr(), regex.heap_bytes());
     }
 
-    /// A collection; true when its parts are still to be counted.
+    /// Counts a collection; returns true when its parts are still to be counted.
     fn collection(&mut self, address: Option<usize>, parts: usize) -> bool {
         let bytes = SHARED_BYTES + HEAD_BYTES + parts;
         match address {
@@ -147,7 +147,7 @@ impl<'v> Held<'v> {
         }
     }
 
-    /// Counts `bytes` of what lies at `address`, the first time that it is met.
+    /// Counts `bytes` for the allocation at `address` when it is first reached.
     fn once(&mut self, address: usize, bytes: usize) -> bool {
         let first = self.seen.insert(address);
         if first {

@@ -1,4 +1,4 @@
-//! Conditionals: `if`, `when`, `cond`, `case` and their kin. Knows nothing of evaluation.
+//! Conditionals: `if`, `when`, `cond`, `case` and their variants. Knows nothing of evaluation.
 
 use std::collections::BTreeSet;
 
@@ -136,7 +136,7 @@ fn binding_branch(
             let slot = a.bind(symbol);
             return Ok((slot, a.body(then, tail)?));
         }
-        // The whole value decides; its parts are bound once it counts.
+        // The whole value is tested; its parts are bound only if the test passes.
         let slot = a.scope().slot();
         let pattern = a.pattern(name)?;
         let bindings = Box::new([(pattern, Ir::Local { slot, last: false })]);
@@ -184,7 +184,7 @@ pub(super) fn condp(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
     a.note_call(&pred);
     a.block(|a| {
         let pred_slot = a.scope().slot();
-        // The predicate is kept by now: what the subject binds stands behind it.
+        // The predicate is already in its slot; slots bound by the subject come after it.
         let subject = a.expr(subject)?;
         let subject_slot = a.scope().slot();
         let mut tests = Vec::with_capacity(clauses.len() / 2);
@@ -232,11 +232,11 @@ pub(super) fn condp(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
     })
 }
 
-/// A test whose value `function` is called with once it counts.
+/// A test, and the call of `function` with the value of the test.
 fn applied(a: &mut Analyzer<'_, '_>, value: Ir, function: &Form<'_>) -> Result<(Ir, Ir), Error> {
     let span = function.span;
     let slot = a.scope().slot();
-    // Whether it counts is the value of the test; what it was stays in its slot.
+    // The test yields true if the value is truthy; the value itself stays in its slot.
     let test = Ir::IfLet(Box::new(IfLet {
         slot,
         value,
@@ -296,7 +296,7 @@ pub(super) fn case(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error>
     Ok(Ir::Case(Box::new(case)))
 }
 
-/// A constant that stands nowhere in front: the second of two could never be chosen.
+/// A `case` constant that did not occur before: of two equal ones, the second could never be chosen.
 fn new_constant(form: &Form<'_>, known: &mut BTreeSet<Value>) -> Result<Value, Error> {
     let constant = case_constant(form)?;
     if !known.insert(constant.clone()) {

@@ -33,7 +33,7 @@ pub(super) fn or(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
     for (at, form) in args.iter().enumerate() {
         let known = a.unbound.len();
         let mut part = a.analyze(form, tail && at == last)?;
-        // A bare name without a meaning counts as nil here: the idiom for a default across turns.
+        // An unbound bare name counts as nil here: the idiom for a default across turns.
         if matches!(form.kind, FormKind::Symbol(_)) {
             a.unbound.truncate(known);
             if let Ir::Global(global) = &mut part {

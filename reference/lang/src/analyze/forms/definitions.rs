@@ -34,7 +34,7 @@ pub(super) fn define(
     };
     let name = global_name(form, name)?;
     let id = a.define_name(name);
-    // A function literal takes the name that it is defined under.
+    // A function literal gets the name that it is defined under.
     let value = match &value.kind {
         FormKind::List(items) => match &**items {
             [head, params, body @ ..] if matches!(head.kind, FormKind::Symbol("fn")) => {

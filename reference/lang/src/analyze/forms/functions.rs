@@ -36,7 +36,7 @@ impl Analyzer<'_, '_> {
             .iter()
             .map(|name| symbol(name))
             .collect();
-        // `%` is `%1`: whichever is written is the name that is bound.
+        // `%` is `%1`: the one that is written is bound.
         if uses.bare && !params.is_empty() {
             params[0] = symbol("%");
         }
@@ -46,7 +46,7 @@ impl Analyzer<'_, '_> {
         }
         let mut body = match items {
             [] => Vec::new(),
-            // A literal alone is the body itself; anything else is called.
+            // A literal alone is the body itself; anything else is a call.
             [only] if is_literal(&only.kind) => vec![only.clone()],
             _ => vec![Form {
                 kind: FormKind::List(items.into()),
@@ -73,7 +73,7 @@ pub(super) fn function(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Er
     literal(a, form, true)
 }
 
-/// A function that knows itself by its name, or is only called so where it is told of.
+/// A function literal. Its name is bound inside it only if `knows_itself`; otherwise the name is only for display.
 fn literal(a: &mut Analyzer<'_, '_>, form: Use<'_>, knows_itself: bool) -> Result<Ir, Error> {
     let Use { args, span, .. } = form;
     let (name, rest) = match args {
@@ -99,23 +99,23 @@ fn literal(a: &mut Analyzer<'_, '_>, form: Use<'_>, knows_itself: bool) -> Resul
     a.function(bound, name, params, body, span)
 }
 
-/// The arguments of a function of several arities: no program can write it.
+/// The arguments of a function of several arities. No program can write this name, nor those below.
 const ARGS: &str = "\0args";
 /// The head of the form that picks an arity.
 const ARITIES: &str = "\0arities";
-/// The function that all functions of a `letfn` are parts of.
+/// The function that stands for all functions of a `letfn`.
 const TOGETHER: &str = "\0together";
-/// Which of them is called.
+/// The index of the one that is called.
 const WHICH: &str = "\0which";
-/// A function that finds the one of its name among them.
+/// A function whose name, in its body, means the binding of the `letfn`.
 const FN: &str = "\0fn";
-/// Makes one of them.
+/// Makes one of the functions from the whole.
 const ONE: &str = "\0one";
-/// `apply` and `=` whatever is bound.
+/// `apply` and `=`, whatever those names are bound to.
 const APPLY: &str = "\0apply";
 const EQUAL: &str = "\0=";
 
-/// How the forms that functions become here are analysed.
+/// The analysis of the internal forms that functions are rewritten to here.
 pub(super) fn hidden(name: &str) -> Option<super::Analyze> {
     match name {
         ARITIES => Some(arities),
@@ -161,7 +161,7 @@ fn vector<'a>(items: impl IntoIterator<Item = Form<'a>>, span: Span) -> Form<'a>
     }
 }
 
-/// `(fn name ([a] …) ([a b] …))`: a function of any arguments that calls the function of the right arity.
+/// `(fn name ([a] …) ([a b] …))`: a function of any arguments that calls the function of the arity that fits.
 pub(super) fn several(
     a: &mut Analyzer<'_, '_>,
     name: Option<&str>,
@@ -243,7 +243,7 @@ fn arities(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
     })))
 }
 
-/// `(letfn [(f [x] …) …] body …)`: each function is a part of one that knows them all.
+/// `(letfn [(f [x] …) …] body …)`: each function is part of one that knows them all.
 pub(super) fn letfn(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
     let Use { args, span, tail } = form;
     let [bindings, body @ ..] = args else {
@@ -297,7 +297,7 @@ pub(super) fn letfn(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
             span,
         };
         let test = list([symbol(EQUAL, span), symbol(WHICH, span), which], span);
-        // What goes wrong there is told where the function is called.
+        // Errors of this call are reported where the function is called.
         let nowhere = Span {
             end: span.start,
             ..span
@@ -324,7 +324,7 @@ pub(super) fn letfn(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
     a.analyze(&whole, tail)
 }
 
-/// What an anonymous function uses of its arguments.
+/// The placeholders that an anonymous function uses.
 #[derive(Default)]
 struct Placeholders {
     highest: usize,

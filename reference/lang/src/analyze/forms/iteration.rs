@@ -64,7 +64,7 @@ pub(super) fn iterate(
     let [bindings, body @ ..] = args else {
         return Err(usage(form, span));
     };
-    // `doseq` may go through a collection for nothing.
+    // `doseq` may have an empty body.
     if collect && body.is_empty() {
         return Err(usage(form, span));
     }
@@ -119,11 +119,11 @@ pub(super) fn iterate(
                 }
             });
         }
-        // With one collection every item is bound anew before it is read again; with several, the
-        // names of the outer ones are read once for each inner item.
+        // With one collection every item is bound anew before it is read again; with several, the names of the outer
+        // ones are read once per inner item.
         let nested = clauses.iter().filter(|clause| matches!(clause, Clause::Each(..))).count() > 1;
         let floor = if nested { a.scope().next_slot() } else { start };
-        // A body is no tail: recur cannot leave an iteration.
+        // A body is not in tail position: recur cannot leave an iteration.
         let recur = a.scope().recur.take();
         let body = a.deeper(inside as u32, |a| a.body(body, false));
         a.scope().recur = recur;

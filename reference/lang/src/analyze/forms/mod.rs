@@ -1,4 +1,4 @@
-//! The special forms: one table, and a file for each group of them. Knows nothing of evaluation.
+//! The special forms: one table, and a file per group. Knows nothing of evaluation.
 
 mod bindings;
 mod conditionals;
@@ -25,21 +25,21 @@ type Analyze = fn(&mut Analyzer<'_, '_>, Use<'_>) -> Result<Ir, Error>;
 /// One use of a special form.
 #[derive(Clone, Copy)]
 pub struct Use<'f> {
-    /// What stands behind its name.
+    /// The forms after its name.
     pub args: &'f [Form<'f>],
     pub span: Span,
-    /// Whether its value is what the innermost loop or function returns.
+    /// Whether its value is the result of the innermost loop or function.
     pub tail: bool,
 }
 
 /// A row of the table of special forms.
 pub struct SpecialForm {
     pub name: &'static str,
-    /// The section of the specification.
+    /// The id of the section of the specification.
     pub id: &'static str,
-    /// Where listings put it.
+    /// The section of listings that shows it.
     pub section: Section,
-    /// The shape that it has.
+    /// The correct shape.
     pub signature: &'static str,
     pub doc: &'static str,
     analyze: Analyze,
@@ -108,7 +108,7 @@ pub const SPECIAL_FORMS: &[SpecialForm] = &[
     row("task", "tasks.task", AgentControl, "(task \"id\" expr)", "Evaluates an expression once per id and remembers its value.", control::task),
 ];
 
-/// Special forms that nothing takes the place of (`forms.shadowing.fixed`).
+/// Special forms that cannot be shadowed (`forms.shadowing.fixed`).
 pub const FIXED: &[&str] = &[
     "if", "do", "def", "let", "fn", "loop", "recur", "quote", "var",
 ];
@@ -122,7 +122,7 @@ fn find(name: &str) -> Option<&'static SpecialForm> {
     INDEX.get(name).copied()
 }
 
-/// How the special form `name` is analysed.
+/// The analysis of the special form `name`.
 pub fn special(name: &str) -> Option<Analyze> {
     if name.starts_with('\0') {
         return threading::chain(name).or_else(|| functions::hidden(name));
@@ -135,7 +135,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     SPECIAL_FORMS.iter().map(|form| form.name)
 }
 
-/// The malformed use of a form, with the shape that it has.
+/// The error for a malformed use of a form, with its correct shape.
 fn usage(name: &str, span: Span) -> Error {
     let expected = find(name).map_or("another form", |form| form.signature);
     Kind::Usage { expected }.at(span)

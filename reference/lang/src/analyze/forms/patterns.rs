@@ -15,8 +15,8 @@ impl Analyzer<'_, '_> {
         params: &[Form<'_>],
     ) -> Result<(Box<[Pattern]>, Option<Pattern>), Error> {
         let (items, rest) = split_rest(params)?;
-        // Parameters take the first slots, so that arguments can be the frame as they are; what
-        // destructuring binds comes behind them.
+        // Parameters take the first slots, so that the arguments can become the frame as they are; names that
+        // destructuring binds come after them.
         let items = items
             .iter()
             .map(|item| self.pattern(item))
@@ -123,7 +123,7 @@ impl Analyzer<'_, '_> {
                                 entry[0].span,
                             ));
                         };
-                        // Of two defaults of one name the first counts.
+                        // Of two defaults for one name the first wins.
                         defaults.entry(name).or_insert(&entry[1]);
                     }
                 }
@@ -166,7 +166,7 @@ impl Analyzer<'_, '_> {
                 FormKind::Symbol(name) => defaults.get(name).copied(),
                 _ => None,
             };
-            // A default may use the names bound before it, not its own.
+            // A default may use the names bound before it, but not its own.
             let default = default.map(|form| self.expr(form)).transpose()?;
             let pattern = self.pattern(&target)?;
             entries.push(MapEntryPattern {
@@ -183,7 +183,7 @@ impl Analyzer<'_, '_> {
         })))
     }
 
-    /// The constant that a form stands for, when it is one.
+    /// The constant that a form stands for, if it is one.
     fn constant_key(&mut self, form: &Form<'_>) -> Result<Option<Value>, Error> {
         if matches!(form.kind, FormKind::Symbol(_) | FormKind::Regex(_)) {
             return Ok(None);
@@ -225,7 +225,7 @@ impl Analyzer<'_, '_> {
         for pair in items.chunks_exact(2) {
             let mut value = self.expr(&pair[1])?;
             let pattern = self.pattern(&pair[0])?;
-            // Only so many items as it names are wanted.
+            // Only as many items as the pattern names are needed.
             if let Pattern::Sequence(parts) = &pattern
                 && parts.rest.is_none()
                 && parts.all.is_none()
@@ -238,7 +238,7 @@ impl Analyzer<'_, '_> {
     }
 }
 
-/// Whether a form stands for a value without being called or looked up.
+/// Whether a form stands for a value without a call or a look-up.
 pub(super) fn is_literal(kind: &FormKind<'_>) -> bool {
     matches!(
         kind,
@@ -256,7 +256,7 @@ pub(super) fn is_literal(kind: &FormKind<'_>) -> bool {
     )
 }
 
-/// Patterns before `&`, and the one behind it.
+/// The patterns before `&`, and the one after it.
 pub(super) fn split_rest<'f, 'a>(
     items: &'f [Form<'a>],
 ) -> Result<(&'f [Form<'a>], Option<&'f Form<'a>>), Error> {

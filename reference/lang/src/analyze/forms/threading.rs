@@ -1,4 +1,4 @@
-//! Threading macros: `->` and its kin. Knows nothing of evaluation.
+//! Threading macros: `->` and the like. Knows nothing of evaluation.
 
 use super::patterns::local_name;
 use super::{Analyze, Use, invalid, usage};
@@ -7,7 +7,7 @@ use crate::analyze::{Analyzer, budget_usage};
 use crate::error::Error;
 use crate::form::{Form, FormKind, Span};
 
-/// Rewrites `step` so that `value` is an argument of it.
+/// Rewrites `step` with `value` as an additional argument.
 fn threaded<'a>(value: Form<'a>, step: &Form<'a>, last: bool) -> Form<'a> {
     let opened = opened(step);
     let step = opened.as_ref().unwrap_or(step);
@@ -19,7 +19,7 @@ fn threaded<'a>(value: Form<'a>, step: &Form<'a>, last: bool) -> Form<'a> {
             let items = items.chain(std::iter::once(value));
             FormKind::List(items.chain(behind.iter().cloned()).collect())
         }
-        // Nothing is called, with the value.
+        // An empty list has no callee: it becomes a call of nil with the value.
         FormKind::List(_) => {
             let nothing = Form {
                 kind: FormKind::Nil,
@@ -36,8 +36,8 @@ fn thread(a: &mut Analyzer<'_, '_>, name: &str, form: Use<'_>, last: bool) -> Re
     let [first, steps @ ..] = form.args else {
         return Err(usage(name, form.span));
     };
-    // Calls stay side by side once there are many of them. A special form may evaluate the value never, or more than
-    // once, so it has to hold what came before.
+    // A long sequence of calls is kept flat. A special form may evaluate the value never, or repeatedly, so it has to
+    // contain the steps before it.
     let parts = || {
         let chained = steps.len() > NESTED_STEPS_MAX;
         steps.chunk_by(move |a, b| chained && is_call(a) && is_call(b))
@@ -56,9 +56,10 @@ fn thread(a: &mut Analyzer<'_, '_>, name: &str, form: Use<'_>, last: bool) -> Re
     a.analyze(&nested, form.tail)
 }
 
-/// Refuses `(fn [x] …)` as a step of `->`: the value would be its name, which only a symbol can be.
+/// Refuses `(fn [x] …)` as a step of `->`: the value would take the place of the function's name, which must be a
+/// symbol.
 fn refuse_function(value: &Form<'_>, step: &Form<'_>) -> Result<(), Error> {
-    // Before parameters a vector is the parameters itself.
+    // A vector before the parameters would itself be read as the parameters.
     let is_fitting = matches!(value.kind, FormKind::Symbol(_) | FormKind::Vector(_));
     let FormKind::List(items) = &step.kind else {
         return Ok(());
@@ -78,14 +79,14 @@ fn refuse_function(value: &Form<'_>, step: &Form<'_>) -> Result<(), Error> {
     }
 }
 
-/// Steps up to which a chain becomes nested calls, the form that is evaluated with the least work.
+/// The number of steps up to which a chain becomes nested calls, which are the fastest to evaluate.
 const NESTED_STEPS_MAX: usize = 32;
 
-/// Heads of forms that hold a value and the calls that it goes through: no program can write them.
+/// Heads of the forms that hold a value and a chain of calls. No program can write them.
 const CHAIN_FIRST: &str = "\0->";
 const CHAIN_LAST: &str = "\0->>";
 
-/// Whether `step` can only become a call, whatever names are bound around it.
+/// Whether `step` can only be a call, whatever names are bound around it.
 fn is_call(step: &Form<'_>) -> bool {
     let head = match &step.kind {
         FormKind::List(items) => items.first(),
@@ -112,7 +113,8 @@ fn chained<'a>(value: Form<'a>, calls: &[Form<'a>], last: bool) -> Form<'a> {
     }
 }
 
-/// Of a form that [`chained`] made: the value, the calls that it goes through, and whether it is their last argument.
+/// The parts of a form that [`chained`] made: the value, the calls in order, and whether the value is their last
+/// argument.
 pub(in crate::analyze) fn links<'f, 'a>(
     form: &'f Form<'a>,
 ) -> Option<(&'f Form<'a>, &'f [Form<'a>], bool)> {
@@ -129,7 +131,7 @@ pub(in crate::analyze) fn links<'f, 'a>(
     }
 }
 
-/// The form that [`chained`] calls stand for, as it looks from outside: the last call, with the others inside.
+/// The form that a form of [`chained`] is equivalent to: the last call, with the others inside.
 fn opened<'a>(form: &Form<'a>) -> Option<Form<'a>> {
     let (value, calls, last) = links(form)?;
     let (call, before) = calls.split_last()?;
@@ -140,7 +142,7 @@ fn opened<'a>(form: &Form<'a>) -> Option<Form<'a>> {
     Some(threaded(value, call, last))
 }
 
-/// How the form that [`chained`] makes is analysed.
+/// The analysis of the forms that [`chained`] makes.
 pub(super) fn chain(name: &str) -> Option<Analyze> {
     match name {
         CHAIN_FIRST => Some(|a, form| calls(a, form, false)),
@@ -177,7 +179,7 @@ fn calls(a: &mut Analyzer<'_, '_>, form: Use<'_>, last: bool) -> Result<Ir, Erro
             return Err(budget_usage(step.span));
         }
         let args = a.all(args)?;
-        // Of what is threaded nothing is known here.
+        // Nothing is known here about the threaded value.
         let before = (!last).then_some(&Ir::Budget);
         let behind = last.then_some(&Ir::Budget);
         a.note_arguments(&callee, &mut before.into_iter().chain(&args).chain(behind));
@@ -227,7 +229,7 @@ pub(super) fn as_thread(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, E
     })
 }
 
-/// The name of the value between steps: no program can write it.
+/// The name of the value between steps. No program can write it.
 const STEP: &str = "\u{0}step";
 
 fn step_symbol<'a>(span: Span) -> Form<'a> {

@@ -1,4 +1,4 @@
-//! Collections made of items and of other collections.
+//! Collections made from items and from other collections.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::function::Combinator;
 use crate::value::shape::Freed;
 use crate::value::{Map, Value};
 
-/// The rows of this part.
+/// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("vector", "seqs.vector", Section::Sets, &[Home::Core, Home::Set], at_least(0), "(vector & args)", "Makes a vector of its arguments.", vector),
@@ -102,7 +102,7 @@ fn conj(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(collection)
 }
 
-/// Adds `item` where `collection` grows naturally.
+/// Adds `item` at the natural end of `collection`.
 fn join(eval: &mut Eval<'_>, collection: &mut Value, item: Value) -> Result<()> {
     match collection {
         Value::Vector(items) => {
@@ -178,21 +178,21 @@ fn into(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     into_target(eval, target, items)
 }
 
-/// Adds what is left of `items` to `target`.
+/// Adds the remaining `items` to `target`.
 pub(in crate::builtins) fn into_target(
     eval: &mut Eval<'_>,
     mut target: Value,
     mut items: sequence::Stream,
 ) -> Result {
     if items.is_whole() {
-        /// An entry for each item, and another for sorting them.
+        /// The entries, and a copy of them for sorting.
         const ITEM_BYTES: usize = 2 * size_of::<(Value, Value)>();
         let items = eval.collected(items)?;
         let is_vector = matches!(target, Value::Vector(_));
         if is_vector || items.len() <= TOGETHER_MAX || eval.room() / ITEM_BYTES > items.len() {
             return into_whole(eval, target, items);
         }
-        // Many may be the same: some at a time need less room.
+        // Many items may be equal: adding them in batches takes less memory.
         let mut items = items.into_iter();
         while items.len() > 0 {
             let some = items.by_ref().take(TOGETHER_MAX).collect();
@@ -200,7 +200,8 @@ pub(in crate::builtins) fn into_target(
         }
         return Ok(target);
     }
-    // One by one: what they are made of need not be there at once. Some at a time where sorting them helps.
+    // Items are added one by one, so that what they are made from need not exist all at once; or in batches, where
+    // sorting them helps.
     if let Value::Vector(_) = &target {
         while let Some(item) = items.next(eval)? {
             eval.charge(1)?;
@@ -226,7 +227,7 @@ pub(in crate::builtins) fn into_target(
     }
 }
 
-/// Items of a sequence that are put into a map or set together.
+/// The number of items of a sequence that are added to a map or set at once.
 const TOGETHER_MAX: usize = 4096;
 
 /// Adds `items` to `target`.
@@ -238,7 +239,7 @@ fn into_whole(eval: &mut Eval<'_>, mut target: Value, items: Vec<Value>) -> Resu
             held.len() + items.len()
         })?;
     }
-    // Into an empty map or set all at once: sorting beats inserting.
+    // An empty map or set is built at once: sorting beats inserting.
     match &target {
         Value::Map(map) if map.is_empty() && items.len() > 8 => {
             eval.reserve_values(items.len() * 2)?;
@@ -271,7 +272,7 @@ fn into_whole(eval: &mut Eval<'_>, mut target: Value, items: Vec<Value>) -> Resu
         eval.charge(1)?;
         join(eval, &mut target, item)?;
     }
-    // A target that is no collection is an error even when there is nothing to add.
+    // A target that is not a collection is an error even when there is nothing to add.
     match target {
         Value::Vector(_) | Value::Map(_) | Value::Set(_) => Ok(target),
         other => Err(wrong_type("a vector, map, set or nil", &other)),
@@ -312,7 +313,7 @@ fn int_range(eval: &mut Eval<'_>, start: i64, end: i64, step: i64) -> Result {
     eval.charge(count)?;
     let mut items = Vec::with_capacity(count);
     for at in 0..count as i64 {
-        // Every item lies between the bounds, though the product may not.
+        // Every item lies within the bounds, but the product may overflow.
         items.push(Value::Int(start.wrapping_add(at.wrapping_mul(step))));
     }
     Ok(Value::vector(items))
@@ -368,7 +369,7 @@ fn distinct(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     })
 }
 
-/// The first item of each key.
+/// The first item for each key.
 fn unique(
     eval: &mut Eval<'_>,
     collection: Value,
@@ -399,7 +400,7 @@ fn distinct_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     unique(eval, items, |eval, item| key_of(eval, &function, item))
 }
 
-/// Refuses what can neither be called nor stand for a key.
+/// Refuses a value that can neither be called nor used as a key.
 pub(in crate::builtins) fn key_function(value: &Value) -> Result<()> {
     if Eval::callable(value) || matches!(value, Value::Str(_)) {
         return Ok(());

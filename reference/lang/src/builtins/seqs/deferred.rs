@@ -1,4 +1,4 @@
-//! Sequences made one by one where a function takes them so: what a row's `later` gives in place of a vector.
+//! Lazy sequences for calls whose items are consumed one by one: what a row's `later` returns in place of a vector.
 
 use super::endless::counted;
 use super::grouping::positive;
@@ -10,7 +10,7 @@ use crate::eval::{Eval, sequence};
 use crate::function::Combinator;
 use crate::value::Value;
 
-/// The transducer that a function stands for, on its last argument.
+/// A function as a transducer on its last argument.
 pub(super) fn step(
     eval: &mut Eval<'_>,
     row: &'static Builtin,
@@ -55,7 +55,7 @@ pub(super) fn map_later(
     }
 }
 
-/// The items of the items of a sequence.
+/// The concatenated items of the items of a sequence.
 pub(super) fn joined(eval: &mut Eval<'_>, rows: Option<Value>) -> Result<Option<Value>> {
     let Some(rows) = rows else { return Ok(None) };
     let mut parts = sequence::parts_of(&rows);
@@ -109,7 +109,7 @@ pub(super) fn chain_later(
     sequence::chain(eval, parts).map(Some)
 }
 
-/// `rest` and its kin.
+/// `rest` and similar functions.
 pub(super) fn tail_later(
     eval: &mut Eval<'_>,
     row: &'static Builtin,
@@ -193,7 +193,7 @@ pub(super) fn transduced_later(
     };
     let mut parts = sequence::parts_of(collection);
     for xform in xforms {
-        // What is none is refused where it stands, not where an item is asked for.
+        // A value that is not a transducer is refused here, not when an item is requested.
         eval.transduced(xform, Value::Nil)?;
         parts.push(std::mem::take(xform));
     }

@@ -1,4 +1,4 @@
-//! Sequences that their consumer bounds.
+//! Sequences whose length their consumer decides.
 
 use super::deferred::repeatedly_later;
 use super::parts::emptiness;
@@ -9,7 +9,7 @@ use crate::eval::{Eval, sequence};
 use crate::function::Combinator;
 use crate::value::Value;
 
-/// The rows of this part.
+/// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("iterate", "seqs.iterate", Section::Core, &[Home::Core], exactly(2), "(iterate f x)", "Returns x, (f x), (f (f x)) and so on, as many as are taken.", iterate),
@@ -58,7 +58,7 @@ pub(super) fn endless_of(kind: Combinator, parts: &mut [Value]) -> Value {
     sequence::sequence_of(crate::builtins::made_of(kind, parts))
 }
 
-/// A source, as many items of it as the first of two arguments says.
+/// As many items of a source as the first of two arguments says; an endless source with one argument.
 pub(super) fn counted(eval: &mut Eval<'_>, kind: Combinator, args: &mut [Value]) -> Result {
     let [count, item] = args else {
         return Ok(endless_of(kind, args));

@@ -10,7 +10,7 @@ use crate::eval::{Eval, sequence};
 use crate::function::Combinator;
 use crate::value::{Items, Type, Value};
 
-/// The rows of this part.
+/// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("reduce", "seqs.reduce", Section::Core, &[Home::Core], between(2, 3), "(reduce f coll), (reduce f init coll)", "Folds a collection into one value with a function of accumulator and item.", reduce).streaming(1),
@@ -41,7 +41,7 @@ fn reduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     callable(&function)?;
     let before = usize::from(initial.is_none());
     if let Value::Vector(items) = &collection {
-        // Read in place: reducing copies nothing.
+        // The items are read in place and not copied.
         let mut items = items.iter();
         let first = match initial {
             Some(initial) => initial,
@@ -70,7 +70,8 @@ fn reduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     result.map_err(|stop| begun(stop, before, kind))
 }
 
-/// What an error of a reduction says of its beginning; `before` items were taken for the first value, which is of this kind.
+/// Adds to an error how the reduction began: `before` items were used as the initial value, which is of the kind
+/// `first`.
 fn begun(stop: Stop, before: usize, first: Type) -> Stop {
     match before {
         0 => stop,
@@ -78,12 +79,12 @@ fn begun(stop: Stop, before: usize, first: Type) -> Stop {
     }
 }
 
-/// What a reduction of no items gives: the function's own value for no arguments, if it has one.
+/// The result of reducing no items: that of calling the function without arguments.
 fn of_nothing(eval: &mut Eval<'_>, function: &Value) -> Result {
     eval.call(function, &mut []).map_err(of_empty)
 }
 
-/// Folds a range of integers that nobody made; under an operator no call is needed.
+/// Folds a range of integers without making its items; an operator needs no calls.
 fn fold_integers(
     eval: &mut Eval<'_>,
     function: &Value,
@@ -190,7 +191,7 @@ fn transduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         None => eval.call(&function, &mut [])?,
     };
     let folded = eval.fold_stream(&function, first, items, 0)?;
-    // The function's arity of one completes the result, where it has one.
+    // A function that also accepts one argument completes the result.
     if completes(&function) {
         eval.call1(&function, folded)
     } else {
@@ -198,7 +199,7 @@ fn transduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     }
 }
 
-/// Whether a reducing function has an arity of one that may change the result.
+/// Whether a reducing function accepts one argument, and may change the result when called with it.
 fn completes(function: &Value) -> bool {
     matches!(function, Value::Fn(closure) if closure.lambda.takes(1))
 }
@@ -273,7 +274,7 @@ fn dorun(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::Nil)
 }
 
-/// Folds items that are read in place; numbers under an operator need no call.
+/// Folds items that are read in place; an operator on numbers needs no calls.
 fn fold(
     eval: &mut Eval<'_>,
     function: &Value,

@@ -9,7 +9,7 @@ use crate::eval::{Eval, sequence};
 use crate::value::Value;
 use crate::value::shape::watched;
 
-/// The rows of this part.
+/// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("partition", "seqs.partition", Section::Core, &[Home::Core], between(2, 4), "(partition n coll), (partition n step coll), (partition n step pad coll)", "Cuts a collection into groups of exactly n items and drops an incomplete last group unless padding is given.", partition).endless().taking(Takes::Last).deferring(partition_later),
@@ -18,7 +18,7 @@ pub const ROWS: &[Builtin] = &[
     row("combinations", "seqs.combinations", Section::Core, &[], exactly(2), "(combinations coll n)", "Returns every choice of n items, in the order of the collection.", combinations),
 ];
 
-/// A size or step that must be positive.
+/// A size or step, which must be positive.
 pub(super) fn positive(value: &Value, what: &str) -> Result<usize> {
     match index(value)? {
         count if count > 0 => Ok(usize::try_from(count).unwrap_or(usize::MAX)),
@@ -29,7 +29,7 @@ pub(super) fn positive(value: &Value, what: &str) -> Result<usize> {
     }
 }
 
-/// Windows of `size` items, `step` apart; the last ones may be short when `all`.
+/// Windows of `size` items, `step` apart; incomplete ones at the end are included if `all`.
 fn windows(
     eval: &mut Eval<'_>,
     items: &[Value],
@@ -138,7 +138,7 @@ fn partition_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn combinations(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let items = eval.take_items(std::mem::take(&mut args[0]))?;
-    // Fewer than none are as many as there never are.
+    // A negative size has no combinations.
     let size = usize::try_from(index(&args[1])?).unwrap_or(usize::MAX);
     if size > items.len() {
         return Ok(Value::vector(Vec::new()));
@@ -151,7 +151,7 @@ fn combinations(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         found.push(Value::vector(
             picked.iter().map(|at| items[*at].clone()).collect(),
         ));
-        // The rightmost position that can still move on.
+        // The rightmost position that can still advance.
         let Some(at) = (0..size)
             .rev()
             .find(|at| picked[*at] < items.len() - size + at)

@@ -1,4 +1,4 @@
-//! Mapping, filtering, and asking of each item.
+//! Mapping, filtering, and testing items.
 
 use super::deferred::{map_later, mapcat_later, step};
 use super::{Result, bounded, builtin, later, transducer_of};
@@ -7,7 +7,7 @@ use crate::error::{at_item, bad_value};
 use crate::eval::{Eval, sequence};
 use crate::value::Value;
 
-/// The rows of this part.
+/// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("map", "seqs.map", Section::Core, &[Home::Core], at_least(1), "(map f coll), (map f c1 c2 ...), (map f)", "Calls a function on each item, or on the items of several collections side by side, and returns the results in a vector.", map).streaming(1).taking(Takes::From(1)).deferring(map_later),
@@ -25,7 +25,7 @@ pub const ROWS: &[Builtin] = &[
     row("not-every?", "seqs.not-every?", Section::Core, &[Home::Core], at_least(2), "(not-every? pred coll), (not-every? pred c1 c2 ...)", "Returns true when the predicate fails for at least one item.", not_every).streaming(1).taking(Takes::From(1)),
 ];
 
-/// Calls `each` with the items of the collections side by side, as far as the shortest goes.
+/// Calls `each` with the items of the collections side by side, up to the end of the shortest.
 pub(super) fn side_by_side(
     eval: &mut Eval<'_>,
     collections: &mut [Value],
@@ -85,7 +85,7 @@ fn map(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if let [Value::Vector(items)] = &mut *collections
         && items.moves()
     {
-        // A buffer that nobody else will read becomes the result's.
+        // A buffer that nobody else reads is reused for the result.
         let mut items = std::mem::take(items).into_vec();
         eval.replace_each(&function, &mut items, 0)?;
         return Ok(Value::vector(items));
@@ -105,7 +105,7 @@ fn map(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::vector(results))
 }
 
-/// A bound for the length of a result that is known to fit: what is there already.
+/// The length of the shortest materialized collection, as a capacity for the result that certainly fits.
 fn shortest(collections: &[Value]) -> usize {
     let len = |value: &Value| match value {
         Value::Vector(items) => items.len(),
@@ -179,7 +179,7 @@ fn keep_indexed(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::vector(kept))
 }
 
-/// The items for which the predicate's answer is `wanted`.
+/// The items for which the result of the predicate is `wanted`.
 fn selected(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result {
     let name = if wanted { "filter" } else { "remove" };
     if let Some(later) = later(eval, name, args)? {
@@ -191,7 +191,7 @@ fn selected(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result {
     callable(predicate)?;
     let mut kept = Vec::new();
     if let Value::Vector(items) = &*collection {
-        // Only what is kept is copied.
+        // Only the kept items are copied.
         eval.call_each(predicate, items.iter(), 0, |_, item, answer| {
             if answer.truthy() == wanted {
                 kept.push(item.clone());
@@ -242,7 +242,7 @@ fn keep(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::vector(kept))
 }
 
-/// Whether some result is true, and what the first such result is.
+/// The first result whose truth is `wanted`; `None` when there is none.
 fn first_true(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result<Option<Value>> {
     let (function, collections) = split_first(args)?;
     callable(&function)?;

@@ -21,12 +21,12 @@ pub(super) use parts::item_at;
 
 type Result<T = Value> = std::result::Result<T, Stop>;
 
-/// The row of `name`.
+/// The row with the name `name`.
 fn builtin(name: &str) -> &'static Builtin {
     super::lookup(name).expect("a row of the table")
 }
 
-/// The transducer that `name` makes of arguments without a collection.
+/// The transducer that `name` returns when it is called without a collection.
 fn transducer_of(name: &str, args: &mut [Value]) -> Result {
     if let Some(function) = args.first()
         && !matches!(
@@ -48,7 +48,7 @@ fn bounded(eval: &mut Eval<'_>, collections: &mut [Value]) -> Result<()> {
     Ok(())
 }
 
-/// A transducer, where there is no collection, or a sequence, where there is no end to it.
+/// A transducer if there is no collection, or a lazy sequence if the collection has no end.
 fn later(eval: &mut Eval<'_>, name: &str, args: &mut [Value]) -> Result<Option<Value>> {
     Ok(match args {
         [_] => Some(transducer_of(name, args)?),

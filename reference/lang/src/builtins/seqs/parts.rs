@@ -12,7 +12,7 @@ use crate::eval::{Eval, sequence};
 use crate::value::shape::watched;
 use crate::value::{Map, Value};
 
-/// The rows of this part.
+/// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("first", "seqs.first", Section::Core, &[Home::Core], exactly(1), "(first coll)", "Returns the first item, or nil when there is none.", first).streaming(0),
@@ -56,7 +56,7 @@ fn take_nth(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::vector(eval.collected(items)?))
 }
 
-/// The item at `at`, without copying the others where that is possible.
+/// The item at index `at`, without copying the others if possible.
 pub(in crate::builtins) fn item_at(
     eval: &mut Eval<'_>,
     collection: &Value,
@@ -85,7 +85,7 @@ pub(in crate::builtins) fn item_at(
     })
 }
 
-/// The item at `at` of a sequence that is not made.
+/// The item at index `at` of a lazy sequence.
 fn skipped_to(eval: &mut Eval<'_>, sequence: &Value, at: usize) -> Result<Option<Value>> {
     if let Some((start, end, step)) = sequence::integers(sequence) {
         let inside = at < sequence::integer_count(start, end, step);
@@ -133,7 +133,7 @@ fn last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(last)
 }
 
-/// The items from `from` on.
+/// The items from index `from` on.
 pub(super) fn tail(eval: &mut Eval<'_>, mut collection: Value, from: usize) -> Result {
     if let Some((start, end, step)) = sequence::integers(&collection) {
         let gone = from.min(sequence::integer_count(start, end, step));
@@ -232,7 +232,7 @@ fn nthrest(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     tail(eval, std::mem::take(&mut args[0]), from)
 }
 
-/// The count of `(nthrest coll n)`: the collection is judged first.
+/// The count of `(nthrest coll n)`; an error of the collection takes precedence.
 pub(super) fn amount_after(eval: &mut Eval<'_>, args: &[Value]) -> Result<usize> {
     item_at(eval, &args[0], 0)?;
     amount(&args[1])
@@ -274,7 +274,7 @@ fn take_last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         let from = items.len().saturating_sub(count);
         return Ok(nil_if_empty(items.into_iter().skip(from).collect()));
     }
-    // Only the last ones so far are held.
+    // Only the last `count` items so far are held.
     let mut items = eval.stream(std::mem::take(&mut args[1]))?;
     let mut last = VecDeque::new();
     while let Some(item) = items.next(eval)? {
@@ -312,7 +312,7 @@ fn drop_last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::vector(items))
 }
 
-/// Where the predicate fails first.
+/// The index of the first item for which the predicate fails.
 fn prefix(eval: &mut Eval<'_>, predicate: &Value, items: &[Value]) -> Result<usize> {
     callable(predicate)?;
     for (at, item) in items.iter().enumerate() {
@@ -370,7 +370,7 @@ fn split_at(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     parted(eval, items, count)
 }
 
-/// The first `count` of `items`, and the others; the shorter side moves.
+/// Splits `items` after the first `count`; the shorter half is moved.
 fn parted(eval: &mut Eval<'_>, mut items: Vec<Value>, count: usize) -> Result {
     let count = count.min(items.len());
     let moved = count.min(items.len() - count);
@@ -442,7 +442,7 @@ fn count(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     }))
 }
 
-/// How many items a sequence has that is not made.
+/// The number of items of a lazy sequence.
 fn counted_items(eval: &mut Eval<'_>, mut collection: Value) -> Result {
     if let Some((start, end, step)) = sequence::integers(&collection) {
         return Ok(Value::from(sequence::integer_count(start, end, step)));

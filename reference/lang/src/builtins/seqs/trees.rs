@@ -7,7 +7,7 @@ use crate::error::{of_no_argument, wrong_type};
 use crate::eval::{Eval, sequence};
 use crate::value::Value;
 
-/// The rows of this part.
+/// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("flatten", "seqs.flatten", Section::Core, &[Home::Core], exactly(1), "(flatten coll)", "Replaces nested vectors by their items, at every depth.", flatten).streaming(0).deferring(step),

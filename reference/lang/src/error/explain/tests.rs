@@ -1,4 +1,4 @@
-//! What is hidden is not spelt out by a hint.
+//! Hints do not reveal what is hidden.
 
 use crate::value::Map;
 use crate::{Ended, Env, Host, Limits, Program, Pulse, Value, run};
@@ -15,7 +15,7 @@ impl Host for World {
     }
 }
 
-/// All that is said of `program`, whose context has an entry, to somebody who may not be told `secret`.
+/// Everything that is said about `program`, whose context has an entry, to a reader who may not see `secret`.
 fn told(program: &str, secret: &str) -> String {
     let veil = |text: &str| text.replace(secret, "[REDACTED]");
     let context: Map = [(Value::str("piece-one"), Value::Nil)]
@@ -27,7 +27,7 @@ fn told(program: &str, secret: &str) -> String {
         panic!("{program} is no error");
     };
     let said = [error.message_behind(&veil), error.explained(program, &veil)];
-    // As the caller does with the whole.
+    // As the caller does with the whole text.
     veil(&said.join("\n"))
 }
 
@@ -66,7 +66,7 @@ fn nothing_is_made_of_a_name_that_is_hidden() {
         for program in PROGRAMS {
             let program = program.replace('§', secret);
             let told = told(&program, secret);
-            // What it has of its own, the context shows to everybody.
+            // Anyone may see the context's own entry.
             let told = told.replace("`context` object has data/piece-one", "");
             assert!(!told.contains("piece-"), "{program} says {told}");
         }
