@@ -1,5 +1,5 @@
-//! Measures programs inside one process. Knows how a figure is measured; which figures there are stands in the table.
-#![allow(missing_docs)] // criterion's macros make undocumented functions.
+//! Measures programs inside one process. Knows how a figure is measured; the figures are in the table.
+#![allow(missing_docs)] // The macros of criterion make undocumented functions.
 
 mod figures;
 
@@ -13,9 +13,9 @@ use ptc_lang::{Ended, Env, Host, Limits, Program, Value, json, run};
 
 ptc_lang::counting_allocator!();
 
-/// Maps in the context.
+/// The number of maps in the context.
 const ORDERS: usize = 5_000;
-/// Strings in the context.
+/// The number of strings in the context.
 const NAMES: usize = 2_000;
 
 struct Nowhere;
@@ -45,10 +45,10 @@ fn programs(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Bytes of a session's snapshot at least.
+/// The smallest size of the session's snapshot, in bytes.
 const SESSION_BYTES: usize = 1_000_000;
 
-/// A session of a megabyte, written and read.
+/// Measures writing and reading a session of one megabyte.
 fn snapshots(criterion: &mut Criterion) {
     let mut program: String = (0..15_000)
         .map(|id| {
@@ -82,7 +82,7 @@ fn snapshots(criterion: &mut Criterion) {
 }
 
 fn once(figure: &Figure, env: &Env) -> Value {
-    // What is measured has to fit the memory that a program gets by default.
+    // A measured program must fit in the default memory limit.
     let (outcome, _) = run(
         &Program::new(black_box(figure.program)),
         env,

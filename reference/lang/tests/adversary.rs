@@ -1,4 +1,5 @@
-//! Hostile programs by the clock: seeded, as many as `PTC_HOSTILE_PROGRAMS` says. What must hold stands in the function.
+//! Hostile programs under the clock: seeded, as many as `PTC_HOSTILE_PROGRAMS` says. The checked function documents
+//! what must hold.
 
 mod clock;
 
@@ -10,15 +11,15 @@ ptc_lang::counting_allocator!();
 
 /// A test build is ten times as slow.
 const SLOWNESS: u32 = if cfg!(debug_assertions) { 10 } else { 1 };
-/// Seeds where the environment does not say. Each makes a session of two programs.
+/// The number of seeds by default. Each gives a session of two programs.
 const PROGRAMS: u64 = 150;
-/// Bytes that a session is made from.
+/// The number of bytes that a session is generated from.
 const BYTES: usize = 160;
-/// How often a seed that fails is tried.
+/// How often a failing seed is tried.
 const TRIES: u32 = 3;
-/// How often a long run says how far it is, in seeds.
+/// The number of seeds between two progress reports of a long run.
 const TOLD_EVERY: u64 = 1_000;
-/// What a thread of a server may have at least.
+/// The smallest stack of a server thread.
 const STACK_BYTES: usize = 512 * 1024;
 
 fn gauge() -> fuzz::Gauge {
@@ -32,7 +33,7 @@ fn gauge() -> fuzz::Gauge {
     }
 }
 
-/// Bytes from a seed, the same each time.
+/// The bytes for a seed, the same each time.
 fn seeded(seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..BYTES)
@@ -64,12 +65,12 @@ fn no_program_works_without_a_clock() {
     };
     let from = number("PTC_HOSTILE_FROM", 0);
     let programs = number("PTC_HOSTILE_PROGRAMS", PROGRAMS);
-    // As a server does first of all: else what was freed in small pieces is joined at one go, now and then.
+    // As a server does at its start: otherwise freed small blocks are joined all at once, from time to time.
     ptc_lang::heap::tune();
     let holds = |seed| on_small_stack(move || fuzz::hostile(&seeded(seed), &gauge())).is_ok();
     let mut failed = Vec::new();
     for seed in from..from + programs {
-        // What a loaded machine took counts for nothing: a seed fails that fails each time.
+        // A busy machine may delay a run, so a seed fails only if it fails each time.
         if !(0..TRIES).any(|_| holds(seed)) {
             failed.push(seed);
         }

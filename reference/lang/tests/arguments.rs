@@ -1,5 +1,5 @@
-//! Every builtin, called with values of every kind in every place: an error says which function refused which argument, and is
-//! right about it. Knows builtins by their table, so that a new one is asked, too.
+//! Every builtin, called with values of every kind in every position: an error must say which function refused which
+//! argument, and be right about it. Takes builtins from their table, so that a new one is tested too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use ptc_lang::{
 
 ptc_lang::counting_allocator!();
 
-/// A value of every kind, with the word that messages have for it.
+/// A value of every kind, with the word for it in messages.
 const VALUES: &[(&str, &str)] = &[
     ("nil", "nil"),
     ("true", "boolean"),
@@ -36,14 +36,14 @@ const VALUES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Calls of one function with so many arguments.
+/// The number of calls of one function with a given number of arguments.
 const CALLS_MAX: usize = 500;
-/// Arguments that are tried.
+/// The largest number of arguments that is tried.
 const ARGUMENTS_MAX: usize = 4;
-/// Looks at the clock that a call may take: some ask for more than there is.
+/// The number of checks of the clock after which a call is stopped: some calls ask for more than any limit allows.
 const LOOKS_MAX: usize = 50;
 
-/// Functions that refuse what is none of their arguments as it stands, and what that is.
+/// Functions that refuse a value that is not one of their arguments, and what that value is.
 const OTHERS: &[(&str, &str)] = &[
     ("assoc-in", "a step of the path"),
     ("update-in", "a step of the path"),
@@ -56,7 +56,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("tree-seq", "what the function made of a node"),
 ];
 
-/// What an error is about that speaks of no argument of the function that was called: its beginning behind the kind.
+/// Beginnings of messages, after the kind, that are not about an argument of the called function, and what they are
+/// about.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("a vector", "the vector that stands for a function"),
     ("a map", "the map that stands for a function"),
@@ -105,7 +106,7 @@ fn error_of(program: &str) -> Option<Error> {
     }
 }
 
-/// How a program calls `builtin`.
+/// The name of `builtin` as a program writes it.
 fn written(builtin: &Builtin) -> String {
     let home = NAMESPACES
         .iter()
@@ -116,7 +117,7 @@ fn written(builtin: &Builtin) -> String {
     }
 }
 
-/// What is wrong with what `error` says of `program`, which calls `name` as `written` with values of these `kinds`.
+/// What is wrong with the `error` of `program`, which calls `name`, written as `written`, with values of these `kinds`.
 fn fault(
     name: &str,
     written: &str,
@@ -147,7 +148,7 @@ fn fault(
     }
     let Some(at) = error.place.argument else {
         let known = OTHERS.iter().any(|(other, _)| *other == name);
-        // Which one of several that are equal the function took first is not known.
+        // Among equal arguments it is unknown which one the function took first.
         let equals = kinds.iter().filter(|kind| **kind == found.kind.word());
         let told = known || !error.place.items.is_empty() || equals.count() > 1;
         return (!told).then(|| format!("names no argument: {message}"));
@@ -193,7 +194,7 @@ fn errors_name_the_function_and_the_argument_that_it_refused() {
         }
     }
     assert!(faults.is_empty(), "{} functions: {faults:#?}", faults.len());
-    // The test sees what it is there for.
+    // The test must cover enough to be meaningful.
     assert!(
         asked.len() > 300 && refused.len() > 200,
         "{} {}",
@@ -204,11 +205,11 @@ fn errors_name_the_function_and_the_argument_that_it_refused() {
     assert_eq!(idle.count(), 0, "a row for what refuses nothing");
 }
 
-/// An integer of more than 64 bits, and one as far below zero.
+/// Integers beyond the range of 64 bits, above and below.
 const LARGE: [&str; 2] = ["99999999999999999999", "-99999999999999999999"];
 
-/// What refuses an integer of more than 64 bits says what it wanted instead, and quotes the integer that was given, not the one next to it
-/// that fits.
+/// An error about an integer of more than 64 bits says what was expected instead, and quotes the given integer rather
+/// than the nearest one that fits.
 #[test]
 fn errors_say_what_is_wrong_with_large_integers() {
     let mut faults = BTreeMap::new();
@@ -249,8 +250,8 @@ fn errors_say_what_is_wrong_with_large_integers() {
     assert!(refused.len() > 100, "{}", refused.len());
 }
 
-/// Calls with equal values in several places, and the only argument that the error may name; none when it speaks of what is
-/// inside of one or was made of one.
+/// Calls with equal values in several positions, and the only argument that the error may name; `None` when the error
+/// is about a value inside an argument or made from one.
 const EQUALS: &[(&str, Option<usize>)] = &[
     ("(assoc-in {:a 1} [:a :b] 1)", None),
     ("(assoc-in [1] [5] 5)", None),

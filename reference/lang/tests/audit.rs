@@ -1,5 +1,5 @@
-//! Everything that can be called, with operands that are long, large, deep or shared: how much each does without a look at the
-//! clock. Knows builtins by their table, so that a new one is measured, too.
+//! Every builtin and method, called with long, large, deep or shared operands: measures how long each works without a
+//! check of the clock. Takes builtins from their table, so that a new one is measured too.
 
 mod clock;
 
@@ -12,16 +12,16 @@ ptc_lang::counting_allocator!();
 
 /// A test build is about ten times as slow.
 const SLOWNESS: u32 = if cfg!(debug_assertions) { 15 } else { 1 };
-/// The most work between two looks is a millisecond; processors differ by a factor of two or so.
+/// The target is at most a millisecond of work between two checks; processors differ by a factor of about two.
 const GAP_MAX: Duration = Duration::from_millis(2).saturating_mul(SLOWNESS);
-/// What giving back ten megabytes takes when a program is stopped, as hostile programs may: half of what it may be late by. So
-/// many times as long.
+/// How many such gaps a stopped program may take to end, as for hostile programs: freeing ten megabytes takes about
+/// half of the delay that is allowed.
 const END_GAPS: u32 = 25;
-/// A gap that is too long once is measured again: caches and the system take time now and then.
+/// How often a long gap is measured again: caches and the system may take time occasionally.
 const TRIES: usize = 8;
-/// One call in so many is tried, unless `PTC_AUDIT_EVERY` says otherwise.
+/// One call out of this many is tried, unless `PTC_AUDIT_EVERY` says otherwise.
 const EVERY: usize = 397;
-/// What a thread of a server may have at least.
+/// The smallest stack of a server thread.
 const STACK_BYTES: usize = 512 * 1024;
 
 fn gauge() -> fuzz::Gauge {
@@ -35,14 +35,15 @@ fn gauge() -> fuzz::Gauge {
     }
 }
 
-/// What [`strain`] does takes so long where nothing else runs.
+/// The time that [`strain`] takes on an idle machine.
 const UNSTRAINED: Duration =
     Duration::from_micros(if cfg!(debug_assertions) { 2_500 } else { 500 });
-/// More strain than this excuses nothing.
+/// The largest slowdown that counts as an excuse.
 const STRAIN_MAX: f64 = 8.0;
 
-/// How much slower this thread is than it should be: a busy machine takes processor time from caches and for pages, and a virtual one
-/// counts what others were given. Measured by what builtins do most: taking memory, writing to it, giving it back.
+/// How much slower this thread is than it should be: on a busy machine caches and page handling cost CPU time, and a
+/// virtual machine counts time that others were given. Measured with what builtins do most: allocating memory, writing
+/// to it, and freeing it.
 fn strain() -> f64 {
     const BLOCKS: usize = 4_000;
     const LARGE_BYTES: usize = 2 << 20;
@@ -54,8 +55,8 @@ fn strain() -> f64 {
     spent.div_duration_f64(UNSTRAINED).clamp(1.0, STRAIN_MAX)
 }
 
-/// A program's longest gap and the rest of what was seen. What takes long to stop is as bad as a gap, by another measure; what takes
-/// long because the machine is busy is neither.
+/// The longest gap of a program, and the other observations. A slow end counts as a gap, on its own scale; delays of a
+/// busy machine are factored out.
 fn sighted(text: &str, env: &Env, gauge: &fuzz::Gauge) -> (Duration, isize, &'static str) {
     let before = strain();
     let seen = fuzz::sighting(text, env, gauge);
@@ -64,10 +65,10 @@ fn sighted(text: &str, env: &Env, gauge: &fuzz::Gauge) -> (Duration, isize, &'st
     (gap, seen.grown, seen.how)
 }
 
-/// The longest gap of each name that was called, and the program that shows it.
+/// The longest gap per name, and a program that shows it.
 type Longest = BTreeMap<&'static str, (Duration, String)>;
 
-/// Measures one call in `every` with the operand `at`.
+/// Measures one out of `every` calls, with the operand at index `at`.
 fn audit(at: usize, every: usize) -> Longest {
     let (gauge, operands) = (gauge(), fuzz::operands());
     let mut definitions = fuzz::Gauge { ..gauge };
@@ -106,7 +107,7 @@ fn audit(at: usize, every: usize) -> Longest {
 }
 
 trait TakeWhileInclusive: Iterator + Sized {
-    /// The items up to the first that does not fit, and that one.
+    /// The items up to and including the first that does not fit.
     fn take_while_inclusive(
         self,
         fits: impl Fn(&Self::Item) -> bool,
@@ -127,7 +128,7 @@ fn no_builtin_works_long_without_a_look_at_the_clock() {
     let setting = |name: &str| std::env::var(name).ok();
     let every =
         setting("PTC_AUDIT_EVERY").map_or(EVERY, |number| number.parse().expect("a number"));
-    // As a server does first of all.
+    // As a server does at its start.
     ptc_lang::heap::tune();
     let mut longest = Longest::new();
     for at in 0..fuzz::operands().len() {
@@ -160,11 +161,11 @@ fn no_builtin_works_long_without_a_look_at_the_clock() {
     assert!(slow.is_empty(), "without a look for too long: {slow:#?}");
 }
 
-/// Calls whose arguments have to fit each other, which operands of all shapes hardly ever do: definitions, and what is called
-/// with them.
+/// Calls whose arguments must fit each other, which random operands hardly ever do: definitions, and calls that use
+/// them.
 const FITTING: &[(&str, &[&str])] = &[
-    // Text that almost fills the memory, written out behind other text and in parts; values that grow until memory ends, and are given
-    // back.
+    // Text that almost fills the memory, written after other text and in parts; values that grow until memory is
+    // exhausted, and are freed.
     (
         "(def long (let [k (reduce (fn [s _] (str s s)) \"%n\" (range 12))] (join (map (constantly k) (range 300))))) (def marked (apply str (repeat 40000 \"n\\u0085\\\"\"))) (def many (vec (map (fn [i] (str i long)) (range 1))))",
         &[
@@ -189,7 +190,7 @@ const FITTING: &[(&str, &[&str])] = &[
             "(vec (repeat 400000 long))",
         ],
     ),
-    // Megabytes of lines, in which what is wrong stands at the end.
+    // Megabytes of lines, with an error at the end.
     (
         "(def lines (let [k (reduce (fn [s _] (str s s)) \"\\n\" (range 12))] (join (map (constantly k) (range 1000)))))",
         &[
@@ -206,7 +207,7 @@ const FITTING: &[(&str, &[&str])] = &[
             "(re-find #\"(?m)a$\" lines)",
         ],
     ),
-    // Deep values that hold all that came before them, until memory ends: freed in the time that making them took.
+    // Deep values that hold all earlier ones, until memory is exhausted: freed in the time that making them took.
     (
         "(def wide (vec (range 1000)))",
         &[
@@ -229,7 +230,7 @@ const FITTING: &[(&str, &[&str])] = &[
             "(loop [s #{}] (recur #{s}))",
         ],
     ),
-    // Rows that have nothing, something and all in common.
+    // Rows that have no keys, some keys or all keys in common.
     (
         "(def rows (map (fn [i] {:k (mod i 9) :n i}) (range 6000))) (def more (map (fn [i] {:k (mod i 7) :m i}) (range 6000)))",
         &[
@@ -256,7 +257,7 @@ const FITTING: &[(&str, &[&str])] = &[
             "(set/index rows [:t (str long 1)])",
         ],
     ),
-    // Values that weigh more than they hold.
+    // Values that weigh more than the memory that they take.
     (
         "(def heavy (reduce (fn [v _] [v v]) [1] (range 18))) (def rows (map (fn [i] {:k heavy :n (mod i 3) :i i}) (range 2000)))",
         &[
@@ -335,7 +336,7 @@ const FITTING: &[(&str, &[&str])] = &[
             "(map (fn [_] (.getValue (.getDayOfWeek day))) (range 20000))",
         ],
     ),
-    // Regexes that are kept, and searched with again.
+    // Regexes that are kept and used repeatedly.
     (
         "(def res (map (fn [i] (re-pattern (str \"(?:a|b\" i \")*c\"))) (range 500))) (def text (apply str (map (constantly \"ab\") (range 50000))))",
         &[
@@ -347,7 +348,7 @@ const FITTING: &[(&str, &[&str])] = &[
             "(str/replace text #\"(z)\" (reduce (fn [s _] (str s s)) \"ab\" (range 21)))",
         ],
     ),
-    // Few texts and numbers, each long, that stand in many places; and others that are equal to them, and not the same.
+    // A few long texts and numbers that occur in many places, and others that are equal but not identical to them.
     (
         "(def s (reduce (fn [s _] (str s s)) \"ab\" (range 15))) (def t (str s \"\")) (def a (vec (repeat 4096 s))) (def b (vec (repeat 4096 t))) (def ks (vec (repeat 4096 (keyword s)))) (def kt (vec (repeat 4096 (keyword t)))) (def n (bit-shift-left 1 262000)) (def m (inc (dec n))) (def ns (vec (repeat 4096 n))) (def ms (vec (repeat 4096 m)))",
         &[
@@ -438,7 +439,7 @@ const FITTING: &[(&str, &[&str])] = &[
             "(format \"%,d\" n)",
         ],
     ),
-    // Wide maps: in one buffer, as trees, as many trees that share almost all, and as many that share nothing.
+    // Wide maps: in one buffer, as trees, as many trees that share almost everything, and as many that share nothing.
     (
         "(def wide (into {} (map (fn [i] [(keyword (str \"k\" i)) i]) (range 24000)))) (def tree (assoc wide :n 1)) (def again (reduce (fn [m i] (assoc m i i)) {} (range 24000)))",
         &[
@@ -506,7 +507,7 @@ const FITTING: &[(&str, &[&str])] = &[
             "(return (map (fn [i] (assoc wide :n i)) (range 8)))",
         ],
     ),
-    // JSON text: as wide, as deep, as long as there is room for.
+    // JSON text as wide, as deep and as long as memory allows.
     (
         "(def wide (str \"{\" (str/join \",\" (map (fn [i] (str \"\\\"k\" i \"\\\":\" i)) (range 30000))) \"}\")) (def same (str \"{\" (str/join \",\" (repeat 40000 \"\\\"k\\\":[]\")) \"}\")) (def spelled (str \"[\\\"\" (reduce (fn [s _] (str s s)) \"\\\\u0061\" (range 16)) \"\\\"]\")) (def blank (str (reduce (fn [s _] (str s s)) \" \" (range 20)) \"1\"))",
         &[
@@ -581,7 +582,7 @@ fn arguments_that_fit_are_worked_on_with_looks_at_the_clock() {
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
-/// A measure that finds nothing proves nothing.
+/// A measurement that never detects anything proves nothing.
 #[test]
 fn work_without_a_look_is_seen() {
     let found = std::thread::spawn(|| {

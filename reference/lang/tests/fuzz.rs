@@ -1,11 +1,11 @@
-//! Seeded runs of the fuzz check functions that take any input. What they promise stands in the functions.
+//! Seeded runs of the fuzz check functions that accept any input. The functions document what they guarantee.
 
 use proptest::prelude::*;
 use ptc_lang::fuzz;
 
 ptc_lang::counting_allocator!();
 
-/// How many inputs each check gets; the fuzzers give it millions.
+/// The number of inputs per check; the fuzzers give it millions.
 const CASES: u32 = 400;
 
 proptest! {

@@ -1,5 +1,5 @@
-//! Programs that are wrong as models get them wrong, and what they are told: the message, the place and the way out.
-//! `golden/lang/wrong-programs.snap` is rewritten by bless alone.
+//! Programs with mistakes that models make, and the errors that they get: the message, the position and the advice.
+//! `golden/lang/wrong-programs.snap` is rewritten only by bless.
 
 use std::fmt::Write as _;
 
@@ -8,9 +8,9 @@ use ptc_lang::{Ended, Env, Error, Host, Limits, Program, Value, run};
 
 ptc_lang::counting_allocator!();
 
-/// One program a line.
+/// One program per line.
 const PROGRAMS: &str = include_str!("wrong/programs.clj");
-/// Programs that there are at least.
+/// The least number of programs.
 const PROGRAMS_MIN: usize = 250;
 
 struct Nowhere;
@@ -43,7 +43,7 @@ fn every_message_has_a_place_and_nearly_every_one_a_way_out() {
             message.contains(" at line ") || explained.lines().any(place),
             "{program} has no place: {message}"
         );
-        // What the reader found, and a suggestion, say it in the message.
+        // Reader errors and suggestions state it in the message.
         let in_message = error.reason() == ptc_lang::Reason::ParseError
             || ["Did you mean", "expected (", "write ", "Available "]
                 .iter()

@@ -1,6 +1,6 @@
-//! Programs that are built to break the evaluator: deep values, shared structure that unfolds to
-//! gigabytes, bombs of every library area, recursion of every kind. Each one must end in good time
-//! with a value or a limit, on a small native stack, and leave the thread fit for the next program.
+//! Programs that are designed to break the evaluator: deep values, shared structure that unfolds to gigabytes, bombs
+//! for every library area, recursion of every kind. Each must end in time with a value or a limit, on a small native
+//! stack, and leave the thread fit for the next program.
 
 mod bombs;
 mod clock;
@@ -16,21 +16,21 @@ use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value, heap, json, prin
 
 ptc_lang::counting_allocator!();
 
-/// What a thread of a server may have at least.
+/// The smallest stack of a server thread.
 const STACK_BYTES: usize = 512 * 1024;
-/// Wall clock of a bomb.
+/// The time limit of a bomb.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// How long a program may run on when its time is up: a test build is ten times as slow.
+/// How long a program may run on after its time is up: a test build is ten times as slow.
 const GRACE: Duration = Duration::from_millis(if cfg!(debug_assertions) { 4_000 } else { 1_000 });
 
-/// Ends a program by the time that its thread ran, and by the clock on the wall: a thread that waits
-/// for its workers does not run.
+/// Ends a program by the CPU time of its thread, and by wall-clock time: a thread that waits for its workers uses no
+/// CPU.
 struct Clock {
     deadline: Duration,
     patience: Duration,
     start: Duration,
     thread: std::thread::ThreadId,
-    /// The most bytes that its thread was seen to hold.
+    /// The most bytes that its thread was observed to hold.
     peak: AtomicIsize,
 }
 
@@ -65,12 +65,12 @@ impl Host for Clock {
     }
 }
 
-/// How `program` ends: `ok` or the reason, with the preview of the value.
+/// How `program` ends: `ok` or the reason, followed by the preview of the value or by the message.
 fn end(program: &str, limits: &Limits, patience: Duration) -> String {
     end_in(&Env::new(), program, limits, patience).0
 }
 
-/// The same in surroundings, and what they are afterwards.
+/// The same in the environment `env`, together with the environment afterwards.
 fn end_in(env: &Env, program: &str, limits: &Limits, patience: Duration) -> (String, Env) {
     let start = spent();
     let host = Clock::new(patience);
@@ -79,14 +79,14 @@ fn end_in(env: &Env, program: &str, limits: &Limits, patience: Duration) -> (Str
     let held = heap::live() - before;
     let shown = match &outcome.ended {
         Ended::Value(value) | Ended::Return(value) => {
-            // What a server does with a result.
+            // As a server does with a result.
             let _ = json::to_string_within(value, 100_000, &Unwatched);
             format!("ok {}", print::preview(value, 50, 250))
         }
         Ended::Fail(value) => format!("fail {}", print::preview(value, 50, 250)),
         Ended::Error(error) => {
             let message = error.message();
-            // A message may quote what was written, names above all.
+            // A message may quote the program, names above all.
             let length = message.chars().count();
             assert!(length < 1_000 + program.len(), "{program}: {message}");
             format!("{} {message}", error.reason().word())
@@ -117,12 +117,12 @@ fn on_small_stack(job: impl FnOnce() + Send + 'static) {
         .expect("the programs end as they should");
 }
 
-/// Each program ends with one of the words in front of it, and the thread goes on.
+/// Checks that each program ends with one of the words before it, and that the thread can continue.
 fn check(cases: &'static [Bomb]) {
     on_small_stack(move || {
         for (wanted, program) in cases {
             let mut shown = end(program, &Limits::default(), PATIENCE);
-            // On a busy machine a thread gets less done in its time.
+            // On a busy machine a thread gets less done within its time.
             if shown.starts_with("timeout") && !wanted.contains("timeout") {
                 shown = end(program, &Limits::default(), 10 * PATIENCE);
             }
@@ -136,7 +136,7 @@ fn check(cases: &'static [Bomb]) {
     });
 }
 
-/// Every use of what `made` makes, under `limits`.
+/// Runs every use of the values that `made` makes, under `limits`.
 fn check_uses(made: &str, limits: &Limits, patience: Duration) {
     let (shown, env) = end_in(
         &Env::new(),
@@ -243,7 +243,7 @@ fn long_programs_are_analysed_within_the_limits() {
             let text = long_unlike(open, part, close);
             end(&text, &Limits::default(), PATIENCE);
         }
-        // Every macro holds all the others.
+        // Every macro contains all the others.
         let text = format!(
             "{}(+ {}){}",
             "(-> 1 ".repeat(60),
@@ -266,7 +266,7 @@ fn brackets_without_end() {
                 }
             }
         }
-        // As deep as the limit lets.
+        // As deep as the limit allows.
         for (open, close) in [
             ("(+ 1 ", ")"),
             ("[", "]"),

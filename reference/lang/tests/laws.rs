@@ -32,7 +32,7 @@ fn env(context: &[(&str, Value)]) -> Env {
     Env::new().with_context(entries.collect())
 }
 
-/// The value of `program` with `context` as its data.
+/// The value of `program`, with `context` as its context.
 fn check(program: &str, context: &[(&str, Value)]) -> Value {
     let limits = Limits {
         memory_bytes: 100 << 20,
@@ -63,14 +63,14 @@ fn items(value: &Value) -> Vec<Value> {
 
 // --- equality and order
 
-/// Whether a map that is built step by step keeps one entry for both keys: a keyword and a string
-/// of the same name are one (`keys.writes`).
+/// Whether a map that is built step by step keeps one entry for both keys: a keyword and a string with the same name
+/// are one key (`keys.writes`).
 fn one_key(a: &Value, b: &Value) -> bool {
     let names = a.key_text().zip(b.key_text());
     a == b || names.is_some_and(|(a, b)| a == b)
 }
 
-/// Values of a small world, so that equal ones meet often; 1 and 1.0, nil and :nil are among them.
+/// Values from a small domain, so that equal ones are frequent; it includes 1 and 1.0, nil and :nil.
 fn small() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Nil),
@@ -116,7 +116,7 @@ proptest! {
                 prop_assert_eq!(order(&a, &c), order(&b, &c));
             }
         }
-        // Without a NaN inside, `=` is being level, and one key is one value.
+        // Without a NaN inside, `=` agrees with term order, and one key is one value.
         prop_assert!(equal(&a, &a));
         prop_assert_eq!(equal(&a, &b), equal(&b, &a));
         prop_assert_eq!(equal(&a, &b), term_cmp(&a, &b).is_eq(), "{:?} {:?}", a, b);
@@ -218,7 +218,7 @@ fn sorted(list: &[i64]) -> Vec<i64> {
 
 type Model = fn(&[i64], usize) -> Value;
 
-/// Programs over `xs`, integers, and `n`, and what they must give.
+/// Programs over the integers `xs` and the number `n`, with models of their results.
 const MODELS: &[(&str, Model)] = &[
     ("(map inc xs)", |xs, _| {
         vector(xs.iter().map(|x| Value::Int(x + 1)))
@@ -452,7 +452,7 @@ fn frequencies(xs: &[i64]) -> Value {
     Value::Map(counts.collect())
 }
 
-/// The integers as a flat vector, and as a tree.
+/// The integers as a flat vector and as a tree.
 fn both_ways(xs: &[i64]) -> [Value; 2] {
     let tree = check(
         "(let [kept data/xs changed (if (seq kept) (assoc kept 0 (first kept)) kept)] [kept changed])",
@@ -499,7 +499,7 @@ fn changes() -> impl Strategy<Value = Vec<(usize, Change)>> {
     prop::collection::vec((0usize..1000, change), 1..25)
 }
 
-/// A program that makes a version after the other, each from an earlier one, and returns them all.
+/// A program that makes one version after the other, each from an earlier one, and returns them all.
 fn versions(changes: &[(usize, Change)], text: impl Fn(&Change) -> String) -> String {
     let mut bindings = "v0 data/v".to_owned();
     for (at, (from, change)) in changes.iter().enumerate() {
@@ -514,7 +514,7 @@ fn versions(changes: &[(usize, Change)], text: impl Fn(&Change) -> String) -> St
     format!("(let [{bindings}] [{}])", all.join(" "))
 }
 
-/// The versions that the model makes.
+/// The versions according to the model.
 fn model_versions<T: Clone>(
     first: T,
     changes: &[(usize, Change)],
@@ -596,7 +596,7 @@ proptest! {
 
 // --- programs that read everything again
 
-/// Choices that shrink: without bytes every choice is the first.
+/// Choices that shrink: when the bytes are used up, every choice is the first.
 struct Dice<'b>(std::slice::Iter<'b, u8>);
 
 impl Dice<'_> {
@@ -616,15 +616,15 @@ enum Node {
     },
 }
 
-/// A form, `@0` … its parts and `$0` … the names that it binds, with what it must give.
+/// A form with `@0` … for its parts and `$0` … for the names that it binds, and a model of its result.
 struct Row {
     text: &'static str,
-    /// Parts that see names of the form.
+    /// The parts that see names of the form, each with the indices of those names.
     sees: &'static [(usize, &'static [usize])],
     model: fn(&mut Reference, &Node) -> Option<Value>,
 }
 
-/// The plain evaluator: it copies everything and moves nothing.
+/// The reference evaluator: it copies everything and moves nothing.
 struct Reference {
     names: Vec<(char, Value)>,
     fuel: usize,
@@ -647,13 +647,13 @@ impl Reference {
             Node::Leaf(_) => ints(&[]),
             Node::Form { row, .. } => (row.model)(self, node)?,
         };
-        // Structure that is shared over and over takes too long to compare.
+        // Repeatedly shared structure takes too long to compare.
         let size = items(&value).len().max(value.shape().weight as usize / 64);
         self.fuel = self.fuel.checked_sub(1 + size)?;
         Some(value)
     }
 
-    /// The value of a part that sees names of its form.
+    /// The value of a part, with the names of its form that the part sees.
     fn part(&mut self, node: &Node, at: usize, sees: &[(usize, &Value)]) -> Option<Value> {
         let Node::Form { names, parts, .. } = node else {
             return None;
@@ -684,7 +684,7 @@ fn short(value: &Value, below: usize) -> bool {
     items(value).len() < below
 }
 
-/// Rounds of a loop: the first part each time with what it made.
+/// Iterations of a loop: applies `step` to its own result `count` times.
 fn rounds(
     count: usize,
     mut acc: Value,
@@ -992,7 +992,7 @@ const FORMS: &[Row] = &[
             c[0] = Value::keyword("x");
             let c = vector(c);
             let body = m.part(n, 1, &[(0, &a), (1, &b), (2, &c)])?;
-            // The names may be the same: the last one is what is read.
+            // The names may be the same: then the last one is visible.
             let b = if names[2] == names[1] { c.clone() } else { b };
             Some(vector([plus(&body, items(&b)), c]))
         },
@@ -1196,7 +1196,7 @@ const FORMS: &[Row] = &[
     },
 ];
 
-/// How many different `mark`s with a digit behind it stand in `text`.
+/// The number of different placeholders, `mark` followed by a digit, in `text`.
 fn marks(text: &str, mark: char) -> usize {
     (0..9)
         .filter(|digit| text.contains(&format!("{mark}{digit}")))
@@ -1211,7 +1211,7 @@ fn node(dice: &mut Dice<'_>, depth: usize, scope: &mut Vec<char>) -> Node {
         return Node::Var(scope[dice.roll(scope.len())]);
     }
     let row = &FORMS[dice.roll(FORMS.len())];
-    // Few names, so that they hide each other.
+    // Only a few names, so that they shadow each other.
     let mut names: Vec<char> = (0..marks(row.text, '$'))
         .map(|_| ['a', 'b', 'c', 'd'][dice.roll(4)])
         .collect();
@@ -1275,7 +1275,7 @@ proptest! {
 
 // --- any program at all
 
-/// Tells a program that its time is up, and watches what it holds.
+/// Ends a program when its time is up, and observes the memory that it holds.
 struct Watch {
     start: Duration,
     patience: Duration,
@@ -1302,11 +1302,11 @@ impl Host for Watch {
     }
 }
 
-/// Whatever `program` is, it ends in time and within its memory, and its value can be shown.
+/// Checks that any `program` ends in time and within its memory limit, and that its value can be shown.
 fn endure(program: &str) {
     const MEMORY_BYTES: u64 = 4 << 20;
     const PATIENCE: Duration = Duration::from_millis(200);
-    /// A test build takes this long at most between two looks at the clock.
+    /// The longest time between two checks of the clock in a test build.
     const GRACE: Duration = Duration::from_millis(2_000);
     let limits = Limits {
         memory_bytes: MEMORY_BYTES,
@@ -1433,7 +1433,7 @@ const ATOMS: &[&str] = &[
     ":else",
 ];
 
-/// Forms with holes, beside those that are made of the tables.
+/// Forms with holes, in addition to those made from the tables.
 const SHAPES: &[&str] = &[
     "(let [x @ y @] @)",
     "(fn [x] @)",

@@ -1,5 +1,5 @@
-//! What programs hold that people write, over as many records as they have: under the limits that a program gets by
-//! default, with the context read from JSON as a server reads it.
+//! The memory that typical programs hold over typical numbers of records: under the default limits of a program, with
+//! the context read from JSON as a server reads it.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicIsize, Ordering};
@@ -10,10 +10,10 @@ use ptc_lang::{
 
 ptc_lang::counting_allocator!();
 
-/// Records in the context, of four fields each.
+/// The number of records in the context, with four fields each.
 const RECORDS: usize = 5_000;
 
-/// Sees how much the program holds.
+/// Observes how much memory the program holds.
 struct Watch {
     before: isize,
     peak: AtomicIsize,
@@ -48,7 +48,7 @@ fn records() -> Env {
     }
 }
 
-/// The value of `program` and the most bytes that it was seen to hold, under `limits`.
+/// The value of `program` under `limits`, and the most bytes that it was observed to hold.
 fn held(env: &Env, program: &str, limits: &Limits) -> Result<(String, isize), String> {
     let before = heap::live();
     let host = Watch {
@@ -64,7 +64,7 @@ fn held(env: &Env, program: &str, limits: &Limits) -> Result<(String, isize), St
     }
 }
 
-/// Programs over all records, each with what it gives.
+/// Programs over all records, each with its result.
 const PROGRAMS: &[(&str, &str)] = &[
     ("(:id (first (sort-by :total data/records)))", "0"),
     ("(count (sort-by :total > data/records))", "5000"),
@@ -121,7 +121,7 @@ fn what_does_not_fit_is_stopped() {
     }
 }
 
-/// What a large integer takes is asked for before it is made.
+/// The memory of a large integer is reserved before the integer is made.
 #[test]
 fn large_integers_are_paid_for_before_they_are_made() {
     const LIMIT_BYTES: u64 = 24 * 1024;
@@ -144,7 +144,7 @@ fn large_integers_are_paid_for_before_they_are_made() {
         let (outcome, _) = meter.within(|| run_metered(&Program::new(call), &env, &meter));
         (outcome.ended, meter.most_bytes())
     };
-    // What reading and running anything takes.
+    // What reading and running any program takes.
     let (_, least) = held("(do data/x (vector 1 2) nil)");
     for call in [
         "(inc data/x)",
@@ -178,7 +178,7 @@ fn large_integers_are_paid_for_before_they_are_made() {
     }
 }
 
-/// Counts the looks at the clock, which stand for work.
+/// Counts the checks of the clock, as a measure of work.
 #[derive(Default)]
 struct Looks(AtomicIsize);
 
@@ -193,8 +193,8 @@ impl Host for Looks {
     }
 }
 
-/// Trees that hold all trees before them share nearly all their nodes: twice as many take twice the work, not four times, and
-/// no more memory when they go than when they came.
+/// Trees that contain all earlier trees share nearly all of their nodes: twice as many take twice the work, not four
+/// times, and freeing them takes no more memory than making them.
 #[test]
 fn deep_trees_are_freed_with_what_they_alone_hold() {
     const VERSIONS: usize = 1_500;
@@ -228,7 +228,7 @@ fn deep_trees_are_freed_with_what_they_alone_hold() {
     assert!(deep <= 2 * flat, "{deep} bytes deep, {flat} flat");
 }
 
-/// Has a tool that is a program itself.
+/// A host with a tool that is itself a program.
 struct Nesting {
     tool: [String; 1],
 }
@@ -258,7 +258,7 @@ impl Host for Nesting {
     }
 }
 
-/// What a program's tool holds while it runs is the program's, however many run at once.
+/// What the tools of a program hold while they run counts as the program's, however many run at once.
 #[test]
 fn a_program_that_a_tool_runs_counts_in_the_one_that_called() {
     let host = Nesting {
@@ -280,18 +280,19 @@ fn a_program_that_a_tool_runs_counts_in_the_one_that_called() {
         "{ended:?}"
     );
     assert!(one > 500_000, "{one} bytes");
-    // One after the other they hold no more than one.
+    // One after the other they hold no more than a single one.
     let (ended, most_held) = most("(mapv (fn [_] (tool/make {:n 20000})) (range 8))", one * 2);
     assert!(matches!(ended, Ended::Value(_)), "{ended:?}");
     assert!(most_held < one * 2, "{most_held} bytes, not {one}");
-    // What does not fit stops the tool, not only what called it.
+    // Exceeding the limit stops the tool, not only the program that called it.
     let (ended, most_held) = most("(tool/make {:n 200000})", one);
     assert!(matches!(ended, Ended::Error(_)), "{ended:?}");
     assert!(most_held < one * 2, "{most_held} bytes, not {one}");
 }
 
-/// Reckoned is what goes with a definition at least, whether it was made here or read from a snapshot, and not many times that: what analysis
-/// holds for a while counts, too, which is most where a function has many locals.
+/// The counted bytes of a definition are at least what it takes, whether it was made here or read from a snapshot, and
+/// not many times as much: memory that analysis uses temporarily is counted too, most of all for a function with many
+/// locals.
 #[test]
 fn kept_code_counts_what_it_takes() {
     const ARMS: usize = 1_500;
@@ -314,7 +315,7 @@ fn kept_code_counts_what_it_takes() {
     ];
     let (limits, host) = (Limits::default(), Looks::default());
     let go = |program: &str| run(&Program::new(program), &Env::new(), &limits, &host);
-    // What a process makes once.
+    // Make what a process makes only once.
     drop(go("(def f (fn [x] (case x 1 2 3)))"));
     for (form, arm) in forms {
         let arms: Vec<String> = (0..ARMS).map(arm).collect();

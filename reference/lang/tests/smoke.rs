@@ -1,4 +1,4 @@
-//! One program of each kind, through the public surface only. Behaviour belongs in the specification.
+//! One program of each kind, through the public interface only. Behaviour belongs in the specification.
 
 use ptc_lang::{Ended, Env, Host, Limits, Program, print, run};
 

@@ -1,5 +1,5 @@
-//! Snapshots: sessions of several turns, of the corpus and of everything that a session may keep, go on from bytes as they
-//! would have; hostile bytes are refused at a bounded cost.
+//! Snapshots: sessions of several turns, of the corpus, and with everything that a session may keep, continue from
+//! their bytes as they would have without; hostile bytes are refused at a bounded cost.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ ptc_lang::counting_allocator!();
 
 const BYTES_MAX: usize = 64 << 20;
 
-/// A world without a clock that stops what runs long.
+/// A world without a clock, which stops programs that run long.
 #[derive(Default)]
 struct World(AtomicU32);
 
@@ -60,7 +60,7 @@ fn turn(env: &Env, program: &str) -> (Ended, Env) {
     (outcome.ended, after)
 }
 
-/// What the last of `turns` gives when the session is written and read before each of them.
+/// The result of the last of `turns`, when the session is written and read before each of them.
 fn travelled(turns: &[&str]) -> String {
     let mut env = Env::new()
         .noting_results()
@@ -333,7 +333,7 @@ fn programs_of_the_corpus_go_on_from_snapshots() {
             let Some(program) = row["program"].as_str() else {
                 continue;
             };
-            // A session of some programs, each of which may leave its value behind.
+            // A session of several programs, each of which may leave its value behind.
             if programs % 12 == 0 {
                 env = Env::new().noting_results().with_journal(Map::new());
             }
@@ -371,7 +371,7 @@ fn what_is_shared_is_written_once_and_shared_again() {
         10 * 10_003 + 1
     );
 
-    // Doubled forty times: as deep as it is wide.
+    // Doubled forty times: huge when unfolded, but small in bytes.
     let (_, env) = turn(
         &Env::new(),
         "(def tower (reduce (fn [acc _] [acc acc]) [1] (range 40)))",
@@ -411,7 +411,7 @@ fn depth_costs_no_native_stack() {
 #[test]
 fn every_builtin_and_every_function_of_functions_travels() {
     for builtin in ptc_lang::builtins() {
-        // Some are known with their namespace only: by what they are called as.
+        // Some can only be written with a namespace: these are called as in their signatures.
         let called = builtin.signatures.trim_start_matches('(');
         let called = called.split([' ', ')']).next().unwrap_or_default();
         let name = if builtin.bare { builtin.name } else { called };
@@ -440,7 +440,7 @@ fn equal_sessions_give_equal_bytes() {
             .fold(Env::new(), |env, program| turn(&env, program).1)
     };
     assert_eq!(bytes(&session()), bytes(&session()));
-    // Whether values are shared is no part of it.
+    // Whether values are shared makes no difference.
     let mut one = Env::new();
     let text = Value::str("same");
     one.define("x", Value::vector(vec![text.clone(), text]));
@@ -473,7 +473,7 @@ fn hostile_bytes_are_refused_with_their_fault() {
     let mut longer = good.clone();
     longer.push(0);
     assert_eq!(refused(&longer), Error::Damaged);
-    // The version is the number behind the name.
+    // The version is the number after the name.
     let mut newer = good;
     newer[17] = 0x17;
     assert_eq!(refused(&newer), Error::Version(23));
@@ -483,7 +483,7 @@ fn hostile_bytes_are_refused_with_their_fault() {
     );
 }
 
-/// A session as version 1 wrote it: `rate`, the functions `scale` and `add`, and a set of several kinds.
+/// A session written by version 1: `rate`, the functions `scale` and `add`, and a set of several kinds.
 const VERSION_1: &str = "\
     d9d9f7846c7074632d736e617073686f740159011885846472617465657363616c6563616464647365656e808ca0d81b8364636f64657828\
     286465666e207363616c65202274696d6573207261746522205b785d20282a207820726174652929816472617465d81b8462666e0100806a\
@@ -514,7 +514,7 @@ fn snapshots_of_version_1_are_read() {
     let told = explained(&env);
     let place = "in `scale`, which an earlier program defined, at line 1, column 30: (* x rate)";
     assert!(told.starts_with(place), "{told}");
-    // A version is what it says: neither may hold the parts of the other.
+    // The version decides: neither version may contain the parts of the other.
     for (from, to) in [(0x01, 0x02), (0x02, 0x01)] {
         let mut relabelled = if from == 1 { old.clone() } else { bytes(&env) };
         assert_eq!(relabelled[17], from);

@@ -1,4 +1,4 @@
-//! Text functions against simple models, and texts that are read back, through the public surface.
+//! Text functions compared with simple models, and texts that are read back, through the public interface.
 
 mod values;
 
@@ -19,7 +19,7 @@ impl Host for Nowhere {
     }
 }
 
-/// The value of `program` with `context` as its data.
+/// The value of `program`, with `context` as its context.
 fn check(program: &str, context: &[(&str, Value)]) -> Value {
     let context = context
         .iter()
@@ -45,7 +45,7 @@ fn graphemes(text: &str) -> Vec<&str> {
     text.graphemes(true).collect()
 }
 
-/// A value that JSON gives back as it was.
+/// A value that survives a round trip through JSON.
 fn json_value() -> impl Strategy<Value = Value> {
     let leaf = leaf().prop_filter("JSON has no keywords and infinities", |leaf| match leaf {
         Value::Float(float) => float.is_finite(),
@@ -63,12 +63,12 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// `numerator / denominator`, not negative, as an integer with halves away from zero.
+/// `numerator / denominator`, not negative, rounded to an integer with halves away from zero.
 fn rounded(numerator: &BigInt, denominator: &BigInt) -> BigInt {
     (numerator * 2 + denominator) / (denominator * 2)
 }
 
-/// A double that is not negative, exactly.
+/// The exact value of a double that is not negative.
 fn ratio(float: f64) -> (BigInt, BigInt) {
     let bits = float.to_bits();
     let (exponent, fraction) = ((bits >> 52) as i64 & 0x7ff, bits & ((1 << 52) - 1));
@@ -88,7 +88,7 @@ fn power_of_ten(exponent: u32) -> BigInt {
     BigInt::from(10).pow(exponent)
 }
 
-/// Doubles that are often exact halves at few places.
+/// Doubles that are often exact halves after a few decimal places.
 fn float() -> impl Strategy<Value = f64> {
     prop_oneof![
         any::<f64>().prop_filter("finite", |float| float.is_finite()),
@@ -98,7 +98,7 @@ fn float() -> impl Strategy<Value = f64> {
     ]
 }
 
-/// Long text of graphemes that take one byte, several, and several code points.
+/// Long text with graphemes of one byte, of several bytes, and of several code points.
 fn long_text() -> impl Strategy<Value = String> {
     let part = prop::sample::select(vec![
         "a",
@@ -120,7 +120,7 @@ proptest! {
     fn positions_in_long_text_are_those_of_its_graphemes(text in long_text(), at in 0usize..720) {
         let parts = graphemes(&text);
         let given = Text::from(&*text);
-        // Twice: the first look may build an index.
+        // Twice, because the first look-up may build an index.
         for _ in 0..2 {
             prop_assert_eq!(given.count(), parts.len());
             prop_assert_eq!(given.grapheme(at), parts.get(at).copied());

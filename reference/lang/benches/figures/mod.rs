@@ -1,6 +1,6 @@
 //! The benchmarks that run inside one process: programs, and their target times. Data only; criterion and the table of
 //! results both read it.
-#![allow(dead_code)] // Each of the two readers needs its half of a row.
+#![allow(dead_code)] // Each of the two users reads only part of a row.
 
 use std::time::Duration;
 

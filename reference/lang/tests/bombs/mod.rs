@@ -1,11 +1,11 @@
-//! Programs that are built to break an evaluator. Data only: the language's own tests run them inside the process, and
-//! the server's through its pipes.
-#![allow(dead_code)] // Each of the two takes what it needs.
+//! Programs that are designed to break an evaluator. Data only: the tests of the language run them inside the process,
+//! and those of the server through its pipes.
+#![allow(dead_code)] // Each of the two test crates uses only a part.
 
-/// How a program may end, words with `|` between them, and the program.
+/// The ways in which a program may end, as words separated by `|`, and the program.
 pub type Bomb = (&'static str, &'static str);
 
-/// Patterns that step back, or are large once repetitions are written out.
+/// Patterns that need backtracking, or are large after repetitions are expanded.
 pub const REGEXES: &[Bomb] = &[
     (
         "ok",
@@ -69,7 +69,7 @@ pub const REGEXES: &[Bomb] = &[
     ),
 ];
 
-/// Strings that grow, and functions over long ones.
+/// Strings that grow, and functions on long strings.
 pub const TEXTS: &[Bomb] = &[
     (
         "ok",
@@ -285,7 +285,7 @@ pub const NUMBERS: &[Bomb] = &[
     ("ok|runtime_error", "(pow 2 1000000000)"),
 ];
 
-/// Large collections that are copied over and over.
+/// Large collections that are copied repeatedly.
 pub const CHANGED_WHILE_SHARED: &[Bomb] = &[
     (
         "memory_limit|timeout",
@@ -337,7 +337,7 @@ pub const CHANGED_WHILE_SHARED: &[Bomb] = &[
     ),
 ];
 
-/// Ranges, products and walks without an end in sight.
+/// Endless or practically endless ranges, products and walks.
 pub const COLLECTIONS: &[Bomb] = &[
     ("memory_limit", "(range 1000000000000)"),
     (
@@ -494,7 +494,7 @@ pub const COLLECTIONS: &[Bomb] = &[
     ),
 ];
 
-/// Functions that call themselves through everything that calls.
+/// Functions that call themselves through everything that makes calls.
 pub const RECURSION: &[Bomb] = &[
     ("memory_limit", "(defn f [x] (inc (f x))) (f 1)"),
     ("memory_limit", "(defn f [x] (map f [x])) (f 1)"),
@@ -594,7 +594,7 @@ pub const DEEP: &[&str] = &[
     "(reduce (fn [f _] (constantly [f])) 1 (range 50000))",
 ];
 
-/// What is done with a deep value `x` and its twin `y`.
+/// Uses of a deep value `x` and its twin `y`.
 pub const USES: &[&str] = &[
     "(= x y)",
     "(= x x)",
@@ -640,7 +640,7 @@ pub const USES: &[&str] = &[
     "(return x)",
 ];
 
-/// Small values that unfold without end.
+/// Small values that unfold to enormous size.
 pub const DOUBLED: &[&str] = &[
     "(reduce (fn [acc x] (conj acc acc)) [1] (range 30))",
     "(reduce (fn [acc x] [acc acc]) [1] (range 25))",
@@ -651,7 +651,7 @@ pub const DOUBLED: &[&str] = &[
     "(reduce (fn [acc x] (str acc acc)) \"ab\" (range 21))",
 ];
 
-/// Programs that are long instead of deep; some nest once they are analysed.
+/// Programs that are long rather than deep; some become nested by analysis.
 pub const LONG: &[(&str, &str, usize, &str)] = &[
     ("[", "1 ", 500_000, "]"),
     ("(-> 1 ", "inc ", 490, ")"),
@@ -691,7 +691,7 @@ pub const LONG: &[(&str, &str, usize, &str)] = &[
     ("#(+ ", "%1 %20 ", 10_000, ")"),
 ];
 
-/// Long programs in which every part differs: `~` stands for a number, `@` for a name.
+/// Long programs in which every part is different: `~` stands for a number, `@` for a name.
 pub const LONG_UNLIKE: &[(&str, &str, &str)] = &[
     ("(let [", "@ ~ ", "] 1)"),
     ("(let [za 1 ", "@ (if za za 2) ", "] 1)"),
@@ -720,7 +720,7 @@ pub const LONG_UNLIKE: &[(&str, &str, &str)] = &[
     ("#{", "[1 1 1 1 ~] ", "}"),
 ];
 
-/// `part` over and over between `open` and `close`, in 64 KiB.
+/// `part` repeated between `open` and `close`, up to 64 KiB.
 pub fn long_unlike(open: &str, part: &str, close: &str) -> String {
     let mut text = open.to_owned();
     for at in 0.. {
@@ -739,7 +739,7 @@ pub fn long_unlike(open: &str, part: &str, close: &str) -> String {
     text + close
 }
 
-/// Brackets that nest, each with what closes it.
+/// Brackets that nest, each with its closing part.
 pub const BRACKETS: &[(&str, &str)] = &[
     ("(", ")"),
     ("[", "]"),
@@ -750,7 +750,7 @@ pub const BRACKETS: &[(&str, &str)] = &[
     ("#_", ""),
 ];
 
-/// `count` brackets: open, balanced, and closed only.
+/// `count` brackets: only opened, balanced, and only closed.
 pub fn brackets(open: &str, close: &str, count: usize) -> [String; 3] {
     [
         open.repeat(count),

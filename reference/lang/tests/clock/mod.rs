@@ -1,5 +1,5 @@
-//! A clock that stands still while the thread waits for a processor, so that limits of time can be
-//! tested on a busy machine. Knows nothing of programs.
+//! A clock that stops while the thread waits for a processor, so that time limits can be tested on a busy machine.
+//! Knows nothing of programs.
 #![expect(
     clippy::disallowed_methods,
     reason = "a test has no host that knows the time"
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Time that went by since it was asked for first.
+/// Wall-clock time since the first call.
 #[allow(dead_code, reason = "not every test asks for it")]
 pub fn passed() -> Duration {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     START.elapsed()
 }
 
-/// Time that this thread has been running.
+/// CPU time of this thread.
 pub fn spent() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(

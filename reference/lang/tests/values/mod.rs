@@ -1,10 +1,10 @@
-//! Random values for the tests of laws. Knows nothing of the laws.
+//! Random values for property tests. Knows nothing of the properties.
 
 use proptest::prelude::*;
 use ptc_lang::Value;
 use ptc_lang::value::{BigInt, Map, Set};
 
-/// Text that is rich in what is special: marks, joiners, controls, quotes.
+/// Text with many special characters: marks, joiners, controls, quotes.
 pub fn rich_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         "[a-c ,.]{0,4}",
@@ -35,7 +35,7 @@ pub fn leaf() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Any value that reads back: no NaN, no functions.
+/// Any value that can be read back: no NaN, no functions.
 pub fn value() -> impl Strategy<Value = Value> {
     leaf().prop_recursive(4, 40, 6, |inner| {
         prop_oneof![

@@ -105,7 +105,7 @@ fn map(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::vector(results))
 }
 
-/// The length of the shortest materialized collection, as a capacity for the result that certainly fits.
+/// A capacity for the result that certainly fits in memory: the length of the shortest collection, 0 if one is lazy.
 fn shortest(collections: &[Value]) -> usize {
     let len = |value: &Value| match value {
         Value::Vector(items) => items.len(),
