@@ -29,7 +29,7 @@ thread_local! {
     static SEEN: Cell<Pulse> = const { Cell::new(Pulse::Continue) };
 }
 
-/// Runs `inside`; all metered work on this thread meanwhile asks `host` whether it may continue.
+/// Runs `inside`. All metered work that it does on this thread asks `host` whether it may continue.
 pub fn within<T>(host: &dyn Host, inside: impl FnOnce() -> T) -> T {
     let (seen, left) = (SEEN.replace(Pulse::Continue), LEFT.replace(STEPS));
     let result = HOST.set(host, inside);

@@ -407,8 +407,8 @@ pub fn tune() {
     }
 }
 
-/// Makes freed memory be overwritten at once, so that none of a program's values remain in memory for an attacker who
-/// breaks the evaluator later. Must be called once, before other threads start and after [`tune`].
+/// Turns on overwriting of freed memory, so that none of a program's values remain for an attacker who breaks the
+/// evaluator later. Must be called once, before other threads start and after [`tune`].
 pub fn overwrite_freed() {
     OVERWRITES.store(true, Ordering::Relaxed);
 }

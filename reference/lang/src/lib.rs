@@ -128,7 +128,7 @@ pub fn run(program: &Program, env: &Env, limits: &Limits, host: &dyn Host) -> (O
     meter.within(|| run_metered(program, env, &meter))
 }
 
-/// [`run`] on a meter that the host goes on using: for hosts that read the context and show the value within the same
+/// [`run`] on a meter that stays in use afterwards: for hosts that read the context and show the value within the same
 /// limits. Call it inside [`Meter::within`].
 pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome, Env) {
     let failed = |error: Error| {

@@ -353,7 +353,7 @@ pub struct Source {
     pub globals: OnceLock<Box<[Arc<str>]>>,
 }
 
-/// Where a top-level expression was written, for errors that later programs meet in its functions.
+/// Where a top-level expression was written, for errors in its functions that occur in later programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The turn; 0 where turns are not counted.

@@ -40,7 +40,8 @@ use crate::value::{Text, Value};
 /// The implementation of a builtin. It may move its arguments out of `args`.
 pub type Run = fn(&mut Eval<'_>, &mut [Value]) -> Result<Value, Stop>;
 
-/// The names that signatures give to parameters that are called, or called by the function that is made of them.
+/// Names of parameters in signatures whose arguments are called, either by the builtin or by the function that it
+/// returns.
 const CALLED: &[&str] = &[
     "f",
     "f1",
@@ -131,7 +132,7 @@ pub enum Settles {
     Nothing,
 }
 
-/// What a name of the table stands for.
+/// The value of a name in the table.
 #[derive(Debug)]
 pub enum Body {
     /// A function.
@@ -494,7 +495,7 @@ impl Builtin {
         (1..=3).any(|count| (0..count).any(|at| self.calls(at, count)))
     }
 
-    /// What the name stands for.
+    /// The value of the name.
     pub fn value(&'static self) -> Value {
         match self.run {
             Body::Function(_) => Value::Builtin(self),

@@ -341,7 +341,7 @@ fn big_quotient(a: &BigInt, b: &BigInt) -> f64 {
     } else {
         a.div_rem(&(b << (-shift) as usize))
     };
-    // A bit far below the last significant one tells on which side of the midpoint the quotient lies.
+    // A bit far below the last significant one shows on which side of the midpoint the quotient lies.
     if !rest.is_zero() {
         scaled.set_bit(0, true);
     }

@@ -119,7 +119,7 @@ pub struct Place {
     pub in_context: Vec<String>,
     /// The unbound names that a form elsewhere in the program binds.
     pub bound_elsewhere: Vec<String>,
-    /// What to do about the error, where only the place of the error tells.
+    /// What to do about the error, when that depends on its place.
     pub way_out: Option<String>,
     /// The text of [`Error::explained`], when it was computed elsewhere.
     pub told: Option<String>,
@@ -144,7 +144,7 @@ impl Place {
 pub struct Within {
     /// Its name, when it has one.
     pub name: Option<Text>,
-    /// The top-level expression that it stands in.
+    /// The top-level expression that contains it.
     pub source: Arc<Source>,
 }
 

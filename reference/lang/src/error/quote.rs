@@ -1,5 +1,5 @@
-//! Quotes of a program or of a value in a message. A quote is kept whole until the message is shown, so that whoever
-//! shows it can remove what must not be shown before anything is truncated. Knows nothing of what that is.
+//! Quotes of a program or of a value in a message. A quote is kept whole until the message is shown, so that the caller
+//! can remove what must not be shown before anything is truncated. Knows nothing of what that is.
 
 use std::fmt::{Display, Formatter, Result};
 

@@ -330,7 +330,7 @@ pub fn operands() -> Vec<String> {
     operands.chain(long).collect()
 }
 
-/// Pieces that texts as large as almost the whole memory limit are made of.
+/// Pieces for texts that take almost the whole memory limit.
 const LONG_TEXTS: &[&str] = &[
     "9", "-", "%n", " ", "[", "\\n", "Σ", "é", ".", "0", "1e", "\\\\",
 ];

@@ -67,7 +67,7 @@ pub struct ReadError {
 pub enum ReadErrorKind {
     /// The text is longer than 4 GiB.
     TooLong,
-    /// More distinct symbols and keywords than allowed. Not a fault of syntax.
+    /// More distinct symbols and keywords than allowed. Not a syntax error.
     Symbols {
         /// How many there are.
         found: u32,

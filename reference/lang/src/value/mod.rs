@@ -85,11 +85,11 @@ pub enum Value {
     Combined(Arc<Combined>),
     /// A var, from `def` or `#'name`.
     Var(Text),
-    /// A compiled regular expression.
+    /// A regular expression.
     Regex(Arc<Regex>),
     /// A calendar date as days since 1970-01-01.
     Date(i32),
-    /// A moment in UTC.
+    /// An instant in UTC.
     Instant(Instant),
     /// A span of time in microseconds.
     Duration(i64),
@@ -98,7 +98,7 @@ pub enum Value {
 const _: () = assert!(size_of::<Value>() == 16);
 const _: () = assert!(size_of::<Result<Value, Box<()>>>() == 16);
 
-/// A moment in UTC with the precision that it was written with.
+/// An instant in UTC with the precision that it was written with.
 #[derive(Clone, Copy, Debug)]
 pub struct Instant {
     micros: Packed,
@@ -110,7 +110,7 @@ pub struct Instant {
 type Packed = [u8; 8];
 
 impl Instant {
-    /// A moment `micros` microseconds after 1970-01-01T00:00:00Z, printed with `digits` fraction digits.
+    /// An instant `micros` microseconds after 1970-01-01T00:00:00Z, printed with `digits` fraction digits.
     pub fn new(micros: i64, digits: u8) -> Self {
         Instant {
             micros: micros.to_ne_bytes(),

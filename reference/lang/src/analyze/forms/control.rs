@@ -1,4 +1,4 @@
-//! Order of evaluation, quoting, and notes of a task. Knows nothing of evaluation.
+//! Order of evaluation, quoting, and the notes of tasks. Knows nothing of evaluation.
 
 use super::{Use, invalid, usage};
 use crate::analyze::Analyzer;

@@ -1,5 +1,5 @@
-//! Sequence functions. Everything is eager, every result is a vector, and anything seqable is a
-//! sequence: vectors, sets, maps as entries, strings as graphemes, nil as nothing.
+//! Sequence functions. Every result is a vector, or a lazy sequence that becomes one wherever it is kept or shown.
+//! Anything seqable is a sequence: vectors, sets, maps as entries, strings as graphemes, nil as nothing.
 
 pub mod building;
 mod deferred;
