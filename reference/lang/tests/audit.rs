@@ -14,8 +14,8 @@ ptc_lang::counting_allocator!();
 const SLOWNESS: u32 = if cfg!(debug_assertions) { 15 } else { 1 };
 /// The target is at most a millisecond of work between two checks; processors differ by a factor of about two.
 const GAP_MAX: Duration = Duration::from_millis(2).saturating_mul(SLOWNESS);
-/// How many such gaps a stopped program may take to end, as for hostile programs: freeing ten megabytes takes about
-/// half of the delay that is allowed.
+/// The time that a stopped program may take to free ten megabytes, in such gaps, as for hostile programs: half of the
+/// delay that it is allowed.
 const END_GAPS: u32 = 25;
 /// How often a long gap is measured again: caches and the system may take time occasionally.
 const TRIES: usize = 8;

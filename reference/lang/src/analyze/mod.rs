@@ -113,6 +113,7 @@ fn member<'a>(forms: &[Form<'a>]) -> Option<(&'a str, Span)> {
     })
 }
 
+/// All special forms, in the order of the table.
 pub fn special_forms() -> &'static [SpecialForm] {
     SPECIAL_FORMS
 }
@@ -584,7 +585,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         let inside = |form: &Form<'_>, span: &Span| {
             form.span.start <= span.start && span.end <= form.span.end
         };
-        // A list in a vector is an expression, whose names are not bound by it.
+        // A list in a vector is an expression, which binds no names.
         let in_pattern = |span: &Span| {
             args.iter().any(|arg| match &arg.kind {
                 FormKind::Vector(items) => {

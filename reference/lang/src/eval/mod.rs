@@ -66,7 +66,7 @@ pub struct Eval<'r> {
     notes_results: bool,
     pub(crate) journal: Option<Map>,
     pub(crate) steps: Option<Map>,
-    /// The printed lines, and the memory that they take.
+    /// The printed lines, each truncated to the limit of a line.
     pub(crate) prints: Vec<String>,
     /// The beginning of a line that `print` and `pr` left open.
     open_line: Option<String>,
@@ -287,7 +287,7 @@ impl<'r> Eval<'r> {
             let line = self.host().printed(line);
             let graphemes_max = self.limits().print_graphemes;
             let line = crate::print::line(line, graphemes_max);
-            // When a limit was reached meanwhile, the line was not truncated correctly.
+            // When a limit was reached meanwhile, the graphemes were not counted to the end.
             if !clock::has_stopped() {
                 self.prints.push(line);
             }

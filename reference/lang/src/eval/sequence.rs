@@ -67,7 +67,7 @@ pub fn endless(value: &Value) -> bool {
     unsettled(value).is_some_and(|sequence| sequence.endless)
 }
 
-/// The deepest nesting of sequences whose items come from other sequences. Each item asks all of them.
+/// The deepest nesting of sequences whose items come from other sequences. Making an item visits all of them.
 const DEPTH_MAX: u32 = 16;
 
 /// Settles a sequence that nests too deep to be the source of another; an endless one is refused.
@@ -275,8 +275,8 @@ enum Step {
     Flatten,
     /// Drops this many items at the end; items are held back until enough follow.
     DropLast(usize, VecDeque<Value>),
-    /// The function, its latest result, and whether that was emitted. Without any item, the function is called with no
-    /// arguments.
+    /// The function, its latest result, and whether any result was emitted. Without any item, the function is called
+    /// with no arguments.
     Reductions(Value, Option<Value>, bool),
 }
 

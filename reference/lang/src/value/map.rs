@@ -91,7 +91,7 @@ impl Map {
         })
     }
 
-    /// The entry of the keyword or string `text`; the kind that `keyword` says comes first.
+    /// The entry of the keyword or string `text`; when both exist, `keyword` decides.
     #[inline]
     fn find_text(&self, text: &Text, keyword: bool) -> Option<(&Value, &Value)> {
         let of_kind = |text: &Text, keyword: bool| {
@@ -200,6 +200,7 @@ impl Map {
             }
     }
 
+    /// The number of nodes in a full walk, and the depth.
     #[inline]
     pub fn shape(&self) -> Shape {
         self.0.shape

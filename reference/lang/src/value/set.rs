@@ -72,6 +72,7 @@ impl Set {
         Members(self.0.iter())
     }
 
+    /// The number of nodes in a full walk, and the depth.
     #[inline]
     pub fn shape(&self) -> Shape {
         self.0.shape()

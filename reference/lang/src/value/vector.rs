@@ -94,6 +94,7 @@ impl Vector {
             }
     }
 
+    /// The number of nodes in a full walk, and the depth.
     #[inline]
     pub fn shape(&self) -> Shape {
         self.0.shape
