@@ -1,5 +1,5 @@
-//! Measures the redactor against its targets: `cargo run --release -p ptc-secrets --example measure_redactor`. It is the running
-//! time of its thread that counts, so that what else the machine does tells little; on a quiet one it is the clock's time.
+//! Measures the redactor against its targets: `cargo run --release -p ptc-secrets --example measure_redactor`. It counts the CPU time
+//! of its thread, so other load on the machine matters little; on an idle machine that equals wall-clock time.
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
 #[path = "../../../tools/src/bench/row.rs"]
@@ -18,24 +18,24 @@ use rustix::time::{ClockId, clock_gettime};
 const ROUNDS: usize = 7;
 /// Bytes of each text.
 const TEXT_BYTES: usize = 4_000_000;
-/// What an automaton may take, in MiB.
+/// Maximum size of an automaton, in MiB.
 const AUTOMATON_MIB_MAX: f64 = 16.0;
-/// Bytes of each hostile text, and how many MB a second must be scrubbed of the worst one of its class: so many that 250 KB, as much
-/// as a catalog shows at once, are looked through in the time that scrubbing may take ([`ptc_secrets::SCRUB_TIME_MAX`]).
+/// Bytes of each hostile text, and the minimum speed in MB/s for the worst one of its class: at this speed 250 KB, the most that a
+/// catalog shows at once, are searched in the time that scrubbing may take ([`ptc_secrets::SCRUB_TIME_MAX`]).
 const HOSTILE_BYTES: usize = 5_000;
 const HOSTILE_MIN: f64 = 1.0;
-/// The longest time between two looks at the clock.
+/// The longest time between two time checks.
 const UNSEEN_MAX: Duration = Duration::from_millis(2);
-/// Slow texts of a class that are told.
+/// The number of slow texts per class that are printed.
 const WORST_TOLD: usize = 4;
-/// Writes a piece of a text, each with another number.
+/// Writes a piece of a text; each number gives another piece.
 type Text = fn(u32) -> String;
 /// Writes a text in a form.
 type Form = Box<dyn Fn(&str) -> String>;
-/// How many secrets.
+/// Numbers of secrets.
 const COUNTS: &[usize] = &[1, 64, 1_000];
-/// Kinds of text, and how many MB a second must be scrubbed of it, with 64 secrets or fewer, and with more. Text that is hardly escaped
-/// must not take longer to scrub than it takes to read as JSON.
+/// Kinds of text, each with its minimum speeds in MB/s: with up to 64 secrets, and with more. Scrubbing text with few escapes must not
+/// take longer than parsing it as JSON.
 const TEXTS: &[(&str, Text, f64, f64)] = &[
     ("records", records, 500.0, 100.0),
     ("prose", prose, 500.0, 100.0),
@@ -97,7 +97,7 @@ fn main() {
         let mut speeds: Vec<(f64, String)> = speeds.collect();
         speeds.sort_by(|left, right| left.0.total_cmp(&right.0));
         let what = format!("redaction of hostile text, {class}");
-        // Which ones are slow tells more than how slow the slowest is.
+        // Which texts are slow is more informative than the slowest speed.
         for (speed, piece) in speeds.iter().take(WORST_TOLD) {
             eprintln!("{what}: {speed:.2} MB/s of {:?}", start(piece));
         }
@@ -117,7 +117,7 @@ fn main() {
     println!("{}", row.line());
 }
 
-/// As much of a piece of a text as tells which one it is.
+/// Enough of a piece to identify it.
 fn start(piece: &str) -> String {
     piece.chars().take(40).collect()
 }
@@ -191,7 +191,7 @@ fn base64(n: u32) -> String {
     STANDARD.encode(bytes)
 }
 
-/// A number that looks like chance (splitmix64).
+/// A pseudo-random number (splitmix64).
 fn word(n: u32) -> u64 {
     let mut word = (u64::from(n) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -199,7 +199,7 @@ fn word(n: u32) -> u64 {
     word ^ (word >> 31)
 }
 
-/// Secrets that are hard to look for, by what is hard about them.
+/// Secrets that are hard to search for, each class with the reason.
 fn hostile() -> Vec<(&'static str, Vec<String>)> {
     let repeated = |piece: &str, length: usize| vec![piece.repeat(length / piece.len())];
     let number = |n: u32| format!("{:016x}", word(n));
@@ -248,7 +248,7 @@ fn hostile() -> Vec<(&'static str, Vec<String>)> {
     ]
 }
 
-/// Pieces of texts that have much to do with a secret: its forms, one in another, and what can be read in many ways.
+/// Pieces of text related to a secret: its forms, nested forms, and text with many readings.
 fn pieces(secret: &str) -> Vec<String> {
     let each =
         |write: fn(u8) -> String| move |text: &str| text.bytes().map(write).collect::<String>();
@@ -285,7 +285,7 @@ fn pieces(secret: &str) -> Vec<String> {
         "[REDACTED]".to_owned(),
         MARKER[..9].to_owned(),
     ];
-    // All of it, all but its end, and as much as any piece of it.
+    // The whole secret, and some of its beginnings.
     let part = |length: usize| secret.chars().take(length).collect::<String>();
     let chars = secret.chars().count();
     for text in [
@@ -313,7 +313,7 @@ fn pieces(secret: &str) -> Vec<String> {
     pieces
 }
 
-/// One text of the beginnings of the forms of all secrets.
+/// Texts of the beginnings of the forms of all secrets.
 fn beginnings(secrets: &[String]) -> Vec<String> {
     let (mut plain, mut escaped, mut blocks) = (String::new(), String::new(), String::new());
     for secret in secrets {
@@ -329,7 +329,7 @@ fn beginnings(secrets: &[String]) -> Vec<String> {
     pieces.filter(|piece| !piece.is_empty()).collect()
 }
 
-/// Secrets of the kinds that there are: tokens with a prefix, keys in base64, digests, passwords, a signed token.
+/// Secrets of the usual kinds: tokens with a prefix, keys in base64, digests, passwords, a signed token.
 fn redactor(count: usize) -> Redactor {
     built((0..count as u32).map(|n| {
         let (a, b) = (word(n + 1_000_000), word(n + 2_000_000));

@@ -1,4 +1,4 @@
-//! Auth emitters: from a binding to a request header. The bytes go into sensitive header values and nowhere else.
+//! Auth emitters: turn a credential binding into a request header. The bytes go into sensitive header values and nowhere else.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::redactor::{BLOCK_BYTES_MIN, Redactor, RedactorBuilder};
 use crate::secret::{PASSWORD_BYTES_MIN, Secret};
 use crate::source::Credentials;
 
-/// Header names that a `custom_header` emitter may not set: `Authorization` has schemes of its own, the rest are the client's.
+/// Header names that a `custom_header` emitter may not set: `Authorization` has its own schemes, the rest belong to the client.
 pub const RESERVED_AUTH_HEADERS: &[&str] = &[
     "authorization",
     "mcp-protocol-version",
@@ -40,13 +40,13 @@ pub struct Emitter {
     pub binding: String,
 }
 
-/// Why an emitter can't make its header. Never quotes a value.
+/// Why an emitter can't produce its header. Never quotes a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthFault {
     /// The binding is not defined.
     #[error("unknown credential binding {0}")]
     UnknownBinding(String),
-    /// A basic value that is neither `user:pass` with a user.
+    /// A basic value that is neither JSON nor `user:pass` with a non-empty user.
     #[error("basic credential must be user:pass")]
     BasicShape,
     /// A basic value that is JSON without string `user` and `pass`.
@@ -63,14 +63,14 @@ pub enum AuthFault {
     HeaderBytes(String),
 }
 
-/// Headers ready to send. Opaque: they can be put into a request and nothing else.
+/// Headers ready to send. Opaque: they can only be added to a request.
 #[derive(Clone, Default)]
 pub struct AuthHeaders {
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl AuthHeaders {
-    /// Makes the headers of an `auth` list, in order, and registers what is secret in them besides the binding's value.
+    /// Builds the headers of an `auth` list, in order, and registers the secrets that a basic value contains.
     pub fn emit(
         emitters: &[Emitter],
         credentials: &Credentials,
@@ -84,7 +84,7 @@ impl AuthHeaders {
         Ok(made)
     }
 
-    /// One `Authorization: Bearer` header, for a client that has its own secret (an LLM provider).
+    /// One `Authorization: Bearer` header, for a client with its own secret (an LLM provider).
     pub fn bearer(secret: &Secret) -> Result<Self, AuthFault> {
         let text = Zeroizing::new(format!("Bearer {}", secret.expose()));
         Ok(Self {
@@ -105,7 +105,7 @@ impl AuthHeaders {
         self.headers.is_empty()
     }
 
-    /// Scrubs what comes back from the server that gets these headers.
+    /// A redactor for responses of the server that receives these headers.
     pub fn redactor(&self) -> Redactor {
         let mut builder = Redactor::builder();
         for (_, value) in &self.headers {
@@ -166,8 +166,8 @@ impl fmt::Debug for AuthHeaders {
     }
 }
 
-/// Registers what would be secret in the bindings that nobody `uses`, were they sent as basic ones. What those are for is not
-/// known, so a password that can be guessed is no mistake here, and left out.
+/// Registers the pair and password of each binding that nothing `uses`, as if it were a basic credential. The purpose of such a
+/// binding is unknown, so a guessable password in it is no mistake and is left out.
 pub(crate) fn register_pairs(
     credentials: &Credentials,
     uses: &dyn Fn(&str) -> bool,
@@ -188,8 +188,8 @@ pub(crate) fn register_pairs(
     }
 }
 
-/// Registers what is secret in an address with a login, such as that of a proxy: `http://user:password@host`. Nobody refuses a short
-/// password there, so one that could be guessed, or would mangle ordinary text, is left out.
+/// Registers the secrets in an address with a login, such as that of a proxy: `http://user:password@host`. Short passwords are not
+/// refused there, so one that could be guessed, or whose scrubbing would mangle ordinary text, is left out.
 pub fn register_login(address: &str, scrub: &mut RedactorBuilder) {
     let behind = address.split_once("://").map_or(address, |(_, rest)| rest);
     let authority = behind.split(['/', '?', '#']).next().unwrap_or_default();
@@ -197,12 +197,12 @@ pub fn register_login(address: &str, scrub: &mut RedactorBuilder) {
         return;
     };
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
-    // What is no encoded character stays.
+    // Invalid percent-encoding stays as it is.
     let decoded = |part| percent_decode_str(part).decode_utf8_lossy().into_owned();
     let (user, password) = (decoded(user), decoded(password));
     let pair = Secret::new(format!("{user}:{password}"));
     let password = Secret::new(password);
-    // Without a password the name is a token.
+    // Without a password the user name is a token.
     if password.is_empty() {
         let token = Secret::new(user);
         if !token.is_short() {
@@ -213,7 +213,7 @@ pub fn register_login(address: &str, scrub: &mut RedactorBuilder) {
     }
 }
 
-/// Registers what a header says of a pair that is too short to be looked for in blocks.
+/// Registers the base64 header value of a pair that is too short to be searched for in blocks.
 fn register_header(pair: &Secret, scrub: &mut RedactorBuilder) {
     if pair.byte_len() < BLOCK_BYTES_MIN {
         let text = STANDARD.encode(pair.expose());

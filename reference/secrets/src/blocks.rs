@@ -1,20 +1,20 @@
-//! Text in which every byte is written by several characters: base64 in both alphabets, hexadecimal. Finds such runs, decodes
-//! them in every alignment, and tells where in the text a decoded byte is written. Knows nothing of secrets.
+//! Text in which every byte is written as several characters: base64 in both alphabets, hexadecimal. Finds such runs, decodes
+//! them in every alignment, and maps a decoded byte back to its place in the text. Knows nothing of secrets.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
-/// What may stand between the pairs of digits of a dump, and before each.
+/// What may separate the pairs of digits in a dump, and precede each.
 const SEPARATORS: &[u8] = b":-,. _|+\t";
-/// Most bytes of it.
+/// Maximum bytes between two pairs.
 const SEPARATOR_BYTES_MAX: usize = 4;
 
-/// Blanks that a line of a block is indented by.
+/// Maximum blanks that a block's line may be indented by.
 const INDENT_MAX: usize = 64;
 
-/// By byte: its value as a character of base64 in either alphabet, or `NONE`.
+/// The value of each byte as a base64 character in either alphabet, or `NONE`.
 const SEXTETS: [u8; 256] = {
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut table = [NONE; 256];
@@ -27,7 +27,7 @@ const SEXTETS: [u8; 256] = {
     table[b'_' as usize] = 63;
     table
 };
-/// By byte: its value as a hexadecimal digit, or `NONE`.
+/// The value of each byte as a hexadecimal digit, or `NONE`.
 const NIBBLES: [u8; 256] = {
     let mut table = [NONE; 256];
     let mut value = 0;
@@ -40,44 +40,42 @@ const NIBBLES: [u8; 256] = {
 };
 const NONE: u8 = 0xFF;
 
-/// True for a character of base64.
+/// True for a base64 character.
 pub(crate) fn is_sextet(byte: u8) -> bool {
     SEXTETS[usize::from(byte)] != NONE
 }
 
-/// The value of a hexadecimal digit.
 pub(crate) fn digit(byte: u8) -> Option<u32> {
     let value = NIBBLES[usize::from(byte)];
     (value != NONE).then_some(u32::from(value))
 }
 
-/// True for a hexadecimal digit.
 fn is_digit(byte: u8) -> bool {
     NIBBLES[usize::from(byte)] != NONE
 }
 
-/// True for a character of base64 or a line end.
+/// True for a base64 character or a line end.
 fn is_run(byte: u8) -> bool {
     is_sextet(byte) || byte == b'\n' || byte == b'\r'
 }
 
-/// Characters of a run, and where they stand.
+/// The characters of a run, and their positions in the text.
 pub(crate) struct Run<'t> {
     chars: Cow<'t, [u8]>,
-    /// From which character on, and where that stands; the others of its line follow.
+    /// For each line: the index of its first character in the run, and that character's position in the text.
     places: SmallVec<[(usize, usize); 4]>,
-    /// The byte behind the last character.
+    /// The position after the last character.
     pub end: usize,
 }
 
-/// Where a piece of a run begins that was decoded, and how many bits each character holds.
+/// A decoded piece of a run: its first character, and the number of bits per character.
 #[derive(Clone, Copy)]
 pub(crate) struct Piece {
     first: usize,
     bits: usize,
 }
 
-/// What is written by one search through a text and of no use behind it.
+/// Buffers that are reused during one search of a text.
 #[derive(Default)]
 pub(crate) struct Scratch {
     sextets: Vec<u8>,
@@ -85,19 +83,19 @@ pub(crate) struct Scratch {
     shifted: Vec<u8>,
 }
 
-/// Tells `found` the first character of every run of at least `chars` plain characters, and of some shorter ones, in order; it
-/// answers with where the run ends.
+/// Calls `found` with the position of the first character of every run of at least `chars` plain characters, and of some shorter
+/// ones, in order; `found` returns where the run ends.
 pub(crate) fn scan(text: &[u8], chars: usize, mut found: impl FnMut(usize) -> usize) {
     // A run of that length covers a whole window wherever it begins.
     let window = if chars >= 15 { 8 } else { 4 };
     let stride = (chars + 1).saturating_sub(window).max(1);
     let (mut at, mut done) = (0, 0);
     while let Some(piece) = text.get(at..at + window) {
-        // The likeliest to differ first: words are short.
+        // The last byte is the likeliest to differ: words are short.
         if is_run(piece[window - 1]) && piece.iter().all(|byte| is_run(*byte)) {
             let before = text[done..at].iter().rev();
             let mut from = at - before.take_while(|byte| is_run(**byte)).count();
-            // Empty lines part runs; the one that covers the window, and those before it.
+            // Blank lines separate runs: the one that covers the window, and those before it.
             while from < at + window {
                 done = match is_sextet(text[from]) {
                     true => found(from),
@@ -112,8 +110,8 @@ pub(crate) fn scan(text: &[u8], chars: usize, mut found: impl FnMut(usize) -> us
     }
 }
 
-/// Tells `found` the first character of every run that goes on in an indented line, however short its lines are; it answers with
-/// where the run ends. Those that lie inside of the ranges `known` are left out.
+/// Calls `found` with the position of the first character of every run that continues on an indented line, however short its
+/// lines are; `found` returns where the run ends. Runs inside the ranges `known` are skipped.
 pub(crate) fn indented(text: &[u8], known: &[Range<usize>], mut found: impl FnMut(usize) -> usize) {
     let mut done = 0;
     for end in memchr::memchr_iter(b'\n', text) {
@@ -124,7 +122,7 @@ pub(crate) fn indented(text: &[u8], known: &[Range<usize>], mut found: impl FnMu
         if !goes_on.is_some_and(|byte| is_sextet(*byte)) {
             continue;
         }
-        // Back to the beginning, over line ends that are not indented.
+        // Back to the beginning, across line ends that are not indented.
         let mut from = end;
         while from > done {
             let before = &text[done..from];
@@ -145,7 +143,7 @@ pub(crate) fn indented(text: &[u8], known: &[Range<usize>], mut found: impl FnMu
 }
 
 impl<'t> Run<'t> {
-    /// The run that begins at `from`, over line ends and what lines are indented by.
+    /// Reads the run that begins at `from`, across line ends and indentation.
     pub fn read(text: &'t [u8], from: usize) -> Self {
         let line = |from: usize| &text[from..from + sextets_before(&text[from..])];
         let next = |end: usize| {
@@ -168,18 +166,18 @@ impl<'t> Run<'t> {
         run
     }
 
-    /// Whether it goes over line ends.
+    /// Whether it spans several lines.
     pub fn is_wrapped(&self) -> bool {
         self.places.len() > 1
     }
 
-    /// How many characters there are.
+    /// The number of characters.
     pub fn len(&self) -> usize {
         self.chars.len()
     }
 
-    /// Tells `found` what the run says as base64, in each of the four alignments, and of its pieces of at least `least` bytes
-    /// that are hexadecimal, in both.
+    /// Calls `found` with the run decoded as base64 in each of the four alignments, and with its hexadecimal pieces of at least
+    /// `least` bytes in both alignments.
     pub fn decode(&self, least: usize, scratch: &mut Scratch, mut found: impl FnMut(&[u8], Piece)) {
         let Scratch {
             sextets,
@@ -214,7 +212,7 @@ impl<'t> Run<'t> {
         }
     }
 
-    /// Where in `text` the bytes `range` of a decoded piece are written, with the padding behind the last one.
+    /// The range of `text` in which the bytes `range` of a decoded piece are written, with the padding behind the last one.
     pub fn place(&self, text: &[u8], piece: Piece, range: Range<usize>) -> Range<usize> {
         let first = piece.first + range.start * 8 / piece.bits;
         let last = piece.first + (range.end * 8).div_ceil(piece.bits) - 1;
@@ -226,7 +224,7 @@ impl<'t> Run<'t> {
         self.at(first)..end
     }
 
-    /// Where a character stands.
+    /// The position of a character in the text.
     fn at(&self, char: usize) -> usize {
         let line = self.places.partition_point(|(first, _)| *first <= char) - 1;
         let (first, start) = self.places[line];
@@ -234,21 +232,21 @@ impl<'t> Run<'t> {
     }
 }
 
-/// An escape that says a character of a block: where it begins and ends, and what it says.
+/// An escape of a block character: where it begins and ends, and the byte it stands for.
 pub(crate) type Resolved = (usize, usize, u8);
 
-/// A piece of a text with the escapes resolved that say characters of blocks.
+/// A piece of a text in which the escapes of block characters are resolved.
 pub(crate) struct View<'e> {
-    /// The text to look for blocks in.
+    /// The text to search for blocks.
     pub text: Vec<u8>,
-    /// Where the piece begins in the original, and the escapes in it, with the byte of the text that each says.
+    /// Where the piece begins in the original, the escapes in it, and the position of each escape's byte in `text`.
     from: usize,
     escapes: &'e [Resolved],
     bytes: Vec<usize>,
 }
 
 impl<'e> View<'e> {
-    /// Of the piece `around`. `escapes`: those in it, in order and apart.
+    /// A view of the piece `around`. `escapes`: those inside the piece, in order and without overlap.
     pub fn new(original: &[u8], around: Range<usize>, escapes: &'e [Resolved]) -> Self {
         let mut text = Vec::with_capacity(around.len());
         let mut bytes = Vec::with_capacity(escapes.len());
@@ -268,14 +266,14 @@ impl<'e> View<'e> {
         }
     }
 
-    /// The text with blanks where `+` stands for those that its lines are indented by; `None` where none does.
+    /// The text with blanks in place of each `+` that stands for indentation; `None` when no line has one.
     pub fn indented(&self) -> Option<Vec<u8>> {
         let lines = || memchr::memchr_iter(b'\n', &self.text).map(|end| end + 1);
         let pluses = |line: usize| {
             let first = self.text[line..].iter().take(INDENT_MAX);
             first.take_while(|byte| **byte == b'+').count()
         };
-        // A line may begin with one of its own behind them, but hardly all of them do.
+        // One line's content may begin with a `+` of its own after the indentation, but hardly all lines do.
         let indent = lines().map(pluses).filter(|count| *count > 0).min()?;
         let mut text = self.text.clone();
         for line in lines() {
@@ -284,7 +282,7 @@ impl<'e> View<'e> {
         Some(text)
     }
 
-    /// Where in the original a range of the text is written.
+    /// The range of the original in which a range of `text` is written.
     pub fn original(&self, range: Range<usize>) -> Range<usize> {
         self.place(range.start).start..self.place(range.end - 1).end
     }
@@ -305,8 +303,8 @@ impl<'e> View<'e> {
     }
 }
 
-/// Where blocks may stand that have one of `escapes` in them, and which of these: as far around each as characters of blocks go.
-/// `chars`: the least that a block has; places with fewer are left out.
+/// The ranges in which blocks with at least one of `escapes` may be, with the indices of those escapes: they extend as far around
+/// each escape as block characters do. `chars`: the minimum characters of a block; shorter ranges are left out.
 pub(crate) fn surroundings(
     text: &[u8],
     escapes: &[Resolved],
@@ -322,7 +320,7 @@ pub(crate) fn surroundings(
             found.push((around.clone(), which));
         }
     };
-    // Behind what says a line end or a blank, a line may be indented by some more.
+    // After an escaped line end or blank, a line may continue its indentation.
     let line = |byte: u8| matches!(byte, b'\n' | b'\t' | b' ');
     let mut open: Option<(Range<usize>, usize)> = None;
     for (index, &(start, end, byte)) in escapes.iter().enumerate() {
@@ -347,7 +345,7 @@ pub(crate) fn surroundings(
     found
 }
 
-/// How many of the first bytes can belong to one block: of base64, or a dump. `line`: they may stand at the beginning of a line.
+/// The number of leading bytes that can belong to one block (base64 or a dump). `line`: they may be at the beginning of a line.
 fn extent_behind(text: &[u8], mut line: bool) -> usize {
     let mut run = 0;
     loop {
@@ -369,7 +367,7 @@ fn extent_behind(text: &[u8], mut line: bool) -> usize {
     run.max(alike(text.iter(), IN_DUMP))
 }
 
-/// How many of the last bytes can. `line`: the first of all may stand at the beginning of one.
+/// The number of trailing bytes that can belong to one block. `line`: the first byte of `text` may be at the beginning of a line.
 fn extent_before(text: &[u8], line: bool) -> usize {
     let mut from = text.len();
     loop {
@@ -389,7 +387,7 @@ fn extent_before(text: &[u8], line: bool) -> usize {
     (text.len() - from).max(alike(text.iter().rev(), IN_DUMP))
 }
 
-/// How many bytes stand in blocks of a kind.
+/// The number of leading bytes that occur in blocks of this kind.
 fn alike<'t>(bytes: impl Iterator<Item = &'t u8>, kind: u8) -> usize {
     let fits = |byte: &&u8| KINDS[usize::from(**byte)] & kind != 0;
     bytes.take_while(fits).count()
@@ -397,7 +395,7 @@ fn alike<'t>(bytes: impl Iterator<Item = &'t u8>, kind: u8) -> usize {
 
 const IN_RUN: u8 = 1;
 const IN_DUMP: u8 = 2;
-/// By byte: whether it stands in runs of base64, with their line ends and padding, and in dumps.
+/// For each byte: whether it occurs in base64 runs (with their line ends and padding), and in dumps.
 const KINDS: [u8; 256] = {
     let mut table = [0; 256];
     let mut at = 0;
@@ -418,7 +416,7 @@ const KINDS: [u8; 256] = {
     table
 };
 
-/// How many characters of base64 `text` begins with.
+/// The number of base64 characters that `text` begins with.
 fn sextets_before(text: &[u8]) -> usize {
     let (chunks, _) = text.as_chunks::<16>();
     let all = |chunk: &&[u8; 16]| {
@@ -430,7 +428,7 @@ fn sextets_before(text: &[u8]) -> usize {
     whole + rest.take_while(|byte| is_sextet(**byte)).count()
 }
 
-/// Writes to `bytes` what characters of six bits say, and gives the bits of the last ones that make no byte, from the highest on.
+/// Decodes six-bit characters into `bytes` and returns the bits of the last ones that make no whole byte, from the highest on.
 fn unpack(sextets: &[u8], bytes: &mut Vec<u8>) -> u8 {
     bytes.resize(sextets.len() * 6 / 8, 0);
     let (groups, rest) = sextets.as_chunks::<8>();
@@ -447,7 +445,7 @@ fn unpack(sextets: &[u8], bytes: &mut Vec<u8>) -> u8 {
     let bits = rest
         .iter()
         .fold(0u64, |bits, sextet| bits << 6 | u64::from(*sextet));
-    // From the highest bit of the word on.
+    // Left-aligned in the word.
     let bits = match rest.len() {
         0 => 0,
         some => bits << (64 - some * 6),
@@ -458,9 +456,9 @@ fn unpack(sextets: &[u8], bytes: &mut Vec<u8>) -> u8 {
     said[count]
 }
 
-/// Writes to `shifted` the `count` bytes that `bytes` say from the sextet `first` on, the second to the fourth.
+/// Writes to `shifted` the `count` bytes that begin at the sextet `first` (the second to the fourth) of the decoded `bytes`.
 fn shift(bytes: &[u8], first: usize, count: usize, shifted: &mut Vec<u8>) {
-    // Six bits of each sextet: of the byte in which it begins, so many are left out.
+    // Each sextet has six bits; `bits` is the number to drop from the byte in which it begins.
     let (from, bits) = (first * 6 / 8, first * 6 % 8);
     let (high, low) = (&bytes[from..], &bytes[from + 1..]);
     shifted.clear();
@@ -468,30 +466,30 @@ fn shift(bytes: &[u8], first: usize, count: usize, shifted: &mut Vec<u8>) {
     shifted.extend(pairs.map(|(high, low)| high << bits | low >> (8 - bits)));
 }
 
-/// True for a byte that [`belongs`] to a block somewhere.
+/// True for a byte that can [belong](belongs) to a block in some context.
 pub(crate) fn may_belong(byte: u8) -> bool {
     KINDS[usize::from(byte)] != 0
 }
 
-/// True for a byte that goes on with the block that `before` may end with: its characters, and where there are some its
-/// padding, a line end, what separates pairs. `joined`: so many escapes stand before it that the text does not tell.
+/// True for a byte that continues the block that `before` may end with: a block character or, after one, padding, a line end, or
+/// a separator of pairs. `joined`: an escape directly before it is part of the block, which `before` does not show.
 pub(crate) fn belongs(before: &[u8], byte: u8, joined: bool) -> bool {
     let last = before.last().copied();
     match byte {
         byte if is_sextet(byte) => true,
-        // A line may be indented by escapes.
+        // Indentation may be written as escapes.
         b'\t' | b' ' if matches!(before, [.., b'\n' | b'\t' | b' ']) => true,
         b'\r' | b'\n' if ends_in_digits(before, 2) => true,
         b'=' | b'\r' | b'\n' => joined || last.is_some_and(|last| is_sextet(last) || last == b'\r'),
         byte => {
-            // Behind a pair, or behind the first of two that stand there.
+            // Behind a pair, or after the first of two separators behind it.
             let is_pair = ends_in_digits(before, 1);
             SEPARATORS.contains(&byte) && (joined || is_pair)
         }
     }
 }
 
-/// Whether `text` ends in two digits and at most so many separators. What stands before them may be an escape.
+/// Whether `text` ends in two digits and at most `separators` separators. The character before the digits may be an escape.
 fn ends_in_digits(text: &[u8], separators: usize) -> bool {
     let gap = text.iter().rev().take(separators);
     let gap = gap.take_while(|byte| SEPARATORS.contains(byte)).count();
@@ -499,7 +497,7 @@ fn ends_in_digits(text: &[u8], separators: usize) -> bool {
     digits.is_some_and(|digits| digits.iter().all(|byte| is_digit(*byte)))
 }
 
-/// Behind a line end, `\n` or `\r\n`.
+/// The position after a line end, `\n` or `\r\n`.
 fn line_end(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at..)? {
         [b'\r', b'\n', ..] => Some(at + 2),
@@ -508,12 +506,12 @@ fn line_end(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// True for what lines are indented by.
+/// True for an indentation character.
 fn is_blank(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// Behind a line end, and behind what the next line is indented by.
+/// The position after a line end and the indentation of the next line.
 fn next_line(text: &[u8], at: usize) -> Option<usize> {
     let next = line_end(text, at)?;
     let blanks = text[next..]
@@ -523,18 +521,17 @@ fn next_line(text: &[u8], at: usize) -> Option<usize> {
     Some(next + blanks.count())
 }
 
-/// What two hexadecimal digits say.
 fn hex_byte(high: u8, low: u8) -> u8 {
     NIBBLES[usize::from(high)] << 4 | NIBBLES[usize::from(low)]
 }
 
-/// Pairs of digits with something between them, such as `63:61:6E` or `0x63, 0x61`: the bytes, and where each is written.
-/// Tells `found` every such run of at least `least` bytes.
+/// Finds pairs of digits with separators between them, such as `63:61:6E` or `0x63, 0x61`, and calls `found` with the bytes and
+/// their positions for every such run of at least `least` bytes.
 pub(crate) fn dumps(text: &[u8], least: usize, mut found: impl FnMut(&[u8], &[usize])) {
     if text.len() < least * 3 - 1 {
         return;
     }
-    // Of one that goes over line ends, what is told of the pairs from `pair` on, and where it ends.
+    // The ranges of dumps that span several lines.
     let mut wrapped: Vec<Range<usize>> = Vec::new();
     let mut run_at = |pair: usize, wrapped: &mut Vec<Range<usize>>| {
         let mut first = pair;
@@ -557,7 +554,7 @@ pub(crate) fn dumps(text: &[u8], least: usize, mut found: impl FnMut(&[u8], &[us
         }
         end
     };
-    // A line that is so long covers a pair in one of any two places so far apart.
+    // A line of `least` pairs is long enough to cover one of the windows that are probed at this stride.
     let stride = (least * 3).saturating_sub(SEPARATOR_BYTES_MAX + 4).max(1);
     let mut at = 0;
     while at < text.len() {
@@ -566,7 +563,7 @@ pub(crate) fn dumps(text: &[u8], least: usize, mut found: impl FnMut(&[u8], &[us
             None => at + stride,
         };
     }
-    // Between shorter ones, those places may all be indents.
+    // With shorter lines, all those positions may fall into indentation.
     let known = std::mem::take(&mut wrapped);
     let mut done = 0;
     for end in memchr::memchr_iter(b'\n', text).filter(|end| *end > 0) {
@@ -583,7 +580,7 @@ pub(crate) fn dumps(text: &[u8], least: usize, mut found: impl FnMut(&[u8], &[us
     }
 }
 
-/// The first of the pairs that begin at `at` or at one of the places behind it of which a dump has a pair in one.
+/// The first pair that begins in the short window at `at`: a dump begins at least one pair in every window that it covers.
 fn pair_near(text: &[u8], at: usize) -> Option<usize> {
     const PLACES: usize = SEPARATOR_BYTES_MAX + 3;
     let Some(around) = at
@@ -592,7 +589,7 @@ fn pair_near(text: &[u8], at: usize) -> Option<usize> {
     else {
         return (at..(at + PLACES).min(text.len())).find(|at| is_pair(text, *at));
     };
-    // A bit for each digit: the one before, the places, and two behind.
+    // A bit for each digit: the byte before, the positions themselves, and two bytes behind.
     let digits = around.iter().rev().fold(0u32, |digits, byte| {
         digits << 1 | u32::from(is_digit(*byte))
     });
@@ -600,7 +597,7 @@ fn pair_near(text: &[u8], at: usize) -> Option<usize> {
     (pairs != 0).then(|| at + pairs.trailing_zeros() as usize)
 }
 
-/// Exactly two digits.
+/// Whether exactly two digits are at `at`.
 fn is_pair(text: &[u8], at: usize) -> bool {
     let digit = |at: usize| text.get(at).is_some_and(|byte| is_digit(*byte));
     digit(at)
@@ -635,7 +632,7 @@ fn pair_before(text: &[u8], at: usize) -> Option<usize> {
         })
 }
 
-/// The pair that a line begins with, behind what it is indented by and perhaps `0x`.
+/// The first pair of a line, after indentation and an optional `0x`.
 fn pair_at_start(text: &[u8], line: usize) -> Option<usize> {
     let blanks = text[line..].iter().take(INDENT_MAX);
     let at = line + blanks.take_while(|byte| is_blank(byte)).count();
@@ -646,7 +643,7 @@ fn pair_at_start(text: &[u8], line: usize) -> Option<usize> {
     is_pair(text, at).then_some(at)
 }
 
-/// The pair that the line ends with, to which `text` goes, before its line end and separators.
+/// The last pair of the line that `text` ends with, before its line end and separators.
 fn pair_at_line_end(text: &[u8]) -> Option<usize> {
     let line = text.strip_suffix(b"\r").unwrap_or(text);
     let gap = line.iter().rev().take(2);
@@ -655,7 +652,7 @@ fn pair_at_line_end(text: &[u8]) -> Option<usize> {
     is_pair(text, start).then_some(start)
 }
 
-/// One or two separators, and perhaps `0x`.
+/// True for one or two separators and an optional `0x`.
 fn separates(gap: &[u8]) -> bool {
     let rest = match gap {
         [rest @ .., b'0', b'x' | b'X'] => rest,

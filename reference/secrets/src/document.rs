@@ -1,5 +1,5 @@
-//! The upstreams config as a document: read once, credentials lifted out, places found again for refusals.
-//! Knows JSON text and the `credentials` block; knows nothing of what an upstream entry means.
+//! The upstreams config as a document: read once, credentials moved out, positions located for error messages. Knows JSON text
+//! and the `credentials` block; knows nothing of what an upstream entry means.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,29 +15,27 @@ use crate::source::{CredentialFault, Credentials, json_kind};
 /// A config larger than this is a mistake.
 const CONFIG_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// A parsed config without its credentials. Its text stays in here (wiped on drop) to locate refusals.
+/// A parsed config without its credentials. Keeps its text (wiped on drop) to locate faults.
 pub struct ConfigDocument {
     path: PathBuf,
     text: Zeroizing<String>,
-    /// Everything but `credentials`.
+    /// Everything except `credentials`.
     pub root: Map<String, Value>,
-    /// Those that could be had.
+    /// The credentials that could be resolved.
     pub credentials: Credentials,
-    /// Why the others could not: told once all that is secret is known.
+    /// Why the others could not be resolved; reported once all secrets are known.
     pub refused: Vec<ConfigFault>,
 }
 
-/// Where in the file: line and column count from 1, the column in characters.
+/// A position in the file. Line and column count from 1; the column is in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineColumn {
-    /// Line, from 1.
     pub line: usize,
-    /// Column in characters, from 1.
     pub column: usize,
 }
 
 impl LineColumn {
-    /// The place of the byte at `offset`, or of the character that it is in.
+    /// The position of the byte at `offset`, or of the character that contains it.
     pub fn of(text: &str, offset: usize) -> Self {
         let before = &text[..text.floor_char_boundary(offset)];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -48,8 +46,8 @@ impl LineColumn {
     }
 }
 
-/// A refusal with its place. `Display` gives `FILE:LINE:COLUMN: at PATH: message`. What stands outside of the credentials may be
-/// quoted, so it is [`scrubbed`](Self::scrubbed) before anybody sees it.
+/// A refusal with its place. `Display` gives `FILE:LINE:COLUMN: at PATH: message`. It may quote the config outside of the
+/// credentials, so it is [`scrubbed`](Self::scrubbed) before anybody sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigFault {
     pub file: PathBuf,
@@ -75,7 +73,7 @@ impl fmt::Display for ConfigFault {
     }
 }
 
-/// Bytes that a diagnostic shows of what may quote the config, which may be as long as that.
+/// Maximum bytes of a quoted part of the config in a diagnostic.
 const SHOWN_BYTES_MAX: usize = 2_000;
 
 fn shown(text: &str) -> Cow<'_, str> {
@@ -91,7 +89,7 @@ fn shown(text: &str) -> Cow<'_, str> {
 impl std::error::Error for ConfigFault {}
 
 impl ConfigFault {
-    /// The same without what the redactor looks for: a credential may stand in a place where none belongs.
+    /// The same fault with secrets redacted: a credential may be written where none belongs.
     #[must_use]
     pub fn scrubbed(mut self, redactor: &Redactor) -> Self {
         self.member = redactor.scrub(self.member).into_inner();
@@ -191,7 +189,7 @@ impl ConfigDocument {
         &self.path
     }
 
-    /// A refusal placed at a member: object keys and array indices from the root.
+    /// A fault located at a member. `path`: object keys and array indices from the root.
     pub fn fault(&self, path: &[String], message: String) -> ConfigFault {
         ConfigFault {
             file: self.path.clone(),
@@ -225,8 +223,8 @@ fn dotted(path: &[String]) -> String {
     out
 }
 
-/// The place of the deepest member of `path` that exists in `text`, which is valid JSON. Members that the file repeats are
-/// found at their last occurrence, the one that counts.
+/// The position of the deepest member of `path` that exists in `text`, which is valid JSON. A duplicate member is located at its
+/// last occurrence, the one that counts.
 fn locate(text: &str, path: &[String]) -> LineColumn {
     let mut scan = Scan {
         bytes: text.as_bytes(),
@@ -260,7 +258,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Moves to the value of member `step` of the object or array here; gives where the member (its key) begins.
+    /// Moves to the value of member `step` of the object or array here; returns where the member (its key) begins.
     fn enter(&mut self, step: &str) -> Option<usize> {
         let open = self.peek();
         if open != b'{' && open != b'[' {

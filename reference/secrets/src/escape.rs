@@ -1,15 +1,15 @@
 //! Reads one character that is written as an escape sequence: percent, backslash, HTML entity, or one of them inside another.
-//! Knows how writers write; knows nothing of secrets.
+//! Knows how writers escape; knows nothing of secrets.
 //!
 //! An escape begins with an introducer (`%`, `\`, `&`), and each of its characters may itself be written as an escape:
-//! `%25` is a percent sign, so `%252F` is a slash, and so is `&amp;#x2f;`. A place of a text therefore has several readings,
+//! `%25` is a percent sign, so `%252F` is a slash, and so is `&amp;#x2f;`. A position in a text therefore has several readings,
 //! and none is preferred: `\u0041` is a backslash, or an `A`.
 //!
-//! Writers are nested in layers: what the first one wrote the second one writes once more, all of it or only what it has to, and
-//! so up to [`DEPTH`]. Layer 0 is the text. An escape is one layer deeper than the deepest of its characters. All of them are
-//! parsed at once, whatever layers they are of: an escape is made of what stands behind its introducer, so places that could go
-//! on with one another are read from the last one to the first, and none twice. A run of backslashes has a reading for each of
-//! its lengths; these are counted, not kept.
+//! Writers are nested in layers: each one escapes the output of the one before, either all of it or only what it has to, up to
+//! [`DEPTH`] times. Layer 0 is the text. An escape is one layer deeper than the deepest of its characters. Escapes of all layers
+//! are parsed in one pass: an escape consists of what follows its introducer, so a group of positions whose escapes may depend on
+//! each other is read from last to first, each position once. A run of backslashes has a reading for each of its lengths; these
+//! are counted, not stored.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::LazyLock;
@@ -19,74 +19,74 @@ use smallvec::SmallVec;
 use crate::blocks::digit;
 use crate::watch::Watch;
 
-/// Escapes around a character, one inside another: JSON in JSON in JSON, and one more.
+/// Maximum nesting depth of escapes around a character: JSON in JSON in JSON, and one more.
 pub(crate) const DEPTH: u8 = 4;
-/// Digits of a numeric escape: enough for any number of leading zeros that somebody writes.
+/// Maximum digits of a numeric escape: enough for any number of leading zeros that occurs in practice.
 const DIGITS_MAX: usize = 16;
-/// Those that it usually has at the most.
+/// The number of digits that the fast path handles.
 const USUAL_DIGITS_MAX: usize = 6;
-/// Digits of an escape of style sheets.
+/// Maximum digits of a style sheet escape.
 const STYLE_DIGITS_MAX: usize = 6;
-/// What may stand behind one, and belongs to it.
+/// Characters that may end a style sheet escape and belong to it.
 const STYLE_ENDS: &[u8] = b" \t\n\r\x0c+";
-/// Letters of the longest name of an entity.
+/// Letters of the longest entity name.
 const NAME_MAX: usize = 32;
-/// Letters of the shortest and the longest name that is known without its semicolon.
+/// Letters of the shortest and the longest entity name that is valid without its semicolon.
 const OPEN_NAME: RangeInclusive<usize> = 2..=6;
-/// How many readings an escape usually has at the most, and how many are kept: octal digits that are octal escapes in turn, four deep,
-/// have nearly a hundred.
+/// The number of readings of an escape that are stored inline, and the maximum that are kept: octal digits that are octal escapes in
+/// turn, four deep, have nearly a hundred.
 const USUAL: usize = 4;
 const READINGS_MAX: usize = 128;
-/// Ways in which the digits or the letters of one escape are read at the same time.
+/// Maximum alternative readings of the digits or the letters of one escape that are followed in parallel.
 const WAYS_MAX: usize = 16;
 
-/// Escapes that are parsed at one place, each way to begin one once: writers need a few, and text that wants more was made to have
-/// many readings.
+/// Maximum escapes that are parsed at one position, each way to begin one counted once: real text needs a few, and text that needs
+/// more was crafted to have many readings.
 const PARSES_MAX: u32 = 64;
-/// So many are parsed whatever was parsed before.
+/// This many are parsed at every position even when the budget is used up.
 const PARSES_MIN: u32 = 2;
-/// Of an escape that hangs on no other place so many suffice.
+/// The budget of an escape that depends on no other position.
 const PARSES_ALONE: u32 = 8;
-/// What one text affords: so many at first, and so many more for each of its bytes.
+/// The parse budget of a text: its maximum, and what each byte adds to it.
 const PARSES_SAVED_MAX: u32 = 16 * 1024;
 const PARSES_PER_BYTE: u32 = 2;
-/// Bytes without an introducer that an escape may have.
+/// Maximum bytes without an introducer inside one escape.
 const REACH: usize = DEPTH as usize * (NAME_MAX + 2);
-/// Bytes of a text that are read at once, and how many of these are read only for the sake of those before them.
+/// Bytes of a text that are read at once, and how many of these are only look-ahead for those before them.
 const KNOWN_MAX: usize = 12 * 1024;
 const AHEAD: usize = 4 * 1024;
-/// What is done at each place, and for each escape that is parsed there, in bytes of easy text.
+/// The cost of a position, and of each escape that is parsed there, in bytes of easy text.
 const WORK_PER_PLACE: usize = 4;
 const WORK_PER_PARSE: usize = 8;
 
 /// The readings of one escape.
 pub(crate) type Readings = SmallVec<[Reading; USUAL]>;
 
-/// One reading of an escape: what it says, and where it ends.
+/// One reading of an escape: the bytes it stands for, and where it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// The byte behind the last one of the escape.
+    /// The position after the last byte of the escape.
     pub end: usize,
     said: [u8; SAID_MAX],
     length: u8,
-    /// It is written as style sheets write escapes: hexadecimal digits behind a backslash. People write these by hand, and a
-    /// writer does not use them for the characters of its own escapes; so this reading is not used as a character of another
-    /// escape. Otherwise `\134` (octal for a backslash, or U+0134 of a style sheet) would have twice as many readings in each layer.
+    /// Whether it is a style sheet escape: hexadecimal digits behind a backslash. People write these by hand, and no writer uses them
+    /// for the characters of its own escapes, so this reading is not used as a character of another escape. Otherwise `\134` (octal
+    /// for a backslash, or U+0134 of a style sheet) would have twice as many readings in each layer.
     style: bool,
-    /// The first layer that it is read in.
+    /// The first layer in which it is read.
     layer: u8,
 }
 
-/// Bytes that one escape says: a character, or the two of some entities.
+/// Maximum bytes that one escape stands for: one character, or the two of some entities.
 const SAID_MAX: usize = 8;
 
 impl Reading {
-    /// What it says, in UTF-8 or as the bytes that are written.
+    /// The bytes that the escape stands for: a character in UTF-8, or one raw byte.
     pub fn said(&self) -> &[u8] {
         &self.said[..usize::from(self.length)]
     }
 
-    /// The blank that a form writes as one other character.
+    /// A blank that a form writes as one other character.
     pub fn blank(end: usize) -> Self {
         Self::one(b' ', end)
     }
@@ -107,18 +107,18 @@ impl Reading {
         Self { layer, ..self }
     }
 
-    /// The same of an escape whose introducer is read in `layer`.
+    /// The same reading for an escape whose introducer is read in `layer`.
     fn behind(self, layer: u8) -> Self {
         self.in_layer(self.layer.max(1 + layer))
     }
 
-    /// Whether it is the same, in whatever layer.
+    /// Whether the two are equal apart from their layer.
     pub fn reads_as(&self, other: &Self) -> bool {
         (self.end, self.said, self.length, self.style)
             == (other.end, other.said, other.length, other.style)
     }
 
-    /// The single byte that it says, when that is ASCII.
+    /// The single byte that the escape stands for, if it is ASCII.
     pub fn ascii(&self) -> Option<u8> {
         match self.said() {
             [byte] if byte.is_ascii() => Some(*byte),
@@ -126,7 +126,7 @@ impl Reading {
         }
     }
 
-    /// The character of another escape, or of a block, that it says.
+    /// The byte as a character of another escape or of a block, if it can be one.
     pub fn character(&self) -> Option<u8> {
         self.ascii().filter(|_| !self.style)
     }
@@ -150,7 +150,7 @@ pub(crate) fn may_begin(first: u8, next: u8) -> bool {
 const PERCENT: u8 = 1;
 const BACKSLASH: u8 = 2;
 const ENTITY: u8 = 4;
-/// By byte: which introducers it may stand behind.
+/// Bit set of the introducers that each byte may follow.
 const SECONDS: [u8; 256] = {
     let mut table = [0; 256];
     let mut at = 0;
@@ -174,7 +174,7 @@ const SECONDS: [u8; 256] = {
     table
 };
 
-/// By byte: whether an escape that began before may go on with it, or behind it.
+/// Whether each byte may be part of an escape that began before it, or directly follow it.
 const GOES_ON: [bool; 256] = {
     let mut table = [false; 256];
     let mut at = 0;
@@ -191,33 +191,34 @@ const GOES_ON: [bool; 256] = {
 /// The escapes of one text.
 pub(crate) struct Escapes<'t> {
     text: &'t [u8],
-    /// What was read of the places `known`, of which those up to `until` are final: from `known.start` on, one for each byte.
+    /// The positions `known`, one entry per byte from `known.start` on; those before `until` are final.
     places: Vec<Place>,
     known: Range<usize>,
     until: usize,
     kept: Vec<Reading>,
-    /// Readings of what stands behind the run of backslashes that was met last, and where that is.
+    /// Readings of what follows the last run of backslashes, and the position after that run.
     rest: Readings,
     rest_at: usize,
-    /// How many escapes may still be parsed at the place that is read, and in the text.
+    /// The remaining parse budget of the current position, and of the text.
     left: u32,
     saved: u32,
-    /// How many were.
+    /// The number of escapes parsed so far.
     parsed: u64,
-    /// Whether what was parsed met an introducer at a place that is not known, and that may go on with it.
+    /// Whether parsing met an introducer at a position that is not known and that may continue the escape.
     met: bool,
 }
 
-/// What is kept of one place of the text.
+/// What is kept of one position in the text.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// The escapes that begin here, but backslashes that are said by several of their own.
+    /// The escapes that begin here, except backslashes that are written as several backslashes.
     escapes: Kept,
-    /// What an escape is whose introducer is several backslashes before this place, when an escape says its first character.
+    /// The readings of an escape that begins with several backslashes before this position and whose first character is itself an
+    /// escape, beginning here.
     turn: Kept,
 }
 
-/// Some of the readings that are kept.
+/// A range of the stored readings.
 #[derive(Clone, Copy, Default)]
 struct Kept {
     first: u32,
@@ -231,30 +232,30 @@ impl Kept {
     }
 }
 
-/// The escape that is parsed: what introduced it, and in which layer that is read.
+/// Context of the escape being parsed: its introducer, and the layer in which that is read.
 #[derive(Clone, Copy)]
 struct Inside {
     introducer: u8,
-    /// The introducer stands as it is. Who writes escapes of a kind writes its introducer so as well, so in this one no character
-    /// is written in that way.
+    /// The introducer is written literally. A writer escapes every introducer of its kind, so inside this escape no character is
+    /// itself written with that introducer.
     plain: bool,
     layer: u8,
 }
 
-/// Behind several backslashes that are one introducer. Which layer they are read in depends on how many they are.
+/// Context behind several backslashes that form one introducer. Their layer depends on how many there are.
 const BEHIND_SEVERAL: Inside = Inside {
     introducer: b'\\',
     plain: false,
     layer: 0,
 };
 
-/// A character that an escape is made of, where it ends, and in which layer it is read.
+/// A character of an escape: its byte, where it ends, and the layer in which it is read.
 type Character = (u8, usize, u8);
 
-/// A number that digits say, where these end, and in which layer the deepest of them is read.
+/// Alternative numbers that digits form: the value, where it ends, and the deepest layer of its digits.
 type Ways = SmallVec<[(u32, usize, u8); USUAL]>;
 
-/// The layer in which so many backslashes are one.
+/// The layer in which `count` backslashes are one.
 fn layer_of(count: usize) -> u8 {
     count.next_power_of_two().ilog2() as u8
 }
@@ -276,9 +277,9 @@ impl<'t> Escapes<'t> {
         }
     }
 
-    /// Adds to `out`, which is empty, the readings of the escape that begins at `at` and does not say just [`one`](Self::one) thing,
-    /// but backslashes that are said by several of their own: every one that the text affords. Places are read from left to right;
-    /// nothing is read any more when `watch` is over.
+    /// Adds to `out`, which is empty, the readings of the escape that begins at `at`: all that the parse budget allows, except
+    /// backslashes that are written as several backslashes. Not for an escape that has a single reading ([`one`](Self::one)).
+    /// Positions are read from left to right; nothing is read any more once `watch` is over.
     #[inline]
     pub fn read(&mut self, at: usize, out: &mut Readings, watch: &mut Watch<'_>) {
         if !self.read_some(at, out) {
@@ -316,7 +317,7 @@ impl<'t> Escapes<'t> {
         out.extend_from_slice(self.escapes(at));
     }
 
-    /// Adds the readings of the escape at `at`, as far as these hang on no other place; else false.
+    /// Adds the readings of the escape at `at` and returns true if they depend on no other position; else false.
     fn read_alone(&mut self, at: usize, out: &mut Readings) -> bool {
         self.kept.clear();
         self.places.clear();
@@ -336,19 +337,19 @@ impl<'t> Escapes<'t> {
         }
         self.left = PARSES_ALONE;
         self.parse(BEHIND_SEVERAL, at + run, out);
-        // What fewer of the backslashes and such an escape behind them say must be the same.
+        // Fewer of the backslashes followed by this escape must have the same reading.
         let same = |byte: u8| BEHIND_BACKSLASH[usize::from(byte)] == byte;
         !self.met && out.iter().filter_map(Reading::character).all(same)
     }
 
-    /// The readings of the escape at a place that is known.
+    /// The readings of the escapes at a known position.
     fn escapes(&self, at: usize) -> &[Reading] {
         let place = at.checked_sub(self.known.start);
         let place = place.and_then(|place| self.places.get(place));
         place.map_or(&[], |place| &self.kept[place.escapes.range()])
     }
 
-    /// Reads all places up to `last`, the last one first: whatever an escape is made of stands behind it.
+    /// Reads all positions up to `last` in descending order: whatever an escape is made of follows it.
     fn know(&mut self, last: usize, watch: &mut Watch<'_>) {
         self.places.resize(self.known.len(), Place::default());
         self.rest_at = usize::MAX;
@@ -379,7 +380,7 @@ impl<'t> Escapes<'t> {
         kept
     }
 
-    /// Adds the readings of the commonest escapes, which are as [`read_all`](Self::read_all) gives them. False for every other.
+    /// Adds the readings of the most common escapes, equal to those of [`read_all`](Self::read_all). False for every other escape.
     fn read_usual(&self, at: usize, out: &mut Readings) -> bool {
         match self.one(at) {
             Some(one) => out.push(one),
@@ -388,8 +389,9 @@ impl<'t> Escapes<'t> {
         true
     }
 
-    /// The same of those that don't say [`one`](Self::one) thing: backslashes that say nothing, a percent sign before two digits that
-    /// say a byte of several, or a percent sign before two more that say no introducer; and of entities that say none.
+    /// Like [`read_usual`](Self::read_usual) for escapes without a single reading: backslashes that escape nothing; a percent sign
+    /// before two digits that are a byte of a longer character, or an escaped percent sign before two digits that are no introducer;
+    /// and entities that are no introducer.
     #[inline]
     fn read_some(&self, at: usize, out: &mut Readings) -> bool {
         match self.text[at..] {
@@ -399,7 +401,7 @@ impl<'t> Escapes<'t> {
                 };
                 let (mut byte, mut end, mut layer) = (byte, at + 3, 1);
                 if byte == b'%' {
-                    // Escaped once more.
+                    // The percent sign is escaped once more.
                     let rest = self.text[end..].first_chunk();
                     let Some(inner) = rest.and_then(|[high, low]| pair(*high, *low)) else {
                         return false;
@@ -427,7 +429,7 @@ impl<'t> Escapes<'t> {
         }
     }
 
-    /// The same of an entity with the number at `at` whose digits are few and stand as they are, as does its semicolon.
+    /// The same for a numeric entity whose number begins at `at`, with few digits; digits and semicolon are written literally.
     fn read_number(&self, at: usize, out: &mut Readings) -> bool {
         let (from, radix) = match self.text.get(at) {
             Some(b'x' | b'X') => (at + 1, 16),
@@ -452,7 +454,7 @@ impl<'t> Escapes<'t> {
         true
     }
 
-    /// The same of an entity with the name at `at` whose letters stand as they are, and what ends it.
+    /// The same for a named entity whose name begins at `at`; the letters and what ends the name are written literally.
     fn read_name(&self, at: usize, out: &mut Readings) -> bool {
         let end = at + self.letters(at) + 1;
         match self.text.get(end - 1) {
@@ -470,7 +472,7 @@ impl<'t> Escapes<'t> {
         }
     }
 
-    /// Whether what stands at `at` is no entity without its ampersand, as far as that is told soon.
+    /// Whether the text at `at` is certainly not the rest of an entity after its ampersand.
     fn names_nothing(&self, at: usize) -> bool {
         let letters = self.letters(at);
         let (rest, behind) = self.text[at..].split_at(letters);
@@ -481,7 +483,7 @@ impl<'t> Escapes<'t> {
         ends && open.all(|count| NAMES.of(&rest[..count]).is_none())
     }
 
-    /// How many letters stand at `at`, as far as a name has so many.
+    /// The number of letters at `at`, up to the longest name.
     fn letters(&self, at: usize) -> usize {
         let letters = self.text[at..].iter().take(NAME_MAX);
         letters
@@ -489,8 +491,8 @@ impl<'t> Escapes<'t> {
             .count()
     }
 
-    /// The reading of an escape that has one, as far as that is told soon: some backslashes before what says nothing more than one
-    /// thing behind them, a percent sign before two digits that say ASCII but no introducer.
+    /// The reading of an escape that has exactly one and is cheap to recognise: backslashes before a character with a single meaning,
+    /// or a percent sign before two digits that are ASCII but no introducer.
     #[inline]
     pub fn one(&self, at: usize) -> Option<Reading> {
         match self.text[at..] {
@@ -505,7 +507,7 @@ impl<'t> Escapes<'t> {
                 if matches!(says, 0 | SEVERAL) || count >= 1 << DEPTH {
                     return None;
                 }
-                // In each layer one of its own, and as many again as there were.
+                // Each layer adds one backslash and doubles those that were there.
                 let layer = 1 + count.ilog2() as u8;
                 Some(Reading::one(says, at + count + 1).in_layer(layer))
             }
@@ -513,14 +515,14 @@ impl<'t> Escapes<'t> {
         }
     }
 
-    /// How many backslashes stand at `at`; one more than the longest escape of one has, when there are more.
+    /// The number of backslashes at `at`, capped at one more than the longest escape of a backslash has.
     fn run(&self, at: usize) -> usize {
         let most = self.text.len().min(at + (1 << DEPTH) + 1);
         let run = self.text[at..most].iter();
         run.take_while(|byte| **byte == b'\\').count()
     }
 
-    /// Adds the readings of the escape at `at`, when all places behind it are known.
+    /// Adds the readings of the escape at `at`; all positions behind it must be known.
     fn read_all(&mut self, at: usize, out: &mut Readings) {
         let allowed = self.saved.clamp(PARSES_MIN, PARSES_MAX);
         self.left = allowed;
@@ -537,7 +539,7 @@ impl<'t> Escapes<'t> {
             },
             _ => self.parse(plain, at + 1, out),
         }
-        // An escape that says an introducer may be the beginning of another one, which is read in a deeper layer.
+        // An escape of an introducer may begin another escape, which is read in a deeper layer.
         for layer in 1..DEPTH {
             let mut next = 0;
             while let Some(&outer) = out.get(next) {
@@ -557,7 +559,7 @@ impl<'t> Escapes<'t> {
         self.saved = self.saved.saturating_sub(allowed - self.left);
     }
 
-    /// Adds the readings of the escapes whose introducer is the run of backslashes at `at`, or the first of them.
+    /// A line of `least` pairs is long enough to cover one of the windows that are probed at this stride.
     fn behind_run(&mut self, at: usize, run: usize, out: &mut Readings) {
         let most = 1 << (DEPTH - 1);
         if run <= most {
@@ -571,7 +573,7 @@ impl<'t> Escapes<'t> {
                 add(reading.behind(layer_of(run)), out);
             }
         }
-        // Or they are fewer, and an escape that begins with the others says the next character.
+        // Or only the first backslashes are the introducer, and an escape that begins with the others is the next character.
         let next = at + 1 - self.known.start;
         if next < self.places.len() {
             self.places[next].turn = self.turn(at + 1);
@@ -584,8 +586,8 @@ impl<'t> Escapes<'t> {
         }
     }
 
-    /// The readings of what stands at `at`, behind several backslashes that are one introducer, when an escape says its first
-    /// character.
+    /// The readings of the text at `at` behind several backslashes that form one introducer, when its first character is itself an
+    /// escape.
     fn turn(&mut self, at: usize) -> Kept {
         let mut out = Readings::new();
         let place = at - self.known.start;
@@ -600,7 +602,7 @@ impl<'t> Escapes<'t> {
         self.keep(&out)
     }
 
-    /// Whether one more escape may be parsed, which it then is.
+    /// Takes one parse from the budget; false when it is used up.
     fn affords(&mut self) -> bool {
         let left = self.left.checked_sub(1);
         self.parsed += 1;
@@ -619,7 +621,7 @@ impl<'t> Escapes<'t> {
         }
     }
 
-    /// The character at `at`: as it stands unless it introduces an escape, which must then say ASCII.
+    /// The characters at `at`: the literal byte, or, if it introduces an escape, that escape's ASCII characters.
     #[inline]
     fn characters(&mut self, inside: Inside, at: usize) -> SmallVec<[Character; USUAL]> {
         let mut found = SmallVec::new();
@@ -645,7 +647,7 @@ impl<'t> Escapes<'t> {
         found
     }
 
-    /// Whether what is read at `at` is known. Where nothing is, most say nothing that is `wanted`.
+    /// Whether the readings at `at` are known. When no position is known, most escapes there don't yield a `wanted` byte.
     fn is_known(&mut self, at: usize, wanted: &dyn Fn(&u8) -> bool) -> bool {
         if !self.places.is_empty() || self.met {
             return !self.places.is_empty();
@@ -659,7 +661,7 @@ impl<'t> Escapes<'t> {
         false
     }
 
-    /// Where the character `byte` may end that stands at `at`, and in which layer it is read.
+    /// The possible ends of the character `byte` at `at`, each with the layer in which it is read.
     fn ends(&mut self, inside: Inside, at: usize, byte: u8) -> SmallVec<[(usize, u8); USUAL]> {
         if self.plain(at).is_some_and(|plain| plain != byte) {
             return SmallVec::new();
@@ -671,8 +673,8 @@ impl<'t> Escapes<'t> {
             .collect()
     }
 
-    /// The numbers of `least` to `most` digits at `at`, the longest first. Each is as long as it can be; but where another digit is
-    /// written as an escape, that may as well be a character of its own.
+    /// The numbers of `least` to `most` digits at `at`, the longest first. Each takes as many digits as it can, except that a digit
+    /// written as an escape may also be a separate character after the number.
     fn digits(
         &mut self,
         inside: Inside,
@@ -683,7 +685,7 @@ impl<'t> Escapes<'t> {
         self.more_digits(inside, (0, at, layer), radix, counts)
     }
 
-    /// [`digits`](Self::digits) behind those that say the number `begun`.
+    /// [`digits`](Self::digits) that continue the number `begun`.
     fn more_digits(
         &mut self,
         inside: Inside,
@@ -695,7 +697,7 @@ impl<'t> Escapes<'t> {
         let (mut value, mut end, layer) = begun;
         let (mut found, mut open) = (Ways::new(), Ways::new());
         let mut count = 0;
-        // Most stand as they are.
+        // Most digits are written literally.
         while count < most
             && let Some(digit) = self
                 .plain(end)
@@ -728,7 +730,7 @@ impl<'t> Escapes<'t> {
                 }
             }
             if longer.len() > WAYS_MAX {
-                // Of many ways those count that fewer writers make.
+                // Of many alternatives, keep those with the fewest layers.
                 longer.sort_by_key(|(.., layer)| *layer);
                 longer.truncate(WAYS_MAX);
             }
@@ -737,12 +739,11 @@ impl<'t> Escapes<'t> {
                 break;
             }
         }
-        // The longest first.
         found.reverse();
         found
     }
 
-    /// The character at `at` that stands there as it is, and introduces no escape.
+    /// The byte at `at` if it introduces no escape.
     #[inline]
     fn plain(&self, at: usize) -> Option<u8> {
         let byte = self.text.get(at).copied();
@@ -760,7 +761,7 @@ impl<'t> Escapes<'t> {
         }
     }
 
-    /// `XXXX`, and the second half of a pair when it is the first.
+    /// `XXXX`, and if that is the first half of a surrogate pair, also the second half.
     fn utf16(&mut self, inside: Inside, at: (usize, u8), out: &mut Readings) {
         for (first, end, layer) in self.digits(inside, at, 16, 4..=4) {
             if !(0xD800..0xDC00).contains(&first) {
@@ -781,7 +782,7 @@ impl<'t> Escapes<'t> {
         }
     }
 
-    /// Where one more introducer like that of the escape ends that stands at `at`, and in which layer it is read.
+    /// The possible ends of a second introducer of the same kind at `at`, each with the layer in which it is read.
     fn introducers(&mut self, inside: Inside, at: usize) -> SmallVec<[(usize, u8); USUAL]> {
         let mut ends = SmallVec::new();
         self.met |= self.text.get(at).copied().is_some_and(introduces);
@@ -833,7 +834,7 @@ impl<'t> Escapes<'t> {
         place.map_or(0..0, |place| place.escapes.range())
     }
 
-    /// The rest of an escape whose first character behind the backslash is given.
+    /// The rest of an escape, given its first character behind the backslash.
     fn behind_backslash(&mut self, inside: Inside, first: Character, out: &mut Readings) {
         let (byte, end, layer) = first;
         match byte {
@@ -879,7 +880,7 @@ impl<'t> Escapes<'t> {
         }
         for (value, end, layer) in self.more_digits(inside, begun, 16, 0..=STYLE_DIGITS_MAX - 1) {
             say_style(value, end, inside.around(layer), out);
-            // A blank is put behind it, so that no digit goes on with it; a URL may write that as another character.
+            // A blank after it separates it from a following digit; a URL may write that blank as another character.
             for (byte, end, blank) in self.characters(inside, end) {
                 if !STYLE_ENDS.contains(&byte) {
                     continue;
@@ -912,10 +913,10 @@ impl<'t> Escapes<'t> {
         }
     }
 
-    /// What entities with these numbers say.
+    /// Adds the characters with these numbers.
     fn numbers(&mut self, inside: Inside, values: Ways, radix: u32, out: &mut Readings) {
         for (value, end, layer) in values {
-            // Without a semicolon it ends where no reader of its layer sees one, nor one more digit.
+            // An entity without a semicolon ends where a reader of its layer sees neither a semicolon nor another digit.
             let layer = layer.max(inside.layer);
             let (mut ends, mut goes_on) = (false, false);
             for (byte, end, read) in self.characters(inside, end) {
@@ -931,7 +932,7 @@ impl<'t> Escapes<'t> {
         }
     }
 
-    /// Some names are known without a semicolon too; the longest one counts.
+    /// Some names are valid without a semicolon; the longest one counts.
     fn name(&mut self, inside: Inside, at: usize, out: &mut Readings) {
         let mut ways: SmallVec<[Name; 1]> = SmallVec::new();
         ways.push(Name::at(at, inside.layer));
@@ -943,7 +944,7 @@ impl<'t> Escapes<'t> {
                     Some(byte) => (byte, name.end + 1, 0),
                     None => {
                         let characters = self.characters(inside, name.end);
-                        // Who reads no deeper sees the end of the name here.
+                        // For a reader of this layer the name ends here.
                         if characters.iter().all(|(.., layer)| *layer > name.layer) {
                             name.say(out);
                         }
@@ -971,22 +972,22 @@ impl<'t> Escapes<'t> {
 }
 
 impl Inside {
-    /// The layer of an escape of which the deepest character is read in `layer`.
+    /// The layer of an escape whose deepest character is read in `layer`.
     fn around(self, layer: u8) -> u8 {
         1 + self.layer.max(layer)
     }
 }
 
-/// The letters of a name that were read.
+/// The letters of an entity name that were read so far.
 #[derive(Clone, Copy)]
 struct Name {
     letters: [u8; NAME_MAX],
     length: usize,
     hash: u32,
     end: usize,
-    /// In which layer the deepest of them, or the introducer, is read.
+    /// The deepest layer of the letters and the introducer.
     layer: u8,
-    /// What the longest known one says, where it ends, and its layer.
+    /// The longest known name so far: its characters, where it ends, and its layer.
     found: Option<(&'static str, usize, u8)>,
 }
 
@@ -1002,14 +1003,14 @@ impl Name {
         }
     }
 
-    /// Adds what was found.
+    /// Adds the longest known name.
     fn say(&self, out: &mut Readings) {
         if let Some((characters, end, layer)) = self.found {
             say(characters.as_bytes(), end, 1 + layer, out);
         }
     }
 
-    /// Takes one more letter; false when the name ends before it or with it.
+    /// Takes one more letter; false when the name ends before or with it.
     fn goes_on(&mut self, (byte, end, layer): Character) -> bool {
         let last = byte == b';';
         if self.length == NAME_MAX || !(last || byte.is_ascii_alphanumeric()) {
@@ -1067,13 +1068,13 @@ fn say_one(byte: u8, end: usize, layer: u8, out: &mut Readings) {
     add(Reading::one(byte, end).in_layer(layer), out);
 }
 
-/// The byte that two hexadecimal digits say.
+/// The byte that two hexadecimal digits encode.
 fn pair(high: u8, low: u8) -> Option<u8> {
     let (high, low) = digit(high).zip(digit(low))?;
     Some((high << 4 | low) as u8)
 }
 
-/// A byte as it is, and the character of that number: both are written so.
+/// Adds both the raw byte and the character with that number: `%XX` may mean either.
 fn say_byte(value: u32, end: usize, layer: u8, out: &mut Readings) {
     if let Ok(byte) = u8::try_from(value) {
         say_one(byte, end, layer, out);
@@ -1083,7 +1084,7 @@ fn say_byte(value: u32, end: usize, layer: u8, out: &mut Readings) {
     }
 }
 
-/// Adds a reading unless it is there, or is read too deep; it is of the layer in which it can be read first.
+/// Adds a reading unless it is present or too deep; an existing equal reading keeps the lower layer.
 #[inline]
 fn add(reading: Reading, out: &mut Readings) {
     if reading.layer > DEPTH {
@@ -1112,7 +1113,7 @@ const CONTROLS: &[(u8, u8)] = &[
     (b'e', 27),
 ];
 
-/// By byte: what it says behind a backslash, 0 when nothing, or `SEVERAL`: what it says depends on what stands behind it.
+/// What each byte means behind a backslash: 0 for nothing, or `SEVERAL` when that depends on what follows.
 const BEHIND_BACKSLASH: [u8; 256] = {
     let mut table = [0; 256];
     let mut at = 0;
@@ -1137,9 +1138,9 @@ const BEHIND_BACKSLASH: [u8; 256] = {
 };
 const SEVERAL: u8 = 0xFF;
 
-/// HTML's names.
+/// HTML's entity names.
 struct Names {
-    /// By hash: the number of an entity, and one more.
+    /// By hash: one plus the index of an entity.
     slots: Vec<u16>,
 }
 
@@ -1158,13 +1159,13 @@ static NAMES: LazyLock<Names> = LazyLock::new(|| {
 impl Names {
     const SLOTS: usize = 1 << 13;
 
-    /// Every name without `&`, with the semicolon where it has one, and what it says.
+    /// Every name without `&`, with the semicolon where it has one, and its characters.
     fn all() -> impl Iterator<Item = (&'static [u8], &'static str)> {
         let name = |entity: &entities::Entity| (&entity.entity.as_bytes()[1..], entity.characters);
         entities::ENTITIES.iter().map(name)
     }
 
-    /// The hash of what has the hash `before`, and `byte` behind it.
+    /// The hash of a string with hash `before`, extended by `byte`.
     fn hash(before: u32, byte: u8) -> u32 {
         (before ^ u32::from(byte))
             .wrapping_mul(0x9E37_79B1)
@@ -1175,7 +1176,7 @@ impl Names {
         hash as usize % Self::SLOTS
     }
 
-    /// What the name says.
+    /// The characters that the name stands for.
     fn of(&self, name: &[u8]) -> Option<&'static str> {
         self.get(Self::hash_of(name), name)
     }
@@ -1184,7 +1185,7 @@ impl Names {
         name.iter().fold(0, |hash, byte| Self::hash(hash, *byte))
     }
 
-    /// What the name says that has this hash.
+    /// The same for a name with a known hash.
     fn get(&self, hash: u32, name: &[u8]) -> Option<&'static str> {
         let mut slot = Self::slot(hash);
         while let Some(number) = usize::from(self.slots[slot]).checked_sub(1) {

@@ -1,5 +1,5 @@
-//! Reads files that somebody named, each with a bound: a device without an end, a log of gigabytes or a pipe that nobody writes to is
-//! a mistake, and is said as one. Knows nothing of what they hold.
+//! Reads named files with a size and time limit: an endless device, a log of gigabytes or a pipe that nobody writes to is a mistake and is
+//! reported as one. Knows nothing of what the files contain.
 
 use std::fmt;
 use std::fs::File;
@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 use zeroize::Zeroizing;
 
-/// How long a pipe or a device may take to say all of it.
+/// Maximum time for reading a pipe or a device to its end.
 pub const READ_TIME_MAX: Duration = Duration::from_secs(10);
-/// Bytes of a file of settings: options, keys, variables.
+/// Maximum bytes of a settings file: options, keys, variables.
 pub const SETTINGS_BYTES_MAX: u64 = 1 << 20;
-/// Bytes of a program.
+/// Maximum bytes of a program.
 pub const PROGRAM_BYTES_MAX: u64 = 16 << 20;
-/// Bytes of data for programs, and of recordings.
+/// Maximum bytes of data for programs, and of recordings.
 pub const DATA_BYTES_MAX: u64 = 64 << 20;
 
-/// Between two looks at a source that had nothing to read.
+/// Pause before a source without available data is read again.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Bytes read at once.
 const PIECE_BYTES: usize = 64 << 10;
@@ -30,17 +30,17 @@ const PIECE_BYTES: usize = 64 << 10;
 pub enum Unread {
     Io(std::io::Error),
     Directory,
-    /// It has more bytes than it may; how many, where that is known.
+    /// It exceeds `bytes_max`; `bytes` is its size, where known.
     TooLong {
         bytes: Option<u64>,
         bytes_max: u64,
     },
-    /// A pipe or a device that had not ended in time.
+    /// A pipe or a device that did not end in time.
     Endless,
     NotText,
 }
 
-/// In lower-case words, without the operating system's number.
+/// In lower-case words, without the operating system's error number.
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -74,16 +74,16 @@ impl fmt::Display for Unread {
 
 impl std::error::Error for Unread {}
 
-/// The bytes of the file at `path`, at most `bytes_max` of them. They are wiped when they go.
+/// The bytes of the file at `path`, at most `bytes_max` of them. They are wiped on drop.
 ///
 /// # Errors
-/// [`Unread`].
+/// Why the file was not read.
 pub fn read_file(path: impl AsRef<Path>, bytes_max: u64) -> Result<Zeroizing<Vec<u8>>, Unread> {
     read_file_in(path.as_ref(), bytes_max, READ_TIME_MAX)
 }
 
 fn read_file_in(path: &Path, bytes_max: u64, time: Duration) -> Result<Zeroizing<Vec<u8>>, Unread> {
-    // Opening a pipe would wait for somebody who writes to it, and a terminal would become this process's own.
+    // Otherwise opening a pipe would wait for a writer, and a terminal would become this process's controlling terminal.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = File::options()
         .read(true)
@@ -100,7 +100,7 @@ fn read_file_in(path: &Path, bytes_max: u64, time: Duration) -> Result<Zeroizing
             bytes_max,
         });
     }
-    // Room for all of it: bytes that move when there is too little of it stay behind.
+    // Allocated in full: a buffer that grows leaves copies of its bytes behind.
     let room = usize::try_from(meta.len()).unwrap_or(0);
     let until = (!meta.is_file()).then(|| Instant::now() + time);
     let is_pipe = meta.file_type().is_fifo();
@@ -111,7 +111,7 @@ fn read_file_in(path: &Path, bytes_max: u64, time: Duration) -> Result<Zeroizing
         if Instant::now() >= until {
             return Err(Unread::Endless);
         }
-        // A pipe that nobody has opened yet looks like one that everybody has left.
+        // A pipe that no writer has opened yet looks like one that all writers have closed.
         let begins = is_pipe && got == Some(0);
         Ok(match got {
             Some(_) if !begins => Next::Ends,
@@ -126,7 +126,7 @@ fn read_file_in(path: &Path, bytes_max: u64, time: Duration) -> Result<Zeroizing
 /// The text of the file at `path`.
 ///
 /// # Errors
-/// [`Unread`].
+/// Why the file was not read.
 pub fn read_text(path: impl AsRef<Path>, bytes_max: u64) -> Result<String, Unread> {
     text_of(&read_file(path, bytes_max)?)
 }
@@ -134,7 +134,7 @@ pub fn read_text(path: impl AsRef<Path>, bytes_max: u64) -> Result<String, Unrea
 /// The text of standard input, however long that takes.
 ///
 /// # Errors
-/// [`Unread`].
+/// Why standard input was not read.
 pub fn read_standard_input(bytes_max: u64) -> Result<String, Unread> {
     let input = std::io::stdin().lock();
     text_of(&read_within(input, 0, bytes_max, |got| {
@@ -153,14 +153,14 @@ fn text_of(bytes: &[u8]) -> Result<String, Unread> {
     Ok(text.to_owned())
 }
 
-/// What is done about a source that has nothing to read at the moment.
+/// What to do about a source that has nothing to read at the moment.
 enum Next {
     Read,
     Ends,
 }
 
-/// Reads `source` to its end. `dry` is told that there is nothing to read: `Some` of how much was read where it looks like the end, `None`
-/// where more may come.
+/// Reads `source` to its end. `dry` decides what to do when there is nothing to read; its argument is the number of bytes read so far
+/// where the source seems to have ended, `None` where more may come.
 fn read_within(
     mut source: impl Read,
     room: usize,

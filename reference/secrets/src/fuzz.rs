@@ -11,8 +11,8 @@ use crate::escape::DEPTH;
 use crate::redactor::{MARKER, Redactor, parts};
 use crate::secret::Secret;
 
-/// The redactor's promises, against a slow model that is obviously right: raw secrets are gone, scrubbing twice
-/// changes nothing, and a stream comes out the same however it is cut.
+/// The redactor's promises, checked against a slow but evidently correct model: raw secrets are gone, scrubbing twice changes nothing,
+/// and a stream gives the same output however it is split.
 pub fn redactor(secrets: &[&str], text: &str, cut: usize) {
     let redactor = built(secrets);
     let clean = redactor.scrub_str(text).into_owned();
@@ -50,11 +50,12 @@ pub fn redactor(secrets: &[&str], text: &str, cut: usize) {
     }
 }
 
-/// What a form has that is not the secret itself: an escape or a blank's stand-in. Blocks are longer than the texts tried here.
+/// Characters that a form has besides the secret itself: introducers, or a `+` for a blank. Blocks are longer than the texts tried
+/// here.
 const FORM_BYTES: [char; 4] = ['%', '\\', '&', '+'];
 
-/// [`redactor`] of one text: every line but the last is a secret, at most four of them; the last is what is scrubbed, with the secrets
-/// once more in it. Its first character chooses the size of chunks. Then its bytes choose forms for [`encodings`].
+/// [`redactor`] for one text: every line but the last is a secret, at most four of them; the last line is scrubbed, together with the
+/// secrets once more. Its first character chooses the chunk size. Its bytes then choose forms for [`encodings`].
 pub fn lines(input: &str) {
     encodings(input.as_bytes());
     let mut lines: Vec<&str> = input.split('\n').collect();
@@ -64,8 +65,8 @@ pub fn lines(input: &str) {
     redactor(&lines, &format!("{text}{}{text}", lines.concat()), cut);
 }
 
-/// A secret in a form that the bytes of `input` choose, in a text that they choose, must be found: the model writes, the redactor
-/// reads. What differs from the secret in one place must stay, in the same form and text.
+/// A secret in a form and a text that the bytes of `input` choose must be found: the model writes, the redactor reads. A text that
+/// differs from the secret in one place must stay as it is, in the same form and surroundings.
 pub fn encodings(input: &[u8]) {
     let mut choose = Choices(input.iter().copied());
     let secret = secret(&mut choose);
@@ -85,10 +86,9 @@ pub fn encodings(input: &[u8]) {
     let clean = redactor.scrub_str(&form.text).into_owned();
     assert_eq!(redactor.scrub_str(&clean), clean, "twice: {:?}", form.text);
     let mut near: Vec<char> = secret.chars().collect();
-    // Not in the first one, for an escape that is written for it may end, or be followed, by what stood there, and introducers
-    // may make one character with those before them (`\~` says a backslash and a tilde, or a tilde); nor in the last one, for its
-    // escape may begin with what says that (`\7\145`, for `\7e`, with `\71`).
-    // Blanks before it are no part of it.
+    // The changed character is not the first one: an escape for it may end with, or be followed by, the original character, and an
+    // introducer may form one character with it (`\~` is a backslash and a tilde, or a tilde). Nor is it the last one: its escape may
+    // begin with an escape of the original (`\7\145`, for `\7e`, with `\71`). Leading blanks don't count.
     let begin = secret.chars().take_while(|first| " %\\&".contains(*first));
     let begin = 1 + begin.count();
     let at = begin + choose.below(near.len() - 1 - begin);
@@ -98,7 +98,7 @@ pub fn encodings(input: &[u8]) {
         secret[..secret.len() - 1].to_owned(),
         secret.chars().skip(1).collect(),
     ] {
-        // A byte of the text around it could complete what lacks one.
+        // A byte of the surrounding text could complete the secret.
         let text = self::form(&near, &mut choose.clone()).text;
         if !redactor.finds_secret_in(&text) {
             assert_eq!(redactor.scrub_str(&text), text);
@@ -119,7 +119,7 @@ fn found_beginning<'s>(secret: &'s str, text: &str) -> Option<&'s str> {
     found.next_back()
 }
 
-/// Choices that come from bytes; zeros when there are no more.
+/// Choices made by bytes; zeros when no bytes are left.
 #[derive(Clone)]
 struct Choices<I>(I);
 
@@ -139,7 +139,7 @@ fn secret(choose: &mut Choices<impl Iterator<Item = u8>>) -> String {
     let mut secret = String::new();
     for _ in 0..length {
         let letter = LETTERS[choose.below(LETTERS.len())];
-        // More of them side by side can be read in more ways than are followed.
+        // More consecutive backslashes have more readings than the redactor follows.
         secret.push_str(
             match letter == "\\" && secret.ends_with(&letter.repeat(BACKSLASHES_MAX)) {
                 true => "n",
@@ -147,12 +147,12 @@ fn secret(choose: &mut Choices<impl Iterator<Item = u8>>) -> String {
             },
         );
     }
-    // One that repeats itself says little about where it stands.
+    // A secret that repeats itself has no definite position.
     secret.push_str("Zq9");
     secret
 }
 
-/// Backslashes side by side in a secret, of which each is escaped as deep as is claimed.
+/// Maximum consecutive backslashes in a secret for which the full escape depth is promised.
 const BACKSLASHES_MAX: usize = 4;
 
 /// A text with a form of a secret.
@@ -161,16 +161,16 @@ struct Form {
     place: Range<usize>,
 }
 
-/// Escapes of several kinds around a character that are claimed, and escapes around a block.
+/// The number of nested escapes of mixed kinds around a character that is promised, and of escapes around a block.
 const MIXED_ESCAPES: usize = 3;
 const BLOCK_ESCAPES: usize = 2;
-/// What may be escaped once more: a form of many layers is many times as long as what it says.
+/// Longer texts are not escaped again: a form of many layers is many times as long as the original.
 const ESCAPED_BYTES_MAX: usize = 3_000;
 
-/// `secret` in a form: up to as many escapes as are claimed, perhaps a block, and some around that; and text on both sides.
+/// `secret` in a form: up to as many escapes as are promised, perhaps a block, and more escapes around that; with text on both sides.
 fn form(secret: &str, choose: &mut Choices<impl Iterator<Item = u8> + Clone>) -> Form {
     let (mut text, mut place) = (secret.to_owned(), 0..secret.len());
-    // JSON in JSON is nested deeper than what several kinds of writers make of each other's text.
+    // JSON in JSON is nested deeper than mixed kinds of writers nest each other's text.
     let (json, layers) = match choose.below(3) {
         0 => (true, choose.below(1 + usize::from(DEPTH))),
         _ => (false, choose.below(1 + MIXED_ESCAPES)),
@@ -210,7 +210,7 @@ fn form(secret: &str, choose: &mut Choices<impl Iterator<Item = u8> + Clone>) ->
     }
 }
 
-/// `text` as one kind of writer escapes it: what it must, and what it likes.
+/// `text` as one kind of writer escapes it: what must be escaped, and some of the rest.
 fn escaped(
     text: &str,
     place: &mut Range<usize>,
@@ -246,7 +246,7 @@ fn escaped(
         }
         let code = u32::from(character);
         match (kind, choose.below(8)) {
-            // In a block that would be one of its characters.
+            // In a block the `+` would be a block character.
             (0, 0) if character == ' ' && !in_block => out.push('+'),
             (0, 7) if code < 0x1_0000 && choose.below(4) == 0 => {
                 out.push_str(&format!("%u{code:04x}"));
@@ -322,7 +322,7 @@ fn block(
     let style = choose.below(14);
     let indent = ["\n  ", "\r\n\t", "\n        "][style % 3];
     let narrow = 1 + choose.below(31);
-    // Characters that hold bits of the secret, and what stands between.
+    // The characters that hold bits of the secret, and the separators between them.
     let (first, last) = match style {
         5 | 6 => (from * 2, to * 2),
         7 => (from * 3, to * 3 - 1),
@@ -364,10 +364,10 @@ fn built(secrets: &[&str]) -> Redactor {
     builder.build()
 }
 
-/// Secrets of one text.
+/// Maximum number of secrets of one text.
 const SECRETS_MAX: usize = 4;
 
-/// Every place of a secret in raw form.
+/// Every position of a literal secret.
 fn occurrences<'s>(secrets: &[&'s str], text: &str) -> Vec<(&'s str, usize)> {
     let mut found = Vec::new();
     for secret in secrets.iter().flat_map(|secret| parts(secret)) {
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn every_form_of_the_model_is_found() {
-        // As many as a release build tries in a minute or more, when it is told to.
+        // An environment variable sets a larger number, for runs of minutes with a release build.
         let more = std::env::var("PTC_REDACTOR_INPUTS").ok();
         let inputs = more.and_then(|more| more.parse().ok()).unwrap_or(1_000);
         let mut random = fastrand::Rng::with_seed(12);

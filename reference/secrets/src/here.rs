@@ -1,9 +1,9 @@
-//! Whether a host is this very machine: what the environment says of proxies is for other machines, and a proxy would be shown the
+//! Tells whether a host is this machine: proxy settings of the environment are for other machines, and a proxy would see the
 //! credentials. Knows no client.
 
 use std::net::IpAddr;
 
-/// Whether `host`, as a parsed URL has it, is this very machine.
+/// Whether `host`, as written in a parsed URL, is this machine.
 pub fn is_this_machine(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     let address: Option<IpAddr> = address.parse().ok();

@@ -1,7 +1,8 @@
 //! Credentials and the redactor: the only crate that sees the bytes of a secret.
 //!
-//! Everything else holds a [`Secret`] it cannot print, an [`AuthHeaders`] it can only hand to an HTTP client, and text that
-//! has been through the [`Redactor`]. Files that a start names are read here, bounded. Knows nothing of transports, programs or replies.
+//! Everything else holds a [`Secret`] that it cannot print, [`AuthHeaders`] that it can only hand to an HTTP client, and text that has
+//! been through the [`Redactor`]. Also reads, with a size limit, the files named at start-up. Knows nothing of transports, programs or
+//! replies.
 
 mod auth;
 mod blocks;

@@ -1,4 +1,5 @@
-//! The secrets of one scrub set, prepared to be found: as they stand, and behind escapes. Knows nothing of blocks or markers.
+//! The secrets of one scrub set, prepared for searching: written literally, and with escaped characters. Knows nothing of blocks or
+//! markers.
 
 use std::ops::Range;
 
@@ -14,55 +15,55 @@ use crate::watch::Watch;
 
 /// Up to this many pattern bytes the automaton is a dense table (fast on text full of near misses); above it, a compact one.
 const DENSE_PATTERN_BYTES_MAX: usize = 8 * 1024;
-/// Up to this many patterns the automaton itself knows a quick way past text without secrets.
+/// Up to this many patterns the automaton has its own prefilter for text without secrets.
 const QUICK_PATTERNS_MAX: usize = 64;
-/// Places where a secret could start and did not, before and per so many bytes of text, after which skipping is given up: text
-/// full of near misses must not cost more than one pass of the automaton.
+/// Skipping is given up after this many near misses (positions where a secret could start and does not), plus one per
+/// [`BYTES_PER_MISS`] bytes of text: text full of near misses must not cost more than one pass of the automaton.
 const MISSES_MIN: usize = 64;
-/// Bytes that are searched between two looks at the clock.
+/// Bytes that are searched between two time checks.
 const STRETCH: usize = 64 * 1024;
 const BYTES_PER_MISS: usize = 512;
-/// A run of backslashes that is longer than this, and than any that a secret may be written with, begins no escape but at its end.
+/// In a longer run of backslashes (longer also than any that a secret may be written with) only the end can begin an escape.
 const BACKSLASHES_MIN: usize = 48;
-/// Backslashes that say one.
+/// Maximum number of backslashes that encode one backslash.
 const BACKSLASHES_EACH: usize = 1 << escape::DEPTH;
-/// Bytes that are looked at together: a bit each.
+/// Bytes that are examined together, one bit each.
 const TOGETHER: usize = u64::BITS as usize;
-/// Brings the lowest bits of eight bytes side by side, to the highest byte.
+/// Multiplier that gathers the lowest bits of eight bytes in the highest byte.
 const EIGHTH_BITS: u64 = 0x0102_0408_1020_4080;
-/// What is done about an escape, and for each way to it, in bytes of easy text.
+/// The cost of an escape, and of each open path at it, in bytes of easy text.
 const WORK_PER_ESCAPE: usize = 4;
 const WORK_PER_WAY: usize = 2;
-/// Bytes of the pieces of secrets that stand before an escape.
+/// Bytes of the pieces of secrets that are looked up before an escape.
 const GRAM: usize = 3;
-/// Words of a set of pairs of bytes.
+/// Words of a bit set of byte pairs.
 const PAIR_WORDS: usize = (1 << 16) / 64;
 
-/// Secrets, each once and none empty.
+/// The secrets, each once and none empty.
 pub(crate) struct Needles {
     prefixes: Prefixes,
     matcher: AhoCorasick,
-    /// For more patterns than the automaton is quick with.
+    /// Used when there are more patterns than the automaton's prefilter handles.
     skip: Option<Skip>,
-    /// The bytes that secrets have anywhere.
+    /// The bytes that occur in secrets.
     bytes: [bool; 256],
-    /// Those that forms of them may be written in.
+    /// The bytes that forms of secrets may be written in.
     written: [bool; 256],
-    /// What secrets begin with, two bytes of it and a gram, and what they have before any of their bytes.
+    /// The first two bytes of each secret, its first gram, and each gram with the byte that follows it.
     pairs: Box<[u64; PAIR_WORDS]>,
     heads: Grams,
     grams: Grams,
     /// Some secret is shorter than a gram.
     short: bool,
-    /// Some secret has a blank, which forms write as `+`.
+    /// Some secret has a blank, which forms may write as `+`.
     blanks: bool,
-    /// Backslashes side by side that a form may have.
+    /// Maximum number of consecutive backslashes that a form may have.
     backslashes: usize,
     /// Bytes of the longest secret.
     pub longest: usize,
 }
 
-/// A set of grams, with false hits.
+/// A set of grams with false positives.
 struct Grams {
     bits: Vec<u64>,
     shift: u32,
@@ -152,7 +153,7 @@ impl Needles {
                 let runs = patterns
                     .iter()
                     .flat_map(|pattern| pattern.split(|other| other != '\\').map(str::len));
-                // Behind those of a secret there may be those of an escape.
+                // The backslashes of a secret may be followed by those of an escape.
                 BACKSLASHES_MIN.max((runs.max().unwrap_or(0) + 1) * BACKSLASHES_EACH)
             },
             longest: patterns
@@ -164,7 +165,6 @@ impl Needles {
         }
     }
 
-    /// How many secrets there are.
     pub fn len(&self) -> usize {
         self.prefixes.len()
     }
@@ -177,22 +177,22 @@ impl Needles {
             + (PAIR_WORDS + self.heads.bits.len() + self.grams.bits.len()) * 8
     }
 
-    /// Whether a secret of `least` bytes or more stands in `text` as it is.
+    /// Whether a secret of `least` bytes or more is written literally in `text`.
     pub fn stands_in(&self, text: &[u8], least: usize) -> bool {
         let mut found = false;
         self.standing(text, least, &mut |_| found = true, &mut Watch::patient());
         found
     }
 
-    /// The stretches of `text` in which a form of a secret of `least` bytes and more could be written: of its own bytes, and of the
-    /// printable ones, line ends and tabs that escapes and blocks are made of.
+    /// The stretches of `text` in which a form of a secret of `least` bytes and more could be written: they consist of the secrets'
+    /// own bytes and of the printable bytes, line ends and tabs that escapes and blocks are made of.
     pub fn written<'t>(
         &self,
         text: &'t [u8],
         least: usize,
     ) -> impl Iterator<Item = Range<usize>> + use<'_, 't> {
         let is_other = |byte: &u8| !self.written[usize::from(*byte)];
-        // Some entities say more bytes than they are written in, by a fifth.
+        // Some entities decode to more bytes than they are written in, by a fifth.
         let window = (least * 3 / 4).max(1);
         let mut at = 0;
         std::iter::from_fn(move || {
@@ -211,7 +211,8 @@ impl Needles {
         })
     }
 
-    /// The places of secrets of `least` bytes or more that stand in `text` as they are; what overlaps may be told as one.
+    /// Reports the ranges of secrets of `least` bytes or more that are written literally in `text`; overlapping ones may be reported
+    /// as one.
     pub fn standing(
         &self,
         text: &[u8],
@@ -223,7 +224,7 @@ impl Needles {
         let (mut from, mut until) = (0, 0);
         loop {
             if from >= until {
-                // What begins before `until` ends in this stretch.
+                // A secret that begins before `until` ends in this stretch.
                 until = text.len().min(from + STRETCH);
                 if from == until || !watch.affords(until - from) {
                     return;
@@ -238,7 +239,7 @@ impl Needles {
                 from = until;
                 continue;
             }
-            // Behind it begins what may begin inside of it: those are followed together.
+            // Other matches may begin inside this one: they are followed together with what comes after it.
             let mut state = self.prefixes.whole(found.pattern().as_usize());
             let (mut at, mut end) = (found.end(), found.end());
             let mut place = if found.len() >= least {
@@ -278,13 +279,13 @@ impl Needles {
         }
     }
 
-    /// The leftmost match that starts at `from` or later, the longest of those that start there.
+    /// The leftmost match that starts at `from` or later; of several that start there, the longest.
     fn next(&self, text: &[u8], mut from: usize, misses: &mut usize) -> Option<Match> {
         let at = |from| Input::new(text).range(from..);
         if let Some(skip) = &self.skip {
             while *misses > 0 {
                 from = skip.candidate(text, from)?;
-                // No secret is shorter than its head where there is a table to skip by.
+                // A skip table exists only when every secret is at least as long as its head.
                 if self.heads.has(&text[from..], 0) {
                     let found = self.matcher.find(at(from).anchored(Anchored::Yes));
                     if found.is_some() {
@@ -298,8 +299,8 @@ impl Needles {
         self.matcher.find(at(from))
     }
 
-    /// The places of secrets of `least` bytes or more of which at least one character is escaped; what overlaps may be told as
-    /// one. `passed` is told every escape with its readings.
+    /// Reports the ranges of secrets of `least` bytes or more of which at least one character is escaped; overlapping ones may be
+    /// reported as one. `passed` receives every escape with its readings.
     pub fn escaped(
         &self,
         text: &[u8],
@@ -326,7 +327,7 @@ impl Needles {
             readings: Readings::new(),
         };
         let backslashes = self.bytes[usize::from(b'\\')];
-        // Where the run of backslashes ends that was met last.
+        // The end of the last run of backslashes.
         let mut run_end = 0;
         loop {
             let reads = match text[at] {
@@ -345,7 +346,7 @@ impl Needles {
                 }
                 _ => begins_escape(text, at),
             };
-            // What several backslashes say, and fewer of them say as well, is told once.
+            // A run of backslashes with one reading is reported once, not again for each shorter run inside it.
             let told = reads && walk.escape(at, hit, passed, watch) && text[at] == b'\\';
             if watch.is_over() {
                 return;
@@ -359,14 +360,14 @@ impl Needles {
         walk.paths.end(hit);
     }
 
-    /// Whether the `+` at `at` may be a blank of a secret of which nothing before is escaped.
+    /// Whether the `+` at `at` may be a blank of a secret that has no escape before it.
     fn may_be_blank(&self, text: &[u8], at: usize) -> bool {
         let before = at.checked_sub(GRAM).map(|from| &text[from..at]);
         before.is_none_or(|before| self.grams.has(before, b' '))
             || self.may_begin(text, at, &Reading::blank(at + 1))
     }
 
-    /// Whether a secret may begin within the gram before `at`, or there, and go on with what `reading` says and what stands behind it.
+    /// Whether a secret may begin at `at` or within the gram before it, and continue with `reading` and the byte behind it.
     fn may_begin(&self, text: &[u8], at: usize, reading: &Reading) -> bool {
         let (first, second) = match reading.said() {
             [first] => (*first, None),
@@ -376,7 +377,7 @@ impl Needles {
         if self.short {
             return true;
         }
-        // What stands behind may be an escape in turn, or a blank's stand-in.
+        // The next byte may begin an escape itself, or be a `+` for a blank.
         let behind = || {
             let byte = text.get(reading.end).copied();
             byte.filter(|byte| !escape::introduces(*byte) && *byte != b'+')
@@ -403,19 +404,18 @@ impl Needles {
     }
 }
 
-/// The number of a pair of bytes.
 fn pair(first: u8, second: u8) -> usize {
     usize::from(first) << 8 | usize::from(second)
 }
 
-/// The places of a text where an escape may begin, and where a blank may stand as `+`.
+/// The positions in a text where an escape may begin, or where a `+` may stand for a blank.
 struct Introducers<'t> {
     text: &'t [u8],
     blanks: bool,
-    /// A bit for each of the bytes from `from` on that is one, and that was not told yet.
+    /// One bit for each byte from `from` on: set when the byte is an introducer that was not returned yet.
     found: u64,
     from: usize,
-    /// The first of each kind behind those.
+    /// The first introducer of each kind behind those bytes.
     escape: usize,
     blank: usize,
 }
@@ -434,7 +434,7 @@ impl<'t> Introducers<'t> {
         introducers
     }
 
-    /// Those among the bytes from `from` on.
+    /// The bits of the introducers among the bytes from `from` on.
     fn among(&self, from: usize) -> u64 {
         let rest = &self.text[from..];
         let blank = if self.blanks { b'+' } else { b'%' };
@@ -454,7 +454,7 @@ impl<'t> Introducers<'t> {
         })
     }
 
-    /// Goes on to the next bytes among which there is one; false when there are none. Where one stands, another is near.
+    /// Advances to the next bytes with an introducer; false when there are none. Introducers tend to be close together.
     #[inline(never)]
     fn go_on(&mut self) -> bool {
         let text = self.text;
@@ -492,7 +492,7 @@ impl Iterator for Introducers<'_> {
     }
 }
 
-/// Whether the introducer at `at` begins an escape, as far as can be told at once.
+/// Whether the introducer at `at` can begin an escape, judged by the next byte alone.
 fn begins_escape(text: &[u8], at: usize) -> bool {
     let next = text.get(at + 1);
     next.is_some_and(|next| escape::may_begin(text[at], *next))
@@ -509,7 +509,7 @@ struct Walk<'n> {
 }
 
 impl Walk<'_> {
-    /// Passes the escape at `at`. True when it says one thing and nothing that began before goes on with it.
+    /// Processes the escape at `at`. True when it has one reading and no path that began before it continues with it.
     #[inline]
     fn escape(
         &mut self,
@@ -546,12 +546,12 @@ impl Walk<'_> {
         false
     }
 
-    /// Whether a form may write a blank as what `reading` says.
+    /// Whether `reading` is a `+` that may stand for a blank.
     fn is_stand_in(&self, reading: &Reading) -> bool {
         self.needles.blanks && reading.ascii() == Some(b'+')
     }
 
-    /// Passes a run of backslashes of which each may be one of a secret's.
+    /// Processes a run of backslashes, each of which may belong to a secret.
     #[inline(never)]
     fn run(
         &mut self,
@@ -581,7 +581,8 @@ impl Walk<'_> {
         self.paths.run(run, begun, &in_run, hit);
     }
 
-    /// The readings of the escape at `at`, which may say `one` thing. A form writes a blank as `+`, which may be escaped in turn.
+    /// Collects the readings of the escape at `at`; `one` is its only reading if known. A form may write a blank as `+`, which may be
+    /// escaped in turn.
     #[inline]
     fn read(&mut self, at: usize, one: Option<Reading>, watch: &mut Watch<'_>) {
         let (text, readings) = (self.text, &mut self.readings);
@@ -604,20 +605,20 @@ impl Walk<'_> {
     }
 }
 
-/// What stands before the escapes of a text as it is and begins a secret.
+/// Tracks which secrets the literal text before an escape begins.
 struct Before<'n> {
     needles: &'n Needles,
     text: &'n [u8],
-    /// Up to where that is known wholly, and what it was.
+    /// The position up to which this is fully known, and the state there.
     at: usize,
     state: Beginning,
 }
 
 impl Before<'_> {
-    /// What before the escape at `at`, perhaps nothing, begins a secret that may go on with one of `readings`.
+    /// The secrets begun by the literal text before `at` (possibly none of it) that may continue with one of `readings`.
     fn escape(&mut self, at: usize, readings: &[Reading]) -> Option<Beginning> {
         let (needles, text) = (self.needles, self.text);
-        // Farther back than some bytes, every gram of what begins a secret is one of a secret.
+        // Farther back than these bytes, every gram of the beginning of a secret is a gram of that secret.
         let gram = |from: usize| {
             needles
                 .grams
@@ -652,7 +653,7 @@ impl Before<'_> {
         for byte in &text[from..at] {
             state = needles.prefixes.behind(state, *byte);
         }
-        // What begins somewhere before the few bytes that are near is not known then.
+        // Otherwise secrets that begin before the few examined bytes are not known.
         if far.is_some() || from == self.at {
             (self.at, self.state) = (at, state);
         }

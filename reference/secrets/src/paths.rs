@@ -1,8 +1,7 @@
-//! Follows secrets along the ways in which a text with escapes can be read. An escape leads on from where it begins to where each
-//! of its readings ends, every other byte to the next one; what the automaton of the secrets says of the text read so far is a
-//! state at a place, and whatever leads to the same state at the same place is one; so is a way that has read the end of what
-//! another has. So each place is passed a few times, whatever begins at how many places before it. Knows nothing of how escapes
-//! are written.
+//! Follows secrets along all readings of a text with escapes. At an escape, a path continues at the end of each of its readings;
+//! at any other byte, at the next byte. The automaton of the secrets gives each path a state. Paths with the same state at the
+//! same position are merged, and a path whose state is a suffix of another's is dropped where the other suffices. So each position
+//! is passed only a few times, however many paths began before it. Knows nothing of how escapes are written.
 
 use std::ops::Range;
 
@@ -11,66 +10,67 @@ use smallvec::SmallVec;
 use crate::escape::{DEPTH, Reading};
 use crate::prefixes::{Beginning, NOTHING, Prefixes};
 
-/// States that are followed at the same time: as many as eight backslashes side by side have that are escaped four times, and many
-/// more than other text of writers has.
+/// Maximum number of states that are followed at the same time: as many as eight backslashes escaped four times need, and many
+/// more than other real text needs.
 const OPEN_MAX: usize = 128;
-/// As many when the text has used up its steps.
+/// The maximum when the text has used up its steps.
 const OPEN_FEW: usize = 6;
-/// So many are compared in about the time of a step.
+/// Comparing this many paths takes about as long as one step.
 const COMPARED_PER_STEP: usize = 64;
-/// Steps that a text affords: so many at first and at the most, and so many more for each of its bytes.
+/// The step budget of a text: its initial value, which is also the maximum, and what each byte adds to it.
 const STEPS_SAVED_MAX: u32 = 32 * 1024;
 const STEPS_PER_BYTE: u32 = 12;
-/// Escapes on the ways of a text that are remembered before those are forgotten on which nothing stands any more.
+/// Number of stored escapes at which those that no open path needs are first discarded.
 const CRUMBS_MIN: usize = 4096;
-/// Before the first escape of a way.
+/// Stands for the absence of an escape before the first one of a path.
 const START: u32 = u32::MAX;
 
-/// A place in the text and what was read up to it, at least one escape in it.
+/// An open path: a position in the text and what was read up to it, with at least one escape.
 #[derive(Clone, Copy)]
 struct Open {
     at: usize,
     state: Beginning,
-    /// Bytes that stand as they are behind the last escape.
+    /// Literal bytes since the last escape.
     plain: u32,
     /// The last escape.
     crumb: u32,
-    /// Where what was read begins, or somewhat before.
+    /// Where the text that was read begins, or a position before that.
     from: usize,
-    /// It may be before: a longer beginning did not go on, so that what was read begins behind where that one did.
+    /// `from` may be too early: a longer beginning did not continue, so the actual beginning is later.
     loose: bool,
 }
 
-/// An escape on the way to a state.
+/// An escape on a path.
 #[derive(Clone, Copy)]
 struct Crumb {
     /// The escape before it, or `START`.
     before: u32,
-    /// Bytes that stand as they are between the two.
+    /// Literal bytes between the two.
     plain: u32,
-    /// Where it begins, and how many bytes it says.
+    /// Where it begins, and the number of bytes that it stands for.
     at: usize,
     said: u32,
-    /// It is a run of backslashes, each of the bytes said by some of them.
+    /// It is a run of backslashes; each byte is written as some of them.
     run: bool,
 }
 
-/// Backslashes that say one.
+/// Maximum number of backslashes that encode one backslash.
 const BACKSLASHES_EACH: usize = 1 << DEPTH;
 
-/// What an escape in a run of backslashes may be, and the place before that where it may as well begin.
+/// A possible escape in a run of backslashes: where it begins, its reading, and the position of an earlier escape with the same
+/// reading.
 pub(crate) type InRun = (usize, Reading, Option<usize>);
 
-/// The ways that are followed, and what of each is asked most beside them, so that several are compared at once.
+/// The open paths, with their most-used fields in separate arrays so that several can be compared at once.
 struct Ways {
     ways: Vec<Open>,
-    /// By way: its place, or one that looks the same.
+    /// For each path: the low 32 bits of its position.
     places: [u32; OPEN_MAX],
-    /// By way: the depth of its state; `u32::MAX` behind the last one.
+    /// For each path: the depth of its state; `u32::MAX` in unused entries.
     depths: [u32; OPEN_MAX],
 }
 
-/// Ways that are compared at once.
+/// Paths that are compared at once.
 const COMPARED: usize = 16;
 const _: () = assert!(OPEN_MAX.is_multiple_of(COMPARED));
 
@@ -83,7 +83,7 @@ impl Ways {
         }
     }
 
-    /// Adds one, for which there is room.
+    /// Adds a path; there must be room.
     fn push(&mut self, way: Open) {
         self.ways.push(way);
         self.set(self.ways.len() - 1, way);
@@ -95,7 +95,7 @@ impl Ways {
         self.depths[index] = way.state.depth;
     }
 
-    /// Takes one out; another takes its place.
+    /// Removes a path; the last one takes its index.
     fn take(&mut self, index: usize) {
         let last = self.ways.len() - 1;
         self.ways.swap_remove(index);
@@ -104,7 +104,7 @@ impl Ways {
         self.depths[last] = u32::MAX;
     }
 
-    /// The first way from `from` on that is at `at`.
+    /// The first path from index `from` on that is at position `at`.
     fn at(&self, at: usize, from: usize) -> Option<usize> {
         let (chunks, _) = self.places.as_chunks::<COMPARED>();
         let used = self.ways.len().div_ceil(COMPARED);
@@ -123,7 +123,7 @@ impl Ways {
         None
     }
 
-    /// The first of those that read least.
+    /// The first of the paths with the smallest depth.
     fn shortest(&self) -> Option<usize> {
         let least = self
             .depths
@@ -137,15 +137,15 @@ impl Ways {
 pub(crate) struct Paths<'n> {
     prefixes: &'n Prefixes,
     text: &'n [u8],
-    /// Bytes of the secrets that are looked for, at least.
+    /// Minimum bytes of the secrets to find.
     least: u32,
     open: Ways,
     crumbs: Vec<Crumb>,
     crumbs_max: usize,
-    /// What was found last, joined with what it overlaps.
+    /// The last match, joined with the matches that it overlaps; not reported yet.
     found: Range<usize>,
     steps: u32,
-    /// Up to where the text was credited.
+    /// The position up to which the text has added to the step budget.
     credited: usize,
 }
 
@@ -164,17 +164,17 @@ impl<'n> Paths<'n> {
         }
     }
 
-    /// Whether no way leads through `at`, up to where all were followed.
+    /// Whether no path is open.
     pub fn is_clear(&self) -> bool {
         self.open.ways.is_empty()
     }
 
-    /// How many ways are followed.
+    /// The number of open paths.
     pub fn open(&self) -> usize {
         self.open.ways.len()
     }
 
-    /// Follows all ways up to `at`; no escape is in between that was not [`escape`](Self::escape)d.
+    /// Follows all paths up to `at`; every escape before it must have been passed to [`escape`](Self::escape).
     pub fn reach(&mut self, at: usize, hit: &mut dyn FnMut(Range<usize>)) {
         let more = (at - self.credited) as u64 * u64::from(STEPS_PER_BYTE);
         self.steps = (u64::from(self.steps) + more).min(u64::from(STEPS_SAVED_MAX)) as u32;
@@ -194,8 +194,8 @@ impl<'n> Paths<'n> {
         }
     }
 
-    /// Leads on from the place that was [`reach`](Self::reach)ed: the ways that lead to it, and `begun`, what stands before it
-    /// as it is and begins a secret, by each of the `readings`; those ways also by the byte as it stands.
+    /// Continues from the position that was [`reach`](Self::reach)ed with each of the `readings`: the paths that lead there, and
+    /// `begun`, the beginning of a secret in the literal text before it. The former also continue with the literal byte.
     pub fn escape(
         &mut self,
         at: usize,
@@ -207,7 +207,7 @@ impl<'n> Paths<'n> {
             self.forget();
         }
         let mut here = self.take(at);
-        // What was read up to here as it stands is at the end of a way that has as much of it.
+        // A path with at least as many literal bytes at its end already covers the literal beginning.
         let told = |state: &Beginning| here.iter().any(|open| state.depth <= open.plain);
         if let Some(state) = begun.filter(|state| !told(state)) {
             here.push(Open {
@@ -234,9 +234,9 @@ impl<'n> Paths<'n> {
         }
     }
 
-    /// Leads on from the places of the run of backslashes at `run`, of which the first was [`reach`](Self::reach)ed, as
-    /// [`escape`](Self::escape) does from one: a backslash of a secret is said by any number of them up to [`BACKSLASHES_EACH`],
-    /// so that how many are said where is told by counting. `readings`: what else is said in the run.
+    /// Like [`escape`](Self::escape) for all positions of the run of backslashes at `run`, whose first position was
+    /// [`reach`](Self::reach)ed. Each backslash of a secret may be written as up to [`BACKSLASHES_EACH`] backslashes, so how many
+    /// are read at each position follows from counting. `readings`: the other escapes in the run.
     pub fn run(
         &mut self,
         run: Range<usize>,
@@ -268,7 +268,7 @@ impl<'n> Paths<'n> {
         }
     }
 
-    /// Leads one way on through the run of backslashes in which it is, and which ends at `end`.
+    /// Continues one path through its run of backslashes, which ends at `end`.
     fn along(
         &mut self,
         open: Open,
@@ -279,7 +279,7 @@ impl<'n> Paths<'n> {
         let (mut way, mut said) = (open, 0);
         loop {
             let next = self.prefixes.behind(way.state, b'\\');
-            // However many more are said, what was read begins the same.
+            // Further backslashes don't change the state.
             let last = next == way.state;
             let least = open.at + said as usize;
             let most = match last {
@@ -324,7 +324,8 @@ impl<'n> Paths<'n> {
         }
     }
 
-    /// Takes out all ways to the places up to `last`, but those that met there only now and for which another suffices.
+    /// Removes and returns all paths at positions up to `last`; of those that meet only now, one is dropped where another
+    /// suffices.
     fn take(&mut self, last: usize) -> SmallVec<[Open; 4]> {
         let mut next = 0;
         let mut here: SmallVec<[Open; 4]> = SmallVec::new();
@@ -358,7 +359,7 @@ impl<'n> Paths<'n> {
         here
     }
 
-    /// Tells what was found last.
+    /// Follows all paths to the end of the text and reports the last match.
     pub fn end(mut self, hit: &mut dyn FnMut(Range<usize>)) {
         self.reach(self.text.len(), hit);
         if !self.found.is_empty() {
@@ -366,7 +367,7 @@ impl<'n> Paths<'n> {
         }
     }
 
-    /// One way on to `at`, as long as it leads anywhere: without an escape on it, it is none.
+    /// Continues a path literally up to `at`; `None` once its state no longer includes an escape.
     fn plainly(
         &mut self,
         mut open: Open,
@@ -422,9 +423,9 @@ impl<'n> Paths<'n> {
         self.add(open);
     }
 
-    /// Adds a way, unless it meets one that began no later or there are too many and it is the shortest.
+    /// Adds a path, unless another one at its position suffices, or there are too many and it has the smallest depth.
     fn add(&mut self, new: Open) {
-        // All that are open are compared with it.
+        // The cost of comparing it with all open paths.
         let compared = self.open.ways.len() / COMPARED_PER_STEP;
         self.steps = self.steps.saturating_sub(compared as u32);
         let (mut new, mut from) = (new, 0);
@@ -453,17 +454,18 @@ impl<'n> Paths<'n> {
         }
     }
 
-    /// Whether all that is found on the way `short` is found on `long`, which meets it, and begins no later there.
+    /// Whether every match on the path `short` is also a match on `long`, which is at the same position, and begins no later
+    /// there.
     fn suffices(&mut self, long: &mut Open, short: &mut Open) -> bool {
         if !self.prefixes.ends_with(long.state, short.state) {
             return false;
         }
-        // What begins earlier is of use only where what follows is known to the text's end.
+        // Exact beginnings matter only while the step budget lasts.
         if self.steps == 0 {
             return true;
         }
         let length = short.state.depth;
-        // What goes on from inside of what was found last prolongs it, wherever it begins there.
+        // A continuation from inside the last match extends that match, wherever it begins in it.
         let least = (length as usize * 3).div_ceil(4);
         if short.from >= self.found.start && long.at < self.found.end + least {
             return true;
@@ -477,7 +479,7 @@ impl<'n> Paths<'n> {
         other <= begin
     }
 
-    /// Where what was read on a way begins.
+    /// Where the text that was read on a path begins.
     fn begins(&mut self, open: &mut Open) -> usize {
         if open.loose {
             open.from = self.begin(open, open.state.depth);
@@ -486,14 +488,14 @@ impl<'n> Paths<'n> {
         open.from
     }
 
-    /// Tells of a secret that ends here and has an escape in it.
+    /// Records a match that ends here and contains an escape.
     fn tell(&mut self, open: &Open, hit: &mut dyn FnMut(Range<usize>)) {
         let says = self.prefixes.says(open.state);
         if says < self.least || says <= open.plain {
             return;
         }
-        // It begins behind where the way does, and mostly it can be told without going back that it overlaps what was found last.
-        // Some entities say more bytes than they are written in, by a fifth.
+        // The match begins no earlier than its path, so an overlap with the last match is usually evident without walking back.
+        // Some entities decode to more bytes than they are written in, by a fifth.
         let least = says as usize * 3 / 4;
         if open.from >= self.found.start && open.at - least < self.found.end {
             self.found.end = self.found.end.max(open.at);
@@ -503,7 +505,7 @@ impl<'n> Paths<'n> {
         self.find(place, hit);
     }
 
-    /// Tells of what was found last, unless `place` overlaps it.
+    /// Reports the last match, or joins `place` with it where they overlap.
     fn find(&mut self, place: Range<usize>, hit: &mut dyn FnMut(Range<usize>)) {
         if place.start < self.found.end && self.found.start < place.end {
             self.found.start = self.found.start.min(place.start);
@@ -516,7 +518,7 @@ impl<'n> Paths<'n> {
         }
     }
 
-    /// Where the last `length` bytes begin that were read; somewhat before when the text has used up its steps.
+    /// Where the last `length` bytes that were read begin; an earlier position when the text has used up its steps.
     fn begin(&mut self, open: &Open, length: u32) -> usize {
         let (mut rest, mut crumb) = (length - open.plain, open.crumb);
         let mut end = open.at - open.plain as usize;
@@ -525,7 +527,7 @@ impl<'n> Paths<'n> {
         {
             self.steps -= 1;
             if rest <= escape.said && escape.run {
-                // The bytes before it are said by one backslash each, or its own by as many as can say one.
+                // Either each byte before it is written as one backslash, or each of its own as the maximum number.
                 let least = escape.at + (escape.said - rest) as usize;
                 return least.max(end.saturating_sub(rest as usize * BACKSLASHES_EACH));
             }
@@ -543,7 +545,7 @@ impl<'n> Paths<'n> {
         open.from
     }
 
-    /// Forgets the escapes that no secret under way could begin at or behind.
+    /// Discards the escapes that come before the beginning of every open path's state.
     fn forget(&mut self) {
         let mut kept = vec![START; self.crumbs.len()];
         for open in &self.open.ways {

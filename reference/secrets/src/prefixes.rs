@@ -1,41 +1,42 @@
-//! The beginnings of secrets as an automaton after Aho and Corasick. Every byte is one step, whatever the secrets are: where a
-//! byte leads that does not go on with a beginning is in a table, not found by trying one shorter beginning after the other.
-//! Follows text byte by byte; knows nothing of escapes.
+//! The beginnings of secrets as an Aho-Corasick automaton. Every byte is one step, whatever the secrets are: the target of a
+//! byte that does not continue a beginning is in a table, not found by trying shorter and shorter beginnings. Follows text byte
+//! by byte; knows nothing of escapes.
 
 use zeroize::Zeroizing;
 
-/// What was read last and begins a secret: the longest such beginning. All that reads the same is the same state.
+/// A state: the longest beginning of a secret that the text read so far ends with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Beginning {
     node: u32,
-    /// Its bytes.
+    /// Its length in bytes.
     pub depth: u32,
 }
 
-/// Nothing that begins a secret.
+/// The state of text that ends with no beginning of a secret.
 pub(crate) const NOTHING: Beginning = Beginning { node: 0, depth: 0 };
 
-/// One beginning. They are numbered in the order of the sorted secrets, so that the first one that is a byte longer comes next.
+/// A node: one beginning. Nodes are numbered in the order of the sorted secrets, so that the first one that is a byte longer
+/// comes next.
 #[derive(Clone, Copy)]
 struct Node {
     depth: u32,
     /// Bytes of the longest secret that it ends with.
     says: u32,
-    /// Where all other bytes lead.
+    /// The targets of all bytes other than `next`.
     others: Table,
     /// The byte that leads to the next node, if any does.
     next: Option<u8>,
-    /// A number, such that those of all nodes that end with this one are from it up to `ends`.
+    /// The node's number in a numbering in which all nodes that end with this one have the numbers from `begins` up to `ends`.
     begins: u32,
     ends: u32,
 }
 
-/// Where bytes lead, by their high bits: the number of a [`Block`] of blocks. Bytes that are in none lead to nothing.
+/// The targets of bytes by their high bits: the index of a [`Block`] of blocks. Bytes without an entry lead to the root.
 type Table = u32;
-/// By the high or the low four bits of a byte: another block, or a node. Blocks are never altered once a table has them, so that
-/// tables that differ in little share the rest.
+/// By the high or the low four bits of a byte: another block, or a node. A block is never modified once a table uses it, so
+/// similar tables share most of their blocks.
 type Block = [u32; 16];
-/// The table of no bytes, and the block of none.
+/// The table without entries, and the block without entries.
 const EMPTY: Table = 0;
 
 pub(crate) struct Prefixes {
@@ -45,7 +46,7 @@ pub(crate) struct Prefixes {
     wholes: Vec<u32>,
 }
 
-/// How a node is reached, while the automaton is made.
+/// How a node is reached; needed only while the automaton is built.
 struct Edge {
     from: u32,
     byte: u8,
@@ -68,7 +69,7 @@ impl Prefixes {
             wholes: Vec::with_capacity(secrets.len()),
         };
         let mut edges = vec![Edge { from: 0, byte: 0 }];
-        // The nodes of the secret before.
+        // The nodes of the previous secret.
         let mut way: Vec<u32> = vec![0];
         let mut before: &[u8] = &[];
         for secret in secrets {
@@ -97,16 +98,16 @@ impl Prefixes {
         prefixes
     }
 
-    /// Makes the table of every node, the shortest first: a longer one's stands on those.
+    /// Builds the table of every node in order of depth: the table of a longer beginning is based on those of shorter ones.
     fn link(&mut self, edges: &[Edge]) {
         let mut order: Vec<u32> = (0..edges.len() as u32).collect();
         order.sort_by_key(|node| self.nodes[*node as usize].depth);
-        // The bytes by which a node is left other than to the next one.
+        // The edges that lead elsewhere than to the next node.
         let mut branches: Vec<u32> = (1..edges.len() as u32)
             .filter(|node| edges[*node as usize].from + 1 != *node)
             .collect();
         branches.sort_by_key(|node| edges[*node as usize].from);
-        // Of each node the longest shorter beginning that it ends with, and once somebody asks, the table of all bytes.
+        // For each node: the longest shorter beginning that it ends with, and, built on demand, the table of all its bytes.
         let mut shorter = vec![0; edges.len()];
         let mut all: Vec<Option<Table>> = vec![None; edges.len()];
         for &node in &order {
@@ -132,11 +133,11 @@ impl Prefixes {
             let says = self.nodes[ends_with as usize].says;
             let node = &mut self.nodes[node as usize];
             node.others = table;
-            // A secret that ends here is longer than those that it ends with.
+            // A secret that ends here is longer than the others that it ends with.
             node.says = node.says.max(says);
         }
-        // Of the tree in which each node stands below the longest one that it ends with: first how many stand below each, then
-        // where these begin.
+        // Numbers the tree in which each node is a child of the longest beginning that it ends with: first the size of each
+        // subtree, then where each begins.
         for &node in order.iter().rev() {
             self.nodes[node as usize].ends += 1;
             if node > 0 {
@@ -156,7 +157,7 @@ impl Prefixes {
         }
     }
 
-    /// Where all bytes lead from a node whose own table is made, the one to the next node among them.
+    /// The targets of all bytes from a node whose own table is built, including the one to the next node.
     fn table_of_all(&mut self, node: u32, all: &mut [Option<Table>]) -> Table {
         if let Some(table) = all[node as usize] {
             return table;
@@ -170,7 +171,7 @@ impl Prefixes {
         table
     }
 
-    /// `table`, but that `byte` leads to `node`. Blocks from `new` on belong to nobody else.
+    /// `table` with `byte` leading to `node`. Blocks from `new` on are used by no other table.
     fn with(&mut self, table: Table, byte: u8, node: u32, new: usize) -> Table {
         let table = self.own(table, new);
         let (high, low) = halves(byte);
@@ -180,7 +181,7 @@ impl Prefixes {
         table
     }
 
-    /// A block that may be altered: `block`, or a copy of it.
+    /// A block that may be modified: `block`, or a copy of it.
     fn own(&mut self, block: u32, new: usize) -> u32 {
         if block as usize >= new {
             return block;
@@ -199,7 +200,6 @@ impl Prefixes {
         self.blocks[self.blocks[others as usize][high] as usize][low]
     }
 
-    /// How many secrets there are.
     pub fn len(&self) -> usize {
         self.wholes.len()
     }
@@ -211,7 +211,7 @@ impl Prefixes {
             + self.wholes.len() * size_of::<u32>()
     }
 
-    /// Whether what was read up to `state` ends with what was read up to `other`.
+    /// Whether the text of `state` ends with the text of `other`.
     pub fn ends_with(&self, state: Beginning, other: Beginning) -> bool {
         let other = &self.nodes[other.node as usize];
         (other.begins..other.ends).contains(&self.nodes[state.node as usize].begins)
@@ -222,17 +222,17 @@ impl Prefixes {
         self.lead(0, byte) != 0
     }
 
-    /// All of a secret.
+    /// The state after a whole secret.
     pub fn whole(&self, secret: usize) -> Beginning {
         self.at(self.wholes[secret])
     }
 
-    /// Bytes of the longest secret that what was read ends with; 0 when it ends with none.
+    /// Bytes of the longest secret that the text of `state` ends with; 0 when it ends with none.
     pub fn says(&self, state: Beginning) -> u32 {
         self.nodes[state.node as usize].says
     }
 
-    /// What begins a secret of what was read up to `state`, and `byte` behind it.
+    /// The state after the text of `state` followed by `byte`.
     pub fn behind(&self, state: Beginning, byte: u8) -> Beginning {
         self.at(self.lead(state.node, byte))
     }
@@ -251,12 +251,12 @@ fn halves(byte: u8) -> (usize, usize) {
 mod tests {
     use super::*;
 
-    /// Against the definition: the longest beginning of a secret, and the longest secret, that what was read ends with.
+    /// Checked against the definition: the longest beginning of a secret, and the longest secret, that the text ends with.
     #[test]
     fn every_byte_leads_to_the_longest_beginning() {
         let mut random = fastrand::Rng::with_seed(5);
         for round in 0..400 {
-            // Of few letters, so that beginnings stand in one another; and of bytes from both halves of the table.
+            // Few letters, so that beginnings are contained in one another; and bytes from both halves of the table.
             let letters: &[char] = [&['a', 'b'][..], &['a', 'q', 'A', '0', 'ä', 'Ä']][round % 2];
             let mut word = |most: usize| -> String {
                 let length = random.usize(1..=most);

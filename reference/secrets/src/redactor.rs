@@ -1,19 +1,19 @@
 //! The redactor: replaces every written form of every secret, and nothing else.
 //!
-//! Forms are found by decoding, not by listing what writers write:
+//! Forms are found by decoding the text, not by listing the encodings that writers use:
 //!
-//! 1. A secret may stand as it is.
-//! 2. Each of its characters may be escaped (`escape`): percent, backslash, HTML, one inside another, up to four deep. A place of a
-//!    text has several readings; a walk through the sorted secrets follows those that a secret begins (`needles`). It starts only
-//!    where an escape stands beside a piece of a secret, so that ordinary text pays for finding its escapes and little more.
-//! 3. All of it may be a block (`blocks`): base64 in either alphabet, padded or not, wrapped or not, at any place of a longer
-//!    text, its characters escaped or not; hexadecimal digits, with or without something between the pairs. Long runs of such
-//!    characters are decoded in every alignment, and what they say is searched again: as it is, escaped, and as a block in turn.
+//! 1. A secret may be written literally.
+//! 2. Each of its characters may be escaped (`escape`): percent, backslash, HTML, one inside another, up to four deep. A position in
+//!    a text has several readings; a walk through the sorted secrets follows the readings that begin a secret (`needles`). The walk
+//!    starts only where an escape is next to a piece of a secret, so ordinary text costs little more than finding its escapes.
+//! 3. The whole secret may be a block (`blocks`): base64 in either alphabet, padded or not, wrapped or not, anywhere in a longer
+//!    text, its characters escaped or not; or hexadecimal digits, with or without separators between the pairs. Long runs of such
+//!    characters are decoded in every alignment, and the decoded bytes are searched again: literally, escaped, and as a block in turn.
 //!
-//! What is found covers places of the original text. All that overlap become one marker. A part of a secret is no form: text
-//! without a whole form stays as it is, byte for byte, or a program could spell a secret out by what vanishes.
+//! Matches are ranges of the original text. Overlapping matches become one marker. A part of a secret is not a form: text without a
+//! whole form stays as it is, byte for byte; otherwise a program could spell out a secret by watching what vanishes.
 //!
-//! Every step reads a text a bounded number of times, whatever it holds. Knows nothing of where text comes from.
+//! Every step reads a text a bounded number of times, whatever the text contains. Knows nothing of where text comes from.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -36,36 +36,37 @@ use crate::stream::StreamScrubber;
 use crate::veil::Veil;
 use crate::watch::Watch;
 
-/// The time that scrubbing one answer may take that no program's own time bounds, and all that observers keep of one call. What a program
-/// shows was scrubbed in its time, so only text that is large and made to be slow to look through takes longer.
+/// The scrubbing time of one answer that no program's own time limit covers, and of everything that observers keep of one call. What a
+/// program shows was scrubbed within the program's time, so only large text that is crafted to be slow to search takes longer.
 pub const SCRUB_TIME_MAX: Duration = Duration::from_millis(250);
 
-/// What a secret is replaced by.
+/// The text that replaces a secret.
 pub const MARKER: &str = "[REDACTED]";
 
-/// Blocks one inside another.
+/// Maximum nesting depth of blocks.
 const BLOCKS_MAX: u8 = 2;
-/// A shorter secret is not looked for in blocks: any block could say it.
+/// Shorter secrets are not searched for in blocks: any block could contain them by chance.
 pub(crate) const BLOCK_BYTES_MIN: usize = 8;
-/// How much longer than its secret a form may be to be found wherever a long text is divided, and what it may have at least.
+/// A form of up to `REACH_FACTOR` times the length of the longest secret, or of `REACH_BYTES_MIN`, is found even across a division of
+/// long text.
 const REACH_FACTOR: usize = 64;
 const REACH_BYTES_MIN: usize = 16 * 1024;
-/// Long text is divided into pieces of so many times that.
+/// Long text is divided into pieces of this many times the reach.
 const HELD_FACTOR: usize = 4;
-/// Zeros that an exponent may stand for in a secret.
+/// Maximum number of zeros that an exponent may stand for in a secret.
 const EXPONENT_ZEROS_MAX: usize = 512;
-/// One of so many questions for the time is asked of the system.
+/// One in this many time checks reads the system clock.
 const QUESTIONS_PASSED_ON: usize = 8;
-/// How often a text is looked through again because a marker and what stands beside it could be a form together.
+/// Maximum number of passes over a text: a marker and the text next to it may together be a form, so cleaned text is searched again.
 const PASSES_MAX: usize = 4;
 
-/// The scrub set of one runtime. Cloning shares it. With no secret registered every operation returns its input untouched.
+/// The scrub set of one runtime. Clones share it. Without registered secrets every operation returns its input untouched.
 #[derive(Clone, Default)]
 pub struct Redactor {
     inner: Option<Arc<Finder>>,
-    /// Whether there is time for more; without it there always is.
+    /// Asked whether there is time left; `None` means no limit.
     patience: Option<Patience>,
-    /// The time that each text or value may take where nobody else says whether there is more.
+    /// The time limit for each text or value when `patience` is `None`.
     each: Option<Duration>,
 }
 
@@ -73,15 +74,15 @@ type Patience = Arc<dyn Fn() -> bool + Send + Sync>;
 
 pub(crate) struct Finder {
     needles: Needles,
-    /// Bytes of the shortest secret that is looked for in blocks; 0 when there is none.
+    /// Bytes of the shortest secret that is searched for in blocks; 0 when there is none.
     block_bytes: usize,
     /// Whether a number could spell a secret.
     numbers: bool,
-    /// Line ends in the secret that has most of them: a stream has to wait for so many lines.
+    /// The largest number of line ends in any one secret: a stream has to wait for this many lines.
     pub(crate) line_ends: usize,
 }
 
-/// Time to look through several texts together: what one of them takes, the others lack.
+/// A time budget that several texts share: what one uses up is missing for the others.
 #[derive(Clone, Debug)]
 pub struct SharedTime(Arc<AtomicU64>);
 
@@ -92,7 +93,7 @@ impl SharedTime {
         Self(Arc::new(AtomicU64::new(nanos)))
     }
 
-    /// Gives `scrub` a redactor for as much of the time as is left, and takes off what this thread worked meanwhile.
+    /// Calls `scrub` with a redactor limited to the remaining time, then deducts the CPU time that this thread spent.
     pub fn spend<T>(&self, redactor: &Redactor, scrub: impl FnOnce(&Redactor) -> T) -> T {
         let (began, left) = (worked(), self.0.load(Ordering::Relaxed));
         let scrubbed = scrub(&redactor.for_at_most(Duration::from_nanos(left)));
@@ -104,7 +105,7 @@ impl SharedTime {
 }
 
 impl Redactor {
-    /// A redactor without secrets: costs nothing.
+    /// A redactor without secrets.
     pub fn empty() -> Self {
         Self::default()
     }
@@ -134,8 +135,8 @@ impl Redactor {
         Scrubbed::seal(value)
     }
 
-    /// A redactor that looks for the same as long as `goes_on`, which is asked before each text and many times a millisecond. A text
-    /// that was not looked through by then becomes a marker: nothing leaves unseen.
+    /// A redactor with the same secrets that searches while `goes_on` returns true; it is asked before each text and many times a
+    /// millisecond. A text whose search was cut short becomes a marker: nothing leaves unsearched.
     #[must_use]
     pub fn patient(&self, goes_on: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self {
@@ -145,8 +146,8 @@ impl Redactor {
         }
     }
 
-    /// A redactor that looks for the same in each text or value, which [`patient`](Self::patient) or
-    /// [`for_at_most`](Self::for_at_most) says no more of, until the thread has worked for `time` on it.
+    /// A redactor with the same secrets that spends at most `time` of the thread's CPU time on each text or value, unless
+    /// [`patient`](Self::patient) or [`for_at_most`](Self::for_at_most) sets another limit.
     #[must_use]
     pub fn each_for_at_most(self, time: Duration) -> Self {
         Self {
@@ -155,8 +156,8 @@ impl Redactor {
         }
     }
 
-    /// The redactor for one text or value, where its time is not told otherwise. Most texts are short, and asking what a thread has
-    /// worked takes longer than they do, so only one question of some is passed on.
+    /// The redactor for one text or value when no other limit is set. Most texts are short, and reading the thread's CPU clock takes
+    /// longer than searching them, so only some of the checks read it.
     fn clocked(&self) -> Option<Self> {
         let time = self
             .each
@@ -169,9 +170,9 @@ impl Redactor {
         }))
     }
 
-    /// A redactor that looks for the same until this thread has worked for `time`: for what a client or an upstream wrote and no
-    /// program's own time bounds, or not enough. A process that stood still meanwhile has not worked. What
-    /// [`patient`](Self::patient) asks is asked still.
+    /// A redactor with the same secrets that searches until this thread has used `time` of CPU time: for text from a client or an
+    /// upstream, which no program's own time limit covers, or not enough. Time in which the process was suspended does not count. The
+    /// condition of [`patient`](Self::patient) still applies.
     #[must_use]
     pub fn for_at_most(&self, time: Duration) -> Self {
         if self.is_empty() {
@@ -182,7 +183,7 @@ impl Redactor {
         self.patient(move || worked() < until && patience.as_ref().is_none_or(|goes_on| goes_on()))
     }
 
-    /// True when what is scrubbed from now on becomes a marker, whatever it holds.
+    /// True when everything scrubbed from now on becomes a marker, whatever it holds.
     pub fn is_out_of_time(&self) -> bool {
         self.patience.as_ref().is_some_and(|goes_on| !goes_on())
     }
@@ -203,11 +204,12 @@ impl Redactor {
         }
     }
 
-    /// [`scrub_str`](Self::scrub_str) of text of any length, in pieces; `look` is asked before each and several times a millisecond
-    /// whether to go on. A form that is much longer than its secret (see [`Finder::reach`]) may be missed where one piece ends.
+    /// [`scrub_str`](Self::scrub_str) for text of any length, in pieces; `look` is called before each piece and several times a
+    /// millisecond to decide whether to go on. A form that is much longer than its secret (see [`Finder::reach`]) may be missed at the
+    /// end of a piece.
     ///
     /// # Errors
-    /// Whatever `look` says.
+    /// The error of `look`.
     pub fn scrub_within<'a, E>(
         &self,
         text: &'a str,
@@ -257,7 +259,7 @@ impl Redactor {
         Ok(Cow::Owned(clean))
     }
 
-    /// What `search` finds; `None` when there was no time for all of it.
+    /// The result of `search`; `None` when there was no time to complete it.
     fn in_time<T>(&self, search: impl FnOnce(&mut Watch<'_>) -> T) -> Option<T> {
         if let Some(clocked) = self.clocked() {
             return clocked.in_time(search);
@@ -271,7 +273,7 @@ impl Redactor {
         (!watch.is_over()).then_some(found)
     }
 
-    /// The places of all forms in a text; `None` when there was no time to look for them.
+    /// The ranges of all forms in a text; `None` when there was no time to find them all.
     pub(crate) fn places(&self, text: &[u8]) -> Option<Vec<Range<usize>>> {
         self.in_time(|watch| {
             let finder = self.inner.as_ref();
@@ -279,12 +281,12 @@ impl Redactor {
         })
     }
 
-    /// A veil over what messages quote of `program`.
+    /// A veil over what messages quote from `program`.
     pub fn veil<'r>(&'r self, program: &'r str) -> Veil<'r> {
         Veil::new(self, program)
     }
 
-    /// The forms of secrets that stand in a text, as they are written; all of it when there was no time to look for them.
+    /// The forms of secrets in a text, as they are written; the whole text when there was no time to find them all.
     pub(crate) fn written_in<'t>(&self, text: &'t str) -> Vec<&'t str> {
         let Some(places) = self.places(text.as_bytes()) else {
             return vec![text];
@@ -293,14 +295,14 @@ impl Redactor {
         written.collect()
     }
 
-    /// True when `text` contains a form of a secret, or could, when there was no time to look.
+    /// True when `text` contains a form of a secret, or may contain one because there was no time to search it.
     pub fn finds_secret_in(&self, text: &str) -> bool {
         self.places(text.as_bytes())
             .is_none_or(|places| !places.is_empty())
     }
 
-    /// True when a number's text contains a secret of at least eight bytes, as it stands or with its point moved behind its digits
-    /// (`1.2E1` is 12). Shorter ones can't be told from ordinary numbers.
+    /// True when a number's text contains a secret of at least eight bytes, literally or with its exponent applied (`1.2E1` is 12).
+    /// Shorter secrets can't be distinguished from ordinary numbers.
     pub fn finds_secret_in_number(&self, digits: &str) -> bool {
         let Some(finder) = self.inner.as_ref().filter(|finder| finder.numbers) else {
             return false;
@@ -314,7 +316,7 @@ impl Redactor {
         self.inner.as_ref().is_some_and(|finder| finder.numbers)
     }
 
-    /// A scrubber for one stream of chunks: finds secrets that are split across them, as long as threads worked less than `time` on it.
+    /// A scrubber for one stream of chunks that finds secrets split across chunks. Threads may spend at most `time` on it.
     pub fn stream(&self, time: Duration) -> StreamScrubber {
         StreamScrubber::new(self.inner.clone(), time)
     }
@@ -330,18 +332,18 @@ impl fmt::Debug for Redactor {
 }
 
 impl Finder {
-    /// Bytes of the longest form that is found wherever a long text is divided.
+    /// Bytes of the longest form that is found even across a division of long text.
     pub(crate) fn reach(&self) -> usize {
         REACH_BYTES_MIN.max(self.needles.longest.saturating_mul(REACH_FACTOR))
     }
 
-    /// Bytes of a text that are looked through at once before it is divided.
+    /// Maximum bytes of text that are searched at once before the text is divided.
     pub(crate) fn held(&self) -> usize {
         self.reach().saturating_mul(HELD_FACTOR)
     }
 
-    /// Up to where no form goes on beyond `text`, of which the last [`reach`](Self::reach) bytes are there to tell. `places`: those
-    /// of all forms in it.
+    /// The end of the part of `text` that no form can extend beyond; the last [`reach`](Self::reach) bytes stay undecided. `places`: the
+    /// ranges of all forms in `text`.
     pub(crate) fn decided(&self, text: &[u8], places: &[Range<usize>]) -> usize {
         let mut decided = text.len().saturating_sub(self.reach());
         for place in places {
@@ -352,13 +354,13 @@ impl Finder {
         decided
     }
 
-    /// The text with a marker for every form; `None` when there is none.
+    /// The text with a marker for every form; `None` when it has no form.
     pub(crate) fn clean(&self, text: &[u8], watch: &mut Watch<'_>) -> Option<Vec<u8>> {
         let places = self.places(text, watch);
         self.cleaned(text, &places, watch)
     }
 
-    /// The same, when the places of all forms are known.
+    /// Like [`clean`](Self::clean), with the ranges of all forms already known.
     pub(crate) fn cleaned(
         &self,
         text: &[u8],
@@ -383,8 +385,8 @@ impl Finder {
         }
     }
 
-    /// The places of all forms in ascending order; none overlaps another. A marker stays, even with the secret `E`: what lies
-    /// inside of one is no form, and what reaches into one takes it along.
+    /// The ranges of all forms in ascending order, without overlap. A marker stays intact, even with the secret `E`: a match inside a
+    /// marker is no form, and a match that overlaps a marker is extended to include it.
     pub(crate) fn places(&self, text: &[u8], watch: &mut Watch<'_>) -> Vec<Range<usize>> {
         let mut places = Vec::new();
         self.search(text, BLOCKS_MAX, 1, &mut places, watch);
@@ -419,7 +421,7 @@ impl Finder {
         joined
     }
 
-    /// Adds the places of secrets of `least` bytes and more, in `text` or in blocks of it, `blocks` one inside another.
+    /// Adds the ranges of secrets of `least` bytes and more in `text` and in its blocks, which are decoded up to `blocks` deep.
     fn search(
         &self,
         text: &[u8],
@@ -431,9 +433,9 @@ impl Finder {
         self.needles
             .standing(text, least, &mut |place| places.push(place), watch);
         let mut usual = Meant::default();
-        // The same where a backslash before an introducer escapes that, if there is one.
+        // The same escapes, read as if a backslash before an introducer escapes the introducer; `None` while there is no such backslash.
         let mut escaped: Option<Meant> = None;
-        // Those that say a letter, or a line end or tab: which one, and the latter.
+        // Escapes that read as a letter or as a line end or tab: the index of the escape and the line end or tab.
         let mut ambiguous: Vec<(usize, u8)> = Vec::new();
         let mut found = Vec::new();
         self.needles.escaped(
@@ -477,11 +479,11 @@ impl Finder {
         let mut escapes = usual.escapes;
         self.search_blocks(text, blocks, &mut |place| places.push(place), watch);
         self.search_escaped_blocks(text, blocks, &escapes, places, watch);
-        // `\%363` is two digits whose percent sign was escaped, or the octal number of one of which a digit was.
+        // `\%363` is two digits after an escaped percent sign, or an octal escape with one of its digits escaped.
         if let Some(escaped) = escaped {
             self.search_escaped_blocks(text, blocks, &escaped.escapes, places, watch);
         }
-        // `\\x6e` is the letter of one writer and the line end of another. A text has one writer, so two views find its blocks.
+        // `\\x6e` is a letter to one writer and a line end to another. A text has one writer, so two views find its blocks.
         if !ambiguous.is_empty() {
             for (index, byte) in ambiguous {
                 escapes[index].2 = byte;
@@ -490,7 +492,7 @@ impl Finder {
         }
     }
 
-    /// Adds the places of secrets in blocks that have one of `escapes` in them.
+    /// Adds the ranges of secrets in blocks that contain at least one of `escapes`.
     fn search_escaped_blocks(
         &self,
         text: &[u8],
@@ -551,13 +553,13 @@ impl Finder {
         });
     }
 
-    /// The places in what a block says.
+    /// The ranges of secrets in the decoded bytes of a block.
     fn within(&self, bytes: &[u8], blocks: u8, watch: &mut Watch<'_>) -> Vec<Range<usize>> {
         let mut places = Vec::new();
         if !watch.affords(bytes.len()) {
             return places;
         }
-        // Most of what is decoded says nothing: no form is written in it.
+        // Most decoded bytes can be skipped: no form can be written in them.
         for stretch in self.needles.written(bytes, self.block_bytes) {
             let known = places.len();
             let (from, said) = (stretch.start, &bytes[stretch]);
@@ -570,11 +572,11 @@ impl Finder {
     }
 }
 
-/// Escapes of a text that say characters of blocks, as one writer means them.
+/// The escapes of a text that stand for block characters, as one writer means them.
 #[derive(Clone, Default)]
 struct Meant {
     escapes: Vec<Resolved>,
-    /// Where the last of them ends.
+    /// The end of the last of them.
     resolved: usize,
 }
 
@@ -584,21 +586,21 @@ impl Meant {
         self.escapes.push(escape);
     }
 
-    /// The longest reading of the escape that begins at `from` of those that belong to a block.
+    /// The longest block reading of the escape that begins at `from`.
     fn longest(&self, text: &[u8], from: usize, readings: &[Reading]) -> Option<Resolved> {
-        // Blocks are made of sextets; everything else only stands between them.
+        // Blocks are made of sextets; other characters only separate them.
         let best = |(_, end, byte): &Resolved| (*end, blocks::is_sextet(*byte));
         self.belonging(text, from, readings).max_by_key(best)
     }
 
-    /// The readings that belong to a block, none when what was added holds the escape already.
+    /// The readings that belong to a block; none when an escape added before already covers `from`.
     fn belonging(
         &self,
         text: &[u8],
         from: usize,
         readings: &[Reading],
     ) -> impl Iterator<Item = Resolved> {
-        // Right behind an escape, or a digit and a separator behind it: that may stand inside a block.
+        // Directly behind an escape, or behind one digit and a separator after it: this position may be inside a block.
         let joined = self.resolved > 0 && from <= self.resolved + 2;
         let belongs = move |reading: &Reading| {
             let says = |byte: &u8| blocks::belongs(&text[..from], *byte, joined);
@@ -609,14 +611,14 @@ impl Meant {
     }
 }
 
-/// The time that this thread has worked.
+/// The CPU time that this thread has used.
 pub(crate) fn worked() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The digits of a number in scientific notation with the point where its exponent says, some hundred digits at the most; `None`
-/// where that is before them.
+/// Writes a number in scientific notation as plain digits with the point where its exponent puts it, at most some hundred digits; `None`
+/// when the point would be before the digits.
 fn without_exponent(number: &str) -> Option<String> {
     let (mantissa, exponent) = number.split_once(['e', 'E'])?;
     let exponent: isize = exponent
@@ -643,7 +645,7 @@ fn without_exponent(number: &str) -> Option<String> {
     }
 }
 
-/// Patterns and marker are UTF-8, so matches start and end between characters and nothing is lost here.
+/// Patterns and marker are UTF-8, so matches start and end at character boundaries and nothing is lost here.
 fn readable(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
@@ -660,15 +662,15 @@ fn replaced(text: &[u8], places: &[Range<usize>]) -> Vec<u8> {
     out
 }
 
-/// What is scrubbed of a secret: all of it, and what is left without the blanks around it: whoever is sent it in a header, or reads it
-/// from a variable, has it without. So does a server with the name of a scheme before a token. Never empty.
+/// The parts of a secret that are scrubbed: the whole secret; the secret without surrounding blanks, as it is sent in a header or read
+/// from a variable; and the token after a scheme name, as a server sees it. Never empty.
 pub fn parts(secret: &str) -> impl Iterator<Item = &str> {
     let token = token(secret).filter(|token| token.len() >= SECRET_BYTES_MIN);
     let parts = [Some(secret), Some(secret.trim()), token];
     parts.into_iter().flatten().filter(|part| !part.is_empty())
 }
 
-/// The token of a text that reads as HTTP's credentials: the name of a scheme, blanks, a token.
+/// The token in a text that has the shape of HTTP credentials: a scheme name, blanks, a token.
 fn token(credentials: &str) -> Option<&str> {
     let (scheme, token) = credentials.trim().split_once(' ')?;
     let named = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::redactor::{MARKER, Redactor};
 
-/// A value that the redactor has seen. There is no other constructor, and no way to change the value inside.
+/// A value that went through the redactor. There is no other constructor, and no way to change the value inside.
 ///
 /// A type composed of parts implements [`Scrub`] and decides which parts are text from outside; parts that are already
 /// `Scrubbed` are left alone.
@@ -20,23 +20,23 @@ impl<T> Scrubbed<T> {
         Self(value)
     }
 
-    /// Gives the value up, and the proof with it.
+    /// Gives up the value and the proof.
     pub fn into_inner(self) -> T {
         self.0
     }
 
-    /// What `write` makes of the value: a plain function has nothing else to put in but the program's own words.
+    /// Builds another value from this one. `write` is a plain function, so it can only add the program's own words.
     pub fn derive<U>(&self, write: fn(&T) -> U) -> Scrubbed<U> {
         Scrubbed(write(&self.0))
     }
 
-    /// Borrows with the proof.
+    /// Borrows the value, keeping the proof.
     pub fn as_ref(&self) -> Scrubbed<&T> {
         Scrubbed(&self.0)
     }
 }
 
-/// Words of the program itself, compiled in, hold nothing of a credential.
+/// Compiled-in words of this program contain no credential.
 impl From<&'static str> for Scrubbed<String> {
     fn from(words: &'static str) -> Self {
         Self(words.to_owned())
@@ -44,7 +44,7 @@ impl From<&'static str> for Scrubbed<String> {
 }
 
 impl Scrubbed<String> {
-    /// This text and `more` behind it.
+    /// This text followed by `more`.
     #[must_use]
     pub fn then(mut self, more: impl Into<Scrubbed<String>>) -> Self {
         self.0.push_str(&more.into().0);
@@ -78,7 +78,7 @@ impl<T: fmt::Display> fmt::Display for Scrubbed<T> {
     }
 }
 
-/// Says which parts of a value are scrubbed. Called only with a redactor that has something to look for.
+/// Decides which parts of a value are scrubbed. Called only with a redactor that has secrets.
 pub trait Scrub {
     /// Replaces every secret in the parts that come from outside.
     fn scrub_in_place(&mut self, redactor: &Redactor);
@@ -120,16 +120,16 @@ impl<T: Scrub> Scrub for Vec<T> {
     }
 }
 
-/// Every string, every key, and every number that spells a secret of eight bytes or more. For text that is the server's own
-/// in part, see [`scrub_json`].
+/// Scrubs every string, every key, and every number that spells a secret of eight bytes or more. For text that is partly
+/// the server's own, see [`scrub_json`].
 impl Scrub for Value {
     fn scrub_in_place(&mut self, redactor: &Redactor) {
         scrub_json(self, &[], redactor);
     }
 }
 
-/// Scrubs compact JSON text string by string, each as what it says and not as it is written: keys, values, and numbers that
-/// spell a secret. Borrows it unchanged when nothing matches.
+/// Scrubs compact JSON text token by token, each string in its decoded form: keys, values, and numbers that spell a secret.
+/// Borrows the text unchanged when nothing matches.
 pub fn scrub_json_text<'a>(json: &'a str, redactor: &Redactor) -> Cow<'a, str> {
     if redactor.is_empty() {
         return Cow::Borrowed(json);
@@ -156,7 +156,7 @@ pub fn scrub_json_text<'a>(json: &'a str, redactor: &Redactor) -> Cow<'a, str> {
     }
 }
 
-/// What stands in for a string or a number of JSON text; `None` when it may stay.
+/// The replacement for a string or number token of JSON text; `None` when it may stay.
 fn clean_token(token: &str, redactor: &Redactor) -> Option<String> {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let Some(inner) = token.strip_prefix('"') else {
@@ -165,7 +165,7 @@ fn clean_token(token: &str, redactor: &Redactor) -> Option<String> {
             .then(|| quoted(MARKER));
     };
     let told = match inner.contains('\\') {
-        // Text that is no JSON string is looked at as it stands.
+        // Text that is no valid JSON string is scrubbed as it is.
         true => serde_json::from_str(token).map_or(Cow::Borrowed(inner), Cow::<str>::Owned),
         false => Cow::Borrowed(inner.strip_suffix('"').unwrap_or(inner)),
     };
@@ -192,8 +192,8 @@ fn json_token_end(bytes: &[u8], at: usize) -> usize {
     bytes.len()
 }
 
-/// Scrubs JSON, leaving the keys named in `owned_keys` as they are (at any depth): the names that the server itself chose,
-/// which a one-letter secret must not turn into something a client can't read. Iterative: depth is the sender's choice.
+/// Scrubs JSON, except the keys named in `owned_keys` (at any depth): the server itself chose these names, and a one-letter
+/// secret must not make them unreadable to a client. Iterative, because the sender chooses the depth.
 pub fn scrub_json(root: &mut Value, owned_keys: &[&str], redactor: &Redactor) {
     if redactor.is_empty() {
         return;

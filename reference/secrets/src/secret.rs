@@ -5,16 +5,16 @@ use std::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// A shorter secret can be guessed, and scrubbing it may mangle ordinary text: start-up refuses it unless told otherwise.
+/// A shorter secret can be guessed, and scrubbing it may mangle ordinary text: start-up refuses it unless configured otherwise.
 pub const SECRET_BYTES_MIN: usize = 16;
-/// Bytes of the longest credential of a config: several times what servers take in a header. A longer one would cost the redactor more
-/// than all others together.
+/// Maximum bytes of a credential in the configuration: several times what servers accept in a header. A longer one would cost the
+/// redactor more than all others together.
 pub(crate) const SECRET_BYTES_MAX: usize = 64 << 10;
 const _: () = assert!(SECRET_BYTES_MIN < SECRET_BYTES_MAX);
-/// A shorter password of a basic credential is refused like a short credential. A longer one that is still short is not: its
-/// user is part of what is bound, and nobody tries so many.
+/// A shorter password of a basic credential is refused like a short credential. One between this length and [`SECRET_BYTES_MIN`] is
+/// accepted: the user name is part of the credential, and nobody can try that many combinations.
 pub(crate) const PASSWORD_BYTES_MIN: usize = 8;
-/// A secret of fewer digits can't be told from ordinary numbers.
+/// A secret of fewer digits can't be distinguished from ordinary numbers.
 pub(crate) const NUMBER_BYTES_MIN: usize = 8;
 
 /// A secret. `Debug` shows no byte of it; there is no accessor outside this crate.
@@ -27,7 +27,7 @@ impl Secret {
         Self(Zeroizing::new(text))
     }
 
-    /// Length in bytes: the one fact about a secret that may be told.
+    /// Length in bytes: the one fact about a secret that may be disclosed.
     pub fn byte_len(&self) -> usize {
         self.0.len()
     }
@@ -37,7 +37,7 @@ impl Secret {
         self.0.is_empty()
     }
 
-    /// True for a secret that is so short that a program could guess it. Blanks around it say nothing.
+    /// True for a secret so short that a program could guess it. Surrounding blanks don't count.
     pub fn is_short(&self) -> bool {
         !self.is_empty() && self.expose().trim().len() < SECRET_BYTES_MIN
     }
@@ -47,7 +47,7 @@ impl Secret {
         self.0.as_bytes().ct_eq(presented).into()
     }
 
-    /// Lends the text to a library that logs in by itself and takes nothing else, for one call.
+    /// Lends the text, for one call, to a library that does its own login and takes nothing else.
     pub fn lend<T>(&self, login: impl FnOnce(&str) -> T) -> T {
         login(self.expose())
     }

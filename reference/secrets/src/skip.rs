@@ -1,33 +1,32 @@
-//! Passes over text in which no pattern can start, several bytes at a step, with the shift table of Wu and Manber.
-//! Knows what patterns consist of; finds and replaces nothing.
+//! Skips text in which no pattern can start, several bytes at a step, with the shift table of Wu and Manber. Knows
+//! only the patterns' bytes; finds and replaces nothing.
 
-/// Bytes of a gram: what is looked at in each step.
+/// Bytes of a gram, the piece of text examined in each step.
 const GRAM: usize = 4;
-/// A window shorter than this steps too little to pay.
+/// Shorter windows skip too little to pay off.
 const WINDOW_MIN: usize = 8;
 /// The longest window: a step must fit into a byte of the table.
 const WINDOW_MAX: usize = 128;
-/// Slots of the table per gram of the patterns: the more, the fewer chance hits, and the fewer slots are near at hand.
+/// Slots of the table per gram of the patterns. More slots mean fewer false hits, but fit less well into caches.
 const SLOTS_PER_GRAM: usize = 4;
-/// Bounds of the table, as powers of two: within a core's caches.
+/// Bounds of the table size, as powers of two: within a core's caches.
 const SLOTS_MIN_LOG2: u32 = 14;
 const SLOTS_MAX_LOG2: u32 = 20;
 
-/// A table over some patterns.
 pub(crate) struct Skip {
-    /// By slot of a gram: how far the window may move.
+    /// How far the window may move, by slot of a gram.
     shifts: Vec<u8>,
-    /// Bits by which a gram's product is shifted to give its slot.
+    /// Right shift that turns a gram's product into its slot.
     shift: u32,
     /// Bytes of the window: at most those of the shortest pattern.
     window: usize,
 }
 
 impl Skip {
-    /// A table, unless the patterns are so short or so many that it would not pay.
+    /// Builds a table; `None` when the patterns are so short or so many that skipping would not pay off.
     pub fn new(patterns: &[&str]) -> Option<Self> {
         let shortest = patterns.iter().map(|pattern| pattern.len()).min()?;
-        // Many patterns afford a short window: more grams would fill the table, and a full table never steps far.
+        // Many patterns allow only a short window: more grams would fill the table, and a full table never steps far.
         let affordable = (1 << SLOTS_MAX_LOG2) / (SLOTS_PER_GRAM * patterns.len()) + GRAM - 1;
         let window = shortest.min(WINDOW_MAX).min(affordable);
         if window < WINDOW_MIN {
@@ -52,7 +51,7 @@ impl Skip {
         Some(skip)
     }
 
-    /// The first place from `from` on at which a pattern may start; `None` when none can any more.
+    /// The first position from `from` on where a pattern may start; `None` when there is none.
     pub fn candidate(&self, bytes: &[u8], from: usize) -> Option<usize> {
         let mut end = from + self.window;
         while end <= bytes.len() {

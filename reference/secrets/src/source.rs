@@ -17,7 +17,7 @@ pub struct Credentials {
     bindings: BTreeMap<String, Secret>,
     /// Bindings whose entries allow a short value.
     short: BTreeSet<String>,
-    /// Names of those that could not be had.
+    /// Names of the bindings that could not be resolved.
     refused: BTreeSet<String>,
 }
 
@@ -31,7 +31,7 @@ pub struct CredentialFault {
     pub message: String,
 }
 
-/// The sources that a binding may name, the key that each needs, and the reason when it is known but refused.
+/// The sources that a binding may name, each with the key that it needs; `None` for a known source that is refused.
 const SOURCES: &[(&str, Option<&str>)] = &[
     ("env", Some("var")),
     ("file", Some("path")),
@@ -40,8 +40,8 @@ const SOURCES: &[(&str, Option<&str>)] = &[
 ];
 
 impl Credentials {
-    /// Resolves the `credentials` block, and tells the bindings that fail, in name order, beside those that don't: they are secret
-    /// all the same. `env` looks up the process environment. The block's strings are wiped whatever happens.
+    /// Resolves the `credentials` block. Bindings that fail are returned as faults, in name order, beside those that succeed:
+    /// these are secret all the same. `env` looks up the process environment. The block's strings are wiped in any case.
     pub fn resolve(
         block: Value,
         env: &dyn Fn(&str) -> Option<String>,
@@ -57,18 +57,18 @@ impl Credentials {
         self.bindings.get(name)
     }
 
-    /// Whether `name` is that of a binding that could not be had.
+    /// Whether the binding `name` exists but could not be resolved.
     pub fn is_refused(&self, name: &str) -> bool {
         self.refused.contains(name)
     }
 
-    /// Whether a value is that of a binding.
+    /// Whether some binding has this value.
     pub fn has(&self, value: &Secret) -> bool {
         let mut bound = self.bindings.values();
         bound.any(|secret| secret.matches(value.expose().as_bytes()))
     }
 
-    /// Whether the entry of `name` allows a value that can be guessed.
+    /// Whether the entry of `name` allows a guessable value.
     pub(crate) fn allows_short(&self, name: &str) -> bool {
         self.short.contains(name)
     }
@@ -78,7 +78,7 @@ impl Credentials {
         self.bindings.keys().map(String::as_str)
     }
 
-    /// Bindings whose value is so short that scrubbing it may mangle ordinary text, and that a program could guess.
+    /// Bindings whose value is so short that a program could guess it and that scrubbing it may mangle ordinary text.
     pub fn short_names(&self) -> impl Iterator<Item = &str> {
         self.bindings
             .iter()
@@ -86,7 +86,7 @@ impl Credentials {
             .map(|(name, _)| name.as_str())
     }
 
-    /// Registers every value, used by an upstream or not, and the passwords in those that none `uses`.
+    /// Registers every value, used by an upstream or not, and the passwords in the values that nothing `uses`.
     pub fn register(&self, uses: &dyn Fn(&str) -> bool, builder: &mut RedactorBuilder) {
         for secret in self.bindings.values() {
             builder.add(secret);
@@ -196,7 +196,7 @@ fn resolve_binding(
 /// The member that allows a short value.
 const ALLOW_SHORT: &str = "allow_short";
 
-/// Whether an entry says that its value is known to be short.
+/// Whether the entry declares that its value is short.
 fn allows_short(name: &str, binding: &Value) -> Result<bool, BindingFault> {
     match binding.get(ALLOW_SHORT) {
         None => Ok(false),
@@ -211,7 +211,7 @@ fn allows_short(name: &str, binding: &Value) -> Result<bool, BindingFault> {
     }
 }
 
-/// A value that can be guessed is refused unless its entry allows it, and one that no credential is in any case.
+/// Refuses a guessable value unless its entry allows it, and in any case a value too long for a credential.
 fn of_fit_length(name: &str, secret: Secret, allowed: bool) -> Result<Secret, BindingFault> {
     if secret.byte_len() > SECRET_BYTES_MAX {
         let bytes = secret.byte_len();
@@ -269,7 +269,7 @@ fn from_file(name: &str, path: &str) -> Result<Secret, BindingFault> {
     Ok(Secret::new(text.trim_end().to_owned()))
 }
 
-/// What a value of a config is called in diagnostics.
+/// The name of a JSON value's type in diagnostics.
 pub fn json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -1,4 +1,4 @@
-//! Scrubbing text that arrives in chunks: line by line, and no line before it is certain that no secret goes on in the next.
+//! Scrubs text that arrives in chunks, line by line: a line is released only when no secret can continue in the next one.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use std::time::Duration;
 use crate::redactor::{Finder, worked};
 use crate::watch::Watch;
 
-/// A line that ends in so many bytes without a blank may go on in the next one: wrapped base64.
+/// A line that ends with at least this many non-blank bytes may be wrapped base64 that continues on the next line.
 const UNBROKEN_BYTES: usize = 32;
 
-/// Scrubs one stream. Feed chunks with [`push`](Self::push); [`settle`](Self::settle) and [`flush`](Self::flush) release what was
-/// held back.
+/// Scrubs one stream. Feed chunks with [`push`](Self::push); [`settle`](Self::settle) and [`flush`](Self::flush) release what is held
+/// back.
 pub struct StreamScrubber {
     finder: Option<Arc<Finder>>,
     held: Vec<u8>,
-    /// The time that threads may still work on it.
+    /// The CPU time that threads may still spend on this stream.
     left: Duration,
 }
 
@@ -28,17 +28,17 @@ impl StreamScrubber {
         }
     }
 
-    /// Takes a chunk and appends to `out` whatever can no longer be part of a secret: whole lines, as far as no secret can go on
-    /// in the next one.
+    /// Takes a chunk and appends to `out` whatever can no longer be part of a secret: whole lines up to the last one that no secret can
+    /// continue beyond.
     pub fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         self.in_time(chunk, out, |held, finder, watch| {
-            // Ends of lines that are not new were looked at before.
+            // Line ends from earlier chunks were already examined.
             let old = match finder.line_ends {
                 0 => held.len() - chunk.len(),
                 _ => 0,
             };
             let decided = last_settled(held, finder.line_ends, old, goes_on);
-            // Text without an end of line is not held back for ever.
+            // Text without a line end is not held back forever.
             if decided == 0 && held.len() > finder.held() {
                 return finder.decided(held, &finder.places(held, watch));
             }
@@ -46,13 +46,14 @@ impl StreamScrubber {
         });
     }
 
-    /// Appends to `out` the lines that nothing wrapped ends, also those that a secret of several lines may go on in: nothing more is
-    /// expected for now. A line that has not ended, and one that looks like base64, are held until more comes, however long that takes.
+    /// Appends to `out` all complete lines except trailing ones that look like wrapped base64, even where a secret of several lines
+    /// could continue: nothing more is expected for now. An incomplete line, and one that looks like base64, are held until more
+    /// arrives, however long that takes.
     pub fn settle(&mut self, out: &mut Vec<u8>) {
         self.in_time(&[], out, |held, _, _| last_settled(held, 0, 0, is_wrapped));
     }
 
-    /// Appends what was held back to `out`: nothing more will come.
+    /// Appends what is held back to `out`: the stream has ended.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         self.in_time(&[], out, |held, _, _| held.len());
     }
@@ -62,12 +63,12 @@ impl StreamScrubber {
         !self.held.is_empty()
     }
 
-    /// Whether its time is over. What it holds and what it is given from then on is lost.
+    /// Whether the time is used up. Held text and later chunks are then lost.
     pub fn is_out_of_time(&self) -> bool {
         self.left.is_zero()
     }
 
-    /// Takes a chunk, and appends to `out` what is held up to where `decides` says.
+    /// Takes a chunk, and appends held text to `out` up to the position that `decides` returns.
     fn in_time(
         &mut self,
         chunk: &[u8],
@@ -86,7 +87,7 @@ impl StreamScrubber {
             let mut decided = decides(&self.held, finder, &mut watch);
             let mut places = Vec::new();
             if decided > 0 {
-                // What begins before that may end behind it, a secret of several lines for one.
+                // A secret that begins before `decided` may end behind it, for example a secret of several lines.
                 places = finder.places(&self.held, &mut watch);
                 let across = |place: &&Range<usize>| place.start < decided && decided < place.end;
                 decided = places
@@ -108,7 +109,8 @@ impl StreamScrubber {
     }
 }
 
-/// Where the last line ends that does not go on, `later` lines left out and none that ends before `from`; 0 for none.
+/// The end of the last line for which `goes_on` is false, skipping the last `later` line ends and ignoring those before `from`; 0 for
+/// none.
 fn last_settled(text: &[u8], later: usize, from: usize, goes_on: fn(&[u8]) -> bool) -> usize {
     memchr::memrchr_iter(b'\n', text)
         .skip(later)
@@ -117,12 +119,12 @@ fn last_settled(text: &[u8], later: usize, from: usize, goes_on: fn(&[u8]) -> bo
         .map_or(0, |end| end + 1)
 }
 
-/// Whether the line that ends `text` goes on in the next one if a secret does, whose bytes may be escaped.
+/// Whether a secret at the end of the line that ends `text` may continue on the next line; its bytes may be escaped.
 fn goes_on(text: &[u8]) -> bool {
     ends_in(text, |byte| !byte.is_ascii_whitespace())
 }
 
-/// The same for what looks like base64 to its end, be it escaped: log lines of JSON seldom do.
+/// Like [`goes_on`] for a line that looks like base64 (escaped or not) up to its end: lines of JSON logs seldom do.
 fn is_wrapped(text: &[u8]) -> bool {
     ends_in(text, |byte| {
         byte.is_ascii_alphanumeric() || b"+/-_=%&#;\\".contains(&byte)

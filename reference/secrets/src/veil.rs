@@ -1,5 +1,5 @@
-//! Decides what messages about a program may quote of it. A credential of several words is several tokens when it is written as a
-//! program's text, and a message quotes them one by one. Knows nothing of programs but what parts their tokens.
+//! Decides what messages about a program may quote from it. A credential of several words is several tokens in a program's text,
+//! and a message quotes them one by one. Knows nothing of programs except what separates their tokens.
 
 use std::sync::OnceLock;
 
@@ -7,17 +7,17 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use crate::redactor::{MARKER, Redactor};
 
-/// A shorter token says nothing of its credential.
+/// A shorter token reveals nothing of its credential.
 const TOKEN_BYTES_MIN: usize = 3;
-/// What parts tokens, beside blanks.
+/// The separators of tokens, besides whitespace.
 const DELIMITERS: &[u8] = b"()[]{}\"';,@^`~\\";
 
-/// Takes out of what a message quotes every credential, and every token of those that the program holds as a whole: whoever wrote
-/// that knows it. A part of a credential alone stays, as everywhere.
+/// Removes from quoted text every credential, and every token of the credentials that the program contains as a whole: the author
+/// of such a program knows the credential. A part of a credential alone stays, as everywhere.
 pub struct Veil<'r> {
     redactor: &'r Redactor,
     program: &'r str,
-    /// Made when something is quoted: most programs make no message.
+    /// Built on the first quotation: most programs cause no message.
     tokens: OnceLock<Option<AhoCorasick>>,
 }
 
@@ -30,13 +30,13 @@ impl<'r> Veil<'r> {
         }
     }
 
-    /// `quoted` as a message may tell it.
+    /// `quoted` as a message may show it.
     pub fn over(&self, quoted: &str) -> String {
         let clean = self.redactor.scrub_str(quoted);
         let Some(tokens) = self.tokens.get_or_init(|| self.tokens()) else {
             return clean.into_owned();
         };
-        // Markers that stand already say nothing.
+        // Existing markers stay as they are.
         let pieces = clean.split(MARKER);
         let veiled = pieces.map(|piece| {
             let mut out = String::with_capacity(piece.len());
@@ -49,7 +49,7 @@ impl<'r> Veil<'r> {
         veiled.collect::<Vec<_>>().join(MARKER)
     }
 
-    /// The tokens of the credentials that stand in the program as they are or in a form; `None` when there are none.
+    /// The tokens of the credentials that the program contains, in any form; `None` when there are none.
     fn tokens(&self) -> Option<AhoCorasick> {
         let parts = |byte: char| {
             byte.is_whitespace() || byte.is_ascii() && DELIMITERS.contains(&(byte as u8))
@@ -67,7 +67,7 @@ impl<'r> Veil<'r> {
         }
         AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
-            // A dense table takes time in the square of a token's length where the token repeats itself.
+            // A dense table takes quadratic time for a long token that repeats itself.
             .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build(tokens)
             .ok()

@@ -1,9 +1,9 @@
 //! The time limit of a search. Knows nothing of what is searched for.
 
-/// What is done between two questions, in bytes of text that is easy to search: well below a millisecond.
+/// Work between two time checks, in bytes of text that is easy to search: well below a millisecond.
 const WORK_BETWEEN_LOOKS: usize = 4 * 1024;
 
-/// Asks whether there is time for more, each time when so much was done. Once there is none, what was found is not all.
+/// Checks at regular amounts of work whether there is time left. Once there is none, results are incomplete.
 pub(crate) struct Watch<'w> {
     goes_on: Option<&'w mut dyn FnMut() -> bool>,
     left: usize,
@@ -11,7 +11,7 @@ pub(crate) struct Watch<'w> {
 }
 
 impl<'w> Watch<'w> {
-    /// One that always has time.
+    /// A watch without a time limit.
     pub fn patient() -> Self {
         Self {
             goes_on: None,
@@ -20,7 +20,7 @@ impl<'w> Watch<'w> {
         }
     }
 
-    /// One that asks `goes_on`, now for the first time.
+    /// A watch that asks `goes_on`, for the first time right away.
     pub fn new(goes_on: &'w mut dyn FnMut() -> bool) -> Self {
         let over = !goes_on();
         Self {
@@ -30,7 +30,7 @@ impl<'w> Watch<'w> {
         }
     }
 
-    /// Counts what is done next, in bytes of easy text. False when there is no time for it.
+    /// Charges the next piece of work, in bytes of easy text. False when there is no time for it.
     pub fn affords(&mut self, work: usize) -> bool {
         if work < self.left {
             self.left -= work;
@@ -41,7 +41,7 @@ impl<'w> Watch<'w> {
         !self.over
     }
 
-    /// Whether the search was broken off.
+    /// Whether the search was cut short.
     pub fn is_over(&self) -> bool {
         self.over
     }

@@ -1,5 +1,6 @@
-//! Plays who wants a credential out: writes secrets as the page on redaction says that they are found, by writers of its own, in
-//! texts, pieces, streams, JSON and headers; and parts of secrets, which must stay. `PTC_REDACTOR_ATTACKS` says how many are tried.
+//! Plays an attacker who wants a credential: writes secrets in every form that the redaction page promises to find, with its own
+//! encoders, in texts, pieces, streams, JSON and headers; and parts of secrets, which must stay. `PTC_REDACTOR_ATTACKS` sets the number
+//! of attempts.
 
 use std::time::Duration;
 
@@ -10,13 +11,13 @@ use ptc_secrets::{MARKER, Redactor, Secret, scrub_json, scrub_json_text};
 use serde_json::{Value, json};
 
 const ATTACKS: usize = 1_500;
-/// Secrets beside the one that is written.
+/// Secrets besides the one that is written.
 const OTHERS: usize = 12;
-/// What secrets are made of. Those that begin escapes are tried by the model of `fuzz.rs`: beside them a part can't be told from
-/// a form.
+/// Characters of secrets. Introducers of escapes are tried by the model in `fuzz.rs`: next to them a part can't be distinguished from a
+/// form.
 const LETTERS: &[u8] =
     b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~/:+= \"'<";
-/// HTML's names of some of them.
+/// HTML's names for some of them.
 const NAMES: &[(char, &str)] = &[
     ('"', "quot"),
     ('\'', "apos"),
@@ -37,12 +38,12 @@ const NAMES: &[(char, &str)] = &[
 fn secret(random: &mut Rng) -> String {
     let length = random.usize(16..48);
     let letters = (0..length).map(|_| char::from(LETTERS[random.usize(..LETTERS.len())]));
-    // The blanks around one are no part of it, a digit or a letter may go on with an escape that is none of its own, and no scheme, whose
-    // token would be scrubbed alone, begins with this sign.
+    // Surrounding blanks are no part of a secret, a digit or a letter could continue an escape that does not belong to it, and no scheme
+    // name, whose token would be scrubbed alone, begins with `@`.
     format!("@{}~", letters.collect::<String>())
 }
 
-/// How a writer writes the characters that it escapes.
+/// A way to escape characters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Writer {
     Json,
@@ -52,7 +53,7 @@ enum Writer {
     Style,
 }
 
-/// `text` as a writer writes it, who escapes what he must and `likes` of ten others; `plus`: a blank perhaps as `+`.
+/// `text` as a writer escapes it: what it must escape, and `likes` in ten of the other characters; `plus`: a blank may become `+`.
 fn written(text: &str, writer: Writer, likes: usize, plus: bool, random: &mut Rng) -> String {
     let mut out = String::new();
     for character in text.chars() {
@@ -98,13 +99,13 @@ fn written(text: &str, writer: Writer, likes: usize, plus: bool, random: &mut Rn
     out
 }
 
-/// `text` with some escapes around it, one inside another: as many as the page's table says.
+/// `text` with nested escapes around it, as many as the table on the page allows.
 fn escaped(text: &str, most: usize, random: &mut Rng) -> (String, Vec<Writer>) {
     let mixed = [Writer::Json, Writer::Script, Writer::Percent, Writer::Html];
     let mut writers: Vec<Writer> = match random.usize(..6) {
         0 => vec![Writer::Json; random.usize(1..=4)],
         1 => vec![Writer::Script; random.usize(1..=4)],
-        // People write them by hand, around the character itself.
+        // People write these by hand, around the character itself.
         2 if most > 2 => vec![Writer::Style],
         _ => Vec::new(),
     };
@@ -115,19 +116,19 @@ fn escaped(text: &str, most: usize, random: &mut Rng) -> (String, Vec<Writer>) {
     }
     let mut out = text.to_owned();
     for (layer, writer) in writers.iter().enumerate() {
-        // A layer of which all is escaped is ten times as long as what it says.
+        // A layer in which everything is escaped is ten times as long as its content.
         let likes = match out.len() {
             ..=80 => random.usize(..=10),
             ..=400 if layer < 2 => random.usize(..=4),
             _ => 0,
         };
-        // In a block a blank's stand-in is a character of its own.
+        // In a block the `+` for a blank would be a block character.
         out = written(&out, *writer, likes, most > 2, random);
     }
     (out, writers)
 }
 
-/// `text` as one block, `lead` before it.
+/// `text` as one block, preceded by `lead`.
 fn block(text: &str, random: &mut Rng) -> String {
     let lead = ["", "u", "us", "key", "user:"][random.usize(..5)];
     let bytes = [
@@ -168,7 +169,7 @@ fn block(text: &str, random: &mut Rng) -> String {
     }
 }
 
-/// `text` in a form that the page claims, and how it was made.
+/// `text` in a form that the page promises to find, and how it was made.
 fn form(text: &str, random: &mut Rng) -> (String, String) {
     match random.usize(..8) {
         0 => (text.to_owned(), "raw".to_owned()),
@@ -190,7 +191,7 @@ fn form(text: &str, random: &mut Rng) -> (String, String) {
     }
 }
 
-/// What stands around it: nothing that a block or an escape goes on with.
+/// Surrounding text that does not continue a block or an escape.
 const AROUND: &[(&str, &str)] = &[
     ("<", ">"),
     ("Authorization: Bearer ", "\r\nAccept: */*\r\n"),
@@ -205,7 +206,7 @@ struct Attack {
     secret: String,
 }
 
-/// Everything that hands text on.
+/// Every interface that passes text on.
 fn ways(redactor: &Redactor, text: &str, random: &mut Rng) -> Vec<(&'static str, String)> {
     let piecewise = |text: &str| {
         let mut look = || Ok::<(), ()>(());
@@ -281,7 +282,7 @@ fn every_claimed_form_is_found_wherever_it_stands() {
         let (before, after) = AROUND[random.usize(..AROUND.len())];
         let text = format!("{before}{form}{after}");
         for (way, clean) in ways(&redactor, &text, &mut random) {
-            // Lines of a stream that are shorter are not put together again.
+            // Shorter lines of a stream are not joined again.
             if way == "stream" && form.contains('\n') {
                 continue;
             }
@@ -294,7 +295,7 @@ fn every_claimed_form_is_found_wherever_it_stands() {
                 "{way}, {made}: {secret:?} in {text:?}"
             );
             if way == "text" {
-                // Of an indented block and of padding something may stay; of what was written nothing else does.
+                // Some of an indented block and of padding may stay; nothing else of the written secret may.
                 let left = clean.replace(MARKER, "");
                 let lead = left.len().saturating_sub(before.len() + after.len());
                 assert!(

@@ -37,7 +37,7 @@ fn scrubbing_twice_changes_nothing() {
     assert_eq!(redactor.scrub_str(&once), once);
 }
 
-/// What stands before one escape is known behind it, too, even where a blank's stand-in could begin the secret anew.
+/// The literal text before an escape is remembered behind it, even where a `+` for a blank could begin the secret anew.
 #[test]
 fn a_beginning_is_known_behind_a_stand_in() {
     let secret = " 7;xnä+/'=and-more";
@@ -50,7 +50,7 @@ fn a_beginning_is_known_behind_a_stand_in() {
     }
 }
 
-/// A header loses the blanks around its value, and who reads a variable mostly takes them off.
+/// A header value loses its surrounding blanks, and most readers of a variable trim it.
 #[test]
 fn blanks_around_a_secret_are_no_part_of_it() {
     check(
@@ -67,7 +67,7 @@ fn blanks_around_a_secret_are_no_part_of_it() {
     assert!(short("  canary-01234567  ") && !short(" canary-0123456789 "));
 }
 
-/// A text that tells which of its guesses vanish would spell a secret out.
+/// A program that sees which of its guesses vanish could spell out a secret.
 #[test]
 fn parts_of_secrets_stay() {
     let secret = "supersecrettoken-0123456789";
@@ -115,7 +115,7 @@ fn base64_is_found_at_every_alignment() {
             base64::engine::general_purpose::STANDARD.encode(format!("{lead}canary-0123456789"));
         let clean = redactor.scrub_str(&text).into_owned();
         assert!(clean.contains("[REDACTED]"), "{lead:?} {clean}");
-        // No character remains that carries a bit of the secret.
+        // No character that carries a bit of the secret remains.
         assert!(
             clean.replace("[REDACTED]", "").len() <= lead.len() * 4 / 3,
             "{lead:?} {clean}"
@@ -123,7 +123,7 @@ fn base64_is_found_at_every_alignment() {
     }
 }
 
-/// Any block could say a shorter one.
+/// Any block could contain a shorter secret by chance.
 #[test]
 fn a_secret_of_eight_bytes_is_found_in_blocks() {
     for secrets in [vec!["eight-8b"], vec!["eight-8b", "canary-0123456789"]] {
@@ -138,7 +138,7 @@ fn a_secret_of_eight_bytes_is_found_in_blocks() {
     check(&["seven-7", "eight-8b"], text, text);
 }
 
-/// As YAML, PEM and pretty-printed JSON have them, on their own and as a string of JSON.
+/// Indented as in YAML, PEM and pretty-printed JSON, both raw and inside a JSON string.
 #[test]
 fn blocks_are_found_in_indented_lines() {
     use base64::Engine as _;
@@ -155,7 +155,7 @@ fn blocks_are_found_in_indented_lines() {
                 let text = format!("key: |{end}{}\nnext: x", lines.join(end));
                 let json = serde_json::Value::from(text.clone()).to_string();
                 let twice = serde_json::Value::from(json.clone()).to_string();
-                // What leads and the padding may stand on lines of their own.
+                // The text before the secret and the padding may be on lines of their own.
                 let most = if columns > 2 { 80 } else { 150 };
                 for text in [text, json, twice] {
                     let clean = redactor.scrub_str(&text);
@@ -171,7 +171,6 @@ fn blocks_are_found_in_indented_lines() {
     assert_eq!(redactor.scrub_str(&text), "x\n    [REDACTED]\n");
 }
 
-/// `\\x5c\\x6e` is a line end whose characters were escaped; `\\\\x6e` is also the letter, escaped twice.
 #[test]
 fn dumps_are_found_over_lines_of_every_shape() {
     let secret = "canary-of-dumps-0123";
@@ -200,7 +199,7 @@ fn dumps_are_found_over_lines_of_every_shape() {
                         .map(|line| line.join(separator))
                         .collect();
                     let dump = lines.join(&format!("{last}{end}{indent}"));
-                    // Wherever pairs are looked for.
+                    // At every position relative to where pairs are probed.
                     for before in 0..40 {
                         let before = ".".repeat(before);
                         let text = format!("{before}{dump}>");
@@ -213,6 +212,7 @@ fn dumps_are_found_over_lines_of_every_shape() {
     }
 }
 
+/// `\\x5c\\x6e` is a line end whose characters were escaped; `\\\\x6e` is also the letter, escaped twice.
 #[test]
 fn escapes_of_line_ends_and_of_letters_are_both_read() {
     use base64::Engine as _;
@@ -263,7 +263,7 @@ fn a_split_secret_is_found_at_every_cut() {
     }
 }
 
-/// However long a writer waits, what it wrote of a credential is not told by itself.
+/// However long a writer pauses, the part of a credential that it wrote so far is not released.
 #[test]
 fn a_pause_tells_no_beginning() {
     let secret = "split-secret-of-some-length";
@@ -284,7 +284,7 @@ fn a_pause_tells_no_beginning() {
             "pause after {pause}"
         );
     }
-    // Lines that nothing of the kind can go on in are told at once.
+    // Lines in which no secret can continue are released at once.
     let several = self::redactor(&[secret, "a key\nof two lines"]);
     let (mut stream, mut out) = (several.stream(Duration::MAX), Vec::new());
     let lines = "first\n{\"level\":\"info\",\"message\":\"started\",\"port\":8000}\nhttp://127.0.0.1:8000/mcp?of=everybody\n";
@@ -305,7 +305,7 @@ fn json_keys_values_and_numbers() {
     );
 }
 
-/// Writers that hold every number as a float write a credential of digits so.
+/// Writers that store every number as a float write a credential of digits this way.
 #[test]
 fn a_number_is_found_however_its_point_stands() {
     let redactor = redactor(&["9876543210987654", "1234567890123000"]);
@@ -459,7 +459,7 @@ fn sources_resolve_and_short_ones_are_named() {
     assert!(!document.root.contains_key("credentials"));
 }
 
-/// Many secrets are looked for by skipping; few letters make for many near misses, long runs of them for its giving up.
+/// Many secrets use the skip table; an alphabet of few letters causes near misses, and long runs of them make it give up.
 #[test]
 fn many_secrets_are_found_among_near_misses() {
     let mut random = fastrand::Rng::with_seed(13);
@@ -486,7 +486,7 @@ fn many_secrets_are_found_among_near_misses() {
     }
 }
 
-/// Long text is scrubbed in pieces: wherever they end, forms are found as in the whole.
+/// Long text is scrubbed in pieces: wherever a piece ends, forms are found as in the whole text.
 #[test]
 fn pieces_are_scrubbed_as_the_whole() {
     let redactor = redactor(&["canary-0123456789", "two\nlines-of-a-key"]);
@@ -513,7 +513,7 @@ fn pieces_are_scrubbed_as_the_whole() {
     assert_eq!(stopped, Err("stop"));
 }
 
-/// Pieces are as long as promised, what has no form is borrowed, and a form is found wherever a piece ends.
+/// Pieces are as long as promised, text without a form is borrowed, and a form is found wherever a piece ends.
 #[test]
 fn pieces_end_where_no_form_goes_on() {
     const HELD: usize = 64 * 1024;
@@ -530,7 +530,7 @@ fn pieces_end_where_no_form_goes_on() {
         let borrowed = matches!(clean, std::borrow::Cow::Borrowed(_));
         (clean.into_owned(), borrowed, looks)
     };
-    // Twice a piece, unless it is short.
+    // `look` is called twice per piece, unless the piece is short.
     for (length, looks) in [
         (0, 0),
         (1, 1),
@@ -554,11 +554,11 @@ fn pieces_end_where_no_form_goes_on() {
             }
         }
     }
-    // One at the very beginning, and nothing behind it.
+    // A secret at the very beginning, with nothing behind it.
     assert_eq!(scrub(secret), ("[REDACTED]".to_owned(), false, 1));
 }
 
-/// What a longer beginning that did not go on leaves is known to begin where it does: all of the first escape goes.
+/// When a longer beginning does not continue, the rest still begins at the right position: all of the first escape is replaced.
 #[test]
 fn a_marker_begins_where_the_first_escape_does() {
     let secret = "=\\=x+;0<x'=u;;B%<%7😀xZq9";
@@ -568,8 +568,7 @@ fn a_marker_begins_where_the_first_escape_does() {
     check(&[secret], &format!("key={form}!"), "key=[REDACTED]!");
 }
 
-/// Escapes that can be read in many ways cost no more than a bounded number of readings for each byte: unbounded, each of these
-/// took hours.
+/// Ambiguous escapes cost no more than a bounded number of readings per byte: without the bound, each of these texts took hours.
 #[test]
 fn ambiguous_escapes_are_read_in_bounded_time() {
     let redactor = redactor(&["canary-0123456789", "\\&%percent-and-more"]);
@@ -587,15 +586,15 @@ fn ambiguous_escapes_are_read_in_bounded_time() {
         assert_eq!(redactor.scrub_str(&text), text);
         let took = begun.elapsed();
         assert!(took.as_secs() < 20, "{piece} took {took:?}");
-        // What comes behind is found none the less.
+        // Secrets after the piece are still found.
         let text = format!("{text} canary&#45;0123456789 %63anary-0123456789");
         let clean = redactor.scrub_str(&text);
         assert!(clean.ends_with(" [REDACTED] [REDACTED]"), "{piece}");
     }
 }
 
-/// Secrets that repeat themselves or are made of introducers, in texts that are made for them: followed from each place where one
-/// could begin, most of these took hours.
+/// Secrets that repeat themselves or consist of introducers, in texts crafted for them: when they were followed from each possible
+/// beginning, most of these took hours.
 #[test]
 fn secrets_that_repeat_themselves_cost_no_more() {
     let long = "a".repeat(4_096);
@@ -639,7 +638,7 @@ fn secrets_that_repeat_themselves_cost_no_more() {
             assert!(took.as_secs() < 20, "{piece} took {took:?}");
             assert_eq!(redactor.scrub_str(&clean), clean, "{piece}");
         }
-        // What comes behind is found none the less, in its simplest forms.
+        // Secrets after the piece are still found, in their simplest forms.
         let secret = secrets[secrets.len() / 2];
         let percent: String = secret.bytes().map(|byte| format!("%{byte:02x}")).collect();
         let text = format!(
@@ -655,7 +654,7 @@ fn secrets_that_repeat_themselves_cost_no_more() {
     }
 }
 
-/// All that overlaps goes, whichever secret it is of and wherever that begins.
+/// Overlapping secrets are replaced as a whole, whichever they are and wherever they begin.
 #[test]
 fn what_overlaps_goes_whole() {
     let random = std::cell::RefCell::new(fastrand::Rng::with_seed(17));
@@ -671,7 +670,7 @@ fn what_overlaps_goes_whole() {
             .collect();
         let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
         let text = word(60, &["a", "b", "c", "ab"]);
-        // The model: every place of every secret; what shares a byte is one.
+        // The model: every occurrence of every secret; occurrences that share a byte are one.
         let mut gone = vec![false; text.len()];
         let mut joined = vec![false; text.len()];
         for secret in &secrets {
@@ -690,7 +689,7 @@ fn what_overlaps_goes_whole() {
         }
         let redactor = redactor(&secrets);
         assert_eq!(redactor.scrub_str(&text), expected, "{secrets:?} in {text}");
-        // The same with some letters escaped: as many markers, for a letter is a letter.
+        // The same with some letters escaped gives as many markers: an escaped letter counts like a literal one.
         let escaped: String = text
             .chars()
             .map(|letter| match random.borrow_mut().u8(..4) {
@@ -743,11 +742,11 @@ fn runs_of_backslashes_are_found_however_often_they_are_escaped() {
     }
 }
 
-/// Whatever a text holds, it is asked often whether to go on: a piece of one that is slow to look through takes longer than a scrub
-/// may, and with a long secret a piece is long.
+/// Whatever a text contains, `look` is called often: searching a piece of slow text takes longer than a scrub may take, and with a long
+/// secret pieces are long.
 #[test]
 fn slow_text_is_asked_for_often() {
-    /// Text that takes about a millisecond.
+    /// Bytes that take at most about a millisecond to search.
     const BYTES_BETWEEN_LOOKS: usize = 512;
     let key = "\\\\\\\\0A".repeat(1_500);
     let nested = |text: &str| STANDARD.encode(STANDARD.encode(text.repeat(40)));
@@ -767,7 +766,7 @@ fn slow_text_is_asked_for_often() {
         });
         assert!(clean.is_ok());
         assert!(looks > text.len() / BYTES_BETWEEN_LOOKS, "{looks}: {piece}");
-        // Nothing of what was seen by then is told.
+        // Nothing that was scrubbed by then is returned.
         let mut left = looks / 2;
         let stopped = redactor(&[&secret]).scrub_within(&text, &mut || {
             left -= 1;
@@ -777,7 +776,7 @@ fn slow_text_is_asked_for_often() {
     }
 }
 
-/// What was not looked through in time is not shown, whatever it holds; and long text is looked through in pieces.
+/// Text that was not searched in time is not shown, whatever it contains; and long text is searched in pieces.
 #[test]
 fn a_redactor_without_time_shows_nothing() {
     use std::sync::Arc;
@@ -801,16 +800,15 @@ fn a_redactor_without_time_shows_nothing() {
     let json = r#"["plain","words",1]"#;
     let clean = ptc_secrets::scrub_json_text(json, &patient(1)).into_owned();
     assert_eq!(clean, r#"["plain","[REDACTED]",1]"#);
-    // A name that was not looked through may be one, and a program whose credentials are not known is quoted by none of its words.
+    // A name that was not searched may be a secret, and none of the words of a program whose credentials are unknown is quoted.
     assert!(patient(0).finds_secret_in("plain"));
     let late = patient(1);
     let veil = late.veil("(plain words)");
     assert_eq!(veil.over("plain"), "[REDACTED]");
-    // Without secrets there is nothing to wait for.
-    // Time for one text is no more than there is for the program.
+    // A text's own time limit does not extend the program's.
     let over = patient(0).for_at_most(Duration::MAX / 2);
     assert_eq!(over.scrub_str("plain"), "[REDACTED]");
-    // What one text took, the next one lacks.
+    // Time spent on one text is missing for the next.
     let (alone, shared) = (
         redactor(&["hunter2-hunter2"]),
         SharedTime::new(Duration::from_millis(1)),
@@ -823,7 +821,7 @@ fn a_redactor_without_time_shows_nothing() {
     assert_eq!(empty.scrub_str("plain"), "plain");
 }
 
-/// Where nobody else says how long it may take, each text and value has its own time.
+/// Without another limit, each text and value has its own time.
 #[test]
 fn each_text_has_a_time_of_its_own() {
     let time = Duration::from_millis(1);
@@ -836,14 +834,14 @@ fn each_text_has_a_time_of_its_own() {
     let lines: Vec<String> = (0..100).map(|_| slow[..100_000].to_owned()).collect();
     let clean = hurried.scrub(lines).into_inner();
     assert_eq!(clean.last().unwrap(), "[REDACTED]");
-    // Who has other patience is asked alone.
+    // A redactor with its own `goes_on` asks only that.
     assert!(!hurried.patient(|| true).is_out_of_time());
     let empty = Redactor::empty().each_for_at_most(Duration::ZERO);
     assert_eq!(empty.scrub_str(&slow), slow);
 }
 
-/// Backslashes around backslashes, four deep, all of a credential or one character of it: each layer writes every character that it has
-/// to, and others as it likes, in any of its ways. Octal digits have the most readings.
+/// Nested backslash escapes, four deep, of a whole credential or of one character: each layer escapes every character that it must, and
+/// some others, in any of its notations. Octal digits have the most readings.
 #[test]
 fn backslash_escapes_are_followed_four_deep() {
     let secret = "canary-abcdef-0123456789";

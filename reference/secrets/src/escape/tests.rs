@@ -28,7 +28,8 @@ fn said(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// What is read at once reads as it would otherwise: texts of some characters, up to eleven of them, or of entities and parts of them.
+/// The fast paths give the same readings as the full parser: random texts of a few characters (up to eleven), and of entities and
+/// parts of them.
 #[test]
 fn usual_escapes_are_read_as_all_are() {
     let letters = b"\\\\\\%%2f5nq0uxe\"&&;#amp";
@@ -74,7 +75,7 @@ fn usual_escapes_are_read_as_all_are() {
             escapes.read_all(at, &mut slow);
             escapes.places[at].escapes = escapes.keep(&slow);
         }
-        // The layer is asked for only where an escape is one of another's characters.
+        // The layer matters only where an escape is a character of another one.
         if !is_usual {
             let forget = |reading: &mut Reading| reading.layer = 0;
             quick.iter_mut().chain(&mut slow).for_each(forget);
@@ -142,7 +143,7 @@ fn every_escape_says_its_character() {
         ("\\\\x7\\x31", "q"),
         ("&amp;#&#x35;7;", "9"),
         ("&#%357;", "9"),
-        // Eight digits of which each has several readings in deeper layers.
+        // Eight digits, each with several readings in deeper layers.
         (
             "\\\\\\u0075\\u0030\\u0030\\u0035\\u0043\\\\\\u0075\\u0030\\u0030\\u0035\\u0035\\\\\\u0030\\u0036\
              \\u0030\\\\\\u0030\\u0036\\u0030\\\\\\u0030\\u0036\\u0030\\\\\\u0075\\u0030\\u0030\\u0033\\u0030\
@@ -166,7 +167,7 @@ fn every_escape_says_its_character() {
         "\\u12",
         "%%",
         "&",
-        // Who writes the digits of an escape in this way writes its sign so, too.
+        // A writer that escapes these digits this way would escape the introducer this way, too.
         "%7%31",
         "\\x7\\x31",
         "&#&#x35;7;",
