@@ -1,6 +1,6 @@
 //! Measures the upstream runtime against its targets: `cargo run --release -p ptc-upstream --example measure_upstreams`.
 //!
-//! Started with `peer`, it is the upstream that is measured against.
+//! Started with `peer`, it acts as the upstream for the measurements.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 #[path = "../../../tools/src/bench/row.rs"]
@@ -23,9 +23,9 @@ const ROUNDS: usize = 2000;
 const BATCH: usize = 50;
 const IN_FLIGHT: usize = 8;
 const NAP_MS: u64 = 10;
-/// How much longer than a direct call one may take.
+/// Maximum overhead of a call compared with a direct one.
 const OVERHEAD: Duration = Duration::from_micros(150);
-/// How much longer a batch may take than its naps.
+/// Maximum duration of a batch relative to its naps.
 const BATCH_MAX: f64 = 1.2;
 const APROPOS: Duration = Duration::from_millis(2);
 const START: Duration = Duration::from_millis(600);
@@ -173,7 +173,7 @@ fn apropos(runtime: &Arc<Runtime>) -> Duration {
     })
 }
 
-/// How often each byte of a large answer passes by, each way. It is walked over to count what its summary names.
+/// How often each byte of a large answer is processed, in each direction. One pass counts the names for its summary.
 fn passes(runtime: &Arc<Runtime>) -> Vec<Row> {
     use ptc_rpc::passes::{Pass, so_far};
     let program = program(runtime);
@@ -199,7 +199,6 @@ fn passes(runtime: &Arc<Runtime>) -> Vec<Row> {
     .into()
 }
 
-/// A large answer.
 fn rows() -> Json {
     let row = |n: usize| json!({"id": n, "name": format!("name {n}"), "open": n.is_multiple_of(3)});
     (0..25_000).map(row).collect()

@@ -1,4 +1,4 @@
-//! Arguments of a call: from a map of the program to the text of a JSON object, keys as the tool's schema declares them.
+//! Arguments of a call: converts a program's map to the text of a JSON object, with keys as the tool's schema declares them.
 //! Iterative: a program chooses the depth.
 
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ use ptc_rpc::{Json, write_float};
 
 use crate::needs::{Declared, Needs};
 
-/// A collection under way, with the part that is being written.
+/// An unfinished collection, with the part that is being written.
 enum OpenArgument<'a> {
     Map {
         rest: Entries<'a>,
@@ -29,12 +29,12 @@ enum OpenArgument<'a> {
     },
 }
 
-/// Why arguments were not written.
+/// Why arguments could not be encoded.
 #[derive(Debug)]
 pub(crate) enum NotEncoded {
     /// They have no JSON form: what, and where.
     Problem(Words),
-    /// The program that gave them may not go on.
+    /// The program was stopped.
     Limit(Limit),
 }
 
@@ -53,9 +53,9 @@ impl From<Over> for NotEncoded {
     }
 }
 
-/// The arguments as compact JSON. A key that the schema declares is sent as written, in another its hyphens become
-/// underscores; keys that become one, and values without a JSON form, are refused with their path. The text is within the
-/// program's memory, and so are the two copies that a transport and the ledger make of it.
+/// The arguments as compact JSON. A key that the schema declares is sent as written; in other keys hyphens become underscores. Keys
+/// that become equal, and values without a JSON form, are refused with their path. The text is charged to the program's memory, and
+/// so are the two copies that a transport and the ledger make of it.
 pub(crate) fn encode(
     args: &Map,
     declared: Declared<'_>,
@@ -141,7 +141,7 @@ pub(crate) fn encode(
     }
 }
 
-/// Where the parts under way stand: `args.rows[0].id`. Made only for messages: a program chooses the depth.
+/// The path of the unfinished parts: `args.rows[0].id`. Built only for messages: a program chooses the depth.
 fn path(open: &[OpenArgument<'_>]) -> String {
     let mut path = "args".to_owned();
     for part in open {
@@ -158,7 +158,7 @@ fn path(open: &[OpenArgument<'_>]) -> String {
     path
 }
 
-/// Names that the schema requires and the arguments (JSON text) lack. A null counts as given.
+/// Names that the schema requires and the arguments (JSON text) lack. A null counts as present.
 pub(crate) fn missing<'a>(arguments: &str, needs: &'a Needs) -> Vec<&'a str> {
     let Ok(arguments) = ptc_rpc::parse(arguments.as_bytes()) else {
         return needs.required.iter().collect();
@@ -168,8 +168,8 @@ pub(crate) fn missing<'a>(arguments: &str, needs: &'a Needs) -> Vec<&'a str> {
     needs.required.iter().filter(is_missing).collect()
 }
 
-/// Members by name, the first of a name: read once, for a schema decides how many are asked for, and a program how long each search
-/// would take.
+/// Members by name; of duplicates the first. Built once, because the schema determines how many names are looked up, and a program
+/// how long each search would take.
 pub(crate) fn by_name(arguments: Json<'_>) -> HashMap<Cow<'_, str>, Json<'_>> {
     let mut members = HashMap::new();
     for (name, value) in arguments.members() {
@@ -190,7 +190,7 @@ fn open_map<'a>(map: &'a Map, declared: Declared<'a>) -> OpenArgument<'a> {
     }
 }
 
-/// The key as it is sent; none when it has no JSON form.
+/// The key as it is sent; `None` when it has no JSON form.
 fn sent_key(
     key: &Value,
     declared: Declared<'_>,
@@ -211,7 +211,7 @@ fn sent_key(
     Ok(Some(declared.sent(out.into_text())))
 }
 
-/// Writes a value without parts; says why when it has no JSON form.
+/// Writes a scalar; returns the problem when it has no JSON form.
 fn write_scalar(out: &mut Sink<'_>, value: &Value) -> Result<Option<String>, Over> {
     match value {
         Value::Nil => out.push_str("null")?,

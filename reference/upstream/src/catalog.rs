@@ -1,4 +1,4 @@
-//! The catalog text inside tool descriptions: inline, lazy, or whichever fits. Knows scrubbed tools only.
+//! The catalog text inside tool descriptions: inline, lazy, or automatic. Knows scrubbed tools only.
 
 use crate::prose::{LISTED_GRAPHEMES_MAX, listed, one_line};
 use crate::tool::Toolset;
@@ -9,16 +9,16 @@ const HEADING: &str = "Configured upstream MCP servers:";
 /// How much of the catalog a description shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CatalogMode {
-    /// Inline while it fits the thresholds, without descriptions when those don't, otherwise lazy.
+    /// Inline if that fits the thresholds, else inline without descriptions if that fits, else lazy.
     #[default]
     Auto,
-    /// Every tool, however many.
+    /// Every tool, however many there are.
     Inline,
     Lazy,
 }
 
 impl CatalogMode {
-    /// Names on the command line.
+    /// The names on the command line.
     pub const NAMES: &[(&str, CatalogMode)] = &[
         ("auto", Self::Auto),
         ("inline", Self::Inline),
@@ -26,17 +26,17 @@ impl CatalogMode {
     ];
 }
 
-/// Where `auto` stops being inline.
+/// The limits up to which `auto` is inline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Characters of the rendered text.
+    /// Maximum characters of the rendered text.
     pub chars: usize,
-    /// Tools of all upstreams.
+    /// Maximum tools of all upstreams together.
     pub tools: usize,
 }
 
 impl Thresholds {
-    /// Those where nothing says otherwise.
+    /// The defaults.
     pub const DEFAULT: Thresholds = Thresholds {
         chars: 800,
         tools: 8,
@@ -58,7 +58,7 @@ pub(crate) struct Server<'a> {
     pub tools: Option<&'a Toolset>,
 }
 
-/// The catalog text; empty without servers. `servers` are sorted by name.
+/// The catalog text; empty without servers. `servers` must be sorted by name.
 pub(crate) fn render(servers: &[Server<'_>], mode: CatalogMode, thresholds: Thresholds) -> String {
     if servers.is_empty() {
         return String::new();

@@ -1,4 +1,5 @@
-//! The discovery forms over upstreams: servers, apropos, dir, doc, meta. World faults are nil; a wrong name ends the program.
+//! The discovery forms over upstreams: servers, apropos, dir, doc, meta. World faults give nil; a wrong name ends the
+//! program.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use ptc_lang::rank::{Query, tokens};
 
 type Answer = Result<Value, HostFault>;
 
-/// Answers one form whose budget has been paid.
+/// Answers one form. Its cost was already taken from the budget.
 pub(crate) fn answer(program: &ProgramCalls, request: &Discovery<'_>) -> Answer {
     match request {
         Discovery::Servers => Ok(servers(program)),
@@ -126,7 +127,7 @@ fn apropos(
     Ok(Value::vector(items))
 }
 
-/// Loads every upstream that isn't; those that can't be loaded contribute nothing.
+/// Loads every upstream that is not loaded yet; those that fail contribute nothing.
 async fn load_all(runtime: &Arc<Runtime>) {
     let mut loading = tokio::task::JoinSet::new();
     for name in runtime.names().map(str::to_owned).collect::<Vec<_>>() {
@@ -158,7 +159,7 @@ fn dir(program: &ProgramCalls, server: &str, limit: usize, offset: usize) -> Ans
     Ok(kept.map_or(Value::Nil, Value::vector))
 }
 
-/// `doc` and `meta`: one tool, by `server/tool`.
+/// `doc` and `meta`: look up one tool by `server/tool`.
 fn described(
     program: &ProgramCalls,
     form: &str,
@@ -186,7 +187,7 @@ fn described(
     tell(program, &program.scrubbed(server), tool)
 }
 
-/// Made once for a tool, and for one tool at a time: however many programs ask, one schema is read.
+/// Built once per tool, and for one tool at a time: however many programs ask, only one schema is parsed at once.
 fn doc(program: &ProgramCalls, server: &str, tool: &Tool) -> Answer {
     if tool.doc.get().is_none() {
         let runtime = program.runtime();
@@ -209,7 +210,7 @@ fn meta(program: &ProgramCalls, server: &str, tool: &Tool) -> Answer {
         &tool.annotations,
         &tool.ptc,
     ];
-    // What is far too long is not read before that is seen.
+    // Text that is far too long is rejected before it is parsed.
     if parts.iter().map(|part| part.text().len()).sum::<usize>() / 2 > most {
         return Ok(Value::Nil);
     }
@@ -240,18 +241,18 @@ fn described_in_full(server: &str, tool: &Tool) -> Value {
     map(entries)
 }
 
-/// The tools of a configured upstream, loaded if need be; `None` when it can't be loaded.
+/// The tools of a configured upstream, loaded if necessary; `None` when loading fails.
 fn loaded(program: &ProgramCalls, server: &str) -> Result<Option<Arc<Toolset>>, HostFault> {
     let upstream = program.upstream(server)?;
     let runtime = program.runtime();
     let limit = runtime.limits().call_timeout;
-    // Timers can only be made on the executor.
+    // Timers must be created on the executor.
     let load =
         async { tokio::time::timeout(limit, upstream.ensure_tools(runtime.is_live())).await };
     Ok(program.wait(load)?.ok().and_then(Result::ok))
 }
 
-/// Lines while they fit in `cap` bytes of JSON, then a note of how many of `total` there are; `None` when none fits.
+/// As many lines as fit into `cap` bytes of JSON, then a note of how many of `total` they are; `None` when none fits.
 fn capped(lines: Vec<String>, total: usize, cap: usize) -> Option<Vec<Value>> {
     let mut bytes = 2;
     let mut kept = Vec::with_capacity(lines.len());
@@ -282,7 +283,7 @@ fn string_bytes(text: &str) -> usize {
     out.len()
 }
 
-/// Bytes of the value as compact JSON; the values made here consist of JSON's own kinds.
+/// Bytes of the value as compact JSON; the values built here consist of JSON types only.
 fn json_bytes(value: &Value) -> usize {
     let mut wrapped = Map::new();
     wrapped.insert(Value::str("v"), value.clone());

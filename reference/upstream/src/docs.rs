@@ -1,4 +1,4 @@
-//! The text of `doc` about an upstream's tool. Knows scrubbed tools; knows nothing of servers or budgets.
+//! The text of `doc` for an upstream's tool. Knows scrubbed tools; knows nothing of servers or budgets.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,8 +11,8 @@ use crate::label::{arguments, required_keys, result_label, shown_key};
 use crate::prose::{DOC_GRAPHEMES_MAX, one_line};
 use crate::tool::{PackedJson, Tool};
 
-/// The documentation of one tool: what it does, its arguments, a call to edit, and what it returns. None when it is seen at once to
-/// be longer than so many bytes.
+/// The documentation of one tool: its description, its arguments, a call to edit, and its result. `None` when it is evidently
+/// longer than `bytes_max`.
 pub(crate) fn render(server: &str, tool: &Tool, bytes_max: usize) -> Option<String> {
     if names_bytes(&tool.input_schema) > bytes_max {
         return None;
@@ -65,7 +65,7 @@ pub(crate) fn render(server: &str, tool: &Tool, bytes_max: usize) -> Option<Stri
     Some(out)
 }
 
-/// Bytes of the names of a schema's properties, told without making a tree of it, which takes many times its text.
+/// Bytes of the names of a schema's properties, computed without building a tree, which takes many times the memory of the text.
 fn names_bytes(schema: &PackedJson) -> usize {
     #[derive(Deserialize)]
     struct Object<'a> {

@@ -7,31 +7,30 @@ use crate::limits::LISTED_ERROR_BYTES;
 use ptc_rpc::{Json, parse};
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX, scrub_json_text};
 
-/// Why an upstream call gave no value. The program gets it as `{:ok false :reason … :message …}` and goes on.
+/// Why an upstream call gave no value. The program receives it as `{:ok false :reason … :message …}` and continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorldFault {
-    /// One of the closed list.
     pub reason: Reason,
-    /// What happened; from outside in part, so it is scrubbed before anyone sees it.
+    /// What happened; contains text from outside, so it is scrubbed before anyone sees it.
     pub message: String,
-    /// What the upstream said, behind the message and whole: half a secret would not be recognised.
+    /// The upstream's text to show after the message, in full: half a secret would not be recognised.
     pub quoted: Option<Quoted>,
-    /// Bytes read when an oversize answer was cut, or of a `tool_error`'s envelope; otherwise unknown.
+    /// Bytes read when an oversize answer was cut, or of the envelope of a `tool_error`; otherwise unknown.
     pub bytes: Option<u64>,
 }
 
-/// Text of an upstream of which a message shows the beginning.
+/// An upstream's text of which a message shows the beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quoted {
-    /// As it came.
+    /// As received.
     pub text: String,
-    /// Whether it is JSON: its strings and numbers are scrubbed as what they say, and it is shown in compact form.
+    /// Whether it is JSON: then its strings and numbers are scrubbed in decoded form, and it is shown compacted.
     pub is_json: bool,
-    /// Characters that are shown.
+    /// Maximum characters that are shown.
     pub chars_max: usize,
 }
 
-/// Characters of an answer that makes no sense, as shown in a fault.
+/// Maximum characters of an invalid answer that a fault shows.
 const QUOTED_CHARS: usize = 200;
 
 impl WorldFault {
@@ -53,7 +52,7 @@ impl WorldFault {
         Self::new(Reason::UpstreamError, message)
     }
 
-    /// The fault, saying behind its message how `text` begins.
+    /// Adds the beginning of `text` to the end of the message.
     pub(crate) fn quoting(self, text: impl Into<String>) -> Self {
         let quoted = Quoted {
             text: text.into(),
@@ -66,7 +65,7 @@ impl WorldFault {
         }
     }
 
-    /// What a JSON-RPC error says: its `message`, or the whole of it when it has none.
+    /// The fault for a JSON-RPC error: its `message`, or the whole error when it has none.
     pub(crate) fn said(error: Json<'_>) -> Self {
         if let Some(message) = error.get("message").and_then(Json::as_str) {
             return Self::error(message);
@@ -92,7 +91,8 @@ impl WorldFault {
         told
     }
 
-    /// What the operator reads of it: an upstream may say much that is slow to look through, at every try to reach it.
+    /// The message for the operator, with bounded time and length: an upstream may send much slow-to-scrub text on every
+    /// attempt to reach it.
     pub(crate) fn logged(&self, redactor: &Redactor) -> String {
         cut(
             &self.told(&redactor.for_at_most(SCRUB_TIME_MAX)),
@@ -116,7 +116,7 @@ impl Quoted {
         if !self.is_json {
             return redactor.scrub_str(&self.text);
         }
-        // Compact form keeps no more digits of a number than a double has, so that it comes last.
+        // Compacting comes last because it keeps no more digits of a number than a double has.
         let clean = scrub_json_text(&self.text, redactor);
         match parse(clean.as_bytes()) {
             Ok(json) => Cow::Owned(json.compact().into()),
@@ -128,7 +128,7 @@ impl Quoted {
 ptc_protocol::reasons! {
     /// The reasons of world faults (`upstream.faults.answers`); in programs, their names are keywords.
     pub enum Reason {
-        /// It could not be started, its handshake failed, or it is inside its recovery window.
+        /// The upstream could not be started, its handshake failed, or it is in its recovery window.
         UpstreamUnavailable = "upstream_unavailable",
         /// It answered with `isError: true`.
         ToolError = "tool_error",
@@ -140,13 +140,13 @@ ptc_protocol::reasons! {
         RateLimited = "rate_limited",
         /// It did not answer in time.
         Timeout = "timeout",
-        /// Its answer was cut at the cap, before decoding.
+        /// Its answer was cut at the limit, before decoding.
         ResponseTooLarge = "response_too_large",
-        /// The program has made all the calls it may make.
+        /// The program has used up its call budget.
         CapExhausted = "cap_exhausted",
     }
     beside {
-        /// The program's own fault: only a ledger that asks for those has it, no program gets it as a value.
+        /// The program's own fault: appears only in a ledger that lists such faults; no program receives it as a value.
         Programmer = "runtime_error",
     }
 }

@@ -15,10 +15,11 @@ use crate::select::select;
 use crate::tool::{RawTool, Toolset};
 use crate::transport::Answer;
 
-/// Longest label, in characters: every part of one is capped.
+/// Maximum characters of a label: every part of one is capped.
 const LABEL_CHARS_MAX: usize = 1 << 20;
 
-/// The config's promises: it ends, a refusal is one line that points into the text, and no literal is quoted.
+/// Promises of the config parser: it terminates, a refusal is one line that points into the text, and no literal
+/// is quoted.
 pub fn config(text: &str) {
     let env = |name: &str| (name == "SET").then(|| "value".to_owned());
     let refused = match ConfigDocument::parse(Path::new("u.json"), text.to_owned(), &env) {
@@ -38,7 +39,7 @@ pub fn config(text: &str) {
     }
 }
 
-/// The labels' promises: they end, and are one line.
+/// Promises of labels: they terminate and are one line.
 pub fn labels(text: &str) {
     let Ok(schema) = serde_json::from_str::<Value>(text) else {
         return;
@@ -57,7 +58,7 @@ pub fn labels(text: &str) {
     );
 }
 
-/// What a tool list promises whatever an upstream sends: every shown tool can be found by the name that is shown.
+/// Promise of a tool list, whatever an upstream sends: every shown tool can be found by its shown name.
 pub fn tools(text: &str) {
     let Ok(Value::Array(entries)) = serde_json::from_str::<Value>(text) else {
         return;
@@ -72,7 +73,7 @@ pub fn tools(text: &str) {
     }
 }
 
-/// The promises of an answer: its value is compact JSON without the canary, in any escaping that JSON knows.
+/// Promises of an answer: its value is compact JSON without the canary, in any escaping that JSON knows.
 pub fn answer(text: &str) {
     let Ok(text) = JsonText::read(text) else {
         return;
@@ -92,12 +93,13 @@ pub fn answer(text: &str) {
     }
 }
 
-/// The compiler's promises: it ends, and every tool that it makes has an operation of its own.
+/// Promises of the compiler: it terminates, and every tool that it creates has its own operation.
 pub fn openapi(text: &str) {
     crate::transport::openapi::check::compiles(text);
 }
 
-/// The parser's promises: events do not depend on how the stream is cut, and hold nothing that was not sent.
+/// Promises of the parser: events do not depend on how the stream is split, and contain nothing that was not
+/// sent.
 pub fn sse(bytes: &[u8]) {
     let whole = events(&[bytes]);
     let halves = bytes.split_at(bytes.len() / 2);

@@ -1,16 +1,17 @@
-//! Types of arguments and results as a model reads them: from JSON Schema to one short label.
-//! Knows schemas; knows nothing of tools. The rules are a table in `spec/upstream/rendering.md`.
+//! Types of arguments and results as a model reads them: turns a JSON Schema into one short label. Knows schemas; knows nothing of
+//! tools. The rules are a table in `spec/upstream/rendering.md`.
 
 use std::collections::HashSet;
 
 use ptc_rpc::write_string;
 use serde_json::{Map, Value};
 
-/// Longest shown literal of a `const` or `enum`, in characters: as long as a description in `doc`, so that it carries no more prose.
+/// Maximum characters of a shown literal of a `const` or `enum`: the length of a description in `doc`, so that it carries no more
+/// prose.
 const LITERAL_CHARS_MAX: usize = 240;
-/// Nesting at which a result's structure is no longer shown.
+/// Nesting depth from which a result's structure is no longer shown.
 const RESULT_DEPTH_MAX: usize = 8;
-/// Schema type names and the words of `Result<…>` for them.
+/// Schema type names and their words in `Result<…>`.
 const RESULT_WORDS: &[(&str, &str)] = &[
     ("string", "string"),
     ("integer", "int"),
@@ -54,7 +55,6 @@ pub fn argument_label(schema: &Value) -> String {
     }
 }
 
-/// One argument of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Argument {
     /// The key as the schema declares it.
@@ -66,7 +66,7 @@ pub struct Argument {
     pub required: bool,
 }
 
-/// Arguments in the order of documentation: required ones as `required` lists them, then the others by name.
+/// Arguments in documentation order: required ones as `required` lists them, then the others by name.
 pub fn arguments(schema: &Value) -> Vec<Argument> {
     let none = Map::new();
     let properties = schema
@@ -116,8 +116,8 @@ fn distinct_texts(list: Option<&Value>) -> Vec<&str> {
     texts
 }
 
-/// How a program writes a key: underscores as hyphens, unless that would name another key, of the same map or none: what a program
-/// writes has its hyphens made underscores again.
+/// How a program writes a key: with underscores as hyphens, unless that would name a different key of the same map or no key at all
+/// (in a key that a program writes, hyphens become underscores again).
 pub fn shown_key(key: &str, siblings: &Map<String, Value>) -> String {
     let hyphened = key.replace('_', "-");
     let name = if key.contains('-') || hyphened != key && siblings.contains_key(&hyphened) {
@@ -264,7 +264,7 @@ fn json_type(value: &Value) -> &'static str {
     }
 }
 
-/// A type name that is shown as it stands: an upstream must not write prose or lines into a label.
+/// Whether a type name is shown as it is: an upstream must not write prose or lines into a label.
 fn is_word(name: &str) -> bool {
     (1..=32).contains(&name.len())
         && name

@@ -10,51 +10,50 @@ use serde_json::{Map, Value, json};
 
 use crate::fault::Reason;
 
-/// One upstream call. Entries stand in the order in which the calls completed.
+/// One upstream call. Entries are in order of completion.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     pub server: String,
     pub tool: String,
-    /// Milliseconds of wall clock, queueing included.
+    /// Wall-clock milliseconds, including queueing.
     pub duration_ms: u64,
-    /// Why it failed, and the detail; `None` for a success.
+    /// The reason and message of a failure; `None` for a success.
     pub error: Option<(Reason, String)>,
-    /// Compact JSON bytes of the value; of the envelope for `tool_error`; bytes read for an oversize answer.
+    /// Bytes of the value as compact JSON; of the envelope for `tool_error`; bytes read for an oversize answer.
     pub result_bytes: Option<u64>,
-    /// What a success gave, in short.
+    /// Summary of a successful result.
     pub summary: Option<Summary>,
-    /// When the call was made: `read`, `write` or `unknown`, from the tool's annotations.
+    /// The effect of the tool by its annotations when the call was made: `read`, `write` or `unknown`.
     pub effect: &'static str,
     /// Compact JSON of the arguments as sent.
     pub arguments: String,
-    /// Whether the program gave arguments, none being sent as an empty object.
+    /// Whether the program gave arguments; without any, an empty object is sent.
     pub args_given: bool,
 }
 
-/// How an entry is counted.
+/// How metrics count an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// A value came back.
+    /// The call returned a value.
     Ok,
-    /// None came back.
+    /// The call failed.
     Error,
-    /// It was too large.
+    /// The answer was too large.
     Oversize,
 }
 
-/// A value in short.
+/// A summary of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     /// `map keys=["a"] count=1`, `list count=7`, `string bytes=300`, `integer`, `number`, `boolean` or `nil`.
     pub shape: String,
-    /// At most 240 bytes of the value, its leaves compacted; then `...`.
+    /// At most 240 bytes of the value with its leaves shortened, then `...`.
     pub preview: String,
     /// `json`, `text` or `none`.
     pub value_kind: &'static str,
 }
 
 impl Entry {
-    /// How it is counted.
     pub fn status(&self) -> Status {
         match &self.error {
             None => Status::Ok,
@@ -63,7 +62,7 @@ impl Entry {
         }
     }
 
-    /// The entry as `upstream_calls` carries it.
+    /// The entry for `upstream_calls`.
     pub fn call(&self) -> UpstreamCall {
         UpstreamCall {
             duration_ms: self.duration_ms,
@@ -78,7 +77,7 @@ impl Entry {
         }
     }
 
-    /// The entry as `upstream_results` carries it.
+    /// The entry for `upstream_results`.
     pub fn result(&self) -> UpstreamResult {
         let (reason, error) = self.error.clone().unzip();
         let summary = self.summary.as_ref();
@@ -94,7 +93,7 @@ impl Entry {
         }
     }
 
-    /// What a success gave, as calls in a session carry it.
+    /// The summary of a successful result, for calls in a session.
     pub fn overview(&self) -> Option<ResultOverview> {
         self.summary.as_ref().map(|summary| ResultOverview {
             preview: summary.preview.clone(),
@@ -109,13 +108,13 @@ impl Entry {
     }
 }
 
-/// Entries that the feedback of a failed program shows.
+/// Maximum entries in the feedback of a failed program.
 const FEEDBACK_ENTRIES_MAX: usize = 3;
-/// Bytes of one preview or error in that feedback, and of the whole of it.
+/// Maximum bytes of one preview or error in that feedback, and of the whole block.
 const FEEDBACK_ITEM_BYTES: usize = 80;
 const FEEDBACK_BYTES: usize = 600;
 
-/// The block that feedback of a failed program gets after at least one call; `None` without calls.
+/// The block in the feedback of a failed program that made at least one call; `None` without calls.
 pub fn feedback_block(entries: &[Entry]) -> Option<String> {
     if entries.is_empty() {
         return None;
@@ -154,14 +153,14 @@ pub fn feedback_block(entries: &[Entry]) -> Option<String> {
     ))
 }
 
-/// Bytes of a preview, and of a string leaf in it.
+/// Maximum bytes of a preview, and of a string leaf in it.
 const PREVIEW_BYTES: usize = 240;
 const LEAF_BYTES: usize = 120;
-/// Keys of a map and items of a list in a preview.
+/// Maximum keys of a map and items of a list in a preview.
 const PREVIEW_KEYS: usize = 8;
 const PREVIEW_ITEMS: usize = 5;
 
-/// The summary of a value given as JSON text, each of whose names is there once. Of a program that may not go on it says less.
+/// The summary of a value given as JSON text without duplicate names. It is incomplete when `watch` stops the program.
 pub(crate) fn summarize(json: Json<'_>, value_kind: &'static str, watch: &dyn Watch) -> Summary {
     let (shape, preview) = match json.kind() {
         JsonKind::Null => ("nil".into(), "null".into()),
@@ -216,10 +215,9 @@ fn leaf(json: Json<'_>, watch: &dyn Watch) -> Value {
     }
 }
 
-/// A member of an object.
 type Member<'a> = (Cow<'a, str>, Json<'a>);
 
-/// How many members an object has, and those that come first in the order of their names.
+/// The number of members of an object, and its first members in order of their names.
 fn first_members<'a>(json: Json<'a>, watch: &dyn Watch) -> (usize, Vec<Member<'a>>) {
     let (mut count, mut first) = (0, Vec::<Member<'a>>::with_capacity(PREVIEW_KEYS + 1));
     for (name, value) in watched(json.members(), watch) {
@@ -234,7 +232,7 @@ fn first_members<'a>(json: Json<'a>, watch: &dyn Watch) -> (usize, Vec<Member<'a
     (count, first)
 }
 
-/// `parts` as long as the program may go on.
+/// Yields `parts` until `watch` stops the program.
 fn watched<'p, T: 'p>(
     parts: impl Iterator<Item = T> + 'p,
     watch: &'p dyn Watch,
@@ -244,7 +242,7 @@ fn watched<'p, T: 'p>(
     numbered.map(|(_, part)| part)
 }
 
-/// At most `bytes` bytes, cut between characters, then `...`.
+/// At most `bytes` bytes of `text`, cut at a character boundary and followed by `...`.
 pub(crate) fn cut(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();

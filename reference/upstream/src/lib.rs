@@ -1,7 +1,7 @@
 //! The upstream runtime: configured MCP and OpenAPI servers, called and discovered from programs.
 //!
 //! Knows configuration, transports, the catalog and the ledger of calls. Knows nothing of MCP's server side, of profiles or
-//! of sessions; sees no credential's bytes.
+//! of sessions; never sees the bytes of a credential.
 
 mod arguments;
 mod catalog;

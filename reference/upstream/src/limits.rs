@@ -1,24 +1,24 @@
-//! Limits of the upstream runtime, with the defaults of the seeds. Knows no flags.
+//! Limits of the upstream runtime, with the defaults of the seeds. Knows nothing of command-line flags.
 
 use std::time::Duration;
 
 /// Limits of one runtime. All positive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest that one upstream call may take, queueing included.
+    /// Maximum duration of one upstream call, including queueing.
     pub call_timeout: Duration,
-    /// Largest answer to a call, in bytes, cut before decoding.
+    /// Maximum bytes of an answer to a call; a longer one is cut before decoding.
     pub response_bytes_max: usize,
-    /// Upstream calls per program.
+    /// Maximum upstream calls per program.
     pub calls_per_program: usize,
-    /// Discovery operations per program.
+    /// Maximum discovery operations per program.
     pub catalog_ops_per_program: usize,
-    /// Largest upstream part of a discovery result, in bytes of JSON.
+    /// Maximum bytes of JSON in the upstream part of a discovery result.
     pub catalog_result_bytes_max: usize,
 }
 
 impl Limits {
-    /// Those where nothing says otherwise.
+    /// The defaults.
     pub const DEFAULT: Limits = Limits {
         call_timeout: Duration::from_millis(5_000),
         response_bytes_max: 2 * 1024 * 1024,
@@ -38,46 +38,46 @@ impl Default for Limits {
 pub(crate) const RECOVERY_FIRST: Duration = Duration::from_millis(100);
 /// The longest recovery window.
 pub(crate) const RECOVERY_LONGEST: Duration = Duration::from_secs(30);
-/// Pages of one `tools/list` before the upstream is taken to be endless.
+/// Maximum pages of one `tools/list`; an upstream with more is taken to be endless.
 pub(crate) const LIST_PAGES_MAX: usize = 1_000;
-/// Tools of one upstream.
+/// Maximum tools of one upstream.
 pub(crate) const TOOLS_MAX: usize = 20_000;
-/// Time that a child gets after its input was closed, and again after SIGTERM, before it is killed.
+/// Grace period of a child process after its input is closed, and again after SIGTERM, before it is killed.
 pub(crate) const CHILD_GRACE: Duration = Duration::from_millis(150);
 
-/// Bytes of our own requests that wait for a child to read; further ones wait for room.
+/// Maximum bytes of queued requests that a child has not read yet; further requests wait for room.
 pub(crate) const REQUEST_BYTES_QUEUED_MAX: usize = 4 << 20;
-/// Bytes of what a child's behaviour makes us say (answers to its requests, cancellations) that wait for it to read. A child that
-/// lets more pile up is ended.
+/// Maximum bytes of queued messages caused by a child's own behaviour (answers to its requests, cancellations). A child that lets
+/// more pile up is terminated.
 pub(crate) const ANSWER_BYTES_QUEUED_MAX: usize = 256 << 10;
-/// What holding a frame costs at least: so the bytes bound the frames, too.
+/// Minimum bytes charged for a queued frame, so that the byte limits also bound the number of frames.
 pub(crate) const FRAME_BYTES_CHARGED_MIN: usize = 512;
-/// Bytes of the id of an upstream's request, which its answer has to repeat.
+/// Maximum bytes of the id of an upstream's request, which the answer repeats.
 pub(crate) const REQUEST_ID_BYTES_MAX: usize = 1024;
-/// Answers to requests of one HTTP upstream that are on their way at the same time, and that wait for that.
+/// Maximum answers to requests of one HTTP upstream that are in flight at the same time, and that are queued behind them.
 pub(crate) const REPLY_POSTS_MAX: usize = 4;
 pub(crate) const REPLIES_PENDING_MAX: usize = 64;
-/// Bytes of all the pages of one `tools/list`.
+/// Maximum bytes of all pages of one `tools/list`.
 pub(crate) const LIST_BYTES_MAX: usize = 64 << 20;
-/// Bytes of a header value that an upstream chooses and we repeat: its session, its revision.
+/// Maximum bytes of a header value that an upstream chooses and we repeat: its session id, its protocol revision.
 pub(crate) const REPEATED_HEADER_BYTES_MAX: usize = 1024;
-/// Bytes of headers that repeat the arguments that a tool marks: how many it marks is the upstream's choice, how long each is the
-/// program's.
+/// Maximum bytes of headers that repeat marked arguments: the upstream chooses how many arguments are marked, the program how long
+/// each is.
 pub(crate) const PARAM_HEADER_BYTES_MAX: usize = 64 << 10;
-/// What a header costs beside its name and value.
+/// Bytes charged for a header in addition to its name and value.
 pub(crate) const HEADER_BYTES_CHARGED: usize = 32;
-/// Bytes of a tool's name: what tells of a call, in replies, traces and sessions, names its tool.
+/// Maximum bytes of a tool's name, which replies, traces and sessions repeat for each call.
 pub const NAME_BYTES_MAX: usize = 32 << 10;
-/// Bytes of the names that a hint lists.
+/// Maximum bytes of the names that a hint lists.
 pub(crate) const HINT_BYTES_MAX: usize = 16 << 10;
-/// Bytes of an error that an entry of a ledger keeps: an upstream writes it, and replies, traces and sessions show all of them.
+/// Maximum bytes of an error in a ledger entry: an upstream writes it, and replies, traces and sessions show all entries.
 pub(crate) const LISTED_ERROR_BYTES: usize = 4 << 10;
-/// Bytes of a URL that arguments are part of: HTTP libraries take none of 64 KiB.
+/// Maximum bytes of a URL that includes arguments: HTTP libraries reject 64 KiB.
 pub(crate) const URL_BYTES_MAX: usize = (64 << 10) - 2;
-/// Bytes of arguments that are looked through for parts of other operations' paths: how many of those there are is a description's
-/// choice, how long the arguments are a program's.
+/// Maximum bytes of arguments that are searched for parts of other operations' paths: the description chooses how many such parts
+/// there are, the program how long the arguments are.
 pub(crate) const CLAIM_BYTES_MAX: usize = 256 << 20;
-/// Bytes of all the schemas of one OpenAPI description after its references were resolved: a small one can describe an enormous one.
+/// Maximum bytes of all schemas of one OpenAPI description after references are resolved: a small description can expand enormously.
 pub(crate) const RESOLVED_BYTES_MAX: usize = LIST_BYTES_MAX;
 
 const _: () = assert!(ANSWER_BYTES_QUEUED_MAX > 2 * REQUEST_ID_BYTES_MAX);

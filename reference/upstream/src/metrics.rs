@@ -1,4 +1,4 @@
-//! `ptc_metrics`: how much upstream payload a program collapsed into its answer. Arithmetic only.
+//! `ptc_metrics`: how much upstream payload a program reduced to its answer. Arithmetic only.
 
 use ptc_protocol::members::{Baseline, Conservative, Metrics, Optimistic};
 
@@ -58,12 +58,12 @@ pub fn estimated_tokens(bytes: u64) -> u64 {
     bytes.div_ceil(4)
 }
 
-/// `fetched / answer` to two decimals, on the exact binary value with ties up; `None` when either side is 0.
+/// `fetched / answer` rounded to two decimals on the exact binary value with ties up; `None` when either side is 0.
 pub fn payload_reduction_ratio(fetched: u64, answer: u64) -> Option<f64> {
     (fetched > 0 && answer > 0).then(|| round2(fetched as f64 / answer as f64))
 }
 
-/// Two decimals of the exact binary value, ties up. Only odd eighths are ties at two decimals.
+/// Rounds the exact binary value to two decimals, ties up. Only odd eighths are ties at two decimals.
 pub fn round2(value: f64) -> f64 {
     let eighths = value * 8.0;
     if eighths.fract() == 0.0 && eighths.rem_euclid(2.0) == 1.0 {

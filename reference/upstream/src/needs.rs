@@ -1,45 +1,45 @@
-//! The parts of a tool's schema that a call needs: which keys are sent as written, which are required, which go into headers. Taken out once,
-//! for a schema is as large as its upstream likes, and a tree of it takes twenty times the memory. Knows nothing of what is called.
+//! The parts of a tool's schema that calls need: which keys are sent as written, which are required, which go into headers. Extracted once,
+//! because an upstream chooses the size of a schema, and a parsed tree takes twenty times the memory. Knows nothing of the callee.
 
 use serde_json::Value;
 
 use crate::label::required_keys;
 use crate::limits::{LIST_BYTES_MAX, RESOLVED_BYTES_MAX};
 
-/// What calls need of an input schema: about as large as the part of it that says so.
+/// What calls need of an input schema: about as large as the relevant parts of the schema.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Needs {
     /// Names that the schema requires, each once.
     pub required: Names,
-    /// Arguments that go into headers, in the order of their names, and the header that each wants.
+    /// Arguments that go into headers, in order of their names, and the header for each.
     pub marked: Names,
     pub headers: Names,
-    /// Names of all `nodes`, one behind the other.
+    /// The names of all `nodes`, concatenated.
     text: String,
     nodes: Vec<Node>,
     root: Node,
 }
 
-/// Names, one behind the other.
+/// A list of names, concatenated.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Names {
     text: String,
     ends: Vec<u32>,
 }
 
-/// A schema with keys that would be sent otherwise if it did not declare them: those with hyphens, and those that lead to such.
+/// A schema with keys that would be sent differently if it did not declare them: keys with hyphens, and those that lead to such keys.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Node {
-    /// Where its name ends: it begins where that of the node before it ends.
+    /// Where its name ends in `text`; it begins where the name of the previous node ends.
     name_end: u32,
-    /// Its properties, in the order of their names.
+    /// The range of its properties in `nodes`, in order of their names.
     first: u32,
     count: u32,
-    /// What its items are, counted from one.
+    /// The node of its items, counted from one; 0 for none.
     items: u32,
 }
 
-/// What a schema, or a part of one, declares. Without one it declares nothing.
+/// The declarations of a schema or a part of one; without a schema, none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Declared<'a>(Option<(&'a Needs, Node)>);
 
@@ -70,7 +70,8 @@ impl Needs {
         Declared(Some((self, self.root)))
     }
 
-    /// The node of a schema, without its name, its parts being there already; none when it has none. As deep as JSON is read.
+    /// Adds the parts of a schema and returns its node, without a name; `None` when it declares nothing relevant. Recurses as deep as JSON
+    /// may be nested.
     fn gather(&mut self, schema: &Value) -> Option<Node> {
         let mut found = Vec::new();
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -115,14 +116,14 @@ impl Needs {
     }
 }
 
-/// What is listed is never longer than a `u32` counts.
+/// A listed schema is never longer than a `u32` counts.
 fn length(bytes: usize) -> u32 {
     const { assert!(LIST_BYTES_MAX <= u32::MAX as usize && RESOLVED_BYTES_MAX <= u32::MAX as usize) };
     bytes as u32
 }
 
 impl<'a> Declared<'a> {
-    /// Of what has no schema.
+    /// The declarations of a missing schema.
     pub const NOTHING: Declared<'static> = Declared(None);
 
     /// The key as it is sent.
@@ -133,12 +134,12 @@ impl<'a> Declared<'a> {
         }
     }
 
-    /// What the property of that name declares.
+    /// The declarations of the property with that name.
     pub fn property(self, name: &str) -> Self {
         self.find(name).unwrap_or(Declared(None))
     }
 
-    /// What items declare.
+    /// The declarations of the items.
     pub fn items(self) -> Self {
         Declared(self.0.and_then(|(needs, node)| {
             let at = (node.items as usize).checked_sub(1)?;

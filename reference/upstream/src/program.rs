@@ -1,7 +1,7 @@
 //! The upstream access of one program: calls and discovery under their budgets, with a ledger.
 //!
-//! Called from evaluation threads, several at once; blocks them while the upstream works. Programmer faults end the program,
-//! world faults are values.
+//! Called from evaluation threads, several at once; blocks them while the upstream works. Programmer faults end the program; world
+//! faults are values.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ use crate::tool::{RawTool, Toolset};
 use crate::trace_context::TraceContext;
 use crate::transport::{CallLimits, Outgoing};
 
-/// Stops what a program waits for. Cloning shares it.
+/// Cancels what a program waits for. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct Cancel(Arc<watch::Sender<bool>>);
 
@@ -39,12 +39,11 @@ impl Default for Cancel {
 }
 
 impl Cancel {
-    /// Stops everything that waits, now and later.
+    /// Cancels everything that waits, now and later.
     pub fn cancel(&self) {
         self.0.send_replace(true);
     }
 
-    /// Whether it was cancelled.
     pub fn is_cancelled(&self) -> bool {
         *self.0.borrow()
     }
@@ -55,7 +54,7 @@ impl Cancel {
     }
 }
 
-/// The upstream side of one evaluation.
+/// The upstream access of one evaluation.
 pub struct ProgramCalls {
     runtime: Arc<Runtime>,
     deadline: Option<Instant>,
@@ -72,7 +71,7 @@ pub struct ProgramCalls {
 const CALL_KEYS: &[&str] = &["server", "tool", "args"];
 
 impl ProgramCalls {
-    /// For an evaluation that ends at `deadline` at the latest, or when `cancel` says so.
+    /// For an evaluation that ends at `deadline` at the latest, or when `cancel` is triggered.
     pub fn new(runtime: Arc<Runtime>, deadline: Option<Instant>, cancel: Cancel) -> Self {
         Self {
             runtime,
@@ -87,7 +86,7 @@ impl ProgramCalls {
         }
     }
 
-    /// With a ledger that lists programmer faults too, once a call named its server, its tool and a map of arguments.
+    /// The same with a ledger that also lists programmer faults of calls that named a server, a tool and a map of arguments.
     #[must_use]
     pub fn listing_faults(self) -> Self {
         Self {
@@ -96,7 +95,7 @@ impl ProgramCalls {
         }
     }
 
-    /// Passes a trace on with every call.
+    /// Passes the trace context on with every call.
     #[must_use]
     pub fn in_trace(mut self, trace: Option<TraceContext>) -> Self {
         self.trace = trace;
@@ -119,7 +118,7 @@ impl ProgramCalls {
         made
     }
 
-    /// Makes a call whose shape is right.
+    /// Makes a call that passed the shape checks.
     fn make(&self, call: &mut Call) -> Result<Value, HostFault> {
         let upstream = self.upstream(&call.server)?;
         let begun = Instant::now();
@@ -134,7 +133,7 @@ impl ProgramCalls {
         };
         let live = self.runtime.is_live();
         let tools = match upstream.tools() {
-            // A list that may have grown since proves nothing about a tool that it lacks.
+            // The upstream may have added tools since, so the list proves nothing about a tool that is not in it.
             Some(tools) if !live || tools.raw(&call.tool).is_some() => Ok(tools),
             _ => self.wait(load(upstream, budget, live))?,
         };
@@ -181,17 +180,17 @@ impl ProgramCalls {
         Ok(self.record(call, duration, outcome))
     }
 
-    /// Lets this thread read the clock that deadlines are told by.
+    /// Lets this thread use the clock of the deadlines.
     pub fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
         self.runtime.enter()
     }
 
-    /// What the program's threads are about to do.
+    /// Announces the next step of the program's threads.
     pub fn branching(&self, step: Branching) {
         self.runtime.branching(step);
     }
 
-    /// A discovery form; `None` is never given, since a runtime is a discovery backend.
+    /// Answers a discovery form; never gives `None`, since a runtime is a discovery backend.
     pub fn discover(&self, request: &Discovery<'_>) -> Result<Value, HostFault> {
         let _clock = self.runtime.enter();
         let limit = self.runtime.limits().catalog_ops_per_program;
@@ -201,7 +200,7 @@ impl ProgramCalls {
         crate::discovery::answer(self, request)
     }
 
-    /// What was called so far, in order of completion.
+    /// The calls so far, in order of completion.
     pub fn entries(&self) -> Vec<Entry> {
         self.entries
             .lock()
@@ -209,7 +208,7 @@ impl ProgramCalls {
             .clone()
     }
 
-    /// What would have helped the program that ended with a programmer fault: the servers or tools that there are. Scrubbed.
+    /// A hint for a program that ended with a programmer fault: the servers or tools that exist. Scrubbed.
     pub fn hint(&self) -> Option<String> {
         self.hint
             .lock()
@@ -221,8 +220,8 @@ impl ProgramCalls {
         &self.runtime
     }
 
-    /// Waits on the executor for `work`, no longer than the program lives. Threads of the executor allocate what comes of it: as much as
-    /// this one does of it is no more the program's than that.
+    /// Blocks until `work` is done on the executor, at most until the program ends. Memory for the result is allocated by executor
+    /// threads; what this thread allocates of it is not charged to the program either.
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> Result<T, HostFault> {
         self.still_running()?;
         heap::aside(|| self.wait_aside(work))
@@ -255,7 +254,7 @@ impl ProgramCalls {
         Err(HostFault::Raise { kind: "", message })
     }
 
-    /// A value as a message shows it.
+    /// A value as messages show it.
     fn shown(&self, value: &Value) -> String {
         Quote::value(value).shown(&|text| self.scrubbed(text))
     }
@@ -264,12 +263,12 @@ impl ProgramCalls {
         self.brief_redactor().scrub_str(text).into_owned()
     }
 
-    /// One for a single text: it looks no longer than the program may run, and not for all of that time either.
+    /// A redactor for a single text: searches no longer than the program may run, and at most a part of that time.
     fn brief_redactor(&self) -> Redactor {
         self.timely_redactor().for_at_most(SCRUB_TIME_MAX)
     }
 
-    /// A redactor that looks no longer than the program may run: what an upstream says may be slow to look through.
+    /// A redactor that searches no longer than the program may run: an upstream's text may be slow to search.
     fn timely_redactor(&self) -> Redactor {
         let (deadline, cancel) = (self.deadline, self.cancel.clone());
         self.runtime.redactor().patient(move || {
@@ -277,9 +276,9 @@ impl ProgramCalls {
         })
     }
 
-    /// A name that a program chose, as messages show it.
+    /// A name chosen by a program, as messages show it.
     pub(crate) fn named<'n>(&self, name: &'n str) -> Cow<'n, str> {
-        /// Longer names can name nothing.
+        /// Longer names can't exist.
         const NAME_BYTES_MAX: usize = 1_024;
         match name.len() <= NAME_BYTES_MAX {
             true => Cow::Borrowed(name),
@@ -287,7 +286,7 @@ impl ProgramCalls {
         }
     }
 
-    /// The upstream of that name, or the fault that there is none.
+    /// The upstream with that name, or the fault that there is none.
     pub(crate) fn upstream(&self, name: &str) -> Result<&Upstream, HostFault> {
         match self.runtime.upstream(name) {
             Some(upstream) => Ok(upstream),
@@ -332,7 +331,7 @@ impl ProgramCalls {
         Ok(())
     }
 
-    /// The checks of a call's shape, in the order of the specification.
+    /// Checks the shape of a call, in the order of the specification.
     fn judge(&self, request: &Value) -> Result<Call, HostFault> {
         let none = Map::new();
         let request = match request {
@@ -414,7 +413,7 @@ impl ProgramCalls {
         }
     }
 
-    /// The arguments as text, with nothing required missing.
+    /// The arguments as text; fails when a required argument is missing.
     fn encode(&self, call: &Call, needs: &Needs) -> Result<String, HostFault> {
         let text = match arguments::encode(&call.args, needs.declared(), self) {
             Ok(text) => text,
@@ -427,7 +426,7 @@ impl ProgramCalls {
         if missing.is_empty() {
             return Ok(text);
         }
-        // The names are the upstream's words, and a credential may have a line end.
+        // The names come from the upstream, and a credential may contain a line end.
         let missing = self.scrubbed(&missing.join(", "));
         let missing = printable(&missing);
         self.reject(call, &format!("missing required args {missing}"))
@@ -441,7 +440,7 @@ impl ProgramCalls {
         )
     }
 
-    /// Takes one call out of the budget.
+    /// Takes one call from the budget.
     fn spend(&self) -> Result<(), WorldFault> {
         if self.calls.fetch_add(1, Ordering::Relaxed) < self.runtime.limits().calls_per_program {
             return Ok(());
@@ -449,13 +448,13 @@ impl ProgramCalls {
         Err(WorldFault::new(Reason::CapExhausted, "cap_exhausted"))
     }
 
-    /// The value of what was selected, read within the program's memory and time.
+    /// The value of the selected JSON, read within the program's memory and time.
     fn read(&self, selected: Selected) -> Result<Result<(Selected, Value), WorldFault>, HostFault> {
         match json::build(selected.json.json(), Duplicates::Last, self) {
             Ok(value) => Ok(Ok((selected, value))),
             Err(error) => match error.problem {
                 Problem::Limit(limit) => Err(HostFault::Stopped(limit.into())),
-                // An upstream may send what no value can hold; nothing takes its place.
+                // An upstream may send JSON that no value can represent; it has no substitute.
                 _ => Ok(Err(WorldFault::error(format!(
                     "result cannot be read: {error}"
                 )))),
@@ -463,7 +462,7 @@ impl ProgramCalls {
         }
     }
 
-    /// Writes the call into the ledger and makes the value that the program gets.
+    /// Adds the call to the ledger and builds the value for the program.
     fn record(
         &self,
         call: &Call,
@@ -497,7 +496,7 @@ impl ProgramCalls {
                 ])
             }
             Err(fault) => {
-                // However long the arguments took to look through.
+                // Gets its own time, however long scrubbing the arguments took.
                 let message = fault.told(&self.brief_redactor());
                 entry.result_bytes = fault.bytes;
                 entry.error = Some((fault.reason, cut(&message, LISTED_ERROR_BYTES)));
@@ -517,7 +516,7 @@ impl ProgramCalls {
     }
 }
 
-/// The life of the program, for what is written on its behalf.
+/// Whether the program may go on, for output written on its behalf.
 impl Watch for ProgramCalls {
     fn look(&self) -> Result<(), Limit> {
         if heap::is_overdrawn() {
@@ -531,7 +530,7 @@ impl Watch for ProgramCalls {
     }
 }
 
-/// What came from the executor. No program paid for it, so none has more room when it is gone.
+/// A value allocated by the executor. It was not charged to the program, so dropping it gives no credit.
 struct Foreign<T>(Option<T>);
 
 impl<T> Foreign<T> {
@@ -552,7 +551,7 @@ impl<T> Drop for Foreign<T> {
     }
 }
 
-/// A call whose shape is right.
+/// A call that passed the shape checks.
 struct Call {
     server: String,
     tool: String,
@@ -562,7 +561,7 @@ struct Call {
     effect: &'static str,
 }
 
-/// The tools of an upstream that was never listed, or that says that they changed; failing to get them is the world's fault.
+/// Loads the tools of an upstream that was never listed or reported a change; a failure is a world fault.
 async fn load(
     upstream: &Upstream,
     limits: CallLimits,
@@ -586,7 +585,7 @@ fn reply<const N: usize>(fields: [(&str, Value); N]) -> Value {
     )
 }
 
-/// A non-empty string, or a keyword's or symbol's name.
+/// A non-empty string, or the name of a keyword or symbol.
 fn word(value: &Value) -> Option<&str> {
     match value {
         Value::Str(text) | Value::Keyword(text) | Value::Symbol(text)

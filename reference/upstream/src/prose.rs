@@ -1,4 +1,4 @@
-//! One-line descriptions: white space collapsed, cut by graphemes. Knows nothing of what is described.
+//! One-line descriptions: whitespace collapsed, cut by graphemes. Knows nothing of what is described.
 
 use std::borrow::Cow;
 
@@ -7,12 +7,12 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::limits::HINT_BYTES_MAX;
 
-/// Graphemes of a description in the catalog, in `dir` and in `apropos`.
+/// Maximum graphemes of a description in the catalog, in `dir` and in `apropos`.
 pub(crate) const LISTED_GRAPHEMES_MAX: usize = 120;
-/// Graphemes of a description in `doc`.
+/// Maximum graphemes of a description in `doc`.
 pub(crate) const DOC_GRAPHEMES_MAX: usize = 240;
 
-/// `text` on one line of at most `max` graphemes, then `...`.
+/// `text` on one line of at most `max` graphemes, followed by `...` if cut.
 pub(crate) fn one_line(text: &str, max: usize) -> String {
     let mut out = String::with_capacity(text.len().min(max * 4));
     let mut count = 0;
@@ -26,7 +26,8 @@ pub(crate) fn one_line(text: &str, max: usize) -> String {
                 out.push_str("...");
                 return out;
             }
-            // Control characters would let a description write outside its line, and others turn what stands beside it.
+            // Control characters would let a description write outside its line, and bidirectional ones reorder the text next to
+            // it.
             out.push_str(if grapheme.contains(is_obeyed) {
                 "\u{fffd}"
             } else {
@@ -38,8 +39,8 @@ pub(crate) fn one_line(text: &str, max: usize) -> String {
     out
 }
 
-/// `text` without what a terminal obeys: what an upstream says must not write outside its line, move anybody's cursor, nor turn the
-/// direction of what stands beside it.
+/// `text` without characters that a terminal obeys: an upstream's text must not write outside its line, move the cursor, or change
+/// the direction of the text next to it.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     match is_plain(text) {
         true => Cow::Borrowed(text),
@@ -47,7 +48,7 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Names while they are few enough for a hint, and how many more there are: an upstream decides how long they are.
+/// As many names as fit into a hint, and the number of the others: an upstream chooses how long names are.
 pub(crate) fn enumerated<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
     let (all, mut shown, mut text) = (names.len(), 0, String::new());
     for name in names {

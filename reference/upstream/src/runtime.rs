@@ -26,7 +26,7 @@ use crate::transport::{Answer, CallLimits, Outgoing, Setting, Transport};
 use ptc_lang::Branching;
 use ptc_lang::rank::Indexed;
 
-/// The processor time that scrubbing all that an upstream lists may take.
+/// Maximum processor time for scrubbing one upstream's tool list.
 const LISTING_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// When MCP upstreams are started and listed.
@@ -40,35 +40,32 @@ pub enum SnapshotMode {
 }
 
 impl SnapshotMode {
-    /// Names on the command line.
+    /// The names on the command line.
     pub const NAMES: &[(&str, SnapshotMode)] = &[("frozen", Self::Frozen), ("live", Self::Live)];
 }
 
-/// How a runtime is started.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     pub snapshot: SnapshotMode,
-    /// Limits of calls and discovery.
     pub limits: Limits,
-    /// How much of the catalog descriptions show.
+    /// How much of the catalog the descriptions show.
     pub catalog: CatalogMode,
-    /// Where `auto` goes lazy.
+    /// The thresholds above which `auto` becomes lazy.
     pub thresholds: Thresholds,
-    /// Paths of the running program, which may not be its own upstream.
+    /// Paths of the running program, which must not be configured as its own upstream.
     pub own: Vec<PathBuf>,
-    /// What a simulation puts in place of the operating system.
+    /// Replacements for the operating system, used by simulations.
     pub surroundings: Surroundings,
 }
 
-/// Who starts children, who carries HTTP requests, and who drives what a program waits for. By default the operating system,
-/// the network, and the tokio runtime that start-up ran on.
+/// What starts child processes, carries HTTP requests and drives the futures that a program waits for. By default the operating
+/// system, the network, and the tokio runtime on which start-up ran.
 #[derive(Clone, Default)]
 pub struct Surroundings {
-    /// Starts the children of stdio upstreams.
+    /// Starts the child processes of stdio upstreams.
     pub launcher: Option<Arc<dyn Launcher>>,
-    /// Carries the requests of HTTP upstreams.
     pub carrier: Option<Arc<dyn Carrier>>,
-    /// Drives what programs wait for.
+    /// Drives the futures that programs wait for.
     pub driver: Option<Arc<dyn Driver>>,
 }
 
@@ -82,22 +79,21 @@ impl fmt::Debug for Surroundings {
     }
 }
 
-/// Drives futures on the thread that waits for them.
 pub trait Driver: Send + Sync {
-    /// Polls `work` until it is done, and whatever it needs besides.
+    /// Polls `work`, and whatever it depends on, until it is done.
     fn drive(&self, work: Pin<&mut dyn Future<Output = ()>>);
 
-    /// A step of the threads of a program; blocks the calling one until it may go on.
+    /// Announces a step of a program's threads; blocks the calling thread until it may go on.
     fn branching(&self, step: Branching) {
         let _ = step;
     }
 }
 
-/// How a program's thread waits.
+/// Runs the futures that a program's thread waits for.
 struct Executor {
-    /// Its threads drive timers and streams, and its clock counts.
+    /// Its threads drive timers and streams, and deadlines use its clock.
     handle: tokio::runtime::Handle,
-    /// With one, the waiting thread drives everything.
+    /// If present, the waiting thread drives everything.
     driver: Option<Arc<dyn Driver>>,
 }
 
@@ -117,7 +113,7 @@ impl Executor {
     }
 }
 
-/// An upstream that could not be started, listed or compiled. `Display` is what the operator reads; no credential is in it.
+/// An upstream that could not be started, listed or compiled. `Display` is the operator's message; it contains no credential.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("upstream {name}: {message}")]
 pub struct StartFault {
@@ -129,13 +125,13 @@ impl StartFault {
     fn scrubbed(self, redactor: &Redactor) -> Self {
         Self {
             name: redactor.scrub(self.name).into_inner(),
-            // What an upstream told of itself is read on a terminal.
+            // The upstream's own text is shown on a terminal.
             message: printable(&redactor.scrub(self.message)).into_owned(),
         }
     }
 }
 
-/// Upstreams whose entries were read: what is secret in them is known, and nothing is started.
+/// Upstreams whose entries were read. Their secrets are registered; nothing is started.
 pub struct Configured {
     upstreams: Vec<(UpstreamConfig, AuthHeaders)>,
     options: Options,
@@ -143,10 +139,10 @@ pub struct Configured {
 }
 
 impl Configured {
-    /// Reads the entries of `document`, and adds what is secret in them to `scrub`.
+    /// Reads the entries of `document` and registers their secrets with `scrub`.
     ///
     /// # Errors
-    /// The first refusal of a credential or of an entry, with no credential in it.
+    /// The first refused credential or entry; the message contains no credential.
     pub fn read(
         document: &ConfigDocument,
         options: Options,
@@ -160,7 +156,7 @@ impl Configured {
         }
     }
 
-    /// [`read`](Self::read) for somebody who mends them all at once: the upstreams that could be started, and every refusal, those of
+    /// [`read`](Self::read) that reports all faults at once: the upstreams that could be started, and every refusal, those of
     /// credentials first.
     pub fn read_telling_all(
         document: &ConfigDocument,
@@ -169,7 +165,7 @@ impl Configured {
         env: &dyn Fn(&str) -> Option<String>,
     ) -> (Self, Vec<ConfigFault>) {
         let mut warnings = Vec::new();
-        // What an entry takes over from the environment is as secret as a credential.
+        // A value that an entry takes from the environment is as secret as a credential.
         let taken = RefCell::new(BTreeMap::new());
         let noting = |name: &str| {
             let value = env(name)?;
@@ -237,20 +233,20 @@ impl Configured {
         (configured, faults)
     }
 
-    /// Starts every upstream as the options say; nothing of what `redactor` knows is let out. Runs inside a tokio runtime, on
-    /// which later calls run too.
+    /// Starts every upstream as the options say; no secret known to `redactor` is disclosed. Runs inside a tokio runtime, which later
+    /// calls use too.
     ///
     /// # Errors
-    /// The first upstream, in name order, that would not start. Those behind it are not waited for.
+    /// The first upstream, in name order, that did not start. Later ones are not waited for.
     pub async fn start(self, redactor: Redactor) -> Result<Arc<Runtime>, StartFault> {
         let started = self.start_telling(1, redactor).await;
         started.map_err(|mut faults| faults.swap_remove(0))
     }
 
-    /// [`start`](Self::start) for somebody who mends them all at once.
+    /// [`start`](Self::start) that reports all failures at once.
     ///
     /// # Errors
-    /// Every upstream that would not start, in name order; at least one.
+    /// Every upstream that did not start, in name order; at least one.
     pub async fn start_telling_all(
         self,
         redactor: Redactor,
@@ -303,12 +299,12 @@ pub struct Runtime {
     options: Options,
     executor: Executor,
     warnings: Vec<String>,
-    /// Held while something is made of a tool that takes much memory for a moment.
+    /// Held during work on a tool that briefly takes much memory.
     alone: tokio::sync::Mutex<()>,
 }
 
 impl Runtime {
-    /// Waits until nobody else makes something of a tool that takes much memory for a moment, and keeps others from it.
+    /// Waits for the exclusive right to do work on a tool that briefly takes much memory.
     pub(crate) async fn alone(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.alone.lock().await
     }
@@ -318,12 +314,11 @@ impl Runtime {
         &self.redactor
     }
 
-    /// Limits of calls and discovery.
     pub fn limits(&self) -> &Limits {
         &self.options.limits
     }
 
-    /// What start-up found odd but harmless, for the log.
+    /// Harmless oddities found at start-up, for the log.
     pub fn warnings(&self) -> Vec<Scrubbed<String>> {
         self.warnings
             .iter()
@@ -336,14 +331,14 @@ impl Runtime {
         self.upstreams.keys().map(String::as_str)
     }
 
-    /// Every upstream with its tools, by name; none for one that was never listed.
+    /// Every upstream by name, with its tools; `None` for one that was never listed.
     pub fn toolsets(&self) -> impl Iterator<Item = (&str, Option<Arc<Toolset>>)> {
         self.upstreams
             .iter()
             .map(|(name, upstream)| (name.as_str(), upstream.tools()))
     }
 
-    /// How much of the catalog tool descriptions show.
+    /// How much of the catalog the tool descriptions show.
     pub fn catalog_mode(&self) -> CatalogMode {
         self.options.catalog
     }
@@ -370,7 +365,7 @@ impl Runtime {
         ))
     }
 
-    /// Ends every child with its process group and every HTTP session. Calls in flight fail.
+    /// Ends every child process with its process group, and every HTTP session. Calls in flight fail.
     pub async fn shutdown(&self) {
         let mut closing = tokio::task::JoinSet::new();
         for upstream in self.upstreams.values() {
@@ -392,25 +387,24 @@ impl Runtime {
         self.options.snapshot == SnapshotMode::Live
     }
 
-    /// Lets this thread, which may be a worker of a program, read the executor's clock.
+    /// Lets this thread, which may be a worker of a program, use the executor's clock.
     pub(crate) fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
         self.executor.handle.enter()
     }
 
-    /// Waits for `work` on the thread of a program.
+    /// Blocks a program's thread until `work` is done.
     pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.executor.block_on(work)
     }
 
-    /// Tells the driver what a program's threads do.
+    /// Announces a step of a program's threads to the driver.
     pub(crate) fn branching(&self, step: Branching) {
         if let Some(driver) = &self.executor.driver {
             driver.branching(step);
         }
     }
 
-    /// All at once; the failure that counts is the first in name order.
-    /// Starts all, and gives up once so many could not be.
+    /// Starts all upstreams at once and returns the failures in name order; gives up after `most` failures.
     async fn start_all(self: &Arc<Self>, most: usize) -> Vec<StartFault> {
         let mut starting = Vec::new();
         for name in self.upstreams.keys() {
@@ -450,23 +444,23 @@ impl Runtime {
     }
 }
 
-/// One upstream: its connection, if any, and what it offers.
+/// One upstream: its connection, if any, and its tools.
 pub(crate) struct Upstream {
     pub config: UpstreamConfig,
     pub transport: Arc<dyn Transport>,
     offer: RwLock<Offer>,
-    /// How often it said that its tools changed.
+    /// How often it reported that its tools changed.
     changes: AtomicU64,
-    /// For `apropos` while its tools are unknown.
+    /// The entry for `apropos` while its tools are unknown.
     pub indexed: Indexed,
     redactor: Redactor,
 }
 
-/// The tools that were listed last.
+/// The result of the last tool listing.
 #[derive(Default)]
 struct Offer {
     tools: Option<Arc<Toolset>>,
-    /// How many changes were known of when they were asked for.
+    /// The value of `changes` when the listing was requested.
     changes: u64,
 }
 
@@ -507,8 +501,8 @@ impl Upstream {
         offer.tools.clone()
     }
 
-    /// Makes the tools known, starting the upstream when that takes it. With `refresh`, an upstream that said that its tools
-    /// changed is asked again. Of listings side by side the one stays that knew of more changes.
+    /// Returns the tools; starts the upstream and lists them if necessary. With `refresh`, an upstream that reported a change of its
+    /// tools is listed again. Of concurrent listings the one requested after more changes is kept.
     pub async fn ensure_tools(&self, refresh: bool) -> Result<Arc<Toolset>, WorldFault> {
         if refresh && self.transport.take_list_changed() {
             self.changes.fetch_add(1, Ordering::Relaxed);
@@ -550,7 +544,7 @@ impl Upstream {
         Ok(tools)
     }
 
-    /// Calls a tool, starting the upstream again when that takes it.
+    /// Calls a tool, restarting the upstream if necessary.
     pub async fn call(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
         let answer = self.transport.call(call, limits).await;
         if let Err(fault) = &answer

@@ -1,4 +1,4 @@
-//! From an upstream's answer to the value that a program gets. Works on JSON text; scrubs before anyone sees it.
+//! Extracts the value for a program from an upstream's answer. Works on JSON text; scrubs before anyone sees it.
 
 use std::borrow::Cow;
 
@@ -10,16 +10,13 @@ use ptc_secrets::{Redactor, scrub_json_text};
 use crate::fault::{Reason, WorldFault};
 use crate::transport::Answer;
 
-/// A successful call's payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selected {
     /// Compact JSON text of the scrubbed value.
     pub json: JsonText,
-    /// Where it came from.
     pub kind: ValueKind,
 }
 
-/// `:value_kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueKind {
     /// `structuredContent`, or text that is JSON.
@@ -42,9 +39,9 @@ impl ValueKind {
 /// Why nothing was selected.
 #[derive(Debug)]
 pub(crate) enum Unselected {
-    /// It is the upstream's fault.
+    /// A world fault.
     Fault(WorldFault),
-    /// The program may not go on.
+    /// The program was stopped.
     Stopped(Limit),
 }
 
@@ -54,8 +51,8 @@ impl From<Limit> for Unselected {
     }
 }
 
-/// Selects the payload: an error result is a fault; then `structuredContent` unless null; then the first text content, as JSON
-/// if it is JSON; otherwise nothing. In the time that the program has.
+/// Selects the payload: an error result is a fault; then `structuredContent` unless null; then the first text content, parsed
+/// if it is JSON; otherwise nothing. Stops when the program's time is up.
 pub(crate) fn select(
     answer: &Answer,
     redactor: &Redactor,
@@ -134,18 +131,18 @@ fn nothing() -> Selected {
     }
 }
 
-/// Compact text with every string, key and telling number scrubbed.
+/// Compact text with every string and key scrubbed, and every number that spells a secret.
 fn scrubbed_compact(
     json: Json<'_>,
     redactor: &Redactor,
     watch: &dyn Watch,
 ) -> Result<JsonText, Limit> {
-    // As it came: who reads a number may keep less of it than was said.
+    // Scrubs the original text: parsing a number may drop digits.
     let clean = match scrub_json_text(json.text(), redactor) {
         Cow::Borrowed(_) => return json.compact_while(|| watch.look()),
         Cow::Owned(clean) => clean,
     };
-    // Another text than the one that was checked; its escapes are the redactor's.
+    // The scrubbed text must be parsed again; its escapes were written by the redactor.
     match parse_while(clean.as_bytes(), || watch.look()) {
         Ok(clean) => clean.compact_while(|| watch.look()),
         Err(Unread::Stopped(limit)) => Err(limit),

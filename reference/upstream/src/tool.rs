@@ -1,4 +1,4 @@
-//! Tools of an upstream: as it named them, and as the outside may see them. Knows nothing of rendering.
+//! Tools of an upstream: as the upstream described them, and as the outside may see them. Knows nothing of rendering.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,8 +12,8 @@ use crate::needs::Needs;
 use crate::prose::{enumerated, printable};
 use ptc_lang::rank::Indexed;
 
-/// JSON that an upstream sent with a tool: a schema, annotations. Kept as text, for a tree of it takes twenty times the memory, and
-/// how much there is of it is the upstream's choice.
+/// JSON that an upstream sent with a tool: a schema, annotations. Kept as text: a parsed tree takes twenty times the memory, and
+/// the upstream chooses the size.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PackedJson(Option<Arc<str>>);
 
@@ -27,7 +27,7 @@ impl PackedJson {
         self.0.as_deref().unwrap_or("null")
     }
 
-    /// As a tree, made anew each time.
+    /// Parsed anew on each call.
     pub fn read(&self) -> Value {
         serde_json::from_str(self.text()).unwrap_or_else(|error| {
             tracing::error!(event = "tool_json_unreadable", %error);
@@ -35,7 +35,7 @@ impl PackedJson {
         })
     }
 
-    /// Without credentials: the same text where there are none in it.
+    /// Scrubbed; shares the text when it contains no secrets.
     fn scrubbed(&self, redactor: &Redactor) -> Self {
         let mut tree = self.read();
         tree.scrub_in_place(redactor);
@@ -56,24 +56,24 @@ impl From<Value> for PackedJson {
     }
 }
 
-/// A tool as its upstream described it. Never shown; used to call it and to judge arguments.
+/// A tool as its upstream described it. Never shown; used to call the tool and to check arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RawTool {
     pub name: String,
     pub description: String,
     pub input_schema: PackedJson,
-    /// What calls need of it.
+    /// The parts of `input_schema` that calls need.
     pub needs: Needs,
     pub output_schema: PackedJson,
     pub annotations: PackedJson,
-    /// What a call does by them: `read`, `write` or `unknown`.
+    /// The effect of a call according to the annotations: `read`, `write` or `unknown`.
     pub effect: &'static str,
     /// Provenance of compiled tools.
     pub ptc: PackedJson,
 }
 
 impl RawTool {
-    /// Reads an entry of `tools/list`; one without a name can't be called and is dropped.
+    /// Reads an entry of `tools/list`; an entry without a name can't be called and is dropped.
     pub fn read(entry: Value) -> Option<Self> {
         let Value::Object(mut entry) = entry else {
             return None;
@@ -112,12 +112,12 @@ fn effect(annotations: &Value) -> &'static str {
     }
 }
 
-/// A tool fit to be shown: every part scrubbed.
+/// A tool ready to be shown: every part is scrubbed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
     /// The name that programs use.
     pub name: String,
-    /// Prose, as the upstream wrote it.
+    /// Description as the upstream wrote it.
     pub description: String,
     /// JSON Schema of the arguments, or null.
     pub input_schema: PackedJson,
@@ -127,7 +127,7 @@ pub struct Tool {
     pub annotations: PackedJson,
     /// `_ptc`: transport, operationId, method and path of an OpenAPI tool; otherwise null.
     pub ptc: PackedJson,
-    /// What `doc` says, made when it is asked for first; none when it is too long.
+    /// The text of `doc`, built on first use; `None` when it is too long.
     pub(crate) doc: OnceLock<Option<Arc<str>>>,
 }
 
@@ -136,15 +136,15 @@ pub struct Tool {
 pub struct Toolset {
     raw: Vec<RawTool>,
     shown: Vec<Tool>,
-    /// Positions by shown name and by real name.
+    /// Index by shown name and by real name.
     by_name: HashMap<String, usize>,
-    /// Positions in bytewise order of shown names.
+    /// Indices in bytewise order of shown names.
     sorted: Vec<usize>,
-    /// For `apropos`, by position.
+    /// Entries for `apropos`, in the order of the tools.
     indexed: Vec<Indexed>,
-    /// How many more were listed, under names that are too long.
+    /// The number of listed tools that are left out because their names are too long.
     pub(crate) left_out: usize,
-    /// Tools that were not looked through in time, so that markers stand for parts of them.
+    /// The number of tools that were not scrubbed in time, so that markers replace parts of them.
     pub(crate) late: usize,
 }
 
@@ -175,7 +175,7 @@ impl Toolset {
         }
     }
 
-    /// How many tools there are, and their names as far as those are few and short enough.
+    /// The number of tools, and as many of their names as fit.
     pub fn summary(&self) -> String {
         let names = || enumerated(self.sorted().map(|tool| tool.name.as_str()));
         match self.shown.len() {
@@ -185,7 +185,7 @@ impl Toolset {
         }
     }
 
-    /// What was listed and is not shown, or not as it was listed.
+    /// Describes the listed tools that are left out or shown incompletely.
     pub fn omissions(&self) -> Vec<String> {
         let left_out = match self.left_out {
             0 => None,
@@ -210,7 +210,7 @@ impl Toolset {
         &self.shown
     }
 
-    /// All tools by name.
+    /// All tools sorted by name.
     pub fn sorted(&self) -> impl ExactSizeIterator<Item = &Tool> {
         self.sorted.iter().map(|&at| &self.shown[at])
     }
@@ -219,7 +219,7 @@ impl Toolset {
         self.by_name.get(name).map(|&at| &self.shown[at])
     }
 
-    /// Every tool with what `apropos` matches it by.
+    /// Every tool with its entry for `apropos`.
     pub(crate) fn indexed(&self) -> impl Iterator<Item = (&Tool, &Indexed)> {
         self.shown.iter().zip(&self.indexed)
     }
@@ -229,8 +229,8 @@ impl Toolset {
     }
 }
 
-/// The tools as the outside may see them, and how many of them were not looked through in time. Names come first, as tools are
-/// called by what is shown of them, and schemas, the largest part, last.
+/// The tools as the outside may see them, and the number of tools that were not scrubbed in time. Names are scrubbed first, because
+/// tools are called by their shown names, and schemas, the largest part, last.
 fn shown(raw: &[RawTool], redactor: &Redactor) -> (Vec<Tool>, usize) {
     let mut shown: Vec<Tool> = raw.iter().map(whole).collect();
     let mut late = vec![false; shown.len()];
@@ -356,7 +356,7 @@ mod tests {
         assert!(shown[0].annotations.is_null());
         assert!(raw[1].input_schema.text().contains("canary"));
         assert!(!shown[1].input_schema.text().contains("canary"));
-        // Both names lead to the tool.
+        // Both names find the tool.
         assert_eq!(shown[0].name, "t\u{fffd}\u{fffd}[2J");
         for name in ["t\n\u{1b}[2J", "t\u{fffd}\u{fffd}[2J"] {
             assert_eq!(set.raw(name).unwrap().name, "t\n\u{1b}[2J");

@@ -1,20 +1,20 @@
-//! W3C trace context: what a request brought along, checked, and how it is passed on. Knows nothing of who traces.
+//! W3C trace context: validates what a request carries and passes it on. Knows nothing of tracing itself.
 
-/// The trace that a call belongs to. Only well-formed values get in, so that they can stand in a header.
+/// The trace that a call belongs to. Holds only well-formed values, so that they can be sent in a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
     parent: String,
     state: Option<String>,
 }
 
-/// The names of the two values, in headers and in `_meta` alike.
+/// Names of the two values, both in headers and in `_meta`.
 const PARENT: &str = "traceparent";
 const STATE: &str = "tracestate";
-/// Longest `tracestate` that is passed on, in bytes.
+/// Maximum bytes of a `tracestate` that is passed on.
 const STATE_BYTES_MAX: usize = 512;
 
 impl TraceContext {
-    /// `None` when `parent` is no `traceparent`. A `state` that is no `tracestate` is left out.
+    /// `None` when `parent` is no valid `traceparent`. An invalid `state` is left out.
     pub fn new(parent: &str, state: Option<&str>) -> Option<Self> {
         let well_formed = |state: &&str| {
             (1..=STATE_BYTES_MAX).contains(&state.len())
@@ -27,29 +27,28 @@ impl TraceContext {
         })
     }
 
-    /// `tracestate`
     pub fn state(&self) -> Option<&str> {
         self.state.as_deref()
     }
 
-    /// The 32 hex digits that name the trace.
+    /// The trace id: 32 hex digits.
     pub fn trace_id(&self) -> &str {
         &self.parent[3..35]
     }
 
-    /// The 16 hex digits that name the caller's span.
+    /// The id of the caller's span: 16 hex digits.
     pub fn span_id(&self) -> &str {
         &self.parent[36..52]
     }
 
-    /// Names and values, as they are passed on.
+    /// Names and values to pass on.
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let state = self.state.as_deref().map(|state| (STATE, state));
         std::iter::once((PARENT, self.parent.as_str())).chain(state)
     }
 }
 
-/// `VERSION-TRACE-PARENT-FLAGS` in lower-case hex digits, neither id all zeros. A later version may go on after that.
+/// `VERSION-TRACE-PARENT-FLAGS` in lower-case hex digits, neither id all zeros. Later versions may append more.
 fn is_parent(text: &str) -> bool {
     let hex = |part: &str, digits: usize| {
         part.len() == digits

@@ -1,5 +1,5 @@
-//! Upstream entries: from JSON to typed configuration, with a refusal for everything that could not work.
-//! Credentials appear here by name only.
+//! Upstream entries: turns JSON into typed configuration, and refuses everything that could not work. Credentials appear
+//! here by name only.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,15 +13,14 @@ use crate::transport::{TRANSPORTS, TransportConfig};
 pub struct UpstreamConfig {
     /// Its key under `upstreams`.
     pub name: String,
-    /// Optional prose for the catalog and `(tool/servers)`.
+    /// Optional description for the catalog and `(tool/servers)`.
     pub description: String,
     /// Optional words for the catalog's server line.
     pub capabilities: Vec<String>,
-    /// How it is reached.
     pub transport: Box<dyn TransportConfig>,
 }
 
-/// Keys of every entry.
+/// The keys that every entry may have.
 const COMMON_KEYS: &[&str] = &[
     "transport",
     "description",
@@ -36,11 +35,11 @@ fn transport_names() -> String {
     format!("{} or {last}", others.join(", "))
 }
 
-/// Keys of a config; editors read the last one.
+/// The keys of a config; `$schema` is for editors.
 const ROOT_KEYS: &[&str] = &["upstreams", "credentials", "$schema"];
 
-/// Reads every entry, in name order; the first refusal wins. `own` are paths of the running program: an stdio command that
-/// resolves to one of them is refused. Things that are odd but harmless are pushed to `warnings`.
+/// Reads every entry, in name order; each gives a configuration or its first refusal. `own` are paths of the running
+/// program: an stdio command that resolves to one of them is refused. Harmless oddities are pushed to `warnings`.
 pub fn parse_entries(
     document: &ConfigDocument,
     env: &dyn Fn(&str) -> Option<String>,
@@ -88,11 +87,11 @@ pub fn parse_entries(
     (configs, faults)
 }
 
-/// Keys under which clients keep the servers that they start.
+/// Keys under which MCP clients configure the servers that they start.
 const CLIENT_KEYS: &[&str] = &["mcpServers", "servers", "context_servers"];
 
-/// What to write instead of a client's configuration: its servers as upstreams, by their keys. No value is shown: some are
-/// credentials.
+/// What to write instead of a client's configuration: its servers as upstreams, by their keys. No value is shown, since
+/// some are credentials.
 fn clients_words(root: &Map<String, Value>) -> Option<String> {
     let (key, servers) = CLIENT_KEYS
         .iter()
@@ -125,10 +124,10 @@ fn clients_words(root: &Map<String, Value>) -> Option<String> {
     ))
 }
 
-/// Servers of a client's configuration that the message about it repeats.
+/// Maximum servers of a client's configuration that the message repeats.
 const CLIENT_SERVERS_SHOWN: usize = 3;
 
-/// An entry as it is read.
+/// An entry being parsed.
 pub(crate) struct Entry<'a> {
     pub document: &'a ConfigDocument,
     pub env: &'a dyn Fn(&str) -> Option<String>,
@@ -211,7 +210,7 @@ impl<'a> Entry<'a> {
         Duration::from_millis(self.positive(key, default, warnings))
     }
 
-    /// An existing configuration must go on working: a number that makes no sense is reported and the default used.
+    /// An existing configuration must keep working: an invalid number is reported and the default used.
     pub fn positive(&self, key: &str, default: u64, warnings: &mut Vec<String>) -> u64 {
         match self.get(key) {
             None => default,

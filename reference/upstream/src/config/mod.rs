@@ -1,4 +1,4 @@
-//! The upstreams config: which file, and what its entries mean. Reads no network and starts nothing.
+//! The upstreams config: which file, and what its entries mean. Uses no network and starts nothing.
 
 mod entry;
 mod remote;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::entry::{ConfigResult, Entry};
 
-/// What both HTTP transports share.
+/// The settings that both HTTP transports share.
 #[derive(Debug, Clone)]
 pub struct Remote {
     /// `url` or `base_url`, checked.
@@ -16,11 +16,11 @@ pub struct Remote {
     pub auth: Vec<Emitter>,
     /// Literal headers, names in lower case.
     pub static_headers: Vec<(String, String)>,
-    /// Longest that one request may take.
+    /// Maximum duration of one request.
     pub request_timeout: Duration,
-    /// Longest that connecting may take.
+    /// Maximum duration of connecting.
     pub connect_timeout: Duration,
-    /// Largest answer, in bytes (handshake answers for MCP).
+    /// Maximum bytes of an answer (of a handshake answer for MCP).
     pub response_bytes_max: usize,
 }
 
@@ -34,9 +34,9 @@ pub(crate) const REMOTE_KEYS: &[&str] = &[
     "max_response_bytes",
 ];
 
-/// As many as usual servers take.
+/// The number that common servers accept.
 const STATIC_HEADERS_MAX: usize = 100;
-/// Names that `static_headers` may not set: secrets belong into `auth`, the last three belong to the client.
+/// Names that `static_headers` may not set: secrets belong in `auth`, and the last three are set by the client.
 const RESERVED_STATIC_HEADERS: &[&str] = &[
     "authorization",
     "proxy-authorization",
@@ -108,7 +108,7 @@ impl Entry<'_> {
         Ok(())
     }
 
-    /// A URL with an http scheme (in lower case afterwards) and a host.
+    /// A URL with an http or https scheme (returned in lower case) and a host.
     pub fn url(&self, key: &str) -> ConfigResult<Option<String>> {
         let text = match self.get(key) {
             None | Some(Value::Null) => return Ok(None),
@@ -194,7 +194,7 @@ impl Entry<'_> {
             }
         };
         let credentials = &self.document.credentials;
-        // Why it could not be had is told where it stands.
+        // Why the credential could not be resolved is reported at its own place.
         if credentials.get(binding).is_none() && !credentials.is_refused(binding) {
             let words = format!("references unknown credential binding {binding}");
             return Err(self.refuse(&["auth", index, "binding"], &words));
@@ -251,7 +251,7 @@ impl Entry<'_> {
     }
 }
 
-/// What messages show of a URL: nothing of a query, and nothing at all where something could be a password.
+/// The part of a URL that messages show: never the query, and nothing where a password could be.
 fn shown(url: &str) -> &str {
     match url.split_once(['?', '#']) {
         _ if url.contains('@') => "…",

@@ -1,4 +1,5 @@
-//! Which file is the upstreams config: flag, then environment, then the XDG default. Opens nothing but the default's metadata.
+//! Which file is the upstreams config: flag, then environment, then the XDG default. Opens no file; only checks whether the
+//! default exists.
 
 use std::path::PathBuf;
 
@@ -14,7 +15,7 @@ pub struct Lookup<'a> {
 }
 
 /// The file to load, or `None` when upstreams are not configured. A file named by flag or environment is returned whether it
-/// exists or not: naming a missing one is a mistake that loading reports.
+/// exists or not: naming a missing file is a mistake that loading reports.
 pub fn resolve_path(lookup: &Lookup<'_>, env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let set = |name: &str| env(name).filter(|value| !value.is_empty());
     if let Some(flag) = &lookup.flag {
@@ -26,7 +27,7 @@ pub fn resolve_path(lookup: &Lookup<'_>, env: &dyn Fn(&str) -> Option<String>) -
     if !lookup.default_file {
         return None;
     }
-    // A relative XDG_CONFIG_HOME is invalid and ignored, as the XDG base directory specification asks.
+    // A relative XDG_CONFIG_HOME is invalid and ignored, as the XDG base directory specification requires.
     let xdg = set("XDG_CONFIG_HOME")
         .map(PathBuf::from)
         .filter(|path| path.is_absolute());

@@ -1,4 +1,4 @@
-//! The checks on seeded input.
+//! Runs the checks on seeded input.
 
 use super::*;
 
@@ -89,7 +89,7 @@ fn promises_hold_for_well_formed_input() {
     labels(r#"{"type":"object","properties":{"a":{"const":"x\ny"}},"required":["a","b"]}"#);
 }
 
-/// One answer that a hundred thousand statuses name, and that is no JSON: copied or looked through for each, it would never end.
+/// One response that 100,000 statuses share and that is not JSON: copying or examining it for each would take forever.
 #[test]
 fn one_answer_of_many_statuses_is_looked_through_once() {
     let many =

@@ -1,4 +1,4 @@
-//! Listings side by side. Knows no real transport.
+//! Concurrent listings. Knows no real transport.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use super::*;
 use crate::tool::RawTool;
 use crate::transport::{Pending, TransportConfig};
 
-/// A server that has one tool more each time that it is asked, and answers when it is told to.
+/// A server that has one more tool on each listing, and answers on command.
 #[derive(Debug, Default)]
 struct Server {
     says: Mutex<VecDeque<oneshot::Receiver<()>>>,
@@ -55,8 +55,8 @@ impl TransportConfig for Config {
     }
 }
 
-/// The tools that are known when two listings, between which the tools changed, end in this order, the later one perhaps badly; and when
-/// one more is asked for.
+/// The number of known tools after two concurrent listings with a change in between, which end in the given order and of which the later
+/// one may fail; and the number after a third listing.
 async fn listed(later_first: bool, later_fails: bool) -> (usize, usize) {
     let server = Arc::new(Server::default());
     let [first_told, second_told, third_told] = [(); 3].map(|()| {
@@ -132,7 +132,7 @@ fn the_list_that_knows_of_more_changes_stays() {
     let listed = |later_first, fails| executor.block_on(listed(later_first, fails));
     assert_eq!(listed(false, false), (2, 2));
     assert_eq!(listed(true, false), (2, 2));
-    // What failed is asked for again.
+    // A failed listing is requested again.
     assert_eq!(listed(false, true), (1, 3));
     assert_eq!(listed(true, true), (1, 3));
 }

@@ -1,17 +1,17 @@
-//! Carries outbound HTTP requests where a simulation replaces the network. Knows nothing of what they mean.
+//! Carries outbound HTTP requests where a simulation replaces the network. Knows nothing of their meaning.
 
 use std::future::Future;
 use std::pin::Pin;
 
 use crate::fault::WorldFault;
 
-/// The future of an answer.
+/// The future of a response.
 pub type Carried<'a> =
     Pin<Box<dyn Future<Output = Result<http::Response<Vec<u8>>, WorldFault>> + Send + 'a>>;
 
 pub trait Carrier: Send + Sync {
-    /// Sends a request with its whole body and waits for the whole answer, redirects not followed. Called inside a tokio
-    /// runtime; a caller that loses patience drops the future.
+    /// Sends a request with its whole body and waits for the whole response; redirects are not followed. Called inside a
+    /// tokio runtime; to give up, the caller drops the future.
     ///
     /// # Errors
     /// `upstream_unavailable` with the reason.

@@ -1,5 +1,4 @@
-//! The process behind a stdio upstream: its pipes, its end, its group. Knows nothing of frames. A simulation puts something
-//! else in its place.
+//! The process behind a stdio upstream: its pipes, its end, its process group. Knows nothing of frames. A simulation can replace it.
 
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
@@ -20,36 +19,35 @@ use super::stdio::StdioConfig;
 use crate::fault::WorldFault;
 
 pub trait Launcher: Send + Sync {
-    /// Starts the child of `config`. Called inside a tokio runtime.
+    /// Starts the child process of `config`. Called inside a tokio runtime.
     ///
     /// # Errors
     /// `upstream_unavailable` with the reason.
     fn launch(&self, config: &StdioConfig) -> Result<Child, WorldFault>;
 }
 
-/// A child that was started.
+/// A started child process.
 pub struct Child {
     pub stdin: Box<dyn AsyncWrite + Send + Unpin>,
     pub stdout: Box<dyn AsyncRead + Send + Unpin>,
-    /// What it complains about.
     pub stderr: Box<dyn AsyncRead + Send + Unpin>,
     pub life: Box<dyn Life>,
-    /// It, and what it started.
+    /// The process and everything that it started.
     pub group: Box<dyn Group>,
 }
 
-/// The future of a child's end.
+/// The future of a child's exit status.
 pub type End<'a> = Pin<Box<dyn Future<Output = std::io::Result<ExitStatus>> + Send + 'a>>;
 
-/// The end of a child.
+/// Waits for the exit of a child.
 pub trait Life: Send {
-    /// Waits for it; once it came, it comes at once.
+    /// Waits for the exit; returns at once when the child has already exited.
     fn wait(&mut self) -> End<'_>;
 }
 
 /// A child with everything that it started.
 pub trait Group: Send + Sync {
-    /// Sends a signal to all of them, if there are any left.
+    /// Sends a signal to all processes that are left.
     fn signal(&self, signal: Signal);
 }
 
@@ -64,8 +62,8 @@ impl Launcher for OperatingSystem {
     }
 }
 
-/// Starts the command below a [keeper](super::keeper), so that nothing that it starts outlives it or this process. For programs
-/// whose `main` hands a command line that begins with [`WORD`](super::keeper::WORD) on to [`keep`](super::keeper::keep).
+/// Starts the command below a [keeper](super::keeper), so that nothing that it starts outlives it or this process. For programs whose
+/// `main` passes a command line that begins with [`WORD`](super::keeper::WORD) to [`keep`](super::keeper::keep).
 #[cfg(target_os = "linux")]
 pub struct Kept;
 
@@ -95,22 +93,22 @@ impl Launcher for Kept {
     }
 }
 
-/// Elsewhere nothing tells a process that its parent died.
+/// Other systems don't notify a process of its parent's death.
 #[cfg(not(target_os = "linux"))]
 pub use OperatingSystem as Kept;
 
-/// A command that runs once, in `directory`, with pipes for its streams. Whatever it starts ends with it, as below [`Kept`]; the thread
-/// that starts it has to live as long as it may.
+/// A command that runs once, in `directory`, with pipes for its streams. Whatever it starts ends with it, as with [`Kept`]; the thread
+/// that starts it has to live as long as the command.
 pub struct KeptCommand {
     pub process: std::process::Child,
 }
 
-/// How long a keeper that was told to end everything may take.
+/// How long a keeper may take to end everything after it was signalled.
 const END_TIME_MAX: Duration = Duration::from_secs(5);
 
 impl KeptCommand {
     /// # Errors
-    /// That the command is not there or can't be run.
+    /// The command does not exist or can't be run.
     pub fn start(words: &[String], directory: &Path) -> std::io::Result<Self> {
         let (name, arguments) = words.split_first().ok_or(Errno::ENOENT)?;
         let mut command;
@@ -138,7 +136,7 @@ impl KeptCommand {
         Ok(KeptCommand { process })
     }
 
-    /// Ends it and what it started.
+    /// Ends the command and everything that it started.
     pub fn end(mut self) {
         let id = Pid::from_raw(self.process.id().cast_signed());
         #[cfg(target_os = "linux")]
@@ -157,7 +155,7 @@ impl KeptCommand {
     }
 }
 
-/// A process and whether it is over: its id may be another's from then on.
+/// A process, and whether it has ended: from then on its id may belong to another process.
 struct Started {
     process: tokio::process::Child,
     over: Arc<AtomicBool>,
@@ -190,13 +188,13 @@ where
     }
 }
 
-/// Variables that a command gets from this process's environment, and the beginning of the names of others.
+/// Variables that a command gets from this process's environment, and the prefix of further ones.
 const INHERITED: &[&str] = &[
     "HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR", "TZ",
 ];
 const INHERITED_PREFIX: &str = "LC_";
 
-/// Whether a child gets the variable without being told to.
+/// Whether a child gets the variable without configuration.
 pub(crate) fn is_inherited(name: &str) -> bool {
     INHERITED.contains(&name) || name.starts_with(INHERITED_PREFIX)
 }
@@ -214,7 +212,7 @@ fn prepared(mut command: Command, config: &StdioConfig) -> Command {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A group of its own: what is typed at the server's terminal is not for it.
+        // A process group of its own: signals from the server's terminal are not for the child.
         .process_group(0);
     if let Some(cd) = &config.cd {
         command.current_dir(cd);
@@ -259,20 +257,20 @@ fn started(
     })
 }
 
-/// A command to start, with the runtime that will watch it, and where to say what came of it.
+/// A command to start, the runtime that will watch it, and the channel for the outcome.
 struct Launch {
     command: Command,
     executor: tokio::runtime::Handle,
     started: mpsc::SyncSender<std::io::Result<tokio::process::Child>>,
 }
 
-/// Starts `command` on a thread that lives as long as this process: to a child, the kernel tells the end of the *thread* that
-/// started it as its parent's death, and a program's thread ends with the program.
+/// Starts `command` on a thread that lives as long as this process: the kernel reports the end of the *thread* that started a child as
+/// its parent's death, and a program's thread ends with the program.
 fn spawned(command: &mut Command) -> std::io::Result<tokio::process::Child> {
     static LAUNCHES: OnceLock<mpsc::Sender<Launch>> = OnceLock::new();
     let launches = LAUNCHES.get_or_init(|| {
         let (sender, launches) = mpsc::channel::<Launch>();
-        // Without the thread nobody receives, which every launch is told.
+        // If the thread can't be started, the channel has no receiver, and each launch fails with an error.
         let _ = std::thread::Builder::new()
             .name("launches".into())
             .spawn(move || {
@@ -294,7 +292,7 @@ fn spawned(command: &mut Command) -> std::io::Result<tokio::process::Child> {
     outcome.recv().unwrap_or_else(|_| Err(gone()))
 }
 
-/// Whether the command can be run at all; otherwise a keeper would have to say so.
+/// Whether the command can be run at all; otherwise only the keeper could report it.
 #[cfg(target_os = "linux")]
 fn runnable(command: &str, path: Option<&OsStr>, cd: Option<&Path>) -> nix::Result<()> {
     let files: Vec<PathBuf> = candidates(command, path, cd)
@@ -310,7 +308,7 @@ fn runnable(command: &str, path: Option<&OsStr>, cd: Option<&Path>) -> nix::Resu
     }
 }
 
-/// The files that a command's name may mean: itself when it has a slash, otherwise those of its name on `path`.
+/// The files that a command may refer to: the path itself when it has a slash, otherwise files of that name on `path`.
 #[cfg(target_os = "linux")]
 fn candidates(command: &str, path: Option<&OsStr>, cd: Option<&Path>) -> Vec<PathBuf> {
     let below = |file: PathBuf| match cd {
@@ -320,13 +318,13 @@ fn candidates(command: &str, path: Option<&OsStr>, cd: Option<&Path>) -> Vec<Pat
     if command.contains('/') {
         return vec![below(PathBuf::from(command))];
     }
-    // Where the C library looks without a `PATH`.
+    // The C library's search path when `PATH` is not set.
     let path = path.unwrap_or(OsStr::new("/bin:/usr/bin"));
     let files = std::env::split_paths(path).map(|directory| below(directory.join(command)));
     files.collect()
 }
 
-/// Who writes arguments into the command may write a credential there, with blanks inside of it: no word of several is told.
+/// A command with arguments written into it may contain a credential, so a command with whitespace is not quoted.
 fn not_found(config: &StdioConfig) -> WorldFault {
     let command = match config.command.contains(char::is_whitespace) {
         true => "its words are taken for the name of one file; arguments belong into args",

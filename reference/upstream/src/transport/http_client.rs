@@ -1,4 +1,5 @@
-//! The outbound HTTP client: headers, same-origin redirects, bodies with a cap, failures in words. Knows nothing of MCP.
+//! The outbound HTTP client: headers, same-origin redirects, bodies with a size limit, failure messages. Knows nothing of
+//! MCP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +16,13 @@ use crate::fault::{Reason, WorldFault};
 use crate::limits::URL_BYTES_MAX;
 use crate::trace_context::TraceContext;
 
-/// Redirects followed within one origin.
+/// Maximum redirects followed, within one origin.
 const REDIRECTS_MAX: usize = 10;
-/// What the operator reads where no certificate of an https server could be checked.
+/// The message when no CA certificates are available for https.
 const NO_CERTIFICATES: &str = "https needs CA certificates, and this machine has none: \
     install its package ca-certificates, or name a PEM file in SSL_CERT_FILE";
 
-/// A client with an upstream's headers. The auth headers live in it and nowhere else.
+/// A client with an upstream's headers. The auth headers are stored here and nowhere else.
 #[derive(Clone)]
 pub(crate) struct HttpClient {
     way: Way,
@@ -35,7 +36,8 @@ enum Way {
 }
 
 impl HttpClient {
-    /// A client that reaches the host of `url`, as `remote` says, over the network, unless a `carrier` stands in for that.
+    /// A client that reaches the host of `url` over the network with the settings of `remote`, or through `carrier` if
+    /// there is one.
     pub fn new(
         remote: &Remote,
         url: &str,
@@ -58,7 +60,7 @@ impl HttpClient {
         Ok(Self { way, headers })
     }
 
-    /// GET, with the upstream's headers and `extra`.
+    /// GET with the upstream's headers and `extra`.
     pub async fn get(&self, url: &str, extra: HeaderMap) -> Result<Response, WorldFault> {
         let mut headers = self.headers.clone();
         headers.extend(extra);
@@ -70,7 +72,7 @@ impl HttpClient {
             .await
     }
 
-    /// POST of a JSON body, with the upstream's headers and `extra`.
+    /// POST of a JSON body with the upstream's headers and `extra`.
     pub async fn post(
         &self,
         url: &str,
@@ -84,7 +86,7 @@ impl HttpClient {
             .await
     }
 
-    /// DELETE, with the upstream's headers and `extra`; the answer is of no interest.
+    /// DELETE with the upstream's headers and `extra`; the response is ignored.
     pub async fn delete(&self, url: &str, extra: HeaderMap) {
         let mut headers = self.headers.clone();
         headers.extend(extra);
@@ -127,7 +129,7 @@ impl HttpClient {
     }
 }
 
-/// What reaches the real world. A redirect stays within its origin, so plain http never gets to https.
+/// The client for the real network. A redirect stays within its origin, so plain http never leads to https.
 fn network(remote: &Remote, url: &str) -> Result<Sender, WorldFault> {
     let builder = ptc_outbound::client(url)
         .map_err(WorldFault::unavailable)?
@@ -136,7 +138,7 @@ fn network(remote: &Remote, url: &str) -> Result<Sender, WorldFault> {
         .redirect(Policy::custom(|attempt| {
             let origin = attempt.previous().first().map(reqwest::Url::origin);
             if attempt.previous().len() > REDIRECTS_MAX || origin != Some(attempt.url().origin()) {
-                // The 3xx answer itself comes back, and is judged like any other status.
+                // The 3xx response itself is returned, and handled like any other status.
                 attempt.stop()
             } else {
                 attempt.follow()
@@ -145,7 +147,7 @@ fn network(remote: &Remote, url: &str) -> Result<Sender, WorldFault> {
     Sender::new(builder).map_err(|error| WorldFault::unavailable(unbuildable(&words(&error))))
 }
 
-/// Why there is no client, and what to do about it.
+/// Why the client could not be built, and what to do about it.
 fn unbuildable(why: &str) -> String {
     match why.contains("No CA certificates") {
         true => NO_CERTIFICATES.to_owned(),
@@ -153,7 +155,7 @@ fn unbuildable(why: &str) -> String {
     }
 }
 
-/// Puts a trace into `headers`.
+/// Adds the trace context to `headers`.
 pub(crate) fn set_trace(headers: &mut HeaderMap, trace: Option<&TraceContext>) {
     for (name, value) in trace.into_iter().flat_map(TraceContext::fields) {
         if let Ok(value) = HeaderValue::from_str(value) {
@@ -162,7 +164,7 @@ pub(crate) fn set_trace(headers: &mut HeaderMap, trace: Option<&TraceContext>) {
     }
 }
 
-/// The whole body, at most `cap` bytes of it.
+/// The whole body; fails when it exceeds `cap` bytes.
 pub(crate) async fn body(
     mut response: Response,
     what: &str,
@@ -182,7 +184,7 @@ pub(crate) async fn body(
     Ok(bytes)
 }
 
-/// The fault that a status other than 2xx stands for, the same for every HTTP transport.
+/// The fault for a status other than 2xx, the same for every HTTP transport.
 pub(crate) fn status_fault(response: &Response) -> WorldFault {
     let status = response.status();
     match status {
@@ -225,7 +227,7 @@ pub(crate) fn status_fault(response: &Response) -> WorldFault {
     }
 }
 
-/// Waits for `work` at most `limit`.
+/// Waits for `work`, at most for `limit`.
 pub(crate) async fn within<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, WorldFault>>,
@@ -243,14 +245,14 @@ fn failure(error: &reqwest::Error) -> WorldFault {
     WorldFault::unavailable(words(error))
 }
 
-/// The innermost cause in few words. A URL never is among them: its path may be a capability.
+/// The innermost cause in few words. Never contains a URL: its path may be a capability.
 fn words(error: &reqwest::Error) -> String {
     use std::io::ErrorKind;
     if let Some(refusal) = tls_refusal(error) {
         return refusal;
     }
     let mut last = None;
-    // The outermost names the URL.
+    // The outermost error names the URL.
     for inner in causes(error).skip(1) {
         if let Some(io) = inner.downcast_ref::<std::io::Error>() {
             match io.kind() {

@@ -1,9 +1,9 @@
-//! The process between the server and a stdio upstream's command, for one purpose: whatever the command starts ends with it, and
-//! with the server, however either ends.
+//! The process between the server and a stdio upstream's command. Its one purpose: whatever the command starts ends with the
+//! command and with the server, however either ends.
 //!
-//! A process that calls `setsid` leaves its group, and a process whose parent dies is handed to init: neither can be found again
-//! by a server that is killed. The keeper is its descendants' reaper, so none gets away, and the kernel tells it when the server's
-//! launching thread ends. The command's standard streams pass it by. Knows nothing of what goes over them.
+//! A process that calls `setsid` leaves its group, and a process whose parent dies is handed to init: a server that is killed
+//! can't find either again. The keeper is the reaper of its descendants, so none escapes, and the kernel signals it when the
+//! server's launching thread ends. The command's standard streams bypass the keeper. Knows nothing of what is sent over them.
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -18,29 +18,29 @@ use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, getpid, getppid};
 
 use crate::limits::CHILD_GRACE;
 
-/// The word of the command line that makes a process a keeper.
+/// The first word of a command line that makes a process a keeper.
 pub const WORD: &str = "keep-upstream";
-/// The executable of this very process, whatever happened to its file since.
+/// The executable of this process, whatever happened to its file since.
 pub(super) const SELF: &str = "/proc/self/exe";
-/// The command's own process before it becomes the command.
+/// Marks the command's own process before it becomes the command.
 const INNER: &str = "--inner";
-/// "Kill everything now", which `SIGKILL` can't say: it would end the keeper alone.
+/// "Kill everything now". `SIGKILL` can't mean that: it would end the keeper alone.
 pub(super) const END_NOW: Signal = Signal::SIGUSR1;
-/// How long what the command started may go on writing after the command itself ended.
+/// How long descendants may keep writing after the command itself ended.
 const DRAIN: Duration = Duration::from_millis(50);
-/// How often descendants are looked for before the keeper gives up, and the pause between two looks.
+/// Maximum searches for descendants before the keeper gives up, and the pause between two searches.
 const ROUNDS_MAX: usize = 400;
 const PAUSE: Duration = Duration::from_millis(5);
-/// How often what still runs is held before it is killed all the same.
+/// Maximum rounds of stopping running processes before they are killed anyway.
 const HOLDS_MAX: usize = 20;
-/// Statuses of a shell for a command that can't be run, and that isn't there.
+/// A shell's exit statuses for a command that can't be run, and for one that does not exist.
 const NOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
-/// Added to a signal's number for a shell's status of a process that it ended.
+/// Added to a signal's number to give a shell's exit status for a process that the signal ended.
 const BY_SIGNAL: u8 = 128;
 
-/// Keeps the command of `arguments` (behind [`WORD`]: the id of the process to be a child of, then the command), and ends as it
-/// ended.
+/// Keeps the command of `arguments` (after [`WORD`]: the id of the expected parent process, then the command), and ends as the
+/// command ended.
 pub fn keep(arguments: &[String]) -> ExitCode {
     let (inner, arguments) = match arguments.split_first() {
         Some((first, rest)) if first == INNER => (true, rest),
@@ -58,13 +58,13 @@ pub fn keep(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Turns this process into the command, to be killed with the keeper.
+/// Turns this process into the command, which is killed with the keeper.
 fn become_command(keeper: Pid, command: &[String]) -> ExitCode {
     let _ = prctl::set_pdeathsig(Signal::SIGKILL);
     if getppid() != keeper {
         return ExitCode::FAILURE;
     }
-    // What the keeper and the server hold back for themselves would go on into the command.
+    // The command would inherit the signals that the keeper and the server block for themselves.
     let _ = SigSet::empty().thread_set_mask();
     let error = Command::new(&command[0]).args(&command[1..]).exec();
     let _ = writeln!(std::io::stderr(), "{}: {error}", command[0]);
@@ -76,11 +76,11 @@ fn become_command(keeper: Pid, command: &[String]) -> ExitCode {
 
 fn watch_over(server: Pid, command: &[String]) -> ExitCode {
     let signals = awaited();
-    // Blocked, they wait for `wait` below.
+    // Blocked signals stay pending for `wait` below.
     let _ = signals.thread_block();
     let _ = prctl::set_child_subreaper(true);
     let _ = prctl::set_pdeathsig(Signal::SIGTERM);
-    // It may have ended before the kernel was asked to tell.
+    // The server may have ended before the death signal was set.
     if getppid() != server {
         return ExitCode::FAILURE;
     }
@@ -140,7 +140,7 @@ fn awaited() -> SigSet {
     .collect()
 }
 
-/// Lets go of the command's streams: who else holds them decides when they end.
+/// Closes the keeper's copies of the command's streams, so that only the command and its descendants hold them open.
 fn release_streams() {
     let null = std::fs::File::options()
         .read(true)
@@ -154,12 +154,12 @@ fn release_streams() {
 }
 
 struct Reaped {
-    /// How the command ended, if it was among them.
+    /// How the command ended, if it was among the reaped processes.
     child: Option<WaitStatus>,
     others_left: bool,
 }
 
-/// Takes every child that ended off the kernel's list.
+/// Reaps every child that ended.
 fn reap(child: Pid) -> Reaped {
     let mut reaped = Reaped {
         child: None,
@@ -178,9 +178,9 @@ fn reap(child: Pid) -> Reaped {
     }
 }
 
-/// Kills everything that descends from this process; how `child` ended, if it had not before. Those that run are held first: a
-/// process that forks faster than it is killed would get away for ever. Nobody is left to be reaped: where process 1 is no init,
-/// as in many containers, what this process leaves would stay a zombie, whose id looks alive.
+/// Kills all descendants of this process; returns how `child` ended, unless it had ended before. Running processes are stopped
+/// first: one that forks faster than it is killed would escape forever. All are reaped here: where process 1 is no init, as in
+/// many containers, a zombie that this process leaves would remain, and its id would look alive.
 fn end_all(child: Pid) -> Option<WaitStatus> {
     let mut ended = None;
     for _ in 0..ROUNDS_MAX {
@@ -209,7 +209,7 @@ fn end_all(child: Pid) -> Option<WaitStatus> {
     ended
 }
 
-/// A living process below this one.
+/// A living descendant of this process.
 struct Descendant {
     id: Pid,
     held: bool,
@@ -223,7 +223,7 @@ fn descendants() -> Vec<Descendant> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter_map(|id: i32| {
             let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-            // A name may hold anything, brackets and blanks too, but the last bracket is the name's.
+            // A process name may contain anything, including brackets and blanks, but the last bracket ends the name.
             let mut behind = stat.rsplit_once(')')?.1.split_ascii_whitespace();
             let state = behind.next()?.chars().next()?;
             Some((id, behind.next()?.parse().ok()?, state))
@@ -237,7 +237,7 @@ fn descendants() -> Vec<Descendant> {
                 return true;
             }
             parents.push(id);
-            // A zombie is dead; its children, if any, have another parent already.
+            // A zombie is dead; its children, if any, already have another parent.
             if !matches!(state, 'Z' | 'X') {
                 found.push(Descendant {
                     id: Pid::from_raw(id),
@@ -255,11 +255,11 @@ fn end_like(status: WaitStatus) -> ExitCode {
     match status {
         WaitStatus::Exited(_, code) => ExitCode::from(code.to_le_bytes()[0]),
         WaitStatus::Signaled(_, signal, _) => {
-            // One core is enough.
+            // One core dump is enough.
             let _ = prctl::set_dumpable(false);
             let _ = SigSet::all().thread_unblock();
             let _ = raise(signal);
-            // One that is ignored here.
+            // Reached when the signal is ignored here.
             ExitCode::from(BY_SIGNAL + (signal as i32).to_le_bytes()[0])
         }
         _ => ExitCode::from(BY_SIGNAL + (Signal::SIGKILL as i32).to_le_bytes()[0]),

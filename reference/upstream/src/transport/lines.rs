@@ -1,14 +1,14 @@
-//! Lines from a child's output with a cap that bites before decoding. Keeps the head and the tail of an over-long line, enough
-//! to tell whose answer it was. Does no I/O.
+//! Lines from a child's output with a size limit that applies before decoding. Keeps the head and the tail of an over-long
+//! line, enough to find out which request it answers. Does no I/O.
 
-/// Bytes of an over-long line's end that are kept to look for its id.
+/// Bytes kept from the end of an over-long line to search for its id.
 const TAIL_BYTES: usize = 256;
 
-/// Cuts a byte stream into lines. The cap can change between lines, as calls with other caps come and go.
+/// Splits a byte stream into lines. The limit can change between lines, because each call has its own.
 #[derive(Default)]
 pub(super) struct Lines {
     held: Vec<u8>,
-    /// Set while the rest of an over-long line is thrown away: its head, and how many bytes it had so far.
+    /// The over-long line whose rest is being discarded.
     cut: Option<Cut>,
 }
 
@@ -17,9 +17,9 @@ pub(super) struct Cut {
     pub head: Vec<u8>,
     pub tail: Vec<u8>,
     pub bytes: u64,
-    /// False the first time (right at the cut), true when its newline came.
+    /// False at the cut, true at the end of the line.
     pub ended: bool,
-    /// The request that it answers failed at the cut already.
+    /// Whether its request was already failed at the cut.
     pub settled: bool,
 }
 
@@ -29,13 +29,13 @@ pub(super) enum Event<'a> {
 }
 
 impl Lines {
-    /// Bytes of an over-long line that has not ended yet; 0 outside of one.
+    /// Bytes of an over-long line that has not ended yet; otherwise 0.
     pub fn overrun(&self) -> u64 {
         self.cut.as_ref().map_or(0, |cut| cut.bytes)
     }
 
-    /// Takes bytes; hands every completed line to `each`, an over-long one twice: at the cut and at its end. `each` says
-    /// whether somebody was told.
+    /// Takes bytes and passes every complete line to `each`; an over-long line twice, at the cut and at its end. `each`
+    /// returns whether a call was answered.
     pub fn feed(&mut self, mut chunk: &[u8], cap: usize, mut each: impl FnMut(Event<'_>) -> bool) {
         while !chunk.is_empty() {
             let newline = chunk.iter().position(|&byte| byte == b'\n');
@@ -54,7 +54,7 @@ impl Lines {
                 continue;
             }
             if self.held.len() + part.len() > cap {
-                // A lower cap than before may be below what is held.
+                // The limit may have dropped below what is already held.
                 let room = (cap + 1).saturating_sub(self.held.len());
                 let mut cut = Cut {
                     head: std::mem::take(&mut self.held),
@@ -67,7 +67,7 @@ impl Lines {
                 cut.bytes = cut.head.len() as u64;
                 cut.extend(&part[room.min(part.len())..]);
                 cut.settled = each(Event::Cut(&cut));
-                // Only the start can hold an id worth finding; the rest would be memory kept for nothing.
+                // Only the start can hold an id; keeping more would waste memory.
                 cut.head.truncate(TAIL_BYTES);
                 cut.head.shrink_to_fit();
                 if newline.is_some() {
@@ -101,7 +101,7 @@ impl Cut {
         self.tail.drain(..surplus);
     }
 
-    /// The integer id of the message, when it stands as a member near the start or the end.
+    /// The integer id of the message, if it is a member near the start or the end.
     pub fn id(&self) -> Option<u64> {
         let start = &self.head[..self.head.len().min(TAIL_BYTES)];
         id_at_start(start).or_else(|| {
@@ -118,7 +118,7 @@ fn trim(line: &[u8]) -> &[u8] {
     line.trim_ascii()
 }
 
-/// `{"id":7,…` or `{"jsonrpc":"2.0","id":7,…`: members before anything nested.
+/// `{"id":7,…` or `{"jsonrpc":"2.0","id":7,…`: members before any nested value.
 pub(super) fn id_at_start(line: &[u8]) -> Option<u64> {
     let head = &line[..line.len().min(TAIL_BYTES)];
     let text: String = head
@@ -157,7 +157,7 @@ mod tests {
         check_caps(&chunks)
     }
 
-    /// The same, with a cap for each chunk.
+    /// Like [`check`], with a limit for each chunk.
     fn check_caps(chunks: &[(usize, &str)]) -> Vec<String> {
         let mut lines = Lines::default();
         let mut seen = Vec::new();
@@ -194,7 +194,7 @@ mod tests {
         );
     }
 
-    /// The call with the higher cap may have ended when the rest of its answer comes.
+    /// The call with the higher limit may have ended before the rest of its answer arrives.
     #[test]
     fn a_cap_may_fall_below_what_is_held() {
         let answer = r#"{"id":4,"result":"yyyy"#;

@@ -1,4 +1,4 @@
-//! `tools/list` over any MCP transport: pages, and what a page must look like. Knows nothing of bytes on a wire.
+//! `tools/list` over any MCP transport: paging, and the required form of a page. Knows nothing of the wire.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -10,7 +10,8 @@ use crate::fault::WorldFault;
 use crate::limits::{LIST_BYTES_MAX, LIST_PAGES_MAX, TOOLS_MAX};
 use crate::tool::RawTool;
 
-/// Reads every page. `page` sends one `tools/list` with the given params and gives the result's JSON text.
+/// Reads every page. `page` sends one `tools/list` with the given params and returns the JSON text of the
+/// result.
 pub(crate) async fn list_all<F>(
     mut page: impl FnMut(String) -> F,
 ) -> Result<Vec<RawTool>, WorldFault>
@@ -35,7 +36,7 @@ where
             let Some(tool) = RawTool::read(entry) else {
                 continue;
             };
-            // Of two tools with one name the first is reachable; the second would only confuse.
+            // Of two tools with the same name only the first is reachable; the second would only confuse.
             if names.insert(tool.name.clone()) {
                 tools.push(tool);
             }

@@ -1,5 +1,5 @@
-//! MCP over Streamable HTTP: JSON and SSE replies, sessions and their loss, both eras of the protocol.
-//! Every request is a POST of its own, so any number can be in flight.
+//! MCP over Streamable HTTP: JSON and SSE replies, sessions and their loss, both eras of the protocol. Every request is a
+//! separate POST, so any number can be in flight.
 
 mod config;
 
@@ -39,13 +39,13 @@ use crate::limits::{
 use crate::tool::RawTool;
 use config::HttpConfig;
 
-/// Bytes of an error body that are looked at to tell the server's era.
+/// Maximum bytes of an error body that are examined to determine the server's era.
 const ERROR_BODY_BYTES: usize = 64 * 1024;
-/// What messages call an answer.
+/// The name of an answer in messages.
 const RESPONSE: &str = "mcp_http response";
-/// How the message about a body that is no JSON begins.
+/// The beginning of the message about a body that is not JSON.
 const INVALID: &str = "invalid JSON response: ";
-/// How the message about JSON that is no answer to the request begins.
+/// The beginning of the message about JSON that does not answer the request.
 const UNEXPECTED: &str = "unexpected JSON-RPC response ";
 
 pub(super) const ROW: TransportRow = TransportRow {
@@ -69,7 +69,7 @@ impl TransportConfig for HttpConfig {
     }
 }
 
-/// What a session is begun with, again and again.
+/// The settings for opening sessions repeatedly.
 struct RemoteServer {
     config: HttpConfig,
     auth: AuthHeaders,
@@ -100,13 +100,13 @@ pub(crate) struct HttpConnection {
     replies: Replies,
 }
 
-/// Room for answers to what the server asks: each is a request of its own, and a server decides how many it asks for.
+/// Bounds the replies to the server's own requests: each is a separate POST, and the server decides how many it asks for.
 struct Replies {
     pending: Arc<Semaphore>,
     posting: Arc<Semaphore>,
 }
 
-/// What the server remembers of us, or the era in which it remembers nothing.
+/// The session as the server knows it, or the era without sessions.
 #[derive(Clone, Default)]
 struct Session {
     id: Option<HeaderValue>,
@@ -114,7 +114,7 @@ struct Session {
     modern: bool,
 }
 
-/// A reply that is no answer, with what may still be done about it.
+/// A reply that is not a result, with what decides how to proceed.
 struct Refusal {
     fault: WorldFault,
     status: Option<StatusCode>,
@@ -166,7 +166,7 @@ impl Connection for HttpConnection {
     }
 
     async fn list_tools(&self) -> Result<Vec<RawTool>, WorldFault> {
-        // Of all pages together.
+        // The deadline covers all pages together.
         let limits = self.handshake_limits();
         listing::list_all(|params| async move {
             self.request("tools/list", None, &params, limits)
@@ -184,7 +184,7 @@ impl Connection for HttpConnection {
             .map(Answer::Envelope)
     }
 
-    /// Tells the server that its session is over, if it keeps one; briefly, since the process may be ending.
+    /// Ends the server's session, if there is one; briefly, since the process may be ending.
     async fn close(&self) {
         let session = self.session();
         if session.id.is_some() {
@@ -198,8 +198,7 @@ impl Connection for HttpConnection {
 }
 
 impl HttpConnection {
-    /// Opens a session. Other calls go on under the one that there was until this one is ready: under none they would be refused
-    /// for good.
+    /// Opens a session. Meanwhile other calls continue under the old session: without one they would be refused for good.
     async fn shake_hands(&self) -> Result<(), WorldFault> {
         let fresh = RwLock::default();
         self.introduce(&fresh).await?;
@@ -271,7 +270,7 @@ impl HttpConnection {
         if status == StatusCode::ACCEPTED {
             return Ok(());
         }
-        // A server that answers a notification took it for a request.
+        // A server that answers a notification mistook it for a request.
         let told = format!(
             "notifications/initialized returned http {}",
             status.as_u16()
@@ -340,7 +339,7 @@ impl HttpConnection {
         };
         let mut frame = Vec::with_capacity(params.len() + 80);
         write_request(&mut frame, &Id::number(id), method, Some(params));
-        // Every method but one only asks, and some tools say that they do no more.
+        // Every method except `tools/call` only reads, and so do the tools that are marked read-only.
         let repeat = match call {
             Some(call) if call.tool.effect != "read" => Repeat::Never,
             _ => Repeat::Harmless,
@@ -377,7 +376,7 @@ impl HttpConnection {
         }
     }
 
-    /// Reads events until the reply comes. What the server asks in between is answered by POSTs of their own.
+    /// Reads events until the reply arrives. Requests from the server in between are answered by separate POSTs.
     async fn read_stream(
         &self,
         held: &RwLock<Session>,
@@ -422,7 +421,7 @@ impl HttpConnection {
         }
     }
 
-    /// Answers what a message or a batch asks of us, unless it is more than a server may ask.
+    /// Answers the requests in a message or batch, unless they exceed what a server may ask.
     fn take_asked(&self, held: &RwLock<Session>, data: Json<'_>) -> Result<(), WorldFault> {
         let one = |json: Json<'_>| {
             let ended_for_id = || {
@@ -431,7 +430,7 @@ impl HttpConnection {
                 )))
             };
             let Ok(frame) = Frame::of(json) else {
-                // An object is refused for nothing but its id.
+                // An object is refused only for its id.
                 return match json.get("method") {
                     Some(_) => ended_for_id(),
                     None => Ok(()),
@@ -462,7 +461,7 @@ impl HttpConnection {
         }
     }
 
-    /// Sends a reply of ours by a POST of its own, a few at the same time, each no longer than a request may take.
+    /// Sends a reply by a separate POST, a few at the same time, each within the request timeout.
     fn reply(&self, held: &RwLock<Session>, reply: Vec<u8>) -> Result<(), WorldFault> {
         let Ok(pending) = Arc::clone(&self.replies.pending).try_acquire_owned() else {
             return Err(WorldFault::error(format!(
@@ -498,7 +497,7 @@ fn current(held: &RwLock<Session>) -> Session {
     held.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Any answer that is no refusal may name the session from now on.
+/// Any successful response may name the session to use from then on.
 fn note_session(held: &RwLock<Session>, response: &Response) {
     let id = response.headers().get("mcp-session-id");
     if let Some(id) = id.filter(|id| id.len() <= REPEATED_HEADER_BYTES_MAX) {
@@ -507,7 +506,7 @@ fn note_session(held: &RwLock<Session>, response: &Response) {
 }
 
 impl Refusal {
-    /// The server understood the frame and refused the method or the revision.
+    /// The server understood the frame but refused the method or the revision.
     fn speaks_json_rpc(&self) -> bool {
         self.code.is_some()
     }
@@ -541,7 +540,7 @@ fn find_reply(data: Json<'_>, id: u64) -> Option<Result<JsonText, Refusal>> {
     }
 }
 
-/// The reply to request `id`, if `message` is that.
+/// The reply to request `id`, if `message` is that reply.
 fn reply_in(message: Json<'_>, id: u64) -> Option<Result<JsonText, Refusal>> {
     let frame = Frame::of(message).ok()?;
     let ours = frame
@@ -562,7 +561,7 @@ fn reply_in(message: Json<'_>, id: u64) -> Option<Result<JsonText, Refusal>> {
     frame.result.map(|result| Ok(result.to_text()))
 }
 
-/// What is answered to a request of the server's own: `ping` is polite, for everything else this client has no capability.
+/// The reply to a server's request: `ping` succeeds; this client has no capability for anything else.
 fn reply_to(id: &Id, method: &str) -> Vec<u8> {
     let mut reply = Vec::new();
     match method {
@@ -642,7 +641,7 @@ fn describe(
     Ok(())
 }
 
-/// Text as a header value: itself when it is plain ASCII without outer blanks, otherwise in the base64 wrapping of the revision.
+/// Text as a header value: as it is when it is plain ASCII without surrounding blanks, otherwise in the revision's base64 form.
 fn plain_or_base64(text: &str) -> Option<HeaderValue> {
     let plain = text.bytes().all(|b| (0x20..0x7f).contains(&b))
         && text.trim() == text

@@ -1,4 +1,5 @@
-//! Transports: how an upstream is reached. Each lists tools and calls one; what either means is decided elsewhere.
+//! Transports: how an upstream is reached. Each lists tools and calls one; what the results mean is decided
+//! elsewhere.
 
 pub(crate) mod carrier;
 pub(crate) mod child;
@@ -30,11 +31,11 @@ use crate::runtime::Surroundings;
 use crate::tool::RawTool;
 use crate::trace_context::TraceContext;
 
-/// What a call may cost.
+/// The limits of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallLimits {
     pub deadline: Instant,
-    /// Answer bytes, cut before decoding.
+    /// Maximum bytes of the answer, cut before decoding.
     pub bytes_max: usize,
 }
 
@@ -44,13 +45,13 @@ impl CallLimits {
     }
 }
 
-/// A call on its way out.
+/// An outgoing call.
 #[derive(Clone, Copy)]
 pub(crate) struct Outgoing<'a> {
     pub tool: &'a RawTool,
     /// The text of a JSON object.
     pub arguments: &'a str,
-    /// The trace that it belongs to.
+    /// The trace that the call belongs to.
     pub trace: Option<&'a TraceContext>,
 }
 
@@ -64,7 +65,7 @@ impl Outgoing<'_> {
     }
 }
 
-/// What an upstream answered to a call, undecoded.
+/// An upstream's answer to a call, undecoded.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// An MCP tool result: JSON text of an object.
@@ -75,25 +76,26 @@ pub(crate) enum Answer {
     None,
 }
 
-/// What is waited for.
+/// A boxed future.
 pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// How one upstream is reached: lists its tools and calls one.
 pub(crate) trait Transport: Send + Sync {
-    /// Whether its tools are listed at start-up, whatever else is listed when it is first needed.
+    /// Whether its tools are listed at start-up even where other upstreams are listed on first use.
     fn loads_at_start(&self) -> bool {
         false
     }
 
-    /// Whether arguments (the text of a JSON object) can't make a call to `tool` another one.
+    /// Checks that the arguments (the text of a JSON object) can't turn a call to `tool` into one to another
+    /// operation.
     ///
     /// # Errors
-    /// What is wrong with which.
+    /// Which argument is wrong, and why.
     fn judge(&self, _tool: &str, _arguments: &str) -> Result<(), String> {
         Ok(())
     }
 
-    /// Whether the upstream said that its tools changed since this was last asked.
+    /// Whether the upstream reported a change of its tools since the last call of this method.
     fn take_list_changed(&self) -> bool {
         false
     }
@@ -106,40 +108,39 @@ pub(crate) trait Transport: Send + Sync {
         limits: CallLimits,
     ) -> Pending<'a, Result<Answer, WorldFault>>;
 
-    /// Ends what it keeps open. Calls in flight fail.
+    /// Closes what it keeps open. Calls in flight fail.
     fn close(&self) -> Pending<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 }
 
-/// What the entry of an upstream says of its transport.
+/// The transport part of an upstream's entry.
 pub(crate) trait TransportConfig: fmt::Debug + Send + Sync {
-    /// Credentials that its requests carry, in the order of the entry.
+    /// The credentials that its requests carry, in the order of the entry.
     fn auth(&self) -> &[Emitter] {
         &[]
     }
 
-    /// The transport; nothing is opened yet.
+    /// Creates the transport; nothing is opened yet.
     fn transport(&self, setting: Setting) -> Arc<dyn Transport>;
 }
 
-/// What a transport works with besides its entry.
+/// What a transport needs besides its entry.
 pub(crate) struct Setting {
-    /// The upstream's name.
     pub name: String,
     pub auth: AuthHeaders,
     pub redactor: Redactor,
     pub surroundings: Surroundings,
 }
 
-/// A transport's name in entries, its keys besides the common ones, and how an entry is read.
+/// A transport's name in entries, its keys besides the common ones, and its parser.
 pub(crate) struct TransportRow {
     pub name: &'static str,
     pub keys: &'static [&'static [&'static str]],
     pub read: Read,
 }
 
-/// Reads an entry; what is odd but harmless in it is added to the warnings.
+/// Parses an entry; adds harmless oddities to the warnings.
 type Read = fn(&Entry<'_>, &mut Vec<String>) -> ConfigResult<Box<dyn TransportConfig>>;
 
 pub(crate) const TRANSPORTS: &[TransportRow] = &[stdio::ROW, mcp_http::ROW, openapi::ROW];

@@ -1,4 +1,4 @@
-//! OpenAPI upstreams: the schema is loaded and compiled once, then each included GET operation is a tool.
+//! OpenAPI upstreams: the description is loaded and compiled once, then each included GET operation is a tool.
 
 #[cfg(feature = "checks")]
 pub(crate) mod check;
@@ -27,9 +27,9 @@ use crate::tool::RawTool;
 use compile::Operation;
 use config::{OpenApiConfig, SchemaSource};
 
-/// Characters of an error body that become a message.
+/// Maximum characters of an error body that a message shows.
 const ERROR_CHARS_MAX: usize = 500;
-/// Bytes of an error body that are read at all.
+/// Maximum bytes of an error body that are read.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 
 struct Service {
@@ -101,14 +101,14 @@ impl Transport for Service {
 }
 
 impl Service {
-    /// Reads and compiles the schema.
+    /// Reads and compiles the description.
     async fn load(&self) -> Result<Vec<RawTool>, WorldFault> {
         let remote = &self.config.remote;
         let client = |url| HttpClient::new(remote, url, &self.auth, self.carrier.as_ref());
         let text = match &self.config.schema {
             SchemaSource::File(path) => read_schema(path, self.config.schema_bytes_max)?,
             SchemaSource::Url(url) => {
-                // The description may be elsewhere, where other proxies and certificates count.
+                // The description may be on another host, for which other proxy settings and certificates apply.
                 let fetched = self.fetch_schema(client(url)?, url);
                 within(remote.request_timeout, fetched).await?
             }
@@ -199,7 +199,7 @@ async fn answer(
             | StatusCode::TOO_MANY_REQUESTS
     );
     if told {
-        // An error body over its own cap still maps by status.
+        // Without the body of an oversize error the status still determines the fault.
         let bytes = body(response, "error", ERROR_BYTES_MAX)
             .await
             .unwrap_or_default();
@@ -220,12 +220,12 @@ async fn answer(
     Err(fault)
 }
 
-/// Why arguments make no address.
+/// Why arguments give no address.
 #[derive(Debug)]
 enum Unaddressed {
     /// They would lead out of the operation: the program's fault.
     Refused(String),
-    /// They have a form that operations don't take.
+    /// They have a form that operations can't take.
     Fault(WorldFault),
 }
 
@@ -250,7 +250,7 @@ impl From<WorldFault> for Unaddressed {
     }
 }
 
-/// The request's URL: path and query filled in from arguments, defaults under them.
+/// The request's URL: path and query filled in from arguments, or from defaults where an argument is missing.
 fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<String, Unaddressed> {
     let base = base
         .split(['?', '#'])
@@ -259,7 +259,7 @@ fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<Str
         .trim_end_matches('/');
     let arguments = by_name(arguments);
     let text_of = |place: &str, name: &str, value: Json<'_>| match value.text().len() {
-        // Escapes of JSON and of URLs are not of the same length.
+        // The limit is twice the URL's because JSON escapes may be longer than URL escapes.
         bytes if bytes > 2 * URL_BYTES_MAX => Err(too_long()),
         _ => scalar(value).ok_or_else(|| unsupported(place, name)),
     };
@@ -277,7 +277,7 @@ fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<Str
             false => Ok(text),
         }
     })?;
-    // What is looked for in it is an author's choice, too.
+    // The description's author also chooses what is searched for in the path.
     if filled.path.len() > URL_BYTES_MAX {
         return Err(too_long().into());
     }
@@ -299,7 +299,7 @@ fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<Str
     if !is_plain(&filled.path) {
         return Err(Unaddressed::Refused("path args name another path".into()));
     }
-    // Arguments of the path are encoded: what is found in it is the description's own query.
+    // Arguments in the path are encoded, so a `?` in it begins the description's own query.
     let mut separator = if filled.path.contains('?') { '&' } else { '?' };
     let mut url = format!("{base}{}", filled.path);
     for name in &operation.query {
@@ -334,7 +334,7 @@ fn unsupported(place: &str, name: &str) -> WorldFault {
     ))
 }
 
-/// A scalar's text; nothing for null in a path.
+/// The text of a scalar; empty for null.
 fn scalar(value: Json<'_>) -> Option<String> {
     match value.kind() {
         JsonKind::Null => Some(String::new()),
@@ -344,20 +344,20 @@ fn scalar(value: Json<'_>) -> Option<String> {
     }
 }
 
-/// Whether a URL parser reads the path as it is written: the same segments, none of them resolved away, no character passed over,
-/// and no fragment, which is never sent.
+/// Whether a URL parser reads the path exactly as written: the same segments, none resolved away, no characters skipped, and no
+/// fragment, which would never be sent.
 fn is_plain(path: &str) -> bool {
     if path.contains(|c: char| c == '#' || c.is_control()) {
         return false;
     }
     let written = path.split('?').next().unwrap_or(path);
-    // With a segment on both sides, since dots in the first or in the last one leave as many as there were.
+    // Enclosed in extra segments, since dots in the first or last segment would not change the number of segments.
     let written = format!("/first{written}/last");
     let url = reqwest::Url::parse(&format!("http://host{written}"));
     url.is_ok_and(|url| url.path().split('/').count() == written.split('/').count())
 }
 
-/// Percent-encodes all but unreserved characters, a blank as `+`: for queries.
+/// Percent-encodes all but unreserved characters, and a blank as `+`: for queries.
 fn form(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! A bounded queue of frames to a child: a peer that does not read can't make it grow. Knows nothing of their contents.
+//! A bounded queue of frames to a child: a peer that does not read can't make it grow. Knows nothing of the frames' contents.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,21 +6,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::limits::{ANSWER_BYTES_QUEUED_MAX, FRAME_BYTES_CHARGED_MIN, REQUEST_BYTES_QUEUED_MAX};
 
-/// Frames on their way to a child. Our requests wait for room; what the peer made us say is refused where there is none.
+/// Frames to be written to a child. Requests of ours wait for room; answers that the peer caused are refused when there is
+/// none.
 pub(super) struct Outbox {
-    /// `None` once the child's input was closed.
+    /// `None` once the child's input is closed.
     queue: Mutex<Option<mpsc::UnboundedSender<Queued>>>,
     requests: Arc<Semaphore>,
     answers: Arc<Semaphore>,
 }
 
-/// A frame with the room that it takes until it is written.
+/// A queued frame; its room is held until it is written.
 pub(super) struct Queued {
     pub frame: Vec<u8>,
     _room: OwnedSemaphorePermit,
 }
 
-/// The peer asks for more than it reads.
+/// The peer causes more answers than it reads.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Overflow;
 
@@ -35,8 +36,8 @@ impl Outbox {
         (outbox, frames)
     }
 
-    /// Queues a request of ours once there is room; a larger one than all the room waits until it is alone. Returns when it is
-    /// queued, or when the child's input was closed.
+    /// Queues a request of ours once there is room; one that is larger than the whole queue waits until the queue is empty.
+    /// Returns when the request is queued, or when the child's input is closed.
     pub async fn request(&self, frame: Vec<u8>) {
         let room =
             Arc::clone(&self.requests).acquire_many_owned(charge(&frame, REQUEST_BYTES_QUEUED_MAX));
@@ -45,10 +46,10 @@ impl Outbox {
         }
     }
 
-    /// Queues what the peer's behaviour makes us say: an answer, a cancellation.
+    /// Queues a frame that the peer's behaviour caused: an answer, a cancellation.
     ///
     /// # Errors
-    /// When so much of that waits already that the peer can't be reading.
+    /// The queue of such frames is so full that the peer can't be reading.
     pub fn answer(&self, frame: Vec<u8>) -> Result<(), Overflow> {
         if frame.len() > ANSWER_BYTES_QUEUED_MAX {
             return Err(Overflow);
@@ -59,13 +60,13 @@ impl Outbox {
                 self.queue(frame, room);
                 Ok(())
             }
-            // Nobody is left to be told.
+            // The child's input is closed; the frame is dropped.
             Err(tokio::sync::TryAcquireError::Closed) => Ok(()),
             Err(tokio::sync::TryAcquireError::NoPermits) => Err(Overflow),
         }
     }
 
-    /// Closes the child's input behind what is queued; nothing waits for room any more.
+    /// Closes the child's input after the queued frames; waiting requests return.
     pub fn close(&self) {
         self.queue
             .lock()
@@ -79,13 +80,13 @@ impl Outbox {
         frame.push(b'\n');
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(queue) = queue.as_ref() {
-            // A closed channel means that the child is ending; the reader tells everyone who waits.
+            // A closed channel means that the child is ending; the reader notifies all waiters.
             let _ = queue.send(Queued { frame, _room: room });
         }
     }
 }
 
-/// The room that a frame takes: its bytes, but not less than holding it costs, so that the bytes bound the frames, too.
+/// The room that a frame takes: its bytes, but at least its overhead, so that the byte limit also bounds the number of frames.
 fn charge(frame: &[u8], all: usize) -> u32 {
     let bytes = frame.len().clamp(FRAME_BYTES_CHARGED_MIN, all);
     u32::try_from(bytes).unwrap_or(u32::MAX)
@@ -107,7 +108,7 @@ mod tests {
             outbox.answer(vec![b' '; ANSWER_BYTES_QUEUED_MAX + 1]),
             Err(Overflow)
         );
-        // Whatever the peer made us say, requests have room of their own, one of any size.
+        // Answers that the peer caused don't take the room of requests, and a request may have any size.
         outbox
             .request(vec![b'x'; 2 * REQUEST_BYTES_QUEUED_MAX])
             .await;

@@ -1,5 +1,5 @@
-//! A transport over connections that end: opened when first needed, and again after a recovery window. Knows nothing of what
-//! is said over them.
+//! A transport over connections that end: opened when first needed, and reopened after a recovery window. Knows nothing of
+//! the messages.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -31,12 +31,12 @@ pub(crate) trait Connection: Send + Sync + 'static {
         limits: CallLimits,
     ) -> impl Future<Output = Result<Answer, WorldFault>> + Send;
 
-    /// When the connection ended, if it did.
+    /// When the connection ended; `None` while it is alive.
     fn ended(&self) -> Option<Instant> {
         None
     }
 
-    /// Whether the upstream said that its tools changed since this was last asked.
+    /// Whether the upstream reported a change of its tools since the last call of this method.
     fn take_list_changed(&self) -> bool;
 
     fn close(&self) -> impl Future<Output = ()> + Send;
@@ -47,7 +47,7 @@ pub(crate) struct Reconnecting<C: Connect> {
     redactor: Redactor,
     connect: C,
     state: Mutex<State<C::Connection>>,
-    /// Held while connecting, so that eight callers start one child.
+    /// Held while connecting, so that concurrent callers start only one child.
     connecting: tokio::sync::Mutex<()>,
 }
 
@@ -77,7 +77,7 @@ impl<C: Connect> Reconnecting<C> {
         }
     }
 
-    /// The live connection; opens one unless the upstream is inside its recovery window.
+    /// The live connection; opens one unless the upstream is in its recovery window.
     async fn connection(&self) -> Result<Arc<C::Connection>, WorldFault> {
         if let Some(connection) = self.ready() {
             return Ok(connection);
@@ -102,7 +102,7 @@ impl<C: Connect> Reconnecting<C> {
             Err(fault) => {
                 let message = fault.logged(&self.redactor);
                 tracing::warn!(event = "upstream_start_failed", server, message);
-                // A first start that fails arms no window: nothing has crashed, and the next call may find it repaired.
+                // A failed first start sets no window: nothing has crashed, and the cause may be fixed before the next call.
                 if let Some(window) = window {
                     let window = (window * 2).min(RECOVERY_LONGEST);
                     *state = State::Recovering {
@@ -152,8 +152,8 @@ impl<C: Connect> Transport for Reconnecting<C> {
     }
 }
 
-/// Turns a connection that ended into its recovery window, and refuses inside one. Otherwise the upstream may be started;
-/// the value is the window that was last waited out, if any.
+/// Moves a connection that ended into its recovery window, and refuses inside the window. Otherwise the upstream may be
+/// started; the value is the window that was last waited for, if any.
 fn settle<C: Connection>(state: &mut State<C>) -> Result<Option<Duration>, WorldFault> {
     if let State::Ready(connection) = state {
         let ended = connection.ended().unwrap_or_else(Instant::now);

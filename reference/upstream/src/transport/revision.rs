@@ -2,9 +2,9 @@
 
 use crate::trace_context::TraceContext;
 
-/// Revision offered in `initialize`.
+/// The revision offered in `initialize`.
 pub(crate) const LEGACY_VERSION: &str = "2025-06-18";
-/// Revision spoken where there is no `initialize`.
+/// The revision used with servers that have no `initialize`.
 pub(crate) const MODERN_VERSION: &str = "2026-07-28";
 
 const CLIENT: &str = concat!(
@@ -13,12 +13,13 @@ const CLIENT: &str = concat!(
     r#""}"#
 );
 
-/// Params of `initialize`: no capabilities, so the server has nothing to ask of us.
+/// Params of `initialize`: without capabilities, so the server has nothing to ask for.
 pub(crate) fn initialize_params() -> String {
     format!(r#"{{"capabilities":{{}},"clientInfo":{CLIENT},"protocolVersion":"{LEGACY_VERSION}"}}"#)
 }
 
-/// `params` (the text of a JSON object) with the `_meta` that every stateless request carries, and the trace in it.
+/// `params` (the text of a JSON object) with the `_meta` that every stateless request carries, including the trace
+/// context.
 pub(crate) fn with_meta(params: &str, trace: Option<&TraceContext>) -> String {
     let mut meta = format!(
         r#"{{"io.modelcontextprotocol/clientCapabilities":{{}},"io.modelcontextprotocol/clientInfo":{CLIENT},"io.modelcontextprotocol/protocolVersion":"{MODERN_VERSION}"}}"#
@@ -29,7 +30,7 @@ pub(crate) fn with_meta(params: &str, trace: Option<&TraceContext>) -> String {
     with_member(params, "_meta", &meta)
 }
 
-/// `params` with the trace in its `_meta`, if there is one.
+/// `params` with the trace context in its `_meta`, if there is one.
 pub(crate) fn with_trace(params: &str, trace: Option<&TraceContext>) -> String {
     let Some(trace) = trace else {
         return params.to_owned();

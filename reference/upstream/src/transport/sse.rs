@@ -1,13 +1,14 @@
-//! Server-Sent Events: bytes in, the data of events out. Does no I/O; ignores everything but `data`.
+//! Server-Sent Events: takes bytes, gives the data of events. Does no I/O; ignores all fields except
+//! `data`.
 
-/// Cuts a stream into events at blank lines; line ends are LF, CRLF or CR.
+/// Splits a stream into events at blank lines; line ends are LF, CRLF or CR.
 #[derive(Default)]
 pub(crate) struct Events {
     line: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
     after_cr: bool,
-    /// Past the first line, before which a byte order mark may stand.
+    /// Past the first line, which may begin with a byte order mark.
     begun: bool,
 }
 
@@ -15,7 +16,7 @@ pub(crate) struct Events {
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 impl Events {
-    /// Takes bytes; hands the data of every completed event to `each`.
+    /// Takes bytes; passes the data of every completed event to `each`.
     pub fn feed(&mut self, chunk: &[u8], mut each: impl FnMut(&[u8])) {
         for &byte in chunk {
             match byte {

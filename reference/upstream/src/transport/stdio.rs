@@ -1,7 +1,7 @@
 //! MCP over a child process: one child per upstream, any number of calls in flight over it.
 //!
-//! A reader task matches answers to waiting calls, a writer task feeds the child, a third drains its stderr into the log.
-//! When the child ends, breaks the protocol beyond repair, or hangs, every waiting call is told and the whole process group goes.
+//! A reader task matches answers to waiting calls, a writer task feeds the child, a third drains its stderr into the log. When the child
+//! ends, breaks the protocol beyond repair, or hangs, every waiting call fails and the whole process group is killed.
 
 mod config;
 
@@ -36,22 +36,23 @@ use crate::transport::revision::{initialize_params, with_meta, with_trace};
 
 pub use config::StdioConfig;
 
-/// How long a line waits for the one that it may go on in, unless it looks like wrapped base64: that waits for ever.
+/// How long a line is held because a secret may continue in the next one. A line that looks like wrapped base64 is held until more
+/// arrives.
 const STDERR_QUIET: Duration = Duration::from_millis(250);
-/// Bytes of one stderr line that are logged.
+/// Maximum bytes of one stderr line that are logged.
 const STDERR_LINE_BYTES: usize = 4 * 1024;
-/// Bytes of stderr that are scrubbed and logged in all per child; a chatty child must not fill a disk.
+/// Maximum bytes of stderr that are scrubbed and logged per child; a chatty child must not fill a disk.
 const STDERR_BYTES_MAX: usize = 1024 * 1024;
-/// What a line counts beyond its own bytes, for what the log writes around it.
+/// Bytes charged for a line beyond its own, for what the log adds to it.
 const STDERR_LINE_COST: usize = 128;
-/// How long a child may say nothing at all, once a call was given up and it was pinged. One that does a thing at a time may be busy with
-/// what was asked before, so this is longer than most calls take.
+/// How long a child may be silent after a call was given up and the child was pinged. A child that does one thing at a time may be busy
+/// with earlier requests, so this is longer than most calls take.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// Looks meanwhile whether it said something.
+/// How often this period is divided by checks for output.
 const SILENCE_LOOKS: u32 = 15;
-/// How long output is still read after the child itself has gone: a grandchild may hold the pipe open for ever.
+/// How long output is still read after the child has exited: a grandchild may hold the pipe open forever.
 const DRAIN: Duration = Duration::from_millis(50);
-/// How long a child that closed its input may take to end by itself: how it ended says more.
+/// How long a child that closed a pipe may take to exit by itself: its exit status is more informative.
 const ENDING: Duration = Duration::from_secs(1);
 
 pub(super) const ROW: TransportRow = TransportRow {
@@ -72,7 +73,7 @@ impl TransportConfig for StdioConfig {
     }
 }
 
-/// What starts the child, again and again.
+/// The settings for starting the child repeatedly.
 struct ChildServer {
     config: StdioConfig,
     redactor: Redactor,
@@ -103,16 +104,16 @@ struct Shared {
     waiting: Mutex<Waiting>,
     outbox: Outbox,
     list_changed: AtomicBool,
-    /// The end is ours, and no news.
+    /// We end the child ourselves, so its end is not logged as a failure.
     closing: AtomicBool,
-    /// Bytes of its output so far.
+    /// Bytes of the child's output so far.
     heard: AtomicU64,
-    /// Somebody stopped waiting for an answer.
+    /// Notified when a call was given up.
     doubted: Notify,
     group: Box<dyn Group>,
 }
 
-/// Whoever reads a child's output; the connection has ended when nobody does any more, however that came about.
+/// The reader of a child's output. The connection has ended when the reader is gone, for whatever reason.
 struct Reader {
     shared: Arc<Shared>,
     ending: watch::Sender<bool>,
@@ -142,7 +143,7 @@ struct Waiter {
 }
 
 impl StdioConnection {
-    /// Starts the child and shakes hands.
+    /// Starts the child and performs the handshake.
     async fn open(
         name: &str,
         config: &StdioConfig,
@@ -197,7 +198,7 @@ impl StdioConnection {
         tokio::spawn(async move {
             let shared = &reader.shared;
             let fault = read_until_end(shared, stdout, &mut *life).await;
-            // Whatever the child started must not outlive it.
+            // Nothing that the child started may outlive it.
             shared.group.signal(Signal::SIGKILL);
             let _ = life.wait().await;
             shared.end(fault);
@@ -217,7 +218,7 @@ impl StdioConnection {
 
 impl Connection for StdioConnection {
     async fn list_tools(&self) -> Result<Vec<RawTool>, WorldFault> {
-        // Of all pages together.
+        // The deadline covers all pages together.
         let limits = self.handshake_limits();
         listing::list_all(|params| async move {
             let params = self.dress(&params, None);
@@ -246,7 +247,7 @@ impl Connection for StdioConnection {
         self.shared.list_changed.swap(false, Ordering::Relaxed)
     }
 
-    /// Closes the child's input, then asks it to end, then ends it, with everything it started.
+    /// Closes the child's input, then terminates, then kills the child and everything that it started.
     async fn close(&self) {
         self.shared.closing.store(true, Ordering::Relaxed);
         self.shared.outbox.close();
@@ -277,7 +278,7 @@ impl StdioConnection {
                 self.shared.outbox.request(frame).await;
                 Ok(())
             }
-            // A server of the stateless revisions has no initialize; asking it what it speaks settles the matter.
+            // A server of the stateless revisions has no initialize; `server/discover` settles the matter.
             Err(fault) if fault.reason == Reason::UpstreamError => {
                 self.modern.store(true, Ordering::Relaxed);
                 let discovered = self
@@ -300,7 +301,7 @@ impl StdioConnection {
         }
     }
 
-    /// Params as this server's revision wants them: the stateless ones carry who is asking in every request.
+    /// Adapts params to the server's revision: stateless ones include the client's identity in every request.
     fn dress(&self, params: &str, trace: Option<&TraceContext>) -> String {
         match self.modern.load(Ordering::Relaxed) {
             true => with_meta(params, trace),
@@ -329,7 +330,7 @@ impl StdioConnection {
                 },
             );
         }
-        // Dropped with the wait, whether it ended, timed out or was cancelled with the program.
+        // Dropped when the wait is over: answered, timed out, or cancelled with the program.
         let mut wait = Wait {
             shared: &self.shared,
             id,
@@ -353,11 +354,11 @@ impl StdioConnection {
     }
 }
 
-/// Takes a waiter out when nobody waits any more, and tells the child.
+/// Removes its waiter when the wait is over without an answer, and cancels the request.
 struct Wait<'a> {
     shared: &'a Shared,
     id: u64,
-    /// The request is on its way: one that never found room needs no cancellation.
+    /// The request was queued: one that never found room needs no cancellation.
     asked: bool,
 }
 
@@ -394,7 +395,7 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says what the child's behaviour asks for, or ends it: one that lets so much pile up reads nothing.
+    /// Sends a frame that the child's behaviour caused; a child that lets too many pile up is not reading and is ended.
     fn say(&self, frame: Vec<u8>) {
         if let Err(Overflow) = self.outbox.answer(frame) {
             self.expel(format!(
@@ -403,7 +404,7 @@ impl Shared {
         }
     }
 
-    /// Asks whether the child is there. Its answer is heard like all that it says, a refusal as well: the later revisions have no `ping`.
+    /// Pings the child. Any output counts as an answer, including an error: later revisions have no `ping`.
     fn ping(&self) -> u64 {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let mut frame = Vec::new();
@@ -412,7 +413,7 @@ impl Shared {
         id
     }
 
-    /// Whether somebody still waits for what was asked before `id`.
+    /// Whether a call made before `id` is still waiting.
     fn is_awaited_before(&self, id: u64) -> bool {
         let waiting = self.lock();
         let oldest = waiting.calls.keys().next();
@@ -469,7 +470,7 @@ impl Shared {
         }
     }
 
-    /// Something came that answers nobody by id: the call that has waited longest is taken to be meant.
+    /// Fails the call that has waited longest: it is taken to be the one that an answer without a usable id is for.
     fn answer_oldest(&self, fault: WorldFault) {
         if let Some((_, waiter)) = self.lock().calls.pop_first() {
             let _ = waiter.reply.send(Err(fault));
@@ -491,9 +492,9 @@ impl Shared {
         let json = document.json();
         match Frame::of(json) {
             Ok(frame) => self.take_frame(&frame, line.len()),
-            // An object is refused for nothing but its id.
+            // An object is refused only for its id.
             Err(_) if json.kind() == JsonKind::Object => self.expel_for_id(),
-            // A batch, as the 2025-03-26 revision had them; any other value means nothing.
+            // A batch, as in the 2025-03-26 revision; any other value is ignored.
             Err(_) => {
                 for element in json.elements() {
                     match Frame::of(element) {
@@ -518,7 +519,7 @@ impl Shared {
             }
             match frame.request_id() {
                 Some(id) => self.serve(&id, &method),
-                // Told once.
+                // Logged once.
                 None if method == LIST_CHANGED
                     && !self.list_changed.swap(true, Ordering::Relaxed) =>
                 {
@@ -528,7 +529,7 @@ impl Shared {
             }
             return;
         }
-        // Ids are ours and integers: a string that spells one is somebody else's.
+        // Our ids are integers: a string with the same digits is not one of ours.
         let Some(id) = frame
             .id
             .filter(|id| id.kind() == JsonKind::Integer)
@@ -555,7 +556,7 @@ impl Shared {
         }
     }
 
-    /// Answers a request of the upstream's own: `ping` is polite, for everything else this client has no capability.
+    /// Answers a request from the upstream: `ping` succeeds; this client has no capability for anything else.
     fn serve(&self, id: &Id, method: &str) {
         let mut frame = Vec::new();
         if method == "ping" {
@@ -566,14 +567,14 @@ impl Shared {
         self.say(frame);
     }
 
-    /// An over-long line, at the cut and at its end. Says whether somebody was told.
+    /// Handles an over-long line, at the cut and at its end. Returns whether a call was answered.
     fn take_cut(&self, cut: &Cut, cap: usize) -> bool {
         let fault = WorldFault::too_large("mcp_stdio response", cap, cap as u64 + 1);
         let alone = self.lock().calls.len() == 1;
         match cut.id() {
             Some(id) => self.answer(id, Err(fault)),
-            // A single call waiting at the cut must be the one. Of several the end of the line may still tell which; when it
-            // does not, the oldest is taken to be meant.
+            // If a single call is waiting at the cut, the line is for that one. Of several, the end of the line may still identify it; if
+            // not, the oldest is taken.
             None if (alone && !cut.ended) || (cut.ended && !cut.settled) => {
                 self.answer_oldest(fault)
             }
@@ -583,26 +584,26 @@ impl Shared {
     }
 }
 
-/// What an upstream may say while no call waits before it is read slowly, and the pause behind each piece then: one that floods would
-/// keep a processor busy for ever.
+/// Bytes of output that are read at full speed while no call waits, and the pause after each further piece: a flooding upstream would
+/// keep a processor busy forever.
 const UNASKED_BYTES_MAX: usize = 1024 * 1024;
 const UNASKED_PAUSE: Duration = Duration::from_millis(20);
 
-/// Largest line that is read when no call waits: notifications.
+/// Maximum length of a line while no call waits: notifications.
 const IDLE_LINE_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// A line that goes on behind so many bytes is taken to have no end.
+/// A line longer than this is taken to be endless.
 const ENDLESS_LINE_BYTES: u64 = 256 * 1024 * 1024;
 
-/// What an upstream says when its tools are others.
+/// The notification that an upstream's tools changed.
 pub(crate) const LIST_CHANGED: &str = "notifications/tools/list_changed";
 
-/// Tells the operator; what programs see is decided by the catalog's mode.
+/// Informs the operator; the catalog's mode decides what programs see.
 pub(crate) fn log_list_changed(server: &str) {
     tracing::info!(event = "upstream_tools_changed", server);
 }
 
-/// Feeds the child. One that takes no more input can answer nothing more: it is ended, and so are its calls.
+/// Writes frames to the child. A child that takes no more input can answer nothing more: it is ended, and its calls fail.
 async fn write_frames(
     shared: Arc<Shared>,
     mut stdin: impl AsyncWrite + Unpin,
@@ -630,8 +631,8 @@ async fn write_frames(
     }
 }
 
-/// Ends a child that hangs: a call was given up, and then nothing came for as long as `patience`, though it was pinged. As long as
-/// another call waits within its own limit, the child may be at work for that one.
+/// Ends a child that hangs: after a call was given up, no output came for `patience` despite a ping. While an earlier call waits within
+/// its own limit, the child may be busy with that one.
 async fn end_silent(shared: Arc<Shared>, mut ending: watch::Receiver<bool>, patience: Duration) {
     loop {
         tokio::select! {
@@ -657,7 +658,7 @@ async fn end_silent(shared: Arc<Shared>, mut ending: watch::Receiver<bool>, pati
     }
 }
 
-/// Reads the child's output until it or the child ends, and says how it ended.
+/// Reads the child's output until it or the child ends, and returns the reason.
 async fn read_until_end(
     shared: &Shared,
     mut stdout: impl AsyncRead + Unpin,
@@ -675,7 +676,7 @@ async fn read_until_end(
             }
         } else {
             tokio::select! {
-                // What was said before the end counts.
+                // Output written before the exit still counts.
                 biased;
                 read = stdout.read(&mut chunk) => read,
                 status = life.wait() => {
@@ -695,7 +696,7 @@ async fn read_until_end(
             Event::Cut(cut) => shared.take_cut(cut, cap),
         });
         if lines.overrun() > ENDLESS_LINE_BYTES {
-            // Nothing that waits behind such a line would ever be heard.
+            // Calls waiting behind such a line would never be answered.
             shared.expel(format!(
                 "mcp_stdio process ended: a line exceeded {ENDLESS_LINE_BYTES} bytes and went on"
             ));
@@ -709,7 +710,7 @@ async fn read_until_end(
         }
     }
     if exit.is_none() {
-        // Its output ended first: usually because it is just exiting.
+        // The output ended first: usually because the child is exiting.
         exit = tokio::time::timeout(ENDING, life.wait()).await.ok();
     }
     WorldFault::unavailable(match exit {
@@ -727,8 +728,8 @@ fn ending_words(status: ExitStatus) -> String {
     }
 }
 
-/// Logs the child's stderr: scrubbed, line by line; each line, the whole, and the time that scrubbing takes are bounded. Always
-/// drained, or the child would block: slowly, unless it is `called`.
+/// Logs the child's stderr, scrubbed, line by line; the length of a line, the total and the scrubbing time are bounded. Always drained,
+/// or the child would block; after the limits slowly, unless a call is waiting (`called`).
 async fn log_stderr(
     server: String,
     stderr: impl AsyncRead + Unpin,
@@ -770,7 +771,7 @@ async fn log_stderr(
     }
     if left == 0 {
         tracing::warn!(event = "upstream_stderr_dropped", server);
-        // What was held back may be the beginning of a credential.
+        // Held text is dropped: it may be the beginning of a credential.
         let mut rest = vec![0u8; 64 * 1024];
         while let Ok(1..) = reader.read(&mut rest).await {
             if !called() {
@@ -780,7 +781,7 @@ async fn log_stderr(
     }
 }
 
-/// Logs and takes out of `clean` its whole lines, and what is behind them when it is long or the stream `ended`. Tells how many.
+/// Logs and removes the whole lines of `clean`, and the rest when it is long or the stream `ended`. Returns the number of lines.
 fn log_lines(server: &str, clean: &mut Vec<u8>, ended: bool) -> usize {
     let whole = memchr::memrchr(b'\n', clean).map_or(0, |end| end + 1);
     let whole = match ended || clean.len() - whole > STDERR_LINE_BYTES {
@@ -797,7 +798,7 @@ fn log_lines(server: &str, clean: &mut Vec<u8>, ended: bool) -> usize {
     count
 }
 
-/// A handshake that fails leaves the upstream unavailable, whatever the reason was.
+/// A failed handshake makes the upstream unavailable, whatever the reason.
 pub(crate) fn at_handshake(fault: WorldFault) -> WorldFault {
     match fault.reason {
         Reason::AuthFailed | Reason::RateLimited => fault,

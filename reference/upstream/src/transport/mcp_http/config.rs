@@ -5,10 +5,9 @@ use std::time::Duration;
 use crate::config::{ConfigResult, Entry, Remote};
 use crate::transport::HANDSHAKE_TIMEOUT_MS;
 
-/// An MCP server over HTTP.
 #[derive(Debug, Clone)]
 pub struct HttpConfig {
-    /// Where and with which headers.
+    /// The URL and the headers.
     pub remote: Remote,
     pub handshake_timeout: Duration,
 }

@@ -1,4 +1,4 @@
-//! What must hold for every OpenAPI description that compiles.
+//! Properties that hold for every OpenAPI description that compiles.
 
 use super::address;
 use super::compile::{self, Operation};
@@ -9,10 +9,11 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Operations that are compiled one by one, besides all together: one that can't be compiled hides the others.
+/// Maximum operations that are also compiled alone: in a joint compilation one faulty operation hides the
+/// others.
 const CHECKED_ALONE_MAX: usize = 8;
 
-/// Compiles the operations that `text` names, together and one by one, and checks what comes of it.
+/// Compiles the operations that `text` names, together and one by one, and checks the results.
 pub fn compiles(text: &str) {
     let ids = operation_ids(text);
     let alone = ids.iter().take(CHECKED_ALONE_MAX);
@@ -42,7 +43,7 @@ pub fn compiles(text: &str) {
     }
 }
 
-/// Texts that a program could try to leave an operation with.
+/// Texts with which a program could try to escape from an operation.
 const HOSTILE: &[&str] = &[
     "x", "..", ".", "%2e%2e", "%252e.", "a/b", "a%2fb", "..\\", "", "?q=1", "#f", "@h", ":1",
     "\r\nX: y", "%c0%af", ";", "é",
@@ -78,7 +79,7 @@ fn check_addresses(operation: &Operation) {
     }
 }
 
-/// What the text names its operations, sorted; nothing when it is no JSON.
+/// The operation ids in the text, sorted; none when it is not JSON.
 fn operation_ids(text: &str) -> Vec<String> {
     let mut ids = BTreeSet::new();
     let mut waiting = vec![serde_json::from_str(text).unwrap_or(Value::Null)];

@@ -1,5 +1,5 @@
-//! The OpenAPI compiler: included GET operations become tools; everything that v1 can't do is refused, operation by operation.
-//! Reads the description only; sends nothing.
+//! The OpenAPI compiler: included GET operations become tools; everything that v1 does not support is refused, operation by
+//! operation. Reads the description only; sends nothing.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -18,13 +18,14 @@ use crate::tool::RawTool;
 const METHODS: &[&str] = &[
     "get", "post", "put", "patch", "delete", "options", "head", "trace",
 ];
-/// Schema nodes of one operation after its references were resolved: a small file can describe an enormous one.
+/// Maximum schema nodes of one operation after references are resolved: a small description can expand enormously.
 const NODES_MAX: usize = 50_000;
-/// Levels of a schema after its references were resolved: what reads its text again stops at 128, with those around it.
+/// Maximum depth of a schema after references are resolved: parsing its text again is limited to 128 levels, including those around
+/// it.
 const SCHEMA_DEPTH_MAX: usize = 100;
 const REFERENCE_DEPTH_MAX: usize = 64;
 
-/// The members of a schema that hold schemas. All others are data, and a `$ref` in them refers to nothing.
+/// The members of a schema that hold schemas. All others are data, in which `$ref` has no meaning.
 const SCHEMA_MEMBERS: &[(Place, &[&str])] = &[
     (
         Place::Schema,
@@ -60,19 +61,19 @@ const SCHEMA_MEMBERS: &[(Place, &[&str])] = &[
     ),
 ];
 
-/// What a value of the description stands for.
+/// The role of a value in the description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// A schema or a list of schemas.
     Schema,
     /// An object whose members are schemas, whatever their names.
     SchemasByName,
-    /// Anything, to be kept as it came.
+    /// Any data, kept as it is.
     Data,
 }
 
 impl Place {
-    /// What the member `key` of an object in this place stands for.
+    /// The place of the member `key` of an object in this place.
     fn of_member(self, key: &str) -> Place {
         let holds = |(_, keys): &&(Place, &[&str])| keys.contains(&key);
         match self {
@@ -85,22 +86,22 @@ impl Place {
         }
     }
 
-    /// The reference that `value` is in this place.
+    /// The reference in `value`, if references apply in this place.
     fn reference(self, value: &Map<String, Value>) -> Option<&str> {
         let reference = value.get("$ref").and_then(Value::as_str);
         reference.filter(|_| self == Place::Schema)
     }
 }
 
-/// What it takes to call an operation.
+/// What is needed to call an operation.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Operation {
     pub path: Template,
-    /// Templates of GET operations that were not included and must not be reached by an argument of this one.
+    /// Templates of GET operations that are not included and that no argument of this one may reach.
     pub excluded: Arc<[Template]>,
     /// Query parameters by name.
     pub query: BTreeSet<String>,
-    /// Default arguments as text; `None` for one that is no scalar.
+    /// Default arguments as text; `None` for one that is not a scalar.
     pub defaults: HashMap<String, Option<String>>,
 }
 
@@ -204,7 +205,7 @@ fn collect(root: &Map<String, Value>) -> HashMap<&str, Source<'_>> {
     found
 }
 
-/// Paths with a GET operation that was not included.
+/// Paths with a GET operation that is not included.
 fn excluded(
     root: &Map<String, Value>,
     operations: &HashMap<&str, Source<'_>>,
@@ -221,7 +222,7 @@ fn excluded(
         .into_iter()
         .flatten()
         .filter(|(path, item)| {
-            // What a reference stands for may have one.
+            // The target of a reference may have a GET operation.
             let gets = item.get("get").is_some() || item.get("$ref").is_some();
             gets && !included.contains(path.as_str())
         })
@@ -235,11 +236,11 @@ struct Compiler<'a> {
     source: &'a Source<'a>,
     config: &'a OpenApiConfig,
     redactor: &'a Redactor,
-    /// For the names of the whole description.
+    /// The scrubbing time for all names of the description.
     scrub_time: &'a SharedTime,
     excluded: &'a Arc<[Template]>,
     nodes: usize,
-    /// Bytes of the schemas of the whole description so far.
+    /// Bytes of the whole description's schemas so far.
     bytes: usize,
     depth: usize,
 }
@@ -252,7 +253,7 @@ struct Parameter {
 }
 
 impl<'a> Compiler<'a> {
-    /// The tool, how it is called, and how many bytes the description's schemas have so far.
+    /// The tool, how it is called, and the bytes of the description's schemas so far.
     fn compile(mut self) -> Result<(RawTool, Operation, usize), String> {
         let operation = self.source.operation;
         self.check_method()?;
@@ -349,8 +350,8 @@ impl<'a> Compiler<'a> {
         ))
     }
 
-    /// A tool's name from what the description or the config calls it. What is veiled in it can't be found any more once letters have
-    /// lost their case, so it stays as it is then.
+    /// A tool's name from the name in the description or the config. A name with a redacted part is not normalized, because the
+    /// redactor would no longer recognise markers and secrets once letters have lost their case.
     fn tool_name(&self, name: &str) -> String {
         let scrub = |redactor: &Redactor| redactor.scrub_str(name).into_owned();
         let clean = self.scrub_time.spend(self.redactor, scrub);
@@ -360,7 +361,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The template, which behind a host's name must not make another, nor lead up.
+    /// The path template; appended to a host it must neither parse as another path nor lead up.
     fn path(&self) -> Result<Template, String> {
         let path = self.source.path;
         if !path.starts_with('/') {
@@ -401,7 +402,7 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// Path-item parameters, then the operation's; one of the operation's replaces one of the same name and place.
+    /// The path item's parameters, then the operation's; an operation's parameter replaces one of the same name and place.
     fn parameters(&mut self) -> Result<Vec<Parameter>, String> {
         let lists = [
             self.source.item.get("parameters"),
@@ -448,13 +449,13 @@ impl<'a> Compiler<'a> {
                 schema,
             });
         }
-        // Each where the last of its name and place is.
+        // Keeps the last parameter of each name and place.
         let mut at = 0..parameters.len();
         parameters.retain(|one| at.next() == places.get(&(one.name.clone(), one.in_path)).copied());
         Ok(parameters)
     }
 
-    /// The schema of the first JSON content among 2xx answers, by status; null when all of them are empty.
+    /// The schema of the first JSON content among the 2xx responses, by status; null when all are empty.
     fn output_schema(&mut self) -> Result<Value, String> {
         let responses = self
             .source
@@ -471,7 +472,7 @@ impl<'a> Compiler<'a> {
         }
         statuses.sort();
         let mut other_content = false;
-        // Any number of statuses may name one answer, and each would be looked through.
+        // Any number of statuses may share one response, which is examined only once.
         let mut seen = HashSet::new();
         for status in statuses {
             let Some(response) = responses.and_then(|responses| responses.get(status)) else {
@@ -505,12 +506,12 @@ impl<'a> Compiler<'a> {
         Ok(json!({ "type": "null" }))
     }
 
-    /// A copy of `schema` with every reference replaced by what it names.
+    /// A copy of `schema` with every reference replaced by its target.
     fn resolve(&mut self, schema: &Value) -> Result<Value, String> {
         self.resolve_in(Place::Schema, schema, &mut Vec::new())
     }
 
-    /// The same of a value in `place`. `open` are the references being resolved.
+    /// Like [`resolve`](Self::resolve) for a value in `place`. `open`: the references being resolved.
     fn resolve_in(
         &mut self,
         place: Place,
@@ -519,7 +520,7 @@ impl<'a> Compiler<'a> {
     ) -> Result<Value, String> {
         self.count(match value {
             Value::String(text) => text.len(),
-            // A number keeps its digits, as many as there are.
+            // A number keeps its digits, however many there are.
             Value::Number(number) => number.as_str().len(),
             Value::Object(entries) => match place.reference(entries) {
                 Some(_) => 0,
@@ -569,7 +570,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// What `value` is after following references at its top only. Not a copy: any number of references may name a large one.
+    /// The target of `value` when references at its top level are followed. Not a copy: any number of references may name a large
+    /// value.
     fn target(&mut self, value: &'a Value, open: &mut Vec<String>) -> Result<&'a Value, String> {
         match value.get("$ref").and_then(Value::as_str) {
             Some(reference) => {
@@ -581,7 +583,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Counts a value of so many bytes.
+    /// Counts one node of `bytes` bytes.
     fn count(&mut self, bytes: usize) -> Result<(), String> {
         self.nodes += 1;
         self.charge(bytes)?;
@@ -591,7 +593,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Counts bytes of the description as it is once its references stand for what they name.
+    /// Counts bytes of the description with its references resolved.
     fn charge(&mut self, bytes: usize) -> Result<(), String> {
         self.bytes += bytes;
         match self.bytes > RESOLVED_BYTES_MAX {
@@ -602,7 +604,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Follows one reference. The way to what it names is as long as its own text.
+    /// Follows one reference. Its text is charged because looking up the target takes time in proportion.
     fn lookup(&mut self, reference: &str, open: &[String]) -> Result<&'a Value, String> {
         self.charge(reference.len())?;
         let fault = |words: &str| {

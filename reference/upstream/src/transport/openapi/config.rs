@@ -7,16 +7,15 @@ use serde_json::{Map, Value};
 
 use crate::config::{ConfigResult, Entry, RESPONSE_BYTES_MAX, Remote};
 
-/// A service described by OpenAPI.
 #[derive(Debug, Clone)]
 pub struct OpenApiConfig {
-    /// Where and with which headers.
+    /// The URL and the headers.
     pub remote: Remote,
     /// Where its description is.
     pub schema: SchemaSource,
-    /// Largest description, in bytes.
+    /// Maximum bytes of the description.
     pub schema_bytes_max: usize,
-    /// `operationId`s to expose, in order.
+    /// The `operationId`s to expose, in order.
     pub include: Vec<String>,
     pub overrides: BTreeMap<String, OperationOverride>,
 }
@@ -24,9 +23,9 @@ pub struct OpenApiConfig {
 /// Where an OpenAPI description comes from.
 #[derive(Debug, Clone)]
 pub enum SchemaSource {
-    /// A file; relative ones are resolved against the config's directory.
+    /// A file; a relative path is resolved against the config's directory.
     File(PathBuf),
-    /// Fetched at start, with the upstream's headers.
+    /// Fetched at start-up, with the upstream's headers.
     Url(String),
 }
 

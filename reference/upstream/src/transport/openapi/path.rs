@@ -1,16 +1,16 @@
-//! Paths of operations: templates, what arguments may stand in them, and whose operation a filled one is.
+//! Paths of operations: templates, which arguments they accept, and to which operation a filled path belongs.
 //!
-//! An argument comes from a program and must not lead out of the operation that was included, however often a proxy in between
-//! us and the service decodes it. Sends nothing.
+//! An argument comes from a program and must not lead out of the included operation, however often a proxy between us and the
+//! service decodes it. Sends nothing.
 
 use memchr::memmem;
 
 use super::compile::Piece;
 
-/// A template cut at its slashes.
+/// A path template split at its slashes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Template {
-    /// As the description writes it.
+    /// As written in the description.
     pub text: String,
     segments: Vec<Vec<Piece>>,
 }
@@ -57,7 +57,7 @@ impl Template {
     /// The path with `value` in place of each parameter, percent-encoded.
     ///
     /// # Errors
-    /// Why an argument can't stand there.
+    /// Which argument is not allowed in a path, and why.
     pub fn fill<E: From<String>>(
         &self,
         mut value: impl FnMut(&str) -> Result<String, E>,
@@ -95,8 +95,8 @@ impl Template {
         Ok(Filled { path, plain })
     }
 
-    /// Whether a service that knows both templates takes `filled`, made from `ours`, for this one: it fits, and is somewhere more
-    /// definite. None when telling it takes more bytes than are left to look through.
+    /// Whether a service with both templates would route `filled`, made from `ours`, to this one: it fits, and some segment is more
+    /// definite. `None` when deciding takes more bytes than are `left` to examine.
     pub fn claims(&self, filled: &Filled, ours: &Template, left: &mut usize) -> Option<bool> {
         let pairs = || self.segments.iter().zip(&ours.segments);
         if self.segments.len() != filled.plain.len()
@@ -113,11 +113,11 @@ impl Template {
     }
 }
 
-/// A template with its arguments.
+/// A template filled with arguments.
 pub(super) struct Filled {
     /// As it is sent.
     pub path: String,
-    /// Its segments, decoded as often as can be, in lower case.
+    /// Its segments in lower case, decoded repeatedly until nothing is left to decode.
     plain: Vec<Vec<u8>>,
 }
 
@@ -136,7 +136,7 @@ fn pieces(path: &str) -> Vec<Piece> {
     pieces
 }
 
-/// Why a decoded segment that holds an argument is none, or is another than it looks like.
+/// Why a decoded segment with an argument is not allowed: it is no single segment, or differs from its appearance.
 fn unfit(segment: &[u8]) -> Option<&'static str> {
     if segment.iter().any(|byte| matches!(byte, b'/' | b'\\')) {
         return Some("must not contain a slash or a backslash");
@@ -144,11 +144,11 @@ fn unfit(segment: &[u8]) -> Option<&'static str> {
     if segment.iter().any(|&byte| byte.is_ascii_control()) {
         return Some("must not contain a control character");
     }
-    // Bytes of no UTF-8: the overlong forms of the above.
+    // Bytes that never occur in UTF-8: they begin overlong forms of the characters above.
     if segment.iter().any(|byte| matches!(byte, 0xC0 | 0xC1)) {
         return Some("must not contain overlong UTF-8");
     }
-    // Some servers cut what a semicolon begins before they look for dots.
+    // Some servers strip everything from a semicolon on before they look for dots.
     let name = segment
         .split(|&byte| byte == b';')
         .next()
@@ -162,7 +162,7 @@ fn unfit(segment: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// How much of a segment its template tells: all, a part, nothing.
+/// How much of a segment is fixed by its template: all (2), a part (1), nothing (0).
 fn definite(segment: &[Piece]) -> u8 {
     let parameters = segment
         .iter()
@@ -175,8 +175,8 @@ fn definite(segment: &[Piece]) -> u8 {
     }
 }
 
-/// Whether a decoded segment in lower case can be `template`'s, for a service that tells upper from lower case, or one that doesn't.
-/// None when nothing is left.
+/// Whether a decoded segment in lower case may match `template`, both for a case-sensitive service and for a case-insensitive one.
+/// `None` when the budget `left` is used up.
 fn fits(template: &[Piece], segment: &[u8], left: &mut usize) -> Option<bool> {
     let lower = |literal: &String| decoded(literal.as_bytes()).to_ascii_lowercase();
     let (mut rest, mut inner) = (segment, template);
@@ -189,7 +189,7 @@ fn fits(template: &[Piece], segment: &[u8], left: &mut usize) -> Option<bool> {
     if inner.is_empty() {
         return Some(rest.is_empty());
     }
-    // Both ends before what has to be looked for.
+    // Both ends are compared first; only the middle must be searched for.
     if let [before @ .., Piece::Literal(literal)] = inner {
         let Some(ahead) = rest.strip_suffix(&*lower(literal)) else {
             return Some(false);
@@ -225,8 +225,7 @@ fn percent(text: &str) -> String {
     out
 }
 
-/// `%XX` and `%uXXXX` decoded, and what comes of that again, until nothing is left to decode. One pass: what a program sends may
-/// be a million bytes of percent signs.
+/// Decodes `%XX` and `%uXXXX` repeatedly until nothing is left to decode. In one pass: a program may send a million percent signs.
 fn decoded(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for &byte in text {
@@ -245,7 +244,7 @@ fn decoded(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The length and the meaning of an escape that the text ends with.
+/// The length and value of an escape at the end of the text.
 fn escape_at_end(text: &[u8]) -> Option<(usize, u32)> {
     let hex = |digits: &[u8]| {
         let all = digits.iter().all(u8::is_ascii_hexdigit);

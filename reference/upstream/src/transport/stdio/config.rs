@@ -17,11 +17,11 @@ pub struct StdioConfig {
     pub args: Vec<String>,
     /// Added to the inherited environment; `${VAR}` is already expanded.
     pub env: BTreeMap<String, String>,
-    /// Variables of the server's environment that it gets besides those that every child gets.
+    /// Variables of the server's environment that the child gets in addition to those that every child gets.
     pub inherit_env: Vec<String>,
     pub cd: Option<PathBuf>,
     pub handshake_timeout: Duration,
-    /// Largest handshake answer, in bytes.
+    /// Maximum bytes of a handshake answer.
     pub handshake_bytes_max: usize,
 }
 
@@ -85,7 +85,7 @@ impl Entry<'_> {
         })
     }
 
-    /// Names of variables. One that is not set is no mistake that stops a start: the child would do without it elsewhere, too.
+    /// Names of variables. An unset variable is only a warning: the child would also lack it when started elsewhere.
     fn inherit_env(&self, warnings: &mut Vec<String>) -> ConfigResult<Vec<String>> {
         let names = self.texts("inherit_env")?.unwrap_or_default();
         for (index, name) in names.iter().enumerate() {
@@ -105,7 +105,7 @@ impl Entry<'_> {
         Ok(names)
     }
 
-    /// Self-as-upstream: the command is this very program, or the server that it stands in for.
+    /// Refuses a command that is this program itself, or the server that it stands in for.
     fn refuse_self(&self, command: &str) -> ConfigResult<()> {
         let resolved = find_command(command, self.env);
         let is_own = resolved
@@ -128,7 +128,7 @@ impl Entry<'_> {
         Ok(())
     }
 
-    /// Scalars become text; every `${NAME}` in a string is replaced from the parent's environment.
+    /// Scalars become text; every `${NAME}` in a string is replaced by that variable of the server's environment.
     fn env_value(&self, key: &str, value: &Value) -> ConfigResult<String> {
         let text = match value {
             Value::String(text) => text,
@@ -170,7 +170,7 @@ impl Entry<'_> {
     }
 }
 
-/// Where a command is: itself when it has a slash, otherwise the first executable file of that name on `PATH`.
+/// The file of a command: the path itself when it has a slash, otherwise the first executable file of that name on `PATH`.
 pub(crate) fn find_command(command: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
     if command.contains('/') {
         return Path::new(command).is_file().then(|| PathBuf::from(command));

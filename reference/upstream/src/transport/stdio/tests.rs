@@ -1,4 +1,4 @@
-//! A child whose ids grow too long, or that hangs, is given up.
+//! A child that sends over-long ids, or hangs, is ended.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn child() -> (Shared, mpsc::UnboundedReceiver<Queued>) {
     (shared, frames)
 }
 
-/// Whether a child that says this line is ended for it.
+/// Whether a child that sends this line is ended for it.
 fn ends(line: &str) -> bool {
     let (shared, _frames) = child();
     shared.take_line(line.as_bytes());
@@ -39,7 +39,7 @@ fn no_way_to_write_a_request_keeps_a_child_with_too_long_an_id() {
         format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"ping"}}"#)
     };
     let most = REQUEST_ID_BYTES_MAX;
-    // Beyond it an object is no frame any more.
+    // Beyond this length an object is no valid frame.
     const FRAME_ID_BYTES_MAX: usize = 4096;
     for (before, behind) in [
         ("", ""),
@@ -70,7 +70,7 @@ fn no_way_to_write_a_request_keeps_a_child_with_too_long_an_id() {
     }
 }
 
-/// Asks a child, and gives the call up.
+/// Makes a call and gives it up.
 async fn give_up(shared: &Shared, id: u64) {
     let (reply, _answer) = oneshot::channel();
     let bytes_max = 1;
@@ -94,7 +94,7 @@ async fn a_child_that_hangs_is_ended_and_no_other() {
         String::from_utf8(queued.frame).unwrap()
     };
 
-    // One that says anything at all is there.
+    // A child with any output is alive.
     give_up(&shared, 0).await;
     assert!(said().await.contains("notifications/cancelled"));
     assert!(said().await.contains(r#""method":"ping""#));
@@ -102,7 +102,7 @@ async fn a_child_that_hangs_is_ended_and_no_other() {
     tokio::time::sleep(patience * 4).await;
     assert!(shared.lock().ended.is_none());
 
-    // So is one that may be at work for another call.
+    // So is one that may be busy with an earlier call.
     let (reply, answer) = oneshot::channel();
     let bytes_max = 1;
     shared.lock().calls.insert(1, Waiter { reply, bytes_max });
@@ -113,7 +113,7 @@ async fn a_child_that_hangs_is_ended_and_no_other() {
     tokio::time::sleep(patience * 4).await;
     assert!(shared.lock().ended.is_none());
 
-    // Calls of later are told, and keep it not.
+    // A later call doesn't keep the child alive, and it fails with the child.
     shared.lock().calls.remove(&1);
     drop(answer);
     let (reply, answer) = oneshot::channel();

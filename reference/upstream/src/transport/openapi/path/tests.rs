@@ -7,7 +7,7 @@ fn fill(template: &str, value: &str) -> Result<String, String> {
     filled.map(|filled| filled.path)
 }
 
-/// Spellings of `text`, one around another.
+/// Encodings of `text`, also nested.
 fn spellings(text: &str) -> Vec<String> {
     let mut all = vec![text.to_owned()];
     let encode = |text: &str, upper: bool| {
@@ -24,7 +24,7 @@ fn spellings(text: &str) -> Vec<String> {
     }
     all.push(encode(text, false));
     all.push(text.bytes().map(|byte| format!("%u{byte:04x}")).collect());
-    // Some of its characters only.
+    // Only some of its characters.
     for at in 0..text.len() {
         let (head, tail) = text.split_at(at);
         all.push(format!("{head}{}", encode(tail, false)));
