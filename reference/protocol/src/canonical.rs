@@ -6,14 +6,14 @@ use ptc_lang::value::{BigInt, Map};
 
 use crate::stack;
 
-/// The form in which equal arguments of a call are equal: map keys are strings with `_` for `-`, integral floats
-/// are integers, at every depth outside sets. Shares whatever is canonical already.
+/// The form in which equal arguments of a call are equal: map keys are strings with `_` for `-`, and integral
+/// floats are integers, at every depth outside sets. Shares all parts that are already canonical.
 #[must_use]
 pub fn canonical(value: &Value) -> Value {
     changed(value).unwrap_or_else(|| value.clone())
 }
 
-/// The canonical form of what is not canonical; `None` for what is.
+/// The canonical form of a value; `None` when it is already canonical.
 fn changed(value: &Value) -> Option<Value> {
     match value {
         Value::Float(float) => integral(*float),

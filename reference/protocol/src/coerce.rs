@@ -1,5 +1,5 @@
-//! Lenient coercion of inputs to types, for hosts that want it: runs pass arguments through as they come.
-//! Every change is a warning; what cannot be changed is an error.
+//! Lenient coercion of inputs to types, for hosts that want it: agent runs pass arguments through unchanged.
+//! Every change is a warning; a value that can't be changed to fit is an error.
 
 use ptc_lang::value::{BigInt, Map, Text};
 use ptc_lang::{NoMoment, Value, moment_with_offset};
@@ -8,19 +8,20 @@ use serde_json::Value as Json;
 use crate::returns::is_keyword_name;
 use crate::signature::{Prim, Type};
 
-/// A value that fits, and what was changed to make it fit.
+/// A coerced value, and the changes that were needed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coerced {
     pub value: Value,
-    /// One sentence a change.
+    /// One sentence per change.
     pub warnings: Vec<String>,
 }
 
-/// Makes a value fit a type: texts of numbers, booleans, keywords and datetimes become those, integers floats,
-/// keywords and temporals text. Maps are cut to their declared fields, which are found under their exact names.
+/// Makes a value fit a type: texts become numbers, booleans, keywords and datetimes, integers become floats,
+/// keywords and temporals become text. Maps are reduced to their declared fields, which are looked up by their
+/// exact names.
 ///
 /// # Errors
-/// The first part that cannot be made to fit, as a sentence.
+/// The first part that can't be made to fit, as a sentence.
 pub fn coerce_input(value: &Value, expected: &Type) -> Result<Coerced, String> {
     let mut warnings = Vec::new();
     let value = coerce(value, expected, &mut warnings)?;
@@ -66,7 +67,7 @@ fn primitive(value: &Value, prim: Prim, warnings: &mut Vec<String>) -> Result<Va
         | (Prim::Keyword, Value::Keyword(_))
         | (Prim::Map, Value::Map(_))
         | (Prim::Datetime, Value::Instant(_)) => Ok(value.clone()),
-        #[allow(clippy::cast_precision_loss)] // That is what asking for a float means.
+        #[allow(clippy::cast_precision_loss)] // A request for a float accepts the loss.
         (Prim::Float, Value::Int(int)) => Ok(Value::Float(*int as f64)),
         (Prim::Float, Value::BigInt(int)) => int
             .to_string()
@@ -121,7 +122,7 @@ fn from_text(text: &str, prim: Prim) -> Option<Value> {
     }
 }
 
-/// The number that a text starts with; what follows it is left out.
+/// The number that a text starts with; the rest is ignored.
 fn leading_float(text: &str) -> Option<f64> {
     let bytes = text.as_bytes();
     let sign = usize::from(bytes.first().is_some_and(|b| matches!(b, b'+' | b'-')));

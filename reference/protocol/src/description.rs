@@ -1,9 +1,9 @@
 //! The descriptions of `lisp_eval` for models, one constant per capability profile.
 //!
-//! Capabilities only: how to reuse a cache or when to reach for the tool is the business of the surface
-//! that shows the description. Each constant is returned as it is, never assembled.
+//! Capabilities only: how to reuse a cache or when to use the tool is decided by the surface that shows
+//! the description. Each constant is returned as it is, never assembled.
 
-/// Where the tool is advertised, which decides what a program can reach.
+/// Where the tool is advertised, which determines what a program can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Profile {
     /// The only native tool of an agent whose app tools are callable from programs.

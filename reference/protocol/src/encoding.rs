@@ -23,7 +23,7 @@ use serde_json::{Value as Json, json};
 use crate::json_value::{json_number, json_to_value};
 use crate::typed::parse_instant;
 
-/// A JSON text that encodes no value: which tag, and what it holds.
+/// A JSON text that encodes no value: which tag is wrong, and what it contains.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct EncodingError {
@@ -39,7 +39,7 @@ const FLOATS: &[(&str, f64)] = &[
 /// Reads an encoded value. The JSON's depth is bounded by its reader.
 ///
 /// # Errors
-/// An unknown tag, or one that does not hold what it should.
+/// An unknown tag, or one with invalid content.
 pub fn decode_value(encoded: &Json) -> Result<Value, EncodingError> {
     match encoded {
         Json::Array(items) => Ok(Value::vector(decode_all(items)?)),
@@ -60,7 +60,7 @@ pub fn decode_value(encoded: &Json) -> Result<Value, EncodingError> {
     }
 }
 
-/// Values nested deeper than this are written as `$opaque`: no JSON reader would take them.
+/// Maximum nesting depth; deeper values are written as `$opaque`, since no JSON reader would accept them.
 const DEPTH_MAX: u32 = 500;
 
 /// Writes a value so that [`decode_value`] reads it back; functions and regexes become `$opaque`, and so do values
@@ -96,13 +96,13 @@ pub fn encode_value(value: &Value) -> Json {
     }
 }
 
-/// Appends what [`encode_value`] gives as compact JSON text, without building it.
+/// Appends the output of [`encode_value`] as compact JSON text, without building the JSON tree.
 pub fn append_encoded(out: &mut Vec<u8>, value: &Value) {
     // Writing into memory does not fail.
     let _ = write_encoded(out, value);
 }
 
-/// How many bytes [`append_encoded`] appends, without building them.
+/// The number of bytes that [`append_encoded`] appends, without building them.
 #[must_use]
 pub fn encoded_bytes(value: &Value) -> u64 {
     let mut count = ByteCount(0);
@@ -111,7 +111,7 @@ pub fn encoded_bytes(value: &Value) -> u64 {
     count.0
 }
 
-/// Counts what is written.
+/// Counts the bytes written.
 struct ByteCount(u64);
 
 impl Write for ByteCount {
@@ -186,7 +186,7 @@ fn write_text(out: &mut impl Write, text: &str) -> io::Result<()> {
     out.write_all(b"\"")
 }
 
-/// Whether a map is an object of its own: string keys that are no tags.
+/// Whether a map can be a plain JSON object: its keys are strings that are not tags.
 fn is_plain(map: &Map) -> bool {
     map.keys()
         .all(|key| matches!(key, Value::Str(text) if !text.as_str().starts_with('$')))

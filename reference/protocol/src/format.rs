@@ -1,5 +1,5 @@
-//! Values as text with limits: how many items, how long a string, how much in all.
-//! Texts of single values come from the language's printer; only the elisions are ours.
+//! Values as text with limits: for items, for the length of a string, and for the whole text. The
+//! language's printer writes single values; only the elisions are added here.
 
 use ptc_lang::Value;
 use ptc_lang::error::Limit;
@@ -8,24 +8,24 @@ use ptc_lang::sink::{Over, Sink};
 
 use crate::stack;
 
-/// No text is longer than this, whatever the options say: shared structure can describe gigabytes.
+/// Maximum bytes of a text, whatever the options: shared structure can describe gigabytes.
 const TEXT_BYTES_MAX: usize = 1024 * 1024;
 
-/// The limits of one rendering; `None` is no limit.
+/// The limits of one rendering; `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FormatOptions {
-    /// Items shown of each list, map and set, at every level.
+    /// Maximum items shown of each list, map and set, at every level.
     pub items: Option<usize>,
-    /// Characters shown of a string; maps divide it among their entries.
+    /// Maximum characters shown of a string; maps divide it among their entries.
     pub printable: Option<usize>,
-    /// Characters written at all; the text is cut there.
+    /// Maximum characters of the whole text, which is cut there.
     pub chars: Option<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Formatted {
     pub text: String,
-    /// Whether an item or string limit left something out.
+    /// Whether a limit for items or strings left something out.
     pub truncated: bool,
     /// Whether the text was cut at the end.
     pub cut: bool,
@@ -34,7 +34,7 @@ pub struct Formatted {
 /// Renders a value: `[1 2 ...] (2/5)`, `"very long ..." (10/21 chars)`.
 #[must_use]
 pub fn format_value(value: &Value, options: FormatOptions) -> Formatted {
-    // Unwatched, nothing stops it.
+    // Without a watch nothing stops it.
     format_value_within(value, options, &Unwatched).unwrap_or(Formatted {
         text: String::new(),
         truncated: true,
@@ -42,10 +42,10 @@ pub fn format_value(value: &Value, options: FormatOptions) -> Formatted {
     })
 }
 
-/// [`format_value`] of what a program made, under its memory and its clock.
+/// [`format_value`] within a program's memory and time.
 ///
 /// # Errors
-/// The limit that ends the program.
+/// The limit that stopped the program.
 pub fn format_value_within(
     value: &Value,
     options: FormatOptions,
@@ -74,7 +74,7 @@ pub fn format_value_within(
 struct Writer<'w> {
     out: Sink<'w>,
     watch: &'w dyn Watch,
-    /// The limit that ended it, which is a cut too.
+    /// The limit that stopped the rendering; the text is then cut, too.
     stopped: Option<Limit>,
     /// Characters that may still be written.
     room: usize,
@@ -137,7 +137,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A value without parts, or as much of it as there is room for.
+    /// A value without parts, or as much of it as fits.
     fn readable(&mut self, value: &Value) {
         let bytes_max = self.room.saturating_mul(4).min(TEXT_BYTES_MAX) + 1;
         let mut leaf = Sink::new(String::new(), bytes_max, self.watch);
@@ -148,7 +148,7 @@ impl Writer<'_> {
         self.went(whole);
     }
 
-    /// What was not written ends the text.
+    /// A failed write ends the text.
     fn went(&mut self, written: Result<(), Over>) {
         if let Err(over) = written {
             self.cut = true;
@@ -171,7 +171,7 @@ impl Writer<'_> {
                 self.write(&format!("{quoted} ({limit}/{total} chars)"));
             }
             _ if self.overflows(text.as_str()) => {
-                // Escaping never shortens a text, so no more of it than there is room for can show.
+                // Escaping never shortens a text, so no more characters than `room` can be shown.
                 let head: String = text
                     .as_str()
                     .chars()
@@ -185,7 +185,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether there is no room for all characters of `text`. Bytes are an upper bound of them.
+    /// Whether `text` has more characters than fit. Its bytes are an upper bound of its characters.
     fn overflows(&self, text: &str) -> bool {
         text.len() > TEXT_BYTES_MAX
             || (text.len() > self.room && text.chars().nth(self.room).is_some())
@@ -231,7 +231,7 @@ impl Writer<'_> {
         if text.len() <= self.room {
             let written = self.out.push_str(text);
             self.went(written);
-            // Bytes are an upper bound of characters; counting exactly matters only near the end.
+            // Exact counting is needed only when there is a limit.
             self.room -= if self.room == usize::MAX {
                 0
             } else {
@@ -249,7 +249,7 @@ impl Writer<'_> {
     }
 }
 
-/// How many entries of a map are shown, and the string limit for each value.
+/// The number of entries of a map that are shown, and the string limit for each value.
 fn share(len: usize, items: Option<usize>, printable: Option<usize>) -> (usize, Option<usize>) {
     let Some(limit) = printable else {
         return (items.unwrap_or(usize::MAX), None);

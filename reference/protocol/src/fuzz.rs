@@ -5,12 +5,12 @@ use crate::{
     type_to_json_schema,
 };
 
-/// A text is a signature whose own text means the same, or is refused with a place in it.
+/// A text is either a signature whose canonical text has the same meaning, or is refused with a position in it.
 pub fn signature(text: &str) {
     match parse_signature(text) {
         Ok(signature) => {
             let canonical = signature.to_string();
-            // Without parameters only the type is a signature again.
+            // Without parameters only the type parses again as a signature.
             let again = match signature.params.is_empty() {
                 true => signature.returns.to_string(),
                 false => canonical.clone(),
@@ -35,7 +35,7 @@ pub fn signature(text: &str) {
     }
 }
 
-/// A JSON text is an output schema, or is refused in one short sentence.
+/// A JSON text is either an output schema, or is refused in one short sentence.
 pub fn schema(text: &str) {
     let Ok(schema) = serde_json::from_str(text) else {
         return;

@@ -1,4 +1,4 @@
-//! Keeps `*1 *2 *3` small: the size of a value in units, and its shortening. Knows nothing of runs.
+//! Keeps `*1 *2 *3` small: measures values in size units, and shortens them. Knows nothing of runs.
 
 use ptc_lang::Value;
 use ptc_lang::print;
@@ -11,23 +11,24 @@ pub const HISTORY_SIZE_MAX: u64 = 1024;
 
 /// A list of integers from 0 to 255 up to this length is held as bytes.
 const BYTE_LIST_LEN_MAX: usize = 65_535;
-/// What an entry of a map counts besides its key and value.
+/// Size of a map entry in addition to its key and value.
 const PAIR_SIZE: u64 = 3;
-/// Nested deeper than this, a value to be shortened becomes `"..."`.
+/// A value to be shortened that is nested deeper than this becomes `"..."`.
 const DEPTH_MAX: u32 = 512;
-/// A value with more nodes, shared parts counted each time, is its node count big: it is over any limit.
+/// A value with more nodes than this (shared parts count each time) has its node count as size: it exceeds
+/// any limit.
 const NODES_MAX: u64 = 1_000_000;
-/// What a value of a kind that is never shortened counts: a function, a regex.
+/// The size of a value that is never shortened: a function, a regex.
 const OPAQUE_SIZE: u64 = 64;
 
-/// The size of a value in units of the memory check: about the bytes of a compact binary encoding.
+/// The size of a value in the units of the memory check: about the bytes of a compact binary encoding.
 #[must_use]
 pub fn size_units(value: &Value) -> u64 {
     inner_size(value).saturating_add(1)
 }
 
-/// The value itself when it is at most `max` units, else a shorter one: the start of a string, the leading
-/// elements or entries, with `"..."` where the cut is. Functions are kept whole.
+/// The value itself when it is at most `max` units, else a shorter one: the start of a string, or the
+/// leading elements or entries, with `"..."` at the cut. Functions are kept whole.
 #[must_use]
 pub fn shorten(value: &Value, max: u64) -> Value {
     if size_units(value) <= max {
@@ -61,7 +62,8 @@ pub fn shorten(value: &Value, max: u64) -> Value {
 fn shorten_part(value: &Value, max: u64) -> Value {
     match value {
         Value::Str(_) | Value::Vector(_) | Value::Map(_) => shorten(value, max),
-        // Parts that a set shares may unfold to more than any memory holds; what is cut is not written.
+        // The shared parts of a set may expand to more than memory can hold; the preview writes only what
+        // is kept.
         other => {
             let graphemes = usize::try_from(max).unwrap_or(usize::MAX);
             cut_text(&print::preview(other, usize::MAX, graphemes), max)

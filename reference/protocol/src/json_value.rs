@@ -1,5 +1,5 @@
-//! Language values to JSON and back, strictly: what JSON cannot say is refused with its path.
-//! The lenient conversions of combined mode live with combined mode.
+//! Converts language values to JSON and back, strictly: values that JSON can't represent are refused with their
+//! path. The lenient conversions of combined mode live there.
 
 use std::fmt::Write as _;
 
@@ -8,27 +8,27 @@ use ptc_lang::json::temporal_text;
 use ptc_lang::value::{BigInt, Map};
 use serde_json::{Number, Value as Json};
 
-/// Deeper values are refused: no JSON reader takes them, and ours stops at 128.
+/// Deeper values are refused: no JSON reader accepts them, and ours stops at 128.
 const DEPTH_MAX: usize = 512;
-/// Bytes that the tree may take, shared parts counted each time: what would take more is refused as it is reached.
+/// Maximum bytes of the JSON tree, shared parts counted each time; conversion stops when it would exceed them.
 const TREE_BYTES_MAX: usize = 64 << 20;
-/// Bytes that a part of the tree takes at least.
+/// Minimum bytes that a part of the tree takes.
 const PART_BYTES: usize = 96;
 
 /// A value without a JSON form. `path`: map keys joined by `.`, indices as `[i]`, empty for the value itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("non-JSON-encodable value at {}", if path.is_empty() { "<root>" } else { path })]
 pub struct NotJson {
-    /// Where the offending part is.
+    /// The path of the offending part.
     pub path: String,
 }
 
 /// The JSON form of a value: keywords are their names, temporals ISO-8601 text.
 ///
 /// # Errors
-/// The path of the first part, in iteration order, that JSON cannot say: a set, function, var, regex or
-/// symbol, an infinity or NaN; for a map with other keys than strings and keywords, or with a keyword and a
-/// string of one name, the path of the map.
+/// The path of the first part, in iteration order, that JSON can't represent: a set, function, var, regex or
+/// symbol, an infinity or NaN. For a map with keys that are neither strings nor keywords, or with a keyword and a
+/// string of the same name, the path of the map.
 pub fn to_json_value(value: &Value) -> Result<Json, NotJson> {
     let mut walk = Walk {
         path: Vec::new(),
@@ -39,7 +39,7 @@ pub fn to_json_value(value: &Value) -> Result<Json, NotJson> {
     })
 }
 
-/// The value of a JSON document: objects are maps with string keys, arrays vectors, numbers exact.
+/// The value of a JSON document: objects become maps with string keys, arrays vectors; numbers are exact.
 #[must_use]
 pub fn json_to_value(json: &Json) -> Value {
     match json {
@@ -57,7 +57,7 @@ pub fn json_to_value(json: &Json) -> Value {
     }
 }
 
-/// The JSON number of an integer or a finite float, in the language's own digits.
+/// The JSON number of an integer or a finite float, in the digits that the language prints.
 pub(crate) fn json_number(value: &Value) -> Option<Number> {
     match value {
         Value::Int(int) => Some(Number::from(*int)),
@@ -78,7 +78,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// On `None`, `path` is left at the offender.
+    /// On `None`, `path` leads to the offending part.
     fn convert(&mut self, value: &'a Value) -> Option<Json> {
         if self.path.len() > DEPTH_MAX {
             return None;
@@ -139,7 +139,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether a keyword and a string of one name are both keys.
+/// Whether a keyword and a string of the same name are both keys.
 fn has_converging_keys(map: &Map) -> bool {
     map.keys().any(|key| match key {
         Value::Keyword(name) => map.contains(&Value::Str(name.clone())),

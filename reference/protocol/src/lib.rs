@@ -1,10 +1,10 @@
 //! The wire format of `lisp_eval`: payloads, signatures, JSON values, tool descriptions.
 //!
-//! One place for what every surface shares: in-process agents, the MCP server, other libraries. Knows
-//! nothing of transports, sessions, models or upstreams.
+//! One place for what all surfaces share: in-process agents, the MCP server, other libraries. Knows nothing of transports,
+//! sessions, models or upstreams.
 //!
-//! - Answers: [`members`] are their objects as types, [`Payload`] is how all of them are scrubbed and written; [`render_success`],
-//!   [`render_success_from_step`], [`render_error`] over the closed [`ErrorReason`] do so at once.
+//! - Answers: [`members`] has their objects as types, [`Payload`] scrubs and writes all of them; [`render_success`],
+//!   [`render_success_from_step`] and [`render_error`] (over the closed [`ErrorReason`]) do both in one step.
 //! - Types: [`parse_signature`], [`validate_return`], [`atomize_value`], [`json_schema_to_type`], [`type_to_json_schema`].
 //! - Values at the boundary: [`to_json_value`], [`json_to_value`], [`format_value`], [`shorten`], [`coerce_input`],
 //!   [`canonical`].

@@ -2,27 +2,27 @@
 
 use std::time::Duration;
 
-/// Time and memory of one program.
+/// Limits of one program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramLimits {
-    /// Wall clock, from the start of the call.
+    /// Wall-clock time from the start of the call.
     pub timeout: Duration,
     pub memory_bytes: u64,
 }
 
-/// A program that reaches nothing.
+/// The limits of a program without external access.
 pub const ALONE: ProgramLimits = ProgramLimits {
     timeout: Duration::from_secs(1),
     memory_bytes: 10 << 20,
 };
 
-/// A program that may call upstream servers.
+/// The limits of a program that may call upstream servers.
 pub const WITH_UPSTREAMS: ProgramLimits = ProgramLimits {
     timeout: Duration::from_secs(10),
     memory_bytes: 100 << 20,
 };
 
-/// A program of an agent's turn.
+/// The limits of a program in an agent's turn.
 pub const IN_AGENT: ProgramLimits = ProgramLimits {
     timeout: Duration::from_secs(5),
     memory_bytes: 10 << 20,
@@ -32,7 +32,7 @@ const _: () = assert!(ALONE.timeout.as_millis() < WITH_UPSTREAMS.timeout.as_mill
 const _: () = assert!(ALONE.memory_bytes < WITH_UPSTREAMS.memory_bytes);
 
 impl ProgramLimits {
-    /// Those of a program, by whether it may call upstream servers.
+    /// The limits of a program, by whether it may call upstream servers.
     pub const fn of(upstreams: bool) -> Self {
         match upstreams {
             true => WITH_UPSTREAMS,

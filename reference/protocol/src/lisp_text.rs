@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-/// The text of a JSON value. Its depth is bounded by the JSON reader.
+/// The text of a JSON value. The JSON reader bounds its depth.
 pub(crate) fn lisp_text(value: &Json) -> String {
     let mut out = String::new();
     write_text(&mut out, value);
@@ -15,7 +15,7 @@ fn write_text(out: &mut String, value: &Json) {
     match value {
         Json::Null => out.push_str("nil"),
         Json::Bool(_) | Json::Number(_) | Json::String(_) => {
-            // JSON's escapes are those that the reader of the language accepts.
+            // The language's reader accepts all escapes of JSON.
             let _ = write!(out, "{value}");
         }
         Json::Array(items) => {

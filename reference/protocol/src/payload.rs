@@ -1,5 +1,5 @@
-//! Answers as data: objects of named fields that knows which of its words come from outside, so that it can be scrubbed
-//! first, and cut and written afterwards. Its writer is the one that all answers go through.
+//! Answers as data: objects of named fields that know which of their texts come from outside, so that these can be scrubbed first, and
+//! the answer cut and written afterwards. All answers are written here.
 //!
 //! Knows nothing of profiles, limits or envelopes.
 
@@ -13,10 +13,9 @@ pub struct Payload {
     fields: Vec<(Name, Field)>,
 }
 
-/// The name of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Name {
-    /// One that the server chose. Never scrubbed: a client could not read the answer.
+    /// A name that the server chose. Never scrubbed: a client could not read the answer.
     Own(Cow<'static, str>),
     Outside(String),
 }
@@ -29,18 +28,18 @@ pub enum Field {
     Null,
     Bool(bool),
     Int(i64),
-    /// A double; one that isn't finite is written as `null`.
+    /// A double; written as `null` when it is not finite.
     Float(f64),
-    /// A text from outside, in part at least.
+    /// A text that comes from outside, at least in part.
     Text(String),
     /// A word that the server chose. Never scrubbed.
     Own(Cow<'static, str>),
-    /// A text that was scrubbed as it was put together.
+    /// A text that was scrubbed when it was composed.
     Clean(Scrubbed<String>),
-    /// JSON text that is exact or absent: when scrubbing would change it, it is omitted. With what is shown in its place where it is too
+    /// JSON text that must be exact: it is omitted when scrubbing would change it. The preview is shown in its place when it is too
     /// large.
     Exact(String, Option<Preview>),
-    /// JSON text from outside: its strings are scrubbed, keys too.
+    /// JSON text from outside: its strings and keys are scrubbed.
     Json(String),
     /// JSON text that the server wrote. Never scrubbed.
     OwnJson(Cow<'static, str>),
@@ -48,7 +47,7 @@ pub enum Field {
     Object(Payload),
 }
 
-/// What is shown of a value that is too large, and whether anything was left out.
+/// The preview of a value that is too large, and whether it leaves something out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preview {
     pub text: String,
@@ -60,14 +59,14 @@ impl Payload {
         Payload::default()
     }
 
-    /// One that has room for so many fields.
+    /// An empty payload with capacity for `fields` fields.
     pub(crate) fn with_room(fields: usize) -> Self {
         Payload {
             fields: Vec::with_capacity(fields),
         }
     }
 
-    /// Sets a field; setting it again replaces it.
+    /// Sets a field, replacing an existing one.
     pub fn set(&mut self, name: impl Into<Name>, value: impl Into<Field>) -> &mut Self {
         let field = (name.into(), value.into());
         let last = self.fields.last();
@@ -83,7 +82,7 @@ impl Payload {
         self
     }
 
-    /// The same, for building in one expression.
+    /// Like [`set`](Self::set), for building in one expression.
     #[must_use]
     pub fn with(mut self, name: impl Into<Name>, value: impl Into<Field>) -> Self {
         self.set(name, value);
@@ -102,7 +101,7 @@ impl Payload {
         self.position(name).map(|at| &self.fields[at].1)
     }
 
-    /// A field that is a text.
+    /// The text of a field that is a text.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.get(name).and_then(Field::as_text)
     }
@@ -112,12 +111,12 @@ impl Payload {
         self.get(name) == Some(&Field::Bool(true))
     }
 
-    /// Takes a field out.
+    /// Removes a field.
     pub fn remove(&mut self, name: &str) -> Option<Field> {
         self.position(name).map(|at| self.fields.remove(at).1)
     }
 
-    /// A copy of all fields but one, which may be large.
+    /// A copy of all fields except one, which may be large.
     #[must_use]
     pub fn without(&self, name: &str) -> Payload {
         let rest = self.fields.iter().filter(|field| field.0.text() != name);
@@ -136,7 +135,7 @@ impl Payload {
         self.fields.is_empty()
     }
 
-    /// The object as text that [`Payload::from_kept`] reads, with what is to be scrubbed told from what is not.
+    /// The object as text for [`Payload::from_kept`]; it preserves which parts are to be scrubbed.
     pub fn kept(&self) -> String {
         Field::Object(self.clone()).kept().to_string()
     }
@@ -170,7 +169,7 @@ impl Payload {
         String::from_utf8(out).expect("JSON written from strings is UTF-8")
     }
 
-    /// Where a field stands. Who asks for one by its name asks an object of a few, most of which differ in length already.
+    /// The position of a field. A linear search: objects have few fields, and most names already differ in length.
     fn position(&self, name: &str) -> Option<usize> {
         self.fields
             .iter()
@@ -188,7 +187,7 @@ impl Name {
 }
 
 impl FromIterator<(Name, Field)> for Payload {
-    /// Of fields with one name the last one counts.
+    /// Of fields with the same name the last one counts.
     fn from_iter<T: IntoIterator<Item = (Name, Field)>>(fields: T) -> Self {
         let mut fields: Vec<_> = fields.into_iter().collect();
         fields.sort_by(|(a, _), (b, _)| a.text().cmp(b.text()));
@@ -216,7 +215,7 @@ impl From<String> for Name {
 }
 
 impl Field {
-    /// Its kind and itself. What was scrubbed as it was put together is scrubbed again where it is read.
+    /// Its kind and value. Text that was scrubbed when it was composed is scrubbed again after it is read.
     fn kept(&self) -> serde_json::Value {
         use serde_json::json;
         match self {
@@ -314,7 +313,7 @@ impl Field {
         }
     }
 
-    /// Bytes of the compact JSON.
+    /// Bytes of the value as compact JSON.
     pub fn json_bytes(&self) -> usize {
         let mut out = Vec::new();
         self.write(&mut out);
@@ -326,7 +325,7 @@ impl Field {
         Field::Own(word.into())
     }
 
-    /// The text, when it is one.
+    /// The text, if it is one.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Field::Text(text) => Some(text),
@@ -336,7 +335,7 @@ impl Field {
         }
     }
 
-    /// Nothing worth showing: null, an empty text, list or object.
+    /// True when there is nothing to show: null, or an empty text, list or object.
     pub fn is_blank(&self) -> bool {
         match self {
             Field::Null => true,

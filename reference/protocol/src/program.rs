@@ -4,20 +4,20 @@ use ptc_lang::Value;
 
 use crate::format::{FormatOptions, format_value};
 
-/// Longest value shown in a message, in characters.
+/// Maximum characters of a value in a message.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// The `program` argument is no program; `message` says why. Its reason is always `args_error`.
+/// The `program` argument is invalid; `message` says why. Its reason is always `args_error`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidProgram {
     /// The sentence for the payload.
     pub message: String,
 }
 
-/// Accepts a string with something in it besides blanks and returns it untrimmed.
+/// Accepts a string that is not blank and returns it untrimmed.
 ///
 /// # Errors
-/// `None` (the argument is missing), nil, another kind of value, or a blank string.
+/// The argument is missing, nil, of another kind, or a blank string.
 pub fn validate_program(program: Option<&Value>) -> Result<&str, InvalidProgram> {
     let message = match program {
         Some(Value::Str(text)) if !text.as_str().trim().is_empty() => return Ok(text.as_str()),

@@ -1,7 +1,7 @@
 //! Closed families of reasons: each is one table that gives the enum, all its members and their names on the wire. Knows no
 //! rendering.
 
-/// Declares a family. Members `beside` it are of its type, but nobody outside meets them.
+/// Declares a family. Members `beside` it have the same type but never appear on the wire.
 #[macro_export]
 macro_rules! reasons {
     (
@@ -35,19 +35,20 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Why a `lisp_eval` call failed. The renderer matches without a wildcard, so the compiler asks for a new member's rule.
+    /// Why a `lisp_eval` call failed. The renderer matches without a wildcard, so the compiler demands a rule for each new
+    /// member.
     pub enum ErrorReason {
-        /// The source does not read, or its static checks fail.
+        /// The source can't be read, or its static checks fail.
         ParseError = "parse_error",
         RuntimeError = "runtime_error",
         Timeout = "timeout",
-        /// The memory bound was reached.
+        /// The memory limit was reached.
         MemoryLimit = "memory_limit",
         /// The arguments of the call are malformed.
         ArgsError = "args_error",
         /// The program called `(fail v)`. The only reason whose payload carries `result`.
         Fail = "fail",
-        /// The returned value does not match what was asked for.
+        /// The returned value does not match the requested type.
         ValidationError = "validation_error",
     }
 }

@@ -1,4 +1,4 @@
-//! Matches values against types and says what does not fit. Knows nothing of JSON or payloads.
+//! Matches values against types and describes mismatches. Knows nothing of JSON or payloads.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -11,28 +11,29 @@ use ptc_lang::value::Map;
 
 use crate::signature::{Prim, Type};
 
-/// At most this many mismatches are reported for one value.
+/// Maximum mismatches that are reported for one value.
 const MISMATCHES_MAX: usize = 20_000;
-/// Bytes of all paths and messages, behind which no more are reported: names in a schema may be long.
+/// Maximum bytes of all paths and messages; no more mismatches are reported after that, since names in a schema may be
+/// long.
 const MISMATCH_BYTES_MAX: usize = 1 << 20;
-/// Parts of a value that are matched between two looks at the clock.
+/// Parts of a value that are matched between two time checks.
 const PARTS_BETWEEN_LOOKS: usize = 512;
-/// Bytes of a name that are spelled and sought in about the time of a part.
+/// Bytes of a name that cost about as much as one part to spell and look up.
 const NAME_BYTES: usize = 32;
 
 /// One step of a path into a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
-    /// A field, as the type declares it (an undeclared one as the value has it).
+    /// A field name as the type declares it (an undeclared one as in the value).
     Field(String),
     /// A 0-based index.
     Index(usize),
 }
 
-/// Something in a value that its type does not allow.
+/// A part of a value that its type does not allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Where; empty for the value itself.
+    /// Its path; empty for the value itself.
     pub path: Vec<Segment>,
     /// `expected int, got string`.
     pub message: String,
@@ -43,15 +44,14 @@ pub struct Mismatch {
 /// # Errors
 /// Every mismatch in the order of the declared fields (at most 20,000).
 pub fn validate_return(expected: &Type, value: &Value) -> Result<(), Vec<Mismatch>> {
-    // Unwatched, nothing stops it.
+    // Without a watch nothing stops it.
     validate_return_within(expected, value, &Unwatched).unwrap_or(Ok(()))
 }
 
-/// [`validate_return`] of what a program made, under its memory and its clock: a part that is shared is matched each time
-/// that it is reached.
+/// [`validate_return`] within a program's memory and time: a shared part is matched each time that it is reached.
 ///
 /// # Errors
-/// The limit that ends the program; inside, the mismatches.
+/// The limit that stopped the program; the inner error has the mismatches.
 pub fn validate_return_within(
     expected: &Type,
     value: &Value,
@@ -71,8 +71,8 @@ pub fn validate_return_within(
     })
 }
 
-/// `a.0: expected int, got string; b: …`, each path under `root` when that is given (`return.a.0`), else the
-/// path alone, with `root` for the value itself.
+/// `a.0: expected int, got string; b: …`. Each path is prefixed with `root` if given (`return.a.0`); the value itself is
+/// called `root`.
 #[must_use]
 pub fn describe_mismatches(mismatches: &[Mismatch], root: Option<&str>) -> String {
     let mut text = String::new();
@@ -97,7 +97,7 @@ pub fn describe_mismatches(mismatches: &[Mismatch], root: Option<&str>) -> Strin
     text
 }
 
-/// The value under a field name: `-` read as `_`, then the name as declared, then `_` read as `-`; for each
+/// The entry for a field name: tried with `-` replaced by `_`, as declared, and with `_` replaced by `-`; for each
 /// spelling the keyword before the string. The key is returned as stored.
 pub(crate) fn find_field<'m>(map: &'m Map, field: &str) -> Option<(&'m Value, &'m Value)> {
     let sought = |spelling: &str| {
@@ -115,7 +115,7 @@ pub(crate) fn find_field<'m>(map: &'m Map, field: &str) -> Option<(&'m Value, &'
         .or_else(|| respelled('_', "-"))
 }
 
-/// What a value is, in the words of the signature grammar where it has one.
+/// The kind of a value, in the words of the signature grammar where possible.
 fn word(value: &Value) -> &'static str {
     match value {
         Value::Bool(_) => "bool",
@@ -220,12 +220,12 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Counts a part that is matched.
+    /// Counts a matched part.
     fn visit(&mut self) -> Result<(), Limit> {
         self.visit_parts(1)
     }
 
-    /// Counts a field that is sought, a long name as several.
+    /// Counts a field lookup; a long name counts as several parts.
     fn visit_named(&mut self, name: &str) -> Result<(), Limit> {
         self.visit_parts(1 + name.len() / NAME_BYTES)
     }
@@ -264,7 +264,7 @@ impl Check<'_> {
     }
 }
 
-/// A key that is no text, as the reader would read it, cut where it is long.
+/// A key that is not a string, as the reader would read it, cut when it is long.
 fn readable_key(key: &Value, watch: &dyn Watch) -> Result<String, Limit> {
     const KEY_BYTES_MAX: usize = 4_096;
     let mut out = Sink::new(String::new(), KEY_BYTES_MAX, watch);
@@ -291,7 +291,7 @@ fn prim_accepts(prim: Prim, value: &Value) -> bool {
     }
 }
 
-/// Whether JSON text can stand for a keyword of this name.
+/// Whether JSON text can represent a keyword of this name.
 pub(crate) fn is_keyword_name(text: &str) -> bool {
     !text.is_empty()
         && text

@@ -1,4 +1,4 @@
-//! JSON Schema to types and back. Knows the accepted subset of JSON Schema, and no values.
+//! Converts JSON Schema to types and back. Knows the accepted subset of JSON Schema, and no values.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::lisp_text::lisp_text;
 use crate::signature::{Prim, Signature, Type};
 
-/// The keys that each `type` word allows. A key outside its row is refused by name.
+/// The keys that each `type` word allows. Any other key is refused by name.
 const ACCEPTED: &[(&str, &[&str])] = &[
     ("string", &["type", "description"]),
     ("integer", &["type", "description"]),
@@ -27,10 +27,10 @@ const ACCEPTED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Deeper schemas than this are refused. JSON text of this depth never reaches us: its reader stops at 128.
+/// Deeper schemas are refused. JSON text of this depth never gets here, since its reader stops at 128.
 const DEPTH_MAX: usize = 256;
 
-/// The JSON Schema of a type, without any wrapping: what a prompt shows.
+/// The JSON Schema of a type, without any wrapping, as prompts show it.
 #[must_use]
 pub fn type_to_json_schema(t: &Type) -> Json {
     match t {
@@ -45,7 +45,7 @@ pub fn type_to_json_schema(t: &Type) -> Json {
     }
 }
 
-/// The schema of a signature's return type for a provider that demands an object at the top: a list
+/// The schema of a signature's return type for a provider that requires an object at the top level: a list
 /// becomes an object with the one required property `items`.
 #[must_use]
 pub fn provider_schema(t: &Type) -> Json {
@@ -70,7 +70,7 @@ pub fn parameters_schema(signature: Option<&Signature>) -> Json {
     }
 }
 
-/// A provider tool definition (`{"type":"function",…}`); `description` is left out when there is none.
+/// A provider's tool definition (`{"type":"function",…}`); an empty `description` is left out.
 #[must_use]
 pub fn tool_definition(name: &str, description: Option<&str>, parameters: Json) -> Json {
     let mut function = Map::new();
@@ -82,11 +82,11 @@ pub fn tool_definition(name: &str, description: Option<&str>, parameters: Json) 
     json!({ "type": "function", "function": function })
 }
 
-/// Reads an `output_schema`.
+/// Converts an `output_schema` to a type.
 ///
 /// # Errors
-/// One sentence that names the unsupported feature, or what is malformed, and the property it is under;
-/// the first one found in the order keys, `additionalProperties`, `properties`, `required`, properties by name.
+/// One sentence that names the unsupported feature or the malformed part, and its property; the first problem
+/// in this order: keys, `additionalProperties`, `properties`, `required`, properties by name.
 pub fn json_schema_to_type(schema: &Json) -> Result<Type, String> {
     read_schema(schema, 0)
 }
@@ -140,7 +140,7 @@ fn read_schema(schema: &Json, depth: usize) -> Result<Type, String> {
     }
 }
 
-/// The `type` word. A schema without one that leans on some other feature is refused by that feature's name.
+/// The `type` word. A schema without it that uses another feature is refused by that feature's name.
 fn type_word(schema: &Map<String, Json>) -> Result<&str, String> {
     match schema.get("type") {
         Some(Json::String(word)) => return Ok(word),
@@ -190,8 +190,8 @@ fn read_array(schema: &Map<String, Json>, depth: usize) -> Result<Type, String> 
     Ok(Type::List(Box::new(item)))
 }
 
-/// An unsupported feature is named with its place. Under a property the property is the place; only a
-/// top-level array has to say that its `items` are meant.
+/// Adds the place to an unsupported feature. Below a property, the property is the place; only a top-level
+/// array needs to say that its `items` are meant.
 fn in_items(reason: String, depth: usize) -> String {
     if depth == 0 && reason.starts_with("unsupported") {
         format!("items: {reason}")

@@ -1,5 +1,5 @@
-//! The signature language: `(a :int, b :string?) -> {x [:int]}`. Parses, renders, and holds the type tree.
-//! Knows nothing of language values; matching a value against a type is `returns`.
+//! The signature language: `(a :int, b :string?) -> {x [:int]}`. Parses and renders it, and defines the
+//! type tree. Knows nothing of language values; `returns` matches values against types.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use std::fmt;
 pub enum Type {
     /// `:string`, `:int`, … and `:any`.
     Prim(Prim),
-    /// `T?`: the value may be nil, a field may be missing.
+    /// `T?`: the value may be nil, and a field of this type may be missing.
     Optional(Box<Type>),
     /// `[T]`.
     List(Box<Type>),
     /// `{name T, …}`: fields in written order, undeclared keys allowed.
     Map(Vec<(String, Type)>),
-    /// As `Map`, but undeclared keys are errors. No signature text spells it; JSON Schema does.
+    /// Like `Map`, but undeclared keys are errors. It has no signature text; JSON Schema has it.
     ClosedMap(Vec<(String, Type)>),
 }
 
@@ -23,7 +23,7 @@ pub enum Prim {
     String,
     /// An integer of any size.
     Int,
-    /// A float; an integer is accepted where one is asked for.
+    /// A float; integers are accepted as well.
     Float,
     /// `true` or `false`.
     Bool,
@@ -35,8 +35,8 @@ pub enum Prim {
     Any,
 }
 
-/// The names that text may use, in the order in which they are tried: there is no word boundary, so
-/// `boolean` has to come before `bool`.
+/// The type names in the order in which they are tried: there is no word boundary, so `boolean` has to
+/// come before `bool`.
 const PRIM_NAMES: &[(&str, Prim)] = &[
     ("datetime", Prim::Datetime),
     ("string", Prim::String),
@@ -49,7 +49,7 @@ const PRIM_NAMES: &[(&str, Prim)] = &[
     ("any", Prim::Any),
 ];
 
-/// Deeper nesting than this is a parse error; no real signature comes near.
+/// Maximum nesting depth; deeper nesting is a parse error, and real signatures are far below it.
 const DEPTH_MAX: usize = 128;
 
 const HINT: &str = "\n\nHint: Valid types are :string, :int, :float, :bool, :boolean, :keyword, :map, :any, \
@@ -64,7 +64,7 @@ pub struct Signature {
     pub returns: Type,
 }
 
-/// Why a text is no signature. `line` is 1-based, `column` a 0-based byte offset in the whole text.
+/// Why a text is not a signature. `line` is 1-based, `column` a 0-based byte offset in the whole text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignatureError {
     /// 1-based line.
@@ -76,19 +76,19 @@ pub struct SignatureError {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ErrorKind {
-    /// A complete signature, then something else.
+    /// A complete signature, followed by something else.
     TrailingText,
-    /// `:` and then no known name.
+    /// `:` without a known name after it.
     UnknownName,
-    /// Everything else; `hint` when the text names a type that does not exist.
+    /// Any other error; `hint` when the text uses a type name that does not exist.
     NotAType { hint: bool },
 }
 
 /// Parses a signature: `() -> {count :int}`, or a bare type.
 ///
 /// # Errors
-/// The position and what was expected there, as one line of text (with a hint about type names when
-/// the text uses one that does not exist).
+/// The position and what was expected there, as one line of text (with a hint about type names when the
+/// text uses one that does not exist).
 pub fn parse_signature(text: &str) -> Result<Signature, SignatureError> {
     let mut cursor = Cursor { text, at: 0 };
     cursor.blanks();
@@ -124,7 +124,7 @@ fn not_a_signature(text: &str, start: usize) -> SignatureError {
     SignatureError::at(text, column, kind)
 }
 
-/// Whether `:word` occurs with a lower-case word that is no type name.
+/// Whether the text has a `:word` in lower case that is not a type name.
 fn names_an_unknown_type(text: &str) -> bool {
     text.split(':').skip(1).any(|after| {
         let word = &after[..after.bytes().take_while(u8::is_ascii_lowercase).count()];
@@ -195,7 +195,7 @@ impl Cursor<'_> {
         })
     }
 
-    /// `name T, name T …` up to and with the closing token.
+    /// `name T, name T …` up to and including the closing token.
     fn fields(&mut self, close: &str, depth: usize) -> Option<Vec<(String, Type)>> {
         let mut fields = Vec::new();
         self.blanks();
@@ -286,7 +286,7 @@ impl Prim {
 }
 
 impl Type {
-    /// Whether a field of this type may be missing and a value of it nil.
+    /// Whether a field of this type may be missing and a value may be nil.
     #[must_use]
     pub fn is_optional(&self) -> bool {
         matches!(self, Type::Optional(_))

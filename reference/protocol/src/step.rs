@@ -1,4 +1,4 @@
-//! A finished execution as the text that a model or a client is told. Decides neither members nor their values.
+//! A finished execution as text for a model or a client. Decides neither members nor their values.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{Field, Payload};
 /// Options of [`render_success`].
 #[derive(Debug, Clone)]
 pub struct SuccessOptions {
-    /// Shown as `validated` when given, even when it is null.
+    /// Shown as `validated` when present, even when it is null.
     pub validated: Option<Json>,
     /// Whether `memory` is part of the payload.
     pub include_memory: bool,
@@ -37,14 +37,14 @@ pub struct Step {
     pub memory: BTreeMap<String, Value>,
 }
 
-/// Options of [`render_success_from_step`]; by default one-shot, without memory.
+/// Options of [`render_success_from_step`]; by default for a single execution, without memory.
 #[derive(Debug, Clone, Default)]
 pub struct StepOptions {
-    /// As in [`SuccessOptions`].
+    /// See [`SuccessOptions`].
     pub validated: Option<Json>,
     /// Whether `memory` is part of the payload and of the feedback.
     pub include_memory: bool,
-    /// Definitions before the execution, to tell what changed.
+    /// Definitions before the execution, to determine changes.
     pub prior_memory: BTreeMap<String, Value>,
     pub preview: PreviewOptions,
 }
@@ -86,7 +86,7 @@ pub fn render_success_from_step(step: &Step, options: StepOptions) -> String {
     render_success(&step.returned, execution, options)
 }
 
-/// The error payload as JSON text. `feedback` defaults to the message; `result` shows for `fail` alone.
+/// The error payload as JSON text. `feedback` defaults to the message; `result` is shown only for `fail`.
 #[must_use]
 pub fn render_error(
     reason: ErrorReason,
@@ -110,7 +110,7 @@ pub fn render_error(
     Payload::from(failure).to_json()
 }
 
-/// JSON that is handed on as it is.
+/// JSON that is passed on as it is.
 fn json(value: &Json) -> Field {
     Field::Json(value.to_string())
 }

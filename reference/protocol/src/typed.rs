@@ -1,4 +1,4 @@
-//! Plain JSON values into the form that a type asks for. Only datetimes change.
+//! Converts plain JSON values to the form that a type requires. Only datetimes change.
 
 use ptc_lang::value::{Instant, Map};
 use ptc_lang::{Value, moment_with_offset};
@@ -6,8 +6,8 @@ use ptc_lang::{Value, moment_with_offset};
 use crate::returns::find_field;
 use crate::signature::{Prim, Type};
 
-/// Turns ISO-8601 strings with an offset into instants where the type says `:datetime`. Keys stay strings
-/// (reads find them by keyword too), and whatever does not fit is left for validation to report.
+/// Turns ISO-8601 strings with an offset into instants where the type is `:datetime`. Keys stay strings
+/// (lookups by keyword find them too), and mismatches are left for validation to report.
 #[must_use]
 pub fn atomize_value(value: &Value, expected: &Type) -> Value {
     match (expected, value) {
@@ -28,14 +28,14 @@ pub fn atomize_value(value: &Value, expected: &Type) -> Value {
     }
 }
 
-/// A moment with an offset: `2026-05-07T14:00:00.120+02:00`, a space for the `T` allowed. Up to six fraction
-/// digits are kept, and the offset is applied. What the language reads is read here, and nothing else.
+/// Parses a moment with an offset: `2026-05-07T14:00:00.120+02:00`; a space may replace the `T`. Up to six
+/// fraction digits are kept, and the offset is applied. Accepts exactly what the language accepts.
 #[must_use]
 pub fn parse_instant(text: &str) -> Option<Instant> {
     Some(moment_with_offset(text).ok()?.0)
 }
 
-/// Whether a value of this type can hold a datetime at all.
+/// Whether a value of this type can contain a datetime.
 fn changes(t: &Type) -> bool {
     match t {
         Type::Prim(prim) => *prim == Prim::Datetime,

@@ -1,4 +1,4 @@
-//! Locks the tool descriptions byte for byte: clients and prompts depend on them. `golden/` is rewritten by bless alone.
+//! Pins the tool descriptions byte for byte: clients and prompts depend on them. Only blessing rewrites `golden/`.
 
 use ptc_protocol::PROFILES;
 

@@ -1,4 +1,4 @@
-//! The checks on seeded input.
+//! Runs the checks on seeded input.
 
 use super::{schema, signature};
 

@@ -4,7 +4,7 @@ use super::members;
 use crate::{Field, Payload};
 
 members! {
-    /// `lisp_debug` `stats`: what the ring holds, summed up.
+    /// `lisp_debug` `stats`: a summary of the recorded calls.
     pub struct DebugStats {
         op: &'static str,
         payload_policy: &'static str,
@@ -17,7 +17,7 @@ members! {
         window: Window,
     }
     maybe {
-        /// A [`ToolTally`] under each tool's name.
+        /// A [`ToolTally`] by tool name.
         by_tool: Payload,
         upstream_calls: UpstreamTally,
         payload_reduction: PayloadReduction,
@@ -27,14 +27,14 @@ members! {
 }
 
 members! {
-    /// Failed calls, counted under their reasons.
+    /// Counts of failed calls by reason.
     pub struct Errors {
         by_reason: Payload,
     }
 }
 
 members! {
-    /// The calls that were looked at.
+    /// The calls that were evaluated.
     pub struct Window {
         calls: usize,
         from: Option<String>,
@@ -56,7 +56,7 @@ members! {
 }
 
 members! {
-    /// Durations at their ranks.
+    /// Percentiles of durations.
     pub struct Spread {
         max: Option<u64>,
         p50: Option<u64>,
@@ -72,13 +72,13 @@ members! {
         total: usize,
     }
     maybe {
-        /// The same under each server's name.
+        /// The same tally by server name.
         by_server: Payload,
     }
 }
 
 members! {
-    /// How much upstream payload programs collapsed.
+    /// How much upstream payload programs reduced.
     pub struct PayloadReduction {
         calls_with_metrics: usize,
         estimated_tokens: EstimatedTokens,
@@ -97,7 +97,7 @@ members! {
 }
 
 members! {
-    /// Tokens that bytes may make.
+    /// Estimated tokens for byte counts.
     pub struct EstimatedTokens {
         final_result: i64,
         method: &'static str,
@@ -106,7 +106,7 @@ members! {
 }
 
 members! {
-    /// Ratios at their ranks, and that of the sums.
+    /// Percentiles of the ratios, and the ratio of the sums.
     pub struct ReductionRatio {
         max: Option<f64>,
         p50: Option<f64>,
@@ -116,7 +116,7 @@ members! {
 }
 
 members! {
-    /// A call that collapsed much.
+    /// A call with a large reduction.
     pub struct Reducer {
         final_result_bytes: i64,
         ratio: f64,
@@ -141,7 +141,7 @@ members! {
 }
 
 members! {
-    /// How tasks went.
+    /// Outcomes of tasks.
     pub struct TaskTally {
         planner_calls: usize,
         planner_errors: usize,
@@ -184,7 +184,7 @@ members! {
 }
 
 members! {
-    /// What is remembered of how a call went.
+    /// The recorded outcome of a call.
     pub struct RecordedCall {
         duration_ms: u64,
         reason: Option<String>,
@@ -192,7 +192,7 @@ members! {
         status: &'static str,
         tool: Field,
         ts: String,
-        /// Themselves, or how many there were.
+        /// The calls, or their number.
         upstream_calls: Field,
     }
     maybe {
@@ -202,7 +202,7 @@ members! {
 }
 
 members! {
-    /// What is remembered of what a call asked for and got; each as far as the payload policy shows it.
+    /// The recorded request and answer of a call, each as far as the payload policy shows it.
     pub struct RecordedContent {
         context: Field,
         program: Field,
@@ -214,7 +214,7 @@ members! {
 }
 
 members! {
-    /// A text that only its size and digest are shown of, and perhaps how it begins.
+    /// A text shown only by its size and digest, and perhaps its beginning.
     pub struct Digested {
         bytes: usize,
         sha256: String,
@@ -225,7 +225,7 @@ members! {
 }
 
 members! {
-    /// A value's kind, and how many parts it has.
+    /// The kind of a value, and the number of its parts.
     pub struct Described {
         count: Option<usize>,
         kind as "type": &'static str,
@@ -269,7 +269,7 @@ members! {
 }
 
 members! {
-    /// What both events of a call name.
+    /// Members common to both events of a call.
     pub struct TracedCall {
         protocol_version: &'static str,
         request_id: String,
@@ -284,7 +284,7 @@ members! {
 }
 
 members! {
-    /// What a call began with.
+    /// The event at the start of a call.
     pub struct CallStarted {
         context_bytes: usize,
         program_bytes: usize,
@@ -296,7 +296,7 @@ members! {
 }
 
 members! {
-    /// How a call ended.
+    /// The event at the end of a call.
     pub struct CallStopped {
         is_error: bool,
         status: &'static str,
@@ -309,7 +309,7 @@ members! {
 }
 
 members! {
-    /// What both events of a program say of it.
+    /// Members common to both events of a program.
     pub struct TracedProgram {
         caller: &'static str,
         profile: &'static str,
@@ -319,7 +319,7 @@ members! {
 }
 
 members! {
-    /// Measured when something begins.
+    /// Measurements at the start of a span.
     pub struct StartMeasurements {
         monotonic_time: i64,
         system_time: i64,
@@ -327,7 +327,7 @@ members! {
 }
 
 members! {
-    /// Measured when something ended.
+    /// Measurements at the end of a span.
     pub struct StopMeasurements {
         duration: i64,
         monotonic_time: i64,
@@ -339,7 +339,7 @@ members! {
 }
 
 members! {
-    /// Measured of one request to a planner.
+    /// Measurements of one request to a planner.
     pub struct PlannerMeasurements {
         completion_bytes: u64,
         input_tokens: u64,
@@ -349,7 +349,7 @@ members! {
 }
 
 members! {
-    /// How one request to a planner went.
+    /// The outcome of one request to a planner.
     pub struct PlannerTurn {
         status: &'static str,
         turn: usize,
@@ -362,14 +362,14 @@ members! {
 }
 
 members! {
-    /// `/health`, and `/ready` where the process takes nothing in.
+    /// `/health`, and `/ready` where the process accepts no requests.
     pub struct Condition {
         status: &'static str,
     }
 }
 
 members! {
-    /// `/ready` where it does.
+    /// `/ready` where it accepts requests.
     pub struct Readiness = "ready" {
         instance: Field,
     }

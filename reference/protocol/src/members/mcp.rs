@@ -12,7 +12,7 @@ members! {
 }
 
 members! {
-    /// The result of `server/discover`, without what every stateless result has.
+    /// The result of `server/discover`, without the members that every stateless result has.
     pub struct DiscoverResult {
         cache_scope as "cacheScope": &'static str,
         capabilities: Capabilities,
@@ -22,16 +22,16 @@ members! {
 }
 
 members! {
-    /// What a client may ask for.
+    /// The server's capabilities.
     pub struct Capabilities {
         tools: ToolsCapability,
     }
 }
 
 members! {
-    /// That there are tools.
+    /// The capability of having tools.
     pub struct ToolsCapability {
-        /// Whether the server tells when the list changes.
+        /// Whether the server sends a notification when the list changes.
         list_changed as "listChanged": bool,
     }
 }
@@ -46,7 +46,7 @@ members! {
 }
 
 members! {
-    /// What an implementation was built from.
+    /// The build of an implementation.
     pub struct Build {
         git_commit: &'static str,
         git_dirty: bool,
@@ -55,7 +55,7 @@ members! {
 }
 
 members! {
-    /// The `data` of the error for a revision that the server doesn't speak.
+    /// The `data` of the error for an unsupported protocol revision.
     pub struct UnsupportedVersion {
         requested: String,
         supported: Vec<&'static str>,

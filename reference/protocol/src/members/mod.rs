@@ -1,7 +1,7 @@
-//! The objects of the wire as types: what a program's end, a session, an upstream call and a task show, member by member.
+//! The objects of the wire as types: members of program results, sessions, upstream calls and tasks.
 //!
-//! A struct's fields are the members, under the names that clients see, and each has one way to be written: into a
-//! [`Payload`](crate::Payload). Server, agents and the testee all answer through these. Decides names, not texts.
+//! A struct's fields are the members, under the names that clients see, and each struct has one way to be written: as a
+//! [`Payload`](crate::Payload). Server, agents and the testee all answer through these types. Decides names, not texts.
 
 mod diagnostics;
 mod mcp;
@@ -35,9 +35,9 @@ pub use upstream::{
     UpstreamResult,
 };
 
-/// Declares an object of the wire: a struct whose fields have the names of its members, and its way into a payload. What stands
-/// behind `maybe` is left out where it is `None`; the rest is always there, `None` as null. A member whose name is no name in Rust
-/// has it behind `as`.
+/// Declares an object of the wire: a struct whose fields have the names of its members, and its conversion into a payload. Members
+/// after `maybe` are omitted when `None`; all others are always present, with `None` as null. `as` gives the name of a member that
+/// is not a valid Rust name.
 macro_rules! members {
     (@name $field:ident) => { stringify!($field) };
     (@name $field:ident $name:literal) => { $name };

@@ -11,7 +11,7 @@ use crate::feedback::{Execution, MemoryDelta};
 use crate::{Field, Payload};
 
 members! {
-    /// What a model is told of a call that breaks the protocol of its mode.
+    /// What a model sees of a call that breaks the protocol of its mode.
     pub struct ProtocolError = "error" {
         reason: &'static str,
         message: String,
@@ -19,7 +19,7 @@ members! {
 }
 
 members! {
-    /// What a model is told of a call of a tool that did not give a value.
+    /// What a model sees of a tool call that gave no value.
     pub struct ToolError {
         error: String,
     }
@@ -31,7 +31,7 @@ members! {
 }
 
 members! {
-    /// What `ptc repl` shows of a program when envelopes are asked for.
+    /// What `ptc repl` prints for a program when envelopes are requested.
     pub struct ReplResult = "ok" {
         prints: Vec<String>,
         result: String,
@@ -40,17 +40,17 @@ members! {
 }
 
 members! {
-    /// A program that gave a value.
+    /// A program that returned a value.
     pub struct Success = "ok" {
         prints: Vec<String>,
         feedback: String,
         truncated: bool,
     }
     maybe {
-        /// The preview, or null; left out where the program has no value at all.
+        /// The preview, or null; omitted when the program has no value at all.
         result: Field,
         memory: Memory,
-        /// The exact value, when it was asked for.
+        /// The exact value, when it was requested.
         validated: Field,
         session: TurnSummary,
         history_notices: Vec<HistoryNotice>,
@@ -58,9 +58,9 @@ members! {
 }
 
 members! {
-    /// What a program stored.
+    /// The definitions that a program stored.
     pub struct Memory {
-        /// Previews of what changed, by name.
+        /// Previews of changed definitions, by name.
         changed: BTreeMap<String, String>,
         stored_keys: Vec<String>,
         truncated: bool,
@@ -80,7 +80,7 @@ members! {
     maybe {
         /// The value of `(fail v)`.
         result: Field,
-        /// In a session, where nothing that was printed is kept.
+        /// In a session, whose prints are not kept.
         prints: Vec<String>,
         detail: LimitExceeded,
         session_id: String,
@@ -88,7 +88,7 @@ members! {
 }
 
 impl Success {
-    /// Of a program that keeps nothing.
+    /// For a program that keeps no definitions.
     #[must_use]
     pub fn new(returned: &Value, execution: Execution) -> Self {
         let has_result = execution.result.is_some() || !returned.is_nil();
@@ -101,7 +101,7 @@ impl Success {
         }
     }
 
-    /// Of one whose definitions are shown, too.
+    /// For a program whose definitions are shown, too.
     #[must_use]
     pub fn with_memory(returned: &Value, execution: Execution) -> Self {
         let (truncated, memory) = (execution.truncated, execution.memory.clone().into());
@@ -125,7 +125,7 @@ impl From<MemoryDelta> for Memory {
 }
 
 impl Failure {
-    /// Its feedback repeats the message.
+    /// A failure whose feedback repeats the message.
     pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
         let message = message.into();
         Failure {
@@ -136,7 +136,7 @@ impl Failure {
         }
     }
 
-    /// With a feedback text of its own.
+    /// The same with a separate feedback text.
     #[must_use]
     pub fn telling(mut self, feedback: impl Into<Field>) -> Self {
         self.feedback = feedback.into();

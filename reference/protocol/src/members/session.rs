@@ -29,7 +29,7 @@ members! {
 }
 
 members! {
-    /// A session of which something was removed.
+    /// A session from which something was removed.
     pub struct SessionForgotten = "ok" {
         cleared: Vec<&'static str>,
         removed_bindings: Vec<String>,
@@ -59,7 +59,7 @@ members! {
 }
 
 members! {
-    /// A session as lists and views say what it is.
+    /// The description of a session in lists and views.
     pub struct SessionSummary {
         binding_count: usize,
         created_at: String,
@@ -84,7 +84,7 @@ members! {
 }
 
 members! {
-    /// What a session may hold.
+    /// The limits of a session.
     pub struct SessionLimits {
         max_binding_bytes: u64,
         max_bindings: usize,
@@ -101,7 +101,7 @@ members! {
 }
 
 members! {
-    /// What a session holds.
+    /// What a session currently holds.
     pub struct SessionUsage {
         binding_count: usize,
         history_bytes: u64,
@@ -130,7 +130,7 @@ members! {
 }
 
 members! {
-    /// A result of which a session keeps a preview alone.
+    /// A result of which a session keeps only a preview.
     pub struct HistoryNotice {
         bytes: u64,
         field: &'static str,
@@ -158,7 +158,7 @@ members! {
 }
 
 members! {
-    /// A call of a tool, as a session remembers it.
+    /// A tool call as a session remembers it.
     pub struct KeptToolCall {
         args: ToolCallArguments,
         name: &'static str,
@@ -166,7 +166,7 @@ members! {
 }
 
 members! {
-    /// What a program gave `tool/call`.
+    /// The arguments that a program gave to `tool/call`.
     pub struct ToolCallArguments {
         server: String,
         tool: String,
@@ -177,7 +177,7 @@ members! {
 }
 
 members! {
-    /// A call of an upstream, as a session remembers it.
+    /// An upstream call as a session remembers it.
     pub struct KeptUpstreamCall {
         args: Payload,
         name: String,

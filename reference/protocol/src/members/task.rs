@@ -8,7 +8,7 @@ members! {
     /// A task with an answer.
     pub struct TaskAnswered = "ok" {
         answer: String,
-        /// The answer as JSON, a value of a program.
+        /// The answer as JSON, when it is the value of a program.
         structured_result: Field,
         execution: TaskExecution,
         planner: PlannerReport,
@@ -24,7 +24,7 @@ members! {
 }
 
 members! {
-    /// A task without one.
+    /// A task without an answer.
     pub struct TaskFailed = "error" {
         reason: &'static str,
         message: String,
@@ -43,7 +43,7 @@ members! {
 }
 
 members! {
-    /// How a task was carried out; nothing of it where the task never began or ran out of its budget.
+    /// How a task was executed; empty where the task never began or exceeded its budget.
     pub struct TaskExecution {}
     maybe {
         duration_ms: u64,
@@ -55,7 +55,7 @@ members! {
 }
 
 members! {
-    /// What to know of an answer.
+    /// A warning about an answer.
     pub struct Warning {
         code: &'static str,
         detail: Field,
@@ -63,7 +63,7 @@ members! {
 }
 
 members! {
-    /// The planner's last request, and how many there were; nothing where there was none.
+    /// The planner's last request, and the number of requests; empty where there was none.
     pub struct PlannerReport {}
     maybe {
         calls: usize,
@@ -78,7 +78,7 @@ members! {
 }
 
 members! {
-    /// Tokens of one request, as the provider reports them.
+    /// Tokens of one request, as reported by the provider.
     pub struct PlannerTokens {}
     maybe {
         input: u64,
@@ -87,7 +87,8 @@ members! {
 }
 
 members! {
-    /// What all requests to the planner cost. Tokens are null unless each reported some.
+    /// The cost of all requests to the planner. Token counts are null unless every request reported
+    /// them.
     pub struct PlannerCost {
         planner_calls: usize,
         provider_reported: bool,

@@ -4,7 +4,7 @@ use super::members;
 use super::task::PlannerCost;
 
 members! {
-    /// What an answer adds for a program that called upstreams.
+    /// Members that an answer adds for a program that called upstreams.
     pub struct UpstreamMembers {
         upstream_calls: Vec<UpstreamCall>,
         ptc_metrics: Metrics,
@@ -39,7 +39,7 @@ members! {
 }
 
 members! {
-    /// What a call gave, in short.
+    /// Summary of a call's result.
     pub struct UpstreamResult {
         server: String,
         status: &'static str,
@@ -55,7 +55,7 @@ members! {
 }
 
 members! {
-    /// A value in short.
+    /// Summary of a value.
     pub struct ResultOverview {
         preview: String,
         shape: String,
@@ -64,7 +64,7 @@ members! {
 }
 
 members! {
-    /// How much upstream payload a program collapsed into its answer.
+    /// How much upstream payload a program reduced to its answer.
     pub struct Metrics {
         schema_version: u64,
         final_result_bytes: u64,
@@ -91,7 +91,7 @@ members! {
 }
 
 members! {
-    /// What the savings are reckoned against.
+    /// What the savings are compared with.
     pub struct Baseline {
         conservative: Conservative,
         optimistic: Optimistic,
@@ -109,7 +109,7 @@ members! {
 }
 
 members! {
-    /// What nobody measured.
+    /// A baseline that can't be measured.
     pub struct Optimistic {
         name: &'static str,
         available: bool,
