@@ -1,4 +1,4 @@
-//! Compact canonical text of JSON that was checked.
+//! Compact canonical text of checked JSON.
 
 use std::borrow::Cow;
 use std::hash::BuildHasher;
@@ -10,8 +10,8 @@ use crate::view::{Cursor, Skips, float_of};
 use crate::write::{write_float, write_string};
 use crate::{Json, JsonKind};
 
-/// Names already written in one object of compact output, small where there is one: the sender of the text chooses how
-/// many objects nest.
+/// Names already written in one object of compact output. Small when there is at most one name, because the sender of the text chooses
+/// how many objects are nested.
 #[derive(Default)]
 enum Seen {
     #[default]
@@ -21,15 +21,15 @@ enum Seen {
     Many(Box<Names>),
 }
 
-/// Where names stand in what is written, found by their hash: none is kept a second time. One table grows at a time, and each stays so
-/// small that this takes no millisecond.
+/// Positions of names in the output, hashed by name; names are not copied. Only one table grows at a time, and each stays so small
+/// that growing takes less than a millisecond.
 struct Names {
     hasher: RandomState,
     tables: Vec<HashTable<(usize, usize)>>,
 }
 
 impl Names {
-    /// Names that one table holds before there are more tables.
+    /// Maximum names in the first table before there are more tables.
     const FIRST_MAX: usize = 4_096;
     const TABLES: usize = 64;
 
@@ -40,11 +40,11 @@ impl Names {
         }
     }
 
-    /// True when `out[place]` is a name seen for the first time.
+    /// True when `out[place]` is a name that occurs for the first time.
     fn insert(&mut self, out: &[u8], place: (usize, usize)) -> bool {
         let Names { hasher, tables } = self;
         let hash = |&(from, to): &(usize, usize)| hasher.hash_one(&out[from..to]);
-        // The table's own hash takes the highest bits and the lowest ones.
+        // The table itself uses the highest and the lowest bits of the hash.
         let table_of = |hash: u64, tables: usize| (hash >> 32) as usize % tables;
         if let [only] = &mut tables[..]
             && only.len() >= Self::FIRST_MAX
@@ -68,10 +68,10 @@ impl Names {
 }
 
 impl Seen {
-    /// Up to here a linear look is quicker than hashing.
+    /// Up to this number of names a linear search is faster than hashing.
     const FEW: usize = 12;
 
-    /// True when `out[start..]` is a name seen for the first time.
+    /// True when `out[start..]` is a name that occurs for the first time.
     fn insert(&mut self, out: &[u8], start: usize) -> bool {
         let name = &out[start..];
         let place = (start, out.len());
@@ -94,13 +94,13 @@ impl Seen {
     }
 }
 
-/// Bytes between two questions whether to go on.
+/// Bytes between two calls of `goes_on`.
 const LOOK_BYTES: usize = 8 << 10;
 
-/// The containers that compact output is inside of: a byte for each, and the names of those that are objects.
+/// The open containers of the compact output: a byte for each, and the names of those that are objects.
 #[derive(Default)]
 struct OpenContainers {
-    /// The closing bracket, with the highest bit set while nothing is written inside.
+    /// The closing bracket, with the highest bit set while the container is empty.
     brackets: Vec<u8>,
     names: Vec<Seen>,
 }
@@ -122,7 +122,7 @@ impl OpenContainers {
     }
 }
 
-/// Appends the compact text of `json`, as long as `goes_on` says so; `name` is told each name at its top.
+/// Appends the compact text of `json` while `goes_on` allows it; `name` receives each name of the top-level object.
 pub(crate) fn compact<E>(
     json: Json<'_>,
     out: &mut Vec<u8>,

@@ -1,9 +1,9 @@
 //! JSON text: scanned once, then navigated in place or built into values; and the writer of its strings and floats.
 //!
-//! A [`Json`] is a slice of text that is known to be one JSON value, so looking into it cannot fail, nothing is built until it is
-//! asked for, and nothing is checked twice: a [`Visitor`] makes of it what it wants. Nesting is bounded by the text alone: every
-//! walk is iterative. Knows nothing of JSON-RPC, and of no value type but its own text. Everything that reads or writes JSON
-//! stands on it.
+//! A [`Json`] is a slice of text that is known to be one JSON value, so navigating it can't fail, nothing is built before it is
+//! requested, and nothing is checked twice: a [`Visitor`] builds what it needs. Nesting is bounded only by the text: every walk
+//! is iterative. Knows nothing of JSON-RPC, and of no value type except its own text. Everything that reads or writes JSON is
+//! based on this crate.
 
 #![forbid(unsafe_code)]
 

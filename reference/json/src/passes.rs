@@ -1,19 +1,20 @@
-//! Counts the bytes read, for tests and benches that ask how often a text is read. A release counts nothing.
+//! Counts the bytes read, for tests and benches that measure how often a text is read. Release builds count
+//! nothing.
 
-/// One way of going over text.
+/// A kind of pass over text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
-    /// Checked, whatever else is done with it at once.
+    /// Checked, possibly with other work in the same pass.
     Scanned,
-    /// Looked for something, byte by byte, in text that was checked.
+    /// Searched byte by byte after it was checked.
     Walked,
     /// Copied into compact form.
     Copied,
-    /// Given to code that builds something of it, without being checked again.
+    /// Passed to code that builds something from it, without another check.
     Built,
 }
 
-/// Bytes so far, in this process.
+/// Bytes counted so far in this process.
 #[cfg(feature = "checks")]
 pub fn so_far(pass: Pass) -> u64 {
     COUNTS[pass as usize].load(std::sync::atomic::Ordering::Relaxed)

@@ -1,22 +1,22 @@
-//! The one scanner of JSON text: it tells a visitor what it meets, and keeps nothing itself.
+//! The one scanner of JSON text: it reports what it finds to a visitor and keeps nothing itself.
 //!
-//! Text from outside is checked while it is scanned; text that was checked before is only taken apart. Nothing recurses, and which
-//! containers are open is the visitor's to remember, because the sender of the text chooses how deep it goes.
+//! Text from outside is checked while it is scanned; text that was already checked is only split into its parts. Nothing recurses,
+//! and the visitor keeps track of the open containers, because the sender of the text chooses how deep it nests.
 
 use crate::passes::{self, Pass};
 
-/// What is told of JSON text, from its first byte to its last.
+/// Receives the parts of a JSON text, from its first byte to its last.
 pub trait Visitor<'t> {
     /// Why a scan ends early.
     type Stop: From<SyntaxError>;
 
-    /// The innermost container that is open.
+    /// The innermost open container.
     fn inside(&self) -> Option<Container>;
 
     /// A container with parts begins at byte `at`.
     ///
     /// # Errors
-    /// Why the scan ends here; likewise of all that follow.
+    /// The reason to end the scan here; likewise for all methods that follow.
     fn open(&mut self, container: Container, at: usize) -> Result<(), Self::Stop>;
 
     /// The innermost container ended before byte `end`.
@@ -28,17 +28,16 @@ pub trait Visitor<'t> {
     /// A value without parts.
     fn scalar(&mut self, scalar: Scalar<'t>) -> Result<(), Self::Stop>;
 
-    /// A part of a string with escapes that stands for itself. [`Quoted::Spelled`] follows when all parts were told.
+    /// A literal part of a string with escapes. [`Quoted::Spelled`] follows after the last part.
     fn piece(&mut self, piece: &'t str) -> Result<(), Self::Stop>;
 
-    /// What an escape of such a string stands for.
+    /// The character of an escape in such a string.
     fn letter(&mut self, letter: char) -> Result<(), Self::Stop>;
 
-    /// So many bytes went by without anything else to tell.
+    /// Reports that this many bytes were skipped.
     fn passed(&mut self, _bytes: usize) {}
 }
 
-/// What values can stand in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Container {
     Array,
@@ -62,9 +61,9 @@ pub enum Scalar<'t> {
 /// The content of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quoted<'t> {
-    /// It holds no escapes.
+    /// It contains no escapes.
     Plain(&'t str),
-    /// It holds escapes; its parts were told before.
+    /// It contains escapes; its parts were reported before.
     Spelled,
 }
 
@@ -73,13 +72,13 @@ pub enum Quoted<'t> {
 pub enum SyntaxError {
     /// The text ends too early.
     End,
-    /// A character that cannot stand here.
+    /// A character that is not allowed here.
     Unexpected,
     /// Something follows the value.
     Trailing,
-    /// A control character in a string that is not escaped.
+    /// An unescaped control character in a string.
     Control,
-    /// A backslash with something that is no escape behind it.
+    /// A backslash that does not begin a valid escape.
     Escape,
     /// Half of a surrogate pair.
     Surrogate,
@@ -87,18 +86,18 @@ pub enum SyntaxError {
     Number,
 }
 
-/// A scan that did not come to the end of its text.
+/// A scan that did not reach the end of its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped<S> {
     pub why: S,
-    /// The byte that the scanner had come to.
+    /// The byte that the scanner had reached.
     pub offset: usize,
 }
 
 /// Scans `text`, which may be surrounded by white space, as one value.
 ///
 /// # Errors
-/// [`Stopped`] where the text is not JSON, or where the visitor ends the scan.
+/// Where the text is not JSON, or where the visitor ended the scan.
 pub fn scan<'t, V: Visitor<'t>>(text: &'t str, visitor: &mut V) -> Result<(), Stopped<V::Stop>> {
     let mut scanner = Scanner::<false> { text, at: 0 };
     let whole = scanner.document(visitor);
@@ -109,7 +108,7 @@ pub fn scan<'t, V: Visitor<'t>>(text: &'t str, visitor: &mut V) -> Result<(), St
     })
 }
 
-/// Takes `text` apart, which is known to be one value without white space around it.
+/// Visits `text`, which is known to be one value without surrounding white space.
 pub(crate) fn visit<'t, V: Visitor<'t>>(
     text: &'t str,
     visitor: &mut V,
@@ -123,10 +122,10 @@ pub(crate) fn visit<'t, V: Visitor<'t>>(
     })
 }
 
-/// Bytes that go by between two calls of [`Visitor::passed`].
+/// Bytes between two calls of [`Visitor::passed`].
 const RUN_BYTES: usize = 4096;
 
-/// `KNOWN`: the text is JSON for certain.
+/// `KNOWN`: the text is known to be JSON.
 struct Scanner<'t, const KNOWN: bool> {
     text: &'t str,
     at: usize,
@@ -190,7 +189,7 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
         }
     }
 
-    /// The bracket that begins a container, and the one behind it if the container is empty.
+    /// Takes the opening bracket of a container, and the closing one if the container is empty.
     fn opening<V: Visitor<'t>>(
         &mut self,
         container: Container,
@@ -211,7 +210,7 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
         Ok(None)
     }
 
-    /// The name of a member and its colon.
+    /// Takes the name of a member and its colon.
     fn name<V: Visitor<'t>>(&mut self, visitor: &mut V) -> Result<(), V::Stop> {
         if self.peek()? != b'"' {
             return Err(SyntaxError::Unexpected.into());
@@ -237,7 +236,7 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
         self.spelled(start, visitor)
     }
 
-    /// A string whose content begins at `start` and does not simply stand for itself.
+    /// A string whose content begins at `start` and is not entirely literal.
     #[cold]
     fn spelled<V: Visitor<'t>>(
         &mut self,
@@ -265,10 +264,10 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
         }
     }
 
-    /// The first byte from `at` on that does not simply stand for itself in a string.
+    /// The first byte from `at` on that is not literal in a string.
     #[inline]
     fn plain_end(&self, at: usize) -> usize {
-        /// Most strings end within so many bytes, and for them a plain look is quickest.
+        /// Most strings end within this many bytes; for them a simple search is fastest.
         const NEAR_BYTES: usize = 32;
         let bytes = &self.bytes()[at..];
         let (near, far) = bytes.split_at(bytes.len().min(NEAR_BYTES));
@@ -284,7 +283,7 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
         at + near.len() + control.unwrap_or(end)
     }
 
-    /// The character that the escape at the current byte stands for.
+    /// The character of the escape at the current byte.
     fn escape(&mut self) -> Result<char, SyntaxError> {
         let Some(&escape) = self.bytes().get(self.at + 1) else {
             self.at += 1;
@@ -361,7 +360,7 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
         }
     }
 
-    /// Goes by all bytes that are `of` a kind; how many there were.
+    /// Skips all bytes of a kind and returns their number.
     #[inline]
     fn run<V: Visitor<'t>>(&mut self, visitor: &mut V, of: impl Fn(u8) -> bool) -> usize {
         let start = self.at;
@@ -391,7 +390,7 @@ pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// What a backslash with `escape` behind it stands for, unless that is a `u`.
+/// The character of a backslash followed by `escape`, for all escapes except `\u`.
 pub(crate) fn plain_escape(escape: u8) -> Option<char> {
     Some(match escape {
         b'"' | b'\\' | b'/' => char::from(escape),
@@ -404,7 +403,7 @@ pub(crate) fn plain_escape(escape: u8) -> Option<char> {
     })
 }
 
-/// What `\uXXXX` at the start of `bytes`, or two of them, stand for, and their length.
+/// The character of one `\uXXXX`, or of a surrogate pair, at the start of `bytes`, and its length in bytes.
 pub(crate) fn unicode_escape(bytes: &[u8]) -> Result<(char, usize), SyntaxError> {
     let high = unit(bytes)?;
     let (code, length) = match high {
@@ -436,7 +435,7 @@ fn unit(bytes: &[u8]) -> Result<u32, SyntaxError> {
     })
 }
 
-/// The first byte below 32, eight looked at at once.
+/// The first byte below 32, examining eight at a time.
 fn first_control(bytes: &[u8]) -> Option<usize> {
     const EACH: u64 = u64::MAX / 255;
     let (blocks, _) = bytes.as_chunks::<8>();

@@ -1,4 +1,4 @@
-//! Text scanned, looked into and written again.
+//! Text is scanned, navigated and written again.
 
 use super::*;
 
@@ -97,7 +97,7 @@ fn many_members_keep_the_first_of_each() {
 
 #[test]
 fn of_very_many_members_the_first_of_a_name_stays() {
-    // More than one table of names holds.
+    // More names than one table holds.
     const NAMES: usize = 20_000;
     let member = |n: usize, of: usize| format!("\"k{}\":{of}", n * 7_919 % NAMES);
     let members: Vec<String> = (0..2 * NAMES).map(|n| member(n, n / NAMES)).collect();
@@ -111,7 +111,7 @@ fn reading_and_writing_ask_whether_to_go_on() {
     let rows = format!("[{}]", vec!["{\"a\":[1,\"b\\n\"]}"; 20_000].join(", "));
     let deep = "[".repeat(200_000) + &"]".repeat(200_000);
     for text in [rows, deep] {
-        // Each of them takes microseconds at most.
+        // Each interval between two calls takes microseconds at most.
         let mut asked = 0;
         let mut count = || -> Result<(), ()> {
             asked += 1;
@@ -146,7 +146,7 @@ fn looking_into_values() {
     assert_eq!(json.members().count(), 3);
 }
 
-/// A name is looked for as what it spells, never as how it is written.
+/// A name is compared in its decoded form, not as it is written.
 #[test]
 fn names_are_compared_unescaped() {
     let json = parse(br#"{"\n":1,"\u006e":2,"n":3}"#).unwrap();

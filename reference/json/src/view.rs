@@ -18,15 +18,15 @@ use crate::{compact, write};
 /// Refuses what RFC 8259 refuses, and also bad UTF-8, lone surrogates and numbers beyond the range of a double.
 ///
 /// # Errors
-/// [`Malformed`] with the offset of the first byte that cannot be read.
+/// The offset of the first byte that can't be read.
 pub fn parse(bytes: &[u8]) -> Result<Json<'_>, Malformed> {
     parse_while(bytes, always).map_err(Malformed::from)
 }
 
-/// [`parse`] as long as `goes_on` says so: it is asked far more often than once in a millisecond.
+/// [`parse`] while `goes_on` allows it: it is called far more often than once per millisecond.
 ///
 /// # Errors
-/// [`Unread`].
+/// The text is not JSON, or `goes_on` stopped the reading.
 pub fn parse_while<E>(
     bytes: &[u8],
     goes_on: impl FnMut() -> Result<(), E>,
@@ -43,7 +43,7 @@ pub fn parse_while<E>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread<E> {
     Malformed(Malformed),
-    /// It was told not to go on, and why.
+    /// `goes_on` stopped the reading, with this reason.
     Stopped(E),
 }
 
@@ -56,12 +56,12 @@ impl From<Unread<Infallible>> for Malformed {
     }
 }
 
-/// Goes on whatever comes.
+/// Never stops.
 fn always() -> Result<(), Infallible> {
     Ok(())
 }
 
-/// [`parse`] of text that is looked into more than once: large containers in it are stepped over without being read again.
+/// [`parse`] for text that is accessed more than once: its large containers are skipped without being read again.
 #[derive(Debug)]
 pub struct Document<'t> {
     text: &'t str,
@@ -72,7 +72,7 @@ impl<'t> Document<'t> {
     /// Reads `bytes` as [`parse`] does.
     ///
     /// # Errors
-    /// [`Malformed`].
+    /// The offset of the first byte that can't be read.
     pub fn read(bytes: &'t [u8]) -> Result<Document<'t>, Malformed> {
         let (text, skips) = check(bytes, true, always)?;
         Ok(Document { text, skips })
@@ -87,7 +87,7 @@ impl<'t> Document<'t> {
     }
 }
 
-/// JSON text that was checked, to be kept.
+/// Owned JSON text that was checked.
 #[derive(Clone)]
 pub struct JsonText {
     text: Cow<'static, str>,
@@ -106,7 +106,7 @@ impl JsonText {
     /// Checks `text`.
     ///
     /// # Errors
-    /// [`Malformed`].
+    /// The offset of the first byte that can't be read.
     pub fn read(text: &str) -> Result<JsonText, Malformed> {
         Document::read(text.as_bytes()).map(|document| document.json().to_text())
     }
@@ -122,14 +122,14 @@ impl JsonText {
         Json::NULL.to_text()
     }
 
-    /// The string that says `text`.
+    /// The JSON string for `text`.
     pub fn string(text: &str) -> JsonText {
         let mut out = Vec::with_capacity(text.len() + 2);
         write::write_string(&mut out, text);
         JsonText::made(out, Vec::new())
     }
 
-    /// What was written here from checked text.
+    /// JSON written here from checked text.
     fn made(text: Vec<u8>, skips: Vec<Skip>) -> JsonText {
         JsonText {
             text: String::from_utf8(text)
@@ -174,29 +174,29 @@ impl fmt::Display for JsonText {
     }
 }
 
-/// Where a large container begins and ends, from the beginning of the text that was checked.
+/// Begin and end of a large container, relative to the beginning of the checked text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Skip {
     start: usize,
     end: usize,
 }
 
-/// Containers of fewer bytes are not worth remembering.
+/// Smaller containers are not remembered.
 const SKIPPED_BYTES_MIN: usize = 512;
-/// Levels of nesting at which containers are remembered: together with their least size this bounds their number.
+/// Nesting levels at which containers are remembered: together with the minimum size this bounds their number.
 const SKIPPED_LEVELS: usize = 5;
 
 /// Large containers, in the order in which they begin.
 pub(crate) struct Skips {
-    /// Levels at which they are remembered.
+    /// The number of levels at which they are remembered.
     levels: usize,
-    /// Where those under way stand among those found.
+    /// For each level, the index of the open container in `found`.
     slots: [usize; SKIPPED_LEVELS],
     found: Vec<Skip>,
 }
 
 impl Skips {
-    /// None yet, in text of so many bytes.
+    /// Empty, for text of `bytes` bytes.
     pub(crate) fn of(bytes: usize) -> Skips {
         Skips {
             levels: match bytes {
@@ -208,7 +208,7 @@ impl Skips {
         }
     }
 
-    /// A container begins at byte `at`, inside of `level` others.
+    /// A container begins at byte `at`, inside `level` others.
     #[inline]
     pub(crate) fn open(&mut self, level: usize, at: usize) {
         if level < self.levels {
@@ -217,13 +217,13 @@ impl Skips {
         }
     }
 
-    /// The container inside of `level` others ended before byte `end`.
+    /// The container inside `level` others ended before byte `end`.
     #[inline]
     pub(crate) fn close(&mut self, level: usize, end: usize) {
         if level < self.levels {
             let slot = self.slots[level];
             match end - self.found[slot].start {
-                // What stands inside of it is smaller, and gone already.
+                // Containers inside it are smaller and already removed.
                 ..SKIPPED_BYTES_MIN => self.found.truncate(slot),
                 _ => self.found[slot].end = end,
             }
@@ -231,7 +231,7 @@ impl Skips {
     }
 }
 
-/// The value that `bytes` hold, and where in it large containers stand when that is wanted.
+/// Checks `bytes` as one value and, with `skipping`, returns its large containers.
 fn check<E>(
     bytes: &[u8],
     skipping: bool,
@@ -256,7 +256,7 @@ fn check<E>(
     }
 }
 
-/// Parts that are checked, or walked, between two questions whether to go on.
+/// Parts that are checked, or walked, between two calls of `goes_on`.
 pub const PARTS_BETWEEN_LOOKS: usize = 1_024;
 
 /// Why a check ended early.
@@ -271,7 +271,7 @@ impl<E> From<SyntaxError> for CheckEnded<E> {
     }
 }
 
-/// Remembers which containers are open, and where the large ones stand.
+/// Tracks the open containers and remembers the large ones.
 struct Checker<G> {
     open: Vec<Container>,
     skips: Skips,
@@ -340,7 +340,7 @@ impl<'t, E, G: FnMut() -> Result<(), E>> Visitor<'t> for Checker<G> {
     }
 }
 
-/// The double nearest to a number of JSON.
+/// The double nearest to a JSON number.
 pub(crate) fn float_of(text: &str) -> f64 {
     text.parse().unwrap_or(f64::NAN)
 }
@@ -349,7 +349,7 @@ pub(crate) fn float_of(text: &str) -> f64 {
 #[derive(Clone, Copy)]
 pub struct Json<'a> {
     text: &'a str,
-    /// Where it stands in the text that was checked.
+    /// Its offset in the text that was checked.
     at: usize,
     skips: &'a [Skip],
 }
@@ -362,7 +362,7 @@ impl PartialEq for Json<'_> {
 
 impl Eq for Json<'_> {}
 
-/// What kind of value a [`Json`] is. Integers and floats are told apart by how they are written.
+/// The kind of a [`Json`]. Integers and floats are distinguished by how they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonKind {
     /// `null`
@@ -382,7 +382,7 @@ pub enum JsonKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a JSON value: unreadable at byte {offset}")]
 pub struct Malformed {
-    /// Byte offset of the first byte that cannot be read.
+    /// Offset of the first byte that can't be read.
     pub offset: usize,
 }
 
@@ -432,7 +432,7 @@ impl<'a> Json<'a> {
         self.kind() == JsonKind::Null
     }
 
-    /// The string's content, escapes resolved; `None` for every other kind.
+    /// The string's content with escapes resolved; `None` for every other kind.
     pub fn as_str(self) -> Option<Cow<'a, str>> {
         if self.kind() != JsonKind::String {
             return None;
@@ -444,7 +444,7 @@ impl<'a> Json<'a> {
         Some(Cow::Owned(unescape(inner)))
     }
 
-    /// Whether this is the string `text`. Every escape is longer than what it stands for, so that most strings need no look at each byte.
+    /// Whether this is the string `text`. Every escape is longer than its character, so most strings are decided by their length.
     fn says(self, text: &str) -> bool {
         if self.kind() != JsonKind::String {
             return false;
@@ -466,7 +466,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The integer when it is written as one and fits; `None` otherwise.
+    /// The integer if it is written as one and fits; `None` otherwise.
     pub fn as_i64(self) -> Option<i64> {
         (self.kind() == JsonKind::Integer)
             .then(|| self.text.parse().ok())
@@ -480,7 +480,7 @@ impl<'a> Json<'a> {
             .map(|(_, value)| value)
     }
 
-    /// The members in their order, duplicates included; empty for every other kind.
+    /// The members in order, including duplicates; empty for every other kind.
     pub fn members(self) -> Members<'a> {
         Members {
             rest: match self.kind() {
@@ -490,7 +490,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The elements in their order; empty for every other kind.
+    /// The elements in order; empty for every other kind.
     pub fn elements(self) -> Elements<'a> {
         Elements {
             rest: match self.kind() {
@@ -500,13 +500,13 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The same value in compact canonical text: no white space, of duplicate members only the first, shortest
-    /// escapes, floats in their shortest form, `-0` as `0`.
+    /// The same value in compact canonical text: no white space, only the first of duplicate members, shortest escapes, floats in their
+    /// shortest form, `-0` as `0`.
     pub fn compact(self) -> JsonText {
         self.compact_naming(|_| {})
     }
 
-    /// [`Json::compact`], which tells `name` the name of each of its members, duplicates included.
+    /// [`Json::compact`] that also passes the name of each member, including duplicates, to `name`.
     pub fn compact_naming(self, name: impl FnMut(&str)) -> JsonText {
         passes::count(Pass::Copied, self.text.len());
         let mut out = Vec::with_capacity(self.text.len());
@@ -515,10 +515,10 @@ impl<'a> Json<'a> {
         JsonText::made(out, skips.found)
     }
 
-    /// [`Json::compact`] as long as `goes_on` says so: it is asked far more often than once in a millisecond.
+    /// [`Json::compact`] while `goes_on` allows it: it is called far more often than once per millisecond.
     ///
     /// # Errors
-    /// What `goes_on` says.
+    /// The error of `goes_on`.
     pub fn compact_while<E>(self, goes_on: impl FnMut() -> Result<(), E>) -> Result<JsonText, E> {
         passes::count(Pass::Copied, self.text.len());
         let mut out = Vec::with_capacity(self.text.len());
@@ -527,7 +527,7 @@ impl<'a> Json<'a> {
         Ok(JsonText::made(out, skips.found))
     }
 
-    /// The same text, to be kept.
+    /// The same text, owned.
     pub fn to_text(self) -> JsonText {
         let (start, end) = (self.at, self.at + self.text.len());
         let inside = self.skips.partition_point(|skip| skip.start < start);
@@ -544,10 +544,10 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Tells `visitor` of the value. What was checked is not checked again.
+    /// Reports the value to `visitor`. It is not checked again.
     ///
     /// # Errors
-    /// [`Stopped`] where the visitor ends it.
+    /// Where the visitor ended the visit.
     pub fn visit<V: Visitor<'a>>(self, visitor: &mut V) -> Result<(), Stopped<V::Stop>> {
         visit(self.text, visitor)
     }
@@ -586,18 +586,18 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// A place in text that was checked.
+/// A position in checked text.
 #[derive(Clone)]
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     pub(crate) at: usize,
-    /// Where `text` stands in what was checked.
+    /// The offset of `text` in the text that was checked.
     base: usize,
     skips: &'a [Skip],
 }
 
 impl<'a> Cursor<'a> {
-    /// The byte `at` of the text of `json`.
+    /// A cursor at byte `at` of the text of `json`.
     pub(crate) fn new(json: Json<'a>, at: usize) -> Self {
         Cursor {
             text: json.text,
@@ -617,7 +617,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next item of a container whose text is known to be valid; `None` at its closing bracket.
+    /// The next item of a container in checked text; `None` at its closing bracket.
     fn next_item(&mut self, closing: u8) -> Option<Json<'a>> {
         self.skip_space();
         match self.peek() {
@@ -632,7 +632,7 @@ impl<'a> Cursor<'a> {
         Some(self.step_over())
     }
 
-    /// The value at the current byte of text that is known to be valid.
+    /// Takes the value at the current byte of checked text.
     pub(crate) fn take_value(&mut self) -> Json<'a> {
         let start = self.at;
         match self.peek() {
@@ -668,7 +668,7 @@ impl<'a> Cursor<'a> {
         self.since(start)
     }
 
-    /// The value at the current byte, which nobody goes over if it is a large container.
+    /// Takes the value at the current byte, without reading it if it is a large container.
     fn step_over(&mut self) -> Json<'a> {
         let start = self.at;
         if matches!(self.peek(), Some(b'{' | b'[')) && self.skip_large() {
@@ -687,7 +687,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Steps over the container at the current byte if it is one that was remembered.
+    /// Skips the container at the current byte if it was remembered.
     fn skip_large(&mut self) -> bool {
         let start = self.base + self.at;
         let found = self.skips.binary_search_by_key(&start, |skip| skip.start);
@@ -714,7 +714,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Resolves the escapes of the inside of a valid string.
+/// Resolves the escapes in the content of a valid string.
 fn unescape(inner: &str) -> String {
     let mut out = String::with_capacity(inner.len());
     let mut rest = inner;

@@ -1,4 +1,4 @@
-//! How strings and floats of JSON text are written.
+//! Writes strings and floats as JSON text.
 
 /// Appends `text` as a JSON string: quotes, backslashes and control characters escaped, the rest as it is.
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
@@ -9,8 +9,8 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// The inside of the JSON string that says `text`, piece by piece. No piece is longer than 64 KiB, so that the writer can
-/// look at a clock in between.
+/// The content of the JSON string for `text`, in pieces. No piece is longer than 64 KiB, so that the writer can check a
+/// clock in between.
 pub fn escaped(text: &str) -> Escaped<'_> {
     Escaped {
         rest: text,
@@ -18,7 +18,7 @@ pub fn escaped(text: &str) -> Escaped<'_> {
     }
 }
 
-/// The same with the digits of escapes in lower case: what programs get, where frames have capitals.
+/// Like [`escaped`] with lower-case digits in escapes, for programs; frames use upper case.
 pub fn escaped_in_lower_case(text: &str) -> Escaped<'_> {
     Escaped {
         rest: text,
@@ -33,7 +33,7 @@ pub struct Escaped<'a> {
     controls: &'static Controls,
 }
 
-/// Most bytes of one piece.
+/// Maximum bytes of one piece.
 const PIECE_BYTES: usize = 64 * 1024;
 
 impl<'a> Iterator for Escaped<'a> {
@@ -56,7 +56,7 @@ impl<'a> Iterator for Escaped<'a> {
     }
 }
 
-/// How a byte of a JSON string is written, when not as it is.
+/// The escape of a byte in a JSON string, if it needs one.
 #[inline]
 fn escape(byte: u8, controls: &'static Controls) -> Option<&'static str> {
     match byte {
@@ -67,10 +67,9 @@ fn escape(byte: u8, controls: &'static Controls) -> Option<&'static str> {
     }
 }
 
-/// The escapes of all control characters.
 type Controls = [&'static str; 0x20];
 
-/// How control characters are written.
+/// The escapes of the control characters.
 const UPPER_CASE: Controls = [
     "\\u0000", "\\u0001", "\\u0002", "\\u0003", "\\u0004", "\\u0005", "\\u0006", "\\u0007", "\\b",
     "\\t", "\\n", "\\u000B", "\\f", "\\r", "\\u000E", "\\u000F", "\\u0010", "\\u0011", "\\u0012",
@@ -78,7 +77,7 @@ const UPPER_CASE: Controls = [
     "\\u001B", "\\u001C", "\\u001D", "\\u001E", "\\u001F",
 ];
 
-/// The same with digits as `serde_json` and browsers write them.
+/// The same with lower-case digits, as `serde_json` and browsers write them.
 const LOWER_CASE: Controls = [
     "\\u0000", "\\u0001", "\\u0002", "\\u0003", "\\u0004", "\\u0005", "\\u0006", "\\u0007", "\\b",
     "\\t", "\\n", "\\u000b", "\\f", "\\r", "\\u000e", "\\u000f", "\\u0010", "\\u0011", "\\u0012",
@@ -94,10 +93,10 @@ pub fn write_float(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// The shortest text that reads back to the same double, always with a decimal point: whole numbers
-/// from 1 to below 1e16 in decimal notation, others in the shorter one. `value` is finite.
+/// The shortest text that reads back as the same double, always with a decimal point: whole numbers from 1 to below 1e16
+/// in decimal notation, others in the shorter one. `value` must be finite.
 pub fn float(value: f64) -> String {
-    /// Whole numbers from here on are scientific.
+    /// Larger whole numbers are written in scientific notation.
     const DECIMAL_BELOW: f64 = 1e16;
     let mut buffer = zmij::Buffer::new();
     let text = buffer.format_finite(value);

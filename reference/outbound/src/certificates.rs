@@ -1,4 +1,4 @@
-//! Whether the CA certificates that the environment names can be read: what loads them reads each file to its end.
+//! Checks that the CA certificates named by the environment can be read: the code that loads them reads each file to its end.
 
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
@@ -7,15 +7,15 @@ use std::path::Path;
 
 const FILE: &str = "SSL_CERT_FILE";
 const DIRECTORY: &str = "SSL_CERT_DIR";
-/// Bytes of a file, and of all files of a directory.
+/// Maximum bytes of a file, and of all files of a directory.
 const BYTES_MAX: u64 = 16 << 20;
-/// Entries of a directory: several times what a system has.
+/// Maximum entries of a directory: several times what a system has.
 const ENTRIES_MAX: usize = 10_000;
-/// The file that is always empty.
+/// A file that is always empty.
 const NOTHING: &str = "/dev/null";
 
-/// Whether what `SSL_CERT_FILE` and `SSL_CERT_DIR` name can be read to its end. What is not there, or empty, is no fault here: it holds
-/// no certificates.
+/// Checks that the files named by `SSL_CERT_FILE` and `SSL_CERT_DIR` can be read to their end. A missing or empty file is no fault
+/// here: it contains no certificates.
 ///
 /// # Errors
 /// A message with the variable and the path.
@@ -48,7 +48,7 @@ fn file(path: &Path) -> Result<(), String> {
     }
 }
 
-/// What is no regular file in a directory is passed over by what loads it.
+/// Ignores entries that are not regular files, as the loader does.
 fn directory(path: &Path) -> Result<(), String> {
     let Ok(entries) = fs::read_dir(path) else {
         return Ok(());

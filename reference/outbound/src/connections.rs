@@ -1,8 +1,8 @@
-//! Where the connections of one client are driven: on a thread of their own. Knows nothing of what is sent over them.
+//! Drives the connections of one client on a separate thread. Knows nothing of what is sent over them.
 //!
-//! What a server sends before its answer (`100 Continue`, `103 Early Hints`) is parsed as long as there is more of it to read, tens of
-//! megabytes at a stretch, and nothing counts it. Among other tasks that would keep a thread from its timers, so that deadlines pass
-//! unseen, and from the connections to other servers. Here it costs the server its own time.
+//! Interim responses before a server's answer (`100 Continue`, `103 Early Hints`) are parsed without limit while more can be read,
+//! tens of megabytes at a stretch. On a shared thread that would keep other tasks from their timers, so that deadlines are missed, and
+//! from the connections to other servers. On a separate thread it only delays the server itself.
 
 use std::io;
 use std::pin::pin;
@@ -10,7 +10,7 @@ use std::thread;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// The thread of one client's connections, which ends with this, and they with it.
+/// The thread of one client's connections. Thread and connections end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Connections {
     thread: Handle,
@@ -19,7 +19,7 @@ pub(crate) struct Connections {
 
 impl Connections {
     /// # Errors
-    /// Why there is no thread.
+    /// The thread could not be started.
     pub fn new() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
@@ -33,7 +33,7 @@ impl Connections {
         })
     }
 
-    /// Awaits `work`; the connections that it opens are driven here, and not where it is awaited.
+    /// Awaits `work`; the connections that it opens are driven on this client's thread, not on the caller's.
     pub async fn driving<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         std::future::poll_fn(|context| {

@@ -1,5 +1,5 @@
-//! What every connection to another server begins with: which proxy is asked, and which certificates are believed. Knows nothing of
-//! what is sent, but whether it may be sent again.
+//! The basis of every connection to another server: which proxy is used, and which certificates are trusted. Knows nothing of what
+//! is sent, except whether it may be sent again.
 
 #![forbid(unsafe_code)]
 
@@ -25,19 +25,19 @@ const PROXY_VARIABLES: [&str; 6] = [
     "ALL_PROXY",
 ];
 
-/// Registers the passwords of proxies: each gets its own with what is sent through it, and may show it in a page of its own.
+/// Registers the passwords of proxies: a proxy receives its own password with each request and may repeat it in an error page.
 pub fn register_proxies(env: &dyn Fn(&str) -> Option<String>, scrub: &mut RedactorBuilder) {
     for address in PROXY_VARIABLES.into_iter().filter_map(env) {
         register_login(&address, scrub);
     }
 }
 
-/// The beginnings of a client for `url`, and no other host.
+/// A client builder for the host of `url`, and no other.
 ///
 /// # Errors
-/// What is wrong with the CA certificates that the environment names, where https is spoken.
+/// A problem with the CA certificates named by the environment, when the URL uses https.
 pub fn client(url: &str) -> Result<ClientBuilder, String> {
-    // Fails when it is installed already, and then it is the same one.
+    // Fails when a provider is already installed, which is then the same one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = Client::builder().tcp_nodelay(true);
     // Plain http needs no CA certificates, so the machine need not have any.
@@ -46,14 +46,14 @@ pub fn client(url: &str) -> Result<ClientBuilder, String> {
     } else {
         check_certificates()?;
     }
-    // What the environment says of proxies is for other machines: one would be shown the credentials.
+    // Proxy settings of the environment are for other machines: a proxy would see the credentials.
     Ok(match leads_here(url) {
         true => builder.no_proxy(),
         false => builder,
     })
 }
 
-/// Whether a URL leads to this very machine.
+/// Whether a URL leads to this machine.
 fn leads_here(url: &str) -> bool {
     let url = Url::parse(url).ok();
     let host = url.as_ref().and_then(Url::host_str);

@@ -1,23 +1,24 @@
-//! Why no TLS connection came about, in words that say what to change. Knows the errors of TLS; knows no host and no URL.
+//! Describes why a TLS connection failed, and what to change. Knows the errors of TLS; knows no host and no URL.
 
 use std::error::Error;
 use std::io;
 
 use rustls::{AlertDescription, CertificateError, Error as Tls};
 
-/// What is wrong between this machine and a server over TLS; `None` for any other error.
+/// Describes a TLS failure; `None` for any other error.
 pub fn tls_refusal(error: &(dyn Error + 'static)) -> Option<String> {
     causes(error).find_map(|cause| cause.downcast_ref::<Tls>().map(words))
 }
 
-/// An error and what led to it, the innermost last.
+/// An error and its causes, the innermost last.
 pub fn causes<'e>(
     error: &'e (dyn Error + 'static),
 ) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| {
         let io = error.downcast_ref::<io::Error>();
         match io.and_then(io::Error::get_ref) {
-            // The source of one that wraps another is the source of that.
+            // The source of an error that wraps another is the source of the wrapped one, so the wrapped error is taken
+            // instead.
             Some(wrapped) => Some(wrapped as &(dyn Error + 'static)),
             None => error.source(),
         }
@@ -46,7 +47,7 @@ fn words(error: &Tls) -> String {
     }
 }
 
-/// The names that a certificate holds are the server's words, and as many as it likes: they are not told.
+/// The names in a certificate are not shown: the server chooses them, and how many there are.
 fn certificate(problem: &CertificateError) -> String {
     use CertificateError as Problem;
     let wrong = match problem {
@@ -65,7 +66,7 @@ fn certificate(problem: &CertificateError) -> String {
         Problem::InvalidPurpose | Problem::InvalidPurposeContext { .. } => "is not one for servers",
         Problem::BadEncoding => "cannot be read",
         Problem::UnhandledCriticalExtension => "has a critical extension that is not known here",
-        // Errors of the verifier's own, which only their names tell.
+        // The verifier's own errors are identifiable only by their names.
         Problem::Other(other) => match format!("{other:?}") {
             name if name.contains("CaUsedAsEndEntity") => {
                 "is that of a CA, as self-signed ones often are: the server needs one that is no CA's (basicConstraints CA:FALSE)"

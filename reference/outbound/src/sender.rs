@@ -1,4 +1,4 @@
-//! Requests over connections that are kept, and may have been closed by the time that one is sent.
+//! Sends requests over kept-alive connections, which may have been closed in the meantime.
 
 use crate::connections::Connections;
 use crate::refusal::causes;
@@ -9,30 +9,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use tower::util::MapRequestLayer;
 
-/// A client with a thread for its connections, which end with it. It knows whether a request went over a connection which had been used before.
+/// A client with a thread for its connections, which end with the client. Detects whether a request used an existing connection.
 #[derive(Clone, Debug)]
 pub struct Sender {
     client: Client,
-    /// Connections that were made, or tried to be.
+    /// The number of connections that were opened or attempted.
     made: Arc<AtomicU64>,
-    /// None where there was no thread to be had: then they are driven where requests are awaited.
+    /// `None` when no thread could be started: connections are then driven where requests are awaited.
     connections: Option<Arc<Connections>>,
 }
 
 /// Whether a request may reach its server twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// It changes nothing there, or the same again.
+    /// The request changes nothing there, or repeating it has no further effect.
     Harmless,
-    /// Nobody knows what it does there.
+    /// The effect of the request is unknown.
     Never,
 }
 
 impl Sender {
-    /// The client that `builder` makes.
+    /// A sender with the client that `builder` builds.
     ///
     /// # Errors
-    /// Why it makes none.
+    /// The client could not be built.
     pub fn new(builder: ClientBuilder) -> reqwest::Result<Self> {
         let made = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&made);
@@ -49,17 +49,17 @@ impl Sender {
         })
     }
 
-    /// What requests are made with.
+    /// Builds requests.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Sends a request. A server may close a connection that is kept for the next request at any moment, so that one which was sent
-    /// over such a connection and got no answer says nothing of the server: where that is harmless it is sent again, as often as a
-    /// kept connection takes it, which is the last of that connection; within the time that it has.
+    /// Sends a request. A server may close a kept-alive connection at any moment, so a request that got no answer on such a connection says
+    /// nothing about the server: if repeating is harmless, the request is sent again, as often as it goes to a kept-alive connection (each
+    /// of which is then gone), within the request's timeout.
     ///
     /// # Errors
-    /// Why there is no answer.
+    /// The reason why there is no answer.
     pub async fn send(&self, mut request: Request, repeat: Repeat) -> reqwest::Result<Response> {
         let began = Instant::now();
         let time = request.timeout().copied();
@@ -69,7 +69,7 @@ impl Sender {
                 Repeat::Never => None,
             };
             let made = self.made.load(Ordering::Relaxed);
-            // Made here, so that the request's own time is counted here.
+            // Created outside of `driving`, so that the timeout uses the timers of the caller, not those of the thread of connections.
             let answer = self.client.execute(request);
             let answer = match &self.connections {
                 Some(connections) => connections.driving(answer).await,
@@ -91,7 +91,7 @@ impl Sender {
     }
 }
 
-/// Whether a connection ended where the head of an answer was due.
+/// Whether the connection was closed where the head of a response was expected.
 fn was_closed(error: &reqwest::Error) -> bool {
     if !error.is_request() || error.is_timeout() || error.is_connect() {
         return false;
@@ -119,7 +119,7 @@ mod tests {
     use std::net::TcpListener;
     use std::time::Duration;
 
-    /// A server that answers the first request on each connection and closes it on the second; how many came.
+    /// A server that answers the first request on each connection and closes it on the second; and the number of requests received.
     fn hanging_up() -> (String, Arc<AtomicU64>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -156,7 +156,7 @@ mod tests {
         let asked = |repeat| {
             let request = sender.client().post(&url).build().unwrap();
             let answered = runtime.block_on(sender.send(request, repeat)).is_ok();
-            // A connection is kept once its own thread has seen that the answer ends.
+            // The connection is kept alive once its own thread has seen the end of the answer.
             std::thread::sleep(Duration::from_millis(200));
             (answered, came.load(Ordering::Relaxed))
         };
@@ -170,7 +170,7 @@ mod tests {
         );
     }
 
-    /// A server that says `100 Continue` to every request as fast as it is read, and never answers.
+    /// A server that sends `100 Continue` as fast as it is read, and never answers.
     fn flooding() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -187,13 +187,13 @@ mod tests {
         url
     }
 
-    /// A flood hides a deadline of a fifth of this until it ends.
+    /// Without the separate thread, a flood hides a deadline of a fifth of this until the flood ends.
     const DEADLINE_SEEN: Duration = Duration::from_secs(1);
 
     #[test]
     fn a_flood_of_heads_moves_no_deadline() {
         let url = flooding();
-        // As few threads as there can be, none of which a flood may hold.
+        // The minimum number of threads, none of which a flood may block.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()

@@ -1,5 +1,5 @@
 //! Converts language values to JSON and back, strictly: values that JSON can't represent are refused with their
-//! path. The lenient conversions of combined mode live there.
+//! path. The lenient conversions live with combined mode.
 
 use std::fmt::Write as _;
 

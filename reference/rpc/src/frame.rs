@@ -1,34 +1,34 @@
-//! JSON-RPC frames: reading one, its id, and writing requests, replies and errors straight to bytes.
+//! JSON-RPC frames: reads a frame and its id, and writes requests, replies and errors directly as bytes.
 //!
-//! Knows nothing of what a method means, nor of transports.
+//! Knows nothing of the meaning of methods, nor of transports.
 
 use ptc_json::{Json, JsonKind, Malformed, parse, write_string};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// One frame, read but not judged: which of its members are there.
+/// One frame with the members that are present, parsed but not validated.
 ///
 /// Of duplicate members the first counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// `jsonrpc` is present and equals `"2.0"`.
     pub version_ok: bool,
-    /// The `id` member, whatever its kind.
+    /// The `id` member, of any kind.
     pub id: Option<Json<'a>>,
-    /// The `method` member, whatever its kind.
+    /// The `method` member, of any kind.
     pub method: Option<Json<'a>>,
     pub params: Option<Json<'a>>,
     pub result: Option<Json<'a>>,
     pub error: Option<Json<'a>>,
 }
 
-/// Why bytes are no frame.
+/// Why bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameFault {
     /// Not one JSON value: answered with [`RpcError::PARSE`].
     Malformed,
-    /// JSON, but not an object (batches included), or one with an id that is too long to be answered: answered with
+    /// JSON, but not an object (batches included), or an object whose id is too long to be repeated: answered with
     /// [`RpcError::INVALID_REQUEST`] and no id.
     NotAnObject,
 }
@@ -39,23 +39,23 @@ impl From<Malformed> for FrameFault {
     }
 }
 
-/// Bytes of an id as JSON text (`mcp.limits.sizes.id`). It is held, logged and sent back, so the sender must not choose
-/// its length.
+/// Maximum bytes of an id as JSON text (`mcp.limits.sizes.id`). An id is stored, logged and sent back, so the sender
+/// must not choose its length freely.
 pub const ID_BYTES_MAX: usize = 4096;
 
 impl<'a> Frame<'a> {
-    /// Reads one frame of text that nobody else looks into.
+    /// Reads one frame from bytes that are not needed elsewhere as JSON.
     ///
     /// # Errors
-    /// [`FrameFault`] when the bytes are not JSON, or not an object.
+    /// The bytes are not JSON, or not an object.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, FrameFault> {
         Frame::of(parse(bytes)?)
     }
 
-    /// The frame that `json` is.
+    /// The frame in `json`.
     ///
     /// # Errors
-    /// [`FrameFault::NotAnObject`].
+    /// `json` is not an object, or its id is too long.
     pub fn of(json: Json<'a>) -> Result<Self, FrameFault> {
         if json.kind() != JsonKind::Object {
             return Err(FrameFault::NotAnObject);
@@ -100,7 +100,7 @@ impl<'a> Frame<'a> {
         self.method.and_then(Json::as_str)
     }
 
-    /// Answers a request of ours: it has an id, a result or an error, and no method.
+    /// True for an answer to a request of ours: an id, a result or an error, and no method.
     pub fn is_response(&self) -> bool {
         self.method.is_none()
             && self.id.is_some()
@@ -113,10 +113,10 @@ impl<'a> Frame<'a> {
 pub struct Id(Arc<str>);
 
 impl Id {
-    /// The id that `json` is, in canonical text.
+    /// The id in `json`, in canonical text.
     pub fn from_json(json: Json<'_>) -> Self {
         match json.kind() {
-            // The two common kinds are canonical as they stand, unless escaped.
+            // The two common kinds are already canonical, unless escaped.
             JsonKind::Integer if json.text() != "-0" => Id(json.text().into()),
             _ => Id(String::from(json.compact()).into()),
         }
@@ -126,7 +126,7 @@ impl Id {
         Id("null".into())
     }
 
-    /// The id for a number that a client counts up.
+    /// The id for a number from a client's counter.
     pub fn number(number: u64) -> Self {
         Id(number.to_string().into())
     }
@@ -136,12 +136,11 @@ impl Id {
         &self.0
     }
 
-    /// True for the null id.
     pub fn is_null(&self) -> bool {
         &*self.0 == "null"
     }
 
-    /// The id as plain text for logs and traces: a string without its quotes, everything else as JSON.
+    /// The id as plain text for logs and traces: a string without its quotes, any other kind as JSON.
     pub fn plain(&self) -> Cow<'_, str> {
         parse(self.0.as_bytes())
             .ok()
@@ -159,9 +158,9 @@ impl fmt::Debug for Id {
 /// A JSON-RPC error object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcError {
-    /// The code; negative in every error of the protocol.
+    /// Negative in every error of the protocol.
     pub code: i64,
-    /// One sentence or less.
+    /// At most one sentence.
     pub message: Cow<'static, str>,
     /// The `data` member as JSON text.
     pub data: Option<String>,
@@ -170,7 +169,7 @@ pub struct RpcError {
 impl RpcError {
     /// The bytes are not JSON.
     pub const PARSE: RpcError = RpcError::fixed(-32700, "Parse error");
-    /// JSON, but no request.
+    /// JSON, but not a request.
     pub const INVALID_REQUEST: RpcError = RpcError::fixed(-32600, "Invalid Request");
     pub const METHOD_NOT_FOUND: RpcError = RpcError::fixed(-32601, "Method not found");
     /// The method's parameters have the wrong shape.
@@ -196,7 +195,7 @@ pub fn write_result(out: &mut Vec<u8>, id: &Id, result: impl FnOnce(&mut Vec<u8>
     out.push(b'}');
 }
 
-/// Appends an error reply; without an id it is `null`.
+/// Appends an error reply; without `id`, the id is `null`.
 pub fn write_error(out: &mut Vec<u8>, id: Option<&Id>, error: &RpcError) {
     out.extend_from_slice(b"{\"error\":{\"code\":");
     out.extend_from_slice(error.code.to_string().as_bytes());

@@ -1,8 +1,8 @@
-//! Newline framing with a cap: bytes in, lines out. Does no I/O and knows nothing of JSON.
+//! Newline framing with a size limit: bytes in, lines out. Does no I/O and knows nothing of JSON.
 
-/// Cuts a byte stream into lines of at most `cap` bytes, terminator and `\r` before it not counted.
+/// Splits a byte stream into lines of at most `cap` bytes, not counting the terminator and carriage returns before it.
 ///
-/// An over-long line is dropped while it arrives and reported once, when its newline comes.
+/// An over-long line is dropped while it arrives and reported once, when its newline arrives.
 #[derive(Debug)]
 pub struct Framer {
     cap: usize,
@@ -15,7 +15,7 @@ pub struct Framer {
 pub enum Line<'a> {
     /// A line without its terminator.
     Whole(&'a [u8]),
-    /// A line longer than the cap; its bytes are gone.
+    /// A line longer than the limit; its bytes are discarded.
     TooLong,
 }
 
@@ -32,8 +32,8 @@ impl Framer {
         }
     }
 
-    /// Takes the next bytes of the stream and hands every line that they complete to `each`, in order, until it
-    /// returns false; the bytes after that line are dropped. Returns whether all bytes were taken.
+    /// Takes the next bytes of the stream and passes every line that they complete to `each`, in order, until it returns false;
+    /// the bytes after that line are dropped. Returns whether all bytes were taken.
     pub fn feed(&mut self, mut chunk: &[u8], mut each: impl FnMut(Line<'_>) -> bool) -> bool {
         while let Some(end) = memchr::memchr(b'\n', chunk) {
             let (line, rest) = (&chunk[..end], &chunk[end + 1..]);
@@ -67,13 +67,13 @@ impl Framer {
         self.overflowed || !self.pending.is_empty()
     }
 
-    /// Whether `part` can stand behind what is held: beyond the cap nothing may stand but carriage returns, any number of them.
+    /// Whether `part` can follow the held bytes: beyond the limit only carriage returns are allowed, in any number.
     fn fits(&self, part: &[u8]) -> bool {
         let room = self.cap - self.pending.len();
         part.iter().skip(room).all(|&byte| byte == b'\r')
     }
 
-    /// Keeps `part` of an unfinished line. Carriage returns beyond the cap are not kept: either they stand before the newline and
+    /// Keeps `part` of an unfinished line. Carriage returns beyond the limit are not kept: either they precede the newline and
     /// don't count, or what follows them makes the line too long.
     fn hold(&mut self, part: &[u8]) {
         if self.overflowed {

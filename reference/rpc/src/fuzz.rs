@@ -2,11 +2,11 @@
 
 use crate::{Document, Frame, Framer, Line, parse};
 
-/// Longest line in bytes.
+/// Maximum bytes of a line.
 const CAP: usize = 64;
 
-/// Bytes are cut into the same lines however they arrive, those that the definition of a line gives; what is JSON is the same
-/// JSON in compact form; reading a frame never panics, and its id is stable. The first byte chooses the size of chunks.
+/// Bytes give the same lines however they are split, equal to those of the definition; valid JSON stays the same JSON in
+/// compact form; reading a frame never panics, and its id is stable. The first byte chooses the chunk size.
 pub fn frames(data: &[u8]) {
     let Some((&size, stream)) = data.split_first() else {
         return;
@@ -23,11 +23,11 @@ pub fn frames(data: &[u8]) {
     frame(stream);
 }
 
-/// The lines of a stream as the definition has it: what stands before a newline, without the carriage returns at its end, none
-/// when that is over the cap.
+/// The lines of a stream by definition: the text before each newline without trailing carriage returns; `None` when that is
+/// over the limit.
 fn defined(stream: &[u8]) -> Vec<Option<Vec<u8>>> {
     let mut lines: Vec<&[u8]> = stream.split(|&byte| byte == b'\n').collect();
-    // What no newline ended is no line.
+    // Text after the last newline is not a line.
     lines.pop();
     let trimmed = lines.into_iter().map(|line| {
         let mut line = line.to_vec();
@@ -41,7 +41,7 @@ fn defined(stream: &[u8]) -> Vec<Option<Vec<u8>>> {
         .collect()
 }
 
-/// The lines that a stream is cut into when it arrives in `chunks`; none for one that is too long.
+/// The lines of a stream that arrives in `chunks`; `None` for one that is too long.
 fn lines<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Option<Vec<u8>>> {
     let mut framer = Framer::new(CAP);
     let mut seen = Vec::new();

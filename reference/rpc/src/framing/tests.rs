@@ -1,4 +1,4 @@
-//! Chunks in, lines out, however they are split.
+//! Chunks in, lines out, however the chunks are split.
 
 use super::*;
 

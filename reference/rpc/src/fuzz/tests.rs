@@ -1,8 +1,8 @@
-//! The check on seeded input.
+//! Runs the check on seeded input.
 
 use super::{defined, frames, lines};
 
-/// Lines whose length with and without their carriage returns is around the cap and far beyond it, at every split.
+/// Lines whose length with and without carriage returns is around the limit and far beyond it, at every split.
 #[test]
 fn every_split_gives_the_same_lines() {
     let mut random = fastrand::Rng::with_seed(12);
