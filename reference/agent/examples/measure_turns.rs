@@ -1,5 +1,5 @@
-//! Measures what a turn costs besides the model against its targets:
-//! `cargo run --release -p ptc-agent --example measure_turns`.
+//! Measures the overhead of a turn, excluding the model, against its targets: `cargo run --release
+//! -p ptc-agent --example measure_turns`.
 #![allow(clippy::print_stdout)]
 
 #[path = "../../../tools/src/bench/row.rs"]
@@ -19,9 +19,9 @@ use serde_json::json;
 
 ptc_lang::counting_allocator!();
 
-/// Turns of the measured run, so that its start and end weigh little.
+/// Turns of the measured run: enough that its start and end have little weight.
 const TURNS: u32 = 100;
-/// How often each thing is measured.
+/// How often each measurement is repeated.
 const ROUNDS: usize = 50;
 const TURN: Duration = Duration::from_micros(50);
 const KEY: Duration = Duration::from_millis(3);
@@ -38,7 +38,7 @@ fn main() {
     }
 }
 
-/// Calls a tool natively and in a program in turn, then answers.
+/// Alternates between a native tool call and a call in a program, then answers.
 struct Busy;
 
 impl Llm for Busy {
@@ -100,7 +100,7 @@ fn turn() -> Duration {
 
 fn key() -> Duration {
     let item = |n: i64| {
-        // One in ten has a float to collapse; the rest is canonical already.
+        // One in ten has a float to convert; the rest is already canonical.
         let number = if n % 10 == 0 {
             Value::Float(2.0)
         } else {

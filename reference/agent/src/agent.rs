@@ -1,4 +1,4 @@
-//! The definition of an agent, and every error in one. Runs nothing.
+//! The definition of an agent, and all errors in such a definition. Runs nothing.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use ptc_protocol::limits::IN_AGENT;
 /// The name that no app tool may have.
 pub const LISP_EVAL: &str = "lisp_eval";
 
-/// Turns of a run when nothing is said.
+/// Default maximum turns of a run.
 pub const MAX_TURNS_DEFAULT: u32 = 5;
-/// Turns of a run and its retries together when nothing is said.
+/// Default maximum turns of a run and its retries together.
 pub const TURN_BUDGET_DEFAULT: u32 = 20;
-/// Size units that definitions may take.
+/// Default maximum size units of all definitions.
 pub const MEMORY_LIMIT_DEFAULT: u64 = 1_048_576;
 
-/// What happens when definitions grow beyond the memory limit.
+/// What happens when definitions exceed the memory limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MemoryStrategy {
     #[default]
     Strict,
-    /// The program's definitions are dropped, and the model is told.
+    /// The program's definitions are dropped, and the model is informed.
     Rollback,
 }
 
@@ -36,38 +36,37 @@ pub struct Agent {
     pub name: String,
     /// The mission; `{{name}}` is filled from the context.
     pub prompt: String,
-    /// What the answer is made of.
     pub output: Output,
     /// How programs arrive; `None` in pure text mode.
     pub transport: Option<Transport>,
-    /// What the answer must match.
+    /// The type that the answer must match.
     pub signature: Option<Signature>,
     /// App tools, in any order.
     pub tools: Vec<Tool>,
-    /// Turns of a run.
+    /// Maximum turns of a run.
     pub max_turns: u32,
-    /// Turns altogether, counted apart from `max_turns`.
+    /// Maximum turns in total, counted separately from `max_turns`.
     pub turn_budget: u32,
-    /// Native calls of a run; `None` is no limit. Calls inside programs are not counted.
+    /// Maximum native calls of a run; `None` means no limit. Calls inside programs are not counted.
     pub max_tool_calls: Option<u32>,
-    /// Wall clock of one program.
+    /// Maximum wall-clock time of one program.
     pub program_timeout: Duration,
-    /// Bytes of one program.
+    /// Maximum memory of one program, in bytes.
     pub program_heap_bytes: usize,
-    /// Size units of all definitions.
+    /// Maximum size units of all definitions.
     pub memory_limit: u64,
-    /// What happens beyond it.
+    /// What happens when `memory_limit` is exceeded.
     pub memory_strategy: MemoryStrategy,
     /// Changes to the system prompt.
     pub system_prompt: SystemPrompt,
-    /// What context keys mean, for the model.
+    /// Descriptions of context keys, for the model.
     pub context_descriptions: Vec<(String, String)>,
     pub preview: PreviewOptions,
-    /// Wall clock of a run.
+    /// Maximum wall-clock time of a run.
     pub mission_timeout: Option<Duration>,
 }
 
-/// Where the functions of an agent's tools come from, when it is read from options.
+/// Provides the functions of an agent's tools when the agent is read from options.
 pub trait ToolSource {
     /// The function of a tool, from its options.
     ///
@@ -75,14 +74,15 @@ pub trait ToolSource {
     /// A sentence about what the options lack.
     fn function(&self, tool: &Json) -> Result<ToolFn, String>;
 
-    /// A custom preview, from the `preview` option; `None` when it names none.
+    /// A custom preview from the `preview` option; `None` when the option names none.
     fn preview(&self, option: &Json) -> Option<PreviewFn>;
 }
 
-/// Why an agent can't be built. The texts are the contract; `{}` is the tool's name or what was given.
+/// Why an agent can't be built. The texts are part of the contract; `{}` is the tool's name or the given
+/// value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
-    /// An `expose` that is none.
+    /// An unknown `expose` value.
     #[error(
         "tool \"{tool}\": invalid expose: {got} — accepted values are :native, :ptc_lisp, :both"
     )]
@@ -96,21 +96,21 @@ pub enum AgentError {
         expose: String,
         cache: bool,
     },
-    /// `native_result` that is no list of options.
+    /// A `native_result` that is not a list of options.
     #[error("tool \"{tool}\": native_result: must be a keyword list or nil, got {got}")]
     NativeResult { tool: String, got: String },
-    /// A preview that is none.
+    /// An invalid preview.
     #[error(
         "tool \"{tool}\": native_result.preview: must be :metadata, :rows, or a 1-arity function, got {got}"
     )]
     Preview { tool: String, got: String },
-    /// A limit that is no positive integer.
+    /// A limit that is not a positive integer.
     #[error("tool \"{tool}\": native_result.limit: must be a positive integer, got {got}")]
     PreviewLimit { tool: String, got: String },
     /// `ptc_reference: :full`.
     #[error("ptc_reference: :full is deferred (v1 supports :compact only)")]
     ReferenceFull,
-    /// Another `ptc_reference`.
+    /// Any other `ptc_reference` except `:compact`.
     #[error("ptc_reference must be :compact, got {got}")]
     Reference { got: String },
     /// Text output with programs in the content.
@@ -118,22 +118,22 @@ pub enum AgentError {
         "ptc_transport: :content is not supported with output: :text, whose answers carry no programs"
     )]
     TextOverContent,
-    /// A transport that is none.
+    /// An unknown transport.
     #[error("ptc_transport must be :content or :tool_call, got {got}")]
     Transport { got: String },
-    /// An output that is none.
+    /// An unknown output.
     #[error("output must be :ptc_lisp or :text, got {got}")]
     Output { got: String },
     /// A tool named `lisp_eval`.
     #[error("tool name \"{LISP_EVAL}\" is reserved for the tool that runs programs")]
     ReservedName,
-    /// Two tools that providers cannot tell apart.
+    /// Two tools that have the same name for providers.
     #[error("tools \"{first}\" and \"{second}\" have the same native name; rename one")]
     SameNativeName { first: String, second: String },
     /// An option that must be a positive integer.
     #[error("{option} must be a positive integer")]
     PositiveInteger { option: &'static str },
-    /// A strategy that is none.
+    /// An unknown memory strategy.
     #[error("memory_strategy must be :strict or :rollback, got {got}")]
     MemoryStrategy { got: String },
     /// Compaction in text mode.
@@ -148,22 +148,22 @@ pub enum AgentError {
         quoted_list(names)
     )]
     UnusedParams { names: Vec<String> },
-    /// Placeholders that are no parameters.
+    /// Placeholders that are not parameters.
     #[error("placeholders {} not found in signature", placeholders(names))]
     UnknownPlaceholders { names: Vec<String> },
-    /// A tool and a context key of one name.
+    /// A tool and a context key with the same name.
     #[error("{name} is both a tool and data - rename one")]
     ToolIsData { name: String },
     /// An option of the wrong kind.
     #[error("{option} must be {expected}")]
     Option {
         option: String,
-        /// What it should be, in words.
+        /// The expected value, in words.
         expected: String,
     },
 }
 
-/// Names as prompts write them.
+/// Names in the form of placeholders in prompts.
 fn placeholders(names: &[String]) -> String {
     let shown: Vec<String> = names.iter().map(|name| format!("{{{{{name}}}}}")).collect();
     shown.join(", ")
@@ -206,10 +206,10 @@ impl Agent {
         self
     }
 
-    /// With a signature for the answer.
+    /// Sets the signature of the answer.
     ///
     /// # Errors
-    /// When it does not parse.
+    /// The signature does not parse.
     pub fn signature(mut self, text: &str) -> Result<Self, AgentError> {
         let parsed = parse_signature(text).map_err(|error| AgentError::Signature {
             error: error.to_string(),
@@ -223,10 +223,10 @@ impl Agent {
         resolve_exposure(tool.expose, self.output, self.transport)
     }
 
-    /// Checks what types cannot.
+    /// Checks what the types can't express.
     ///
     /// # Errors
-    /// The first row of [`AgentError`] that applies.
+    /// The first variant of [`AgentError`] that applies.
     pub fn validate(&self) -> Result<(), AgentError> {
         if self.output == Output::Text && self.transport == Some(Transport::Content) {
             return Err(AgentError::TextOverContent);
@@ -271,10 +271,10 @@ impl Agent {
         }
     }
 
-    /// Reads an agent from options, as agent files and adapters have them. Unknown options are left alone.
+    /// Reads an agent from options, as agent files and adapters provide them. Unknown options are ignored.
     ///
     /// # Errors
-    /// The first row of [`AgentError`] that applies.
+    /// The first variant of [`AgentError`] that applies.
     pub fn from_options(options: &Json, source: &dyn ToolSource) -> Result<Self, AgentError> {
         let output = match options.get("output") {
             None => Output::PtcLisp,
@@ -411,7 +411,7 @@ fn check_placeholders(prompt: &str, signature: &Signature) -> Result<(), AgentEr
         .filter(|name| !params.contains(name))
         .cloned()
         .collect();
-    // Without parameters the placeholders are the context's business.
+    // Without parameters the placeholders refer to the context only.
     if !unknown.is_empty() && !params.is_empty() {
         return Err(AgentError::UnknownPlaceholders { names: unknown });
     }
@@ -492,7 +492,7 @@ fn read_tool(options: &Json, source: &dyn ToolSource) -> Result<Tool, AgentError
     let native_result = match options.get("native_result") {
         None | Some(Json::Null) => return Ok(tool),
         Some(Json::Object(options)) => options,
-        // An empty list of options is written as an empty array in some hosts.
+        // Some hosts write an empty list of options as an empty array.
         Some(Json::Array(items)) if items.is_empty() => &serde_json::Map::new(),
         Some(given) => {
             return Err(AgentError::NativeResult {
@@ -536,7 +536,7 @@ fn read_tool(options: &Json, source: &dyn ToolSource) -> Result<Tool, AgentError
     Ok(tool)
 }
 
-/// The kind of preview that an option asks for; `None` when it asks for none that there is.
+/// The kind of preview that an option names; `None` for an unknown one.
 pub fn read_preview(given: &Json, source: &dyn ToolSource) -> Option<Preview> {
     match word(given) {
         Some("metadata") => Some(Preview::Metadata),
@@ -585,7 +585,7 @@ fn positive(options: &Json, key: &'static str) -> Result<Option<u32>, AgentError
     }
 }
 
-/// The word of an option that takes keywords: a string, or `{"$kw": …}`.
+/// The word of a keyword option: a string, or `{"$kw": …}`.
 fn word(given: &Json) -> Option<&str> {
     given.as_str().or_else(|| given.get("$kw")?.as_str())
 }

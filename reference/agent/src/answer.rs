@@ -1,4 +1,5 @@
-//! Makes the final answer of a run from the model's last text, as the signature asks. Knows nothing of turns.
+//! Turns the model's last text into the final answer of a run, as the signature requires. Knows nothing of
+//! turns.
 
 use ptc_lang::Value;
 use ptc_protocol::{
@@ -9,13 +10,13 @@ use serde_json::Value as Json;
 
 use crate::extract::{ExtractError, decode, extract_json};
 
-/// A text that is no answer.
+/// Why a text is not a valid answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnswerError {
     /// `validation_error` or `json_parse_error`.
     pub reason: &'static str,
     pub message: String,
-    /// What to ask for, as the end of the sentence to the model.
+    /// What to return instead, as the end of the sentence to the model.
     wanted: &'static str,
 }
 
@@ -30,17 +31,17 @@ impl AnswerError {
     }
 }
 
-/// How an answer of this type is written.
+/// How an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerForm {
     Raw,
-    /// One JSON scalar, coerced.
+    /// One JSON scalar, coerced to the type.
     Scalar,
     /// A JSON object or array somewhere in the text.
     Structured,
 }
 
-/// The form that a return type asks for; `None` is an agent without signature.
+/// The form for a return type; `None` means an agent without signature.
 #[must_use]
 pub fn answer_form(returns: Option<&Type>) -> AnswerForm {
     match returns {
@@ -50,10 +51,10 @@ pub fn answer_form(returns: Option<&Type>) -> AnswerForm {
     }
 }
 
-/// The answer in `text`. Map keys come out as strings with `_` for `-`.
+/// Extracts the answer from `text`. Map keys become strings with `_` for `-`.
 ///
 /// # Errors
-/// The reason and message of a failed run, and the feedback for another try.
+/// The reason and message of a failed run, and the feedback for another attempt.
 pub fn final_answer(text: &str, returns: Option<&Type>) -> Result<Value, AnswerError> {
     match (answer_form(returns), returns) {
         (AnswerForm::Scalar, Some(expected)) => {
@@ -96,7 +97,8 @@ fn scalar(text: &str, expected: &Type) -> Result<Value, AnswerError> {
     }
 }
 
-/// `42.0` and `"42"` where an integer is asked for, `3` where a float is, `"true"` where a boolean is.
+/// Coerces `42.0` and `"42"` to an integer, `3` to a float, and `"true"` to a boolean, where the type
+/// requires these.
 fn coerced(value: Value, expected: &Type) -> Value {
     let Type::Prim(prim) = expected.required() else {
         return value;
@@ -110,7 +112,7 @@ fn coerced(value: Value, expected: &Type) -> Value {
             },
             _ => value,
         },
-        #[allow(clippy::cast_precision_loss)] // That is what asking for a float means.
+        #[allow(clippy::cast_precision_loss)] // A request for a float accepts the loss.
         (Prim::Float, Value::Int(int)) => Value::Float(*int as f64),
         (Prim::Float, Value::BigInt(int)) => int.to_string().parse().map_or(value, Value::Float),
         (Prim::Bool, Value::Str(text)) => match text.as_str() {
@@ -167,7 +169,7 @@ fn structured(text: &str, expected: &Type) -> Result<Value, AnswerError> {
     }
 }
 
-/// Keys with `_` for `-`, at every depth. JSON's own depth limit bounds the recursion.
+/// Replaces `-` by `_` in keys, at every depth. JSON's own depth limit bounds the recursion.
 fn plain_keys(value: &Value) -> Value {
     match value {
         Value::Vector(items) => Value::vector(items.iter().map(plain_keys).collect()),

@@ -1,5 +1,5 @@
 //! Results shared by the two layers of a run: canonical keys, the store, and the hint that names an entry.
-//! Knows nothing of who calls.
+//! Knows nothing of the callers.
 
 use std::collections::HashMap;
 
@@ -9,17 +9,17 @@ use ptc_protocol::{append_encoded, canonical, digest, stack};
 
 /// The arguments of a call in the form in which equal calls are equal.
 ///
-/// Map keys are strings with `_` for `-`, integral floats are integers, at every depth outside sets; values are
-/// left alone. Of keys that converge the last one in key order wins, keywords coming before strings.
+/// Map keys are strings with `_` for `-`, and integral floats are integers, at every depth outside sets; other
+/// values are unchanged. Of keys that become equal the last one in key order wins; keywords come before
+/// strings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CanonicalArgs {
     value: Value,
-    /// Whether the arguments were a map; others are kept as they came.
+    /// Whether the arguments are a map; others are kept unchanged.
     is_map: bool,
 }
 
 impl CanonicalArgs {
-    /// The canonical form of `args`.
     #[must_use]
     pub fn of(args: &Value) -> Self {
         match args {
@@ -39,13 +39,13 @@ impl CanonicalArgs {
         &self.value
     }
 
-    /// Whether they are a map.
     #[must_use]
     pub fn is_map(&self) -> bool {
         self.is_map
     }
 
-    /// The sentence that tells a model how to get at the cached result. `None` for arguments that are no map.
+    /// The sentence that tells a model how to access the cached result. `None` for arguments that are not a
+    /// map.
     #[must_use]
     pub fn hint(&self, tool: &str) -> Option<String> {
         let Value::Map(args) = &self.value else {
@@ -67,7 +67,7 @@ impl CanonicalArgs {
     }
 }
 
-/// The results of one run. Entries stay until the run ends.
+/// The cached results of one run. Entries stay until the run ends.
 #[derive(Default)]
 pub struct Cache {
     tools: HashMap<String, Map>,
@@ -94,7 +94,6 @@ impl Cache {
         self.tools.values().map(Map::len).sum()
     }
 
-    /// Whether nothing was stored.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -146,7 +145,7 @@ fn write_value(text: &mut String, value: &Value) {
     }
 }
 
-/// Whether `:name` reads back as the keyword of this name; other names are shown as strings.
+/// Whether `:name` reads back as the keyword with this name; other names are shown as strings.
 fn reads_as_keyword(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name

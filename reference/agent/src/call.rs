@@ -1,4 +1,4 @@
-//! One call of an app tool from either layer: the cache before, the function, the cache after.
+//! One call of an app tool from either layer: cache lookup, function call, cache update.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -12,19 +12,19 @@ use crate::lock::lock;
 use crate::telemetry::{Event, Telemetry, new_id};
 use crate::tool::{Tool, ToolFault};
 
-/// What came of a call.
+/// The outcome of a call.
 pub(crate) struct Invocation {
     pub result: Result<Value, ToolFault>,
     /// Whether a stored result was reused.
     pub cached: bool,
-    /// Whether the result was stored by this call.
+    /// Whether this call stored the result.
     pub stored: bool,
 }
 
-/// Calls `tool`, unless `key` finds a stored result; stores the result of a success under `key`.
+/// Calls `tool`, unless a result is stored under `key`; stores the result of a successful call under `key`.
 ///
 /// Only successes are stored, so a failed call runs again. Two workers of a program may run the same call at
-/// once: the last result stays. From `until` on nobody waits for the result.
+/// once; the last result is kept. From `until` on nobody waits for the result.
 pub(crate) fn invoke(
     tool: &Tool,
     args: &Value,

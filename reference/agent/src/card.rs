@@ -1,5 +1,5 @@
-//! The text that a combined-mode agent puts before a model: role, reference card, tool inventory, output
-//! format. Our own words; decides nothing.
+//! The text that a combined-mode agent shows a model first: role, reference card, tool inventory, output
+//! format. Only composes the text; decides nothing.
 
 use std::fmt::Write as _;
 
@@ -8,9 +8,9 @@ use ptc_protocol::{FormatOptions, Type, format_value, type_to_json_schema};
 
 use crate::tool::Tool;
 
-/// The card is paid for in every request.
+/// Limited because every request pays for the card.
 const CARD_BYTES_MAX: usize = 1_100;
-/// Items and characters shown of a context value.
+/// Maximum items and characters shown of a context value.
 const CONTEXT_ITEMS_MAX: usize = 100;
 const CONTEXT_CHARS_MAX: usize = 200;
 
@@ -43,11 +43,11 @@ pub enum SystemPrompt {
     #[default]
     Base,
     Replaced(String),
-    /// Ours between two texts.
+    /// The base prompt between two texts.
     Wrapped {
-        /// Before; may be empty.
+        /// Text before; may be empty.
         prefix: String,
-        /// After; may be empty.
+        /// Text after; may be empty.
         suffix: String,
     },
 }
@@ -68,7 +68,7 @@ pub fn base_prompt(custom: &SystemPrompt) -> String {
     }
 }
 
-/// The system prompt of combined mode; `program_tools` are sorted by name.
+/// The system prompt of combined mode; `program_tools` must be sorted by name.
 #[must_use]
 pub fn combined_prompt(custom: &SystemPrompt, program_tools: &[&Tool]) -> String {
     let mut prompt = base_prompt(custom);
@@ -81,7 +81,7 @@ pub fn combined_prompt(custom: &SystemPrompt, program_tools: &[&Tool]) -> String
     prompt
 }
 
-/// The system prompt of the modes whose answer is a program's value.
+/// The system prompt of the modes whose answer is the value of a program.
 #[must_use]
 pub fn program_prompt(
     custom: &SystemPrompt,

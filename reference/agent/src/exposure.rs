@@ -11,10 +11,10 @@ pub enum Exposure {
     Both,
 }
 
-/// What the agent's answer is made of.
+/// What the agent's answer consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Output {
-    /// Text, or text that is parsed for the signature.
+    /// Text, possibly parsed according to the signature.
     Text,
     /// The value of a program.
     PtcLisp,
@@ -23,7 +23,7 @@ pub enum Output {
 /// How programs reach the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// In the text of an answer.
+    /// In the text of a reply.
     Content,
     /// As the argument of the tool `lisp_eval`.
     ToolCall,
@@ -35,8 +35,8 @@ const NAMES: &[(&str, Exposure)] = &[
     ("both", Exposure::Both),
 ];
 
-/// The exposure of a tool: as declared, else `:ptc_lisp` where the answer is a program's value and `:native`
-/// where it is text, combined mode included.
+/// The exposure of a tool: as declared, else `:ptc_lisp` where the answer is the value of a program and
+/// `:native` where it is text, including combined mode.
 #[must_use]
 pub fn resolve_exposure(
     declared: Option<Exposure>,
@@ -50,7 +50,7 @@ pub fn resolve_exposure(
 }
 
 impl Exposure {
-    /// The exposure of this name.
+    /// The exposure with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         NAMES
@@ -59,7 +59,7 @@ impl Exposure {
             .map(|(_, exposure)| *exposure)
     }
 
-    /// Its name, as written in options and telemetry.
+    /// Its name in options and telemetry.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ impl Exposure {
         }
     }
 
-    /// Whether the provider is told of the tool.
+    /// Whether the tool is in the provider's tool definitions.
     #[must_use]
     pub fn is_native(self) -> bool {
         matches!(self, Exposure::Native | Exposure::Both)

@@ -2,11 +2,11 @@
 
 use serde_json::Value as Json;
 
-/// Why no document came of a text.
+/// Why a text gave no document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtractError {
     NotFound,
-    /// What stands there is not JSON.
+    /// The candidate text is not JSON.
     Invalid,
 }
 
@@ -20,11 +20,11 @@ impl ExtractError {
     }
 }
 
-/// The content of the first fenced block, if there is one with content; else the text from the first `{` or
-/// `[` to its closing counterpart. A block is taken at its word: when it is not JSON, nothing else is tried.
+/// Parses the content of the first fenced block that is not empty; without one, the text from the first `{`
+/// or `[` to its closing counterpart. If the block is not JSON, nothing else is tried.
 ///
 /// # Errors
-/// Nothing found, or what was found does not decode.
+/// Nothing was found, or it does not decode.
 pub fn extract_json(text: &str) -> Result<Json, ExtractError> {
     let document = match fenced(text) {
         Some(block) => block,
@@ -33,7 +33,7 @@ pub fn extract_json(text: &str) -> Result<Json, ExtractError> {
     decode(document).ok_or(ExtractError::Invalid)
 }
 
-/// The JSON value that `text` is. A float that no double holds makes it none: JSON has no infinity.
+/// Parses `text` as JSON. A number that exceeds a double makes it invalid: JSON has no infinity.
 #[must_use]
 pub fn decode(text: &str) -> Option<Json> {
     let json = serde_json::from_str(text).ok()?;

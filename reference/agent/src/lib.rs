@@ -27,8 +27,8 @@
 //! # Ok::<(), ptc_agent::AgentError>(())
 //! ```
 //!
-//! Blocks the calling thread while it works. Knows nothing of MCP or upstream servers: their tools come in as
-//! functions, or as the `Host` of a planner.
+//! Blocks the calling thread while it works. Knows nothing of MCP or upstream servers: their tools are passed in
+//! as functions, or through a planner's [`World`].
 
 mod agent;
 mod answer;

@@ -1,5 +1,5 @@
-//! The modes whose answer is a program's value: programs as calls of `lisp_eval`, or as the text of an answer.
-//! What a program does is `turn`'s business.
+//! The modes whose answer is the value of a program: programs as calls of `lisp_eval`, or as the text of a
+//! reply. `turn` runs the programs.
 
 use ptc_lang::Value;
 use ptc_protocol::{
@@ -12,10 +12,10 @@ use crate::run::Run;
 use crate::step::{CallRecord, RunFailure};
 use crate::turn::TurnEnd;
 
-/// Characters of an error shown to a model that writes programs as text.
+/// Maximum characters of an error shown to a model that writes programs as text.
 const ERROR_CHARS_MAX: usize = 512;
 
-/// The program in a reply: its one fenced block, or all of it when it starts with a bracket.
+/// The program in a reply: its only fenced block, or the whole text when that looks like a program.
 ///
 /// # Errors
 /// A sentence for the model.
@@ -47,8 +47,8 @@ pub fn program_in_reply(text: &str) -> Result<&str, &'static str> {
 }
 
 impl Run<'_> {
-    /// After a program of a mode whose answer is a program's value: `(return v)` that matches the signature
-    /// ends the run, `(fail v)` fails it.
+    /// Processes the end of a program in these modes: `(return v)` that matches the signature ends the run,
+    /// `(fail v)` fails it.
     pub(crate) fn settle(
         &mut self,
         record: &CallRecord,
@@ -83,7 +83,7 @@ impl Run<'_> {
         }
     }
 
-    /// A reply whose text is the program.
+    /// Handles a reply whose text is the program.
     pub(crate) fn content_turn(&mut self, reply: &LlmReply) -> TurnEnd {
         let text = reply.content.clone().unwrap_or_default();
         self.append(Message::Assistant {
@@ -119,7 +119,7 @@ impl Run<'_> {
         }
     }
 
-    /// A text where a program was due.
+    /// Handles a text where a program was expected.
     pub(crate) fn program_due(&mut self, reply: &LlmReply) -> TurnEnd {
         let text = reply.content.clone().unwrap_or_default();
         self.record(false, Value::Nil, Vec::new(), &text);
@@ -134,7 +134,7 @@ impl Run<'_> {
     }
 }
 
-/// An error as quoted data.
+/// An error as a block of quoted data.
 pub(crate) fn error_block(message: &str) -> String {
     let mut shown: String = message.chars().take(ERROR_CHARS_MAX).collect();
     if shown.len() < message.len() {
@@ -146,7 +146,7 @@ pub(crate) fn error_block(message: &str) -> String {
     )
 }
 
-/// What a payload tells the model.
+/// The part of a payload that the model sees.
 fn feedback_of(payload: &str) -> String {
     let payload: serde_json::Value = serde_json::from_str(payload).unwrap_or_default();
     let text = |key: &str| {

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What `mutex` guards. A tool that panics does not take it down with it.
+/// Locks `mutex`, ignoring poisoning: a tool that panics must not make it unusable.
 pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

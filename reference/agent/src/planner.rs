@@ -1,5 +1,5 @@
 //! The planner of `lisp_task`: a model writes programs for a plain-English task, turn by turn, until one ends with
-//! a terminal form. What programs can reach is the `World`'s business; what a reply may hold is `lisp_mode`'s.
+//! a terminal form. `World` defines what programs can access; `lisp_mode` what a reply may contain.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,21 +16,21 @@ use crate::lisp_mode::{error_block, program_in_reply};
 use crate::llm::{Abandoned, Llm, LlmError, LlmErrorKind, LlmRequest, Message, Tokens};
 use crate::task_answer::{Constraints, TaskAnswer, cut, task_answer};
 
-/// The system message of every request. The instructions stand in the user message.
+/// The system message of every request. The instructions are in the user message.
 pub const PLANNER_SYSTEM: &str = "You generate only PTC-Lisp programs.";
 
-/// Bytes of a reply beside its program: a longer one is neither shown nor kept.
+/// Maximum bytes of a reply in addition to its program: a longer reply is neither shown nor kept.
 const PROSE_BYTES_MAX: usize = 16 * 1024;
 
-/// What is made of a program's end, once, and within the limits that the program had.
+/// Evaluates the end of a program; called once, within the program's limits.
 pub type Conclude<'a> = &'a mut dyn FnMut(Ran, &dyn Watch) -> Result<(), Limit>;
 
-/// What programs of a task reach.
+/// The environment of a task's programs.
 pub trait World {
-    /// Runs one program in `env`, and has it concluded, no longer than until `deadline`.
+    /// Runs one program in `env` and passes its end to `conclude`, at most until `deadline`.
     ///
     /// # Errors
-    /// The limit that the conclusion met.
+    /// The limit that stopped `conclude`.
     fn run(
         &self,
         program: &str,
@@ -40,17 +40,17 @@ pub trait World {
     ) -> Result<(), Limit>;
     /// Called before each turn with its number, from 1.
     fn turn(&self, number: u32);
-    /// Whether any call so far may have written.
+    /// Whether any call so far may have written data.
     fn may_have_written(&self) -> bool;
-    /// What to tell the model about calls of the last program, when it failed.
+    /// Notes for the model about the calls of the last program, when it failed.
     fn notes(&self) -> Option<String>;
     fn scrub(&self, text: String) -> String;
-    /// A value without secrets.
+    /// The value with secrets scrubbed.
     ///
     /// # Errors
-    /// The limit that ends the program.
+    /// The limit that stopped the program.
     fn scrub_value(&self, value: &Value, watch: &dyn Watch) -> Result<Value, Limit>;
-    /// Whether nobody waits any more.
+    /// Whether nobody waits for the answer any more.
     fn is_cancelled(&self) -> bool;
 }
 
@@ -62,21 +62,21 @@ pub struct Task<'a> {
     pub task: &'a str,
     /// What programs read as `data/NAME`.
     pub context: Map,
-    /// Constraints that are understood, as JSON.
+    /// The constraints that were understood.
     pub constraints: &'a Constraints,
-    /// Bytes of each part of the answer.
+    /// Maximum bytes of each part of the answer.
     pub result_bytes: usize,
     pub max_turns: u32,
-    /// Further turns for programs that fail.
+    /// Additional turns for programs that fail.
     pub retry_turns: u32,
-    /// All of it, from the call's start.
+    /// Deadline of the whole task.
     pub deadline: Instant,
-    /// One request to the model.
+    /// Maximum duration of one request to the model.
     pub planner_timeout: Duration,
     pub program_timeout: Duration,
-    /// Most tokens of a reply.
+    /// Maximum tokens of a reply.
     pub output_tokens: u32,
-    /// Bytes of the longest program.
+    /// Maximum bytes of a program.
     pub program_bytes: usize,
 }
 
@@ -87,28 +87,28 @@ pub enum TaskEnd {
     Answered(TaskAnswer),
     /// Without an answer.
     Failed { reason: TaskReason, message: String },
-    /// Nobody waits for it.
+    /// Nobody waits for the answer any more.
     Cancelled,
 }
 
 ptc_protocol::reasons! {
-    /// Why a task failed, besides the server's refusals.
+    /// Why a task failed, in addition to the server's own refusals.
     pub enum TaskReason {
         /// The program called `(fail v)`, or its value has no JSON form.
         Failed = "agent_failed",
         /// The last program ended without a terminal form.
         ReturnMissing = "ptc_must_return_missing",
         TurnsUsed = "ptc_max_turns_exceeded",
-        /// Turns and retries.
+        /// Both turns and retries are used up.
         RetriesUsed = "ptc_budget_exhausted",
-        /// Something may have been written, so nothing is tried again.
+        /// Something may have been written, so there is no further attempt.
         SideEffects = "partial_side_effects",
         Planner = "planner_error",
         PlannerTimeout = "planner_timeout",
         Config = "agentic_config_error",
-        /// The task's time.
+        /// The task's time is used up.
         Budget = "budget_exceeded",
-        /// Its context takes more than a program has.
+        /// The context needs more memory than a program has.
         Memory = "memory_limit",
     }
 }
@@ -127,36 +127,36 @@ pub struct TaskOutcome {
 #[derive(Debug, Clone, Default)]
 pub struct PlannerRequest {
     pub duration_ms: u64,
-    /// Bytes of system message and prompt.
+    /// Bytes of the system message and the prompt.
     pub prompt_bytes: u64,
     /// Bytes of the reply.
     pub completion_bytes: u64,
-    /// As the provider says.
+    /// As reported by the provider.
     pub tokens: Option<Tokens>,
-    /// The reason, when it failed.
+    /// The reason of a failure.
     pub error: Option<TaskReason>,
-    /// What was asked, scrubbed: the message of the user.
+    /// The user message, scrubbed.
     pub prompt: String,
-    /// What the model replied.
+    /// The model's reply.
     pub completion: String,
 }
 
-/// What the instructions are made of.
+/// The parts of the instructions.
 #[derive(Debug, Clone, Copy)]
 pub struct PromptParts<'a> {
-    /// Text of the operator, before.
+    /// The operator's text before the rest.
     pub prefix: &'a str,
-    /// Text of the operator, after.
+    /// The operator's text after the rest.
     pub suffix: &'a str,
     /// The catalog of upstream tools.
     pub catalog: &'a str,
     /// Whether more than one turn is allowed.
     pub several_turns: bool,
-    /// Whether programs may write.
+    /// Whether programs may write data.
     pub writes: bool,
 }
 
-/// The instructions. Our own words; the parts and their order are the contract.
+/// Builds the instructions. The wording is free; the parts and their order are part of the contract.
 #[must_use]
 pub fn planner_prompt(parts: PromptParts<'_>) -> String {
     let mut role = String::from(
@@ -208,7 +208,7 @@ pub fn planner_prompt(parts: PromptParts<'_>) -> String {
         .join("\n\n")
 }
 
-/// Carries a task out.
+/// Executes a task.
 #[must_use]
 pub fn run_task(task: &Task<'_>, world: &dyn World) -> TaskOutcome {
     let mut planner = Planner {
@@ -241,10 +241,10 @@ struct Planner<'a> {
     outcome: TaskOutcome,
 }
 
-/// What a turn came to.
+/// The outcome of a turn.
 enum Turned {
     End(TaskEnd),
-    /// The program went wrong; the text tells the model.
+    /// The program failed; the text is for the model.
     Failed(String),
     /// The program ended without a terminal form.
     Open(String),
@@ -373,7 +373,7 @@ impl Planner<'_> {
         }
     }
 
-    /// A reply as the conversation and the trace have it.
+    /// A reply as stored in the conversation and the trace.
     fn shown(&self, reply: &str) -> String {
         match self.is_too_long(reply) {
             true => format!("(a reply of {} bytes)", reply.len()),
@@ -385,7 +385,7 @@ impl Planner<'_> {
         reply.len() > self.task.program_bytes.saturating_add(PROSE_BYTES_MAX)
     }
 
-    /// One request: everything in one user message, so that any chat model will do.
+    /// Sends one request, with everything in one user message, so that any chat model works.
     fn ask(&mut self) -> Result<String, NoReply> {
         let mut prompt = self.task.prompt.clone();
         for (role, text) in &self.conversation {
@@ -427,7 +427,7 @@ impl Planner<'_> {
         }
         self.outcome.requests.push(request);
         answer.map_err(|error| match error.kind {
-            // What ended was the task's time, not the planner's.
+            // The task's time ran out, not the planner's.
             LlmErrorKind::Timeout if left <= self.task.planner_timeout => NoReply::OutOfTime,
             _ => NoReply::Failed(error),
         })
@@ -435,7 +435,7 @@ impl Planner<'_> {
 }
 
 impl TaskOutcome {
-    /// What the answer says about the planner: the last request, and how many there were.
+    /// The planner part of the answer: the last request, and the number of requests.
     #[must_use]
     pub fn planner_report(&self, model: &str) -> PlannerReport {
         let Some(last) = self.requests.last() else {
@@ -444,7 +444,7 @@ impl TaskOutcome {
         let asked = PlannerReport {
             calls: Some(self.requests.len()),
             model: Some(model.to_owned()),
-            // A planner that could not even be asked got no prompt.
+            // A request that was never sent has no prompt.
             prompt_bytes: Some(last.prompt_bytes).filter(|bytes| *bytes > 0),
             ..PlannerReport::default()
         };
@@ -467,7 +467,7 @@ impl TaskOutcome {
         }
     }
 
-    /// What the planner cost, for the metrics. Tokens are null unless every request reported some.
+    /// The cost of the planner, for the metrics. Token counts are null unless every request reported them.
     #[must_use]
     pub fn planner_cost(&self) -> PlannerCost {
         let sum = |of: fn(&PlannerRequest) -> u64| self.requests.iter().map(of).sum::<u64>();
@@ -496,7 +496,7 @@ impl TaskOutcome {
     }
 }
 
-/// What a program's end means for the turn, and what it leaves to the next one.
+/// The outcome of a turn for a program's end, and the environment for the next turn.
 fn conclude(
     task: &Task<'_>,
     world: &dyn World,
@@ -548,7 +548,7 @@ fn conclude(
     Ok((turned, None))
 }
 
-/// A text of at most `bytes_max` bytes, with three dots where it was longer.
+/// The text cut to at most `bytes_max` bytes, with three dots when it was longer.
 fn abridged(text: String, bytes_max: usize) -> String {
     const DOTS: &str = "...";
     match text.len() > bytes_max {
@@ -557,7 +557,7 @@ fn abridged(text: String, bytes_max: usize) -> String {
     }
 }
 
-/// What an error or a limit means for the turn.
+/// The outcome of a turn after an error or a limit.
 fn ended_by(task: &Task<'_>, world: &dyn World, error: &ptc_lang::Error) -> Turned {
     if error.reason() == ptc_lang::Reason::Cancelled {
         return Turned::End(TaskEnd::Cancelled);
@@ -593,7 +593,7 @@ fn planner_reason(kind: LlmErrorKind) -> TaskReason {
     }
 }
 
-/// The first user turn: the tool, the context, the mission.
+/// The first user message: the tool, the context, the mission.
 fn mission(task: &Task<'_>, veil: &Veil<'_>) -> String {
     let mut text = String::from(
         ";; === tools ===\ntool/call() -> any\n;; Call with named args: (tool/name {:key value})\n\n",

@@ -1,5 +1,5 @@
-//! The preview of a result that stays in the cache: its shape, its first rows, or what a function makes
-//! of it. Knows nothing of calls or the cache itself.
+//! The preview of a result that stays in the cache: its shape, its first rows, or the output of a custom function. Knows
+//! nothing of calls or the cache itself.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,22 +12,22 @@ use serde_json::{Map as JsonMap, Value as Json, json};
 use crate::cache::CanonicalArgs;
 use crate::tool::{NativeResult, Preview};
 
-/// Keys shown of a wide object.
+/// Maximum keys shown of a wide object.
 const KEYS_MAX: usize = 20;
-/// Elements whose keys decide whether a list's rows have one shape.
+/// The number of elements whose keys decide whether the rows of a list have one shape.
 const ROWS_COMPARED: usize = 5;
-/// Values nested deeper than this, or with more parts, have no JSON form here; nor have those that there is no room for.
+/// Values that are nested deeper or have more parts have no JSON form here, nor do those that memory has no room for.
 const JSON_DEPTH_MAX: u32 = 512;
 const JSON_NODES_MAX: u64 = 10_000_000;
-/// Bytes that a part of the tree takes.
+/// Bytes that a part of the JSON tree takes.
 const JSON_NODE_BYTES: usize = 96;
 
-/// A preview, and why it is not the one that was asked for.
+/// A preview, and why it differs from the requested one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NativePreview {
     /// The content of the tool message.
     pub payload: Json,
-    /// What went wrong with the preview that was asked for.
+    /// The problem with the requested preview.
     pub fallback: Option<Fallback>,
     /// Whether the payload leaves out a part of the result.
     pub truncated: bool,
@@ -37,9 +37,9 @@ pub struct NativePreview {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fallback {
     Raised,
-    /// It gave something else than a map.
+    /// The function returned something other than a map.
     NonMap,
-    /// What was to be shown has no JSON form.
+    /// The value to show has no JSON form.
     NonEncodable,
 }
 
@@ -65,8 +65,8 @@ impl Fallback {
     }
 }
 
-/// Previews `result` of a call. Three fields are always set last and win: `status`, `full_result_cached`,
-/// `cache_hint`.
+/// The preview of a call's result. Three fields are always set last, replacing others of the same name: `status`,
+/// `full_result_cached`, `cache_hint`.
 #[must_use]
 pub fn native_preview(
     options: &NativeResult,
@@ -98,8 +98,8 @@ pub fn native_preview(
     }
 }
 
-/// The JSON form for a model: temporals as ISO-8601 text, keywords and keys as text, a string key winning over
-/// a keyword of its name. `None` for what JSON cannot say: sets, functions, vars, regexes.
+/// The JSON form for a model: temporals as ISO-8601 text, keywords and keys as text; a string key replaces a keyword
+/// with the same name. `None` for values that JSON can't represent: sets, functions, vars, regexes.
 #[must_use]
 pub fn lenient_json(value: &Value) -> Option<Json> {
     let shape = value.shape();
@@ -136,7 +136,7 @@ fn to_json(value: &Value) -> Option<Json> {
             .map(Json::Array),
         Value::Map(map) => {
             let mut object = JsonMap::new();
-            // Keywords come before strings, so the string's value is the one that stays.
+            // Keywords come before strings, so the value of the string is kept.
             for (key, value) in map {
                 object.insert(key_name(key)?, to_json(value)?);
             }
@@ -190,7 +190,7 @@ fn metadata(result: &Value) -> JsonMap<String, Json> {
     payload
 }
 
-/// `None` when a row has no JSON form.
+/// The first rows; `None` when one has no JSON form.
 fn rows(result: &Value, limit: usize) -> Option<JsonMap<String, Json>> {
     let Value::Vector(items) = result else {
         return Some(metadata(result));
@@ -227,7 +227,7 @@ fn custom(
     }
 }
 
-/// `schema` and, when the rows have one shape, `sample_keys` of a list.
+/// Adds `schema` and, when the rows have one shape, `sample_keys` of a list.
 fn describe_list(payload: &mut JsonMap<String, Json>, mut items: Items<'_>, sample_max: usize) {
     let Some(first) = items.next() else {
         payload.insert("schema".into(), json!({ "type": "array", "items": {} }));
@@ -265,7 +265,7 @@ fn describe_list(payload: &mut JsonMap<String, Json>, mut items: Items<'_>, samp
 fn describe_properties(schema: &mut JsonMap<String, Json>, map: &Map, names: &BTreeSet<String>) {
     let mut properties = JsonMap::new();
     let shown: BTreeSet<&String> = names.iter().take(KEYS_MAX).collect();
-    // Keywords come before strings. A string's `false` counts as absent (`agent.preview.false`).
+    // Keywords come before strings. A `false` under a string key counts as absent (`agent.preview.false`).
     for (key, value) in map {
         let name = shown_name(key);
         if !shown.contains(&name) {

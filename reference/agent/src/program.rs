@@ -16,19 +16,19 @@ use crate::scrubber::Scrubber;
 use crate::telemetry::{Layer, Telemetry, ToolCallFacts};
 use crate::tool::Tool;
 
-/// What a program may use.
+/// The host of a program.
 pub struct ProgramHost<'a> {
     pub tools: &'a BTreeMap<String, &'a Tool>,
     pub names: &'a [String],
     pub cache: &'a Mutex<Cache>,
     pub telemetry: Option<&'a dyn Telemetry>,
-    /// Over what is printed, and what an error quotes.
+    /// Applied to prints and to what an error quotes.
     pub scrubber: &'a dyn Scrubber,
     pub deadline: Instant,
     pub budget: Value,
 }
 
-/// A program's end, in the words of payloads.
+/// The end of a program, in the terms of payloads.
 #[derive(Debug)]
 pub enum ProgramEnd {
     /// The value of the last form.
@@ -40,7 +40,7 @@ pub enum ProgramEnd {
     Error {
         reason: ErrorReason,
         message: String,
-        /// Where it is and what to do about it, a line each.
+        /// The position and advice, one line each.
         explained: String,
     },
 }
@@ -48,11 +48,11 @@ pub enum ProgramEnd {
 pub struct ProgramRun {
     pub end: ProgramEnd,
     pub prints: Vec<String>,
-    /// The surroundings afterwards; those from before when the program failed.
+    /// The environment afterwards; unchanged when the program failed.
     pub env: Env,
 }
 
-/// Runs `source`. A call of a tool that programs may not call is refused before anything runs.
+/// Runs `source`. If it names a tool that programs may not call, it is refused before anything runs.
 pub fn run_program(
     source: &str,
     env: &Env,
@@ -111,10 +111,10 @@ pub fn run_program(
     }
 }
 
-/// The message about every tool that the program names and may not call; `None` when there is none, or when
-/// the text does not read (which the run itself reports).
+/// The message about all tools that the program names but may not call; `None` when there are none, or when
+/// the text can't be read (which the run itself reports).
 pub(crate) fn refuse_unknown_tools(source: &str, names: &[String]) -> Option<String> {
-    // Most programs name no tool, and a scan of bytes is cheaper than reading.
+    // Most programs name no tool, and a byte scan is cheaper than reading.
     if !source.contains("tool/") {
         return None;
     }
@@ -204,7 +204,7 @@ impl Host for ProgramHost<'_> {
             };
             telemetry.emit(&facts.event());
         }
-        // Whatever the tool says of it, the program has ended.
+        // Whatever the tool returned, the program has ended.
         if ptc_lang::heap::is_overdrawn() {
             return Err(HostFault::Stopped(Pulse::OutOfMemory));
         }
@@ -245,7 +245,7 @@ impl Host for ProgramHost<'_> {
     }
 }
 
-/// Bytes of a stored result's JSON, for calls that have an entry.
+/// Bytes of a stored result's JSON, for calls with a cache entry.
 pub(crate) fn retained_bytes(made: &Invocation, keyed: bool) -> Option<u64> {
     let result = made
         .result
@@ -255,7 +255,8 @@ pub(crate) fn retained_bytes(made: &Invocation, keyed: bool) -> Option<u64> {
     Some(encoded_bytes(result))
 }
 
-/// Arguments as tools get them from programs: keys are strings with `_` for `-`, at every depth; values stay.
+/// Arguments as tools receive them from programs: keys are strings with `_` for `-`, at every depth; other
+/// values are unchanged.
 fn plain_args(value: &Value) -> Value {
     match value {
         Value::Vector(items)

@@ -1,5 +1,5 @@
-//! Models by name: `gemini-flash-lite`, `openai:gpt-4.1-mini`, `replay:FILE`. The one place that knows providers'
-//! addresses; keys come in as secrets and leave as headers.
+//! Models by name: `gemini-flash-lite`, `openai:gpt-4.1-mini`, `replay:FILE`. The only place that knows
+//! providers' addresses; keys are passed in as secrets and sent as headers.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,25 +12,25 @@ use crate::llm::{
     RetryPolicy,
 };
 
-/// A provider: its prefix in model names, how it is spoken to, where its key is.
+/// A provider: its prefix in model names, its protocol, and the variable with its key.
 #[derive(Debug, Clone, Copy)]
 pub struct Provider {
-    /// Before the colon of a model's name.
+    /// The part of a model's name before the colon.
     pub prefix: &'static str,
-    /// As messages call it.
+    /// The name in messages.
     pub title: &'static str,
     pub base_url: &'static str,
     pub key_variable: &'static str,
-    /// The variable that replaces its address.
+    /// The variable that overrides its address.
     pub url_variable: &'static str,
     pub format: Format,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// OpenAI's chat completions, the key as a bearer token.
+    /// OpenAI's chat completions, with the key as a bearer token.
     ChatCompletions,
-    /// Anthropic's messages, the key in `x-api-key`.
+    /// Anthropic's messages, with the key in `x-api-key`.
     Messages,
 }
 
@@ -73,15 +73,15 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("gpt-mini", "openai:gpt-5-mini"),
 ];
 
-/// Before the file of a recording that is played back instead of asking a provider.
+/// Prefix of the file name of a recording that is replayed instead of asking a provider.
 const REPLAY: &str = "replay:";
 
-/// The variables that may hold keys, so that they can be scrubbed.
+/// The variables that may contain keys, which must be scrubbed.
 pub fn key_variables() -> impl Iterator<Item = &'static str> {
     PROVIDERS.iter().map(|provider| provider.key_variable)
 }
 
-/// The variables that may hold addresses in place of the providers' own, and a login in one.
+/// The variables that may override the providers' addresses; an address may contain a login.
 pub fn url_variables() -> impl Iterator<Item = &'static str> {
     PROVIDERS.iter().map(|provider| provider.url_variable)
 }
@@ -89,7 +89,7 @@ pub fn url_variables() -> impl Iterator<Item = &'static str> {
 /// Opens a model by name.
 ///
 /// # Errors
-/// An unknown model, a missing key, a recording that cannot be read.
+/// The model is unknown, its key is missing, or the recording can't be read.
 pub fn open_model(
     name: &str,
     lookup: &dyn Fn(&str) -> Option<String>,
@@ -139,7 +139,7 @@ pub fn open_model(
     let auth =
         auth.map_err(|_| config(format!("{} is not a usable key", provider.key_variable)))?;
     let base_url = lookup(provider.url_variable).unwrap_or_else(|| provider.base_url.to_owned());
-    // What it is instead is not told: it may hold a credential.
+    // The value is not shown: it may contain a credential.
     if !reqwest::Url::parse(&base_url).is_ok_and(|url| matches!(url.scheme(), "http" | "https")) {
         return Err(config(format!(
             "{} must be an http or https URL",
@@ -162,7 +162,7 @@ pub fn open_model(
 /// Opens a recording.
 ///
 /// # Errors
-/// It cannot be read, or a line is no record.
+/// The file can't be read, or a line is invalid.
 pub fn open_replay(path: &Path) -> Result<Replay, LlmError> {
     let config = |message: String| LlmError::new(LlmErrorKind::Config, message);
     let text = ptc_secrets::read_text(path, ptc_secrets::DATA_BYTES_MAX)

@@ -1,4 +1,4 @@
-//! The run loop: turns, pairing, budgets, final answers. What a turn's calls do is in `turn`.
+//! The run loop: turns, pairing, budgets, final answers. The calls of a turn are in `turn`.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -22,10 +22,10 @@ use crate::telemetry::{Event, Spans, Telemetry};
 use crate::tool::Tool;
 use crate::turn::{TurnEnd, native_definitions};
 
-/// Bytes that all tools which the model calls itself may hold in one run: far more than a model reads.
+/// Maximum bytes held in one run by all tools that the model calls natively: far more than a model reads.
 const NATIVE_BYTES_MAX: u64 = 256 << 20;
 
-/// What a run is given besides the agent.
+/// The parameters of a run besides the agent.
 pub struct RunOptions<'a> {
     pub llm: &'a dyn Llm,
     /// What programs read as `data/NAME`.
@@ -34,23 +34,23 @@ pub struct RunOptions<'a> {
     pub journal: Option<Map>,
     /// Messages before this run.
     pub history: Vec<Message>,
-    /// Whether the step carries the conversation.
+    /// Whether the step includes the conversation.
     pub collect_messages: bool,
-    /// Whether the step carries a record of each turn.
+    /// Whether the step includes a record of each turn.
     pub trace: bool,
     /// Whether the provider may cache the prompt.
     pub prompt_cache: bool,
     pub telemetry: Option<&'a dyn Telemetry>,
-    /// What is told of programs goes through it. Tools, the context and the model are the caller's to scrub.
+    /// Applied to everything shown of programs. The caller scrubs tools, the context and the model itself.
     pub scrubber: &'a dyn Scrubber,
-    /// Called once with the text of a final answer that needs no JSON.
+    /// Called once with the text of a final answer that is not JSON.
     pub on_chunk: Option<&'a dyn Fn(&str)>,
     /// Called with each message as it is appended.
     pub on_message: Option<&'a dyn Fn(&Message)>,
 }
 
 impl<'a> RunOptions<'a> {
-    /// A run over `llm` with every default.
+    /// A run over `llm` with the default parameters.
     pub fn new(llm: &'a dyn Llm) -> Self {
         RunOptions {
             llm,
@@ -68,10 +68,11 @@ impl<'a> RunOptions<'a> {
     }
 }
 
-/// Runs an agent in the mode that its output and transport ask for.
+/// Runs an agent in the mode determined by its output and transport.
 ///
 /// # Errors
-/// The agent is mis-built, or a tool and a context key share a name. Everything later is the step's `fail`.
+/// The agent is invalid, or a tool and a context key have the same name. All later failures are in the step's
+/// `fail`.
 pub fn run(agent: &Agent, options: RunOptions<'_>) -> Result<AgentStep, AgentError> {
     agent.validate()?;
     if let Some(tool) = agent
@@ -94,16 +95,16 @@ pub fn run(agent: &Agent, options: RunOptions<'_>) -> Result<AgentStep, AgentErr
     Ok(Run::new(agent, options).finish())
 }
 
-/// What an agent's turns are made of.
+/// The kind of an agent's turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Text answers, native tools, and programs through `lisp_eval`.
     Combined,
-    /// Text answers and native tools; every tool is native, nothing is shared.
+    /// Text answers and native tools; every tool is native, and results are not shared.
     Text,
-    /// The answer is what a program returns, called through `lisp_eval`.
+    /// The answer is the return value of a program that is passed to `lisp_eval`.
     LispCall,
-    /// The answer is what a program returns, written as text.
+    /// The answer is the return value of a program that is written as text.
     LispContent,
 }
 
@@ -118,12 +119,12 @@ impl Mode {
     }
 }
 
-/// One turn of a conversation: a fresh run over the messages so far, answered with plain text.
+/// One turn of a conversation: a new run over the messages so far, answered with plain text.
 ///
-/// Nothing but the messages is carried over: no results, definitions, `*1` or journal.
+/// Only the messages are carried over: no results, definitions, `*1` or journal.
 ///
 /// # Errors
-/// As [`run`]; a failed run is the inner error.
+/// See [`run`]; a failed run is the inner error.
 #[allow(clippy::type_complexity)]
 pub fn chat(
     agent: &Agent,
@@ -147,7 +148,7 @@ pub fn chat(
     })
 }
 
-/// What a run that takes too long says, and each of its calls that is not made any more.
+/// The message of a run that exceeds its time, and of each of its calls that is not made for that reason.
 pub(crate) const MISSION_OVER: &str = "Mission timeout exceeded";
 
 fn mission_over() -> RunFailure {
@@ -162,7 +163,7 @@ pub(crate) struct Run<'a> {
     pub mode: Mode,
     pub agent: &'a Agent,
     pub options: RunOptions<'a>,
-    /// Natively callable tools by native and by original name.
+    /// Natively callable tools by their native and their original names.
     pub native: BTreeMap<String, &'a Tool>,
     /// Program-callable tools by name.
     pub callable: BTreeMap<String, &'a Tool>,
@@ -173,7 +174,7 @@ pub(crate) struct Run<'a> {
     pub messages: Vec<Message>,
     pub turn: u32,
     pub native_calls: u32,
-    /// What tools that the model calls itself hold: their answers and what shows them, which a run keeps to its end.
+    /// The memory of natively called tools: their answers and what shows them, which a run keeps until its end.
     pub native_account: Account,
     pub started: Instant,
 }
@@ -196,7 +197,7 @@ impl<'a> Run<'a> {
         let mut context = options.context.clone();
         let fail = Value::str("fail");
         if !context.contains(&fail) {
-            // The one name that is nil before there is anything to say.
+            // The only name that is nil until it is set.
             context.insert(fail, Value::Nil);
         }
         let mut env = Env::new().with_context(context);
@@ -252,7 +253,7 @@ impl<'a> Run<'a> {
         self.close(system, fail)
     }
 
-    /// The turns until there is an answer, or none can come.
+    /// Runs turns until there is an answer, or none is possible.
     fn turns(
         &mut self,
         system: &str,
@@ -321,7 +322,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Only a text agent without tools asks the provider itself for JSON.
+    /// The schema for the provider. Only a text agent without tools asks the provider itself for JSON.
     fn answer_schema(&self, tools: &[Json]) -> Option<Json> {
         let returns = &self.agent.signature.as_ref()?.returns;
         let asked = self.mode == Mode::Text
@@ -347,7 +348,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What is left of the run's time, where that is limited.
+    /// The remaining time of the run, if it is limited.
     pub(crate) fn time_left(&self) -> Option<Duration> {
         let limit = self.agent.mission_timeout?;
         Some(limit.saturating_sub(self.started.elapsed()))
@@ -448,7 +449,6 @@ impl<'a> Run<'a> {
         );
     }
 
-    /// Appends a message to the conversation.
     pub(crate) fn append(&mut self, message: Message) {
         if let Some(on_message) = self.options.on_message {
             on_message(&message);
@@ -456,7 +456,7 @@ impl<'a> Run<'a> {
         self.messages.push(message);
     }
 
-    /// Appends the model's turn with its calls, giving an id to each call that has none.
+    /// Appends the model's turn with its calls, giving an id to each call without one.
     pub(crate) fn append_calls(&mut self, reply: &LlmReply) -> Vec<String> {
         let mut ids = Vec::with_capacity(reply.tool_calls.len());
         let mut calls = Vec::with_capacity(reply.tool_calls.len());
@@ -479,7 +479,6 @@ impl<'a> Run<'a> {
         ids
     }
 
-    /// Keeps the record of a turn.
     pub(crate) fn record(
         &mut self,
         success: bool,
@@ -499,7 +498,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Emits an event, building it only when somebody listens.
+    /// Emits an event, which is built only when there is a listener.
     pub(crate) fn emit(
         &self,
         name: &'static str,
@@ -533,7 +532,7 @@ impl<'a> Run<'a> {
             self.step.summaries = self.env.steps();
             self.step.cache = std::mem::take(&mut *lock(&self.cache));
         } else {
-            // A failed run gives back what its turns did, and no state to go on from.
+            // A failed run returns the records of its turns, but no state to continue from.
             self.step.tool_calls.clear();
         }
         self.step.fail = fail;
@@ -541,7 +540,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A conversation as JSON, its system message first.
+/// A conversation as JSON, with the system message first.
 pub(crate) fn conversation(system: &str, messages: &[Message]) -> Vec<Json> {
     let mut shown = vec![json!({ "role": "system", "content": system })];
     shown.extend(messages.iter().map(Message::to_json));

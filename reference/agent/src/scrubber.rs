@@ -1,14 +1,14 @@
-//! What a run may tell: whoever embeds the agent says what must not be seen.
+//! What a run may disclose: the embedder of the agent decides what must not be seen.
 
 use ptc_lang::Value;
 
-/// Takes out what must not be told, before anything is cut.
+/// Removes what must not be disclosed, before anything is cut.
 pub trait Scrubber: Sync {
     fn text(&self, text: &str) -> String;
     fn value(&self, value: &Value) -> Value;
 }
 
-/// Of a run that may tell everything.
+/// For a run without secrets.
 pub struct Unscrubbed;
 
 impl Scrubber for Unscrubbed {

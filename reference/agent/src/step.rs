@@ -13,21 +13,22 @@ pub struct AgentStep {
     /// The final answer; nil when the run failed.
     pub returned: Value,
     pub fail: Option<RunFailure>,
-    /// The whole conversation, system message first, when it was asked for.
+    /// The whole conversation, system message first, if requested.
     pub messages: Option<Vec<Json>>,
     pub usage: Usage,
-    /// One record a turn; empty when tracing is off.
+    /// One record per turn; empty when tracing is off.
     pub turns: Vec<TurnRecord>,
-    /// Every native call and `lisp_eval` that was made, in order; rejected turns and skipped calls are not. Empty when
-    /// the run failed: its turns have them.
+    /// Every native call and `lisp_eval` that was made, in order, without rejected turns and skipped calls. Empty when
+    /// the run failed: the turn records have them.
     pub tool_calls: Vec<CallRecord>,
-    /// Definitions at the end; those over the limit when that ended the run, none when it failed otherwise.
+    /// Definitions at the end. After a failure: those that exceeded the memory limit, if that was the reason, else
+    /// none.
     pub memory: BTreeMap<String, Value>,
     /// Results of `task`, when the run had a journal.
     pub journal: Option<Map>,
     /// Summaries of `step-done`.
     pub summaries: Map,
-    /// Everything that was stored.
+    /// The cached results.
     pub cache: Cache,
     /// The prompt with its placeholders filled.
     pub prompt: String,
@@ -41,12 +42,12 @@ pub struct RunFailure {
     pub message: String,
 }
 
-/// What a run took.
+/// Resources used by a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     pub duration_ms: u64,
     pub turns: u32,
-    /// Requests that were answered.
+    /// The number of requests that were answered.
     pub llm_requests: u32,
     /// As reported by the provider.
     pub input_tokens: u64,
@@ -58,7 +59,7 @@ pub struct Usage {
 pub struct TurnRecord {
     /// From 1.
     pub number: u32,
-    /// Whether the turn did what it was for; tool turns do even when a call fails.
+    /// Whether the turn achieved its purpose; a tool turn does even when a call fails.
     pub success: bool,
     /// The answer, or why the turn was rejected.
     pub result: Value,
@@ -72,7 +73,7 @@ pub struct CallRecord {
     /// The name that the model used.
     pub name: String,
     pub args: Value,
-    /// The full result; the value of a program.
+    /// The full result; for a program its value.
     pub result: Value,
     /// Whether `result` is the value of `(fail v)`.
     pub failed_value: bool,
@@ -81,7 +82,7 @@ pub struct CallRecord {
 }
 
 impl CallRecord {
-    /// A call that has given nothing yet.
+    /// A call without a result yet.
     pub(crate) fn begun(name: &str, args: &Value) -> Self {
         CallRecord {
             name: name.to_owned(),

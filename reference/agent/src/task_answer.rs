@@ -1,4 +1,4 @@
-//! The answer of a task: the value as JSON and as text, within constraints and bytes. Knows nothing of planners.
+//! The answer of a task: a value as JSON and as text, within constraints and size limits. Knows nothing of planners.
 
 use ptc_lang::error::Limit;
 use ptc_lang::json::{self, WriteError};
@@ -8,12 +8,12 @@ use ptc_lang::{Value, heap};
 use ptc_protocol::{NotJson, to_json_value};
 use serde_json::{Map, Value as Json, json};
 
-/// What a client may ask of an answer.
+/// Constraints that a client may set for an answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Constraints {
-    /// Most items of a list.
+    /// Maximum items of a list.
     pub max_items: Option<usize>,
-    /// Fields that maps are cut to, when they have all of them.
+    /// The fields to which maps are reduced if they have all of them.
     pub preferred_fields: Option<Vec<String>>,
 }
 
@@ -24,14 +24,14 @@ pub struct TaskAnswer {
     pub structured: Json,
     /// Whether anything was cut.
     pub truncated: bool,
-    /// Bytes of both together as JSON.
+    /// Bytes of both parts together as JSON.
     pub result_bytes: u64,
     /// Bytes of the JSON before it was cut.
     pub uncut_bytes: u64,
 }
 
 impl Constraints {
-    /// Reads constraints; the names of those that are unknown or malformed come second.
+    /// Reads constraints; the second value has the names of unknown or malformed ones.
     #[must_use]
     pub fn read(given: &Map<String, Json>) -> (Constraints, Vec<String>) {
         let mut constraints = Constraints::default();
@@ -57,7 +57,7 @@ impl Constraints {
         (constraints, unsupported)
     }
 
-    /// Those that were understood, for the planner.
+    /// The constraints that were understood, for the planner.
     #[must_use]
     pub fn to_json(&self) -> Json {
         let mut shown = Map::new();
@@ -82,10 +82,11 @@ impl Constraints {
     }
 }
 
-/// Makes the answer of a returned value, at most `bytes_max` bytes of each part. Inside, the error of a value that has no JSON form.
+/// Builds the answer from a returned value, at most `bytes_max` bytes for each part. The inner error is for a value without a JSON
+/// form.
 ///
 /// # Errors
-/// The limit that ends the program: what is shared is written each time that it is reached, and may not fit.
+/// The limit that stopped the program: shared parts are written each time that they are reached, and may not fit.
 pub fn task_answer(
     value: &Value,
     constraints: &Constraints,
@@ -99,11 +100,11 @@ pub fn task_answer(
         }
         other => {
             match json::to_string_within(other, usize::MAX, watch) {
-                // What is written thrice: the tree's texts, its JSON, and the answer.
+                // Three copies are made: the texts in the tree, its JSON, and the answer.
                 Ok(text) if heap::reserve(text.len().saturating_mul(3)) => {}
                 Ok(_) | Err(WriteError::Over(Over::Bytes)) => return Err(Limit::Memory),
                 Err(WriteError::Over(Over::Limit(limit))) => return Err(limit),
-                // The path of what has no JSON form is found below.
+                // The path of the part without a JSON form is determined below.
                 Err(WriteError::Path(_)) => {}
             }
             match to_json_value(other) {
@@ -118,7 +119,7 @@ pub fn task_answer(
     Ok(Ok(answer))
 }
 
-/// Asks for what the tree of a JSON text takes.
+/// Reserves the memory for the tree of a JSON text.
 fn room_for_tree_of(text: &str) -> Result<(), Limit> {
     const PART_BYTES: usize = 96;
     let separates = |byte: &u8| matches!(byte, b',' | b':' | b'[' | b'{');
@@ -135,7 +136,7 @@ fn room_for_tree_of(text: &str) -> Result<(), Limit> {
 fn answer(value: &Value, structured: Json, bytes_max: usize) -> TaskAnswer {
     let json = structured.to_string();
     let answer = match (value, &structured) {
-        // Text that is no JSON is the answer as it stands.
+        // Text that is not JSON is the answer as it is.
         (Value::Str(text), Json::String(_)) => text.as_str().to_owned(),
         _ => json.clone(),
     };
@@ -157,7 +158,7 @@ fn answer(value: &Value, structured: Json, bytes_max: usize) -> TaskAnswer {
     }
 }
 
-/// JSON that was returned as text, even when it was encoded twice or printed as a result.
+/// Decodes JSON that was returned as text, even when it was encoded twice or printed as a result.
 fn decoded(text: &str) -> Json {
     let bare = text.strip_prefix("user=> ").unwrap_or(text);
     match serde_json::from_str::<Json>(bare) {
@@ -167,7 +168,7 @@ fn decoded(text: &str) -> Json {
     }
 }
 
-/// Cuts maps that have all the fields to them; looks inside everything else. JSON's depth bounds the recursion.
+/// Reduces maps that have all `fields` to them; descends into everything else. JSON's depth bounds the recursion.
 fn project(value: Json, fields: &[String]) -> Json {
     match value {
         Json::Object(mut object) if fields.iter().all(|field| object.contains_key(field)) => {
@@ -203,7 +204,7 @@ fn cut_list(value: Json, count: usize) -> Json {
     }
 }
 
-/// The text, cut between characters to so many bytes, and whether it was.
+/// The text, cut at a character boundary to at most `bytes_max` bytes, and whether it was cut.
 pub(crate) fn cut(mut text: String, bytes_max: usize) -> (String, bool) {
     if text.len() <= bytes_max {
         return (text, false);

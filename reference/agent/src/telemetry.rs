@@ -1,4 +1,5 @@
-//! Events of a run, for listeners. Names and fields are the contract; sinks are the caller's.
+//! Events of a run, for listeners. Names and fields are part of the contract; the caller provides the
+//! sinks.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,7 +21,7 @@ pub struct Event {
     pub metadata: Json,
 }
 
-/// What every event's metadata has besides its own fields: whose it is, and where in the run it stands.
+/// Fields in every event's metadata in addition to its own: the agent, and the position in the run.
 pub const SPAN_FIELDS: &[&str] = &["agent_name", "agent_id", "span_id", "parent_span_id"];
 /// The name of the event of a tool call.
 pub const TOOL_CALL: &str = "tool.call";
@@ -34,7 +35,7 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// As telemetry has it.
+    /// The name in telemetry.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -49,21 +50,19 @@ impl Layer {
 pub struct ToolCallFacts {
     /// The name that the caller used.
     pub tool_name: String,
-    /// Where the call came from.
     pub layer: Layer,
     /// Whether a stored result was reused.
     pub cached: bool,
-    /// Whether it failed or was rejected.
+    /// Whether the call failed or was rejected.
     pub error: bool,
     /// SHA-256 of the canonical key's JSON, when the call has a key.
     pub cache_key_hash: Option<String>,
     /// Bytes of the stored result's JSON.
     pub retained_bytes: Option<u64>,
-    /// Whether an entry was stored by this call.
+    /// Whether this call stored an entry.
     pub full_result_cached: bool,
-    /// Whether what the model saw leaves out a part of the result.
+    /// Whether the model saw only a part of the result.
     pub result_preview_truncated: bool,
-    /// Milliseconds.
     pub duration_ms: u64,
 }
 
@@ -87,17 +86,18 @@ impl ToolCallFacts {
     }
 }
 
-/// A new id: 8 hex digits, none given twice by this process.
+/// A new id of 8 hex digits, unique in this process.
 pub(crate) fn new_id() -> String {
     static GIVEN: AtomicU32 = AtomicU32::new(1);
-    // An odd factor maps the counter onto itself, so that ids that follow each other look apart.
+    // Multiplication by an odd factor is a bijection, and makes consecutive ids look different.
     let spread = GIVEN
         .fetch_add(1, Ordering::Relaxed)
         .wrapping_mul(0x9E37_79B1);
     format!("{spread:08x}")
 }
 
-/// Puts into each event of one run whose it is: `agent_name`, `agent_id`, `span_id`, `parent_span_id`.
+/// Adds the identifying fields to each event of one run: `agent_name`, `agent_id`, `span_id`,
+/// `parent_span_id`.
 pub(crate) struct Spans<'a> {
     sink: &'a dyn Telemetry,
     agent_name: Json,
@@ -106,7 +106,7 @@ pub(crate) struct Spans<'a> {
     open: Mutex<OpenSpans>,
 }
 
-/// The spans that are open inside the run's.
+/// The open spans inside the run's span.
 #[derive(Default)]
 struct OpenSpans {
     turn: Option<String>,
@@ -124,7 +124,8 @@ impl<'a> Spans<'a> {
         }
     }
 
-    /// The span of an event and the one around it. What starts opens a span that what stops closes.
+    /// The span of an event and its parent. A start event opens a span, and the matching stop event
+    /// closes it.
     fn place(&self, event: &'static str) -> (String, Option<String>) {
         let mut open = lock(&self.open);
         let around = |open: &OpenSpans| Some(open.turn.clone().unwrap_or_else(|| self.run.clone()));
@@ -155,7 +156,7 @@ impl Telemetry for Spans<'_> {
         metadata.insert("agent_name".into(), self.agent_name.clone());
         metadata.insert("agent_id".into(), self.agent_id.as_str().into());
         metadata.insert("parent_span_id".into(), parent.into());
-        // Calls of tools overlap in `pmap`, so who makes one says which span it is.
+        // Tool calls overlap in `pmap`, so the caller names the span of each.
         metadata.entry("span_id").or_insert_with(|| span.into());
         self.sink.emit(&Event {
             name: event.name,

@@ -9,17 +9,17 @@ use ptc_protocol::{Signature, parse_signature};
 
 use crate::exposure::Exposure;
 
-/// What a tool runs, with its arguments, and with the moment from which nobody waits for what it gives, where there is one. Called from
-/// several threads at once when a program uses `pmap`.
+/// The function of a tool. Receives the arguments, and the moment, if any, from which nobody waits for its result. Called from several
+/// threads at once when a program uses `pmap`.
 pub type ToolFn = Arc<dyn Fn(&Value, Option<Instant>) -> Result<Value, ToolFault> + Send + Sync>;
-/// A custom preview: takes the full result and gives a map.
+/// A custom preview: receives the full result and returns a map.
 pub type PreviewFn = Arc<dyn Fn(&Value) -> Result<Value, ToolFault> + Send + Sync>;
 
-/// A tool's failure, in words for the model.
+/// A tool's failure, described for the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolFault {
     pub message: String,
-    /// What might help, when the tool knows.
+    /// A hint that might help, if the tool has one.
     pub hint: Option<String>,
 }
 
@@ -50,42 +50,41 @@ impl From<String> for ToolFault {
 pub struct Tool {
     /// The name that programs use. Providers see it with `-` replaced by `_`.
     pub name: String,
-    /// What it does, for the model.
+    /// What the tool does, for the model.
     pub description: Option<String>,
     /// The signature as written.
     pub signature_text: Option<String>,
     /// The signature, when its text parses.
     pub signature: Option<Signature>,
-    /// As declared; `None` takes the mode's default.
+    /// As declared; `None` means the mode's default.
     pub expose: Option<Exposure>,
     /// Whether a result may be reused for equal arguments within a run.
     pub cache: bool,
     /// What the model sees of a shared result.
     pub native_result: NativeResult,
-    /// The function. It gets a map.
+    /// Receives a map of arguments.
     pub function: ToolFn,
 }
 
 /// How a shared result is previewed.
 #[derive(Clone)]
 pub struct NativeResult {
-    /// The kind of preview.
     pub preview: Preview,
     /// Rows shown by [`Preview::Rows`].
     pub limit: usize,
 }
 
-/// Rows shown when no limit is given.
+/// The default for [`NativeResult::limit`].
 pub const ROWS_DEFAULT: usize = 20;
 
 /// The kinds of preview.
 #[derive(Clone)]
 pub enum Preview {
-    /// Count, schema and keys; no value of the result.
+    /// Count, schema and keys, but no values of the result.
     Metadata,
     /// The first rows verbatim.
     Rows,
-    /// What a function makes of it.
+    /// The output of a custom function.
     Custom(PreviewFn),
 }
 
@@ -99,7 +98,7 @@ impl Default for NativeResult {
 }
 
 impl Tool {
-    /// A tool with the defaults: exposed as the mode says, not cached, without a signature.
+    /// A tool with the defaults: the mode's exposure, not cached, without a signature.
     pub fn new(
         name: impl Into<String>,
         function: impl Fn(&Value) -> Result<Value, ToolFault> + Send + Sync + 'static,
@@ -116,7 +115,7 @@ impl Tool {
         }
     }
 
-    /// With a signature. A text that does not parse is shown to models, and gives no schema.
+    /// Sets the signature. A text that does not parse is shown to models, but gives no schema.
     #[must_use]
     pub fn signature(mut self, text: &str) -> Self {
         self.signature = parse_signature(text).ok();
@@ -136,14 +135,14 @@ impl Tool {
         self
     }
 
-    /// With results that may be reused.
+    /// Allows results to be reused.
     #[must_use]
     pub fn cached(mut self) -> Self {
         self.cache = true;
         self
     }
 
-    /// With a preview. Needs [`Exposure::Both`] and [`Tool::cached`].
+    /// Sets the preview. Needs [`Exposure::Both`] and [`Tool::cached`].
     #[must_use]
     pub fn preview(mut self, preview: Preview, limit: usize) -> Self {
         self.native_result = NativeResult { preview, limit };

@@ -1,5 +1,5 @@
-//! The calls of one assistant turn: which may run, what each shows to the model, what is kept of them.
-//! Knows nothing of budgets of turns.
+//! The calls of one assistant turn: which of them may run, what the model sees of each, what is kept of them.
+//! Knows nothing of turn budgets.
 
 use std::time::Instant;
 
@@ -24,10 +24,10 @@ use crate::step::{CallRecord, RunFailure};
 use crate::telemetry::{Layer, ToolCallFacts};
 use crate::tool::Tool;
 
-/// Items shown of each collection in a failed value.
+/// Maximum items shown of each collection in a failed value.
 const FAILED_ITEMS_MAX: usize = 50;
 
-/// What came of a program, for the model and for the loop.
+/// The outcome of a program, for the model and for the run loop.
 #[derive(Default)]
 struct Evaluated {
     /// The content of the tool message.
@@ -36,7 +36,7 @@ struct Evaluated {
     returned: Option<Value>,
     /// Set when the run must end.
     abort: Option<RunFailure>,
-    /// Whether what the model sees leaves out a part of the value or of what was printed.
+    /// Whether the model sees only a part of the value or of the prints.
     truncated: bool,
 }
 
@@ -51,11 +51,11 @@ impl Evaluated {
 
 /// How a turn ended.
 pub(crate) enum TurnEnd {
-    /// The next turn is due.
+    /// The run goes on with the next turn.
     Continue,
     /// The run has its answer.
     Answered,
-    /// The run is over without one.
+    /// The run ends without an answer.
     Abort(RunFailure),
 }
 
@@ -75,7 +75,8 @@ const UNKNOWN: &str = "unknown_tool";
 const PROGRAM_DESCRIPTION: &str =
     "PTC-Lisp source; must not be empty. App tools are called as `(tool/name {...})`.";
 
-/// The definitions sent with every request: natively visible tools by name, then `lisp_eval` where there is one.
+/// The definitions sent with every request: natively visible tools by name, then `lisp_eval` in modes that have
+/// it.
 pub(crate) fn native_definitions(agent: &Agent, mode: Mode) -> Vec<Json> {
     let visible = |tool: &&Tool| mode == Mode::Text || agent.exposure(tool).is_native();
     let mut tools: Vec<&Tool> = agent.tools.iter().filter(visible).collect();
@@ -91,7 +92,6 @@ pub(crate) fn native_definitions(agent: &Agent, mode: Mode) -> Vec<Json> {
     }
 }
 
-/// The definition of an app tool.
 pub(crate) fn definition(tool: &Tool) -> Json {
     tool_definition(
         &tool.native_name(),
@@ -111,7 +111,7 @@ pub(crate) fn lisp_eval_definition(profile: Profile) -> Json {
 }
 
 impl Run<'_> {
-    /// Runs or rejects the calls of a turn. Every id is paired before this returns.
+    /// Runs or rejects the calls of a turn. Every call has a result message when this returns.
     pub(crate) fn tool_turn(&mut self, reply: &LlmReply) -> TurnEnd {
         let programs = match self.mode {
             Mode::Combined | Mode::LispCall => reply
@@ -132,7 +132,7 @@ impl Run<'_> {
         }
     }
 
-    /// Nothing runs; every call gets the same error.
+    /// Rejects all calls of a turn with the same error; nothing runs.
     fn reject_turn(&mut self, reply: &LlmReply, reason: &'static str) -> TurnEnd {
         let payload = protocol_error(reason, "");
         let ids = self.append_calls(reply);
@@ -160,7 +160,7 @@ impl Run<'_> {
     fn native_turn(&mut self, reply: &LlmReply) {
         let ids = self.append_calls(reply);
         let mut records = Vec::new();
-        // Messages of calls that the limit skips come after those of calls that ran.
+        // Messages of calls skipped because of the limit come after those of calls that ran.
         let mut skipped = Vec::new();
         for (id, call) in ids.into_iter().zip(&reply.tool_calls) {
             if let Some(limit) = self
@@ -224,7 +224,8 @@ impl Run<'_> {
         let key = shared
             .then(|| CanonicalArgs::of(&args))
             .filter(CanonicalArgs::is_map);
-        // No program calls it, so nothing else bounds what its answer takes, and what shows it.
+        // The call is outside of programs, so only this account limits the memory of its answer and of what
+        // shows it.
         let (made, content, truncated) = self
             .native_account
             .within(|| self.made_and_shown(tool, call, &args, key.as_ref(), started));
@@ -250,7 +251,7 @@ impl Run<'_> {
         (record, content)
     }
 
-    /// Calls a tool, and makes what the model sees of what it gives; says whether a part is left out.
+    /// Calls a tool and renders its result for the model; also returns whether a part is left out.
     fn made_and_shown(
         &self,
         tool: &Tool,
@@ -367,7 +368,7 @@ impl Run<'_> {
         end.unwrap_or(TurnEnd::Continue)
     }
 
-    /// Runs a program that came as text.
+    /// Runs a program that arrived as text.
     pub(crate) fn evaluate_text(&mut self, program: &str) -> (CallRecord, Option<Value>, String) {
         let started = Instant::now();
         let args: Map = [(Value::str("program"), Value::str(program))]
@@ -547,7 +548,7 @@ impl Run<'_> {
         self.env = std::mem::take(&mut self.env).with_context(context);
     }
 
-    /// What `(budget/remaining)` answers.
+    /// The value of `(budget/remaining)`.
     fn budget(&self) -> Value {
         let map = |entries: Vec<(&str, Value)>| {
             Value::Map(
@@ -579,7 +580,7 @@ impl Run<'_> {
         ])
     }
 
-    /// Telemetry of a call that never ran.
+    /// Emits the telemetry event of a call that never ran.
     fn tell_rejected(&self, name: &str) {
         if let Some(telemetry) = self.options.telemetry {
             let facts = ToolCallFacts {
@@ -598,7 +599,7 @@ impl Run<'_> {
     }
 }
 
-/// The arguments of a call as a value: what the model sent, `{}` for nothing.
+/// The arguments of a call as a value: what the model sent, or `{}`.
 pub(crate) fn arguments(call: &ToolCall) -> Value {
     match &call.args {
         None | Some(Json::Null) => Value::Map(Map::new()),
@@ -606,7 +607,7 @@ pub(crate) fn arguments(call: &ToolCall) -> Value {
     }
 }
 
-/// The units that all definitions take together.
+/// The size units of all definitions together.
 fn memory_units(memory: &std::collections::BTreeMap<String, Value>) -> u64 {
     let entries: Map = memory
         .iter()
@@ -615,7 +616,7 @@ fn memory_units(memory: &std::collections::BTreeMap<String, Value>) -> u64 {
     size_units(&Value::Map(entries))
 }
 
-/// A value as plain text, however large what it describes is.
+/// A value as plain text of bounded length.
 pub(crate) fn bounded_text(value: &Value) -> String {
     format_value(value, ptc_protocol::FormatOptions::default()).text
 }

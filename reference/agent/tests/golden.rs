@@ -1,5 +1,5 @@
-//! Locks the reference card and the planner's instructions: every request pays for them. `golden/` is rewritten by
-//! bless alone.
+//! Pins the reference card and the planner's instructions: every request pays for them. Only blessing rewrites
+//! `golden/`.
 
 use ptc_agent::{CARD, PromptParts, planner_prompt};
 

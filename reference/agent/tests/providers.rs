@@ -1,4 +1,4 @@
-//! The model adapters against a local provider that speaks each documented wire format, well and badly.
+//! The model adapters against a local provider that speaks each documented wire format, correctly and incorrectly.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ fn options(server: &MockServer, auth: AuthHeaders, attempts_max: u32) -> Provide
         base_url: format!("{}/v1/", server.uri()),
         model: "m".into(),
         auth,
-        // Nobody waits for it but where an answer is late, and a busy machine takes its time.
+        // Only a late answer is waited for this long; a busy machine needs some time.
         timeout: Duration::from_secs(20),
         retry: RetryPolicy {
             attempts_max,
@@ -66,14 +66,14 @@ fn tools() -> Vec<Json> {
     ]
 }
 
-/// An answer that calls so many tools, as either provider writes it.
+/// An answer with `count` calls, in the formats of both providers.
 fn many_calls(count: usize) -> Json {
     let call = json!({ "type": "tool_use", "id": "a", "name": "rows" });
     let calls = vec![call; count];
     json!({ "content": calls, "choices": [{ "message": { "tool_calls": calls } }] })
 }
 
-/// A request that asks for nothing but an answer.
+/// A minimal request.
 fn request(messages: &[Message]) -> LlmRequest<'_> {
     LlmRequest {
         system: "",
@@ -320,7 +320,7 @@ fn many_calls_of_one_answer_are_taken() {
     }
 }
 
-/// What a provider writes beside its reply is not built into values: those take a hundred times its bytes.
+/// Content besides the reply is not built into values, which would take a hundred times its bytes.
 #[test]
 fn what_stands_beside_a_reply_costs_nothing() {
     let beside = "{\"a\":1},".repeat(400_000);
@@ -344,7 +344,7 @@ fn what_stands_beside_a_reply_costs_nothing() {
     }
 }
 
-/// Arguments of all calls together become values as far as they are few enough; others stay the text that they are.
+/// Arguments of all calls are parsed up to a total size; the others stay text.
 #[test]
 fn arguments_of_many_bytes_stay_text() {
     let long = format!("{{\"a\":\"{}\"}}", "x".repeat(300_000));
@@ -388,8 +388,8 @@ fn nobody_waits_for_an_abandoned_answer() {
     assert!(began.elapsed() < Duration::from_secs(10));
 }
 
-/// A provider that answers the first request on each connection, and closes it when the second has begun: as one that closed before
-/// is seen by a client which had sent by then.
+/// A provider that answers the first request on each connection, and closes it when the second has begun. To a client that has
+/// already sent its request, this looks like a connection that was closed before.
 fn hanging_up(listener: std::net::TcpListener, answer: String) {
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
     for stream in listener.incoming() {

@@ -1,4 +1,4 @@
-//! The messages wire format, as Anthropic documents it. Translates, no more.
+//! The messages wire format, as documented by Anthropic. Only translates.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::http::{Arguments, Poster, ProviderOptions, TOOL_CALLS_MAX};
 use super::{ARGUMENTS_NOT_OBJECT, Llm, LlmError, LlmReply, LlmRequest, Message, Tokens, ToolCall};
 
-/// The format demands a bound of the answer; this one when the request has none.
+/// The format requires a limit for the answer; used when the request has none.
 const ANSWER_TOKENS_DEFAULT: u32 = 4096;
 const HEADERS: &[(&str, &str)] = &[
     ("content-type", "application/json"),
@@ -22,7 +22,7 @@ impl AnthropicMessages {
     /// A model at this provider.
     ///
     /// # Errors
-    /// When no client can be made.
+    /// The HTTP client can't be built.
     pub fn new(options: ProviderOptions) -> Result<Self, LlmError> {
         Poster::new(options, "/messages", HEADERS).map(AnthropicMessages)
     }
@@ -68,7 +68,8 @@ fn tool_definition(function: &Json) -> Option<Json> {
     Some(tool)
 }
 
-/// Results of one turn's calls belong into one user message: the format wants roles to alternate.
+/// The results of one turn's calls must be in one user message, because the format requires
+/// alternating roles.
 fn messages(history: &[Message]) -> Json {
     let mut shown: Vec<(&str, Vec<Json>)> = Vec::new();
     for message in history {
@@ -107,7 +108,7 @@ fn messages(history: &[Message]) -> Json {
         .collect()
 }
 
-/// Empty text blocks are refused by the provider.
+/// The provider refuses empty text blocks.
 fn text_block(text: &str) -> Option<Json> {
     (!text.is_empty()).then(|| json!({ "type": "text", "text": text }))
 }

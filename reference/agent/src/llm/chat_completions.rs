@@ -1,4 +1,4 @@
-//! The chat-completions wire format, as OpenAI documents it and many providers speak it. Translates, no more.
+//! The chat-completions wire format, as documented by OpenAI and used by many providers. Only translates.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ impl ChatCompletions {
     /// A model at this provider.
     ///
     /// # Errors
-    /// When no client can be made.
+    /// The HTTP client can't be built.
     pub fn new(options: ProviderOptions) -> Result<Self, LlmError> {
         Poster::new(
             options,
@@ -87,7 +87,8 @@ fn read_call(call: Read<'_>, arguments: &mut Arguments) -> ToolCall {
     }
 }
 
-/// Arguments come as JSON text, from some providers as JSON. What does not decode to an object is kept verbatim, with the reason.
+/// Arguments arrive as JSON text, from some providers as JSON. Text that does not decode to an object is kept verbatim, with the
+/// reason.
 fn read_arguments(
     given: Option<Read<'_>>,
     arguments: &mut Arguments,

@@ -1,4 +1,4 @@
-//! One POST to a provider: headers, timeouts, retries, size cap. Knows no provider's body.
+//! One POST to a provider: headers, timeouts, retries, size limits. Knows no provider's body format.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use serde_json::Value as Json;
 
 use super::{LlmError, LlmErrorKind, LlmReply, LlmRequest};
 
-/// Longest answer read from a provider: several times what models write.
+/// Maximum bytes of an answer from a provider: several times what models write.
 const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Calls of one answer: each is made, and told back to the provider. An adapter reads one more at most.
+/// Maximum calls in one answer: each is made, and sent back to the provider. An adapter reads at most one more.
 pub(super) const TOOL_CALLS_MAX: usize = 256;
-/// Bytes of the arguments of all calls of one answer that become values, which take up to a hundred times as many.
+/// Maximum bytes of the arguments of all calls in one answer that are parsed; values take up to a hundred times as much memory.
 const ARGUMENTS_BYTES_MAX: usize = 512 * 1024;
-/// Bytes of the longest error text of a provider that is passed on, as a whole.
+/// Maximum bytes of a provider's error text; a longer one is replaced, never cut.
 const DETAIL_BYTES_MAX: usize = 4 * 1024;
-/// Between two looks whether anybody still waits for an answer.
+/// Interval for checking whether anybody still waits for an answer.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// A provider that asks for a longer pause is not waited for.
+/// The longest pause requested by a provider that is honoured.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// How often and how patiently a request is repeated after rate limits, timeouts and server errors.
+/// How a request is repeated after rate limits, timeouts and server errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Requests in all; 1 is no retry.
+    /// Maximum number of requests; 1 means no retry.
     pub attempts_max: u32,
     /// Pause before the second attempt; doubles each time.
     pub base_delay: Duration,
@@ -44,25 +44,25 @@ impl Default for RetryPolicy {
 /// Where a provider is and how to talk to it.
 #[derive(Debug, Clone)]
 pub struct ProviderOptions {
-    /// URL up to the operation, such as `https://api.openai.com/v1`.
+    /// URL without the operation, such as `https://api.openai.com/v1`.
     pub base_url: String,
     /// The model's name at the provider.
     pub model: String,
     /// The credential, ready to be sent.
     pub auth: AuthHeaders,
-    /// How long one attempt may take.
+    /// Maximum duration of one attempt.
     pub timeout: Duration,
     pub retry: RetryPolicy,
 }
 
-/// A client with a runtime of its own, so that agents can block on it from any thread that is not async.
+/// A client with its own runtime, so that agents can block on it from any thread that is not async.
 pub(super) struct Poster {
     runtime: tokio::runtime::Runtime,
     sender: Sender,
     options: ProviderOptions,
     url: String,
     headers: HeaderMap,
-    /// A provider may repeat a key in its answer.
+    /// A provider may repeat its key in an answer.
     redactor: Redactor,
 }
 
@@ -104,8 +104,8 @@ impl Poster {
         &self.options.model
     }
 
-    /// Posts `body` and reads the answer; one that `read` makes nothing of is malformed, for it `lacks` something. The answer is read in
-    /// place: what it holds beside the reply costs nothing.
+    /// Posts `body` and parses the answer with `read`. If that gives `None`, the answer is malformed because it `lacks` something. The
+    /// answer is read in place, so content besides the reply costs nothing.
     pub(super) fn exchange(
         &self,
         body: &Json,
@@ -134,7 +134,7 @@ impl Poster {
         }
     }
 
-    /// Posts `body` and gives the body of a 2xx, unless the request is abandoned before.
+    /// Posts `body` and returns the body of a 2xx response, unless the request is abandoned before.
     fn post(&self, body: &Json, request: &LlmRequest<'_>) -> Result<Vec<u8>, LlmError> {
         let body = body.to_string();
         self.runtime.block_on(async {
@@ -193,7 +193,7 @@ impl Poster {
             .timeout(timeout)
             .build()
             .map_err(failed)?;
-        // A model that is asked twice changes nothing.
+        // Asking a model twice has no side effects.
         let mut response = self
             .sender
             .send(request, Repeat::Harmless)
@@ -223,14 +223,14 @@ impl Poster {
     }
 }
 
-/// Waits until nobody waits for the answer.
+/// Waits until the request is abandoned.
 async fn abandoned(request: &LlmRequest<'_>) {
     while !(request.abandoned.0)() {
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
 
-/// Makes values of the arguments of an answer's calls, as long as they are not too many.
+/// Parses the arguments of an answer's calls up to a total size.
 pub(super) struct Arguments {
     bytes_left: usize,
 }
@@ -242,7 +242,7 @@ impl Arguments {
         }
     }
 
-    /// The value that `text` is, else the text itself and what is wrong with it.
+    /// The value that `text` encodes, else the text itself and what is wrong with it.
     pub(super) fn value(&mut self, text: &str) -> (Json, Option<String>) {
         let kept = |wrong| (Json::from(text), Some(wrong));
         let Some(bytes_left) = self.bytes_left.checked_sub(text.len()) else {
@@ -262,7 +262,7 @@ fn transport_error(error: &reqwest::Error) -> LlmError {
     if error.is_timeout() {
         return LlmError::new(LlmErrorKind::Timeout, "the provider did not answer in time");
     }
-    // The URL may carry a key in its query, so the error is described without it.
+    // The URL may contain a key in its query, so the error is described without it.
     let problem = if error.is_connect() {
         "cannot connect to the provider"
     } else {
@@ -270,7 +270,7 @@ fn transport_error(error: &reqwest::Error) -> LlmError {
     };
     let cause = tls_refusal(error).or_else(|| {
         let io = causes(error).find_map(|cause| cause.downcast_ref::<std::io::Error>());
-        // One that wraps another says nothing of its own.
+        // An error that wraps another has no information of its own.
         io.filter(|io| io.raw_os_error().is_some())
             .map(ToString::to_string)
     });
@@ -278,7 +278,7 @@ fn transport_error(error: &reqwest::Error) -> LlmError {
     LlmError::new(LlmErrorKind::Unavailable, format!("{problem}{cause}"))
 }
 
-/// What a provider says of an error; nothing where it says nothing that can be read.
+/// The provider's error text; empty when there is none that can be read.
 fn error_text(answer: &[u8]) -> String {
     let Ok(answer) = Document::read(answer) else {
         return String::new();
@@ -292,11 +292,11 @@ fn status_error(status: reqwest::StatusCode, detail: &str) -> LlmError {
     let kind = match status.as_u16() {
         401 | 403 => LlmErrorKind::Auth,
         429 => LlmErrorKind::RateLimited,
-        // Somebody there waited in vain; our own time has not ended.
+        // A timeout on the provider's side, not of this request.
         408 | 500..=599 => LlmErrorKind::Unavailable,
         _ => LlmErrorKind::Refused,
     };
-    // What is secret elsewhere is taken out of it later; what is cut before that may be a part of it.
+    // Other secrets are scrubbed from the text later; a text cut before that could contain an unrecognisable part of one.
     let detail = Some(detail).filter(|detail| detail.len() <= DETAIL_BYTES_MAX);
     let detail = detail.unwrap_or("a long text");
     let colon = if detail.is_empty() { "" } else { ": " };
@@ -310,7 +310,7 @@ fn status_error(status: reqwest::StatusCode, detail: &str) -> LlmError {
 mod tests {
     use super::*;
 
-    /// Another credential may stand where it would be cut.
+    /// A cut could split another credential.
     #[test]
     fn a_provider_s_error_text_is_never_cut() {
         let said = |text: &str| {

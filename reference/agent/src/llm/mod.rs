@@ -21,10 +21,10 @@ pub use scripted::Scripted;
 
 use crate::exposure::Output;
 
-/// No model has so many; sums of them stay far from the end of their type.
+/// Maximum plausible token count; sums of such counts can't overflow.
 const TOKENS_MAX: u64 = 1 << 40;
 
-/// What an adapter says of arguments that are JSON, but no object.
+/// The adapters' message for arguments that are JSON, but not an object.
 const ARGUMENTS_NOT_OBJECT: &str = "Tool arguments must be a JSON object";
 
 /// A model. Called from the thread that runs the agent, which it may block.
@@ -32,35 +32,35 @@ pub trait Llm: Send + Sync {
     /// Asks for one assistant turn.
     ///
     /// # Errors
-    /// When no answer came; retries are the model's own business.
+    /// No answer was received; retries are the adapter's own matter.
     fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError>;
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct LlmRequest<'a> {
-    /// System prompt; no part of `messages`.
+    /// System prompt; not part of `messages`.
     pub system: &'a str,
     /// The conversation so far.
     pub messages: &'a [Message],
-    /// 1-based turn of the run.
+    /// The turn of the run, from 1.
     pub turn: u32,
-    /// What the answer is made of.
+    /// What the answer consists of.
     pub output: Output,
-    /// Tool definitions in the chat-completions shape.
+    /// Tool definitions in the chat-completions format.
     pub tools: &'a [Json],
     /// Whether the provider may cache the prompt.
     pub cache: bool,
-    /// JSON Schema of the answer, where a mode sends one.
+    /// JSON Schema of the answer, in modes that send one.
     pub schema: Option<&'a Json>,
-    /// Most tokens of the answer; `None` leaves it to the provider.
+    /// Maximum tokens of the answer; `None` leaves it to the provider.
     pub max_tokens: Option<u32>,
-    /// How long the answer may take; `None` leaves it to the adapter.
+    /// Maximum duration of the answer; `None` leaves it to the adapter.
     pub timeout: Option<Duration>,
-    /// An adapter that waits looks at it.
+    /// Adapters poll this while they wait.
     pub abandoned: Abandoned<'a>,
 }
 
-/// Says whether nobody waits for an answer any more.
+/// Tells whether nobody waits for the answer any more.
 #[derive(Clone, Copy)]
 pub struct Abandoned<'a>(pub &'a dyn Fn() -> bool);
 
@@ -77,26 +77,26 @@ impl fmt::Debug for Abandoned<'_> {
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
-    /// From the user, or feedback of the loop.
+    /// From the user, or feedback from the run loop.
     User(String),
     Assistant {
-        /// Its text, possibly empty.
+        /// The text, possibly empty.
         content: String,
-        /// Calls that it made.
+        /// The calls that the model made.
         tool_calls: Vec<WireCall>,
     },
     /// The result of a call.
     Tool {
         tool_call_id: String,
-        /// What came of it.
+        /// The result as text.
         content: String,
     },
 }
 
-/// A call as the conversation keeps it.
+/// A call as stored in the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WireCall {
-    /// Pairs it with its result.
+    /// Matches the call with its result.
     pub id: String,
     /// The tool's native name.
     pub name: String,
@@ -107,9 +107,9 @@ pub struct WireCall {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LlmReply {
     pub content: Option<String>,
-    /// Its calls, in order.
+    /// The model's calls, in order.
     pub tool_calls: Vec<ToolCall>,
-    /// Tokens, when the provider says.
+    /// Token counts, when the provider reports them.
     pub tokens: Option<Tokens>,
 }
 
@@ -149,19 +149,18 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Both together.
     pub fn total(self) -> u64 {
         self.input + self.output
     }
 
-    /// Reads the counts of an answer's `usage` under the format's own names; `None` when it has neither.
+    /// Reads the counts from an answer's `usage` under the format's names; `None` when both are missing.
     pub(crate) fn read(answer: Read<'_>, input: &str, output: &str) -> Option<Tokens> {
         let usage = answer.get("usage")?;
         let count = |key: &str| u64::try_from(usage.get(key)?.as_i64()?).ok();
         Tokens::of(count(input), count(output))
     }
 
-    /// Takes a count that no model has for none.
+    /// Ignores implausibly large counts.
     fn of(input: Option<u64>, output: Option<u64>) -> Option<Tokens> {
         let possible = |count: &u64| *count <= TOKENS_MAX;
         match (input.filter(possible), output.filter(possible)) {
@@ -174,33 +173,32 @@ impl Tokens {
     }
 }
 
-/// Why no answer came.
+/// Why no answer was received.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct LlmError {
-    /// What kind of failure.
     pub kind: LlmErrorKind,
     /// What happened, without secrets.
     pub message: String,
 }
 
-/// Kinds of failure; the first three are worth another try.
+/// Kinds of failure; the first three may succeed on another attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LlmErrorKind {
     RateLimited,
     /// No answer in time.
     Timeout,
-    /// The provider or the way to it is broken.
+    /// The provider or the connection to it failed.
     Unavailable,
     /// The credentials are wrong.
     Auth,
     /// The provider refused the request.
     Refused,
-    /// The answer is not what the protocol says.
+    /// The answer does not follow the protocol.
     Malformed,
     /// Nobody waits for the answer any more.
     Abandoned,
-    /// A script or recording has no such answer.
+    /// The script or recording has no reply for this request.
     NotRecorded,
     /// The model is not configured.
     Config,
@@ -227,7 +225,7 @@ impl LlmError {
 }
 
 impl Message {
-    /// The message in the chat-completions shape.
+    /// The message in the chat-completions format.
     #[must_use]
     pub fn to_json(&self) -> Json {
         match self {
@@ -254,7 +252,7 @@ impl Message {
         }
     }
 
-    /// Reads a message of the chat-completions shape; `None` for system messages and what is no message.
+    /// Reads a message in the chat-completions format; `None` for system messages and invalid ones.
     #[must_use]
     pub fn from_json(message: &Json) -> Option<Message> {
         let content = message
@@ -304,7 +302,7 @@ impl WireCall {
 }
 
 impl ToolCall {
-    /// The arguments as the conversation keeps them: a string verbatim, else compact JSON, `{}` for none.
+    /// The arguments as stored in the conversation: a string verbatim, else compact JSON, `{}` for none.
     #[must_use]
     pub fn arguments_text(&self) -> String {
         match &self.args {
@@ -316,7 +314,7 @@ impl ToolCall {
 }
 
 impl LlmReply {
-    /// A reply of text alone.
+    /// A reply with text only.
     #[must_use]
     pub fn text(content: impl Into<String>) -> Self {
         LlmReply {
@@ -349,7 +347,7 @@ impl LlmReply {
         shown
     }
 
-    /// Reads a reply: an object as [`LlmReply::to_json`] writes it, or a bare string.
+    /// Reads a reply: an object in the format of [`LlmReply::to_json`], or a bare string.
     #[must_use]
     pub fn from_json(reply: &Json) -> Option<Self> {
         if let Json::String(text) = reply {

@@ -1,7 +1,7 @@
-//! Records the exchanges with a model as JSON lines, and plays them back. Knows no provider.
+//! Records the exchanges with a model as JSON lines, and replays them. Knows no provider.
 //!
 //! A line is `{"request": SHA-256 of the request, "reply": …}` or `{"request": …, "error": {"kind", "message"}}`.
-//! A line without `request` answers whatever is asked, so that a recording can be written by hand.
+//! A line without `request` matches any request, so that a recording can be written by hand.
 
 use std::io::Write;
 use std::sync::Mutex;
@@ -14,14 +14,14 @@ use crate::lock::lock;
 use super::scripted::request_json;
 use super::{Llm, LlmError, LlmErrorKind, LlmReply, LlmRequest};
 
-/// Passes requests on and writes what came of them.
+/// Passes requests on and records the outcomes.
 pub struct Recorder<W> {
     model: Box<dyn Llm>,
     sink: Mutex<W>,
 }
 
 impl<W: Write + Send> Recorder<W> {
-    /// Records what `model` says into `sink`.
+    /// Records the replies of `model` into `sink`.
     pub fn new(model: Box<dyn Llm>, sink: W) -> Self {
         Recorder {
             model,
@@ -39,7 +39,7 @@ impl<W: Write + Send> Llm for Recorder<W> {
             Err(error) => json!({ "request": request, "error": { "message": error.message } }),
         };
         let mut sink = lock(&self.sink);
-        // A recording that cannot be written must not cost the run its answer, but it must be known.
+        // A failure to record must not cost the run its answer, but it is logged.
         if let Err(error) = writeln!(sink, "{line}").and_then(|()| sink.flush()) {
             tracing::warn!(event = "exchange_not_recorded", %error);
         }
@@ -47,11 +47,11 @@ impl<W: Write + Send> Llm for Recorder<W> {
     }
 }
 
-/// Plays a recording back in order.
+/// Replays a recording in order.
 #[derive(Debug)]
 pub struct Replay {
     lines: Mutex<std::collections::VecDeque<Line>>,
-    /// Whether requests must be those that were recorded.
+    /// Whether requests must equal the recorded ones.
     strict: bool,
 }
 
@@ -65,7 +65,7 @@ impl Replay {
     /// Reads a recording. With `strict`, a request that differs from the recorded one is an error.
     ///
     /// # Errors
-    /// A sentence with the 1-based number of a line that is no record.
+    /// A sentence with the 1-based number of the invalid line.
     pub fn parse(text: &str, strict: bool) -> Result<Self, String> {
         let numbered = text
             .lines()
@@ -120,7 +120,7 @@ fn read_line(line: &str) -> Option<Line> {
                 .or(error.as_str())?;
             Err(LlmError::new(LlmErrorKind::Unavailable, message))
         }
-        // A bare reply, as a script has it.
+        // A bare reply, as in a script.
         (None, None) => Ok(LlmReply::from_json(&record)?),
     };
     Some(Line { request, outcome })

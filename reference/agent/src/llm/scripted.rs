@@ -1,4 +1,4 @@
-//! A model that gives scripted replies, in order. For tests and for judging without a provider.
+//! A model that gives scripted replies, in order. For tests and for evaluation without a provider.
 
 use std::sync::Mutex;
 
@@ -8,7 +8,7 @@ use crate::lock::lock;
 
 use super::{Llm, LlmError, LlmErrorKind, LlmReply, LlmRequest, Message};
 
-/// Replies in order; keeps what it was asked.
+/// Gives replies in order; keeps the requests.
 #[derive(Debug, Default)]
 pub struct Scripted {
     state: Mutex<State>,
@@ -33,7 +33,7 @@ impl Scripted {
         }
     }
 
-    /// Reads a script: each item a reply, or `{"error": text}`.
+    /// Reads a script: each item is a reply, or `{"error": text}`.
     ///
     /// # Errors
     /// The index of an item that is neither.
@@ -51,7 +51,7 @@ impl Scripted {
         ))
     }
 
-    /// What it was asked so far: `{system, messages, turn, output, tools, cache}` each.
+    /// The requests so far, each as `{system, messages, turn, output, tools, cache}`.
     #[must_use]
     pub fn requests(&self) -> Vec<Json> {
         lock(&self.state).requests.clone()

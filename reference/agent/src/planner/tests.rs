@@ -1,9 +1,9 @@
-//! How a planner whose time ended says so.
+//! The error of a planner that ran out of time.
 
 use super::*;
 use crate::llm::LlmReply;
 
-/// A planner that answers when its time is over.
+/// A planner that fails once its time is over.
 struct Slow;
 
 impl Llm for Slow {
