@@ -1,15 +1,15 @@
-//! Has relative relocations of the executable packed where the C library reads them so. They are a twentieth of it, and every
-//! start walks over them.
+//! Packs the executable's relative relocations where the C library supports that. They are a twentieth of the file, and every
+//! start processes them.
 
 use std::process::Command;
 
-/// The first glibc that reads packed ones.
+/// The first glibc version that supports packed relocations.
 const GLIBC: (u32, u32) = (2, 36);
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let variable = |name| std::env::var(name).unwrap_or_default();
-    // Whoever builds for another machine is not told what it has.
+    // When building for another machine, its C library is unknown.
     let is_here = variable("HOST") == variable("TARGET");
     if is_here
         && variable("CARGO_CFG_TARGET_ENV") == "gnu"

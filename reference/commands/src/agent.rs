@@ -1,5 +1,5 @@
-//! `ptc agent run AGENT.toml`: runs an agent from the shell, its tools being commands, PTC-Lisp functions or upstream
-//! tools. Reads files and starts processes; the run itself is the agent crate's.
+//! `ptc agent run AGENT.toml`: runs an agent from the shell. Its tools are commands, PTC-Lisp functions or upstream tools. Reads files
+//! and starts processes; the agent crate does the run itself.
 
 use std::io::{IsTerminal as _, Read as _, Write};
 use std::path::{Path, PathBuf};
@@ -73,27 +73,27 @@ AGENT.toml, every key but prompt optional:
 Exit status: 0 for an answer, 1 for a run that failed or an agent that is wrong, 2 when the command itself is wrong.
 ";
 
-/// Milliseconds of a command or of a PTC-Lisp function.
+/// Maximum duration of a command or of a PTC-Lisp function.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Memory of a PTC-Lisp function; of the program that calls it there may be less left.
+/// Maximum memory of a PTC-Lisp function; inside a program less may be left.
 const FUNCTION_BYTES_MAX: u64 = 256 << 20;
-/// How long is waited for the rest of its output once a command has ended.
+/// How long to wait for remaining output after a command has ended.
 const REST_WAIT: Duration = Duration::from_secs(1);
-/// Bytes read of a command's output.
+/// Maximum bytes of a command's output.
 const OUTPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Characters of a failed command's error output that are told (`agent.cli.commands`).
+/// Maximum characters shown of a failed command's error output (`agent.cli.commands`).
 const ERROR_CHARS_MAX: usize = 4_096;
-/// Processor time that scrubbing one answer, result or record may take: all that a command may write takes less, unless it is made to be
-/// slow to look through.
+/// Maximum processor time for scrubbing one answer, result or record. The longest output of a command takes less, unless it is crafted
+/// to be slow to search.
 const SCRUB_TIME: Duration = Duration::from_secs(2);
-/// How long one request to a model may take.
+/// Maximum duration of one request to a model.
 const MODEL_TIMEOUT: Duration = Duration::from_secs(120);
-/// Characters of a text in the transcript.
+/// Maximum characters of a text in the transcript.
 const TRANSCRIPT_CHARS_MAX: usize = 2_000;
-/// Characters of one member of a result in the transcript.
+/// Maximum characters of one member of a result in the transcript.
 const MEMBER_CHARS_MAX: usize = 300;
 
-/// Flags whose value may stand behind `=`.
+/// Flags whose value may follow `=`.
 const VALUED: [&str; 4] = ["--context", "--replay", "--record", "--model"];
 
 pub fn main(arguments: &[String]) -> ExitCode {
@@ -128,7 +128,7 @@ struct Options {
     replay: Option<PathBuf>,
     record: Option<PathBuf>,
     model: Option<String>,
-    /// `None`: as standard error is a terminal.
+    /// `None`: only when standard error is a terminal.
     transcript: Option<bool>,
 }
 
@@ -184,14 +184,14 @@ impl Options {
     }
 }
 
-/// The answer, and what went wrong beside it.
+/// Returns the answer, and a problem to report beside it.
 fn run_agent(options: &Options) -> Result<(String, Option<String>), String> {
     let text = read(&options.file, SETTINGS_BYTES_MAX)?;
     check_keys(&text).map_err(|problem| format!("{}:{problem}", options.file.display()))?;
     let mut config: Json = toml::from_str(&text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
         let LineColumn { line, column } = LineColumn::of(&text, offset);
-        // TOML's own words show the whole line, and a credential may stand in it.
+        // TOML's full message shows the whole line, which may contain a credential.
         let (file, words) = (options.file.display(), error.message());
         format!("{file}:{line}:{column}: {words}")
     })?;
@@ -283,7 +283,7 @@ fn run_agent(options: &Options) -> Result<(String, Option<String>), String> {
     }
 }
 
-/// The tables of an agent file, by their paths, and the keys of each. Other tables have keys of the file's own.
+/// The tables of an agent file, by path, with their keys. Other tables may have any keys.
 const TABLES: &[(&str, &str)] = &[
     (
         "",
@@ -301,7 +301,7 @@ const TABLES: &[(&str, &str)] = &[
     ("tools.upstream.", "server, tool"),
 ];
 
-/// What a key holds that would be ignored without a word if it held something else.
+/// The required shape of a key whose value would otherwise be ignored silently.
 struct Shape {
     path: &'static str,
     expected: &'static str,
@@ -350,9 +350,9 @@ fn is_tables(value: &DeValue<'_>) -> bool {
     matches!(value, DeValue::Array(items) if items.iter().all(|item| is_table(item.get_ref())))
 }
 
-/// Refuses unknown keys, and values of the wrong shape: they would otherwise be ignored without a word.
+/// Refuses unknown keys, and values of the wrong shape: they would otherwise be ignored silently.
 fn check_keys(text: &str) -> Result<(), String> {
-    // Text that is not TOML is refused in TOML's words later.
+    // Text that is not TOML is refused later, with TOML's message.
     let Ok(document) = DeTable::parse(text) else {
         return Ok(());
     };
@@ -412,7 +412,7 @@ fn open(
     match &options.record {
         None => Ok(model),
         Some(path) => {
-            // The exchange holds the context, which is for the user who runs the agent alone.
+            // The exchange contains the context, which only the user who runs the agent may see.
             let file =
                 private_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
             let veiled = VeiledLines {
@@ -426,7 +426,7 @@ fn open(
     }
 }
 
-/// A model whose answers are scrubbed when they arrive, as an upstream's are.
+/// A model whose answers are scrubbed when they arrive, like those of an upstream.
 struct Veiled {
     model: Box<dyn Llm>,
     redactor: Redactor,
@@ -457,12 +457,12 @@ impl Scrubber for Veiled {
     }
 }
 
-/// Lines of JSON on their way to a file, scrubbed one by one.
+/// Scrubs lines of JSON one by one before they are written to a file.
 struct VeiledLines<W> {
     redactor: Redactor,
     line: Vec<u8>,
     sink: W,
-    /// What went wrong first.
+    /// The first problem.
     fault: Arc<OnceLock<String>>,
 }
 
@@ -493,8 +493,8 @@ fn show(message: &Message, redactor: &Redactor) {
     crate::tell(transcribed(message, redactor));
 }
 
-/// A message as the transcript has it: who speaks, then what is said, programs and results on lines of their own;
-/// scrubbed before it is cut.
+/// A message in the form of the transcript: the speaker, then the text; programs and results on separate lines. Scrubbed before it is
+/// cut.
 fn transcribed(message: &Message, redactor: &Redactor) -> String {
     let redactor = &redactor.for_at_most(SCRUB_TIME);
     let mut lines = Vec::new();
@@ -535,7 +535,7 @@ fn transcribed(message: &Message, redactor: &Redactor) -> String {
             match serde_json::from_str(content) {
                 Ok(Json::Object(fields)) => {
                     for (field, value) in &fields {
-                        // The feedback says again what the other fields say.
+                        // The feedback repeats the other fields.
                         if field != "feedback" {
                             let value = redactor.scrub(value.clone());
                             lines.push(member(&name(field), &value));
@@ -547,7 +547,7 @@ fn transcribed(message: &Message, redactor: &Redactor) -> String {
         }
     }
     lines.push(String::new());
-    // The names too are what somebody wrote.
+    // Names may contain secrets too.
     redactor.scrub(lines.join("\n")).into_inner()
 }
 
@@ -565,7 +565,7 @@ fn member(name: &str, value: &Json) -> String {
     format!("    {name}: {}", clipped(&text, MEMBER_CHARS_MAX))
 }
 
-/// A name that a model chose, with its line ends as escapes: it must not look like lines of the transcript.
+/// A name that a model chose, with line ends escaped so that it can't imitate lines of the transcript.
 fn on_a_line(name: &str) -> String {
     name.replace('\n', "\\n")
 }
@@ -590,7 +590,7 @@ fn object(path: &Path) -> Result<Map, String> {
     }
 }
 
-/// Tools as agent files describe them.
+/// The tools of an agent file.
 struct Tools {
     directory: PathBuf,
     runtime: Option<Arc<Runtime>>,
@@ -642,7 +642,7 @@ impl ToolSource for Tools {
     }
 }
 
-/// What a command says is scrubbed as an upstream's answer is: it has this process's environment, and the keys in it.
+/// Runs a command. Its output is scrubbed like an upstream's answer, because it inherits this process's environment with the keys in it.
 fn run_command(
     words: &[String],
     directory: &Path,
@@ -697,7 +697,7 @@ fn run_command(
     let [output, errors] = said
         .rest(Instant::now() + REST_WAIT)
         .map_err(|NoRoom| ToolFault::new(NO_ROOM))?;
-    // A part of an answer must not count as all of it.
+    // A partial answer must not pass as a complete one.
     if output.len() as u64 > OUTPUT_BYTES_MAX {
         return Err(ToolFault::new(format!(
             "the command wrote more than {OUTPUT_BYTES_MAX} bytes"
@@ -721,8 +721,8 @@ fn run_command(
 
 const NO_ROOM: &str = "the command wrote more than there is room for";
 
-/// What a command's output is: JSON is its value, anything else text. Made within the memory of the program that called, where one did:
-/// a tree of it takes many times its bytes.
+/// The value of a command's output: parsed if it is JSON, otherwise text. Charged to the memory of the calling program, if any, because
+/// a parsed tree takes many times the bytes of the text.
 fn answer(output: &str, until: Option<Instant>, redactor: &Redactor) -> Result<Value, ToolFault> {
     let clean = scrub_json_text(output.trim(), redactor);
     match json::read(&clean, Duplicates::Last, &Waiting { until }) {
@@ -732,7 +732,7 @@ fn answer(output: &str, until: Option<Instant>, redactor: &Redactor) -> Result<V
     }
 }
 
-/// Whether somebody waits for what a tool makes.
+/// Whether a tool's result is still needed.
 struct Waiting {
     until: Option<Instant>,
 }
@@ -753,15 +753,15 @@ fn earlier(until: Option<Instant>, other: Instant) -> Instant {
     until.map_or(other, |until| until.min(other))
 }
 
-/// What a command said on its standard output and error. The threads that read may outlive the command: what got away from it may hold
-/// its output open for ever, and nobody can end a read. So they keep a piece each, and all that was said is held by who waits for it.
+/// The output of a command. The reading threads may outlive the command: a process that escaped from it may hold its output open
+/// forever, and a blocked read can't be cancelled. So each thread holds only one piece, and the caller collects all of them.
 struct Said {
     texts: [Vec<u8>; 2],
-    /// Of which stream, and what. Has no sender any more once all is read.
+    /// Pairs of stream index and piece. Disconnected once everything is read.
     pieces: mpsc::Receiver<(usize, Vec<u8>)>,
 }
 
-/// The program that called may not hold what was said.
+/// The output exceeds the memory of the calling program.
 struct NoRoom;
 
 impl Said {
@@ -772,7 +772,7 @@ impl Said {
             let sender = sender.clone();
             std::thread::spawn(move || {
                 let mut piece = vec![0; 64 * 1024];
-                // What was read until the pipe broke is what there is.
+                // If the pipe breaks, the output read so far counts.
                 while let Ok(count @ 1..) = pipe.read(&mut piece)
                     && sender.send((stream, piece[..count].to_vec())).is_ok()
                 {}
@@ -790,7 +790,7 @@ impl Said {
         }
     }
 
-    /// Waits so long at most for another piece; false when all is read.
+    /// Waits at most `wait` for another piece; false when everything is read.
     fn hear(&mut self, wait: Duration) -> Result<bool, NoRoom> {
         let (stream, piece) = match self.pieces.recv_timeout(wait) {
             Ok(said) => said,
@@ -805,12 +805,12 @@ impl Said {
             text.reserve_exact(more);
         }
         text.extend_from_slice(&piece);
-        // No program paid for it, so none has more room when it is gone.
+        // The piece was not charged to a program, so dropping it gives no credit.
         heap::aside(|| drop(piece));
         Ok(true)
     }
 
-    /// What was said by then: a byte more than [`OUTPUT_BYTES_MAX`] of a stream where there is more.
+    /// The output until `until`, or until everything is read. Of a longer stream, one byte more than [`OUTPUT_BYTES_MAX`].
     fn rest(mut self, until: Instant) -> Result<[Vec<u8>; 2], NoRoom> {
         while self.hear(until.saturating_duration_since(Instant::now()))? && Instant::now() < until
         {
@@ -839,7 +839,7 @@ fn check_function(source: &str) -> Result<(), String> {
     }
 }
 
-/// A function of one argument, called with it. What it makes of what was scrubbed is scrubbed again.
+/// Calls a function of one argument. Its result is scrubbed again, even though its argument was scrubbed.
 fn lisp_function(source: &str, redactor: &Redactor) -> ToolFn {
     let program = Program::new(format!("({source} data/argument)"));
     let redactor = redactor.clone();
@@ -871,7 +871,7 @@ fn lisp_function(source: &str, redactor: &Redactor) -> ToolFn {
     })
 }
 
-/// A program that reaches nothing but a clock.
+/// A host that offers only a clock.
 pub(super) struct Alone {
     pub(super) deadline: Instant,
 }

@@ -1,4 +1,4 @@
-//! `ptc doctor`: reads the settings as `ptc start` would, checks them, and reports what would happen.
+//! `ptc doctor`: reads the settings like `ptc start`, checks them, and reports what would happen.
 //!
 //! Serves nothing and changes nothing; upstream servers are started and stopped.
 
@@ -17,12 +17,12 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What is found, line by line.
+/// The findings, line by line.
 #[derive(Default)]
 struct Findings {
     lines: Vec<String>,
     failed: bool,
-    /// What no line may show.
+    /// The secrets that no line may show.
     redactor: Redactor,
 }
 
@@ -49,7 +49,7 @@ const OK: &str = "ok  ";
 const WARN: &str = "warn";
 const FAIL: &str = "FAIL";
 
-/// What the log tells beside the findings: they name each warning themselves.
+/// The log level: the findings already include each warning.
 const LOGGED: Level = Level::Error;
 
 /// Checks the settings in `arguments` and the environment. Exit status 1 when `ptc start` would not start.
@@ -64,7 +64,8 @@ pub fn run(arguments: &[String]) -> ExitCode {
         false => "`ptc start` would start with these settings.",
     };
     findings.lines.push(verdict.to_owned());
-    // No line of a text looks like a finding. A credential may have several lines, so what goes before them comes after it is looked for.
+    // Continuation lines are indented so that they don't look like findings. A credential may have several lines, so scrubbing comes
+    // first.
     let shown = findings.lines.iter().map(|line| {
         let line = findings.redactor.scrub_str(line);
         line.replace('\n', "\n     ") + "\n"
@@ -85,7 +86,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
             return findings.note(FAIL, &refused.message);
         }
     };
-    // What is secret is known before anything is told. A file may be one that can be read only once.
+    // All secrets must be known before anything is printed. Each file is read once, because it may be readable only once.
     let mut secrets = start::secrets(&settings);
     let config = upstreams::config_path(&settings).map(|path| {
         (
@@ -144,7 +145,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
                 findings.note(FAIL, &format!("upstream servers: {fault}"));
             }
         }
-        // Those that would start do so with the others.
+        // The upstreams that start have to be shut down, too.
         Ok(runtime) if !refused.is_empty() => executor.block_on(runtime.shutdown()),
         Ok(runtime) => {
             let names: Vec<&str> = runtime.names().collect();
@@ -189,7 +190,7 @@ fn words(warning: &Warning) -> String {
     }
 }
 
-/// Variables that look like settings and are none.
+/// Reports variables that look like settings but are unknown.
 fn stray_variables(findings: &mut Findings) {
     let known: Vec<String> = flags::FLAGS.iter().map(flags::Flag::env).collect();
     let mut strays: Vec<String> = std::env::vars_os()
@@ -225,7 +226,7 @@ fn listener(http: &HttpSettings, findings: &mut Findings) {
     findings.note(OK, &format!("authentication: {auth}"));
 }
 
-/// The session store, which is only looked at.
+/// Checks the session store without changing it.
 fn store(settings: &Settings, findings: &mut Findings) {
     let sessions = &settings.sessions;
     if sessions.store.address.is_some() && !sessions.enabled && settings.http.is_none() {
@@ -257,7 +258,7 @@ fn traces(dir: &str, findings: &mut Findings) {
     }
 }
 
-/// Whether a file can be made in `dir`. It is removed again, and so are the directories that were made for it.
+/// Whether a file can be created in `dir`. The file and any directories created for it are removed again.
 fn try_directory(dir: &Path) -> std::io::Result<()> {
     let missing: Vec<&Path> = dir
         .ancestors()
@@ -265,12 +266,12 @@ fn try_directory(dir: &Path) -> std::io::Result<()> {
         .collect();
     let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
     let path = dir.join(format!(".ptc-doctor-{}", token::random(9)));
-    // In a directory of others, too, nothing but a file of this name's own is touched.
+    // The random name ensures that only this file is touched, even in a shared directory.
     let written = made
         .and_then(|()| File::create_new(&path))
         .and_then(|_| fs::remove_file(&path));
     for dir in missing {
-        // One that was not made, or that others use by now, stays.
+        // A directory that was not created, or that others have used since, stays.
         let _ = fs::remove_dir(dir);
     }
     written

@@ -28,22 +28,22 @@ Prints go to standard output before the value. Exit status: 0 for a value, 1 for
 2 when the command itself is wrong.
 ";
 
-/// What the command line asks for.
+/// The parsed command line.
 #[derive(Default)]
 struct Wanted {
-    /// How diagnostics name the text, and the text.
+    /// The name of the program in diagnostics, and its text.
     program: Option<(String, String)>,
     context: Option<Map>,
     as_json: bool,
-    /// Words of the shared flags.
+    /// The words of the shared flags.
     shared: Vec<String>,
 }
 
 /// Why a command does not run.
 enum Problem {
-    /// Its words are wrong: the usage helps.
+    /// The words are wrong: the usage is shown as well.
     Words(String),
-    /// What they name or say is, as the message tells.
+    /// The words refer to something wrong, as the message says.
     Meaning(String),
 }
 
@@ -69,7 +69,7 @@ fn usage() -> String {
     USAGE.replace("FLAGS\n", &options::shared_help())
 }
 
-/// Runs the command with the words behind `eval`.
+/// Runs the command with the arguments after `eval`.
 pub fn main(arguments: &[String]) -> ExitCode {
     if asks_help(arguments) {
         return crate::print(usage());
@@ -141,7 +141,7 @@ fn is_program(word: &str) -> bool {
         || word.trim_start_matches('-').parse::<f64>().is_ok()
 }
 
-/// A word as a shell takes it for itself.
+/// A word quoted for a shell.
 fn shell_quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
@@ -224,7 +224,7 @@ fn run(wanted: &Wanted) -> ExitCode {
     let ended = match status {
         Ok(()) => written,
         Err(problem) => {
-            // Colours are ours; what it quotes was made visible.
+            // The colours are ours; control characters in quoted text were made visible before.
             let problem = evaluator.scrubbed(problem.trim_end());
             let _ = writeln!(std::io::stderr(), "{problem}");
             ExitCode::FAILURE
@@ -234,7 +234,7 @@ fn run(wanted: &Wanted) -> ExitCode {
     ended
 }
 
-/// The error with the line that it points at.
+/// The error message with the line that it points to.
 fn diagnostic(error: &Error, name: &str, text: &str, veil: &Veil<'_>) -> String {
     let mut message = format!("{}: {}", error.reason().word(), error.message_behind(veil));
     let explained = error.explained(text, veil);
@@ -263,7 +263,7 @@ fn diagnostic(error: &Error, name: &str, text: &str, veil: &Veil<'_>) -> String 
     }
 }
 
-/// `text` with a letter of as many bytes in place of what a terminal would obey, so that places in it stay where they are.
+/// `text` with each control character replaced by a character of the same byte length, so that offsets in it stay valid.
 fn in_place(text: &str) -> String {
     let letters = text.chars().map(|letter| match letter {
         '\n' | '\t' => letter,

@@ -1,5 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP where a command runs programs: the first one ends the program, and the command says and keeps what it has
-//! before it ends by that signal. The second ends it at once. Knows nothing of programs.
+//! SIGINT, SIGTERM and SIGHUP in commands that run programs: the first signal cancels the program, and the command reports and saves
+//! what it has before it ends by that signal. The second signal ends it at once. Knows nothing of programs.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,24 +9,24 @@ use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use ptc_server::signals;
 use ptc_upstream::Cancel;
 
-/// What signals do now. Cloning shares it.
+/// The current reaction to signals. Clones share it.
 #[derive(Clone, Default)]
 pub struct Interrupts(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// The program that runs.
+    /// The running program.
     running: Option<Cancel>,
-    /// What is done before a signal ends the process.
+    /// Called before a signal ends the process.
     leave: Option<Box<dyn FnMut() + Send>>,
-    /// How the terminal was when the prompt began. While there is a prompt, SIGINT ends programs only.
+    /// The terminal's settings when the prompt began. While there is a prompt, SIGINT only cancels programs.
     terminal: Option<Termios>,
-    /// What ends the command when it is done.
+    /// The signal by which the command ends when it is done.
     ending: Option<Signal>,
 }
 
 impl Interrupts {
-    /// Watches for signals. Call it on the main thread, before any other starts.
+    /// Watches for signals. Must be called on the main thread, before any other thread starts.
     pub fn watch() -> Self {
         signals::hold();
         let interrupts = Self::default();
@@ -36,7 +36,7 @@ impl Interrupts {
             .stack_size(128 << 10)
             .spawn(move || {
                 while let Some(signal) = signals::next() {
-                    // A shell's background commands are not to hear its Ctrl-C.
+                    // A shell's background commands must not react to its Ctrl-C.
                     if !signals::is_ignored(signal) {
                         watched.came(signal);
                     }
@@ -45,7 +45,7 @@ impl Interrupts {
         interrupts
     }
 
-    /// What ends the program that begins now.
+    /// Returns the cancellation of the program that begins now.
     pub fn begin(&self) -> Cancel {
         let program = Cancel::default();
         let mut state = self.state();
@@ -56,17 +56,17 @@ impl Interrupts {
         program
     }
 
-    /// The program ended.
+    /// The program has ended.
     pub fn finish(&self) {
         self.state().running = None;
     }
 
-    /// Has `leave` done before a signal ends the process.
+    /// Sets a function that is called before a signal ends the process.
     pub fn before_end(&self, leave: impl FnMut() + Send + 'static) {
         self.state().leave = Some(Box::new(leave));
     }
 
-    /// A prompt begins, on a terminal.
+    /// A prompt begins on a terminal.
     pub fn prompts(&self) {
         self.state().terminal = tcgetattr(std::io::stdin()).ok();
     }
@@ -76,7 +76,7 @@ impl Interrupts {
         self.state().ending.is_some()
     }
 
-    /// Ends the process if a signal was to end it.
+    /// Ends the process if a signal requested it.
     pub fn end(&self) {
         let state = self.state();
         if let Some(signal) = state.ending {
@@ -109,11 +109,11 @@ impl Interrupts {
     }
 }
 
-/// Ends the process as `signal` would have, so that whoever waits for it learns which.
+/// Ends the process by `signal`, so that its parent sees that signal.
 fn end_by(signal: Signal, state: &State) -> ! {
     if let Some(before) = &state.terminal {
         let mut out = std::io::stdout();
-        // An editor that is in the middle of a line had the terminal mark what is pasted.
+        // An editor in the middle of a line has bracketed paste enabled.
         if out.is_terminal() {
             let _ = out.write_all(b"\x1b[?2004l\n").and_then(|()| out.flush());
         }

@@ -1,4 +1,4 @@
-//! The `ptc` command: its subcommands and their exit statuses. A library too, so that it can be tested. Knows nothing of MCP.
+//! The `ptc` command: its subcommands and their exit statuses. A library, so that it can be tested. Knows nothing of MCP.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use ptc_lang::visible::visible;
 
-/// What a binary that runs commands says once.
+/// The allocator declaration that a binary running commands needs once.
 pub use ptc_lang::counting_allocator;
 
 #[cfg(test)]
@@ -30,7 +30,7 @@ counting_allocator!();
 struct Command {
     name: &'static str,
     doc: &'static str,
-    /// Whether it takes words, and so has a help of its own.
+    /// Whether it takes arguments, and so has its own help.
     explains_itself: bool,
     run: fn(&[String]) -> ExitCode,
 }
@@ -98,7 +98,7 @@ const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Commands that the server runs itself, and no help shows.
+/// Commands that the server runs itself; not shown in the help.
 #[cfg(target_os = "linux")]
 const HIDDEN: &[Command] = &[Command {
     name: "worker",
@@ -109,7 +109,7 @@ const HIDDEN: &[Command] = &[Command {
 #[cfg(not(target_os = "linux"))]
 const HIDDEN: &[Command] = &[];
 
-/// Runs the command that `arguments` (without the program's name) names.
+/// Runs the command named in `arguments` (without the program's name).
 pub fn main(arguments: &[String]) -> ExitCode {
     ptc_lang::heap::tune();
     let Some((word, rest)) = arguments.split_first() else {
@@ -126,7 +126,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
         "--version" | "-V" => "version",
         other => other,
     };
-    // What can't be read would count as not set, a token among it.
+    // An unreadable variable, possibly a token, would be treated as not set.
     if !INFORMATION.contains(&word)
         && let Some(name) = unreadable_setting()
     {
@@ -143,7 +143,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
 /// Commands that read no settings.
 const INFORMATION: [&str; 3] = ["help", "version", "docs"];
 
-/// A variable for a setting whose value is no text.
+/// A setting's variable whose value is not text.
 fn unreadable_setting() -> Option<String> {
     std::env::vars_os().find_map(|(name, value)| {
         let name = name.into_string().ok()?;
@@ -151,12 +151,12 @@ fn unreadable_setting() -> Option<String> {
     })
 }
 
-/// Refuses the `number`th argument, which is no text.
+/// Refuses the `number`th argument, which is not text.
 pub fn unreadable_argument(number: usize) -> ExitCode {
     fail(format_args!("argument {number} is not UTF-8 text"))
 }
 
-/// Keeps other processes of the same user, an upstream's among them, from reading the credentials in this one's memory and
+/// Prevents other processes of the same user, including upstreams, from reading the credentials in this process's memory and
 /// environment: no core dump, no debugger, no `/proc/PID/mem`.
 fn hide_memory() {
     #[cfg(target_os = "linux")]
@@ -172,13 +172,13 @@ fn usage() -> String {
     text
 }
 
-/// Whether help is asked for, whatever else is.
+/// Whether help is requested anywhere in the arguments.
 fn asks_help(words: &[String]) -> bool {
     words.iter().any(|word| word == "--help" || word == "-h")
 }
 
-/// Writes `text` to standard output, and ends well if it is written. A terminal shows what it would obey; a file or a program gets what
-/// there is.
+/// Writes `text` to standard output and returns the exit status. On a terminal control characters are made visible; a file or a program
+/// receives the text unchanged.
 fn print(text: impl AsRef<[u8]>) -> ExitCode {
     match write(text.as_ref()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -194,18 +194,18 @@ fn write(text: &[u8]) -> std::io::Result<()> {
         _ => out.write_all(text),
     };
     match written.and_then(|()| out.flush()) {
-        // A reader that went away has read enough.
+        // A reader that closed the pipe has read enough.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }
 }
 
-/// Opens a file to be written from its start, its owner's alone from now on.
+/// Opens a file to be overwritten, readable only by its owner from now on.
 fn private_file(path: impl AsRef<Path>) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).mode(0o600).open(path)?;
     let there = file.metadata()?;
-    // A device or a pipe is what it is.
+    // The mode and length of a device or pipe are left alone.
     if there.is_file() {
         if there.permissions().mode() & 0o077 != 0 {
             file.set_permissions(Permissions::from_mode(0o600))?;
@@ -215,7 +215,7 @@ fn private_file(path: impl AsRef<Path>) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Puts a file that holds `bytes`, its owner's alone, in the place of what is at `path`. Where it can't, all is as it was.
+/// Replaces the file at `path` by one with `bytes`, readable only by its owner. On failure the old file is unchanged.
 fn put_private(path: &str, bytes: &[u8]) -> std::io::Result<()> {
     let fresh = format!("{path}.{}.new", ptc_server::token::random(9));
     let mut options = OpenOptions::new();
@@ -234,12 +234,12 @@ fn put_private(path: &str, bytes: &[u8]) -> std::io::Result<()> {
     })
 }
 
-/// Says something on standard error, for people. Where nobody reads it, the status still tells.
+/// Writes a message for people to standard error. If that fails, the exit status still tells.
 fn tell(message: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{}", visible(&message.to_string()));
 }
 
-/// Says on standard error why a command ends badly.
+/// Writes to standard error why a command failed.
 fn fail(message: impl std::fmt::Display) -> ExitCode {
     tell(message);
     ExitCode::FAILURE
@@ -260,7 +260,7 @@ fn version(_: &[String]) -> ExitCode {
     print(format!("ptc {}\n", ptc_server::version::PACKAGE_VERSION))
 }
 
-/// The process environment, under the names of settings.
+/// Looks up a variable of the process environment.
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }

@@ -1,4 +1,4 @@
-//! `ptc session`: lists, shows, exports and deletes the sessions of a store, which the flags of `ptc start` name.
+//! `ptc session`: lists, shows, exports and deletes sessions of the store that is given by the flags of `ptc start`.
 
 use crate::start::told;
 use crate::{asks_help, environment, fail, print, private_file, put_private};
@@ -29,7 +29,7 @@ Credentials in them are not shown: list and show refuse when the upstreams confi
 show credentials, too. A snapshot holds the definitions unscrubbed, so protect it like a credential.
 ";
 
-/// Runs the command with the words behind `session`.
+/// Runs the command with the arguments after `session`.
 pub fn main(arguments: &[String]) -> ExitCode {
     if asks_help(arguments) {
         return print(USAGE);
@@ -40,7 +40,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// What is asked for.
+/// The requested operation.
 enum Wanted<'a> {
     List,
     Show(&'a str),
@@ -139,7 +139,7 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Writes a snapshot to a file, or to the device or pipe that has its name.
+/// Writes a snapshot to a file, or to an existing device or pipe.
 fn keep(path: &str, bytes: &[u8]) -> std::io::Result<()> {
     match std::fs::metadata(path) {
         Ok(there) if !there.is_file() => private_file(path)?.write_all(bytes),
@@ -147,7 +147,8 @@ fn keep(path: &str, bytes: &[u8]) -> std::io::Result<()> {
     }
 }
 
-/// What a server with these settings would not show, as far as they are known here; `whole`: all of it must be.
+/// A redactor for what a server with these settings would not show, as far as it is known here; with `whole`, all of it
+/// must be known.
 fn redactor(settings: &Settings, whole: bool) -> Result<Redactor, String> {
     let mut secrets = start::secrets(settings);
     let token = flags::find("http-auth-token").and_then(|flag| environment(&flag.env()));
@@ -162,12 +163,12 @@ fn redactor(settings: &Settings, whole: bool) -> Result<Redactor, String> {
         Err(fault) if whole => Err(format!(
             "{fault}\nSo credentials of upstream servers can't be kept out of what is shown; --unscrubbed shows it all the same"
         )),
-        // Those that were read before are known.
+        // The secrets that were read before the fault are known.
         Err(_) => Ok(secrets.build().each_for_at_most(SCRUB_TIME_MAX)),
     }
 }
 
-/// Items and characters of a value that are shown.
+/// Maximum items and characters shown of a value.
 const SHOWN_ITEMS: usize = 10;
 const SHOWN_CHARS: usize = 200;
 
@@ -189,7 +190,8 @@ fn row(listed: &ListedSession, redactor: &Redactor) -> String {
     )
 }
 
-/// A title is a client's: it moves no cursor and adds no lines. It was scrubbed before, since a secret may have lines, too.
+/// A client chooses the title: it must not move the cursor or add lines. It was scrubbed before, since a secret may contain
+/// line ends.
 fn printable(title: &str) -> String {
     title
         .chars()

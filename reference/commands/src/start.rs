@@ -1,4 +1,4 @@
-//! `ptc start`: reads the settings and has the server serve. Its help and `ptc docs` are written from the table of flags.
+//! `ptc start`: reads the settings and runs the server. Its help and `ptc docs` are generated from the table of flags.
 
 use crate::{asks_help, environment, fail, print};
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
@@ -8,7 +8,7 @@ use ptc_server::{start, upstreams};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Runs the command with the words behind `start`.
+/// Runs the command with the arguments after `start`.
 pub fn main(arguments: &[String]) -> ExitCode {
     if asks_help(arguments) {
         return print(help());
@@ -24,17 +24,17 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Why settings are refused, without what is secret in them.
+/// Why settings are refused, with secrets scrubbed.
 pub fn told(refused: Refused) -> String {
     let secrets = named_secrets(&refused.settings);
     secrets.scrub(refused.message).into_inner()
 }
 
-/// What no message about settings that are refused may show: what is secret in them, and in the upstreams config that they name.
+/// The secrets in refused settings and in the upstreams config that they name; messages about them must not show these.
 pub fn named_secrets(settings: &Settings) -> Redactor {
     let mut secrets = start::secrets(settings);
     if let Some(path) = upstreams::config_path(settings) {
-        // Whether the config is right is asked when the settings are.
+        // Problems in the config are reported once the settings are accepted.
         upstreams::read(&path, settings, &mut secrets).ok();
     }
     secrets.build().each_for_at_most(SCRUB_TIME_MAX)

@@ -1,4 +1,4 @@
-//! Line editing: history, completion from the tables of names, matching brackets. Where there is no terminal, plain lines.
+//! Line editing: history, completion from the tables of names, matching brackets. Without a terminal, plain lines.
 
 use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
@@ -16,18 +16,18 @@ use ptc_lang::visible::is_obeyed;
 
 use super::prompt::{command_names, line_of_input};
 
-/// Lines of history that are kept.
+/// Maximum lines of history.
 const HISTORY_LINES: usize = 1000;
-/// A longer file is not the history of anybody's typing.
+/// A larger file is not an editing history.
 const HISTORY_BYTES_MAX: u64 = 16 << 20;
 
-/// One thing that came from the user.
+/// One input from the user.
 pub enum Input {
     /// A line without its end.
     Line(String),
-    /// Ctrl-C: what was typed is given up.
+    /// Ctrl-C: the typed text is discarded.
     Interrupted,
-    /// The end of input.
+    /// End of input.
     End,
 }
 
@@ -37,14 +37,14 @@ pub struct Editor {
 }
 
 impl Editor {
-    /// An editor on the terminal, if there is one.
+    /// Edits on the terminal, if there is one.
     pub fn new() -> Self {
         let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         let editor = terminal.then(terminal_editor).flatten();
         let mut editor = Self {
             terminal: editor,
             history: history_file().filter(|path| {
-                // The first session has none.
+                // In the first session the file does not exist yet.
                 std::fs::metadata(path).map_or(true, |file| {
                     file.is_file() && file.len() <= HISTORY_BYTES_MAX
                 })
@@ -56,7 +56,7 @@ impl Editor {
         editor
     }
 
-    /// Names that are defined now.
+    /// Sets the names that are currently defined.
     pub fn names(&mut self, defined: Vec<String>) {
         if let Some(names) = self
             .terminal
@@ -67,13 +67,13 @@ impl Editor {
         }
     }
 
-    /// The next line; history holds it when it `may_be_kept`. What can't be read is told.
+    /// Reads the next line; it is added to the history when it `may_be_kept`. Reports read errors.
     pub fn line(&mut self, prompt: &str, may_be_kept: impl Fn(&str) -> bool) -> Result<Input, ()> {
         match &mut self.terminal {
             None => plain_line(prompt),
             Some(terminal) => Ok(match terminal.readline(prompt) {
                 Ok(line) => {
-                    // History is a comfort; without it the prompt still works.
+                    // Failures to write history are ignored; the prompt works without it.
                     if may_be_kept(&line) {
                         let _ = terminal.add_history_entry(line.as_str());
                         if let Some(path) = &self.history {
@@ -114,15 +114,15 @@ fn history_file() -> Option<PathBuf> {
 
 fn plain_line(prompt: &str) -> Result<Input, ()> {
     let mut out = std::io::stdout();
-    // A reader that went away ends the input soon.
+    // If the reader is gone, the input ends soon, too.
     let _ = out.write_all(prompt.as_bytes()).and_then(|()| out.flush());
     Ok(line_of_input()?.map_or(Input::End, Input::Line))
 }
 
-/// How programs reach upstreams.
+/// Names for calling upstreams.
 const TOOL_NAMES: [&str; 2] = ["tool/call", "tool/servers"];
 
-/// What the editor knows of the language: its names, and how text looks.
+/// What the editor knows of the language: its names, and how text is coloured.
 struct Names {
     builtin: Vec<String>,
     defined: Vec<String>,
@@ -137,7 +137,7 @@ impl Names {
                 .iter()
                 .filter(|space| function.homes.contains(&space.id));
             let spellings = spaces.flat_map(|space| space.spellings);
-            // Members of classes and of `json` have their namespace in their name.
+            // Members of classes and of `json` already have their namespace in their name.
             if !function.name.contains('/') {
                 builtin.extend(spellings.map(|space| format!("{space}/{}", function.name)));
             }
@@ -180,7 +180,7 @@ impl Completer for Names {
             .map_or(0, |i| i + 1);
         let word = &line[start..at];
         let names = self.builtin.iter().chain(&self.defined);
-        // A config or a session may have names that a terminal would obey.
+        // A config or a session may contain names with control characters.
         let mut found: Vec<String> = names
             .filter(|name| name.starts_with(word) && !name.contains(is_obeyed))
             .cloned()
@@ -201,7 +201,7 @@ impl Highlighter for Names {
     }
 }
 
-/// Strings green, keywords cyan, comments dim, numbers yellow. Lexical only: a line may be half a program.
+/// Strings green, keywords cyan, comments dim, numbers yellow. Lexical only: a line may be an incomplete program.
 fn colored(line: &str) -> String {
     let mut out = String::with_capacity(line.len() * 2);
     let mut rest = line;

@@ -1,4 +1,5 @@
-//! One REPL's evaluations: definitions that stay, budgets per evaluation, upstreams when configured, text to show.
+//! The evaluations of one REPL: persistent definitions, limits per evaluation, upstreams if configured, rendered
+//! output.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -26,17 +27,17 @@ use ptc_server::clock;
 use ptc_server::redact;
 use ptc_server::{Patience, SNAPSHOT_BYTES_MAX};
 
-/// Native stack of the thread that evaluates.
+/// Stack size of the evaluating thread.
 const STACK_BYTES: usize = 16 << 20;
 
-/// What is said of a program that a signal ended.
+/// The message for a program that a signal ended.
 pub const INTERRUPTED: &str = "a signal ended the program";
 
-/// What an evaluation is to show.
+/// The output of an evaluation.
 pub struct Shown {
-    /// What it printed, line by line.
+    /// The printed lines.
     pub prints: Vec<String>,
-    /// Its value, or what went wrong.
+    /// The value, or the error message.
     pub text: String,
     pub ok: bool,
 }
@@ -48,7 +49,7 @@ pub struct Evaluator {
     timeout: Duration,
     upstreams: Option<(tokio::runtime::Runtime, Arc<Runtime>)>,
     redactor: Redactor,
-    /// The file that keeps the definitions.
+    /// The file that stores the definitions.
     session: Option<String>,
     /// Signals that end programs.
     pub interrupts: Interrupts,
@@ -56,7 +57,7 @@ pub struct Evaluator {
     pub display: Display,
     /// Whether long values are abbreviated.
     pub abbreviate: bool,
-    /// Whether somebody types: errors show their place, and documentation is text.
+    /// Whether input is typed: errors then show their position, and documentation is shown as text.
     pub typed: bool,
 }
 
@@ -64,7 +65,7 @@ impl Evaluator {
     /// Starts the upstreams, if any.
     ///
     /// # Errors
-    /// What the operator is told.
+    /// A message for the operator.
     pub fn start(options: &Options) -> Result<Self, String> {
         let interrupts = Interrupts::watch();
         let upstreams = match &options.config {
@@ -100,7 +101,7 @@ impl Evaluator {
         })
     }
 
-    /// What a program comes to, with nothing of it kept or scrubbed, and what would have helped it.
+    /// The outcome of a program, neither stored nor scrubbed, and a hint for a program that failed.
     pub fn outcome_of(&self, text: &str, context: Map) -> (Outcome, Option<String>) {
         let env = Env::new().with_context(context);
         let evaluate = || {
@@ -118,15 +119,15 @@ impl Evaluator {
         })
     }
 
-    /// Writes what was defined, and the last results, to a file that only its owner reads.
+    /// Saves the definitions and the last results to a file that only its owner can read.
     ///
     /// # Errors
-    /// The sentence that says why not. A file that was there is as it was then.
+    /// Why saving failed, as a sentence. An existing file is then unchanged.
     pub fn save(&self, path: &str) -> Result<(), String> {
         save(&self.env, path)
     }
 
-    /// Has a signal that ends the process keep what is defined by now.
+    /// Saves the current definitions before a signal ends the process.
     fn keep_before_end(&self) {
         if let Some(path) = self.session.clone() {
             let env = self.env.clone();
@@ -138,10 +139,10 @@ impl Evaluator {
         }
     }
 
-    /// Goes on with what [`Evaluator::save`] wrote, in place of what there is.
+    /// Replaces the definitions by those that [`Evaluator::save`] wrote.
     ///
     /// # Errors
-    /// The sentence that says why not; everything is as it was then.
+    /// Why restoring failed, as a sentence. Everything is then unchanged.
     pub fn restore(&mut self, path: &str) -> Result<(), String> {
         let wrong = |cause: String| format!("Error restoring {path}: {cause}");
         let bytes = ptc_secrets::read_file(path, SNAPSHOT_BYTES_MAX as u64)
@@ -156,23 +157,23 @@ impl Evaluator {
         Ok(())
     }
 
-    /// A value as anyone may see it.
+    /// The value with secrets scrubbed.
     pub fn clean<'a>(&self, value: &'a Value) -> Cow<'a, Value> {
         redact::value(value, &self.redactor.for_at_most(SCRUB_TIME_MAX))
     }
 
-    /// A value as the reader would read it.
+    /// The value in the language's syntax.
     ///
     /// # Errors
-    /// That its text is longer than a program's memory: shared parts are written each time.
+    /// The text is longer than a program's memory: shared parts are written each time.
     pub fn readable(&self, value: &Value) -> Result<String, String> {
         self.bounded(|out| print::write_readable(out, value))
     }
 
-    /// A value as JSON.
+    /// The value as JSON.
     ///
     /// # Errors
-    /// As [`Self::readable`], or why the value has no JSON form.
+    /// See [`Self::readable`]; or the value has no JSON form.
     pub fn json(&self, value: &Value) -> Result<String, String> {
         match ptc_lang::json::to_string_within(value, self.text_bytes_max(), &Unwatched) {
             Ok(text) => Ok(text),
@@ -203,19 +204,19 @@ impl Evaluator {
         )
     }
 
-    /// What messages about `program` may quote of it.
+    /// Decides what messages may quote from `program`.
     pub fn veil<'r>(&'r self, program: &'r str) -> Veil<'r> {
         self.redactor.veil(program)
     }
 
-    /// Text as anyone may see it.
+    /// The text with secrets scrubbed.
     pub fn scrubbed(&self, text: &str) -> String {
         self.redactor.scrub_str(text).into_owned()
     }
 
-    /// Evaluates a program; what it defines stays when it succeeds.
+    /// Evaluates a program; its definitions are kept if it succeeds.
     pub fn evaluate(&mut self, text: &str) -> Shown {
-        // Deep programs need more native stack than a main thread may have.
+        // Deep programs need a larger stack than a main thread may have.
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
             match thread
@@ -228,8 +229,8 @@ impl Evaluator {
         })
     }
 
-    /// Evaluates a lookup beside the programs: it sees none of their definitions and leaves nothing behind.
-    /// The text or texts that it gives; none when it fails.
+    /// Evaluates a lookup outside of the session: it does not see the session's definitions and stores nothing.
+    /// Returns the text or texts of its result; none when it fails.
     pub fn look_up(&self, text: &str) -> Vec<String> {
         let (outcome, _, _) = self.outcome(text, &Env::new());
         let Ended::Value(value) = outcome.ended else {
@@ -245,14 +246,14 @@ impl Evaluator {
         }
     }
 
-    /// The catalog of the upstreams; `None` without any.
+    /// The catalog of the upstreams; `None` without upstreams.
     pub fn catalog(&self) -> Option<String> {
         self.upstreams
             .as_ref()
             .map(|(_, runtime)| runtime.catalog_text().into_inner())
     }
 
-    /// Names to complete: what is defined, and the configured upstreams.
+    /// Names for completion: definitions and configured upstreams.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self
             .env
@@ -393,10 +394,10 @@ impl Evaluator {
     }
 }
 
-/// Writes what is defined in `env`, and the last results, to a file that only its owner reads.
+/// Saves the definitions of `env` and the last results to a file that only its owner can read.
 fn save(env: &Env, path: &str) -> Result<(), String> {
     let wrong = |cause: String| format!("Error saving {path}: {cause}");
-    // A new file takes its place.
+    // The file is replaced by a new one.
     if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         return Err(wrong("it is no regular file".to_owned()));
     }
@@ -417,7 +418,7 @@ fn asks_doc(text: &str) -> bool {
         .is_some_and(|rest| !rest.contains(['(', ')']) || rest.trim_start().starts_with("(quote"))
 }
 
-/// The line that a span begins in, and carets below its part of it.
+/// The line in which a span begins, with carets below the span.
 fn caret(text: &str, span: Span) -> Option<String> {
     let (start, end) = (span.start as usize, span.end as usize);
     let before = text.get(..start)?;
@@ -467,7 +468,7 @@ fn start_upstreams(
     Ok((executor, runtime))
 }
 
-/// The world of one evaluation at the prompt.
+/// The host of one evaluation at the prompt.
 struct PromptHost {
     redactor: Redactor,
     calls: Option<ProgramCalls>,

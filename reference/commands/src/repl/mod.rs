@@ -1,6 +1,6 @@
-//! `ptc repl`: PTC-Lisp at a prompt, from `-e`, from files and from pipes, with upstreams when they are configured.
+//! `ptc repl`: PTC-Lisp at a prompt, from `-e`, from files and from pipes, with upstreams if configured.
 //!
-//! Knows nothing of MCP. Everything that is shown goes through the runtime's redactor.
+//! Knows nothing of MCP. All output goes through the runtime's redactor.
 
 mod editor;
 pub(crate) mod evaluator;
@@ -17,7 +17,7 @@ use crate::{environment, fail, print};
 use evaluator::{Evaluator, Shown};
 use options::{Options, Wanted};
 
-/// Runs the command with the words behind `repl`.
+/// Runs the command with the arguments after `repl`.
 pub fn main(arguments: &[String]) -> ExitCode {
     let options = match options::read(arguments, environment) {
         Ok(Wanted::Help(text)) => return print(text),
@@ -37,7 +37,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Goes on with the session of a file that is there, and keeps what is left, however the last program went.
+/// Restores the session from an existing file, and saves it afterwards, whether or not the last program succeeded.
 fn in_session(options: &Options, evaluator: &mut Evaluator) -> Result<(), ()> {
     let told = |message: String| crate::tell(message);
     let Some(path) = &options.session else {
@@ -54,7 +54,7 @@ fn in_session(options: &Options, evaluator: &mut Evaluator) -> Result<(), ()> {
     status
 }
 
-/// Refuses a place where nothing can be kept: who types for an hour must not find out at the end.
+/// Refuses a place where nothing can be saved: the user must not find out after an hour of typing.
 fn is_kept_there(path: &str) -> Result<(), String> {
     let directory = match Path::new(path).parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory,
@@ -66,7 +66,7 @@ fn is_kept_there(path: &str) -> Result<(), String> {
     })
 }
 
-/// Expressions first, then a script, and a prompt only when neither was given.
+/// Runs expressions first, then a script, and a prompt only when neither was given.
 fn run(options: &Options, evaluator: &mut Evaluator) -> Result<(), ()> {
     for expression in &options.expressions {
         once(evaluator, expression)?;

@@ -1,4 +1,4 @@
-//! The flags of `ptc repl` as one table, and how they are read. A setting that `ptc start` has, too, takes default and sentence from there.
+//! The flags of `ptc repl` as one table, and their parser. A setting that `ptc start` also has takes its default and help text from there.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use ptc_protocol::limits::ProgramLimits;
 use ptc_server::settings::flags::{self, closest_of};
 use ptc_upstream::{CatalogMode, Limits, Lookup, SnapshotMode, resolve_path};
 
-/// The flags that `ptc eval` takes as well, and whether each takes a value: upstreams, and limits.
+/// Whether `ptc eval` also has this flag (one for upstreams or limits), and if so, whether it takes a value.
 pub fn is_shared(word: &str) -> Option<bool> {
     const OWN: &[&str] = &[
         "eval",
@@ -25,7 +25,7 @@ pub fn is_shared(word: &str) -> Option<bool> {
     shared.then_some(flag.takes.is_some() && inline.is_none())
 }
 
-/// What the shared flags do, for the help of `ptc eval`.
+/// Help text of the shared flags, for `ptc eval`.
 pub fn shared_help() -> String {
     let shared = FLAGS
         .iter()
@@ -51,7 +51,7 @@ fn described(flag: &Flag) -> String {
     text
 }
 
-/// What the words ask for.
+/// What the arguments ask for.
 pub enum Wanted {
     Help(String),
     Run(Box<Options>),
@@ -65,13 +65,13 @@ pub struct Options {
     pub load: Option<String>,
     /// A file, or `-`.
     pub script: Option<String>,
-    /// The file that definitions come from, and go to.
+    /// The file from which definitions are restored, and to which they are saved.
     pub session: Option<String>,
-    /// Prompt even though input is a pipe.
+    /// Prompt even if input is a pipe.
     pub interactive: bool,
     /// How values are shown.
     pub display: Display,
-    /// The upstreams config, when there is one.
+    /// The upstreams config, if there is one.
     pub config: Option<PathBuf>,
     /// Limits of upstream calls.
     pub limits: Limits,
@@ -79,16 +79,16 @@ pub struct Options {
     pub catalog: CatalogMode,
     /// When upstreams are started.
     pub snapshot: SnapshotMode,
-    /// Wall clock of one evaluation.
+    /// Maximum wall-clock time of one evaluation.
     pub timeout: Duration,
-    /// Memory of one evaluation, in bytes.
+    /// Maximum memory of one evaluation, in bytes.
     pub memory_bytes: u64,
 }
 
 /// How a value is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Display {
-    /// As PTC-Lisp reads it.
+    /// In PTC-Lisp syntax.
     #[default]
     Value,
     /// A JSON object with status, result, prints and upstream calls.
@@ -105,18 +105,18 @@ const DISPLAYS: &[(&str, Display)] = &[
 struct Flag {
     name: &'static str,
     short: Option<&'static str>,
-    /// What its value is; none for a switch.
+    /// The kind of its value; `None` for a switch.
     takes: Option<&'static str>,
     says: Says,
 }
 
-/// Where default and sentence of a flag stand.
+/// Where the default and help text of a flag come from.
 enum Says {
     Own {
         default: &'static str,
         doc: &'static str,
     },
-    /// In the row of `ptc start` that sets the same.
+    /// From the row of `ptc start` for the same setting.
     AsStart(&'static str),
 }
 
@@ -214,7 +214,7 @@ impl Flag {
         }
     }
 
-    /// Its default, empty when it has none, and what it does.
+    /// Its default (empty when it has none) and its help text.
     fn said(&self) -> (Cow<'static, str>, &'static str) {
         match self.says {
             Says::Own { default, doc } => (default.into(), doc),
@@ -226,10 +226,10 @@ impl Flag {
     }
 }
 
-/// Reads the words behind `repl`.
+/// Parses the arguments after `repl`.
 ///
 /// # Errors
-/// What is wrong with the first word that is wrong.
+/// The problem with the first invalid argument.
 pub fn read(words: &[String], env: impl Fn(&str) -> Option<String>) -> Result<Wanted, String> {
     let mut given: Vec<(&'static str, String)> = Vec::new();
     let mut script = None;
@@ -321,7 +321,7 @@ pub fn read(words: &[String], env: impl Fn(&str) -> Option<String>) -> Result<Wa
     })))
 }
 
-/// Display modes by name, for the prompt's command too.
+/// The display mode with this name; also used by the prompt's command.
 pub fn display(name: &str) -> Option<Display> {
     DISPLAYS
         .iter()

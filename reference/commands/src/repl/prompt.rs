@@ -1,4 +1,4 @@
-//! The prompt and its commands. Text that is not finished continues on the next line.
+//! The prompt and its commands. Incomplete text continues on the next line.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
@@ -13,7 +13,7 @@ use super::println_out;
 const GREETING: &str =
     "PTC-Lisp REPL (Ctrl+D to exit)\nType :help for commands, :doc <name> for function docs\n";
 
-/// A command of the prompt: its name, what it takes, what it does.
+/// A command of the prompt: its name, its argument, its help text.
 struct Command {
     name: &'static str,
     takes: &'static str,
@@ -99,7 +99,7 @@ pub fn interactive(evaluator: &mut Evaluator) -> Result<(), ()> {
     loop {
         editor.names(evaluator.names());
         let prompt = if typed.is_empty() { "ptc> " } else { "...> " };
-        // A credential must not lie about in a file.
+        // A credential must not end up in the history file.
         let clean = |line: &str| evaluator.scrubbed(line) == line;
         match editor.line(prompt, clean)? {
             Input::Line(line) if typed.quits(&line) => break,
@@ -116,7 +116,7 @@ pub fn interactive(evaluator: &mut Evaluator) -> Result<(), ()> {
     println_out("\nGoodbye!")
 }
 
-/// Reads programs from a pipe as a prompt would, but says nothing besides. The first failure ends it.
+/// Reads programs from a pipe like a prompt, but prints no prompt. Stops at the first failure.
 pub fn piped(evaluator: &mut Evaluator) -> Result<(), ()> {
     let mut piped = Unfinished::default();
     while let Some(line) = line_of_input()? {
@@ -139,7 +139,7 @@ pub fn piped(evaluator: &mut Evaluator) -> Result<(), ()> {
     }
 }
 
-/// The next line of standard input, without its end.
+/// The next line of standard input, without its terminator.
 pub fn line_of_input() -> Result<Option<String>, ()> {
     let mut line = Vec::new();
     let mut input = std::io::stdin().lock().take(PROGRAM_BYTES_MAX + 1);
@@ -183,15 +183,15 @@ fn take(evaluator: &mut Evaluator, typed: &mut Unfinished, line: &str) -> Result
     println_out(&shown.text)
 }
 
-/// The lines of a program whose last one has not come.
+/// The lines of an incomplete program.
 #[derive(Default)]
 struct Unfinished {
     text: String,
-    /// Where the text is long, a short one that waits for the same end.
+    /// For a long text, a short one that needs the same closing brackets or quotes.
     stand_in: Option<String>,
 }
 
-/// A text of so many bytes is read again with each line that comes. With a longer one that would take the square of its length.
+/// A text of up to this many bytes is read again with each new line. With longer texts that would take quadratic time.
 const READ_AGAIN_BYTES_MAX: usize = 16 << 10;
 
 impl Unfinished {
@@ -203,7 +203,7 @@ impl Unfinished {
         self.is_empty() && line.trim().strip_prefix(':') == Some(QUIT)
     }
 
-    /// The program, if this is its last line.
+    /// Adds a line; returns the program if that completes it.
     fn with(&mut self, line: &str) -> Result<Option<String>, ()> {
         self.text.push_str(line);
         self.text.push('\n');
@@ -226,7 +226,7 @@ impl Unfinished {
     }
 }
 
-/// What a text lacks that more lines may bring: the end of a bracket or of a string. Any other fault is told.
+/// The error of a text that more lines may complete: an unclosed bracket or string. Other errors are reported elsewhere.
 fn waits_for(text: &str) -> Option<ReadError> {
     let error = reader::read(text, &ReadLimits::default()).err()?;
     let waits = matches!(
@@ -238,8 +238,8 @@ fn waits_for(text: &str) -> Option<ReadError> {
     waits.then_some(error)
 }
 
-/// The open brackets of a text, and the beginning of the string that is open in them; nothing where the text waits for no more lines, or
-/// is too deep.
+/// The open brackets of a text and the opening of its unclosed string; `None` when the text is not waiting for more lines, or is too
+/// deep.
 fn stand_in(text: &str) -> Option<String> {
     let error = waits_for(text)?;
     let string = match error.kind {
@@ -262,7 +262,7 @@ fn brackets(unclosed: ReadErrorKind) -> Option<String> {
     let openers = closers.chars().rev().map(|closer| match closer {
         ')' => "(",
         ']' => "[",
-        // The forms of a map come in pairs, and the first of one may be gone.
+        // A set instead of a map, whose forms must come in pairs: the first of a pair may be missing here.
         _ => "#{",
     });
     (closers.chars().count() == open as usize).then(|| openers.collect())

@@ -1,4 +1,4 @@
-//! Runs of agents as operations. Models and tools are scripted in the input.
+//! Runs of agents as operations. The input contains scripts for models and tools.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -124,7 +124,7 @@ fn op_system_prompt(input: &Json) -> Result<Json, Json> {
     Ok(system.map_or(Json::Null, |message| message["content"].clone()))
 }
 
-/// A program of an agent: with a journal, when there is one, and a budget.
+/// Runs a program of an agent, with a journal if given, and a budget.
 fn op_task_run(input: &Json) -> Result<Json, Json> {
     let program = text_of(input, "program")?;
     let mut env = Env::new();
@@ -323,7 +323,7 @@ fn op_chat(input: &Json) -> Result<Json, Json> {
     Ok(json!({ "turns": shown, "invocations": tools.invocations() }))
 }
 
-/// Tools whose behaviour is scripted: `{"returns": v}`, `{"ok": v}`, `{"error": v}`, `{"raises": text}`,
+/// Tools with scripted behaviour: `{"returns": v}`, `{"ok": v}`, `{"error": v}`, `{"raises": text}`,
 /// `{"echo_args": true}`, `{"returns_repeated": {"count": n, "row": v}}`.
 #[derive(Default)]
 struct ScriptedTools {
@@ -396,7 +396,7 @@ impl Behaviour {
     }
 }
 
-/// A row with its number wherever the text `<1-based index>` stands.
+/// A row with its number in place of the text `<1-based index>`.
 fn numbered(row: &Json, index: i64) -> Json {
     match row {
         Json::String(text) if text == "<1-based index>" => index.into(),
@@ -408,7 +408,7 @@ fn numbered(row: &Json, index: i64) -> Json {
     }
 }
 
-/// A preview that gives a fixed value (`{"$returns": v}`) or fails (`{"$raises": text}`).
+/// A preview that returns a fixed value (`{"$returns": v}`) or fails (`{"$raises": text}`).
 fn scripted_preview(option: &Json) -> Option<PreviewFn> {
     if let Some(message) = option.get("$raises").and_then(Json::as_str) {
         let message = message.to_owned();
@@ -436,7 +436,7 @@ impl Events {
             .iter()
             .filter(|event| event.name == TOOL_CALL)
             .map(|event| match &event.metadata {
-                // Ids differ from run to run.
+                // Ids differ between runs.
                 Json::Object(fields) => fields
                     .iter()
                     .filter(|(name, _)| !SPAN_FIELDS.contains(&name.as_str()))
@@ -450,7 +450,7 @@ impl Events {
 
 fn agent_of(input: &Json, tools: &ScriptedTools) -> Result<Agent, Json> {
     let mut options = input.get("agent").cloned().ok_or(InvalidInput("agent"))?;
-    // Tools of adapters keep their keyword options apart.
+    // Tools of adapters keep their keyword options separately.
     if let Some(list) = options.get_mut("tools").and_then(Json::as_array_mut) {
         for tool in list {
             if let Some(Json::Object(own)) = tool.get("opts").cloned()
@@ -496,7 +496,7 @@ fn is_role(message: &Json, role: &str) -> bool {
     message.get("role").and_then(Json::as_str) == Some(role)
 }
 
-/// Content as JSON where it is JSON, else `{"$text": …}`.
+/// Content parsed as JSON, or `{"$text": …}` when it is not JSON.
 fn content(message: &Json) -> Json {
     let text = message
         .get("content")

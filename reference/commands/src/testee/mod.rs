@@ -1,9 +1,8 @@
-//! `ptc testee`: the libraries' operations over standard input and output, a line each way. What an operation does is decided by the
-//! crate that it is about; the tables here decode and encode.
+//! `ptc testee`: the libraries' operations over standard input and output, one line each way. The crate under test decides what an
+//! operation does; the tables here decode and encode.
 //!
-//! `{"id":…,"op":NAME,"input":{…}}` is answered by `{"id":…,"ok":…}` or `{"id":…,"error":…}`. An operation that is not
-//! in the tables is answered by `{"id":…,"error":{"reason":"unknown_op","message":…}}`, a line that is no request by an answer with a
-//! null id.
+//! `{"id":…,"op":NAME,"input":{…}}` is answered by `{"id":…,"ok":…}` or `{"id":…,"error":…}`. An operation that is not in the tables
+//! is answered by `{"id":…,"error":{"reason":"unknown_op","message":…}}`, a line that is not a request by an answer with a null id.
 
 mod agent;
 mod protocol;
@@ -16,12 +15,12 @@ use ptc_lang::Value;
 use ptc_protocol::decode_value;
 use serde_json::{Map, Value as Json, json};
 
-/// The operation that every adapter has: what else there is.
+/// The operation that every adapter has: it lists the others.
 const CAPABILITIES: &str = "capabilities";
-/// Bytes of one line. Longer ones are answered as if they were no request.
+/// Maximum bytes of one line. Longer lines are answered like lines that are not requests.
 const LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Every operation, a table a crate.
+/// All operations, one table per crate.
 pub const OPERATIONS: &[&[Operation]] = &[
     protocol::OPERATIONS,
     agent::OPERATIONS,
@@ -30,7 +29,7 @@ pub const OPERATIONS: &[&[Operation]] = &[
 
 /// Serves until the input ends.
 pub fn serve(_: &[String]) -> ExitCode {
-    // A caller that went away has what it wanted.
+    // A caller that closed the output needs no more answers.
     let _ = answer_lines(stdin().lock(), stdout().lock());
     ExitCode::SUCCESS
 }
@@ -87,7 +86,7 @@ fn capabilities() -> Json {
     json!({ "ops": names, "name": "ptc", "version": env!("CARGO_PKG_VERSION") })
 }
 
-/// An operation takes its input object and gives a result, or an error as the operation defines it.
+/// Takes the input object and returns a result, or an error as defined by the operation.
 pub type OperationFn = fn(&Json) -> Result<Json, Json>;
 
 /// One row of the table.
@@ -100,7 +99,7 @@ pub struct Operation {
     pub run: OperationFn,
 }
 
-/// The input is not what the operation takes: the caller's mistake. On the wire `{"invalid":FIELD}`.
+/// The input does not fit the operation: a mistake of the caller. On the wire `{"invalid":FIELD}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct InvalidInput(&'static str);
 
@@ -113,7 +112,7 @@ impl From<InvalidInput> for Json {
 /// The text of a member of an operation's input.
 ///
 /// # Errors
-/// When there is none, or something else.
+/// The member is missing or not a text.
 fn text_of<'a>(input: &'a Json, field: &'static str) -> Result<&'a str, InvalidInput> {
     input
         .get(field)
@@ -121,10 +120,10 @@ fn text_of<'a>(input: &'a Json, field: &'static str) -> Result<&'a str, InvalidI
         .ok_or(InvalidInput(field))
 }
 
-/// The program's value that a member of an operation's input encodes.
+/// The program value that a member of an operation's input encodes.
 ///
 /// # Errors
-/// When there is none, or it encodes nothing.
+/// The member is missing or encodes no value.
 fn value_of(input: &Json, field: &'static str) -> Result<Value, InvalidInput> {
     let encoded = input.get(field).ok_or(InvalidInput(field))?;
     decode_value(encoded).map_err(|_| InvalidInput(field))

@@ -1,4 +1,4 @@
-//! The help, and words read as flags.
+//! The help, and arguments parsed as flags.
 
 use super::*;
 
