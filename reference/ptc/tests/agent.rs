@@ -28,7 +28,7 @@ fn the_example_plays_and_shows_its_transcript() {
     );
 }
 
-/// Three processes that end by nothing but a signal that they can't catch: the command, a child, and one that left its group.
+/// Three processes that only an uncatchable signal ends: the command, a child, and one that left its process group.
 const FAMILY: &str = r#"
 stubborn='trap "" TERM HUP INT; echo $$ >> pids; while :; do sleep 1000; done'
 sh -c "$stubborn" &
@@ -36,7 +36,7 @@ setsid sh -c "$stubborn" &
 eval "$stubborn"
 "#;
 
-/// Starts an agent whose one tool is that family, and waits until all of it is there.
+/// Starts an agent whose only tool is that family, and waits until all its processes run.
 fn start_family(home: &Path) -> std::process::Child {
     let words = serde_json::to_string(&["sh", "-c", FAMILY]).unwrap();
     let agent = format!("prompt = \"Go\"\n[[tools]]\nname = \"go\"\ncommand = {words}\n");
@@ -123,7 +123,8 @@ fn transcript(agent: &str, replay: &str) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// What is asked to end must hear of it. The kernel tells what a shell hides: one hears again what was held back from it.
+/// A command must receive signals that ask it to end. The mask is read from the kernel, because a shell would unblock blocked
+/// signals itself.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_command_starts_with_no_signal_held_back() {
@@ -139,12 +140,12 @@ fn a_command_that_says_too_much_has_not_said_all() {
         let (_, result) = transcript.split_once("result of c1").unwrap();
         assert!(result.contains("more than 67108864 bytes"), "{command}");
     }
-    // Why it failed stands at the beginning.
+    // The reason for the failure is at the beginning.
     let transcript = told_of(&["sh", "-c", "echo broken >&2; yes >&2; exit 1"]);
     assert!(transcript.contains("error: broken"), "{transcript}");
 }
 
-/// A model may write what a terminal obeys, and names that look like other lines of the transcript.
+/// A model may write control characters, and names that look like other lines of the transcript.
 #[test]
 fn a_transcript_shows_what_a_model_wrote_and_does_not_obey_it() {
     let replies = [
@@ -165,7 +166,7 @@ fn a_transcript_shows_what_a_model_wrote_and_does_not_obey_it() {
     );
 }
 
-/// The most that an agent holds whose model calls a tool so often, which answers `answer`.
+/// The peak memory of an agent whose model calls a tool `calls` times, with the answer `answer`.
 #[cfg(target_os = "linux")]
 fn most_held(answer: &str, calls: usize) -> u64 {
     let held = tempfile::tempdir().unwrap();
@@ -190,7 +191,7 @@ fn most_held(answer: &str, calls: usize) -> u64 {
     most
 }
 
-/// No program calls a tool that the model calls itself, so no program's memory bounds what it answers.
+/// Tools that the model calls are outside of programs, so no program's memory limit bounds their answers.
 #[test]
 #[cfg(target_os = "linux")]
 fn tools_that_the_model_calls_hold_a_bounded_part_of_what_they_answer() {
@@ -198,7 +199,7 @@ fn tools_that_the_model_calls_hold_a_bounded_part_of_what_they_answer() {
     // Small as text, large as values, and larger as JSON again.
     let bytes = most_held(&format!("[{}1]", "[],".repeat(20_000_000)), 1);
     assert!(bytes < MOST_BYTES, "{bytes} bytes");
-    // A run keeps what it was answered.
+    // A run keeps all answers.
     let bytes = most_held(&"x".repeat(20_000_000), 40);
     assert!(bytes < MOST_BYTES, "{bytes} bytes");
 }

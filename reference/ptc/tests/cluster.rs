@@ -1,9 +1,9 @@
-//! Several servers with one store, as processes: sessions move between them, nothing that was acknowledged is lost, and what they
-//! say of a session can have happened one after the other.
+//! Several servers with one store, as processes: sessions move between them, nothing that was acknowledged is lost, and their answers
+//! about a session are linearizable.
 //!
-//! Redis is asked where `redis-server` is installed; the directory always.
-//! `PTC_CLUSTER_SECONDS=300 cargo test -p ptc --test cluster what_is_acknowledged` disturbs for longer, and with
-//! `PTC_CLUSTER_PLANTED=1` servers that take commits unchecked, until what clients saw is explained by no order.
+//! Redis is tested where `redis-server` is installed; the directory always. `PTC_CLUSTER_SECONDS=300 cargo test -p ptc --test cluster
+//! what_is_acknowledged` disturbs for longer; with `PTC_CLUSTER_PLANTED=1` servers accept commits unchecked, until no order explains what
+//! clients saw.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
 #[path = "cluster/addresses.rs"]
@@ -33,7 +33,7 @@ use support::{Process, until};
 
 const REVISION: &str = "2026-07-28";
 
-/// Where sessions are kept while a test runs.
+/// Where sessions are stored during a test.
 enum Store {
     Directory(PathBuf),
     Redis {
@@ -44,7 +44,7 @@ enum Store {
 }
 
 impl Store {
-    /// The stores that can be tried here.
+    /// The stores that are available here.
     fn all(directory: &Path) -> Vec<Store> {
         let mut all = vec![Store::Directory(directory.join("store"))];
         all.extend(Store::redis(directory));
@@ -66,7 +66,7 @@ impl Store {
         }
     }
 
-    /// What `redis-server` answers to a command.
+    /// The answer of `redis-server` to a command.
     fn ask(&self, command: &[&[u8]]) -> Resp {
         let Store::Redis { port, .. } = self else {
             panic!("a directory answers no commands")
@@ -81,7 +81,7 @@ impl Store {
         }
     }
 
-    /// Ends the store as a crash would, and starts it again on what it had written.
+    /// Ends the store as in a crash, and restarts it with what it had written.
     fn restart(&self) {
         if let Store::Redis {
             server,
@@ -97,7 +97,7 @@ impl Store {
     }
 }
 
-/// A redis-server that loses nothing which it acknowledged.
+/// A redis-server that loses nothing that it acknowledged.
 fn redis_server(port: u16, directory: &Path) -> std::io::Result<Process> {
     let safe = ["--appendonly", "yes", "--appendfsync", "always"];
     let server = redis_with(port, directory, &safe)?;
@@ -127,7 +127,7 @@ fn answers(port: u16) -> bool {
     })
 }
 
-/// What Redis answers.
+/// An answer of Redis.
 #[derive(Clone, Debug, PartialEq)]
 enum Resp {
     Nil,
@@ -233,7 +233,7 @@ impl Node {
         request(self.address, head, body)
     }
 
-    /// Calls a tool in the revision without protocol sessions, in which the token's owner is everywhere the same.
+    /// Calls a tool in the revision without protocol sessions, in which the token's owner is the same on all servers.
     fn call(&self, tool: &str, arguments: &Value) -> std::io::Result<Value> {
         call(self.address, tool, arguments)
     }
@@ -267,7 +267,7 @@ fn request(address: SocketAddr, head: &str, body: &str) -> std::io::Result<(u16,
     Ok((status, reply))
 }
 
-/// The status, the header fields and the JSON that answer a request.
+/// The status, the header fields and the JSON of the response to a request.
 fn exchange(address: SocketAddr, head: &str, body: &str) -> std::io::Result<(u16, String, Value)> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2))?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
@@ -294,7 +294,7 @@ fn call(address: SocketAddr, tool: &str, arguments: &Value) -> std::io::Result<V
     call_with(address, "", tool, arguments)
 }
 
-/// The same with more header fields, each of which begins with the end of the line before it.
+/// Like [`call`] with more header fields, each of which begins with the end of the previous line.
 fn call_with(
     address: SocketAddr,
     fields: &str,
@@ -308,7 +308,7 @@ fn call_with(
         "POST /mcp HTTP/1.1\r\nMCP-Protocol-Version: {REVISION}\r\nMcp-Method: tools/call\r\nMcp-Name: {tool}{fields}"
     );
     let (status, reply) = request(address, &head, &body.to_string())?;
-    // The server began nothing: it, or the proxy before it, says so with the status.
+    // The server, or the proxy in front of it, did not begin the call.
     if status == 503 {
         return Err(std::io::Error::other("Service Unavailable"));
     }
@@ -316,7 +316,7 @@ fn call_with(
         return Err(std::io::Error::other(format!("{status}: {reply}")));
     }
     let result = &reply["result"];
-    // Behind the value stands what the turn defined.
+    // The value is followed by the turn's definitions.
     let text = result["content"][0]["text"]
         .as_str()
         .and_then(|text| text.lines().next());
@@ -363,11 +363,11 @@ fn sessions_move_between_servers_and_outlive_them() {
         assert_eq!(first.eval(&session, "n")["text"], shown("42"));
         let listed = second.call("session_list", &json!({})).unwrap();
         assert_eq!(listed["sessions"][0]["turn"], json!(3), "{listed}");
-        // The caps count for both.
+        // The limits apply to both servers together.
         let other = second.new_session();
         let full = first.call("session_start", &json!({})).unwrap();
         assert_eq!(full["reason"], json!("session_limit_exceeded"), "{full}");
-        // Closing and forgetting hold everywhere.
+        // Closing and forgetting take effect everywhere.
         first
             .call("session_close", &json!({"session_id": other}))
             .unwrap();
@@ -395,7 +395,7 @@ fn sessions_move_between_servers_and_outlive_them() {
         store.restart();
         let third = start();
         assert_eq!(third.eval(&session, "(inc n)")["text"], shown("43"));
-        // Operators see it, and a prompt goes on with it.
+        // Operators see the session, and a prompt continues it.
         let operator = |words: &[&str]| {
             let output = Command::new(env!("CARGO_BIN_EXE_ptc"))
                 .args(words)
@@ -422,7 +422,7 @@ fn sessions_move_between_servers_and_outlive_them() {
         );
         operator(&["session", "delete", &session]);
         assert_eq!(third.eval(&session, "n")["reason"], json!("session_closed"));
-        // Without the key, or with another one, nobody starts on it.
+        // Without the key, or with another one, no server starts on this store.
         let refused = Command::new(env!("CARGO_BIN_EXE_ptc"))
             .args(["start", "--sessions", "--session-store", &url])
             .stdin(Stdio::null())
@@ -434,7 +434,7 @@ fn sessions_move_between_servers_and_outlive_them() {
     }
 }
 
-/// Turns each bit of the bodies that a directory holds.
+/// Flips each bit of the bodies in a directory.
 fn damage(directory: &Path) {
     let mut damaged = 0;
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -466,7 +466,7 @@ fn what_no_server_can_read_is_told_and_kept() {
     }
     let other = node.new_session();
     assert_eq!(node.eval(&other, "(+ 40 2)")["text"], shown("42"));
-    // Mended, it is what it was.
+    // Once repaired, the session is unchanged.
     node.call("session_close", &json!({"session_id": other}))
         .unwrap();
     drop(node);
@@ -479,7 +479,7 @@ fn what_no_server_can_read_is_told_and_kept() {
 fn one_program_runs_at_a_time_and_a_dead_server_keeps_nothing() {
     let directory = tempfile::tempdir().unwrap();
     for store in Store::all(directory.path()) {
-        // What is seen of the turn is seen while its lease lasts.
+        // The lease must last while the turn is observed.
         let lease = [("PTC_CHECKS_LEASE_MS", "8000")];
         let start = || Node::start(&store.url(), &["--program-timeout-ms", "20000"], &lease);
         let (first, second) = (start(), start());
@@ -517,7 +517,7 @@ fn one_program_runs_at_a_time_and_a_dead_server_keeps_nothing() {
     }
 }
 
-/// A counter that a session keeps.
+/// A counter stored in a session.
 #[derive(Clone, Debug, Default)]
 struct Counter(i64);
 
@@ -539,10 +539,10 @@ impl SequentialSpec for Counter {
     }
 }
 
-/// What clients saw of one session, in the order in which they asked and were answered.
+/// The operations of clients on one session, in the order of invocations and responses.
 type History = LinearizabilityTester<usize, Counter>;
 
-/// What happened to clients, in its order. A client that was not told whether its turn was kept never asks again.
+/// The events of clients, in order. A client that does not know whether its turn was kept makes no further requests.
 #[derive(Debug, Default)]
 struct Seen(Vec<(usize, Event)>);
 
@@ -553,11 +553,11 @@ enum Event {
 }
 
 impl Seen {
-    /// Whether some order explains it.
+    /// Whether some order of the operations explains the events.
     ///
-    /// Turns of which nobody knows whether they were kept make such a search endless. They are given the numbers that nobody was told, the
-    /// one that was asked first the smallest, as if they were told at the end; what is left of them never happened. Any other
-    /// assignment explains what was seen only where this one does: an earlier request may have been served at any later time.
+    /// Turns with unknown outcome would make the search endless. They are assigned the numbers that no client was told, the smallest to
+    /// the earliest request, as if answered at the end; the remaining ones never happened. Another assignment can explain the events only
+    /// where this one does, because an earlier request may have been served at any later time.
     fn is_consistent(&self) -> bool {
         let added: BTreeSet<i64> = {
             let mut adds = BTreeMap::new();
@@ -598,7 +598,7 @@ impl Seen {
                 }
             }
         }
-        // A number that nobody asked for.
+        // A number that no request produced.
         if missing.next().is_some() {
             return false;
         }
@@ -632,12 +632,12 @@ fn an_order_is_found_where_there_is_one() {
         (0, READ),
         (0, told(2))
     ]));
-    // The same number twice; one too small after a larger one; a number that nobody asked for; a read of the past.
+    // The same number twice; a smaller number after a larger one; a number without a request; a read of an old state.
     assert!(!seen(&[(0, add), (1, add), (0, told(1)), (1, told(1))]));
     assert!(!seen(&[(0, add), (0, told(2)), (1, add), (1, told(1))]));
     assert!(!seen(&[(0, add), (0, told(2))]));
     assert!(!seen(&[(0, add), (0, told(1)), (1, READ), (1, told(0))]));
-    // Turns of which nobody was told fill what is missing, once each, and not before they were asked for.
+    // Turns with unknown outcome fill the gaps, once each, and not before they were requested.
     assert!(seen(&[
         (0, add),
         (1, add),
@@ -669,7 +669,8 @@ fn an_order_is_found_where_there_is_one() {
     assert!(seen(&many));
 }
 
-/// Clients ask nodes for one session until `time` is over; gives what they saw, and how many turns were acknowledged.
+/// Clients send requests for one session to the nodes until all turns are taken; returns their events and the number of acknowledged
+/// turns.
 fn clients(addresses: &[SocketAddr], session: &str, turns: usize, count: usize) -> (Seen, usize) {
     let history = Arc::new(Mutex::new(Seen::default()));
     let (names, kept) = (AtomicUsize::new(count), AtomicUsize::new(0));
@@ -707,7 +708,7 @@ fn clients(addresses: &[SocketAddr], session: &str, turns: usize, count: usize) 
                             history.lock().unwrap().0.push((name, Event::Told(number)));
                             break;
                         }
-                        // These say that nothing was done, and may be asked again.
+                        // These errors mean that nothing was done; the request may be repeated.
                         let undone = [
                             "session_busy",
                             "session_lease_lost",
@@ -722,7 +723,7 @@ fn clients(addresses: &[SocketAddr], session: &str, turns: usize, count: usize) 
                         if !(nothing || undone.iter().any(|word| reason.starts_with(word)))
                             || since.elapsed() > Duration::from_secs(60)
                         {
-                            // Whether it was done is not known: it stays open for ever, and its client is another one from now on.
+                            // The outcome is unknown: the operation stays open, and its client continues under another name.
                             name = names.fetch_add(1, Ordering::AcqRel);
                             break;
                         }
@@ -736,7 +737,7 @@ fn clients(addresses: &[SocketAddr], session: &str, turns: usize, count: usize) 
     (history, kept.into_inner())
 }
 
-/// Clients at once.
+/// Concurrent clients.
 const CLIENTS: usize = 8;
 
 fn seconds() -> Duration {
@@ -763,7 +764,7 @@ fn what_is_acknowledged_can_have_happened_one_after_the_other() {
         };
         let flags = ["--program-timeout-ms", "300"];
         let start = || Node::start(&url, &flags, environment);
-        // One of them sees its store through a wire that can be held or cut.
+        // One of them reaches its store through a wire that can be held or cut.
         let wire = match &store {
             Store::Redis { port, .. } => Some(faults::Wire::to(*port)),
             Store::Directory(_) => None,
@@ -776,7 +777,7 @@ fn what_is_acknowledged_can_have_happened_one_after_the_other() {
         let mut random = fastrand::Rng::with_seed(7);
         while since.elapsed() < seconds() && !found {
             let session = nodes[0].new_session();
-            // On a machine that is busy its lease may end first; then nothing is kept, and it begins again.
+            // On a busy machine the lease may end first; then nothing is kept, and the turn is repeated.
             until("the first turn", || {
                 nodes[0].eval(&session, "(do (def n 0) n)")["text"] == shown("0")
             });
@@ -803,7 +804,7 @@ fn what_is_acknowledged_can_have_happened_one_after_the_other() {
                             wire.iter().for_each(|wire| wire.hold_for(pause));
                         }
                         4 => wire.iter().for_each(faults::Wire::cut),
-                        // The others go on with what this one held; one is always left, else nobody is.
+                        // The others continue the sessions of the killed node; one node always survives.
                         2 if node > 0 => nodes[node].process.signal(Signal::SIGKILL),
                         _ => {}
                     }
@@ -866,7 +867,7 @@ fn a_commit_after_its_lease_is_told_and_the_fault_of_taking_it_is_found() {
             });
             until("the turn", || other.is_running(&session));
             assert_eq!(other.eval(&session, "n")["reason"], json!("session_busy"));
-            // Its lease ends before it commits; another turn takes its place.
+            // The lease ends before the commit; another turn takes its place.
             until("the lease", || {
                 other.eval(&session, "n")["text"] == shown("0")
             });
@@ -917,7 +918,7 @@ fn without_its_store_a_server_says_so_and_goes_on_once_it_is_back() {
     assert_eq!(ready().0, 200);
 }
 
-/// What a node answers in the revision with protocol sessions: the status, the session's header and the body.
+/// A node's response in the revision with protocol sessions: the status, the session header and the body.
 fn in_protocol(
     address: SocketAddr,
     session: Option<&str>,
@@ -959,7 +960,7 @@ fn protocol_sessions_are_valid_on_every_server() {
             "{reply}"
         );
         let id = id.unwrap();
-        // The cap counts for both, and the revision holds on both.
+        // The limit applies to both servers, and the revision is known on both.
         assert_eq!(
             in_protocol(second.address, None, "POST", &initialize).0,
             503
@@ -987,7 +988,7 @@ fn protocol_sessions_are_valid_on_every_server() {
             shown("42"),
             "{reply}"
         );
-        // A restart keeps it.
+        // The session survives a restart.
         drop(first);
         let first = start();
         let (_, _, reply) = call(
@@ -1002,7 +1003,7 @@ fn protocol_sessions_are_valid_on_every_server() {
             "{reply}"
         );
         if matches!(store, Store::Redis { .. }) {
-            // A cancellation reaches the program where it runs.
+            // A cancellation reaches the program on the server where it runs.
             let endless = json!({"session_id": session, "program": "(loop [i 0] (recur (inc i)))"});
             std::thread::scope(|scope| {
                 let running = scope.spawn(|| call(&first, 6, "lisp_session_eval", endless));

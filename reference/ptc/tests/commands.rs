@@ -1,4 +1,4 @@
-//! The built `ptc` as a command among others: pipes whose reader is gone, a disk that is full, words that are no text.
+//! The built `ptc` as a shell command: closed pipes, a full disk, arguments that are not text.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
@@ -18,8 +18,8 @@ fn ptc(arguments: &[&str]) -> Command {
     command
 }
 
-/// As a terminal starts it: what a script starts in its background ignores interrupts, what `nohup` starts ignores a hangup, as does
-/// all that they start in turn, and the tests may be such.
+/// Started as by a terminal. Background commands of a script ignore interrupts, and commands under `nohup` ignore hangups, as do
+/// their children; the tests may be such children.
 fn interruptible(arguments: &[&str]) -> Command {
     let mut command = Command::new("env");
     command
@@ -29,7 +29,7 @@ fn interruptible(arguments: &[&str]) -> Command {
     command
 }
 
-/// A pipe that nobody reads.
+/// A pipe without a reader.
 fn gone() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -99,7 +99,7 @@ fn an_answer_that_is_not_written_is_no_success() {
     }
 }
 
-/// It would count as not set.
+/// It would be treated as not set.
 #[test]
 fn a_setting_that_is_no_text_is_refused() {
     let token = OsStr::from_bytes(b"\xffabcdefghijklmnopqrstuvwxyz012345");
@@ -134,10 +134,10 @@ fn input_that_is_no_text_is_told() {
     }
 }
 
-/// What `ptc` makes of these bytes on standard input.
+/// Runs `ptc` with these bytes on standard input.
 fn fed(arguments: &[&str], input: Vec<u8>) -> Output {
     let (reader, mut writer) = std::io::pipe().unwrap();
-    // It may stop reading before the end.
+    // The command may stop reading before the end.
     std::thread::spawn(move || writer.write_all(&input));
     ptc(arguments).stdin(reader).output().unwrap()
 }
@@ -160,7 +160,7 @@ fn input_that_goes_on_for_ever_is_not_kept() {
     }
 }
 
-/// Each line is looked at with what is open before it, not with all that came before it.
+/// Each line is checked together with the open brackets only, not with all earlier lines.
 #[test]
 fn a_program_of_many_lines_is_read_in_the_time_that_it_takes() {
     let rows = 20_000;
@@ -198,7 +198,7 @@ fn a_program_of_many_lines_is_read_in_the_time_that_it_takes() {
     }
 }
 
-/// A snapshot holds what is defined unscrubbed.
+/// A snapshot contains definitions unscrubbed.
 #[test]
 fn an_exported_session_is_its_owner_s_alone() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -223,7 +223,7 @@ fn an_exported_session_is_its_owner_s_alone() {
     let id = listed
         .split_whitespace()
         .find(|word| word.starts_with("ptcs_"));
-    // What was there was for everybody.
+    // The existing file was readable for everybody.
     std::fs::write(held.path().join("kept"), "older").unwrap();
     run(&["session", "export", id.unwrap(), "kept"], "");
     let mode = held.path().join("kept").metadata().unwrap().permissions();
@@ -253,7 +253,7 @@ fn a_name_of_several_lines_is_one_finding() {
     assert!(!faked && shown.contains("FAIL"), "{shown}");
 }
 
-/// It would take the place of what programs read and write there.
+/// Otherwise the saved file would replace the device that programs use.
 #[test]
 fn a_session_is_saved_to_no_device() {
     let output = fed(&["repl"], b":save /dev/null\n".to_vec());
@@ -319,7 +319,7 @@ fn the_name_of_a_file_is_shown_and_not_obeyed() {
     assert!(!told.contains(['\u{1b}', '\u{202e}']), "{told:?}");
 }
 
-/// Adds for a minute.
+/// Computes for about a minute.
 const SPIN: &str = "(reduce + (map (fn [x] (reduce + (range 100000))) (range 100000)))";
 
 fn send(child: &std::process::Child, signal: nix::sys::signal::Signal) {
@@ -327,7 +327,7 @@ fn send(child: &std::process::Child, signal: nix::sys::signal::Signal) {
     nix::sys::signal::kill(id, signal).unwrap();
 }
 
-/// The answer is there, and what was to be kept of the run is not.
+/// The answer is printed, and the missing recording is reported.
 #[test]
 fn a_recording_that_is_not_written_is_told() {
     let held = tempfile::tempdir().unwrap();
@@ -363,7 +363,7 @@ fn a_signal_ends_a_program_and_not_what_it_printed() {
     }
 }
 
-/// As a shell starts a command in its background.
+/// Like a background command of a shell.
 #[test]
 fn who_was_started_not_to_hear_of_a_signal_goes_on() {
     for signal in ["INT", "TERM", "HUP"] {
@@ -418,7 +418,7 @@ impl Prompt {
         }
     }
 
-    /// Types a line once there is a prompt, and waits until `shown` stands at the beginning of a line.
+    /// Types a line, and waits until `shown` appears at the beginning of a line.
     fn tell(&mut self, line: &str, shown: &str) {
         self.terminal.write_all(line.as_bytes()).unwrap();
         self.terminal.write_all(b"\r").unwrap();
@@ -461,7 +461,7 @@ fn a_signal_at_the_prompt_keeps_the_session_and_gives_the_terminal_back() {
     let mut prompt = Prompt::start(held.path());
     prompt.wait_for("ptc> ");
     prompt.tell("(def a 41)", "#'a");
-    // Then the editor waits for the next line.
+    // Time for the editor to wait for the next line.
     std::thread::sleep(Duration::from_millis(500));
     let is_plain = |prompt: &Prompt| {
         let modes = tcgetattr(&prompt.terminal).unwrap().local_flags;

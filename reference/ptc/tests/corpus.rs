@@ -1,4 +1,4 @@
-//! Plays the operations of `spec/corpus/` through the testee. Knows nothing of the conformance runner: this is the short way to see a
+//! Runs the operations of `spec/corpus/` through the testee. Knows nothing of the conformance runner: this is the quick way to see a
 //! regression.
 
 use ptc_commands::testee;
@@ -50,7 +50,7 @@ fn fault(case: &Json, closed: bool) -> Option<String> {
     })
 }
 
-/// Equality as values, `1` not being `1.0`; members that the case does not name are free, unless objects are `closed`.
+/// Equality as values, so `1` differs from `1.0`; members that the case does not name are ignored, unless objects are `closed`.
 fn agrees(expected: &Json, got: &Json, closed: bool) -> bool {
     match (expected, got) {
         (Json::Object(expected), Json::Object(got)) => {

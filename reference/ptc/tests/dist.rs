@@ -1,5 +1,5 @@
-//! What `dist/` tells people to start starts: the client snippets, the commands of their README, the unit, the image.
-//! Knows no client; it does what a client would do with each file.
+//! The files in `dist/` start a server: the client snippets, the commands of their README, the unit, the image. Knows
+//! no client; does what a client would do with each file.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
 mod support;
@@ -85,7 +85,8 @@ fn the_unit_and_the_image_serve() {
     assert_eq!(server_name(command), "ptc_lisp");
 }
 
-/// What builds the image isn't told by the tree: neither which compiler, nor which packages there are.
+/// The files that build the image repeat the compiler version and the packages' directories, so both are compared
+/// here.
 #[test]
 fn the_image_is_built_of_this_workspace_with_its_compiler() {
     let toolchain: toml::Table = text("../../../rust-toolchain.toml").parse().unwrap();
@@ -102,7 +103,7 @@ fn the_image_is_built_of_this_workspace_with_its_compiler() {
     }
 }
 
-/// The text of `file`, a path from `dist/`.
+/// The text of `file`, a path relative to `dist/`.
 fn text(file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../server/dist")
@@ -114,7 +115,7 @@ fn snippet(file: &str) -> Value {
     serde_json::from_str(&text(&format!("clients/{file}"))).unwrap()
 }
 
-/// What the server that `command` starts on standard streams calls itself.
+/// The name of the server that `command` starts on standard streams.
 fn server_name(mut command: Command) -> String {
     let (mut child, mut output) = support::started(&mut command);
     let mut input = child.stdin.take().unwrap();
@@ -130,7 +131,7 @@ fn server_name(mut command: Command) -> String {
         .to_owned()
 }
 
-/// What a server over HTTP with these arguments answers to a request.
+/// The response to a request by an HTTP server with these arguments.
 fn asked(arguments: &str, request: &str) -> String {
     let (_server, port) = support::listening(|port| {
         let mut command = Command::new(PTC);

@@ -1,4 +1,4 @@
-//! The built `ptc` where files may not grow: what needs a larger one fails by itself, and nothing else does.
+//! The built `ptc` under a file size limit: only operations that need a larger file fail.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
@@ -45,7 +45,7 @@ fn a_file_that_may_not_grow_fails_one_turn() {
     assert!(turn("(def a 1)").contains("[stored: a]"));
     let failed = turn("(def b (apply str (range 20000)))");
     assert!(failed.contains("the session store is full"), "{failed}");
-    // The turn is none, and leaves nothing behind.
+    // The turn was not kept and left nothing behind.
     assert!(turn("a").contains("user=> 1"));
     let names = std::fs::read_dir(home.path().join("store/programs")).unwrap();
     let names: Vec<_> = names.map(|name| name.unwrap().file_name()).collect();

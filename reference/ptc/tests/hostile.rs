@@ -1,10 +1,10 @@
-//! The programs that are built to break an evaluator, sent to one `ptc start` through its pipes: each is answered in one
-//! of the ways that it may end, and the call behind it finds the server as fit as before.
+//! Sends programs that are designed to break an evaluator to one `ptc start` through its pipes: each ends in one of the
+//! ways that are allowed for it, and the next call finds the server unharmed.
 //!
 //! Knows the server only through its pipes, and the programs only by their list.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
-// The list stands with the language.
+// The list is in the language crate.
 #[path = "../../lang/tests/bombs/mod.rs"]
 mod bombs;
 
@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// What a program of unknown outcome may end with.
+/// The possible outcomes of a program with unknown outcome.
 const ANYHOW: &str = "ok|runtime_error|parse_error|memory_limit|fail|args_error";
-/// Bytes of an answer: the value of `fail` shows 50 items of every collection in it.
+/// Maximum bytes of an answer: the value of `fail` shows 50 items of every collection in it.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// What is done with a value that is deep, or unfolds without end.
+/// Uses of a value that is deep or expands without end.
 const USES: &[&str] = &[
     "x",
     "(= x y)",
@@ -33,7 +33,7 @@ const USES: &[&str] = &[
     "(pmap vector [x y])",
 ];
 
-/// One server, asked one thing after the other.
+/// A server with one request at a time.
 struct Server {
     child: Child,
     input: ChildStdin,
@@ -76,14 +76,14 @@ impl Server {
         reply
     }
 
-    /// The text that `program` is answered with, which a nil has none of, as an error or as a result.
+    /// The text of the answer to `program`, as a result or as an error.
     fn eval(&mut self, program: &str) -> Result<String, String> {
         let call = json!({ "name": "lisp_eval", "arguments": { "program": program } });
         loop {
             let reply = self.ask("tools/call", &call);
             let text = reply["result"]["content"][0]["text"].as_str();
             let text = text.unwrap_or_else(|| panic!("{reply}"));
-            // A program that ran out of time was answered before its thread is done with it.
+            // A program that timed out is answered before its thread has finished.
             match reply["result"]["isError"] {
                 Value::Bool(false) => return Ok(text.to_owned()),
                 _ if text.starts_with("busy") => {}
@@ -92,8 +92,8 @@ impl Server {
         }
     }
 
-    /// `program` ends with one of the words of `wanted`, or for want of time, which a busy machine decides; the next one
-    /// is answered as ever.
+    /// Checks that `program` ends with one of the outcomes in `wanted`, or by timeout, which depends on the machine's
+    /// load; and that the next program is answered normally.
     fn survives(&mut self, wanted: &str, program: &str) {
         let answer = self.eval(program);
         let word = match &answer {

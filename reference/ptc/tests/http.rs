@@ -1,5 +1,5 @@
-//! The built `ptc` over real sockets against clients that take and give nothing: nobody else is locked out, and nothing that they
-//! can make the server hold is without a bound. Knows the server only through its sockets.
+//! The built `ptc` over real sockets against clients that neither send nor read: they lock nobody out, and everything that they
+//! can make the server hold is bounded. Knows the server only through its sockets.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
 mod support;
@@ -13,12 +13,12 @@ use support::{Process, until};
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 const TOKEN: &str = "abcdefghijklmnopqrstuvwxyz012345";
-/// How long anything may take here before the test gives up.
+/// Maximum time for anything here before the test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A program that runs until it is stopped.
 const ENDLESS: &str = "(defn f [n] (if (< n 2) n (+ (f (- n 1)) (f (- n 2))))) (f 60)";
 
-/// A server of its own.
+/// A separate server.
 struct Server {
     child: Process,
     port: u16,
@@ -43,7 +43,7 @@ impl Server {
         stream
     }
 
-    /// The status and body of the answer to `request`.
+    /// The status and body of the response to `request`.
     fn ask(&self, request: &str) -> (u16, String) {
         let mut stream = self.connect();
         // The server may refuse before it has read everything.
@@ -60,7 +60,7 @@ impl Server {
     }
 }
 
-/// One answer; status 0 when the connection ends without.
+/// One response; status 0 when the connection ends without one.
 fn answer(stream: &mut TcpStream) -> (u16, String) {
     match Message::read(&mut BufReader::new(stream)) {
         Some(answer) => (answer.status(), answer.text()),
@@ -72,7 +72,7 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
-/// A call without a session.
+/// A call outside of sessions.
 fn call(headers: &str, program: &str) -> String {
     let body = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"lisp_eval","arguments":{{"program":"{program}"}},"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}}}}}}}}"#
@@ -104,7 +104,7 @@ fn connections_without_a_token_lock_nobody_out() {
         let held: Vec<TcpStream> = (0..200)
             .map(|_| {
                 let mut stream = server.connect();
-                // One that was pushed out of the reserve already takes no more.
+                // A connection that was evicted from the reserve accepts no more data.
                 let _pushed_out = stream.write_all(b"GET /mcp HTTP/1.1\r\nX-Slow: ");
                 stream
             })
@@ -179,7 +179,7 @@ fn unfinished_bodies_have_a_bound_together() {
         .map(|_| {
             let mut stream = server.connect();
             let sent = stream.write_all(head.as_bytes());
-            // Those that are refused are closed.
+            // Refused connections are closed.
             let _refused = sent.and_then(|()| stream.write_all(part.as_bytes()));
             stream
         })
@@ -257,7 +257,7 @@ fn the_token_is_asked_for_before_the_body() {
     ]);
     let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n";
     assert_eq!(server.status(head), 401);
-    // A refusal reaches a client that goes on sending.
+    // A refusal reaches a client that keeps sending.
     let mut eager = server.connect();
     let _refused = eager.write_all(format!("{head}{}", "x".repeat(500_000)).as_bytes());
     assert_eq!(answer(&mut eager).0, 401);
@@ -267,13 +267,13 @@ fn the_token_is_asked_for_before_the_body() {
 fn a_client_that_goes_frees_its_place_though_it_sent_ahead() {
     let server = Server::start(&["--max-concurrent-calls=1", "--program-timeout-ms=60000"]);
     let busy = || server.ask(&call("", "1")).1.contains("busy: ");
-    // Its end arrives behind what it sent ahead, as far as the sockets take that.
+    // The client's disconnect arrives after the data that it sent ahead, as far as the sockets buffer that.
     for ahead in [0, 1, 1_000] {
         let mut client = loop {
             let mut client = server.connect();
             client.write_all(call("", ENDLESS).as_bytes()).unwrap();
             client.set_nonblocking(true).unwrap();
-            // It may come while the question about the place takes the place, and is refused then.
+            // The call may arrive while the probe for a free place occupies that place, and is then refused.
             let refused = || client.peek(&mut [0]).is_ok();
             until("the program runs, or is refused", || busy() || refused());
             if !refused() {

@@ -1,9 +1,9 @@
 //! Hostile programs from the language's generator, sent to a built `ptc` over MCP, in sessions and without, on threads and in
-//! processes: each is answered within its time and half a second, the next call is answered as ever, and what all of them took
-//! goes back.
+//! processes: each is answered within its time limit plus half a second, the next call is answered normally, and their memory
+//! is returned.
 //!
-//! The programs are few by default: `PTC_HOSTILE_PROGRAMS` says how many there are, `PTC_HOSTILE_FROM` the first seed,
-//! `PTC_HUNT_SERVER` another executable, such as a release build, whose replies may be late by half a second and no more.
+//! Only a few programs by default: `PTC_HOSTILE_PROGRAMS` sets their number, `PTC_HOSTILE_FROM` the first seed, and
+//! `PTC_HUNT_SERVER` another executable, such as a release build, whose replies may be at most half a second late.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
@@ -20,22 +20,22 @@ use serde_json::{Value, json};
 ptc_commands::counting_allocator!();
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
-/// What a program gets.
+/// The time limit of a program.
 const LIMIT: Duration = Duration::from_millis(150);
-/// What the reply may take beyond it. A build for tests is ten times as slow.
+/// Maximum delay of the reply beyond it. A test build is ten times as slow.
 const BEYOND: Duration = Duration::from_millis(if cfg!(debug_assertions) { 5_000 } else { 500 });
-/// A reply that is late once may be the machine's doing.
+/// A single late reply may be the machine's fault.
 const TRIES: usize = 3;
-/// How long a server is waited for that does not answer.
+/// How long to wait for a server that does not answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Programs of each server, unless the environment says otherwise.
+/// Programs per server, unless the environment sets another number.
 const PROGRAMS: u64 = 12;
-/// Bytes that a program is made from.
+/// Bytes from which a program is generated.
 const BYTES: usize = 160;
-/// What all programs together may leave resident.
+/// Maximum resident memory that all programs together may leave behind.
 const LEFT_BYTES_MAX: u64 = 20 << 20;
 
-/// A server, one request at a time.
+/// A server with one request at a time.
 struct Server {
     child: Child,
     replies: Receiver<String>,
@@ -63,7 +63,7 @@ impl Server {
         Server { child, replies }
     }
 
-    /// What a tool answers, and how long it took.
+    /// The answer of a tool, and its duration.
     fn call(&mut self, tool: &str, arguments: Value) -> Result<(Value, Duration), String> {
         let frame = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
             "params": {"name": tool, "arguments": arguments}});
@@ -82,7 +82,7 @@ impl Server {
         Ok((reply["result"].clone(), took))
     }
 
-    /// What holds of each program.
+    /// The checks for each program.
     fn withstands(&mut self, program: &str, session: Option<&Value>) -> Result<(), String> {
         let (tool, arguments) = match session {
             Some(id) => (
@@ -121,7 +121,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |number| number.parse().expect("a number"))
 }
 
-/// Programs of one seed, in turn.
+/// Two programs from one seed.
 fn programs(seed: u64) -> [String; 2] {
     let mut random = fastrand::Rng::with_seed(seed);
     [(); 2].map(|()| {
@@ -130,7 +130,7 @@ fn programs(seed: u64) -> [String; 2] {
     })
 }
 
-/// What is wrong with how a server takes the programs of `seed`, alone and as turns of a session.
+/// The problem with how a server handles the programs of `seed`, alone and as turns of a session.
 fn hunted(server: &mut Server, seed: u64) -> Result<(), String> {
     for program in programs(seed) {
         server
@@ -140,7 +140,7 @@ fn hunted(server: &mut Server, seed: u64) -> Result<(), String> {
     let (started, _) = server.call("lisp_session_start", json!({}))?;
     let id = started["structuredContent"]["session_id"].clone();
     for program in programs(seed) {
-        // What one turn keeps, the next ones hold.
+        // Later turns hold what an earlier turn keeps.
         let keeps = format!("(def kept{} {program})", seed % 3);
         for turn in [keeps.as_str(), &program] {
             server

@@ -1,7 +1,7 @@
-//! Evaluation in processes, seen from outside: what kills one costs its own call, no other; what runs in one reaches nothing.
-//! Knows the server only through its pipes and sockets, and what `/proc` says.
+//! Evaluation in processes, seen from outside: whatever kills a process costs only its own call; code in a process can access
+//! nothing. Knows the server only through its pipes, its sockets and `/proc`.
 //!
-//! The faults are those that builds for tests commit when a program begins with `;; fault: NAME`.
+//! Test builds commit a fault when a program begins with `;; fault: NAME`.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
@@ -19,16 +19,16 @@ use support::Process;
 use support::http::Message;
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
-/// Clients that do nothing wrong.
+/// Well-behaved clients.
 const CLIENTS: u64 = 16;
-/// How long something may take on a machine that is busy with other things.
+/// Maximum time for an event on a machine under load.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Wall clock of a program.
+/// Time limit of a program.
 const TIMEOUT_MS: &str = "3000";
-/// Before that, also on a machine that is busy.
+/// Before that limit, even on a machine under load.
 const SOON: Duration = Duration::from_millis(2900);
 
-/// A server, killed with the test that started it.
+/// A server that is killed with the test that started it.
 struct Server(Process);
 
 impl Server {
@@ -54,7 +54,7 @@ impl Server {
         Server(Process(Self::command(arguments).spawn().unwrap()))
     }
 
-    /// One that listens, and its port.
+    /// A listening server and its port.
     fn listening(arguments: &[&str]) -> (Server, u16) {
         let (server, port) = support::listening(|port| {
             Self::command(&[&["--http", "--http-port", port], arguments].concat())
@@ -62,7 +62,7 @@ impl Server {
         (Server(server), port)
     }
 
-    /// The processes that evaluate for it.
+    /// Its worker processes.
     fn workers(&self) -> Vec<i32> {
         let own = self.0.id().to_string();
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -76,20 +76,20 @@ impl Server {
         support::memory(self.0.id(), "VmRSS").unwrap()
     }
 
-    /// The most that it ever held.
+    /// Its peak resident memory.
     fn most_resident_bytes(&self) -> u64 {
         support::memory(self.0.id(), "VmHWM").unwrap()
     }
 }
 
-/// The fields of `/proc/PID/stat` behind the name: state, parent, ….
+/// The fields of `/proc/PID/stat` after the name: state, parent, ….
 fn stat(pid: i32) -> Option<Vec<String>> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = text.rsplit_once(") ")?;
     Some(fields.split(' ').map(str::to_owned).collect())
 }
 
-/// Processor time that a process used, in ticks.
+/// Processor time used by a process, in ticks.
 fn ticks(pid: i32) -> u64 {
     stat(pid).map_or(0, |fields| fields[11].parse::<u64>().unwrap_or(0))
 }
@@ -148,7 +148,7 @@ impl Pipe {
     }
 }
 
-/// One client over HTTP, with a connection and a protocol session of its own.
+/// One client over HTTP, with its own connection and protocol session.
 struct Client {
     stream: BufReader<TcpStream>,
     session: String,
@@ -210,7 +210,7 @@ fn message(payload: &Value) -> &str {
     payload["message"].as_str().unwrap_or_default()
 }
 
-/// Waits until `holds`.
+/// Waits until `holds` is true.
 fn soon(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
@@ -219,7 +219,7 @@ fn soon(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// What each fault is told as.
+/// How each fault is reported.
 const FAULTS: &[(&str, &str, &str)] = &[
     ("segv", "runtime_error", "signal 11"),
     ("exit", "runtime_error", "was lost: it ended"),
@@ -261,7 +261,7 @@ fn what_kills_a_process_costs_its_own_call_and_no_other() {
             over.fetch_or(!ended, Ordering::Relaxed);
             assert!(ended, "{fault}: {found}");
         }
-        // The one that works hard is the one to kill.
+        // The process that uses the processor is the one to kill.
         let (found, killed) = std::thread::scope(|inner| {
             let spinning = inner.spawn(|| hostile.eval(";; fault: spin\n1"));
             std::thread::sleep(Duration::from_millis(300));
@@ -303,7 +303,7 @@ fn one_that_takes_little_in_is_waited_for_no_longer_than_another() {
     let (answer, took) = timed(json!({"program": ";; fault: deaf\n1"}));
     assert!(message(&answer).contains("took in no"), "{answer}");
     assert!(took < SOON, "it took {took:?}");
-    // It ended well, for all that its server knows, and is given the next program.
+    // To its server the process ended normally, so it receives the next program.
     let (answer, _) = timed(json!({"program": ";; fault: lazy\n1"}));
     assert!(message(&answer).contains("lost"), "{answer}");
     let rows = vec!["a row of some length"; 100_000];
@@ -351,14 +351,14 @@ fn a_server_that_can_start_none_says_so() {
     });
 }
 
-/// A process's socket, taken into this one.
+/// Duplicates a socket of another process into this one.
 #[allow(
     unsafe_code,
     reason = "the kernel's number for a file of another process"
 )]
 fn socket_of(pid: i32) -> UnixStream {
     use std::os::fd::{FromRawFd, OwnedFd};
-    // SAFETY: both calls take numbers alone, and what they return is a new file or an error.
+    // SAFETY: both calls take only numbers, and return either a new file descriptor or an error.
     let taken = unsafe {
         let process = libc::syscall(libc::SYS_pidfd_open, pid, 0) as i32;
         assert!(process >= 0, "{}", std::io::Error::last_os_error());
@@ -430,14 +430,14 @@ fn nothing_is_reached_from_inside() {
     let mut pipe = Pipe::to(&mut server);
     for tried in ["open", "proc", "socket", "connect", "exec", "spawn", "kill"] {
         let found = pipe.eval(&format!(";; fault: {tried}\n1"));
-        // EPERM, which the filter of system calls gives; Landlock would say EACCES.
+        // EPERM comes from the system call filter; Landlock would give EACCES.
         assert_eq!(message(&found), "tried: Some(1)", "{tried}: {found}");
     }
     let found = pipe.eval(";; fault: environment\n1");
     assert_eq!(message(&found), "tried: []", "{found}");
     let worker = server.workers()[0];
     let files = std::fs::read_dir(format!("/proc/{worker}/fd"));
-    // The process is closed to debuggers of its own user; of root it is not.
+    // The process can't be inspected by its own user, but by root.
     if let Ok(files) = files {
         assert_eq!(files.count(), 1, "one socket");
     }
@@ -473,7 +473,7 @@ fn the_server_itself_gives_up_what_it_never_needs() {
     }
 }
 
-/// Whether `marker` is anywhere in the memory of a process. None where the system lets nobody look: who may is root.
+/// Whether `marker` occurs in the memory of a process. `None` where the system denies access: only root may look.
 fn holds(pid: i32, marker: &[u8]) -> Option<bool> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     let mut memory = std::fs::File::open(format!("/proc/{pid}/mem")).ok()?;
@@ -503,7 +503,7 @@ fn a_process_that_is_used_again_keeps_nothing_of_who_used_it() {
     };
     let before = resident(worker);
     let own = pipe.call("lisp_session_start", json!({}))["session_id"].clone();
-    // The marker is written in two parts, and made in the program, too.
+    // The program contains the marker in two parts and joins them; it also contains the whole marker.
     let (head, tail) = MARKER.split_at(4);
     let made = format!("(def kept (str \"{head}\" \"{tail}\")) (def marker{MARKER} :{MARKER})");
     for program in [
@@ -555,7 +555,7 @@ fn a_process_that_is_used_again_keeps_nothing_of_who_used_it() {
         json!({"session_id": other, "view": "prints"}),
     );
     assert!(!shown.to_string().contains(MARKER), "{shown}");
-    // Another may have been made ready meanwhile; the one that was used last is the first to be used again.
+    // Another process may have been prepared meanwhile; the one used last is reused first.
     let workers = server.workers();
     assert!(workers.contains(&worker), "{workers:?}: {worker} evaluated");
     let left = resident(worker).saturating_sub(before);
@@ -569,7 +569,7 @@ fn a_process_that_is_used_again_keeps_nothing_of_who_used_it() {
         return;
     };
     assert!(!found.contains(&true), "the marker is left in memory");
-    // What is there is found.
+    // The search finds a marker that is present.
     std::thread::scope(|scope| {
         let spins = scope.spawn(|| pipe.eval(&format!(";; fault: spin\n\"{MARKER}\"")));
         soon("the marker is in memory while a program has it", || {
@@ -606,7 +606,7 @@ fn sessions_prints_parallel_branches_and_cancellation_travel() {
             "{program}: {found}"
         );
     }
-    // A function tells the turn that defined it, in whichever process the next one runs.
+    // A message about a function names the turn that defined it, in whichever process the next turn runs.
     let failed = pipe.call(
         "lisp_session_eval",
         json!({"session_id": session, "program": "(map add [1 nil])"}),
@@ -627,7 +627,7 @@ fn sessions_prints_parallel_branches_and_cancellation_travel() {
     );
     assert_eq!(kept["result"], "user=> 10", "{kept}");
 
-    // A cancelled call is not answered over stdio; its process ends its program, or is ended.
+    // Over stdio a cancelled call is not answered; its process ends the program, or is ended.
     let long = "(defn f [n] (if (< n 2) n (+ (f (- n 1)) (f (- n 2))))) (f 60)";
     pipe.next += 1;
     let id = pipe.next;

@@ -1,4 +1,4 @@
-//! `lisp_task` over stdio, its planner played from a recording, over a real upstream: a second server of our own.
+//! `lisp_task` over stdio with a replayed planner and a real upstream: a second server of ours.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -33,14 +33,14 @@ fn a_task_reaches_an_upstream_and_its_calls_are_accounted_for() {
     );
 }
 
-/// Runs one task with two turns and gives its structured content.
+/// Runs one task with two turns and returns its structured content.
 fn task(replies: &[Json]) -> Json {
     let directory = tempfile::tempdir().unwrap();
     let (config, plan) = (
         directory.path().join("upstreams.json"),
         directory.path().join("plan.jsonl"),
     );
-    // A server refuses itself as an upstream, so the upstream is a copy.
+    // A server refuses itself as an upstream, so the upstream is a copy of the executable.
     let calc = directory.path().join("calc");
     std::fs::copy(PTC, &calc).unwrap();
     let upstreams = json!({ "upstreams": { "calc": { "transport": "mcp_stdio", "command": calc, "args": ["start"] } } });

@@ -1,6 +1,7 @@
-//! The built `ptc` under load with hostile traffic mixed in: no reply lost, doubled or crossed, and a clean end.
+//! The built `ptc` under load with hostile traffic mixed in: no reply is lost, duplicated or mixed up, and the server ends
+//! cleanly.
 //!
-//! Two seconds each by default; `PTC_LOAD_SECONDS` sets another length, `PTC_LOAD_SERVER` another executable. A minute of each
+//! Two seconds each by default; `PTC_LOAD_SECONDS` sets another duration, `PTC_LOAD_SERVER` another executable. One minute each
 //! against a release build:
 //!
 //!     PTC_LOAD_SECONDS=60 PTC_LOAD_SERVER=$PWD/target/release/ptc cargo test -p ptc --test load -- --nocapture --test-threads 1
@@ -22,11 +23,11 @@ use support::Process;
 use support::http::Message;
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
-/// Requests under way at once over standard streams.
+/// Requests in flight over standard streams.
 const WINDOW: u64 = 32;
-/// HTTP clients, each with a session of its own.
+/// HTTP clients, each with its own session.
 const CLIENTS: u64 = 8;
-/// Bytes of a frame or body that are refused; the servers here take fewer.
+/// Bytes of a frame or body that is refused; the servers here accept fewer.
 const OVERSIZE_BYTES: usize = 100_000;
 const BYTES_MAX: &str = "65536";
 
@@ -37,7 +38,7 @@ fn length() -> Duration {
     Duration::from_secs(seconds.unwrap_or(2))
 }
 
-/// A server of its own.
+/// A separate server.
 struct Server(Process);
 
 impl Server {
@@ -58,7 +59,7 @@ impl Server {
         Server(Process(child))
     }
 
-    /// One that listens, and its port.
+    /// A listening server and its port.
     fn listening(arguments: &[&str]) -> (Self, u16) {
         let (server, port) = support::listening(|port| {
             Self::command(&[&["--http", "--http-port", port], arguments].concat())
@@ -71,18 +72,19 @@ impl Server {
     }
 }
 
-/// Memory that may come and go with what happens to be under way when it is looked at.
+/// Memory that varies with the calls in flight at the moment of measurement.
 const SLACK_BYTES: u64 = 8 << 20;
 
-/// Replies after which every worker has had its first programs, and with them the memory that it keeps.
+/// Replies after which every worker has run its first programs and holds the memory that it keeps.
 const WARM_REPLIES: u64 = 2_000;
-/// How long that is waited for.
+/// How long to wait for that.
 const WARM_WAIT: Duration = Duration::from_secs(30);
 
-/// A run in two halves of the same length; the first also lasts until the server is warm, which takes longer beside other tests.
+/// A run in two halves of equal length; the first is extended until the server is warm, which takes longer while other tests
+/// run.
 struct Halves {
     begun: Instant,
-    /// When the second began, and the bytes held then.
+    /// The start of the second half, and the memory held then.
     middle: Option<(Instant, u64)>,
 }
 
@@ -106,7 +108,7 @@ impl Halves {
         false
     }
 
-    /// What the server holds at the end may be a tenth more than in the middle. Tells how fast it was.
+    /// Checks that the server holds at most a tenth more at the end than in the middle. Returns a summary with the rate.
     fn judge(&self, replies: u64, server: &Server) -> String {
         let rate = replies as f64 / self.begun.elapsed().as_secs_f64();
         let (_, middle) = self.middle.unwrap();
@@ -122,18 +124,18 @@ impl Halves {
     }
 }
 
-/// What the reply to a frame must hold.
+/// The expected reply to a frame.
 #[derive(Clone, Debug)]
 enum Expected {
-    /// This text in the content, or a refusal for want of a place.
+    /// This text in the content, or a refusal because the server is busy.
     Text(String),
     /// A JSON-RPC error with this code.
     Code(i64),
-    /// Anything: the call is cancelled right away, so that it may or may not be answered.
+    /// Anything: the call is cancelled at once, so it may or may not be answered.
     Maybe,
 }
 
-/// The `number`th frame of the mix, with what it must be answered with.
+/// The `number`th frame of the mix, with its expected reply.
 fn frame(number: u64) -> (String, Expected) {
     let call = |program: &str| {
         format!(
@@ -232,7 +234,7 @@ fn stdio_loses_doubles_and_crosses_nothing() {
         writeln!(input, "{text}").unwrap();
         if cancelled {
             writeln!(input, r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{number}}}}}"#).unwrap();
-            // It may be answered `busy` before the cancellation is read; after this reply it can't be answered any more.
+            // The call may be answered `busy` before the cancellation is read; after this reply it can't be answered any more.
             let after = u64::MAX - number;
             waiting
                 .lock()
@@ -268,7 +270,7 @@ fn is_busy(reply: &Value) -> bool {
     text.is_some_and(|text| text.starts_with("busy"))
 }
 
-/// A keep-alive connection that knows just enough HTTP.
+/// A keep-alive connection with a minimal HTTP client.
 struct Client {
     stream: BufReader<TcpStream>,
     session: String,
@@ -337,7 +339,7 @@ fn http_loses_doubles_and_crosses_nothing() {
                     number += 1;
                     let (text, expected) = frame(number);
                     if matches!(expected, Expected::Maybe) {
-                        // A client that asks and goes away; its program must not keep a place.
+                        // A client that disconnects after its request; its program must not keep a place.
                         let mut gone = Client::new(port);
                         gone.session.clone_from(&connection.session);
                         gone.send(&text);
@@ -360,7 +362,7 @@ fn http_loses_doubles_and_crosses_nothing() {
             })
         })
         .collect();
-    // Hostile neighbours: garbage, half a head, half a body, an oversize declaration, a length said in two ways.
+    // Hostile neighbours: garbage, half a head, half a body, an oversize declaration, two conflicting lengths.
     while !halves.are_over(answered.load(Ordering::Relaxed), &server) {
         for bytes in [
             &b"\x00\xFF\xFE garbage\r\n\r\n"[..],

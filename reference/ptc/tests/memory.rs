@@ -1,6 +1,6 @@
-//! What a built `ptc` holds while programs try to make it hold more: resident memory, as the system counts it.
+//! The resident memory of a built `ptc`, as the system counts it, while programs try to increase it.
 //!
-//! The programs are few by default; `PTC_HOSTILE_PROGRAMS` sets how many run one after the other, `PTC_MEMORY_SERVER` another
+//! Only a few programs by default; `PTC_HOSTILE_PROGRAMS` sets how many run one after the other, `PTC_MEMORY_SERVER` another
 //! executable, such as a release build. Knows the server only through its pipes.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
@@ -19,13 +19,13 @@ use std::time::Duration;
 use support::memory;
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
-/// The limit of a program by default.
+/// The default memory limit of a program.
 const LIMIT_BYTES: u64 = 10 << 20;
-/// What a program may make the process hold at most, beside what it was sent.
+/// Maximum growth of the process caused by a program, in addition to what was sent.
 const GROWTH_BYTES_MAX: u64 = 2 * LIMIT_BYTES + (8 << 20);
-/// Frames of a build for tests are this much larger than those that the limit speaks of.
+/// Stack frames of a test build are this many times larger than those that the limit assumes.
 const UNOPTIMISED: u64 = if cfg!(debug_assertions) { 2 } else { 1 };
-/// What hostile programs may leave resident, all together.
+/// Maximum resident memory that hostile programs may leave behind, all together.
 const LEFT_BYTES_MAX: u64 = 20 << 20;
 
 struct Server {
@@ -69,7 +69,7 @@ impl Server {
         self.send(&frame.to_string())
     }
 
-    /// The text that a program is answered with.
+    /// The text of the answer to a program.
     fn eval(&mut self, program: &str, schema: &Value) -> String {
         let mut arguments = json!({ "program": program });
         if !schema.is_null() {
@@ -84,7 +84,7 @@ impl Server {
     }
 }
 
-/// The processes that a server evaluates in.
+/// The worker processes of a server.
 fn workers(server: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{server}/task")).unwrap();
     let children = tasks.flatten().filter_map(|task| {
@@ -99,8 +99,7 @@ fn workers(server: u32) -> Vec<u32> {
     children.flatten().collect()
 }
 
-/// Most bytes that each of a server's workers grew by, while this is held: read again and again, for one that dies takes its
-/// count with it.
+/// Measures the peak growth of a server's workers while it exists. Polls, because the counts of a worker that ends are lost.
 struct Watched {
     over: Arc<AtomicBool>,
     reads: JoinHandle<u64>,
@@ -155,7 +154,7 @@ fn text(reply: &Value) -> String {
         .to_owned()
 }
 
-/// A program, what its value must match, and how large its frames are reckoned.
+/// A program, the schema of its value, and the factor for the size of its stack frames.
 #[derive(Clone)]
 struct Hostile {
     program: String,
@@ -203,7 +202,7 @@ fn hostile() -> Vec<Hostile> {
         heap(format!("(let [x {integer}] (count (pmap (fn [_] (mapv (fn [i] (bit-xor (bit-and x x) (bit-not i))) (range 2000))) (range 8))))")),
         heap("(count (pmap (fn [_] (vec (range 500000))) (range 8)))".into()),
         heap("(count (pmap (fn [_] (reduce (fn [s _] (str s s)) \"0123456789\" (range 40))) (range 8)))".into()),
-        // A value that fills the memory, so that sending it must not take as much again each time that it is written.
+        // A value that fills the memory: sending it must not take the same amount for each time that it is written.
         heap("(let [s (reduce (fn [s _] (str s s)) \"abcd\" (range 13))] (vec (map (fn [i] (str i s)) (range 300))))".into()),
         heap("(reduce (fn [acc x] (into acc acc)) [1 2 3] (range 40))".into()),
         heap("(count (map (fn [i] {:a i :b (str i)}) (range 1000000)))".into()),
@@ -317,7 +316,7 @@ fn frames_are_held_a_bounded_number_of_times() {
     }
 }
 
-/// What is kept of a call is about as much as a reply may show, and asking for it copies none of the others.
+/// The record of a call is about as large as a reply may be, and a request for it copies no other records.
 #[test]
 fn what_the_debug_tool_remembers_is_bounded_by_its_replies() {
     const CALLS: u64 = 300;
@@ -373,7 +372,7 @@ fn a_context_that_nests_is_charged_while_it_is_read() {
 
 #[test]
 fn sessions_hold_no_more_than_a_multiple_of_their_limit() {
-    // Each turn keeps regexes that compile to much more than their text, and code.
+    // Each turn keeps code, and regexes that compile to much more than their text.
     let turn = |number: usize| {
         let regexes: String = (0..40)
             .map(|at| format!("#\"(?:\\\\w{{{}}}|x{number}y{at})[ab]{{50}}\" ", 8 + at % 8))
@@ -386,7 +385,7 @@ fn sessions_hold_no_more_than_a_multiple_of_their_limit() {
     hold_at_most(SESSION_TURNS, turn);
 }
 
-/// What shortens a long collection keeps none of the room that it took.
+/// A shortened collection keeps none of the memory of the long one.
 #[test]
 fn sessions_hold_nothing_of_what_is_no_longer_there() {
     let long = "(vec (range 200000))";
@@ -407,7 +406,7 @@ fn sessions_hold_nothing_of_what_is_no_longer_there() {
 
 const SESSION_TURNS: usize = 110;
 
-/// Plays turns until the session's limit is met; those that fit hold no more than a multiple of it.
+/// Runs turns until the session's limit is reached; those that fit may hold only a multiple of it.
 fn hold_at_most(turns: usize, turn: impl Fn(usize) -> String) {
     const SESSION_BYTES: u64 = 1 << 20;
     let mut server = Server::start(&["--sessions", "--program-timeout-ms", "20000"]);
@@ -434,7 +433,7 @@ fn hold_at_most(turns: usize, turn: impl Fn(usize) -> String) {
 
 #[test]
 fn what_sessions_held_goes_back_to_the_system() {
-    // As many as one client may have.
+    // The maximum for one client.
     const SESSIONS: usize = 16;
     for isolation in ["thread", "process"] {
         let mut server = Server::start(&[
@@ -472,7 +471,7 @@ fn what_sessions_held_goes_back_to_the_system() {
     }
 }
 
-/// Where the kernel refuses memory, allocation fails, and that would end the process: it says `busy` instead.
+/// When the kernel refuses memory, a failing allocation would end the process: the server answers `busy` instead.
 #[test]
 fn nothing_ends_the_server_under_a_limit_of_the_kernel() {
     const CLIENT_CALLS: usize = 8;

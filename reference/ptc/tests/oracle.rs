@@ -1,17 +1,17 @@
-//! Plays the adversary against the redactor: asks the server, through every message that quotes a program, whether a guess at a
-//! part of a credential is right. Knows the credential, so that it can guess right and wrong at will.
+//! Plays the attacker against the redactor: asks the server, through every message that quotes a program, whether a guess at a part of a
+//! credential is right. Knows the credential, so that it can make right and wrong guesses.
 //!
-//! An attacker who spells a secret out by guesses needs two answers that differ: for a right guess at a part, and for a wrong one of the
-//! same shape. So each guess is asked beside its wrong twin, and the answers must be the same but for the guess.
+//! To spell out a secret by guessing, an attacker needs two different answers: one for a right guess at a part, and one for a wrong
+//! guess of the same shape. So each guess is sent together with a wrong twin, and the answers must be equal except for the guess.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
 const SECRET: &str = "supersecrettoken-0123456789";
-/// Guesses in all, unless `PTC_ORACLE_GUESSES` says more.
+/// Number of guesses; `PTC_ORACLE_GUESSES` sets another number.
 const GUESSES: usize = 600;
 
-/// Programs that get a guess into an answer. `G` stands for the guess.
+/// Programs that cause an answer to quote a guess, which replaces `G`.
 const CHANNELS: &[&str] = &[
     "qqqqG",
     "qqqq...G...",
@@ -34,7 +34,7 @@ const CHANNELS: &[&str] = &[
     "\\qG",
 ];
 
-/// The shapes of guesses: what is asked about a piece of the secret.
+/// The shapes of guesses: encodings of a piece of the secret.
 const SHAPES: &[fn(&str) -> String] = &[
     |piece| piece.to_owned(),
     |piece| piece.bytes().map(|byte| format!("{byte:02x}")).collect(),
@@ -53,18 +53,18 @@ fn base64(bytes: &[u8]) -> String {
         bits.iter()
             .fold(0, |value, bit| value * 2 + usize::from(*bit))
     };
-    // Whole characters only: what a piece and its twin share must be encoded alike.
+    // Only whole characters: the part that a piece and its twin share must be encoded equally.
     bits.chunks_exact(6)
         .map(|bits| char::from(ALPHABET[sextet(bits)]))
         .collect()
 }
 
-/// A guess and the wrong one of the same shape: pieces from both ends and from the middle.
+/// Guesses with their wrong twins of the same shape: pieces from both ends and from the middle.
 fn guesses(count: usize) -> Vec<(&'static str, String, String)> {
     let mut random = fastrand::Rng::with_seed(82);
     let mut all = Vec::new();
     for at in 0..count {
-        // Shorter ones occur in words of the server too.
+        // Shorter pieces also occur in the server's own words.
         let length = 4 + at % (SECRET.len() - 4);
         let start = match at % 3 {
             0 => 0,
@@ -72,7 +72,7 @@ fn guesses(count: usize) -> Vec<(&'static str, String, String)> {
             _ => random.usize(..=SECRET.len() - length),
         };
         let right = &SECRET[start..start + length];
-        // The last letter is what is asked for; at the secret's end, the first one.
+        // The last letter is the guessed one; at the secret's end, the first one.
         let changed = if at % 3 == 1 { 0 } else { length - 1 };
         let mut wrong = right.as_bytes().to_vec();
         wrong[changed] = if wrong[changed] == b'z' { b'y' } else { b'z' };
@@ -84,7 +84,7 @@ fn guesses(count: usize) -> Vec<(&'static str, String, String)> {
     all
 }
 
-/// What the server answers to each program, in order.
+/// The server's answers to the programs, in order.
 fn answers(programs: &[String]) -> Vec<String> {
     let dir = tempfile::tempdir().expect("a directory");
     let config = dir.path().join("upstreams.json");
@@ -133,7 +133,7 @@ fn answers(programs: &[String]) -> Vec<String> {
     answers
 }
 
-/// Whether two answers differ nowhere but where a guess is quoted, perhaps cut.
+/// Whether two answers differ only where a guess is quoted, possibly cut.
 fn differ_in_guess_only(one: &str, other: &str, right: &str, wrong: &str) -> bool {
     let pairs: Vec<(u8, u8)> = right
         .bytes()
@@ -144,7 +144,7 @@ fn differ_in_guess_only(one: &str, other: &str, right: &str, wrong: &str) -> boo
     one.len() == other.len() && one.bytes().zip(other.bytes()).all(quoted)
 }
 
-/// Guesses whose answers differ in more than the guess, when answers go through `tell`.
+/// The guesses whose answers differ in more than the guess, when answers pass through `tell`.
 fn learnt(count: usize, tell: fn(&str) -> String) -> Vec<String> {
     let guesses = guesses(count);
     let programs: Vec<String> = guesses
@@ -182,7 +182,7 @@ fn a_guess_at_a_part_of_a_credential_learns_nothing() {
     );
 }
 
-/// The hunt must be able to find something: beginnings of a secret before an ellipsis vanish here, as they once did.
+/// The search must be able to find a leak: this server removes beginnings of a secret before an ellipsis, as ours once did.
 #[test]
 fn a_server_that_scrubs_beginnings_is_found_out() {
     fn leaky(answer: &str) -> String {

@@ -1,5 +1,5 @@
-//! The built `ptc` with a collector that is a stub: which spans arrive, and that a collector that is gone costs no call.
-//! Needs the feature `otlp`.
+//! The built `ptc` with a stub collector: which spans arrive, and that an unreachable collector affects no call. Needs
+//! the feature `otlp`.
 #![cfg(feature = "otlp")]
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use support::http::Message;
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
-/// No upstream needs it; the server knows it for a credential all the same.
+/// Used by no upstream, but still a credential for the server.
 const CREDENTIALS: &str = r#"{"credentials": {"token": {"source": "literal", "value": "otlp-test-token-0123456789abcdef"}}, "upstreams": {}}"#;
 const CALLS: &str = concat!(
     r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(+ 1 2)"},"#,
@@ -27,7 +27,7 @@ const CALLS: &str = concat!(
     "\n"
 );
 
-/// The calls, and one of a tool whose name is long, with a credential where it is cut.
+/// The calls, and a call of a tool with a long name that has a credential where it is cut.
 fn calls() -> String {
     let (before, behind) = ("a".repeat(240), "b".repeat(1 << 15));
     let name = format!("{before}otlp-test-token-0123456789abcdef{behind}");
@@ -35,7 +35,7 @@ fn calls() -> String {
     format!("{CALLS}{long}\n")
 }
 
-/// What calls print, one after the other, with the collector at `endpoint`: replies and log.
+/// The output of calls, made one after the other with the collector at `endpoint`: replies and log.
 fn run(endpoint: &str, calls: &str) -> (String, String) {
     let mut config = tempfile::NamedTempFile::new().unwrap();
     config.write_all(CREDENTIALS.as_bytes()).unwrap();
@@ -61,7 +61,7 @@ fn run(endpoint: &str, calls: &str) -> (String, String) {
     (replies, String::from_utf8(ended.stderr).unwrap())
 }
 
-/// Takes requests until both spans came, and answers each with this status and header.
+/// Accepts requests until all spans have arrived, and responds to each with this status and header.
 fn collect(listener: &TcpListener, answer: &str) -> Vec<Value> {
     let mut spans = Vec::new();
     while spans.len() < calls().lines().count() {
@@ -108,7 +108,7 @@ fn each_call_is_a_span() {
     for form in ["tlp-test-token", "6f746c702d74657374"] {
         assert!(!sent.contains(form), "a span shows {form}: {sent}");
     }
-    // Its id and the state of its trace, its tool's name and the span's, and the same of two forms.
+    // The id and trace state, the name of the tool and of the span, and the same in two forms.
     assert!(sent.matches("[REDACTED]").count() >= 8, "{sent}");
     let of = |id: &str| {
         let found = |span: &&Value| attribute(span, "jsonrpc.request.id") == Some(id);
@@ -158,7 +158,7 @@ fn a_collector_that_is_gone_costs_a_warning_only() {
     assert!(!log.contains("127.0.0.1"), "{log}");
 }
 
-/// One that takes requests and answers none.
+/// A collector that accepts requests and never responds.
 #[test]
 fn spans_that_no_collector_takes_are_told() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,7 +1,7 @@
-//! Real processes: what a stdio upstream starts ends with it and with the server, however the server ends, and an upstream that
-//! asks for more than its share takes no memory and no file descriptors.
+//! Real processes: everything that a stdio upstream starts ends with it and with the server, however the server ends; and an
+//! upstream that makes excessive requests costs neither memory nor file descriptors.
 //!
-//! Knows the server through its pipes and `/proc` only.
+//! Knows the server only through its pipes and `/proc`.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
@@ -20,9 +20,9 @@ use support::http::Message;
 use support::until;
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
-/// On a machine under load; what is waited for takes milliseconds.
+/// For a machine under load; the awaited events take milliseconds.
 const SOON: Duration = Duration::from_secs(20);
-/// An MCP server that first runs `$BEGIN`, and at each call `$CALL`.
+/// An MCP server that first runs `$BEGIN`, and `$CALL` on each call.
 const SERVER: &str = r#"
 reply() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" "$2"; }
 eval "$BEGIN"
@@ -35,8 +35,8 @@ while read -r line; do
   esac
 done
 "#;
-/// Starts a grandchild in the group, one that leaves it, and one that leaves it behind a parent that is gone; none ends by
-/// itself, and none minds what a terminal or a pipe does.
+/// Starts a grandchild in the process group, one outside of it, and one outside whose parent is gone; none ends by itself, and
+/// all ignore the signals of terminals and pipes.
 const FAMILY: &str = r#"
 stubborn='trap "" TERM HUP INT PIPE; echo $$ >> pids; exec 0<&- 1>&- 2>&-; while :; do sleep 1000; done'
 echo $$ >> pids
@@ -59,7 +59,7 @@ impl Served {
         let home = tempfile::tempdir().unwrap();
         let config = json!({ "upstreams": { "fx": entry } });
         std::fs::write(home.path().join("u.json"), config.to_string()).unwrap();
-        // The parent of the tests may ignore SIGHUP, and that is inherited.
+        // The parent of the tests may ignore SIGHUP, which children inherit.
         let mut command = Command::new("env");
         command
             .args(["--default-signal=HUP", PTC, "start"])
@@ -97,7 +97,7 @@ impl Served {
         serde_json::from_str(&line).unwrap()
     }
 
-    /// The text that `program` is answered with.
+    /// The text of the answer to `program`.
     fn eval(&mut self, program: &str) -> String {
         let reply = self.ask(
             "tools/call",
@@ -113,7 +113,7 @@ impl Served {
         Pid::from_raw(self.process.id().cast_signed())
     }
 
-    /// The processes that wrote their ids into `pids`, all of which live.
+    /// The processes that wrote their ids to `pids`, all of which must be alive.
     fn family(&self) -> Vec<Pid> {
         let file = self.home.path().join("pids");
         let pids = std::fs::read_to_string(file).unwrap();
@@ -211,7 +211,7 @@ fn an_upstream_that_is_killed_is_told_apart() {
     all_end(&family);
 }
 
-/// Started again on the thread of a program, which ends with the program, a child must live on.
+/// A child that is restarted on a program's thread, which ends with the program, must survive that.
 #[test]
 fn an_upstream_that_a_program_started_outlives_the_program() {
     let mut served = Served::with_script("", "[ -e once ] || { : > once; exit 3; }");
@@ -242,7 +242,7 @@ fn an_upstream_does_not_outlive_its_keeper() {
 fn an_upstream_gets_its_three_streams_and_no_other() {
     let served = Served::with_script("echo $$ > pid", "");
     let id = std::fs::read_to_string(served.home.path().join("pid")).unwrap();
-    // What this test runs with may be inherited from its parent.
+    // Descriptors of this test may be inherited from its parent.
     let given = open_files("self");
     let theirs: Vec<_> = open_files(id.trim())
         .into_iter()
@@ -251,7 +251,7 @@ fn an_upstream_gets_its_three_streams_and_no_other() {
     assert_eq!(theirs.len(), 3, "{theirs:?}");
 }
 
-/// What the descriptors of a process stand for.
+/// The files behind a process's descriptors.
 fn open_files(id: &str) -> Vec<std::path::PathBuf> {
     let fds = std::fs::read_dir(format!("/proc/{id}/fd")).unwrap();
     fds.filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok())
@@ -261,7 +261,7 @@ fn open_files(id: &str) -> Vec<std::path::PathBuf> {
 #[test]
 fn a_server_that_is_to_outlive_its_terminal_does() {
     let mut served = Served::start(&script("", ""), |command| {
-        // What `nohup` does, done by a shell that then becomes the server.
+        // The effect of `nohup`, by a shell that then becomes the server.
         let words = format!("trap '' HUP; exec {PTC} start --upstreams-config u.json");
         let directory = command.get_current_dir().map(Path::to_path_buf);
         let mut shell = Command::new("sh");
@@ -274,7 +274,7 @@ fn a_server_that_is_to_outlive_its_terminal_does() {
     assert_eq!(said, "user=> \"gone\"");
 }
 
-/// Files of `/proc` that tell secrets belong to root while a process is not dumpable, even when another user runs it.
+/// While a process is not dumpable, sensitive files in `/proc` belong to root, even if another user runs the process.
 #[test]
 fn nobody_reads_the_memory_of_a_server() {
     use std::os::unix::fs::MetadataExt as _;
@@ -284,7 +284,7 @@ fn nobody_reads_the_memory_of_a_server() {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(program.path(), mode).unwrap();
     let copy = program.path().join("ptc");
-    // Nobody may enter the directory that the executable was built in.
+    // The user `nobody` may not enter the directory in which the executable was built.
     std::fs::hard_link(PTC, &copy)
         .or_else(|_| std::fs::copy(PTC, &copy).map(drop))
         .unwrap();
@@ -309,7 +309,7 @@ fn nobody_reads_the_memory_of_a_server() {
     assert_eq!(owner, 0);
 }
 
-/// Each call that asks the directory waits for its lock; the others don't, nor does what cancels them.
+/// Calls that use the directory wait for its lock; other calls don't, nor do cancellations.
 #[test]
 fn who_asks_no_store_waits_for_none() {
     let mut served = Served::start(&script("", ""), |command| {
@@ -353,7 +353,7 @@ fn who_asks_no_store_waits_for_none() {
         "{second}"
     );
     lock.unlock().unwrap();
-    // The turn that was cancelled left nothing, and holds nothing.
+    // The cancelled turn left nothing, and holds nothing.
     let last = call(13, "lisp_session_eval", turn);
     writeln!(served.input.as_ref().unwrap(), "{last}").unwrap();
     let third: Value = serde_json::from_str(&served.output.next().unwrap().unwrap()).unwrap();
@@ -363,7 +363,7 @@ fn who_asks_no_store_waits_for_none() {
     assert!(served.output.next().is_none(), "nothing else was answered");
 }
 
-/// Traces may hold what programs were given.
+/// Traces may contain the input of programs.
 #[test]
 fn trace_files_are_their_owners_alone() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -386,21 +386,21 @@ fn trace_files_are_their_owners_alone() {
     }
 }
 
-/// Bytes that the process holds.
+/// Resident bytes of a process.
 fn resident(id: Pid) -> usize {
     let statm = std::fs::read_to_string(format!("/proc/{id}/statm")).unwrap();
     let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
     pages * 4096
 }
 
-/// What a server that holds too much would go beyond, and one that is bounded stays far below.
+/// A server with unbounded queues would exceed this; a bounded one stays far below.
 const GROWTH_MAX: usize = 48 << 20;
 
 #[test]
 fn an_upstream_that_asks_and_never_reads_takes_no_memory() {
     let floods = [
         r#"while echo '{"jsonrpc":"2.0","id":1,"method":"ping"}'; do :; done"#,
-        // Ids of a million bytes, of the largest that is answered, and requests that are refused.
+        // Ids of a million bytes, ids of the maximum size that is answered, and requests that are refused.
         r#"id=$(head -c 1000000 /dev/zero | tr '\0' x); while echo "{\"id\":\"$id\",\"method\":\"ping\"}"; do :; done"#,
         r#"id=$(head -c 1000 /dev/zero | tr '\0' x); while echo "{\"id\":\"$id\",\"method\":\"roots/list\"}"; do :; done"#,
         r#"id=$(head -c 1000000 /dev/zero | tr '\0' x); while echo "{\"method\":\"notifications/$id\"}"; do :; done"#,
@@ -419,7 +419,7 @@ fn an_upstream_that_asks_and_never_reads_takes_no_memory() {
     }
 }
 
-/// Programs send what the upstream never reads.
+/// Programs make requests that the upstream never reads.
 #[test]
 fn an_upstream_that_never_reads_keeps_no_requests() {
     let mut served = Served::start(&script("", "while :; do sleep 1000; done"), |command| {
@@ -437,11 +437,11 @@ fn an_upstream_that_never_reads_keeps_no_requests() {
         assert_eq!(served.eval(program), "user=> {:timeout 20}");
     }
     let grown = resident(served.id()).saturating_sub(before);
-    // 200 MB were sent; what the programs themselves took and the allocator keeps counts too.
+    // 200 MB were sent; memory of the programs themselves and of the allocator counts too.
     assert!(grown < 3 * GROWTH_MAX, "{grown} bytes");
 }
 
-/// An event stream with 20,000 pings in a megabyte: each answer is a request of its own, none of which is ever answered.
+/// An event stream with 20,000 pings in a megabyte: each answer is a separate request, none of which is ever responded to.
 #[test]
 fn an_event_stream_of_pings_takes_no_file_descriptors() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -466,7 +466,7 @@ fn an_event_stream_of_pings_takes_no_file_descriptors() {
     assert!(grown < GROWTH_MAX, "{grown} bytes");
 }
 
-/// One connection of an MCP server that floods each call with pings, and lets answers to them wait.
+/// One connection of an MCP server that floods each call with pings and leaves the answers waiting.
 fn play(mut stream: std::net::TcpStream) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     while let Some(request) = Message::read(&mut reader) {

@@ -1,5 +1,5 @@
-//! Every place that text from outside can come out of: a credential is sent in every member of every kind of request, as it is and
-//! encoded, and then looked for in replies, on standard error, in traces and in metrics. Knows the server from outside only.
+//! Every output through which text from outside can leave: a credential is sent in every member of every kind of request, plain
+//! and encoded, and then searched for in replies, on standard error, in traces and in metrics. Knows the server from outside only.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
 mod support;
@@ -11,12 +11,13 @@ use std::process::{Child, Command, Stdio};
 
 const SECRET: &str = "canary-sinks-0123456789";
 const TOKEN: &str = "token-of-sinks-abcdefghijklmnopqrstuvwxyz";
-/// Credentials that are names of the language with several parts, as signed tokens and keys of clouds are.
+/// Credentials that the language reads as names of several parts, like signed tokens and cloud keys.
 const DOTTED: &str = "eyJhead-sinks.eyJbody-sinks.signed-sinks-Q5x";
 const SLASHED: &str = "AKfirst-sinks/K7second-sinks/bPxthird-sinks";
-/// One that is several tokens of a program, each of which a message may quote, and even a form and what is left of another one.
+/// A credential of several program tokens. A message may quote each of them, and also a whole Lisp form and the remains of another
+/// one.
 const WORDS: &str = "velvet-sinks harbour-sinks/quay-sinks (amber-sinks) lantern-sinks";
-/// What a credential looks like that was not veiled, and the same of what its encoded forms are made of.
+/// Traces of a credential that was not redacted, and of its encoded forms.
 const TRACES: &[&str] = &[
     "canary-sinks",
     "63616e6172792d73696e6b73",
@@ -39,7 +40,7 @@ const TRACES: &[&str] = &[
     "lantern-sinks",
 ];
 
-/// The ways in which the credential is written.
+/// The forms in which the credential is written.
 fn forms() -> Vec<String> {
     let hexadecimal: String = SECRET.bytes().map(|byte| format!("{byte:02x}")).collect();
     [
@@ -59,7 +60,7 @@ fn forms() -> Vec<String> {
     .to_vec()
 }
 
-/// Requests with `§` where a credential may stand; ids are the client's own and stay.
+/// Requests with `§` wherever a credential may appear; ids are the client's own and stay.
 const REQUESTS: &[&str] = &[
     r#""method":"§""#,
     r#""method":"tools/§","params":{"§":"§"}"#,
@@ -132,7 +133,7 @@ const REQUESTS: &[&str] = &[
     r#""method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},"name":"lisp_eval","arguments":{"program":"(q-§)","§":"§"},"inputResponses":{"§":"§"},"requestState":"§"}"#,
 ];
 
-/// Requests of HTTP, from the request line on; `B` is the body's length and the body.
+/// HTTP requests, from the request line on; `B` is replaced by the body's length and the body.
 const HTTP: &[&str] = &[
     "GET /§?§=§ HTTP/1.1\r\nHost: localhost\r\nUser-Agent: §\r\nX-Request-Id: §\r\nReferer: §\r\ntraceparent: §\r\n\r\n",
     "§ /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -146,8 +147,8 @@ const HTTP: &[&str] = &[
     "GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n",
 ];
 
-/// Commands beside `start`, word by word, with what they read on standard input. `FORM` is the credential as it is written this
-/// time. Each shows what it is told, so that something has to be veiled.
+/// Commands other than `start`, word by word, with their standard input. `FORM` is replaced by the credential in one of its forms.
+/// Each command shows its input, so that something must be redacted.
 const COMMANDS: &[(&[&str], &str)] = &[
     (&["doctor", "--upstreams-config", "upstreams.json"], ""),
     (
@@ -195,7 +196,7 @@ const COMMANDS: &[(&[&str], &str)] = &[
         ],
         "",
     ),
-    // What is cut is cut behind the veil.
+    // Text is cut only after redaction.
     (
         &[
             "eval",
@@ -291,10 +292,10 @@ const COMMANDS: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Where an agent's exchanges are recorded.
+/// The file in which an agent's exchanges are recorded.
 const RECORDING: &str = "recording.jsonl";
 
-/// Members of an entry of an upstreams config that is refused, with a credential where none belongs.
+/// Invalid members of an upstreams config entry, with a credential where none belongs.
 const REFUSED: &[&str] = &[
     r#"{"transport":"FORM"}"#,
     r#"{"transport":"mcp_stdio","command":"sh","FORM":1}"#,
@@ -309,10 +310,10 @@ const REFUSED: &[&str] = &[
     r#"{"transport":"openapi","base_url":"https://127.0.0.1:1/","schema_file":"api.json","include_operations":["op"]}"#,
 ];
 
-/// A description that a compiler of it must refuse and quote.
+/// A description that the compiler must refuse and quote.
 const OPENAPI: &str = r##"{"openapi":"3.0.0","paths":{"/FORM":{"get":{"operationId":"op","parameters":[{"$ref":"#/FORM"}]}}}}"##;
 
-/// An agent with a command that fails and one that answers, both with its environment; and what a model says to it.
+/// An agent with a command that fails and one that answers, both with its environment; and the model's replies.
 const AGENT: &str = r#"
 prompt = "Say FORM"
 upstreams = "upstreams.json"
@@ -340,13 +341,13 @@ const REPLAY: &str = r#"{"reply":{"content":"FORM","tool_calls":[{"id":"c1","nam
 const REPLAY_FAILS: &str = r#"{"reply":{"content":"","tool_calls":[{"id":"c1","name":"lisp_eval","arguments":"{\"program\":\"(fail \\\"FORM\\\")\"}"}]}}
 {"error":{"kind":"provider","message":"no FORM"}}
 "#;
-/// Programs that put the credential together where what they tell is cut: none of them is written with the whole of it.
+/// Programs that compose the credential at the point where their output is cut: none contains all of it.
 const REPLAY_CUT: &str = r#"{"content":"","tool_calls":[{"id":"c1","name":"lisp_eval","args":{"program":"((str (apply str (repeat 66 \"x\")) \"canary-si\" \"nks-0123456789\") 1)"}}]}
 {"content":"","tool_calls":[{"id":"c2","name":"lisp_eval","args":{"program":"(def s (str \"canary-si\" \"nks-0123456789\")) (def many (apply str (repeat 900 s))) (println many) (println [many many] {many many}) many"}}]}
 {"content":"","tool_calls":[{"id":"c3","name":"lisp_eval","args":{"program":"(fail [(map (fn [n] (apply str (repeat n s))) (range 1 60)) many])"}}]}
 "#;
 
-/// An upstream that tells the credential wherever it can.
+/// An upstream that reveals the credential wherever it can.
 const UPSTREAM: &str = r#"
 reply() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" "$2"; }
 while read -r line; do
@@ -381,7 +382,7 @@ fn config(dir: &Path) -> std::path::PathBuf {
     config
 }
 
-/// What a command says on both streams.
+/// The output of a command on both streams.
 fn told_by(dir: &Path, words: &[&str], input: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ptc"))
         .args(words)
@@ -392,7 +393,7 @@ fn told_by(dir: &Path, words: &[&str], input: &str) -> String {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // One that reads nothing may be gone.
+    // A command that reads nothing may have ended already.
     let _ = command.stdin.take().unwrap().write_all(input.as_bytes());
     let output = command.wait_with_output().unwrap();
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
@@ -414,7 +415,7 @@ fn no_command_shows_a_credential() {
             ("replay-fails.jsonl", REPLAY_FAILS),
             ("replay-cut.jsonl", REPLAY_CUT),
         ] {
-            // A program in arguments in a reply is JSON in JSON.
+            // A program in the arguments of a reply is JSON in JSON.
             let lines = text.replace(
                 "\\\"FORM\\\"",
                 &format!("\\\"{}\\\"", in_json.replace('\\', "\\\\\\\\")),
@@ -438,7 +439,7 @@ fn no_command_shows_a_credential() {
     }
 }
 
-/// A config that is refused may be quoted, with a credential where none belongs.
+/// Messages may quote a refused config, which may have a credential where none belongs.
 #[test]
 fn no_refusal_of_a_config_shows_a_credential() {
     let dir = tempfile::tempdir().unwrap();
@@ -488,7 +489,7 @@ fn start(dir: &Path, more: &[&str]) -> Child {
         .unwrap()
 }
 
-/// Panics when `text`, which came out of `sink`, holds a credential; tells how many markers it holds.
+/// Panics when `text`, an output of `sink`, contains a credential; returns the number of markers in it.
 fn veiled(sink: &str, text: &str) -> usize {
     for line in text.lines() {
         for trace in TRACES {
@@ -528,7 +529,7 @@ fn no_reply_log_line_or_trace_shows_a_credential() {
             let body = request
                 .replace('§', &form)
                 .replace("\"S\"", &format!("\"{session}\""));
-            // A notification has no answer; the next request's tells that it was read.
+            // A notification has no answer; the answer to the next request shows that it was read.
             if !request.contains("notifications/") {
                 writeln!(input, "{{\"jsonrpc\":\"2.0\",\"id\":{id},{body}}}").unwrap();
                 let mut reply = String::new();
@@ -599,13 +600,13 @@ fn no_answer_of_http_shows_a_credential() {
                 .replace('§', &form)
                 .replace("Bearer T", &format!("Bearer {TOKEN}"));
             let request = request.replacen("\r\n", "\r\nConnection: close\r\n", 1);
-            // It may refuse before it has read everything.
+            // The server may refuse before it has read everything.
             let _ = stream.write_all(request.as_bytes());
             let mut answer = Vec::new();
             let _ = stream.read_to_end(&mut answer);
             assert!(!answer.is_empty(), "nothing answers {request}");
             let answer = String::from_utf8_lossy(&answer).into_owned();
-            // The id of a request is its sender's, as in JSON-RPC: it comes back as it came.
+            // As in JSON-RPC, a request's id belongs to its sender: it is returned unchanged.
             let id = |line: &&str| !line.starts_with("x-request-id: ");
             let answer: Vec<&str> = answer.lines().filter(id).collect();
             veiled(&request, &answer.join("\n"));
@@ -616,7 +617,7 @@ fn no_answer_of_http_shows_a_credential() {
     assert!(veiled("the log", &log.join().unwrap()) > 0);
 }
 
-/// What clients wrote into sessions is shown to operators, too.
+/// What clients wrote into sessions is also shown to operators.
 #[test]
 fn no_command_about_a_store_shows_a_credential() {
     let dir = tempfile::tempdir().unwrap();
@@ -638,7 +639,7 @@ fn no_command_about_a_store_shows_a_credential() {
         let title = form.replace("\\\\", "\\");
         let started = call("lisp_session_start", serde_json::json!({"title": title}));
         let id = started["result"]["structuredContent"]["session_id"].clone();
-        // One whole, and one that is cut in what is shown of it.
+        // One value is shown whole, another is cut.
         let text = serde_json::Value::from(title);
         let program = format!(
             "(def a {text}) (def b (str (apply str (repeat 190 \"x\")) {text})) (def c {{{text} [{text}]}})"
@@ -671,7 +672,7 @@ fn no_command_about_a_store_shows_a_credential() {
     }
 }
 
-/// What an upstream over HTTP answers, `§` for the credential that it was sent: each in turn, to whatever it is asked.
+/// Responses of an HTTP upstream, with `§` for the credential that it received: each in turn, to any request.
 const HTTP_FAULTS: &[&str] = &[
     "HTTP/1.1 500 §\r\nX-§: §\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nbroke with §",
     "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/§?t=§\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
@@ -685,11 +686,11 @@ const HTTP_FAULTS: &[&str] = &[
     "§ is no HTTP\r\n\r\n",
 ];
 
-/// Answers every request with the next fault.
+/// Responds to every request with the next fault.
 fn faulty_upstream() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    // It ends with the test.
+    // The thread ends with the test.
     std::thread::spawn(move || {
         let faults = HTTP_FAULTS.iter().cycle();
         for (stream, fault) in listener.incoming().zip(faults) {
@@ -734,7 +735,7 @@ fn no_fault_of_an_upstream_over_http_shows_a_credential() {
             "allow_insecure_http": true, "allow_insecure_auth": true, "auth": auth,
         }),
     );
-    // A server of MCP that answers like this does not even start: what is said of it, time and again.
+    // An MCP server with such responses does not even start: checks the messages about it, in repeated attempts.
     for round in 0..HTTP_FAULTS.len() {
         for words in [&["doctor"][..], &["start"]] {
             let words = [words, &["--upstreams-config", "web.json"]].concat();

@@ -1,5 +1,6 @@
-//! Upstreams that describe more than anybody can use: schemas with tens of thousands of names, listings of nothing but brackets,
-//! descriptions that grow when their references are resolved. A call to them ends within its time, and what is kept of them is about
+//! Upstreams with excessive descriptions: schemas with tens of thousands of names, listings made of brackets, descriptions that grow
+//! when their references are resolved. A call to them ends within its time limit, and the memory for them is about as large as what
+//! they sent. Knows the server through its pipes only.
 //! as large as what they sent. Knows the server through its pipes only.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
@@ -15,21 +16,20 @@ use std::sync::Arc;
 use support::Process;
 use support::http::Message;
 
-/// Names in the largest schemas: more than headers can be held of, and enough for what takes the square of their number to take
-/// minutes.
+/// Names in the largest schemas: more than fit into headers, and enough that a quadratic algorithm would take minutes.
 const NAMES: usize = 40_000;
 /// Bytes of one page of a listing.
 const PAGE_BYTES: usize = 1_900_000;
-/// Pages of nothing but brackets.
+/// Pages that consist of brackets only.
 const PAGES: usize = 10;
-/// What the server may hold of each byte that was listed, and besides.
+/// Maximum memory of the server per listed byte, and in addition to that.
 const HELD_TIMES_MAX: u64 = 3;
 const HELD_BESIDES_BYTES: u64 = 96 << 20;
 
-/// Pages of a listing, each the JSON of its tools.
+/// The pages of a listing, each the JSON of its tools.
 type Listing = Vec<String>;
 
-/// An MCP server of the stateless revisions, which has no `initialize`. Ends with the test.
+/// An MCP server of the stateless revisions, which have no `initialize`. Ends with the test.
 fn upstream(listing: Listing) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -96,7 +96,7 @@ impl Server {
     fn start(upstream: &Value) -> Server {
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("upstreams.json");
-        // With a credential to look for, what is shown is another copy unless it is shared.
+        // With a registered credential, the shown tools are a second copy unless they share text with the raw ones.
         let credential = json!({"source": "literal", "value": "credential-of-nobody-0123456789"});
         let text = json!({"credentials": {"c": credential}, "upstreams": {"far": upstream}});
         std::fs::write(&config, text.to_string()).unwrap();
@@ -128,7 +128,7 @@ impl Server {
         }))
     }
 
-    /// The text that a program is answered with.
+    /// The text of the answer to a program.
     fn eval(&mut self, program: &str) -> String {
         let frame = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
             "params": {"name": "lisp_eval", "arguments": {"program": program}}});
@@ -141,7 +141,7 @@ impl Server {
             .to_owned()
     }
 
-    /// Asserts that a program is answered with a text that begins so, and the next one, too.
+    /// Asserts that the answer to a program has this beginning, and that the next program works.
     fn says(&mut self, program: &str, beginning: &str) {
         let text = self.eval(program);
         let shown: String = text.chars().take(300).collect();
@@ -172,7 +172,8 @@ impl Server {
     }
 }
 
-/// A tool whose schema says this of `NAMES` names, `§` for each.
+/// A tool whose schema has `NAMES` properties like `property`, or if that is empty, `NAMES` required names like `required`; `§` is
+/// the name.
 fn tool(name: &str, property: &str, required: &str) -> String {
     let (mut properties, mut needed) = (String::new(), String::new());
     for at in 0..NAMES {
@@ -224,7 +225,7 @@ fn a_call_ends_in_time_however_many_names_a_schema_has() {
     );
     server.says(r#"(count (doc "far/marked"))"#, "user=> ");
     server.says(r#"(count (doc "far/needing"))"#, "user=> ");
-    // What it could have been called is not told at any length.
+    // The list of possible names is bounded.
     server.says(
         &call("unknown", "{}"),
         "runtime_error: no tool 'unknown' in upstream 'far'",
@@ -279,8 +280,8 @@ fn errors_are_not_kept_at_length() {
     );
 }
 
-/// An OpenAPI document whose one operation refers `times` times to a schema with `bytes` of prose, and has a path of `paths` others
-/// that its argument could name.
+/// An OpenAPI document with one operation that refers `times` times to a schema with `bytes` of description, and with `paths` other
+/// paths that an argument of the operation could match.
 fn api(times: usize, bytes: usize, paths: usize) -> String {
     let wide = json!({"type": "object", "description": "d".repeat(bytes)});
     let answer: HashMap<String, Value> = (0..times)
@@ -325,7 +326,7 @@ fn a_description_that_unfolds_without_end_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(&service(dir.path(), &api(2_000, 500_000, 0)));
     let mut reply = String::new();
-    // It ends before it answers.
+    // The server ends before it answers.
     assert_eq!(server.replies.read_line(&mut reply).unwrap(), 0, "{reply}");
     assert!(!server.child.wait().unwrap().success());
 }

@@ -1,5 +1,5 @@
-//! The config of `dist/upstreams/` works as its README says: each kind of upstream is started, listed and called.
-//! Its servers are played here; only the addresses are changed.
+//! The config in `dist/upstreams/` works as its README says: each kind of upstream is started, listed and called.
+//! Its servers are stubs here; only the addresses are changed.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
 mod support;
@@ -15,7 +15,7 @@ use support::http::Message;
 use serde_json::{Value, json};
 
 const TOKEN: &str = "a-token-of-the-tickets-server-0001";
-/// What stands in for the program that the example starts.
+/// A stub for the program that the example starts.
 const FILES: &str = r#"#!/bin/sh
 reply() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" "$2"; }
 while read -r line; do
@@ -100,7 +100,7 @@ fn the_example_works() {
     );
 }
 
-/// The README shows the file as it is.
+/// The README contains the file unchanged.
 #[test]
 fn the_readme_shows_the_example() {
     let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
@@ -121,7 +121,7 @@ fn ptc(home: &Path, words: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Plays both servers of the example; what they are asked stands in `seen`: method, target and credential.
+/// Plays both servers of the example and records their requests in `seen`: method, target and credential.
 fn play(seen: Arc<Mutex<Vec<String>>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());

@@ -1,8 +1,8 @@
-//! Each kind of address against real servers: TLS, sentinels, a cluster.
+//! Each kind of store address against real servers: TLS, sentinels, a cluster.
 
 use super::*;
 
-/// Runs a command that has to succeed; without the program the test is skipped.
+/// Runs a command that must succeed; if the program is not installed, the test is skipped.
 fn run(program: &str, words: &[&str], directory: &Path) -> Option<()> {
     let output = Command::new(program)
         .args(words)
@@ -14,9 +14,9 @@ fn run(program: &str, words: &[&str], directory: &Path) -> Option<()> {
     Some(())
 }
 
-/// A session is made on one server, moves to another one, and back.
+/// A session is created on one server, moves to another one, and back.
 fn sessions_move(url: &str, environment: &[(&str, &str)]) -> (Node, Node, String) {
-    // So long a turn is seen to run, however busy the machine is.
+    // Long enough for the running turn to be observed on a busy machine.
     let flags = ["--program-timeout-ms", "8000"];
     let [first, second] = [(); 2].map(|()| Node::start(url, &flags, environment));
     let session = first.new_session();
@@ -32,7 +32,7 @@ fn sessions_move(url: &str, environment: &[(&str, &str)]) -> (Node, Node, String
         first.eval(&session, "(do (def n (inc n)) n)")["text"],
         shown("42")
     );
-    // What is told reaches a program that runs elsewhere.
+    // A notification reaches a program that runs on another server.
     let endless = json!({"session_id": session, "program": "(loop [i 0] (recur (inc i)))"});
     let address = second.address;
     let other = first.new_session();
@@ -122,7 +122,7 @@ fn over_tls_with_an_authority_of_ones_own() {
         "--requirepass",
         "p@ss",
     ];
-    // Files are looked for where the server starts, which is here.
+    // Files are resolved against the server's working directory, which is the current one.
     let tls: Vec<String> = tls
         .iter()
         .map(|word| match word.rsplit_once('.') {
@@ -145,7 +145,7 @@ fn over_tls_with_an_authority_of_ones_own() {
     let url = format!("rediss://:p%40ss@127.0.0.1:{port}");
     let authority = path.join("ca.pem");
     sessions_move(&url, &[("SSL_CERT_FILE", authority.to_str().unwrap())]);
-    // An authority that nobody named is none.
+    // An authority that is not configured is not trusted.
     let refused = Command::new(env!("CARGO_BIN_EXE_ptc"))
         .args(["start", "--sessions", "--session-store", &url])
         .stdin(Stdio::null())
@@ -198,7 +198,8 @@ fn behind_sentinels_the_replica_that_takes_over_goes_on() {
     );
     let url = format!("redis+sentinel://127.0.0.1:{sentinel_port}/main");
     let (first, second, session) = sessions_move(&url, &[]);
-    // What the replica has not received is lost with the master; it receives everything in order.
+    // Data that the replica has not received is lost with the master; it receives everything in
+    // order.
     redis_command(master_port, &[b"SET", b"last", b"1"]);
     until("the replica has all", || {
         let last = redis_command(replica_port, &[b"GET", b"last"]);

@@ -1,11 +1,11 @@
-//! What lies between a server and its store, or its clients, and fails: a wire that is held or cut, servers that are restarted one
-//! after the other.
+//! Faults between a server and its store or its clients: a wire that is held or cut, servers that are restarted one after the
+//! other.
 
 use super::*;
 use std::net::Shutdown;
 use std::sync::atomic::AtomicU64;
 
-/// A port that leads to another one, until it is held: then what is sent waits, and arrives late.
+/// A port that forwards to another one, until it is held: then data waits, and arrives late.
 pub struct Wire {
     port: u16,
     state: Arc<State>,
@@ -14,30 +14,30 @@ pub struct Wire {
 #[derive(Default)]
 struct State {
     held: Mutex<Held>,
-    /// What is answered waits for so many milliseconds.
+    /// The delay of answers in milliseconds.
     slow_ms: AtomicU64,
-    /// Answers that were held back.
+    /// The number of answers held back.
     waiting: AtomicUsize,
-    /// Messages, or parts of them, that came to those who listen.
+    /// The number of messages, or parts of them, that reached subscribers.
     heard: AtomicUsize,
-    /// Counts cuts: a connection that is older than the last one ends.
+    /// The number of cuts: a connection older than the last cut ends.
     cuts: AtomicU64,
     over: AtomicBool,
 }
 
-/// What waits.
+/// What is held back.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Held {
     #[default]
     Nothing,
     All,
-    /// What is asked, not what is answered.
+    /// Requests, but not answers.
     Requests,
-    /// What is answered, but not what is told to those who listen.
+    /// Answers, but not messages to subscribers.
     Answers,
 }
 
-/// Between two looks of a connection.
+/// The interval at which a connection checks for changes.
 const LOOK: Duration = Duration::from_millis(5);
 
 impl Wire {
@@ -66,7 +66,7 @@ impl Wire {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// From now on what is answered, or told, arrives so much later.
+    /// From now on answers and messages are delayed by `ms`.
     pub fn slow(&self, ms: u64) {
         self.state.slow_ms.store(ms, Ordering::Release);
     }
@@ -76,12 +76,12 @@ impl Wire {
         self.state.hold(Held::All);
     }
 
-    /// From now on nothing that is asked arrives; what was asked before is answered.
+    /// From now on no request arrives; earlier requests are answered.
     fn hold_requests(&self) {
         self.state.hold(Held::Requests);
     }
 
-    /// From now on what is asked is done and not answered; what is told arrives.
+    /// From now on requests are processed but not answered; messages to subscribers arrive.
     pub fn hold_answers(&self) {
         self.state.waiting.store(0, Ordering::Release);
         self.state.hold(Held::Answers);
@@ -92,12 +92,12 @@ impl Wire {
         self.state.waiting.load(Ordering::Acquire) > 0
     }
 
-    /// How much came to those who listen.
+    /// How much reached subscribers.
     pub fn heard(&self) -> usize {
         self.state.heard.load(Ordering::Acquire)
     }
 
-    /// What was held arrives.
+    /// Delivers what was held.
     pub fn release(&self) {
         self.state.hold(Held::Nothing);
     }
@@ -121,11 +121,10 @@ impl Drop for Wire {
     }
 }
 
-/// A connection.
 struct Led {
-    /// Cuts before it.
+    /// The number of cuts before it.
     cuts: u64,
-    /// It subscribed to what is told.
+    /// Whether it subscribed to messages.
     listens: AtomicBool,
 }
 
@@ -198,7 +197,7 @@ impl State {
                 self.heard.fetch_add(1, Ordering::AcqRel);
             }
         }
-        // What came before the end arrives.
+        // Data received before the end is delivered.
         let _ = to.shutdown(Shutdown::Write);
         let _ = from.shutdown(Shutdown::Read);
     }
@@ -229,13 +228,13 @@ fn a_commit_that_arrives_late_is_not_kept() {
         call(address, "session_eval", &program).unwrap()
     });
     until("the turn", || near.is_running(&session));
-    // The lease was taken, and the wire is held before the commit; its node gives it up after two seconds, and its lease ends.
+    // The lease was taken, and the wire is held before the commit; its node gives up after two seconds, and its lease ends.
     wire.hold_requests();
     let lost = turn.join().unwrap();
     assert_eq!(lost["reason"], json!("session_store_unavailable"), "{lost}");
     let words = lost["text"].as_str().unwrap_or_default();
     assert!(words.contains("is not known"), "{lost}");
-    // Sessions are refused there, and the rest goes on.
+    // That node refuses sessions; everything else works.
     let refused = far.eval(&session, "n");
     assert_eq!(refused["reason"], json!("session_store_unavailable"));
     let alone = far.call("eval", &json!({"program": "(+ 1 2)"})).unwrap();
@@ -243,7 +242,7 @@ fn a_commit_that_arrives_late_is_not_kept() {
     until("the lease", || {
         near.eval(&session, "(do (def n (+ n 10)) n)")["text"] == shown("10")
     });
-    // Now the commit arrives, with a token that is over.
+    // Now the commit arrives, with an outdated fencing token.
     wire.release();
     until("the store", || {
         far.eval(&session, "n")["text"] == shown("10")
@@ -251,7 +250,7 @@ fn a_commit_that_arrives_late_is_not_kept() {
     assert_eq!(near.eval(&session, "n")["text"], shown("10"));
 }
 
-/// HAProxy before servers, as `dist/cluster/haproxy.cfg` has it.
+/// HAProxy in front of the servers, configured by `dist/cluster/haproxy.cfg`.
 fn haproxy(directory: &Path, servers: &[SocketAddr]) -> Option<(Process, SocketAddr)> {
     let text = std::fs::read_to_string(
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/dist/cluster/haproxy.cfg"),
@@ -298,7 +297,7 @@ fn servers_are_restarted_one_after_the_other_and_no_call_fails() {
     let Some((_proxy, address)) = haproxy(directory.path(), &addresses) else {
         return;
     };
-    // The proxy asks each server for requests.
+    // Waits until the proxy forwards requests to this server.
     let serves = |label: &str| {
         until("a server behind the proxy", || {
             request(address, "GET /ready HTTP/1.1", "")
@@ -348,7 +347,7 @@ fn servers_are_restarted_one_after_the_other_and_no_call_fails() {
             until("its end", || node.process.0.try_wait().unwrap().is_some());
             progress("the calls without it", 20);
             *node = Node::start_at(node.address, &url, &flags, &[(LABEL, label)]);
-            // As an orchestrator waits for a replica before it ends the next one.
+            // Like an orchestrator, waits for a replica before ending the next one.
             serves(label);
         }
         done.store(true, Ordering::Release);
@@ -402,7 +401,7 @@ fn a_client_that_goes_away_behind_the_proxy_ends_its_call() {
     let since = Instant::now();
     drop(client);
     until("its end", || runs(0));
-    // Not by its own limit.
+    // Cancelled, not ended by its own time limit.
     assert!(since.elapsed() < Duration::from_secs(45));
 }
 
@@ -427,7 +426,7 @@ fn a_full_store_says_so_and_its_sessions_can_be_read_and_closed() {
         assert!(words.contains("the session store is full"), "{full}");
         let full = node.call("session_start", &json!({})).unwrap();
         assert_eq!(full["reason"], json!("session_limit_exceeded"), "{full}");
-        // It is there, and no reason to send nobody to this server.
+        // The store is available, so the server stays ready.
         assert_eq!(node.request("GET /ready HTTP/1.1", "").unwrap().0, 200);
         let inspect = json!({"session_id": session});
         let inspected = node.call("session_inspect", &inspect).unwrap();
@@ -489,7 +488,7 @@ fn a_slow_store_makes_turns_slow_and_nothing_else() {
             assert_eq!(reply["text"], shown("1"), "{reply}");
         }
         done.store(true, Ordering::Release);
-        // Eight turns wait for sixteen answers, one after the other if they had to.
+        // Eight turns would have to wait for sixteen answers if they were served one after the other.
         let slowest = others.join().unwrap();
         assert!(slowest < Duration::from_secs(6), "{slowest:?}");
     });

@@ -1,5 +1,5 @@
-//! A store whose content somebody else writes: what servers with a key hold against it, and what they can't. The same is said in
-//! `dist/cluster/README.md`.
+//! A store whose content somebody else modifies: what servers with a key detect, and what they can't. `dist/cluster/README.md`
+//! makes the same statements.
 
 use super::*;
 
@@ -42,7 +42,7 @@ impl Attacked {
         Node::start(&store.url(), &flags, &[])
     }
 
-    /// A server that remembers nothing.
+    /// A server with empty caches.
     fn fresh(&self, owner: usize) -> Node {
         Attacked::node(&self.store, &self.key_file, TOKENS[owner])
     }
@@ -62,7 +62,7 @@ impl Attacked {
         started["session_id"].as_str().unwrap().to_owned()
     }
 
-    /// The records that there are.
+    /// The existing records.
     fn records(&self) -> Vec<Vec<u8>> {
         let keys = self.store.ask(&[b"KEYS", b"{ptc}:programs:session:*"]);
         let Resp::Many(keys) = keys else {
@@ -80,7 +80,7 @@ impl Attacked {
     }
 }
 
-/// What is written with a commit.
+/// The fields that a commit writes.
 const PARTS: [&str; 4] = ["head", "body", "stamp", "version"];
 
 #[test]
@@ -99,12 +99,12 @@ fn with_a_key_forged_content_opens_nowhere() {
             json!("session_unreadable"),
             "{cause}: {reply}"
         );
-        // No trouble for others, and no reason to send nobody to this server.
+        // Others are not affected, and the server stays ready.
         let listed = all.ask_owner(&fresh, owner, "session_list", &json!({}));
         assert_eq!(listed["status"], json!("ok"), "{cause}: {listed}");
         assert_eq!(fresh.request("GET /ready HTTP/1.1", "").unwrap().0, 200);
     };
-    // Each byte that is changed, cut or missing; what is clear; what is judged by.
+    // Empty or replaced values of sealed fields, and invalid values of clear-text fields that decide how the record is treated.
     for (field, forged) in [
         ("head", vec![]),
         ("head", b"\x00\xa0".to_vec()),
@@ -190,7 +190,7 @@ fn parts_of_two_turns_open_nowhere_and_a_whole_turn_from_before_does() {
     let before = PARTS.map(|field| all.get(&record, field));
     all.eval(&all.nodes[0], 0, &session, "(def n 2)");
     let after = PARTS.map(|field| all.get(&record, field));
-    // All but the last parts of the earlier turn: the version alone is not sealed.
+    // All but the last fields of the earlier turn: only the version is not sealed.
     for count in 1..3 {
         for (field, bytes) in PARTS.iter().zip(&before).take(count) {
             all.set(&record, field, bytes);
@@ -209,7 +209,7 @@ fn parts_of_two_turns_open_nowhere_and_a_whole_turn_from_before_does() {
         all.eval(&all.fresh(0), 0, &session, "n")["text"],
         shown("2")
     );
-    // Nothing outside of the store says which turn was the last.
+    // Nothing outside of the store shows which turn was the last.
     for (field, bytes) in PARTS.iter().zip(&before) {
         all.set(&record, field, bytes);
     }
@@ -278,16 +278,16 @@ fn without_a_key_whatever_is_written_is_read_as_from_a_stranger() {
             }
         }
         store.ask(&[b"HSET", &record, b"body", &forged]);
-        // Each stamp is new, or the server would go on with what it knows.
+        // Each stamp is new, or the server would use its cached state.
         store.ask(&[b"HSET", &record, b"stamp", round.to_string().as_bytes()]);
         let reply = node.eval(&session, "(+ 1 (f 1))");
         let refused = reply["reason"] == json!("session_unreadable");
         assert!(refused || reply["status"].is_string(), "{round}: {reply}");
     }
-    // Whatever it was, the server is well.
+    // Whatever was read, the server still works.
     let alone = node.call("eval", &json!({"program": "(+ 1 2)"})).unwrap();
     assert_eq!(alone["text"], shown("3"));
-    // What was told by who is no server ends no call but those it names, and brings nothing down.
+    // Messages from a party that is not a server end no calls except those that they name, and break nothing.
     for message in [
         "",
         "closed",

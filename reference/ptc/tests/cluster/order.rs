@@ -1,12 +1,12 @@
-//! What a client did on one server is done when it asks the next one, though servers hear of each other late.
+//! A client's operation on one server has taken effect when the client asks another server, though servers notify each other late.
 
 use super::faults::Wire;
 use super::*;
 
-/// How late one of the servers hears. It is waited for for two seconds, in which it has to ask the store, too.
+/// How late one of the servers is notified. Others wait for it for two seconds, in which it also has to ask the store.
 const LATE_MS: u64 = 200;
 
-/// Servers of one store, of which the first one is far from it.
+/// Servers with one store; the first one has a slow connection to it.
 struct Late {
     far: Node,
     near: [Node; 2],
@@ -16,7 +16,7 @@ struct Late {
 }
 
 impl Late {
-    /// Starts them, where Redis is installed: nobody is told anything by a directory.
+    /// Starts them where Redis is installed: a directory sends no notifications.
     fn start() -> Option<Late> {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::redis(directory.path())?;
@@ -34,15 +34,15 @@ impl Late {
         })
     }
 
-    /// The same where the first one hears of the others late.
+    /// The same with late notifications to the first server.
     fn start_slow() -> Option<Late> {
         let nodes = Late::start()?;
         nodes.wire.slow(LATE_MS);
         Some(nodes)
     }
 
-    /// Has the far server ask the store, which does what it is asked and keeps the answer back until the far server has heard of what is done
-    /// meanwhile. Gives what came of both.
+    /// Has the far server ask the store, which processes the request but holds the answer back until the far server is notified of
+    /// `meanwhile`. Returns both results.
     fn overtake<A: Send, B: Send>(
         &self,
         ask: impl FnOnce() -> A + Send,
@@ -61,7 +61,7 @@ impl Late {
         })
     }
 
-    /// Calls that run on the server that hears late.
+    /// Running calls on the far server.
     fn in_flight(&self) -> u64 {
         let stream = TcpStream::connect(self.far.address).unwrap();
         let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -79,7 +79,7 @@ fn frame(id: u64, method: &str, params: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 
-/// A session of the protocol.
+/// A client with a protocol session.
 struct Client(Option<String>);
 
 impl Client {
@@ -99,7 +99,7 @@ impl Client {
         self.send(node, "POST", &frame(id, "tools/call", &params)).1
     }
 
-    /// A new session of programs.
+    /// Starts a new program session.
     fn start(&self, node: &Node) -> Value {
         let started = self.call(node, 1, "session_start", json!({}));
         started["result"]["structuredContent"]["session_id"].clone()
@@ -137,7 +137,7 @@ fn a_session_is_free_once_its_program_was_cancelled_elsewhere() {
             assert!(reply.contains("cancelled"), "{reply}");
         });
     }
-    // What nobody knows is no reason to wait for long.
+    // An unknown id is no reason to wait for long.
     assert_eq!(client.send(here, "POST", &cancel_of(999)).0, 202);
 }
 
@@ -180,7 +180,7 @@ fn a_cancel_that_overtakes_the_lease_of_its_call_is_not_lost() {
     let [here, next] = &nodes.near;
     let client = Client::open(here);
     let session = client.start(here);
-    // The far server asks for the session of the protocol, which it has never seen; then for the lease.
+    // The far server looks up the protocol session, which it has never seen; then the lease.
     for id in 3..6 {
         let (reply, (status, _)) = nodes.overtake(
             || client.turn(&nodes.far, id, &session, ENDLESS),
@@ -191,7 +191,7 @@ fn a_cancel_that_overtakes_the_lease_of_its_call_is_not_lost() {
         let reply = client.turn(next, 1001, &session, "(+ 40 2)");
         assert!(reply.contains("user=> 42"), "{reply}");
     }
-    // A call outside of sessions, and one whose id was cancelled before.
+    // A call outside of sessions, with an id that was cancelled before.
     let endless = json!({"program": ENDLESS});
     let (reply, _) = nodes.overtake(
         || client.call(&nodes.far, 3, "eval", endless),
@@ -231,7 +231,7 @@ fn an_end_that_overtakes_a_session_or_its_lease_is_not_lost() {
                 || client.send(&nodes.far, "POST", &call),
                 || client.send(here, "DELETE", ""),
             );
-            // Nobody knows the session, its calls are cancelled, or it takes none any more.
+            // The session is unknown, its calls are cancelled, or it accepts no more calls.
             let reply = reply.to_string();
             let over = ["cancelled", "shutting_down", "session_closed"];
             let over = known == 404 || over.iter().any(|word| reply.contains(word));
@@ -241,7 +241,7 @@ fn an_end_that_overtakes_a_session_or_its_lease_is_not_lost() {
             assert_eq!(status, 404);
         }
     }
-    // Sessions of programs, which belong to nothing that ends with them.
+    // Program sessions, which are independent of protocol sessions.
     for from in [here, next] {
         let session = here.new_session();
         let (reply, closed) = nodes.overtake(
@@ -261,13 +261,13 @@ fn what_ends_a_call_while_a_directory_is_locked_is_not_lost() {
     let url = format!("file:{}", directory.path().display());
     let node = Node::start(&url, &["--program-timeout-ms", "20000"], &[]);
     for end in ["cancelled", "closed", "DELETE"] {
-        // A server waits a second for a lock: on a crowded machine that may be over before both stand there.
+        // A server waits one second for a lock: on a busy machine that may end before both calls wait for it.
         let overtaken = (0..30).any(|_| ends_while_locked(&node, directory.path(), end));
         assert!(overtaken, "no call was {end} while it waited for a lock");
     }
 }
 
-/// Ends a call while it waits for a lock; false where it was refused before its end was there.
+/// Ends a call while it waits for a lock; false when the call was refused before it was ended.
 fn ends_while_locked(node: &Node, directory: &Path, end: &str) -> bool {
     let client = Client::open(node);
     let session = client.start(node);
@@ -322,7 +322,7 @@ fn locks_below(path: &Path) -> Vec<std::fs::File> {
     own.chain(nested).collect()
 }
 
-/// How often a server has a lock open.
+/// How many lock files the server has open.
 fn waiting_for_locks(node: &Node) -> usize {
     let open = std::fs::read_dir(format!("/proc/{}/fd", node.process.id())).unwrap();
     open.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok())
@@ -353,7 +353,7 @@ fn what_ends_a_call_over_stdio_before_it_is_taken_in_is_not_lost() {
     until("the question", || nodes.wire.is_awaited());
     far.write(&cancel_of(2));
     nodes.wire.release();
-    // A cancelled call is not answered over stdio, and leaves its place, and the session, to the next.
+    // Over stdio a cancelled call is not answered; it frees its place and the session for the next call.
     far.write(&turn(3, "(+ 40 2)"));
     let reply = far.read();
     assert_eq!(reply["id"], json!(3), "{reply}");
@@ -364,7 +364,7 @@ fn what_ends_a_call_over_stdio_before_it_is_taken_in_is_not_lost() {
         || near.call(2, "session_close", close),
     );
     assert!(closed.to_string().contains(r#""closed":true"#), "{closed}");
-    // What another server closes is told, not asked: the call leaves its place when the word arrives, unanswered.
+    // A close on another server arrives as a notification: the call then frees its place without an answer.
     until("its place", || {
         let reply = far.call(5, "eval", json!({"program": "(+ 40 2)"}));
         assert_eq!(reply["id"], json!(5), "{reply}");

@@ -1,12 +1,12 @@
-//! What servers of one store count and know together: failed logins, the caps of an owner, a client's wish to end, keys. And what
-//! that costs.
+//! State that servers of one store share: failed logins, an owner's limits, a client's shutdown request, keys. And the cost of
+//! sharing it.
 
 use super::*;
 use std::io::{BufRead, BufReader};
 
 const TOKEN: &str = "token-of-the-owner-0123456789abcdef";
 
-/// The status that a request with this token from this client meets.
+/// The status of a request with this token from this client.
 fn login(node: &Node, token: &str, client: &str) -> u16 {
     let shown = match token {
         "" => String::new(),
@@ -17,7 +17,7 @@ fn login(node: &Node, token: &str, client: &str) -> u16 {
     node.request(&head, ping).unwrap().0
 }
 
-/// One Redis has its channels for all its databases.
+/// A Redis server has the same channels for all its databases.
 #[test]
 fn servers_of_another_database_hear_nothing() {
     let directory = tempfile::tempdir().unwrap();
@@ -48,7 +48,7 @@ fn servers_of_another_database_hear_nothing() {
         assert_eq!(login(node, &wrong, client), 401);
         assert_eq!(login(node, &wrong, client), 429);
     }
-    // Those of the same one hear of it.
+    // Servers of the same database are notified.
     assert_eq!(login(&beside, &wrong, "192.0.2.1"), 429);
 }
 
@@ -77,19 +77,19 @@ fn failed_logins_count_for_all_servers() {
         for node in [&first, &second, &first] {
             assert_eq!(login(node, &wrong, "192.0.2.1"), 429, "{url}");
         }
-        // Others are not blocked, the right token passes, and ends no block.
+        // Other clients are not blocked, the right token passes, but does not end a block.
         assert_eq!(login(&first, &wrong, "192.0.2.2"), 401);
         for node in [&first, &second] {
             assert_eq!(login(node, TOKEN, "192.0.2.1"), 400, "{url}");
             assert_eq!(login(node, &wrong, "192.0.2.1"), 429, "{url}");
         }
         if matches!(store, Store::Redis { .. }) {
-            // A server of which nothing was asked hears of it, too.
+            // A server that received no request knows it, too.
             let third = Node::start(&url, &flags, &[]);
             assert_eq!(login(&third, &wrong, "192.0.2.1"), 429);
             assert_eq!(login(&third, "", "192.0.2.1"), 429);
         }
-        // A success clears the count of all.
+        // A success clears the count on all servers.
         for node in [&first, &second, &second] {
             assert_eq!(login(node, &wrong, "192.0.2.3"), 401, "{url}");
         }
@@ -99,7 +99,7 @@ fn failed_logins_count_for_all_servers() {
         }
         assert_eq!(login(&first, &wrong, "192.0.2.3"), 429, "{url}");
         if let Store::Redis { port, .. } = &store {
-            // A server that is told late is waited for, and one that was not told asks.
+            // The others wait for a server that is notified late; a server that was not notified asks the store.
             let wire = faults::Wire::to(*port);
             let far = Node::start(&wire.url(), &flags, &[]);
             wire.slow(500);
@@ -118,7 +118,7 @@ fn failed_logins_count_for_all_servers() {
                 assert_eq!(login(&second, &wrong, source), 429, "{url}");
             }
         }
-        // Without the store each server counts alone.
+        // Without the store each server counts on its own.
         if let Store::Redis { server, .. } = &store {
             let _ = server.lock().unwrap().0.kill();
             let blocked = (0..5).map(|_| login(&first, &wrong, "192.0.2.4"));
@@ -181,7 +181,7 @@ fn a_shutdown_holds_on_every_server() {
             let reply = eval(node, &id);
             assert!(reply.contains("shutting_down"), "{reply}");
         }
-        // Other sessions go on.
+        // Other sessions continue.
         let (_, other) = initialize(&first);
         let reply = eval(&second, &other);
         assert!(reply.contains("user=> 3"), "{reply}");
@@ -206,14 +206,14 @@ fn what_a_client_kept_ends_with_its_protocol_session_and_a_long_call_is_a_use_of
         };
         let (_, _, started) = call(&first, "lisp_session_start", &json!({}));
         let session = &started["result"]["structuredContent"]["session_id"];
-        // For longer than it may be idle.
+        // A call longer than the idle timeout.
         let endless = json!({"program": "(loop [i 0] (recur (inc i)))"});
         let (_, _, reply) = call(&second, "lisp_eval", &endless);
         assert!(reply.to_string().contains("timeout"), "{reply}");
         let eval = json!({"session_id": session, "program": "(+ 1 2)"});
         let (_, _, reply) = call(&first, "lisp_session_eval", &eval);
         assert!(reply.to_string().contains("user=> 3"), "{reply}");
-        // Looking is a use, so nobody looks until it is over.
+        // A request in the session would count as use, so only `ptc session list` looks until it is over.
         let listed = || {
             let output = Command::new(env!("CARGO_BIN_EXE_ptc"))
                 .args(["session", "list", "--session-store", &store.url()])
@@ -228,7 +228,7 @@ fn what_a_client_kept_ends_with_its_protocol_session_and_a_long_call_is_a_use_of
     }
 }
 
-/// What Redis was asked while something happened: a line for each request, without what servers ask by themselves every second.
+/// The requests to Redis while something happens, one line each, without the periodic requests of servers.
 fn asked(store: &Store, happens: impl FnOnce()) -> Vec<String> {
     let Store::Redis { port, .. } = store else {
         panic!("it is asked nothing")
@@ -248,7 +248,7 @@ fn asked(store: &Store, happens: impl FnOnce()) -> Vec<String> {
         if line.contains("that was all") {
             break;
         }
-        // What a connection begins with, and scripts that Redis has not seen yet, come once.
+        // Requests at the beginning of a connection, and scripts that Redis does not know yet, occur only once.
         let once = ["CLIENT", "HELLO", "SELECT", "SCRIPT"];
         if once
             .iter()
@@ -256,7 +256,7 @@ fn asked(store: &Store, happens: impl FnOnce()) -> Vec<String> {
         {
             continue;
         }
-        // Scripts ask from within; that is no round trip.
+        // Commands inside of scripts are no round trips.
         let swept = [r#""{ptc}:programs:" "1024""#, r#""{ptc}:protocol:" "1024""#];
         if !line.contains(" lua] ") && !swept.iter().any(|end| line.ends_with(end)) {
             seen.push(line);
@@ -278,13 +278,13 @@ fn a_turn_costs_two_round_trips_and_an_evaluation_none() {
         let reply = node.eval(&session, "(do (def n (inc (or n 0))) n)");
         assert_eq!(reply["status"], json!("ok"), "{reply}");
     };
-    // Connections are made, and scripts are known.
+    // Warm-up: connections are opened, and scripts are loaded.
     for node in [&first, &second] {
         turn(node);
     }
     let own = asked(&store, || (0..TURNS).for_each(|_| turn(&first)));
     assert_eq!(own.len(), 2 * TURNS, "{own:#?}");
-    // The same where another server had it before.
+    // The same when another server had the session before.
     let moved = asked(&store, || {
         (0..TURNS).for_each(|_| {
             turn(&second);
@@ -299,7 +299,7 @@ fn a_turn_costs_two_round_trips_and_an_evaluation_none() {
         }
     });
     assert_eq!(none, [""; 0]);
-    // In a session of the protocol as many: what takes the lease says whether that session is there.
+    // The same number in a protocol session: the script that takes the lease also checks that the session exists.
     let (_, id) = initialize(&first);
     let in_session = |program: &str, session: &Value| {
         let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
@@ -329,7 +329,7 @@ fn a_turn_costs_two_round_trips_and_an_evaluation_none() {
     assert_eq!(refused.len(), 3 * TURNS, "{refused:#?}");
 }
 
-/// A turn asks for its session of the protocol in the step that takes its lease: that must make no difference to what is answered.
+/// A turn looks up its protocol session in the step that takes its lease: that must not change any answer.
 #[test]
 fn what_another_server_did_with_a_session_of_the_protocol_holds_for_a_turn() {
     let directory = tempfile::tempdir().unwrap();
@@ -346,7 +346,7 @@ fn what_another_server_did_with_a_session_of_the_protocol_holds_for_a_turn() {
             let arguments = json!({"session_id": session, "program": program});
             call(node, id, "lisp_session_eval", arguments)
         };
-        // A session of each, known to both servers.
+        // A protocol session and a program session, known to both servers.
         let made = || {
             let (_, id) = initialize(&first);
             let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "lisp_session_start", "arguments": {}}});
@@ -360,19 +360,19 @@ fn what_another_server_did_with_a_session_of_the_protocol_holds_for_a_turn() {
             (id, session)
         };
         let url = store.url();
-        // Nobody asks for anything but turns, and each is a use.
+        // The only requests are turns, and each counts as use.
         let (id, session) = made();
         for _ in 0..6 {
             std::thread::sleep(Duration::from_millis(1000));
             let (status, reply) = eval(&second, &id, &session, "n");
             assert_eq!(status, 200, "{url}: {reply}");
         }
-        // Ended on one, it is gone on the other, whatever the turn is.
+        // When it is ended on one server, it is gone on the other, whatever the turn is.
         in_protocol(second.address, id.as_deref(), "DELETE", "");
         for program in ["n", ""] {
             assert_eq!(eval(&first, &id, &session, program).0, 404, "{url}");
         }
-        // A client that asked for the end on one is refused on the other.
+        // A client that requested shutdown on one server is refused on the other.
         for program in ["n", ""] {
             let (id, session) = made();
             let shutdown = json!({"jsonrpc": "2.0", "id": 3, "method": "shutdown"}).to_string();
@@ -381,7 +381,7 @@ fn what_another_server_did_with_a_session_of_the_protocol_holds_for_a_turn() {
             assert_eq!(status, 200, "{url}: {reply}");
             assert!(reply.contains("shutting_down"), "{url}: {reply}");
         }
-        // A revision that is not the session's is told as such, and only where the session is there.
+        // A wrong revision is reported as such, and only when the session exists.
         let (id, session) = made();
         let old = format!(
             "{}\r\nMCP-Protocol-Version: 2025-11-25",
@@ -391,7 +391,7 @@ fn what_another_server_did_with_a_session_of_the_protocol_holds_for_a_turn() {
         assert_eq!(status, 400, "{url}");
         in_protocol(second.address, id.as_deref(), "DELETE", "");
         assert_eq!(eval(&first, &Some(old), &session, "n").0, 404, "{url}");
-        // Somebody else's session of programs.
+        // Another client's program session.
         let (id, _) = made();
         let (_, theirs) = made();
         let (_, reply) = eval(&second, &id, &theirs, "n");
@@ -444,7 +444,7 @@ fn a_key_is_replaced_while_servers_run() {
         );
         drop(learnt);
         drop(sealing);
-        // Once the old one is gone, so is what nobody used meanwhile.
+        // Once the old key is removed, sessions that were not used meanwhile are lost.
         let after = start(&files[3]);
         assert_eq!(after.eval(&session, "n")["text"], shown("5"));
         assert_eq!(
@@ -452,7 +452,7 @@ fn a_key_is_replaced_while_servers_run() {
             json!("session_unreadable")
         );
         drop(after);
-        // A server that was forgotten does not start any more.
+        // A server with only the old key no longer starts.
         let refused = Command::new(env!("CARGO_BIN_EXE_ptc"))
             .args(["start", "--sessions", "--session-store", &url])
             .args(["--session-store-key-file", &files[0]])
@@ -504,7 +504,7 @@ fn the_doctor_looks_at_a_store_and_leaves_it_as_it_is() {
     }
 }
 
-/// What a server's metrics say, by their names.
+/// The metrics of a server by name.
 fn metrics(node: &Node) -> std::collections::BTreeMap<String, f64> {
     let mut stream = TcpStream::connect(node.address).unwrap();
     let request = format!(
@@ -565,7 +565,7 @@ fn metrics_say_what_the_store_costs() {
     assert_eq!((within("4096"), within("16384")), (0.0, 1.0), "{after:?}");
     assert_eq!(grown("read_bytes_total"), 0.0, "it knows what it wrote");
     assert_eq!((after["up"], after["failures_total"]), (1.0, 0.0));
-    // Another server reads it, is in the way of this one, and loses its turn.
+    // Another server reads the session, blocks this one, and loses its turn.
     let address = late.address;
     let running = json!({"session_id": session, "program": "(count text)"});
     let turn = std::thread::spawn(move || call(address, "session_eval", &running).unwrap());

@@ -1,9 +1,9 @@
-//! One message of HTTP/1.1, as tests read it: a request of a client, or an answer of a server.
+//! An HTTP/1.1 message as tests read it: a client's request, or a server's response.
 
 use std::io::BufRead;
 
 pub struct Message {
-    /// The line that it begins with.
+    /// The first line.
     pub start: String,
     /// Fields with their names in lower case.
     pub fields: Vec<(String, String)>,
@@ -11,7 +11,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// The next message; nothing where the connection ends before its end.
+    /// The next message; `None` when the connection ends before the message does.
     pub fn read(stream: &mut impl BufRead) -> Option<Message> {
         let mut line = || {
             let mut line = String::new();
@@ -38,13 +38,13 @@ impl Message {
         Some(message)
     }
 
-    /// A field by its name in lower case.
+    /// A field by its lower-case name.
     pub fn field(&self, name: &str) -> Option<&str> {
         let found = self.fields.iter().find(|(field, _)| field == name)?;
         Some(&found.1)
     }
 
-    /// An answer's status.
+    /// The status of a response.
     pub fn status(&self) -> u16 {
         self.start.split(' ').nth(1).unwrap().parse().unwrap()
     }

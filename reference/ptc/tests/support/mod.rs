@@ -1,4 +1,4 @@
-//! How tests start servers and look at them from outside. Knows processes, not what they serve.
+//! How tests start servers and observe them from outside. Knows processes, not what they serve.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 #![allow(dead_code, reason = "no test needs all of it")]
 
@@ -12,7 +12,7 @@ use std::ops::{Deref, DerefMut};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process that ends with its owner: one that a failed test leaves running would keep the test's output open.
+/// A process that ends with its owner: one left running by a failed test would keep the test's output open.
 pub struct Process(pub Child);
 
 impl Process {
@@ -43,7 +43,7 @@ impl DerefMut for Process {
     }
 }
 
-/// Starts a server that is written to and read from, and whose log goes nowhere.
+/// Starts a server with piped input and output, and discards its log.
 pub fn started(command: &mut Command) -> (Child, BufReader<ChildStdout>) {
     let mut child = command
         .stdin(Stdio::piped())
@@ -55,11 +55,11 @@ pub fn started(command: &mut Command) -> (Child, BufReader<ChildStdout>) {
     (child, output)
 }
 
-/// Servers that are started until one of them listens.
+/// Maximum attempts to start a listening server.
 const TRIES: usize = 100;
 
-/// A server that listens, and its port. A program that is no test may take the port first; then another one is tried. `command` is given
-/// the port; the log is read and dropped, so that its pipe never fills.
+/// A listening server and its port. Another program may take the port first; then another port is tried. `command` receives the port;
+/// the log is read and discarded, so that its pipe never fills.
 pub fn listening(mut command: impl FnMut(&str) -> Command) -> (Process, u16) {
     for _ in 0..TRIES {
         let port = free_port();
@@ -78,7 +78,7 @@ pub fn listening(mut command: impl FnMut(&str) -> Command) -> (Process, u16) {
     panic!("it never listens");
 }
 
-/// Waits until `holds`; what is waited for takes milliseconds on a machine that is not busy with other things.
+/// Waits until `holds` is true; the awaited events take milliseconds on an idle machine.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     const PATIENCE: Duration = Duration::from_secs(60);
     let since = Instant::now();
@@ -88,7 +88,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// `VmRSS` or `VmHWM` of a process in bytes; none when it is gone.
+/// `VmRSS` or `VmHWM` of a process in bytes; `None` when the process is gone.
 pub fn memory(pid: u32, name: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with(name))?;
