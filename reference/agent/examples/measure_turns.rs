@@ -1,5 +1,5 @@
-//! Measures the overhead of a turn, excluding the model, against its targets: `cargo run --release
-//! -p ptc-agent --example measure_turns`.
+//! Measures the overhead of a turn, excluding the model, against its targets:
+//! `cargo run --release -p ptc-agent --example measure_turns`.
 #![allow(clippy::print_stdout)]
 
 #[path = "../../../tools/src/bench/row.rs"]

@@ -1,4 +1,4 @@
-//! The form in which equal arguments are equal, whoever wrote them.
+//! The canonical form of arguments: equal calls have equal forms, however they were written.
 
 use num_traits::FromPrimitive as _;
 use ptc_lang::Value;

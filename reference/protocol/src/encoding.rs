@@ -7,11 +7,11 @@
 //! | `{"$map":[[k,v],…]}` | map with other keys |
 //! | `{"$kw":"a"}` `{"$symbol":"a"}` `{"$var":"a"}` | keyword, symbol, var |
 //! | `{"$set":[…]}` | set |
-//! | `{"$float":"NaN"}` `"Infinity"` `"-Infinity"` | what JSON numbers cannot say |
+//! | `{"$float":"NaN"}` `"Infinity"` `"-Infinity"` | floats that JSON numbers cannot represent |
 //! | `{"$datetime":s}` `{"$date":s}` `{"$duration":n}` | instant and date as ISO-8601 text, duration in microseconds |
 //! | `{"$time":s}` `{"$naive_datetime":s}` | read as their text: programs have no times of day, and no moments without a zone |
 //! | `{"$tuple":[…]}` | read as a vector: programs have no tuples |
-//! | `{"$opaque":s}` | a function; read as one, and written for what cannot be written |
+//! | `{"$opaque":s}` | a function; also written for any other value without an encoding |
 
 use std::io::{self, Write};
 

@@ -1,9 +1,9 @@
 //! Several servers with one store, as processes: sessions move between them, nothing that was acknowledged is lost, and their answers
 //! about a session are linearizable.
 //!
-//! Redis is tested where `redis-server` is installed; the directory always. `PTC_CLUSTER_SECONDS=300 cargo test -p ptc --test cluster
-//! what_is_acknowledged` disturbs for longer; with `PTC_CLUSTER_PLANTED=1` servers accept commits unchecked, until no order explains what
-//! clients saw.
+//! Redis is tested where `redis-server` is installed; the directory always.
+//! `PTC_CLUSTER_SECONDS=300 cargo test -p ptc --test cluster what_is_acknowledged` disturbs for longer; with
+//! `PTC_CLUSTER_PLANTED=1` servers accept commits unchecked, until no order explains what clients saw.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
 #[path = "cluster/addresses.rs"]
@@ -753,7 +753,7 @@ fn what_is_acknowledged_can_have_happened_one_after_the_other() {
     let directory = tempfile::tempdir().unwrap();
     for store in Store::all(directory.path()) {
         let url = store.url();
-        // Shorter than the longest stop: then a server goes on with a lease that is over.
+        // Shorter than the longest pause of a server, which then continues with an expired lease.
         let lease = ("PTC_CHECKS_LEASE_MS", "400");
         let planted = std::env::var_os("PTC_CLUSTER_PLANTED").is_some();
         let careless = [lease, ("PTC_CHECKS_CARELESS_COMMITS", "1")];

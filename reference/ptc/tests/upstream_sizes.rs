@@ -1,7 +1,6 @@
 //! Upstreams with excessive descriptions: schemas with tens of thousands of names, listings made of brackets, descriptions that grow
 //! when their references are resolved. A call to them ends within its time limit, and the memory for them is about as large as what
 //! they sent. Knows the server through its pipes only.
-//! as large as what they sent. Knows the server through its pipes only.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
 mod support;

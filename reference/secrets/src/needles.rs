@@ -440,7 +440,7 @@ impl<'t> Introducers<'t> {
         let blank = if self.blanks { b'+' } else { b'%' };
         let is_one = |byte: &u8| escape::introduces(*byte) | (*byte == blank);
         let Some(bytes) = rest.first_chunk::<TOGETHER>() else {
-            // Many texts are short.
+            // Fewer bytes are left; many texts are that short.
             let bits = (0..).zip(rest).filter(|(_, byte)| is_one(byte));
             return bits.fold(0, |bits, (at, _)| bits | 1 << at);
         };

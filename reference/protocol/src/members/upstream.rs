@@ -27,13 +27,13 @@ members! {
     maybe {
         reason: &'static str,
         error: String,
-        /// In a session.
+        /// Only in a session.
         result_overview: ResultOverview,
-        /// In a task.
+        /// Only in a task.
         effect: &'static str,
-        /// In a task.
+        /// Only in a task.
         turn: u32,
-        /// In a task.
+        /// Only in a task.
         args_hash: String,
     }
 }
@@ -83,9 +83,9 @@ members! {
         baseline: Baseline,
     }
     maybe {
-        /// In a task.
+        /// Only in a task.
         server_side_llm: PlannerCost,
-        /// In a task.
+        /// Only in a task.
         efficiency_note: &'static str,
     }
 }
