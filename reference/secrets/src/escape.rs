@@ -559,7 +559,7 @@ impl<'t> Escapes<'t> {
         self.saved = self.saved.saturating_sub(allowed - self.left);
     }
 
-    /// A line of `least` pairs is long enough to cover one of the windows that are probed at this stride.
+    /// Adds the readings of the escapes whose introducer is the run of backslashes at `at`, or the first part of the run.
     fn behind_run(&mut self, at: usize, run: usize, out: &mut Readings) {
         let most = 1 << (DEPTH - 1);
         if run <= most {

@@ -36,8 +36,8 @@ use crate::stream::StreamScrubber;
 use crate::veil::Veil;
 use crate::watch::Watch;
 
-/// The scrubbing time of one answer that no program's own time limit covers, and of everything that observers keep of one call. What a
-/// program shows was scrubbed within the program's time, so only large text that is crafted to be slow to search takes longer.
+/// Maximum time for scrubbing one answer that no program's own time limit covers, and everything that observers keep of one call. What
+/// a program shows was scrubbed within the program's time, so only large text that is crafted to be slow to search takes longer.
 pub const SCRUB_TIME_MAX: Duration = Duration::from_millis(250);
 
 /// The text that replaces a secret.
@@ -82,7 +82,7 @@ pub(crate) struct Finder {
     pub(crate) line_ends: usize,
 }
 
-/// A time budget that several texts share: what one uses up is missing for the others.
+/// A time budget that several texts share: time spent on one is not available to the others.
 #[derive(Clone, Debug)]
 pub struct SharedTime(Arc<AtomicU64>);
 

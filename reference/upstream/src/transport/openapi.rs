@@ -259,7 +259,7 @@ fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<Str
         .trim_end_matches('/');
     let arguments = by_name(arguments);
     let text_of = |place: &str, name: &str, value: Json<'_>| match value.text().len() {
-        // The limit is twice the URL's because JSON escapes may be longer than URL escapes.
+        // Checked before decoding, with room to spare: JSON escapes and URL escapes differ in length.
         bytes if bytes > 2 * URL_BYTES_MAX => Err(too_long()),
         _ => scalar(value).ok_or_else(|| unsupported(place, name)),
     };

@@ -48,7 +48,7 @@ const STDERR_LINE_COST: usize = 128;
 /// How long a child may be silent after a call was given up and the child was pinged. A child that does one thing at a time may be busy
 /// with earlier requests, so this is longer than most calls take.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// How often this period is divided by checks for output.
+/// Number of checks for output during that time.
 const SILENCE_LOOKS: u32 = 15;
 /// How long output is still read after the child has exited: a grandchild may hold the pipe open forever.
 const DRAIN: Duration = Duration::from_millis(50);
