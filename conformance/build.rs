@@ -1,4 +1,4 @@
-//! Lists the files of the specification, so that the executable carries the suite. Knows names only, not contents.
+//! Lists the files of the specification so that the executable can contain the suite. Knows names only, not contents.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn variable(name: &str) -> String {
     std::env::var(name).expect("cargo sets it")
 }
 
-/// Pages and corpus files, by the names that `fixture::load` gives them.
+/// Collects pages and corpus files under the names that `fixture::load` gives them.
 fn walk(directory: &Path, prefix: &str, files: &mut Vec<(String, PathBuf)>) {
     for entry in std::fs::read_dir(directory).expect("a directory of the specification") {
         let entry = entry.expect("an entry of a directory");

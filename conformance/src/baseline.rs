@@ -1,5 +1,5 @@
-//! Rewrites a list of expected failures so that it fits a run. What a list means is `expected`'s business.
-//! Knows cases and verdicts; knows nothing of targets.
+//! Rewrites a list of expected failures so that it fits a run. What the list means is defined in `expected`.
+//! Knows cases and verdicts, nothing of targets.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use crate::report::shown;
 use crate::suite::{Case, Selector};
 use crate::verdict::Verdict;
 
-/// Characters of a message that a new entry asks for.
+/// Length of the message prefix in a new entry, in characters.
 const MESSAGE_CHARS_MAX: usize = 80;
-/// The reason of an entry that nobody has explained yet.
+/// The reason given for a new entry.
 const UNEXPLAINED: &str = "not explained yet";
-/// What stands above the entries.
+/// The comment above the entries.
 const HEAD: &str = "\
 # Failures that are expected, each with its reason. An entry that has become needless fails the run;
 # `ptc-conformance run --fix-baseline` rewrites this file.
@@ -33,12 +33,12 @@ struct Entry {
     message: Option<String>,
 }
 
-/// The list that leaves nothing to complain about, as TOML. Entries of `old` that still hold for all their cases
-/// keep their reason; each other failure gets an entry of its own. Unless `whole` says that every case was tried, entries that
-/// name none of the tried cases stay.
+/// The list, as TOML, that leaves no complaints. Entries of `old` that still hold for all their cases
+/// keep their reason; each other failure gets an entry of its own. Unless `whole` (every case was run), entries that
+/// match none of the cases that ran are kept.
 ///
 /// # Errors
-/// When `old` is no list of expected failures.
+/// When `old` is not a list of expected failures.
 pub fn rewritten(old: &str, judged: &[(&Case, &Verdict)], whole: bool) -> Result<String, String> {
     let list: List = files::of_toml(old)?;
     let mut text = HEAD.to_owned();
@@ -98,7 +98,7 @@ fn write(text: &mut String, id: &str, reason: &str, message: Option<&str>) {
     }
 }
 
-/// A TOML string. What an editor or a terminal would obey, in the message of a target, is written as its number.
+/// A TOML string. Control characters in a target's message are written as their numbers, so that no editor or terminal obeys them.
 fn quoted(value: &str) -> String {
     if !value.contains(shown::is_numbered) {
         return toml::Value::from(value).to_string();

@@ -1,14 +1,14 @@
-//! Long texts, cut to what is kept or shown of them; what is cut tells how long it was. Knows nothing of what they say.
+//! Truncates long texts to what is kept or shown of them, and notes their original length. Knows nothing of their contents.
 
 use std::borrow::Cow;
 
-/// As much of `text` as `bytes` hold.
+/// `text`, truncated to at most `bytes` bytes.
 pub fn to_bytes(text: &str, bytes: usize) -> Cow<'_, str> {
     let end = (text.len() > bytes).then(|| text.floor_char_boundary(bytes));
     at(text, end)
 }
 
-/// The end of `text`, as much of it as `bytes` hold.
+/// The end of `text`, at most `bytes` bytes of it.
 pub fn to_last_bytes(text: &str, bytes: usize) -> Cow<'_, str> {
     match text.len().saturating_sub(bytes) {
         0 => Cow::Borrowed(text),
@@ -16,14 +16,14 @@ pub fn to_last_bytes(text: &str, bytes: usize) -> Cow<'_, str> {
     }
 }
 
-/// As much of a text that is kept as `bytes` hold.
+/// Truncates a text in place to at most `bytes` bytes.
 pub fn keep_bytes(text: &mut String, bytes: usize) {
     if let Cow::Owned(cut) = to_bytes(text, bytes) {
         *text = cut;
     }
 }
 
-/// As many characters of `text`.
+/// `text`, truncated to at most `chars` characters.
 pub fn to_chars(text: &str, chars: usize) -> Cow<'_, str> {
     at(text, text.char_indices().nth(chars).map(|(end, _)| end))
 }

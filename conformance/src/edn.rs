@@ -1,11 +1,11 @@
-//! Reads and prints values as PTC-Lisp shows them, just enough to compare results as data. Knows
+//! Reads and prints values as PTC-Lisp prints them, just enough to compare results as data. Knows
 //! nothing of programs; the harness has its own reader so that it shares no bug with a target.
 
 use std::fmt;
 
 use crate::json::VALUES_MAX;
 
-/// Levels of collections that [`Edn::parse`] accepts.
+/// Nesting depth of collections that [`Edn::parse`] accepts.
 const DEPTH_MAX: usize = 256;
 
 /// A printed value. Maps and sets are kept sorted, so equality is by data; an integer never equals
@@ -16,7 +16,7 @@ pub enum Edn {
     Nil,
     /// `true` or `false`
     Bool(bool),
-    /// Decimal digits without leading zeros, perhaps a minus.
+    /// Decimal digits without leading zeros, possibly after a minus sign.
     Int(String),
     /// The shortest text that reads back to the same double.
     Float(String),
@@ -24,11 +24,11 @@ pub enum Edn {
     Symbolic(String),
     Keyword(String),
     String(String),
-    /// A bare name; `<int>` and its like are holes when expected.
+    /// A bare name; in expected data, `<int>` and the like are holes.
     Symbol(String),
     /// `[…]`
     Vector(Vec<Edn>),
-    /// `(…)`, which no result prints as.
+    /// `(…)`; no result is printed this way.
     List(Vec<Edn>),
     /// `{…}`, sorted by key, keys unique.
     Map(Vec<(Edn, Edn)>),
@@ -38,10 +38,10 @@ pub enum Edn {
     Opaque(String),
 }
 
-/// Whether a hole takes a value.
+/// A predicate that decides whether a hole matches a value.
 type Takes = fn(&Edn) -> bool;
 
-/// Holes that may stand as values in expected data, with what they take.
+/// Holes that may appear as values in expected data, with the values that they match.
 const HOLES: &[(&str, Takes)] = &[
     ("<any>", |_| true),
     ("<bool>", |value| matches!(value, Edn::Bool(_))),
@@ -62,10 +62,10 @@ const HOLES: &[(&str, Takes)] = &[
 ];
 
 impl Edn {
-    /// Reads one value that fills `text`.
+    /// Parses `text` as exactly one value.
     ///
     /// # Errors
-    /// Byte offset, and what was expected there. As many values are accepted as in JSON.
+    /// The byte offset, and what was expected there. The limit on the number of values is that of JSON.
     pub fn parse(text: &str) -> Result<Edn, (usize, String)> {
         let mut reader = Reader {
             text,
@@ -80,7 +80,7 @@ impl Edn {
         Ok(value)
     }
 
-    /// Reads what a fixture expects: a value that a result can print as, with holes.
+    /// Parses what a fixture expects: a value in the form in which results are printed, with holes.
     ///
     /// # Errors
     /// As [`Edn::parse`]; also for a list (sequences print as vectors), for an unknown hole, and
@@ -123,7 +123,7 @@ impl Edn {
         }
     }
 
-    /// Whether this expected value, holes included, is met.
+    /// Whether an observed value matches this expected one, including its holes.
     pub fn matches(&self, observed: &Edn) -> bool {
         match (self, observed) {
             (Edn::Symbol(name), observed) => match HOLES.iter().find(|(hole, _)| hole == name) {
@@ -150,7 +150,7 @@ impl Edn {
     }
 }
 
-/// Canonical text: maps and sets sorted, so that two values can be compared by eye.
+/// Canonical text: maps and sets are sorted, so that two values can be compared by eye.
 impl fmt::Display for Edn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |f: &mut fmt::Formatter<'_>, open: &str, items: &[Edn], close: &str| {
@@ -318,7 +318,7 @@ impl<'t> Reader<'t> {
         Ok(Edn::Opaque(self.text[start..self.at].to_owned()))
     }
 
-    /// Skips a string in which a backslash only protects the next character.
+    /// Skips a string in which a backslash only escapes the next character.
     fn raw_string(&mut self) -> Read<()> {
         let start = self.at;
         let mut chars = self.text[self.at + 1..].char_indices();

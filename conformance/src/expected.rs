@@ -1,5 +1,5 @@
 //! Known and explained failures, so that a run can pass without hiding anything: an entry
-//! that has become needless fails the run. Knows ids and verdicts, nothing of targets.
+//! that is no longer needed fails the run. Knows ids and verdicts, nothing of targets.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::suite::{Case, Selector, Suite};
 use crate::verdict::Verdict;
 
-/// The list, as read from a file of this shape:
+/// The list, as read from a file like this:
 ///
 /// ```toml
 /// [[case]]
@@ -44,21 +44,21 @@ struct RawEntry {
     message: Option<String>,
 }
 
-/// How a verdict stands against the list.
+/// How a verdict compares with the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Nothing is listed for it, or it is no failure.
+    /// It is not a failure, or is not listed.
     Plain,
     /// It fails as listed, for this reason.
     Expected(String),
 }
 
 impl ExpectedFailures {
-    /// Reads a list.
+    /// Parses a list.
     ///
     /// # Errors
-    /// With line and column for what is no TOML of this shape; with the entry for a bad glob, an empty
-    /// reason or an id that is listed twice.
+    /// With line and column for text that is not TOML of this shape; with the entry for a bad glob, an empty
+    /// reason or a duplicate id.
     pub fn read(text: &str) -> Result<ExpectedFailures, String> {
         let file: File = crate::files::of_toml(text)?;
         let mut entries: Vec<Entry> = Vec::new();
@@ -86,11 +86,11 @@ impl ExpectedFailures {
         })
     }
 
-    /// Adds the failures that recorded divergences explain. Such an entry may be unused: a server that conforms where another was
-    /// seen to differ does nothing wrong.
+    /// Adds the failures that recorded divergences explain. Such an entry may remain unused: a server that conforms where another
+    /// was seen to differ is not at fault.
     ///
     /// # Errors
-    /// When a word names neither a page of divergences nor an entry that a case shows.
+    /// When a word names neither a page of divergences nor an entry that a case demonstrates.
     pub fn expect_divergences(&mut self, words: &[String], suite: &Suite) -> Result<(), String> {
         for word in words {
             let means = |id: &&String| {
@@ -117,7 +117,7 @@ impl ExpectedFailures {
         Ok(())
     }
 
-    /// Whether a verdict is a failure that is listed.
+    /// Decides whether a verdict is a listed failure.
     pub fn standing(&self, case: &Case, verdict: &Verdict) -> Standing {
         if !verdict.is_failure() {
             return Standing::Plain;
@@ -137,8 +137,8 @@ impl ExpectedFailures {
         }
     }
 
-    /// What the list says wrongly, after a run: entries for cases that passed, entries that no failure
-    /// needed, and, when `whole` says that every case of the suite was considered, entries that name no
+    /// Entries that are wrong after a run: those for cases that passed, those that no failure
+    /// needed, and, if `whole` (every case of the suite was considered), those that match no
     /// case. Cases that were not judged (unobservable, not claimed, excluded) prove nothing either way.
     pub fn stale<'c>(
         &self,
@@ -168,16 +168,16 @@ impl ExpectedFailures {
     }
 }
 
-/// What a run showed of an entry.
+/// What a run showed about an entry.
 #[derive(Clone, Default)]
 struct Tally<'c> {
-    /// It names a case that was considered.
+    /// The entry matches a case that was considered.
     named: bool,
-    /// A case that it names failed.
+    /// A case that it matches failed.
     failed: bool,
-    /// A case that it names failed as it says.
+    /// A case that it matches failed with the listed message.
     needed: bool,
-    /// Cases that it names and that passed.
+    /// The ids of matching cases that passed.
     passed: Vec<&'c str>,
 }
 

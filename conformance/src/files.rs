@@ -1,5 +1,5 @@
-//! Files, read up to a bound and replaced as a whole: those that whoever runs the harness names, and those that a target left behind.
-//! Knows nothing of what they say.
+//! Files, read up to a size limit and replaced as a whole: those that the harness's user names, and those that a target leaves behind.
+//! Knows nothing of their contents.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -11,17 +11,17 @@ use serde::de::DeserializeOwned;
 
 use crate::cut;
 
-/// Bytes of a template, a declaration, a baseline or the like.
+/// Size limit of a template, a claims file, a baseline or the like, in bytes.
 pub const SETTINGS_BYTES_MAX: u64 = 16 << 20;
-/// Longest message about such a file that quotes the line with the fault.
+/// Longest error message about such a file that quotes the faulty line, in bytes.
 const TOML_MESSAGE_BYTES_MAX: usize = 2 << 10;
-/// Bytes of a report, or of the whole suite in one file.
+/// Size limit of a report, or of the whole suite in one file, in bytes.
 pub const REPORT_BYTES_MAX: u64 = 256 << 20;
 
-/// The text of a file that was named.
+/// Reads the text of a file that the user named.
 ///
 /// # Errors
-/// A message with the file: it can't be read, is no regular file, no text, or goes on beyond `bytes_max`.
+/// A message with the file: it can't be read, is not a regular file, is not text, or exceeds `bytes_max`.
 pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
     let bytes = read(path, bytes_max).map_err(|error| format!("{}: {error}", path.display()))?;
     String::from_utf8(bytes).map_err(|error| {
@@ -33,19 +33,19 @@ pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
     })
 }
 
-/// What a file of settings says.
+/// Parses a settings file.
 ///
 /// # Errors
-/// A message with the file, and the line when it is not what it should be.
+/// A message with the file, and with the line when the contents are wrong.
 pub fn read_toml<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
     let text = read_text(path, SETTINGS_BYTES_MAX)?;
     of_toml(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What a text of settings says.
+/// Parses the text of a settings file.
 ///
 /// # Errors
-/// The parser's message, which quotes the line; of a long line only what is wrong and where.
+/// The parser's message, which quotes the line; for a long line only the error and its position.
 pub fn of_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| {
         let message = error.to_string();
@@ -61,7 +61,7 @@ pub fn of_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     })
 }
 
-/// Line and column, from 1, of what stands behind this text.
+/// Line and column, from 1, of the position after this text.
 pub fn place_behind(text: &str) -> (usize, usize) {
     let begun = text.rfind('\n').map_or(0, |end| end + 1);
     (
@@ -70,12 +70,12 @@ pub fn place_behind(text: &str) -> (usize, usize) {
     )
 }
 
-/// What a target left in a file; none where it is no file, or larger.
+/// The contents of a file that a target left behind; `None` if it is not a regular file or exceeds the limit.
 pub fn read_left(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
     read(path, bytes_max).ok()
 }
 
-/// The bytes of a regular file. A pipe or a device in its place is not waited for.
+/// Reads the bytes of a regular file. Opening a pipe or a device instead does not block.
 fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let file = OpenOptions::new()
         .read(true)
@@ -88,7 +88,7 @@ fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     }
     let mut bytes = Vec::new();
     if found.len() <= bytes_max {
-        // One byte beyond its bound shows that it has grown.
+        // Reading one byte more than the limit reveals that the file has grown.
         file.take(bytes_max + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 <= bytes_max {
             return Ok(bytes);
@@ -98,13 +98,13 @@ fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     Err(io::Error::other(message))
 }
 
-/// Writes a file so that at every moment the whole old text or the whole new one stands there: a disk that is full, or a signal, costs
-/// nobody what was there before. Devices and pipes are written to.
+/// Writes a file atomically: it holds either the whole old text or the whole new one, so that a full disk or a signal never
+/// destroys the old text. Devices and pipes are written to directly.
 ///
 /// # Errors
-/// When it can't be written; what was there before is untouched then.
+/// When the file can't be written; its old contents are then untouched.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
-    // What a link leads to is replaced, not the link.
+    // A symbolic link stays; the file that it points to is replaced.
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let found = std::fs::metadata(&real).ok();
     if found.as_ref().is_some_and(|found| !found.is_file()) {
@@ -113,7 +113,7 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let name = real.file_name().unwrap_or_default().to_string_lossy();
     let fresh = real.with_file_name(format!(".{name}.{}", std::process::id()));
     let written = match std::fs::write(&fresh, text) {
-        // In a directory that takes no new files only the old one can be written to.
+        // In a directory that permits no new files, only the old file can be overwritten.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             return std::fs::write(&real, text);
         }
@@ -143,7 +143,7 @@ mod tests {
         replace(&link, "new").unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
-        // A directory stands in the way of the new text.
+        // A directory blocks the temporary file's name.
         let fresh = format!(".file.{}", std::process::id());
         std::fs::create_dir(directory.path().join(&fresh)).unwrap();
         assert!(replace(&file, "lost").is_err());

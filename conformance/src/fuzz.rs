@@ -1,13 +1,13 @@
-//! Checks that must hold for any bytes, for fuzzers and for seeded runs on stable. Each panics when it
-//! is broken.
+//! Properties that must hold for any bytes, for fuzzers and for seeded runs on stable. Each function panics when its
+//! property is violated.
 
 use crate::edn::Edn;
 use crate::fixture;
 use crate::json::Json;
 use crate::suite::{Suite, bundle};
 
-/// Reads bytes as a page and as a corpus file: never panics, every error points into the text, and what
-/// was read survives the bundle with the same ids.
+/// Parses bytes as a page and as a corpus file: it never panics, every error points into the text, and the
+/// result survives the bundle with the same ids.
 pub fn check_fixture(data: &[u8]) {
     let lines = data.iter().filter(|byte| **byte == b'\n').count() as u32 + 1;
     for read in [
@@ -31,7 +31,8 @@ pub fn check_fixture(data: &[u8]) {
     }
 }
 
-/// A suite is the same after a bundle; dangling anchors are the loader's business, so they may be refused.
+/// A suite is unchanged after a round trip through a bundle; only the loader checks references to ids, so a bundle with bad ones may be
+/// rejected.
 fn check_bundle(suite: &Suite) {
     let text = bundle::write(suite).expect("a suite is plain JSON");
     match bundle::read(&text) {
@@ -41,7 +42,7 @@ fn check_bundle(suite: &Suite) {
     }
 }
 
-/// Reads bytes as JSON and as a printed value: never panics, and what was read prints as the same value.
+/// Parses bytes as JSON and as a printed value: it never panics, and printing the result gives the same value.
 pub fn check_values(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;

@@ -1,5 +1,5 @@
-//! JSON exactly as it was written: integers of any size, floats kept apart from integers, keys in
-//! order, duplicates refused. Knows nothing of patterns, of fixtures or of the server under test.
+//! JSON exactly as it was written: integers of any size, floats distinct from integers, keys in
+//! order, duplicates rejected. Knows nothing of patterns, of fixtures or of the server under test.
 //!
 //! `serde_json::Value` is not used for judging, because it turns a 30-digit integer into a float
 //! and would let a wrong server pass. Two numbers are equal here when both are integers of the
@@ -14,15 +14,15 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// Levels of arrays and objects that [`Json::parse`] accepts. A hostile target can nest as deep as
-/// it likes; the harness refuses instead of overflowing its stack.
+/// Nesting depth of arrays and objects that [`Json::parse`] accepts. A hostile target can nest as deep as
+/// it likes; the harness rejects the text instead of overflowing its stack.
 pub const DEPTH_MAX: usize = 512;
 
-/// Values that are accepted in one text, as by [`Json::parse`]. A zero that a target writes in two bytes takes a hundred here.
+/// Number of values that [`Json::parse`] accepts in one text. A zero that takes a target two bytes to write takes about 100 bytes here.
 pub const VALUES_MAX: usize = 2_000_000;
 
-/// What `serde_json` makes of a text of at most [`VALUES_MAX`] values, for members that are looked at and not compared. It counts more
-/// than there are where arrays or objects are empty.
+/// Parses a text of at most [`VALUES_MAX`] values with `serde_json`, for members that are inspected but not compared. Empty arrays and
+/// objects are counted as if they had an element.
 pub fn loosely(text: &str) -> Option<serde_json::Value> {
     let (mut values, mut quoted, mut escaped) = (1, false, false);
     for byte in text.bytes() {
@@ -40,7 +40,7 @@ pub fn loosely(text: &str) -> Option<serde_json::Value> {
         .flatten()
 }
 
-/// A JSON value. Equality is by data: the order of object members never counts.
+/// A JSON value. Equality is by data: the order of object members is ignored.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json {
     /// `null`
@@ -51,7 +51,7 @@ pub enum Json {
     Number(Number),
     String(String),
     Array(Vec<Json>),
-    /// An object, members in the order of the text.
+    /// An object, with its members in the order of the text.
     Object(IndexMap<String, Json>),
 }
 
@@ -59,18 +59,18 @@ pub enum Json {
 #[derive(Clone, Debug)]
 pub struct Number(String);
 
-/// Why a text is not JSON: the byte offset, and what was expected there.
+/// Why a text is not JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message} at byte {at}")]
 pub struct JsonError {
     /// Byte offset into the text.
     pub at: usize,
-    /// What was expected, with what was found.
+    /// What was expected, and what was found.
     pub message: String,
 }
 
 impl Json {
-    /// Reads one JSON value that fills `text`.
+    /// Parses `text` as exactly one JSON value.
     ///
     /// # Errors
     /// On anything RFC 8259 doesn't allow, on a duplicate key, and beyond [`DEPTH_MAX`] levels or [`VALUES_MAX`] values.
@@ -88,10 +88,10 @@ impl Json {
         Ok(value)
     }
 
-    /// Reads one JSON value from the front of `text`; also gives the bytes read.
+    /// Parses one JSON value at the start of `text`; also returns the number of bytes consumed.
     ///
     /// # Errors
-    /// As [`Json::parse`], save that text may follow the value.
+    /// As [`Json::parse`], except that text may follow the value.
     pub fn parse_prefix(text: &str) -> Result<(Json, usize), JsonError> {
         let mut reader = Reader {
             text,
@@ -126,7 +126,7 @@ impl Json {
         }
     }
 
-    /// An integer that fits `i64`.
+    /// The value of an integer that fits `i64`.
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Json::Number(number) => number.as_i64(),
@@ -155,7 +155,7 @@ impl Json {
         Json::Object(members.into_iter().map(|(k, v)| (k.into(), v)).collect())
     }
 
-    /// What kind of value this is, in JSON's words (an integer and a float are told apart).
+    /// The kind of value, in JSON's words (integers and floats are distinguished).
     pub fn kind(&self) -> &'static str {
         match self {
             Json::Null => "null",
@@ -168,8 +168,8 @@ impl Json {
         }
     }
 
-    /// Indented text with the members of every object sorted, so that two values can be compared
-    /// line by line. It ends behind the value with which it has `bytes` or more: deep values have far more blanks than letters.
+    /// Indented text in which the members of every object are sorted, so that two values can be compared
+    /// line by line. Output stops after the value with which it reaches `bytes`: deep values have far more indentation than content.
     pub fn pretty(&self, bytes: usize) -> String {
         let mut out = String::new();
         self.write_pretty(&mut out, 0, bytes);
@@ -303,12 +303,12 @@ impl Number {
         &self.0
     }
 
-    /// Whether the token has neither fraction nor exponent.
+    /// Whether the token has neither a fraction nor an exponent.
     pub fn is_integer(&self) -> bool {
         !self.0.contains(['.', 'e', 'E'])
     }
 
-    /// The value, when it is an integer that fits.
+    /// The value, if it is an integer that fits `i64`.
     pub fn as_i64(&self) -> Option<i64> {
         if self.is_integer() {
             self.0.parse().ok()
@@ -317,7 +317,7 @@ impl Number {
         }
     }
 
-    /// The nearest double; infinite when the token is out of range.
+    /// The nearest double; infinite if the token is out of range.
     pub fn as_f64(&self) -> f64 {
         self.0.parse().unwrap_or(f64::NAN)
     }
@@ -366,7 +366,7 @@ impl PartialEq for Number {
             return true;
         }
         match (self.is_integer(), other.is_integer()) {
-            // The grammar has no leading zeros, so only the two zeros have two spellings.
+            // The grammar has no leading zeros, so zero is the only integer with two spellings.
             (true, true) => is_zero(&self.0) && is_zero(&other.0),
             (false, false) => {
                 let (a, b) = (self.as_f64(), other.as_f64());
@@ -476,7 +476,7 @@ impl Reader<'_> {
         let bytes = self.text.as_bytes();
         let ends = |byte: &u8| *byte == b'"' || *byte == b'\\' || *byte < 0x20;
         loop {
-            // What needs no look of its own is copied at one go: bodies of cases have megabytes.
+            // Runs of ordinary characters are copied at once, because bodies of cases can be megabytes long.
             let plain = bytes[self.at..].iter().position(ends);
             let Some(end) = plain.map(|length| self.at + length) else {
                 return Err(JsonError {
@@ -529,7 +529,7 @@ impl Reader<'_> {
         char::from_u32(code).ok_or_else(|| self.error("expected no lone surrogate"))
     }
 
-    /// Reads `\uXXXX`.
+    /// Parses `\uXXXX`.
     fn hex4(&mut self) -> Result<u32, JsonError> {
         let bytes = self.text.as_bytes();
         let digits = bytes.get(self.at + 2..self.at + 6);
@@ -610,7 +610,7 @@ impl Reader<'_> {
     }
 }
 
-/// Verbatim text, so that no digit is lost. Only for `serde_json`, and never inside a type that
+/// Writes the text verbatim, so that no digit is lost. Only for `serde_json`, and never inside a type that
 /// buffers (`untagged`, `flatten`, internally tagged enums).
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,6 +1,6 @@
 //! Decides, with evidence, whether an implementation of the PTC-Lisp MCP server family conforms:
 //! reads the specification's fixtures, drives a target, compares. Depends on nothing of the
-//! reference: it would inherit the faults that it must find.
+//! reference, because it would inherit the faults that it has to find.
 
 pub mod baseline;
 pub mod cli;

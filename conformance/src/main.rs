@@ -1,4 +1,4 @@
-//! The `ptc-conformance` command. Everything is in the library, so that tests can reach it.
+//! The `ptc-conformance` command. Everything is in the library, where tests can call it.
 
 fn main() -> std::process::ExitCode {
     conformance::cli::main()

@@ -1,18 +1,18 @@
-//! A target's observable behaviour. The target modules fill these in, the judge
+//! A target's observable behaviour. The target modules produce these values, the judge
 //! compares them; neither knows the other.
 
 use indexmap::IndexMap;
 
 use crate::json::Json;
 
-/// What came of a program. `None` always means that this target can't show it.
+/// The result of a program. `None` always means that this target can't show it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgramRun {
     pub outcome: ProgramOutcome,
     pub prints: Option<Vec<String>>,
-    /// Whether the target said that it left out later entries.
+    /// Whether the target reported that later entries were left out.
     pub prints_cut: bool,
-    /// Whether the target said that something was cut.
+    /// Whether the target reported that something was truncated.
     pub truncated: Option<bool>,
 }
 
@@ -22,9 +22,9 @@ pub enum ProgramOutcome {
     Returned {
         /// The result text without `user=> `; `Some(None)` when there was none.
         text: Option<Option<String>>,
-        /// The exact JSON value: `validated`, or what the testee gave. `None` when the target has
+        /// The exact JSON value: `validated`, or the testee's answer. `None` when the target has
         /// no way to show it, as when [`crate::judge::output_schema`] gives no schema;
-        /// `Some(None)` when it was asked for and is missing.
+        /// `Some(None)` when it was requested and is missing.
         json: Option<Option<Json>>,
     },
     Raised {
@@ -36,7 +36,7 @@ pub enum ProgramOutcome {
 }
 
 impl ProgramOutcome {
-    /// One line for people.
+    /// The outcome in one line, for display.
     pub fn words(&self) -> String {
         match self {
             Self::Returned { text, .. } => match text {
@@ -54,27 +54,27 @@ impl ProgramOutcome {
 #[derive(Clone, Debug, PartialEq)]
 pub struct HttpMessage {
     pub status: u16,
-    /// Header fields in order, names as received.
+    /// Header fields in order, with their names as received.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-/// What an operation of a testee answered.
+/// A testee's answer to an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallAnswer {
     Returned(Json),
     Refused(Json),
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CommandRun {
     /// Exit status; `None` when a signal ended it.
     pub status: Option<i32>,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
-    /// The files that the case names, afterwards; absent ones are not in the map.
+    /// The files that the case names, as the command left them; missing ones are not in the map.
     pub files: IndexMap<String, Vec<u8>>,
-    /// What the peers that the case names received, a JSON line each.
+    /// The messages received by the peers that the case names, one JSON line each.
     pub received: IndexMap<String, String>,
 }

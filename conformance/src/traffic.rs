@@ -3,16 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Bytes that went one way, as text.
+/// Bytes sent in one direction, as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Traffic {
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
-    /// A frame, a request, or a remark of the harness.
+    /// A frame, a request, or a note by the harness.
     pub text: String,
 }
 
-/// Which way bytes went.
+/// The direction of traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -20,12 +20,12 @@ pub enum Direction {
     Sent,
     /// From the target to the harness.
     Received,
-    /// A remark: end of input, a signal, a wait.
+    /// A note by the harness: end of input, a signal, a wait.
     Note,
 }
 
 impl Direction {
-    /// As fixtures write it.
+    /// The direction in the notation of fixtures.
     pub fn arrow(self) -> &'static str {
         match self {
             Self::Sent => "->",
@@ -35,7 +35,7 @@ impl Direction {
     }
 }
 
-/// How the remark begins on a case that came out as it did only when it was tried again.
+/// Prefix of the note on a case whose result was reached only when it was retried alone.
 pub const TRIED_AGAIN: &str = "tried again alone";
 
 impl Traffic {

@@ -2,81 +2,81 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What came of a case. Only [`Verdict::Pass`] says that the target did what the clause asks.
+/// The result of judging a case. Only [`Verdict::Pass`] means that the target did what the clause asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Everything that could be seen was as expected, and something could be seen.
+    /// Everything observable was as expected, and something was observable.
     Pass {
         /// Parts of the expectation that this target can't show.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unobserved: Vec<String>,
     },
-    /// The harness proved something of itself, whatever the target is.
+    /// The harness tested itself, independently of the target.
     SelfCheck,
-    /// Something seen was not as expected.
+    /// Something observed was not as expected.
     Fail(Mismatch),
-    /// Nothing of the expectation can be seen on this target.
+    /// The target can show nothing of the expectation.
     Unobservable { reason: String },
     /// The target doesn't claim a capability that the case needs: its word in backticks, or a noun phrase.
     NotClaimed { capability: String },
-    /// The run leaves it out on purpose.
+    /// The run excludes the case deliberately.
     Excluded { reason: String },
-    /// The harness could not judge: its own fault or the fixture's.
+    /// The harness could not judge the case, through its own fault or the fixture's.
     HarnessError { message: String },
-    /// The target's process ended by itself.
+    /// The target's process ended unexpectedly.
     Crashed {
-        /// Exit status or signal, with what it last wrote to standard error.
+        /// Exit status or signal, with the end of its standard error.
         detail: String,
     },
-    /// The expected answer did not come in time, though the target did answer something before.
+    /// The expected answer did not arrive in time, although the target had answered something before.
     TimedOut {
-        /// What was waited for, and how long.
+        /// What was awaited, and for how long.
         detail: String,
     },
     /// The target never wrote anything.
     Silent {
-        /// What was waited for, and how long.
+        /// What was awaited, and for how long.
         detail: String,
     },
-    /// The target wrote something that is no protocol message.
+    /// The target wrote something that is not a protocol message.
     Junk { detail: String },
 }
 
 /// An expectation that was not met.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mismatch {
-    /// Which part: `result`, `validated`, `prints`, `body.error.code`, …
+    /// The part that differs: `result`, `validated`, `prints`, `body.error.code`, …
     pub what: String,
-    /// What was expected, for people.
+    /// What was expected, in readable form.
     pub expected: String,
-    /// What was seen, for people.
+    /// What was observed, in readable form.
     pub observed: String,
-    /// Line by line, `-` expected and `+` observed; empty when both are one short line.
+    /// A line diff, `-` expected and `+` observed; empty when both are one short line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub diff: String,
-    /// The clause that is broken, where it is not the case's own but one that every case is held to.
+    /// The violated clause, if it is not the case's own but one that applies to every case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clause: Option<Box<str>>,
-    /// Line of the step in the fixture, where there are steps.
+    /// Line of the step in the fixture, if there are steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
 }
 
 impl Verdict {
-    /// A pass in which everything was seen.
+    /// A pass in which nothing was unobservable.
     pub const fn pass() -> Verdict {
         Verdict::Pass {
             unobserved: Vec::new(),
         }
     }
 
-    /// Whether it counts as met.
+    /// Whether the expectation was met.
     pub const fn is_pass(&self) -> bool {
         matches!(self, Verdict::Pass { .. })
     }
 
-    /// Whether it counts against the target.
+    /// Whether it is the target's failure.
     pub const fn is_failure(&self) -> bool {
         matches!(
             self,
@@ -106,7 +106,7 @@ impl Verdict {
         }
     }
 
-    /// One line that says why, for reports and for the message prefixes of expected failures; empty
+    /// One line that explains the verdict, for reports and for the message prefixes of expected failures; empty
     /// for a pass and a self-check.
     pub fn message(&self) -> String {
         match self {
@@ -118,7 +118,7 @@ impl Verdict {
                 line(&mismatch.observed)
             ),
             Verdict::Unobservable { reason } | Verdict::Excluded { reason } => reason.clone(),
-            // A word is a claim's; other needs are told in words.
+            // A word in backticks is a capability of a claim; other needs are noun phrases.
             Verdict::NotClaimed { capability } if capability.starts_with('`') => {
                 format!("the target doesn't claim {capability}")
             }
@@ -132,10 +132,10 @@ impl Verdict {
     }
 }
 
-/// Characters of a text that a one-line message shows.
+/// Maximum length of a text in a one-line message, in characters.
 const MESSAGE_CHARS_MAX: usize = 300;
 
-/// A text on one line, cut where it is long.
+/// A text on one line, truncated when it is long.
 fn line(text: &str) -> String {
     let mut out: String = text.chars().take(MESSAGE_CHARS_MAX).collect();
     if out.len() < text.len() {

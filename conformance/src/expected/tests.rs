@@ -1,4 +1,4 @@
-//! Baselines in, verdicts of a run out.
+//! Checks baselines against the verdicts of a run.
 
 use super::*;
 use crate::fixture;
@@ -11,7 +11,7 @@ fn failed(message: &str) -> Verdict {
     }
 }
 
-/// The standings of `a/one a/two b/one`, and what is stale.
+/// The standings of `a/one a/two b/one`, and the stale entries.
 fn check(list: &str, verdicts: [Option<Verdict>; 3], whole: bool) -> String {
     let suite: Suite = fixture::page("p.md", PAGE.as_bytes()).unwrap();
     let list = match ExpectedFailures::read(list) {

@@ -1,5 +1,5 @@
-//! The record of a run, which every report is made of and `diff`, `merge` and baselines read.
-//! Knows nothing of targets or fixtures; a report can be read where neither is at hand.
+//! The record of a run: every report is rendered from it, and `diff`, `merge` and baselines read it.
+//! Knows nothing of targets or fixtures; a report can be read where neither is available.
 
 pub mod badge;
 pub mod compare;
@@ -28,7 +28,7 @@ use crate::traffic::{TRIED_AGAIN, Traffic};
 use conclusion::{Conclusion, judged_share, percent};
 pub use shown::Visible;
 
-/// Version of the record's shape. A reader refuses another.
+/// Version of the record's shape. A reader rejects any other.
 pub const FORMAT: u32 = 1;
 
 /// One run of the suite, or of a part of it, against one target.
@@ -40,36 +40,36 @@ pub struct Run {
     pub harness: String,
     /// How the target was reached: a command, a URL.
     pub target: String,
-    /// The target's own name and version, when it told them.
+    /// The target's own name and version, if it reported them.
     pub server: Option<String>,
-    /// How many cases the suite holds, selected or not.
+    /// The number of cases in the suite, selected or not.
     pub suite_cases: usize,
     /// Whether filters, shards or `--fail-fast` left cases out.
     pub partial: bool,
     /// Whether a signal ended the run before its last case.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
-    /// Whether failures of SHOULD clauses count.
+    /// Whether failures of SHOULD clauses fail the run.
     pub strict: bool,
     /// Wall-clock time of the run, in milliseconds.
     pub duration_ms: u64,
-    /// One entry a case, in the suite's order.
+    /// One entry per case, in the suite's order.
     pub cases: Vec<CaseRecord>,
-    /// What else makes the run fail, such as a baseline entry that matches nothing.
+    /// Other reasons for which the run fails, such as a baseline entry that matches nothing.
     pub complaints: Vec<String>,
 }
 
-/// What became of one case.
+/// The result of one case.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseRecord {
-    /// Unique and stable.
+    /// The case's id, unique and stable.
     pub id: String,
-    /// The page that it belongs to, such as `lang.reader`; also for a case of a corpus file.
+    /// The page that it belongs to, such as `lang.reader`, even for a case in a corpus file.
     #[serde(default)]
     pub page: String,
     /// The section that it belongs to.
     pub section: String,
-    /// The clause that it proves, when it stands below one.
+    /// The clause that it tests, if it belongs to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clause: Option<String>,
     /// The clause's sentence.
@@ -77,52 +77,52 @@ pub struct CaseRecord {
     pub sentence: Option<String>,
     /// File and line of the case.
     pub place: String,
-    /// Id of the recorded divergence that it shows.
+    /// Id of the recorded divergence that it demonstrates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub divergence: Option<String>,
-    /// Numbers of the rulings that decided it.
+    /// Numbers of the rulings that the expectation is based on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rulings: Vec<u32>,
-    /// Why it expects what it expects.
+    /// The rationale for the expectation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// How the target was reached; absent for a library behind an adapter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,
-    /// What became of it.
+    /// The result.
     pub status: Status,
-    /// One word for why: `mismatch`, `crash`, `no-reply`, `junk`, ….
+    /// One word for the cause: `mismatch`, `crash`, `no-reply`, `junk`, ….
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// One line that says why.
+    /// One line that explains the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What was expected and what was seen, piece by piece.
+    /// What was expected and what was observed, item by item.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
     /// Parts of the expectation that the target can't show, with the reason. A case that passed met all the others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unobserved: Vec<String>,
-    /// The case as the suite has it, for reading.
+    /// The source of the case in the suite, for display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The bytes that went each way. Kept for cases that did not pass, and for all with `--keep-traffic`.
+    /// The bytes exchanged in both directions. Kept for cases that did not pass, and for all with `--keep-traffic`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<Traffic>,
-    /// The end of the target's error output. Kept for cases that did not pass.
+    /// The end of the target's standard error. Kept for cases that did not pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
-    /// How long the case took, in microseconds.
+    /// Duration of the case in microseconds.
     pub duration_us: u64,
-    /// The commands that do the same by hand: the target with all its flags, and what is sent.
+    /// Commands that reproduce the case by hand: the target with all its flags, and what is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_hand: Option<String>,
-    /// The command that reruns just this case.
+    /// The command that reruns only this case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerun: Option<String>,
 }
 
-/// How a server was reached. A run may try each case over both; a case is known by its id and its transport.
+/// How a server was reached. A run may play each case over both; a result is identified by its case's id and its transport.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -134,7 +134,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// As reports print it.
+    /// The name that reports print.
     pub fn words(self) -> &'static str {
         match self {
             Self::Stdio => "stdio",
@@ -143,7 +143,7 @@ impl Transport {
     }
 }
 
-/// What became of a case.
+/// The result of a case.
 #[derive(
     Debug,
     Clone,
@@ -162,14 +162,14 @@ impl Transport {
 pub enum Status {
     /// The target did what the case asks for.
     Pass,
-    /// The harness proved something of itself: it says nothing of the target.
+    /// The harness tested itself; the result says nothing about the target.
     SelfCheck,
     Fail,
-    /// It did not, and the baseline says so, with a reason.
+    /// The case failed, as the baseline expects, with a reason.
     ExpectedFailure,
-    /// It did not, but the clause is a SHOULD.
+    /// The case failed, but its clause is a SHOULD.
     Warning,
-    /// It gave different answers when the case was repeated.
+    /// The case gave different results when it was repeated.
     Flaky,
     /// The target cannot show what the case asks for.
     Unobservable,
@@ -181,7 +181,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// All, in the order of summaries.
+    /// Every status, in the order of summaries.
     pub const ALL: [Self; 9] = [
         Self::Pass,
         Self::Fail,
@@ -208,7 +208,7 @@ impl Status {
         }
     }
 
-    /// As summaries print it.
+    /// The words that summaries print.
     pub fn words(self) -> &'static str {
         match self {
             Self::Pass => "passed",
@@ -224,27 +224,27 @@ impl Status {
     }
 }
 
-/// One thing that was expected, and what was there instead.
+/// One expectation that was not met, and what was observed instead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// Where, such as a JSON path or `result`.
+    /// The location, such as a JSON path or `result`.
     pub at: String,
     /// What the case asks for.
     pub expected: String,
     /// What the target did.
     pub observed: String,
-    /// Line by line, `-` expected and `+` observed; empty when both are one short line.
+    /// A line diff, `-` expected and `+` observed; empty when both are one short line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub diff: String,
 }
 
 impl CaseRecord {
-    /// The clause that it proves; the section of a case that stands below no clause.
+    /// The clause that it tests, or its section if it belongs to no clause.
     pub fn anchor(&self) -> &str {
         self.clause.as_deref().unwrap_or(&self.section)
     }
 
-    /// What is known about its expectation: divergence, rulings and reason, a line each.
+    /// The background of its expectation: divergence, rulings and rationale, one line each.
     pub fn background(&self) -> Vec<String> {
         let divergence = self.divergence.as_ref();
         let divergence = divergence.map(|id| format!("recorded divergence: {id}"));
@@ -256,7 +256,7 @@ impl CaseRecord {
 }
 
 impl Run {
-    /// How many cases have that status.
+    /// The number of cases with this status.
     pub fn count(&self, status: Status) -> usize {
         self.cases
             .iter()
@@ -269,7 +269,7 @@ impl Run {
         Conclusion::of(self)
     }
 
-    /// What the run proves, and of how much of the suite where that is not all of it.
+    /// What the run proves and, unless that is the whole suite, for how much of it.
     pub fn headline(&self) -> String {
         let conclusion = self.conclusion();
         let words = conclusion.words();
@@ -281,29 +281,29 @@ impl Run {
         }
     }
 
-    /// Whether something failed that nothing excuses.
+    /// Whether there are failures that nothing excuses.
     pub fn has_failures(&self) -> bool {
         !self.complaints.is_empty() || self.cases.iter().any(|case| case.status.is_failure())
     }
 
-    /// The transports that cases were tried over, each once; one entry, if any case was tried at all.
+    /// The distinct transports that cases were run over; one entry, if any case was run at all.
     pub fn transports(&self) -> Vec<Option<Transport>> {
         let all: BTreeSet<_> = self.cases.iter().map(|case| case.transport).collect();
         all.into_iter().collect()
     }
 
-    /// How a report calls a case: by its id, and by its transport where there are several.
+    /// The label of a case in a report: its id, with its transport if there are several.
     pub fn label(&self, case: &CaseRecord) -> String {
         labelled(&case.id, case.transport.filter(|_| self.has_transports()))
     }
 
-    /// Whether cases were tried over more than one transport.
+    /// Whether cases were run over more than one transport.
     fn has_transports(&self) -> bool {
         let first = self.cases.first().map(|case| case.transport);
         self.cases.iter().any(|case| Some(case.transport) != first)
     }
 
-    /// The counts that are not zero: one sentence for each transport, the last with the complaints.
+    /// The counts that are not zero: one sentence per transport; the last one includes the complaints.
     pub fn summary(&self) -> Vec<String> {
         let mut sentences: Vec<String> = self
             .transports()
@@ -339,7 +339,7 @@ impl Run {
             .filter(|case| case.transport == transport)
             .collect();
         let of = |status| cases.iter().filter(|case| case.status == status).count();
-        // Cases that passed though the target can't show all that they expect.
+        // Cases that passed although the target can't show everything that they expect.
         let again = |text: &String| text.starts_with(TRIED_AGAIN);
         let passed_with = |which: &dyn Fn(&String) -> bool| {
             let passed = cases.iter().filter(|case| case.status == Status::Pass);
@@ -385,7 +385,7 @@ impl Run {
     /// # Errors
     /// A message with the file, when it is not a record of this format.
     pub fn read(path: &Path) -> Result<Self, String> {
-        /// What every format begins with. What follows is another format's own business.
+        /// The part that all formats have in common. The rest depends on the format.
         #[derive(Deserialize)]
         struct Head {
             format: u32,
@@ -402,7 +402,7 @@ impl Run {
         let run: Self = serde_json::from_str(&text).map_err(no_report)?;
         let mut seen = BTreeSet::new();
         let mut cases = run.cases.iter();
-        // Two verdicts on one case: whoever compares would have to choose.
+        // With two verdicts on one case, a comparison would have to choose.
         match cases.find(|case| !seen.insert((case.transport, &case.id))) {
             Some(twice) => Err(format!(
                 "{}: expected each case once, found {} twice",
@@ -430,7 +430,7 @@ impl Run {
     }
 }
 
-/// A case's id with its transport, where that needs saying.
+/// A case's id, with its transport if one is given.
 fn labelled(id: &str, transport: Option<Transport>) -> String {
     match transport {
         Some(transport) => format!("{id} over {}", transport.words()),
@@ -438,7 +438,7 @@ fn labelled(id: &str, transport: Option<Transport>) -> String {
     }
 }
 
-/// A kind of report.
+/// The report formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Json,
@@ -447,11 +447,11 @@ pub enum Format {
     Tap,
     /// A summary for CI pages.
     Markdown,
-    /// A page of its own.
+    /// A self-contained page.
     Html,
-    /// A badge, in the shape that shields.io reads.
+    /// A badge in the format of shields.io.
     Badge,
-    /// The badges of the levels, by name.
+    /// One badge for each level, by name.
     Badges,
 }
 
@@ -466,11 +466,11 @@ const FORMATS: &[(&str, Format)] = &[
     ("badges", Format::Badges),
 ];
 
-/// A report that was asked for: `FORMAT=FILE`.
+/// A requested report: `FORMAT=FILE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     pub format: Format,
-    /// Where; `-` is standard output.
+    /// The file to write; `-` is standard output.
     pub path: PathBuf,
 }
 
@@ -499,12 +499,12 @@ impl FromStr for Wanted {
 }
 
 impl Format {
-    /// The report as text.
+    /// Renders the report as text.
     ///
     /// # Errors
-    /// What a writer of documents refuses, which is nothing that is text.
+    /// When a document writer refuses the text, which does not happen for valid text.
     pub fn render(self, run: &Run) -> Result<String, String> {
-        // Programs read JSON, and get every text as it is.
+        // JSON is for programs, which get every text unchanged.
         let run = match self {
             Self::Json => Cow::Borrowed(run),
             _ => Cow::Owned(run.shown()),
@@ -523,10 +523,10 @@ impl Format {
 }
 
 impl Wanted {
-    /// Refuses a place that no report can be written to, before a run of minutes is made for it.
+    /// Checks that the report's location can be written to, before a run that may take minutes.
     ///
     /// # Errors
-    /// A message with the place.
+    /// A message with the location.
     pub fn prepare(&self) -> Result<(), String> {
         prepare(&self.path)
     }
@@ -540,7 +540,7 @@ impl Wanted {
     }
 }
 
-/// Writes a report to a file, making the directories that lead to it; `-` is standard output.
+/// Writes a report to a file, creating its parent directories; `-` is standard output.
 ///
 /// # Errors
 /// A message with the file that could not be written.
@@ -554,7 +554,7 @@ pub fn keep(path: &Path, text: &str) -> Result<(), String> {
     files::replace(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Makes the directories that lead to a file that is to be written.
+/// Creates the parent directories of a file that will be written.
 fn prepare(path: &Path) -> Result<(), String> {
     if path == Path::new("-") {
         return Ok(());
@@ -580,7 +580,7 @@ fn prepare(path: &Path) -> Result<(), String> {
 pub(crate) mod tests {
     use super::*;
 
-    /// The record of a case, as plain as can be.
+    /// A minimal record of a case.
     pub(crate) fn record(id: &str, status: Status) -> CaseRecord {
         let section = id.split('/').next().unwrap_or_default();
         CaseRecord {

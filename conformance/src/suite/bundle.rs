@@ -1,5 +1,5 @@
-//! The whole suite as one JSON document, for runners that don't read Markdown, and back again.
-//! Ids and verdicts are the same from either form.
+//! Writes the whole suite as one JSON document, for runners that don't read Markdown, and reads it back.
+//! Ids and verdicts are the same in either form.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,10 +9,10 @@ use super::{Misplaced, Suite};
 /// The value of `format`.
 pub const FORMAT: &str = "ptc-conformance-suite";
 
-/// The version of the model. It grows when an older reader would misjudge a newer bundle.
+/// The version of the model. It is raised when an older reader would misjudge a newer bundle.
 pub const VERSION: u32 = 1;
 
-/// A suite on its way to another runner.
+/// A suite in the form in which it is exported to other runners.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bundle {
@@ -30,7 +30,7 @@ pub enum BundleError {
     /// Not JSON of this shape.
     #[error("expected a suite bundle: {0}")]
     Malformed(serde_json::Error),
-    /// Another format or a version that this runner doesn't know.
+    /// Another format, or a version that this runner doesn't support.
     #[error("expected {FORMAT} version {VERSION}, found {format} version {version}")]
     Unknown {
         /// `format`, as found.
@@ -38,7 +38,7 @@ pub enum BundleError {
         /// `version`, as found.
         version: u32,
     },
-    /// Ids that clash or dangle.
+    /// Duplicate ids, or references to ids that are not declared.
     #[error("the bundle contradicts itself:{}", lines(.0))]
     Inconsistent(Vec<Misplaced>),
 }
@@ -51,7 +51,7 @@ fn lines(faults: &[Misplaced]) -> String {
 /// The bundle's text, indented, ending with a newline.
 ///
 /// # Errors
-/// Never for a suite that was read from fixtures or from a bundle.
+/// Never fails for a suite that was read from fixtures or from a bundle.
 pub fn write(suite: &Suite) -> Result<String, serde_json::Error> {
     let bundle = Bundle {
         format: FORMAT.to_owned(),
@@ -61,10 +61,10 @@ pub fn write(suite: &Suite) -> Result<String, serde_json::Error> {
     serde_json::to_string_pretty(&bundle).map(|text| text + "\n")
 }
 
-/// The suite in a bundle's text.
+/// Reads the suite from a bundle's text.
 ///
 /// # Errors
-/// When it isn't a bundle, is a newer one, or its ids clash.
+/// When the text isn't a bundle, has another version, or its ids are inconsistent.
 pub fn read(text: &str) -> Result<Suite, BundleError> {
     let bundle: Bundle = serde_json::from_str(text).map_err(BundleError::Malformed)?;
     if bundle.format != FORMAT || bundle.version != VERSION {

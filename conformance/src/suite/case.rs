@@ -1,4 +1,4 @@
-//! One case: where it stands, what it needs, what it does and what must come of it. Pure data.
+//! One case: its place in the suite, what it requires, what it does, and what is expected. Pure data.
 
 use indexmap::IndexMap;
 use schemars::JsonSchema;
@@ -10,39 +10,39 @@ use crate::json::Json;
 /// One judged unit of the suite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Case {
-    /// Unique and stable: the anchor, `/`, and a name or a digest of what the case does. It never
-    /// depends on the order of cases or on what is expected. Corpus cases carry their own id.
+    /// Unique and stable: the anchor, `/`, and a name or a digest of what the case does. It does not
+    /// depend on the order of cases or on what is expected. Corpus cases carry their own id.
     pub id: String,
-    /// The clauses that it tests; the first one is quoted when it fails. Empty for a case that
-    /// hangs on its section alone.
+    /// Ids of the clauses that the case tests; the first one is quoted when it fails. Empty for a case that
+    /// belongs to its section only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clauses: Vec<String>,
-    /// Id of the section that it stands in.
+    /// Id of the section that contains it.
     pub section: String,
-    /// The page of that section: `lang/reader.md`, also for a case of a corpus file.
+    /// The page of that section, such as `lang/reader.md`, even for a case in a corpus file.
     pub page: String,
-    /// Path below the suite's root, with forward slashes.
+    /// Path of the file that contains the case, relative to the suite's root, with forward slashes.
     pub file: String,
-    /// Line of the first thing it does, from 1.
+    /// Line of the case's first action, from 1.
     pub line: u32,
-    /// How the target must be started for it.
+    /// How the target must be started for this case.
     #[serde(default, skip_serializing_if = "TargetSpec::is_default")]
     pub target: TargetSpec,
     /// What it does and expects.
     pub body: CaseBody,
-    /// Numbers of the rulings that decided it.
+    /// Numbers of the rulings that the expectation is based on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rulings: Vec<u32>,
-    /// Id of the recorded divergence that it shows.
+    /// Id of the recorded divergence that the case demonstrates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub divergence: Option<String>,
-    /// Why it expects what it expects.
+    /// The rationale for the expectation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
-/// Flags by which a case needs a capability: some switch it on and ask for it when they are true; the others set what no
-/// document asks of an earlier server, and ask for it whatever their value is.
+/// Flags that imply a capability. Some imply it only when they are true; the others configure something that no document requires of
+/// older servers, so they imply it whatever their value.
 const FLAGS: &[(&str, &str, Asks)] = &[
     ("sessions", "sessions", Asks::WhenTrue),
     ("debug_tool", "debug", Asks::WhenTrue),
@@ -65,18 +65,18 @@ const FLAGS: &[(&str, &str, Asks)] = &[
     ("session_store", "session_store", Asks::Always),
 ];
 
-/// When a flag asks for its capability.
+/// Which values of a flag imply its capability.
 #[derive(Clone, Copy, PartialEq)]
 enum Asks {
     WhenTrue,
     Always,
 }
 
-/// The member of a call by which a result is asked for as JSON.
+/// The call argument that requests a JSON result.
 const SCHEMA_ARGUMENT: &str = "\"output_schema\"";
 
 impl Case {
-    /// The capabilities that the case needs of a target: those of its block, and those of what it does.
+    /// The capabilities that the target needs for this case: those of its target block, and those implied by its flags and its body.
     pub fn needs(&self) -> impl Iterator<Item = &str> {
         let asked = self.target.requires.iter().map(String::as_str);
         let flagged = FLAGS.iter().filter_map(|(flag, capability, asks)| {
@@ -94,7 +94,7 @@ impl Case {
 }
 
 impl Case {
-    /// Whether it is played in the same way over whichever transport a run is: it names its own, or no server is spoken to.
+    /// Whether the case runs the same way over every transport of a run, because it fixes its own transport or needs no server.
     pub fn goes_one_way(&self) -> bool {
         match self.body {
             CaseBody::Clj(_) => false,
@@ -103,8 +103,8 @@ impl Case {
         }
     }
 
-    /// Whether it can be played with any MCP server: replies are found among what else comes, and what depends on the server is
-    /// filled in from a survey of it.
+    /// Whether the case can be run against any MCP server: it ignores unrelated messages between replies, and server-specific
+    /// values are filled in from a survey of the server.
     pub fn is_open(&self) -> bool {
         match &self.body {
             CaseBody::Wire(wire) => wire.open,
@@ -114,7 +114,7 @@ impl Case {
     }
 }
 
-/// What a case does.
+/// What a case does, by kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CaseBody {
@@ -146,24 +146,24 @@ impl CaseBody {
     }
 }
 
-/// A kind of block that holds cases.
+/// The kinds of fenced blocks that hold cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockKind {
-    /// Programs and their outcomes.
+    /// `clj`: programs and their outcomes.
     Clj,
-    /// Lines over standard streams.
+    /// `wire`: lines over standard input and output.
     Wire,
-    /// HTTP messages.
+    /// `http`: HTTP messages.
     Http,
-    /// Operations of the library.
+    /// `call`: operations of the library.
     Call,
-    /// Commands.
+    /// `cli`: commands.
     Cli,
-    /// Fixture pages.
+    /// `fixture`: fixture pages.
     Fixture,
 }
 
-/// Every kind, with the word that opens its blocks and the capability that its cases need whatever else they ask for.
+/// Every kind, with the word that opens its blocks and the capability that its cases always need.
 pub const BLOCK_KINDS: &[(BlockKind, &str, Option<&str>)] = &[
     (BlockKind::Clj, "clj", Some("lisp_run")),
     (BlockKind::Wire, "wire", Some("stdio")),
@@ -185,17 +185,17 @@ const _: () = {
 };
 
 impl BlockKind {
-    /// The word that opens its blocks.
+    /// The word that opens blocks of this kind.
     pub const fn word(self) -> &'static str {
         BLOCK_KINDS[self as usize].1
     }
 
-    /// The capability that its cases need.
+    /// The capability that cases of this kind always need, if any.
     pub const fn capability(self) -> Option<&'static str> {
         BLOCK_KINDS[self as usize].2
     }
 
-    /// The kind of a block that this word opens.
+    /// The kind of a block that `word` opens.
     pub fn from_word(word: &str) -> Option<BlockKind> {
         let row = BLOCK_KINDS.iter().find(|(_, known, _)| *known == word);
         row.map(|(kind, ..)| *kind)
@@ -203,7 +203,7 @@ impl BlockKind {
 }
 
 impl CaseBody {
-    /// The kind of its block.
+    /// The kind of the block that this case came from.
     pub const fn kind(&self) -> BlockKind {
         match self {
             CaseBody::Clj(_) => BlockKind::Clj,
@@ -217,7 +217,7 @@ impl CaseBody {
 }
 
 impl CaseBody {
-    /// What the case needs by what it sends or runs.
+    /// The capability that the body itself implies, through what it sends or runs.
     fn also(&self) -> Option<&'static str> {
         let asks = |text: &Text| text.source().contains(SCHEMA_ARGUMENT);
         match self {
@@ -233,7 +233,7 @@ impl CaseBody {
                     matches!(&step.action, HttpAction::Request(request) if request.body.as_ref().is_some_and(asks))
                 })
                 .then_some("output_schema"),
-            // A command of `ptc` is its second word; only `start` is every server's.
+            // The second word of a `ptc` command line is the subcommand; every server has `start`, the others need a capability.
             CaseBody::Cli(cli) => cli.commands().find_map(|command| {
                 match command.argv.get(1).and_then(Text::as_plain) {
                     Some("repl" | "eval") => Some("repl"),
@@ -250,30 +250,30 @@ impl CaseBody {
 // ---------------------------------------------------------------------------------------------
 // clj
 
-/// One program and its outcome. Limits are the target's: see [`TargetSpec::flags`].
+/// One program and its outcome. Its limits are settings of the target: see [`TargetSpec::flags`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CljCase {
     /// The program text.
     pub program: Text,
-    /// The context bound under `data/`, as JSON text; an object.
+    /// The value bound under `data/`: JSON text of an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Text>,
-    /// What must come of it.
+    /// The expected outcome.
     pub expect: ProgramExpect,
 }
 
-/// What must come of a program.
+/// The expected result of a program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramExpect {
-    /// How it ends.
+    /// How the program ends.
     pub outcome: Outcome,
-    /// The entries printed, exactly and in order; absent when it doesn't matter.
+    /// The printed entries, exactly and in order; absent when they are not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prints: Option<Vec<Text>>,
-    /// Whether the outcome says that something was cut.
+    /// Whether the outcome reports that something was truncated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// Another end that is as good, where only the speed of the machine decides which one comes.
+    /// An alternative outcome that is equally acceptable, where only the machine's speed decides which one occurs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub otherwise: Option<Box<ProgramExpect>>,
 }
@@ -282,28 +282,28 @@ pub struct ProgramExpect {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// With a value.
+    /// The program returns a value.
     Returns(Returned),
-    /// With an error.
+    /// The program ends with an error.
     Raises(Raised),
 }
 
-/// What is expected of a value. Every member that is present must hold; at least one is.
+/// What is expected of a value. Every member that is present must hold; at least one is present.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Returned {
-    /// PTC-Lisp text that the printed value must equal as data (`;=>`).
+    /// PTC-Lisp text; the printed value must be equal to it as data (`;=>`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
     /// The exact printed text, without `user=> ` (`;==`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<Text>,
-    /// There is no result text at all: nil, or a definition.
+    /// Whether there must be no result text at all, as for nil or a definition.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub nothing: bool,
-    /// A regex that matches the whole printed text (`;~`).
+    /// A regex that must match the whole printed text (`;~`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<String>,
-    /// The exact JSON value (`;json`). `null` is a value: absence is absence of the member.
+    /// The exact JSON value (`;json`). `null` is a value; `None` means that JSON is not checked.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -315,15 +315,15 @@ pub struct Returned {
 /// What is expected of an error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Raised {
-    /// The closed reason.
+    /// The error reason, one of a closed set.
     pub reason: Reason,
-    /// The finer kind: the message starts with it and `: `.
+    /// The more specific kind: the message starts with it, followed by `: `.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// What the message says.
+    /// The expected message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageExpect>,
-    /// With reason `fail`: the printed text of the failed value, exactly (`;==`).
+    /// With reason `fail`: the exact printed text of the failed value (`;==`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_text: Option<Text>,
     /// With reason `fail`: the failed value as data (`;=>`).
@@ -331,38 +331,38 @@ pub struct Raised {
     pub value_data: Option<String>,
 }
 
-/// What a message says.
+/// How an error message is compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageExpect {
-    /// The whole message.
+    /// The message equals this text.
     Exact(Text),
-    /// Its beginning.
+    /// The message starts with this text.
     Prefix(Text),
 }
 
-/// The closed union of a program's error reasons.
+/// The closed set of a program's error reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The text could not be read.
+    /// The program text could not be parsed.
     ParseError,
     /// Analysis or evaluation failed.
     RuntimeError,
-    /// The wall clock ran out.
+    /// The time limit was exceeded.
     Timeout,
-    /// The memory ran out.
+    /// The memory limit was exceeded.
     MemoryLimit,
     /// The arguments of the call are malformed.
     ArgsError,
     /// The program called `(fail v)`.
     Fail,
-    /// The value doesn't match the schema asked for.
+    /// The value doesn't match the requested schema.
     ValidationError,
 }
 
 impl Reason {
-    /// Every reason with its word on the wire.
+    /// Every reason with its name on the wire.
     pub const ALL: &'static [(Reason, &'static str)] = &[
         (Reason::ParseError, "parse_error"),
         (Reason::RuntimeError, "runtime_error"),
@@ -373,7 +373,7 @@ impl Reason {
         (Reason::ValidationError, "validation_error"),
     ];
 
-    /// The word on the wire.
+    /// The name on the wire.
     pub fn word(self) -> &'static str {
         Reason::ALL
             .iter()
@@ -381,7 +381,7 @@ impl Reason {
             .map_or("", |(_, word)| word)
     }
 
-    /// The reason of a word.
+    /// The reason with this name on the wire.
     pub fn from_word(word: &str) -> Option<Reason> {
         Reason::ALL
             .iter()
@@ -393,26 +393,26 @@ impl Reason {
 // ---------------------------------------------------------------------------------------------
 // wire
 
-/// An exchange over stdio with a process of its own.
+/// An exchange over stdio with a server process started for the case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WireCase {
-    /// Whether the runner first does `initialize` and `notifications/initialized` (not with
-    /// `wire bare`). Its frames are not part of the steps.
+    /// Whether the runner first performs `initialize` and `notifications/initialized` (not with
+    /// `wire bare`). These frames are not part of the steps.
     pub handshake: bool,
-    /// Whether replies are looked for among whatever else the server may send (`wire open`).
+    /// Whether other messages that the server sends between the expected replies are ignored (`wire open`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub open: bool,
-    /// What happens, in order. Output lines that no step expects fail the case, at the latest when
-    /// the steps are over.
+    /// The steps, in order. Output lines that no step expects fail the case, at the latest after
+    /// the last step.
     pub steps: Vec<WireStep>,
 }
 
-/// One step, with its place for reports.
+/// One step, with its line for reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WireStep {
     /// Line in the fixture, from 1.
     pub line: u32,
-    /// What is done or expected.
+    /// The action or expectation.
     pub action: WireAction,
 }
 
@@ -422,28 +422,28 @@ pub struct WireStep {
 pub enum WireAction {
     /// `-> JSON`: writes the text and a newline.
     Send(Text),
-    /// `->raw BYTES`: writes the bytes, and no newline.
+    /// `->raw BYTES`: writes the bytes without adding a newline.
     SendRaw(Text),
-    /// `<- PATTERN`: the next line of output is JSON that matches.
+    /// `<- PATTERN`: the next output line must be JSON that matches.
     Expect(ExpectLine),
-    /// Consecutive `<~ PATTERN` lines: the next lines of output match one pattern each, in any
+    /// Consecutive `<~ PATTERN` lines: each of the next output lines must match one of the patterns, in any
     /// order.
     ExpectUnordered {
         /// The patterns; never empty.
         patterns: Vec<Pattern>,
-        /// Milliseconds for all of them; absent: the runner's default.
+        /// Time limit for all of them together, in milliseconds; absent: the runner's default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         within_ms: Option<u64>,
     },
-    /// `<-raw TEXT`: the next line of output is exactly this text, before any JSON is read.
+    /// `<-raw TEXT`: the next output line must be exactly this text, compared before JSON is parsed.
     ExpectRaw {
         /// The line without its newline.
         text: Text,
-        /// Milliseconds; absent: the runner's default.
+        /// Time limit in milliseconds; absent: the runner's default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         within_ms: Option<u64>,
     },
-    /// What all transports share.
+    /// A step that every transport supports.
     Control(Control),
 }
 
@@ -452,113 +452,113 @@ pub enum WireAction {
 pub struct ExpectLine {
     /// What the line's JSON must match.
     pub pattern: Pattern,
-    /// Milliseconds; absent: the runner's default.
+    /// Time limit in milliseconds; absent: the runner's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_ms: Option<u64>,
 }
 
-/// Steps that all transports share.
+/// Steps that every transport supports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Control {
-    /// `wait 200ms`: does nothing; output that arrives meanwhile stays for later steps.
+    /// `wait 200ms`: pauses; output that arrives meanwhile stays available to later steps.
     Wait {
-        /// Milliseconds.
+        /// The pause in milliseconds.
         ms: u64,
     },
-    /// `silence 300ms`: no output arrives for so long.
+    /// `silence 300ms`: no output may arrive during this time.
     Silence {
-        /// Milliseconds.
+        /// The time in milliseconds.
         ms: u64,
     },
     /// `eof`: closes the target's standard input.
     Eof,
-    /// `signal TERM`: sends a signal.
+    /// `signal TERM`: sends a signal to the target.
     Signal {
         /// `TERM`, `INT`, `HUP`, `KILL`, `USR1`, `USR2`, `STOP` or `CONT`.
         name: String,
     },
-    /// `exit 0 within 500ms`: the target's process ends, with this status. Output that is left
-    /// over fails the case.
+    /// `exit 0 within 500ms`: the target's process must exit with this status. Unread output
+    /// fails the case.
     Exit {
-        /// The status; absent: any (`exit any`).
+        /// The exit status; absent: any (`exit any`).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         status: Option<i32>,
-        /// Milliseconds; absent: the runner's default.
+        /// Time limit in milliseconds; absent: the runner's default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         within_ms: Option<u64>,
     },
-    /// `kill peer NAME`: kills an upstream peer as a crash would.
+    /// `kill peer NAME`: kills an upstream peer, as a crash would.
     KillPeer {
-        /// Its name in the target block.
+        /// The peer's name in the target block.
         peer: String,
     },
-    /// `peer NAME received PATTERN` / `peer NAME not received PATTERN`: among the messages that the
-    /// peer received so far, one matches, or none.
+    /// `peer NAME received PATTERN` / `peer NAME not received PATTERN`: at least one, or none, of the messages that
+    /// the peer has received so far matches.
     PeerReceived {
-        /// Its name in the target block.
+        /// The peer's name in the target block.
         peer: String,
-        /// `false` asserts absence.
+        /// `true` requires a matching message, `false` that there is none.
         present: bool,
-        /// The message.
+        /// The pattern of the message.
         pattern: Pattern,
     },
-    /// `log MATCH` / `log not MATCH`: among the lines of standard error so far, one matches, or
-    /// none. Presence may be waited for; absence is judged at once.
+    /// `log MATCH` / `log not MATCH`: at least one, or none, of the lines written to standard error so far matches.
+    /// The runner may wait for a line to appear; absence is judged at once.
     Log {
-        /// `false` asserts absence.
+        /// `true` requires a matching line, `false` that there is none.
         present: bool,
-        /// The line.
+        /// What a line is matched against.
         line: LineMatch,
     },
-    /// `never FINDING`: nothing of this kind was found in anything that the server sent so far, in this case or another.
+    /// `never FINDING`: no such finding was made in anything that the server has sent so far, in this case or an earlier one.
     /// Only in open exchanges.
     Never {
         /// The word of the finding.
         finding: String,
     },
-    /// `trace MATCH` / `trace not MATCH`: the same among the lines of the files in the trace
+    /// `trace MATCH` / `trace not MATCH`: as `log`, for the lines of the files in the trace
     /// directory.
     Trace {
-        /// `false` asserts absence.
+        /// `true` requires a matching line, `false` that there is none.
         present: bool,
-        /// The line.
+        /// What a line is matched against.
         line: LineMatch,
     },
 }
 
-/// How a log or trace line is recognised.
+/// How a log or trace line is matched.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LineMatch {
-    /// The line is JSON that matches.
+    /// The line is JSON that matches the pattern.
     Json(Pattern),
-    /// The regex is found somewhere in the line.
+    /// The regex matches somewhere in the line.
     Regex(String),
 }
 
 // ---------------------------------------------------------------------------------------------
 // http
 
-/// An exchange of HTTP messages with a server of its own.
+/// An exchange of HTTP messages with a server started for the case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HttpCase {
-    /// Whether it is played within a session that the runner opened before, and replies may come as event streams (`http open`).
+    /// Whether the case runs in a session that the runner opened, and replies may be event streams (`http open`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub open: bool,
-    /// Whether an open exchange is played without a session of its own (`http open bare`).
+    /// Whether an open exchange runs without a session (`http open bare`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bare: bool,
-    /// What happens, in order.
+    /// The steps, in order.
     pub steps: Vec<HttpStep>,
 }
 
-/// One step, with its place for reports.
+/// One step, with its line for reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HttpStep {
     /// Line in the fixture, from 1.
     pub line: u32,
-    /// What is done or expected.
+    /// The action or expectation.
     pub action: HttpAction,
 }
 
@@ -566,69 +566,69 @@ pub struct HttpStep {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HttpAction {
-    /// `-> METHOD PATH`: sends a request. With a tag (`-> [a] POST /mcp`) the steps go on without
-    /// the answer.
+    /// `-> METHOD PATH`: sends a request. With a tag (`-> [a] POST /mcp`) the following steps run before
+    /// the response arrives.
     Request(HttpRequest),
-    /// `->raw BYTES`: opens a connection and writes the bytes as they are.
+    /// `->raw BYTES`: opens a connection and writes the bytes unchanged.
     Raw {
-        /// Names the exchange.
+        /// The tag that later steps use for this exchange.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tag: Option<String>,
-        /// The bytes.
+        /// The bytes to send.
         bytes: Text,
     },
-    /// `<- STATUS`: the answer to the last request, or to the tagged one.
+    /// `<- STATUS`: the response to the last request, or to the tagged one.
     Response(HttpResponse),
-    /// `<- dropped`: the server closes the connection without a response, or, behind `or`, with one of these statuses.
+    /// `<- dropped`: the server closes the connection without a response. After `or`: statuses of a response that are also accepted.
     Dropped {
-        /// The exchange; absent: the last one.
+        /// The tag of the exchange; absent: the last one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tag: Option<String>,
-        /// Statuses of a response that does as well.
+        /// Statuses of a response that is also accepted.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         or_status: Vec<u16>,
-        /// Milliseconds; absent: the runner's default.
+        /// Time limit in milliseconds; absent: the runner's default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         within_ms: Option<u64>,
     },
-    /// `<- nothing`: behind the answers that were looked at no more comes on that connection: the server closes it, or is silent
-    /// for so long.
+    /// `<- nothing`: after the responses checked so far, no more bytes arrive on this connection: the server closes it or stays silent
+    /// for the given time.
     Nothing {
-        /// The exchange; absent: the last one.
+        /// The tag of the exchange; absent: the last one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tag: Option<String>,
-        /// Milliseconds; absent: 300.
+        /// The time in milliseconds; absent: 300.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         within_ms: Option<u64>,
     },
-    /// `hang up [a]`: closes the connection of a tagged exchange, whose answer nobody waits for any more.
+    /// `hang up [a]`: closes the connection of a tagged exchange without waiting for its response.
     HangUp {
-        /// The exchange.
+        /// The tag of the exchange.
         tag: String,
     },
-    /// `half close [a]`: says on the connection of a tagged exchange that no more will be sent; its answer is waited for.
+    /// `half close [a]`: shuts down the sending side of a tagged exchange's connection; its response is still awaited.
     HalfClose {
-        /// The exchange.
+        /// The tag of the exchange.
         tag: String,
     },
-    /// What all transports share.
+    /// A step that every transport supports.
     Control(Control),
 }
 
-/// A request. `Host` and `Content-Length` are added by the runner unless they are given.
+/// A request. The runner adds `Host` and `Content-Length` unless they are given.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HttpRequest {
-    /// Names the exchange, so that others can start before its answer.
+    /// A tag for the exchange, so that others can start before its response arrives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
-    /// The method, upper case.
+    /// The method, in upper case.
     pub method: String,
     /// Path and query.
     pub path: Text,
     /// Header fields in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, Text)>,
-    /// The body.
+    /// The body; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Text>,
 }
@@ -636,27 +636,27 @@ pub struct HttpRequest {
 /// An expected response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HttpResponse {
-    /// The exchange; absent: the last one.
+    /// The tag of the exchange; absent: the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
     /// The status code.
     pub status: u16,
-    /// Others that are as good (`200 or 400`).
+    /// Other accepted status codes (`200 or 400`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub or_status: Vec<u16>,
-    /// Header fields that must be as said; others don't matter.
+    /// The header fields that are checked; others are ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<HeaderExpect>,
-    /// The body.
+    /// The expected body.
     #[serde(default, skip_serializing_if = "BodyExpect::is_any")]
     pub body: BodyExpect,
-    /// Milliseconds; absent: the runner's default.
+    /// Time limit in milliseconds; absent: the runner's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_ms: Option<u64>,
 }
 
 impl HttpResponse {
-    /// The status codes as they are written.
+    /// The accepted status codes, as a fixture writes them.
     pub fn statuses(&self) -> String {
         let all = std::iter::once(&self.status).chain(&self.or_status);
         let all: Vec<String> = all.map(u16::to_string).collect();
@@ -667,9 +667,9 @@ impl HttpResponse {
 /// An expected header field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HeaderExpect {
-    /// Its name, compared without case.
+    /// The name, compared without regard to case.
     pub name: String,
-    /// Its value; absent: the field must not be there (`<absent>`).
+    /// The value; absent: the field must be missing (`<absent>`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Text>,
 }
@@ -678,14 +678,14 @@ pub struct HeaderExpect {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BodyExpect {
-    /// Nothing is asserted.
+    /// The body is not checked.
     #[default]
     Any,
-    /// No byte (`<empty>`).
+    /// The body is empty (`<empty>`).
     Empty,
-    /// JSON that matches.
+    /// The body is JSON that matches.
     Json(Pattern),
-    /// The text, exactly (lines that start with `| `).
+    /// The body is exactly this text (lines that start with `| `).
     Text(Text),
 }
 
@@ -703,122 +703,122 @@ impl BodyExpect {
 pub struct CallCase {
     /// The operation's name in the testee protocol.
     pub op: String,
-    /// Its input.
+    /// The operation's input.
     pub input: Json,
-    /// What must come of it.
+    /// The expected answer.
     pub expect: CallExpect,
 }
 
-/// What must come of an operation.
+/// The expected answer of an operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallExpect {
-    /// `=> PATTERN`: it answers this.
+    /// `=> PATTERN`: the operation returns a value that matches.
     Returns(Pattern),
-    /// `!! PATTERN`: it refuses, with this error.
+    /// `!! PATTERN`: the operation is refused with an error that matches.
     Refuses(Pattern),
 }
 
 // ---------------------------------------------------------------------------------------------
 // cli
 
-/// A run of a command in an empty directory of its own, and of those that follow it there.
+/// A command that runs in a fresh empty directory, and the commands that follow it there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CliCase {
-    /// The command line; the first word names a program that the launch template knows (`ptc`).
+    /// The command line; the first word is the name of a program in the launch template (`ptc`).
     pub argv: Vec<Text>,
-    /// Environment variables besides the runner's base set.
+    /// Environment variables in addition to the runner's base set.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub env: IndexMap<String, Text>,
-    /// Files that are there at the start, by relative path.
+    /// Files that exist when the command starts, by relative path.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub files: IndexMap<String, Text>,
     /// Standard input; absent: empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<Text>,
-    /// Whether the input stays open until standard output has as many lines as are expected of it.
+    /// Whether standard input stays open until standard output has as many lines as expected.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stdin_open: bool,
-    /// What must come of it.
+    /// The expected result.
     pub expect: CliExpect,
-    /// The command that follows in the same directory, if this one did what it must. It may use what holes in what came of this one kept.
+    /// The command that runs next in the same directory, if this one passed. It may use values that this one's holes captured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<Box<CliCase>>,
 }
 
 impl CliCase {
-    /// This command and those behind it, in order.
+    /// This command and those that follow it, in order.
     pub fn commands(&self) -> impl Iterator<Item = &CliCase> {
         std::iter::successors(Some(self), |case| case.then.as_deref())
     }
 }
 
-/// What must come of a command.
+/// The expected result of a command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CliExpect {
-    /// Exit status.
+    /// The exit status.
     pub status: i32,
-    /// All of standard output; absent: doesn't matter.
+    /// The whole of standard output; absent: not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout: Option<Text>,
-    /// All of standard error; absent: doesn't matter.
+    /// The whole of standard error; absent: not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr: Option<Text>,
-    /// Files afterwards, by relative path.
+    /// The files expected afterwards, by relative path.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub files: IndexMap<String, FileExpect>,
-    /// What peers have received by then, or have not.
+    /// Messages that peers must have received by then, or must not have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub received: Vec<Received>,
-    /// Milliseconds; absent: the runner's default.
+    /// Time limit in milliseconds; absent: the runner's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_ms: Option<u64>,
 }
 
-/// A message that a peer got.
+/// A message that a peer must, or must not, have received.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Received {
-    /// Its name in the target block.
+    /// The peer's name in the target block.
     pub peer: String,
-    /// `false` asserts absence.
+    /// `true` requires a matching message, `false` that there is none.
     pub present: bool,
-    /// The message.
+    /// The pattern of the message.
     pub pattern: Pattern,
 }
 
-/// A file after a command.
+/// The expected state of a file after a command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileExpect {
-    /// It isn't there.
+    /// The file does not exist.
     Absent,
-    /// It has this content.
+    /// The file has this content.
     Text(Text),
 }
 
 // ---------------------------------------------------------------------------------------------
 // fixture
 
-/// A fixture page and what the parser must make of it.
+/// A fixture page and the expected result of parsing it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FixtureCase {
-    /// The page.
+    /// The Markdown text of the page.
     pub page: String,
-    /// What the parser must make of it.
+    /// The expected result.
     pub expect: FixtureExpect,
 }
 
-/// What the fixture parser must make of a page.
+/// The expected result of parsing a page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FixtureExpect {
-    /// `=> ID`, one line each: exactly these cases, in order.
+    /// `=> ID`, one per line: exactly these cases, in order.
     Cases(Vec<String>),
-    /// `!! LINE:COLUMN message`, one line each: exactly these errors, in order. The texts are exact.
+    /// `!! LINE:COLUMN message`, one per line: exactly these errors, in order. The texts are exact.
     Errors(Vec<String>),
 }
 
-/// Tells `null` from an absent member.
+/// Deserializes a member so that `null` is distinguished from an absent one.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(deserializer).map(Some)
 }

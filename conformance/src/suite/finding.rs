@@ -1,7 +1,7 @@
-//! What a runner of open exchanges can find in anything that a server sends, whichever case it is sent in: the words of
-//! `never`, and what each means. A table; says nothing of how a finding is made.
+//! The findings that a runner of open exchanges can make in anything that a server sends, whatever the case: the words that
+//! `never` takes, and the meaning of each. A table; how a finding is made is not its concern.
 
-/// Every finding: its word, and what was found where it is not empty.
+/// Every finding: its word, and a description of what was found.
 pub const FINDINGS: &[(&str, &str)] = &[
     ("junk", "lines on standard output that are no MCP messages"),
     ("not-utf8", "messages that are not UTF-8"),
@@ -168,7 +168,7 @@ pub const FINDINGS: &[(&str, &str)] = &[
     ),
 ];
 
-/// What a finding means.
+/// The description of a finding, or an empty string for an unknown word.
 pub fn finding(word: &str) -> &'static str {
     let row = FINDINGS.iter().find(|(known, _)| *known == word);
     row.map_or("", |(_, meaning)| meaning)

@@ -1,5 +1,5 @@
 //! The suite as data: sections, clauses, cases, and what each case does and expects. Everything
-//! else meets here: the fixture parser and the bundle reader build a [`Suite`], the runner walks
+//! else depends on this model: the fixture parser and the bundle reader build a [`Suite`], the runner walks
 //! it, the judge compares against its patterns. Knows nothing of Markdown, processes or verdicts.
 //!
 //! Shape:
@@ -13,7 +13,7 @@
 //! ```
 //! The bundle (`cargo tool export`) is this model as JSON; see [`bundle`].
 
-// What outsiders read says what it is: units, shapes, errors.
+// This model is public: its documentation gives units, shapes and errors.
 #![warn(missing_docs)]
 
 pub mod bundle;
@@ -30,7 +30,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How the names of values begin that a survey of the server fills in: `{{mcp.tool}}`.
+/// Prefix of the names of values that a survey of the server provides: `{{mcp.tool}}`.
 pub const SURVEYED: &str = "mcp.";
 
 pub use self::case::{
@@ -48,11 +48,11 @@ pub use self::text::{Captures, Fault, Part, TEXT_BYTES_MAX, Text, Use};
 /// The whole suite, in the order of its files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Suite {
-    /// The headings that carry an id.
+    /// The headings that have an id.
     pub sections: Vec<Section>,
     /// The normative sentences.
     pub clauses: Vec<Clause>,
-    /// The cases, ids unique.
+    /// The cases; their ids are unique.
     pub cases: Vec<Case>,
 }
 
@@ -63,11 +63,11 @@ pub struct Section {
     pub id: String,
     /// The heading without its id.
     pub title: String,
-    /// Path below the suite's root, with forward slashes.
+    /// Path relative to the suite's root, with forward slashes.
     pub file: String,
     /// Line of the heading, from 1.
     pub line: u32,
-    /// The Markdown between this heading and the next one, without blocks and tables of cases.
+    /// The Markdown between this heading and the next one, without case blocks and case tables.
     pub prose: String,
 }
 
@@ -80,38 +80,38 @@ pub struct Clause {
     pub level: Level,
     /// The sentence, one line of Markdown.
     pub sentence: String,
-    /// Id of the section that holds it; empty above the first heading with an id.
+    /// Id of the section that contains it; empty above the first heading with an id.
     pub section: String,
-    /// Path below the suite's root.
+    /// Path relative to the suite's root.
     pub file: String,
-    /// Line, from 1.
+    /// Line of the sentence, from 1.
     pub line: u32,
-    /// Why no case can show it (`{#id untested: reason}`).
+    /// Why no case can test it (`{#id untested: reason}`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untested: Option<String>,
-    /// Capabilities that a target must have for the cases of the clause (`{#id requires: capability}`).
+    /// Capabilities that the clause's cases require of a target (`{#id requires: capability}`).
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub requires: BTreeSet<String>,
 }
 
-/// How binding a clause is: the strongest of the three words that its sentence uses; MUST without them.
+/// How binding a clause is: the strongest of these words in its sentence, or MUST if it has none.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 pub enum Level {
-    /// Optional.
+    /// Optional behaviour.
     #[serde(rename = "MAY")]
     May,
-    /// A failure is a warning unless the run is strict.
+    /// A failure is a warning, unless the run is strict.
     #[serde(rename = "SHOULD")]
     Should,
-    /// A failure is a failure.
+    /// A failure fails the run.
     #[serde(rename = "MUST")]
     Must,
 }
 
 impl Level {
-    /// The word.
+    /// The word as a clause spells it.
     pub const fn word(self) -> &'static str {
         match self {
             Level::May => "MAY",
@@ -122,7 +122,7 @@ impl Level {
 }
 
 impl Suite {
-    /// Tells each case the page that declares its section, where one does: a case of a corpus file stands elsewhere.
+    /// Sets each case's page to the one that declares its section; a case in a corpus file is stored elsewhere.
     pub(crate) fn find_pages(&mut self) {
         let sections = self.sections.iter();
         let pages: HashMap<&str, &str> = sections
@@ -135,7 +135,7 @@ impl Suite {
         }
     }
 
-    /// Gives each case what its clauses require, wherever they stand.
+    /// Adds to each case the capabilities that its clauses require, in whichever file they are declared.
     pub(crate) fn inherit_requirements(&mut self) {
         let clauses = self.clauses.iter();
         let required: HashMap<&str, &BTreeSet<String>> = clauses
@@ -168,7 +168,7 @@ impl Suite {
         self.sections.iter().find(|section| section.id == id)
     }
 
-    /// The sentence that a case tests: its first clause's, else the title of its section.
+    /// The sentence that a case tests: that of its first clause, or else the title of its section.
     pub fn sentence<'s>(&'s self, case: &'s Case) -> &'s str {
         let clause = case.clauses.first().and_then(|id| self.clause(id));
         clause
@@ -180,14 +180,14 @@ impl Suite {
             .unwrap_or(&case.section)
     }
 
-    /// How binding a case is: its first clause's level; a case that hangs on a section alone is a
+    /// How binding a case is: the level of its first clause; a case that belongs to a section only is a
     /// MUST.
     pub fn level(&self, case: &Case) -> Level {
         let clause = case.clauses.first().and_then(|id| self.clause(id));
         clause.map_or(Level::Must, |clause| clause.level)
     }
 
-    /// Clauses that no case tests and that don't say why.
+    /// Clauses that no case tests and that give no reason for it.
     pub fn untested(&self) -> Vec<&Clause> {
         let tested: HashSet<&str> = self
             .cases
@@ -200,14 +200,14 @@ impl Suite {
         self.clauses.iter().filter(silent).collect()
     }
 
-    /// What is wrong between the parts: ids used twice, and anchors that nothing declares.
+    /// Inconsistencies within the suite: duplicate ids, and references to ids that are not declared.
     pub fn faults(&self) -> Vec<Misplaced> {
         let mut faults = self.duplicates();
         faults.extend(self.dangling());
         faults
     }
 
-    /// Ids that are used twice.
+    /// Ids that are used more than once.
     pub fn duplicates(&self) -> Vec<Misplaced> {
         let mut faults = Vec::new();
         let mut anchors: HashMap<&str, (&str, u32)> = HashMap::new();
@@ -248,7 +248,7 @@ impl Suite {
         faults
     }
 
-    /// Cases that hang on an id that no heading and no clause declares.
+    /// Cases that refer to an id that no heading or clause declares.
     fn dangling(&self) -> Vec<Misplaced> {
         let sections = self.sections.iter().map(|section| section.id.as_str());
         let declared: HashSet<&str> = sections
@@ -277,13 +277,13 @@ impl Suite {
     }
 }
 
-/// A fault between the parts of a suite, with its place.
+/// An inconsistency within a suite, with its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misplaced {
-    /// Path below the suite's root.
+    /// Path relative to the suite's root.
     pub file: String,
     /// Line, from 1.
     pub line: u32,
-    /// What was expected, and what was found.
+    /// What was expected and what was found.
     pub message: String,
 }

@@ -1,5 +1,5 @@
-//! Patterns of JSON: values, holes, open objects, captures. Says nothing of how it is
-//! written in a fixture (`fixture/pattern.rs`) or how it is compared (`judge/json.rs`).
+//! Patterns of JSON: values, holes, open objects, captures. Does not know how patterns are
+//! written in a fixture (`fixture/pattern.rs`) or compared (`judge/json.rs`).
 
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -19,7 +19,7 @@ use crate::json::Json;
 pub enum Pattern {
     /// Exactly this null, boolean, number or string.
     Exact(Json),
-    /// A string with parts that are not letters.
+    /// A string with computed parts.
     Text(Text),
     /// Any value of a kind.
     Hole(Hole),
@@ -29,30 +29,30 @@ pub enum Pattern {
     Array {
         /// The elements, in order.
         items: Vec<Pattern>,
-        /// Whether more may follow (`"..."` as the last element).
+        /// Whether further elements may follow (`"..."` as the last element).
         open: bool,
     },
-    /// An object of these members.
+    /// An object with these members.
     Object {
-        /// The members; their order doesn't count.
+        /// The members; their order is not compared.
         members: IndexMap<String, Pattern>,
-        /// Whether there may be others (`"...": "..."`).
+        /// Whether other members are allowed (`"...": "..."`).
         open: bool,
     },
 }
 
-/// A place where a value of a kind must stand, and may be kept under a name.
+/// A placeholder for a value of a kind, which may be captured under a name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hole {
-    /// The name that the value is captured under.
+    /// The name under which the value is captured.
     pub capture: Option<String>,
-    /// What it must be.
+    /// The kind of value that matches.
     pub kind: HoleKind,
     /// Whether the member may be missing altogether (`<int?>`); only as a member's value.
     pub optional: bool,
 }
 
-/// What a hole takes.
+/// The kinds of values that a hole matches.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HoleKind {
     /// Any value.
@@ -61,33 +61,33 @@ pub enum HoleKind {
     Absent,
     /// `true` or `false`.
     Bool,
-    /// An integer, within bounds that are both inclusive.
+    /// An integer within inclusive bounds.
     Int {
-        /// Least value.
+        /// The minimum, if any.
         min: Option<i64>,
-        /// Greatest value.
+        /// The maximum, if any.
         max: Option<i64>,
     },
     /// A number with a fraction or an exponent.
     Float,
     /// Any number.
     Number,
-    /// A string; with a regex, one that the regex matches as a whole.
+    /// A string; with a regex, one that the regex matches completely.
     String(Option<String>),
     /// An array.
     Array,
     /// An object.
     Object,
-    /// A string that holds JSON text that matches.
+    /// A string that contains JSON text that matches.
     JsonText(Box<Pattern>),
     /// An array of these elements, in any order.
     Unordered(Vec<Pattern>),
-    /// A value that one of these takes.
+    /// A value that one of these patterns matches.
     Either(Vec<Pattern>),
 }
 
 impl HoleKind {
-    /// The word that names the kind in a fixture and in the bundle.
+    /// The word for the kind in a fixture and in the bundle.
     pub const fn word(&self) -> &'static str {
         match self {
             HoleKind::Any => "any",
@@ -132,7 +132,7 @@ impl Hole {
         }
     }
 
-    /// As it is written in a fixture.
+    /// The hole as a fixture writes it.
     pub fn source(&self) -> String {
         let name = self
             .capture
@@ -261,7 +261,7 @@ impl Hole {
 }
 
 impl Pattern {
-    /// A pattern that takes this value and no other.
+    /// A pattern that matches this value only.
     pub fn exactly(json: &Json) -> Pattern {
         match json {
             Json::Array(items) => Pattern::Array {
@@ -279,7 +279,7 @@ impl Pattern {
         }
     }
 
-    /// As it is written in a fixture, on one line.
+    /// The pattern as a fixture writes it, on one line.
     pub fn source(&self) -> String {
         match self {
             Pattern::Exact(json) => json.to_string(),
@@ -306,7 +306,7 @@ impl Pattern {
         }
     }
 
-    /// The encoding in the bundle.
+    /// The JSON that the bundle holds for this pattern.
     pub fn to_json(&self) -> Json {
         match self {
             Pattern::Exact(json) => json.clone(),
@@ -340,10 +340,10 @@ impl Pattern {
         }
     }
 
-    /// Reads the encoding in the bundle.
+    /// Reads the JSON of a bundle.
     ///
     /// # Errors
-    /// Says what was expected.
+    /// A message that says what was expected.
     pub fn from_json(json: &Json) -> Result<Pattern, String> {
         match json {
             Json::Array(items) => {

@@ -1,4 +1,4 @@
-//! Matches cases against globs. The one rule for `--filter`, `--skip` and expected failures.
+//! Matches cases against globs. The only implementation, used for `--filter`, `--skip` and expected failures.
 
 use std::collections::BTreeSet;
 
@@ -6,17 +6,17 @@ use globset::{Glob, GlobMatcher};
 
 use super::{Case, Suite};
 
-/// Bytes that a glob may have, and braces that may open in it: it becomes a regular expression, and a large or deep one no
-/// longer does.
+/// Maximum length of a glob in bytes, and maximum number of opening braces: a glob is compiled to a regular expression, which fails
+/// for large or deeply nested ones.
 const GLOB_BYTES_MAX: usize = 1000;
 const BRACES_MAX: usize = 50;
-/// Longest word for which a like one is looked for, in bytes.
+/// Words longer than this, in bytes, get no suggestion.
 const WORD_BYTES_MAX: usize = 200;
-/// Slips that are always forgiven in a suggestion; a long name is forgiven a third of its letters.
+/// The edit distance always allowed for a suggestion; for long names a third of their length is allowed.
 const NEAR_MAX: usize = 2;
 
-/// A glob over case ids, clause ids, section ids and pages, whose path is dotted: `lang/reader.md` is called
-/// `lang.reader`. `*` stops at nothing: `strings.*` means every case of every section below `strings`, `lib.*` every
+/// A glob over the ids of cases, clauses and sections, and over pages, whose paths are dotted: `lang/reader.md` is named
+/// `lang.reader`. `*` matches any characters: `strings.*` means every case of every section below `strings`, `lib.*` every
 /// case of every page in `lib/`.
 #[derive(Clone, Debug)]
 pub struct Selector {
@@ -25,10 +25,10 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Reads a glob.
+    /// Parses a glob.
     ///
     /// # Errors
-    /// When it is malformed, in the words of the glob's own grammar.
+    /// When the glob is malformed; the message is the glob parser's.
     pub fn new(text: &str) -> Result<Selector, String> {
         if text.len() > GLOB_BYTES_MAX || text.matches('{').count() > BRACES_MAX {
             let start = &text[..text.floor_char_boundary(WORD_BYTES_MAX)];
@@ -58,10 +58,10 @@ impl Selector {
         !self.text.contains(['*', '?', '[', '{'])
     }
 
-    /// Checks that it means at least one case of a suite: a slip of the pen would leave out, or let in, every case.
+    /// Checks that the glob matches at least one case of a suite: a typo would leave out, or let in, every case.
     ///
     /// # Errors
-    /// A message with what it may have meant.
+    /// A message with a suggestion.
     pub fn needed(&self, suite: &Suite) -> Result<(), String> {
         if suite.cases.iter().any(|case| self.selects(case)) {
             return Ok(());
@@ -75,7 +75,7 @@ impl Selector {
         ))
     }
 
-    /// The name of a clause, section, page or case that is written most like it. What follows the first wildcard is kept.
+    /// The most similar name of a clause, section, page or case. The part of the glob from the first wildcard on is kept.
     fn nearest(&self, suite: &Suite) -> Option<String> {
         let (stem, tail) = match self.text.find(['*', '?', '[', '{']) {
             Some(at) => {
@@ -93,7 +93,7 @@ impl Selector {
                 names.insert(case.id.clone());
             }
         }
-        // A wildcard is mostly put behind a part of a name.
+        // A wildcard usually follows a complete part of a name.
         let parts: Vec<String> = if tail.is_empty() {
             Vec::new()
         } else {
@@ -105,11 +105,11 @@ impl Selector {
             names.iter().flat_map(dots).collect()
         };
         names.extend(parts);
-        // Below a name that is there as it is written, there is nothing.
+        // If the name itself exists, there is nothing below it.
         nearest(stem, names).map(|name| if name == stem { name } else { name + tail })
     }
 
-    /// Whether it means this case: by its id, one of its clauses, its section, or its page.
+    /// Whether the glob matches this case by its id, one of its clauses, its section, or its page.
     pub fn selects(&self, case: &Case) -> bool {
         self.matcher.is_match(&case.id)
             || self.matcher.is_match(&case.section)
@@ -121,7 +121,7 @@ impl Selector {
     }
 }
 
-/// The name that is written most like a word, where one is like it.
+/// The name most similar to `word`, if one is similar enough.
 pub fn nearest(word: &str, names: impl IntoIterator<Item = String>) -> Option<String> {
     if word.len() > WORD_BYTES_MAX {
         return None;

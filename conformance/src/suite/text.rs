@@ -1,5 +1,5 @@
 //! Text with computed parts: repetitions, bytes, captured values, holes. Used both for
-//! what is sent (no holes) and for what is expected. Knows JSON, nothing of fixtures or targets.
+//! what is sent (without holes) and for what is expected. Knows JSON, but nothing of fixtures or targets.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -11,48 +11,48 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::pattern::Hole;
 use crate::json::{self, Json};
 
-/// Bytes that a text may grow to. A fixture that asks for more is malformed.
+/// Maximum size of an expanded text, in bytes. A fixture that exceeds it is malformed.
 pub const TEXT_BYTES_MAX: usize = 256 << 20;
 
 /// Values captured so far, by name.
 pub type Captures = HashMap<String, Json>;
 
-/// A text in parts. In the bundle: a plain string when it has only letters, else
+/// A text made of parts. In the bundle: a plain string when it is purely literal, else
 /// `{"$text": [part, …]}`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Text {
-    /// The parts, in order; letters are never empty and never neighbours.
+    /// The parts, in order; literal parts are never empty and never adjacent.
     pub parts: Vec<Part>,
 }
 
-/// A part of a text. In the bundle: a string for letters, else an object with one member, named in
-/// brackets here.
+/// A part of a text. In the bundle: a string for a literal part, else an object with one member, whose name is
+/// given in parentheses here.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// Letters.
+    /// Literal text.
     Lit(String),
     /// Bytes that need not be UTF-8 (`hex`: two digits each).
     Bytes(Vec<u8>),
     /// `{{repeat:N:text}}` (`repeat`: `{"count", "text"}`).
     Repeat {
-        /// How often.
+        /// The number of repetitions.
         count: u64,
-        /// What.
+        /// The repeated text.
         text: Text,
     },
-    /// `{{fill:N:c}}` (`fill`: `{"bytes", "text"}`): `c` as often as it takes for the whole text to
-    /// have `N` bytes.
+    /// `{{fill:N:c}}` (`fill`: `{"bytes", "text"}`): `c` repeated until the whole text has
+    /// `N` bytes.
     Fill {
-        /// Bytes of the whole text.
+        /// Size of the whole text in bytes.
         bytes: u64,
-        /// One byte of ASCII.
+        /// One ASCII character.
         text: String,
     },
     /// `{{name}}` (`use`: `{"name", "as"}`): a captured value.
     Use {
-        /// The capture.
+        /// The name of the capture.
         name: String,
-        /// How it is written.
+        /// How the value is written.
         form: Use,
     },
     /// `<…>` (`hole`): text to be matched; only in expectations.
@@ -62,41 +62,41 @@ pub enum Part {
 /// How a captured value is written into a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// As JSON: a string gets its quotes (`json`).
+    /// As JSON: a string is quoted (`json`).
     Json,
     /// As the inside of a JSON string: a string is escaped, without quotes (`string`).
     InString,
-    /// As it is: a string's letters, other values as JSON (`plain`).
+    /// Unquoted: the contents of a string, or the JSON of any other value (`plain`).
     Plain,
 }
 
-/// Why a text can't be written.
+/// Why a text can't be expanded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// Nothing was captured under this name.
     #[error("nothing was captured as {0}")]
     Unbound(String),
-    /// A hole can't be written.
+    /// A hole has no bytes that could be sent.
     #[error("a hole stands where text is sent")]
     Hole,
-    /// The rest is already longer than the fill asks for.
+    /// The other parts are already longer than the size that the fill asks for.
     #[error("fill to {asked} bytes, but {present} bytes are there already")]
     Overfull {
-        /// Bytes asked for.
+        /// The size asked for, in bytes.
         asked: u64,
-        /// Bytes that are there without the fill.
+        /// The size of the other parts, in bytes.
         present: u64,
     },
-    /// More than [`TEXT_BYTES_MAX`].
+    /// The text exceeds [`TEXT_BYTES_MAX`].
     #[error("the text grows beyond {TEXT_BYTES_MAX} bytes")]
     TooLong,
-    /// The bytes are not UTF-8 where text is needed.
+    /// The bytes are not UTF-8, where text is needed.
     #[error("the bytes are not UTF-8")]
     NotUtf8,
 }
 
 impl Text {
-    /// A text of letters only.
+    /// A purely literal text.
     pub fn plain(text: impl Into<String>) -> Text {
         let text = text.into();
         Text {
@@ -108,7 +108,7 @@ impl Text {
         }
     }
 
-    /// The letters, when there is nothing else.
+    /// The text, if it is purely literal.
     pub fn as_plain(&self) -> Option<&str> {
         match self.parts.as_slice() {
             [] => Some(""),
@@ -117,12 +117,12 @@ impl Text {
         }
     }
 
-    /// Whether a hole stands in it.
+    /// Whether the text contains a hole.
     pub fn has_holes(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Hole(_)))
     }
 
-    /// Bytes that the text grows to, without those of captured values and holes.
+    /// The expanded size in bytes, not counting captured values and holes.
     pub fn size(&self) -> u64 {
         self.parts.iter().fold(0, |size: u64, part| {
             size.saturating_add(match part {
@@ -138,7 +138,7 @@ impl Text {
     /// The bytes to be sent.
     ///
     /// # Errors
-    /// When a capture is missing, a hole is in it, a fill has no room, or it grows too long.
+    /// When a capture is missing, the text contains a hole, the other parts exceed a fill, or the text grows too long.
     pub fn bytes(&self, captures: &Captures) -> Result<Vec<u8>, Fault> {
         let mut out = Vec::new();
         let mut fill = None;
@@ -172,12 +172,12 @@ impl Text {
     /// The bytes to be sent, as text.
     ///
     /// # Errors
-    /// As [`Text::bytes`], and when they are not UTF-8.
+    /// As [`Text::bytes`], and when the bytes are not UTF-8.
     pub fn string(&self, captures: &Captures) -> Result<String, Fault> {
         String::from_utf8(self.bytes(captures)?).map_err(|_| Fault::NotUtf8)
     }
 
-    /// One line for people: the letters, with the other parts as they were written.
+    /// The text in one line, for display: computed parts in the notation of fixtures.
     pub fn source(&self) -> String {
         let mut out = String::new();
         for part in &self.parts {
@@ -202,7 +202,7 @@ impl Text {
         out
     }
 
-    /// The encoding in the bundle.
+    /// The JSON that the bundle holds for this text.
     pub fn to_json(&self) -> Json {
         match self.as_plain() {
             Some(text) => Json::from(text),
@@ -213,10 +213,10 @@ impl Text {
         }
     }
 
-    /// Reads the encoding in the bundle.
+    /// Reads the JSON of a bundle.
     ///
     /// # Errors
-    /// Says what was expected.
+    /// A message that says what was expected.
     pub fn from_json(json: &Json) -> Result<Text, String> {
         match (json, json.get("$text")) {
             (Json::String(text), _) => Ok(Text::plain(text.as_str())),

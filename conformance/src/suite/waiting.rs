@@ -1,4 +1,4 @@
-//! Finds the cases that let real time pass on purpose, by their fixtures. Knows nothing of how long anything takes.
+//! Finds the cases that deliberately let real time pass, by looking at their fixtures. Does not estimate how long.
 
 use super::{
     BodyExpect, CallExpect, Case, CaseBody, Control, HttpAction, Outcome, ProgramExpect, Reason,
@@ -6,15 +6,15 @@ use super::{
 };
 use crate::json::Json;
 
-/// Members of a peer's script by which it takes its time.
+/// Members of a peer's script that make it respond slowly.
 const SLOW_MEMBERS: &[&str] = &["delay_ms", "silent", "stall", "open", "close_input"];
 
-/// How a script of the shell takes its time.
+/// The command with which a shell script pauses.
 const SLEEP: &str = "sleep ";
 
 impl Case {
-    /// Whether real time passes in it on purpose: it waits or listens to silence, has a peer that takes its time, or sees a
-    /// time limit run out.
+    /// Whether the case deliberately lets real time pass: it waits, expects silence, has a slow peer, or exhausts a
+    /// time limit.
     pub fn waits(&self) -> bool {
         let said = match &self.body {
             CaseBody::Clj(clj) => times_out(&clj.expect),
@@ -56,7 +56,7 @@ impl Case {
     }
 }
 
-/// The status of a request that was not sent in time.
+/// The status for a request that was not sent in time.
 const REQUEST_TIMEOUT: u16 = 408;
 
 impl Control {
