@@ -1,5 +1,5 @@
-//! Tries cases again, alone, that ran out of time beside others, in which real time passes on purpose, or whose messages overtook each
-//! other: on a busy machine their failure says little of the target. Knows which ends a busy machine can cause; knows nothing of how a case is tried.
+//! Retries cases alone that timed out during concurrent runs, that deliberately let real time pass, or whose messages overtook each
+//! other: on a busy machine their failure says little about the target. Knows which failures a busy machine can cause, not how cases run.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,31 +11,31 @@ use super::pool::{self, Group};
 use super::trial::Trial;
 use super::{Orders, Session, try_alone};
 
-/// Cases in a row that failed again, after which the rest is believed.
+/// After this many consecutive retries that failed, the remaining first results are accepted.
 const BELIEVED: usize = 5;
 
-/// Signals with which a process ends for a fault of its own, as messages name them.
+/// Signals with which a process dies through its own fault, as messages name them.
 const FAULTS: [&str; 6] = [
     "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGTRAP",
 ];
 
-/// Cases that failed so beside others, with how they ended.
+/// Cases that failed in one of these ways during concurrent runs, with their trials.
 #[derive(Debug, Default)]
 pub(super) struct List(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     waiting: Vec<(usize, Trial)>,
-    /// What came first of the case that is tried again, by its place.
+    /// The first message of the case that is being retried, by its index.
     first: HashMap<usize, String>,
-    /// Whether the case that was tried again last failed again.
+    /// Whether the last retried case failed again.
     failed_again: bool,
-    /// Whether nothing is kept any more.
+    /// Whether the list is closed.
     closed: bool,
 }
 
 impl List {
-    /// Keeps a trial that is to be made again; gives back any other, with what is to be said of it.
+    /// Keeps a trial that must be retried; returns any other, with notes added.
     pub(super) fn keep(&self, place: usize, case: &Case, trial: Trial) -> Option<Trial> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(first) = state.first.remove(&place) {
@@ -51,7 +51,7 @@ impl List {
         None
     }
 
-    /// What is to be made again. From now on nothing is kept.
+    /// Takes the trials to be retried, and closes the list.
     fn close(&self) -> Vec<(usize, Trial)> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.closed = true;
@@ -63,7 +63,7 @@ impl List {
         state.first.insert(case, first.verdict.message());
     }
 
-    /// Whether the case that was tried again failed again; `None` when nothing came of it.
+    /// Whether the retried case failed again; `None` when it produced no trial.
     fn end(&self, case: usize) -> Option<bool> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let untold = state.first.remove(&case).is_some();
@@ -71,8 +71,8 @@ impl List {
     }
 }
 
-/// Whether a machine that is busy with other things could be why. Requests that go many to a server are left out: those that
-/// were in flight when one got no answer have been tried alone already.
+/// Whether a busy machine could be the cause. Cases that share a server are excluded: those in flight when
+/// one got no answer have already been retried alone.
 fn ran_out_of_time(trial: &Trial) -> bool {
     match &trial.verdict {
         Verdict::TimedOut { .. } | Verdict::Silent { .. } => true,
@@ -88,7 +88,7 @@ fn ran_out_of_time(trial: &Trial) -> bool {
     }
 }
 
-/// Whether no machine is so busy that it could be why: what is no frame, and a fault of the process.
+/// Whether no busy machine could be the cause: output that is not a frame, or a crash of the process.
 fn is_plain(verdict: &Verdict) -> bool {
     match verdict {
         Verdict::Junk { .. } => true,
@@ -97,7 +97,7 @@ fn is_plain(verdict: &Verdict) -> bool {
     }
 }
 
-/// Tries the cases again, one after the other, when nothing else runs.
+/// Retries the cases, one after the other, when nothing else is running.
 pub(super) async fn all(session: &Arc<Session>, orders: &Orders) {
     let mut in_a_row = 0;
     for (case, first) in session.again.close() {

@@ -1,5 +1,5 @@
-//! Tries one case at a time, those that are one request over connections that are kept: for who asks the same server the same things
-//! again and again, and would pay more for starts than for answers. Knows nothing of why.
+//! Runs single cases one at a time, reusing connections for those that consist of one request: for callers that ask the same server the
+//! same things many times, so that starts would cost more than answers. Does not know why they ask.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Nothing is started yet.
+    /// Creates an asker; nothing is started yet.
     pub fn new(suite: Arc<Suite>, orders: Orders) -> Self {
         let (sender, _) = mpsc::unbounded_channel();
         Self {
@@ -31,11 +31,11 @@ impl Asker {
         }
     }
 
-    /// Tries the case at `place`. A target that broke at it is gone, and started anew for the next one; an exchange or a command
-    /// has a target of its own.
+    /// Runs the case at index `place`. A target that breaks is discarded, and started anew for the next case; an exchange or a command
+    /// gets a target of its own.
     ///
     /// # Errors
-    /// Why it cannot be tried so.
+    /// Why the case cannot be run this way.
     pub async fn ask(&mut self, place: usize) -> Result<Trial, String> {
         let case = &self.session.suite.cases[place];
         let default = TargetSpec::default();
@@ -72,7 +72,7 @@ impl Asker {
         Ok(trial.held_to_all(case))
     }
 
-    /// Takes every target down. The next case starts one.
+    /// Takes every target down. The next case starts a new one.
     pub async fn end(&mut self) {
         for (_, link) in self.links.drain() {
             link.kill().await;

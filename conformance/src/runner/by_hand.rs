@@ -1,4 +1,4 @@
-//! Writes a case as the shell commands that show a person what a server does with it: the files, peers, variables and flags
+//! Writes a case as shell commands that show a person what a server does with it: the files, peers, variables and flags
 //! that it needs, and what is sent. Knows what the harness would do; starts nothing, and knows nothing of verdicts.
 
 use std::path::Path;
@@ -19,26 +19,26 @@ use super::exchange::USUAL_HEADERS;
 use super::start::{self, UPSTREAMS_FILE};
 use super::wire;
 
-/// Bytes of commands that are not worth pasting any more.
+/// Scripts longer than this, in bytes, are not worth pasting.
 const SCRIPT_BYTES_MAX: usize = 8 << 10;
-/// The file that says what the peers do.
+/// The file with the scripts of the peers.
 const PEERS_FILE: &str = "peers.json";
-/// Seconds that an answer is waited for, and those where time passes on purpose.
+/// Seconds to wait for an answer, and to wait in cases that deliberately let time pass.
 const ANSWER_SECONDS: &str = "1";
 const SLOW_ANSWER_SECONDS: &str = "3";
 
 /// The server that a case is shown against.
 #[derive(Debug, Clone)]
 pub struct Subject {
-    /// How it is started, without flags; none for one that runs already.
+    /// The command that starts it, without flags; `None` for a server that is already running.
     pub command: Option<Vec<String>>,
     /// The adapter for operations of its library.
     pub testee: Vec<String>,
-    /// Whether that adapter is all that there is: programs go to it, too.
+    /// Whether the adapter is the whole target, so that programs go to it, too.
     pub is_library: bool,
-    /// How it takes flags and variables.
+    /// How flags and variables are passed to it.
     pub launch: Launch,
-    /// Where it is reached over HTTP.
+    /// Its URL over HTTP.
     pub url: String,
 }
 
@@ -55,11 +55,11 @@ impl Default for Subject {
     }
 }
 
-/// The port of commands that start a server over HTTP.
+/// The port in commands that start a server over HTTP.
 const SHOWN_PORT: u16 = 7332;
 
-/// The commands; none for what a few commands cannot do: signals, values that only an answer gives to a later request over standard
-/// streams, bytes that are no request, long texts.
+/// The commands; `None` for what a few commands cannot do: signals, values from an answer that a later request over standard
+/// streams needs, bytes that are not a request, long texts.
 pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
     let pause = match case.waits() {
         true => SLOW_ANSWER_SECONDS,
@@ -67,7 +67,7 @@ pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
     };
     let mut lines = Vec::new();
     match &case.body {
-        // What they send is known only when the server was surveyed.
+        // What open cases send is known only after a survey of the server.
         _ if case.is_open() => return None,
         CaseBody::Http(body) => exchange(body, case, subject, &mut lines)?,
         _ if case.target.transport == Transport::Http => return None,
@@ -79,7 +79,7 @@ pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
             ));
         }
         CaseBody::Clj(body) => {
-            // The end of input gives a call only a moment more.
+            // After the end of input a call gets only a moment more.
             let lasts = case.waits() || !case.target.peers.is_empty();
             let mut input = vec![Act::Write(program(body)?)];
             if subject.command.is_none() {
@@ -109,7 +109,7 @@ pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
         CaseBody::Cli(body) => command(body, &case.target, &mut lines)?,
         CaseBody::Fixture(_) => return None,
     }
-    // Nothing is written for a server that runs already.
+    // No files are written for a server that is already running.
     let writes = subject.command.is_some() || matches!(case.body, CaseBody::Cli(_));
     if lines.len() > 1 && writes {
         lines.insert(0, "cd \"$(mktemp -d)\"".to_owned());
@@ -121,10 +121,10 @@ pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
     (script.len() <= SCRIPT_BYTES_MAX).then_some(script)
 }
 
-/// What happens at the input of a command.
+/// A step in feeding a command's standard input.
 enum Act {
     Write(Vec<u8>),
-    /// Nothing, for so many seconds.
+    /// Pauses for this many seconds.
     Sleep(String),
 }
 
@@ -170,7 +170,7 @@ fn sends(case: &WireCase, pause: &str) -> Option<Vec<Act>> {
             WireAction::Expect(_)
             | WireAction::ExpectUnordered { .. }
             | WireAction::ExpectRaw { .. } => {
-                // One wait is enough for neighbouring answers.
+                // Consecutive answers need only one wait.
                 if !matches!(acts.last(), Some(Act::Sleep(_))) {
                     acts.push(Act::Sleep(pause.to_owned()));
                 }
@@ -181,7 +181,7 @@ fn sends(case: &WireCase, pause: &str) -> Option<Vec<Act>> {
             }
             WireAction::Control(Control::Eof) => return Some(acts),
             WireAction::Control(Control::Signal { .. } | Control::KillPeer { .. }) => return None,
-            // These look at what came of it.
+            // These steps only check results.
             WireAction::Control(
                 Control::Exit { .. }
                 | Control::PeerReceived { .. }
@@ -194,7 +194,7 @@ fn sends(case: &WireCase, pause: &str) -> Option<Vec<Act>> {
     Some(acts)
 }
 
-/// What is said behind the handshake, with it.
+/// The acts, preceded by the handshake.
 fn greeted(acts: Vec<Act>) -> Vec<Act> {
     let mut all = vec![
         Act::Write(line(wire::initialize())),
@@ -205,8 +205,8 @@ fn greeted(acts: Vec<Act>) -> Vec<Act> {
     all
 }
 
-/// Messages to a server that runs already, each as a call of `curl`; those behind the handshake belong to the session that it opens. None
-/// for what is no message.
+/// Messages to a server that is already running, each as a `curl` command; those after the handshake use the session that it opens. `None`
+/// if the input is not a message.
 fn posted(acts: &[Act], url: &str, lines: &mut Vec<String>) -> Option<()> {
     let mut all = acts.iter().peekable();
     while let Some(act) = all.next() {
@@ -236,7 +236,7 @@ fn posted(acts: &[Act], url: &str, lines: &mut Vec<String>) -> Option<()> {
         }
         let revision = format!("'MCP-Protocol-Version: {}'", link::PROTOCOL_VERSION);
         let mut post = format!("{curl} -H {revision} -H \"$session\"");
-        // What is not waited for goes on beside what follows.
+        // A request that is not waited for runs in the background.
         let waited_for = frame::only_tells(message) || !matches!(all.peek(), Some(Act::Write(_)));
         post.push_str(if waited_for { "; echo" } else { " &" });
         lines.push(post);
@@ -251,7 +251,7 @@ fn line(text: String) -> Vec<u8> {
     (text + "\n").into_bytes()
 }
 
-/// Requests over HTTP, each as a call of `curl`, to a server that is started for them.
+/// HTTP requests, each as a `curl` command, to a server that is started for them.
 fn exchange(case: &HttpCase, of: &Case, subject: &Subject, lines: &mut Vec<String>) -> Option<()> {
     let origin = subject.url.split('/').take(3).collect::<Vec<_>>().join("/");
     if subject.command.is_some() {
@@ -278,7 +278,7 @@ fn exchange(case: &HttpCase, of: &Case, subject: &Subject, lines: &mut Vec<Strin
             HttpAction::Control(
                 Control::Signal { .. } | Control::KillPeer { .. } | Control::Eof,
             ) => return None,
-            // These look at what came of it.
+            // These steps only check results.
             HttpAction::Response(_)
             | HttpAction::Dropped { .. }
             | HttpAction::Nothing { .. }
@@ -297,7 +297,7 @@ fn exchange(case: &HttpCase, of: &Case, subject: &Subject, lines: &mut Vec<Strin
     Some(())
 }
 
-/// One request. A value that an earlier answer gave stands as `{{name}}`, to be filled in by hand. Without a tag it is waited for.
+/// One request. A value from an earlier answer is shown as `{{name}}`, to be filled in by hand. An untagged request runs in the foreground.
 fn curl(request: &HttpRequest, origin: &str) -> Option<String> {
     let mut words = vec!["curl".to_owned(), "-si".to_owned()];
     let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
@@ -316,13 +316,13 @@ fn curl(request: &HttpRequest, origin: &str) -> Option<String> {
     })
 }
 
-/// A text with what it is made of filled in; one that needs an earlier answer as its source.
+/// The expanded text; its source if it needs an earlier answer.
 fn shown(text: &Text) -> Option<String> {
     let filled = text.string(&Captures::new());
     Some(filled.unwrap_or_else(|_| text.source()))
 }
 
-/// Files and peers that a server needs.
+/// The commands that create the files and peers that a server needs.
 fn stage(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
     for (name, content) in &spec.files {
         lines.push(written(name, placed(content)?.as_bytes()));
@@ -330,7 +330,7 @@ fn stage(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
     upstreams(spec, lines)
 }
 
-/// The upstreams config, and the peers that it reaches.
+/// The commands that write the upstreams configuration and start the peers in it.
 fn upstreams(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
     if let Some(own) = &spec.upstreams {
         lines.push(written(
@@ -343,7 +343,7 @@ fn upstreams(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
             PEERS_FILE,
             placed(&scripts.to_string())?.as_bytes(),
         ));
-        // Peers play until their input ends: when the shell closes it, or ends.
+        // Peers run until their input ends, which happens when the shell closes it or exits.
         lines.push("mkfifo held".to_owned());
         lines.push(format!(
             "ptc-conformance peers {PEERS_FILE} < held > {UPSTREAMS_FILE} &"
@@ -377,7 +377,7 @@ fn server(spec: &TargetSpec, subject: &Subject, observing: bool) -> Option<Strin
 
 fn command(case: &CliCase, spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
     upstreams(spec, lines)?;
-    // What a command takes from what came of another is known only then.
+    // Values that come from another command's output are not known yet.
     let text = |text: &Text| text.string(&Captures::new()).ok();
     for case in case.commands() {
         for (name, content) in &case.files {
@@ -408,13 +408,13 @@ fn with_variables(variables: Vec<String>, command: Vec<String>) -> Vec<String> {
     env.into_iter().chain(variables).chain(command).collect()
 }
 
-/// `text` with the case's directory as the working directory; none when it names a peer, which has no address yet.
+/// `text` with the working directory as the case's directory; `None` when it names a peer, which has no address yet.
 fn placed(text: &str) -> Option<String> {
     let placed = start::in_place(text, Path::new("."));
     (!placed.contains("{{peer.")).then_some(placed)
 }
 
-/// A command whose input is fed so.
+/// A command whose standard input is fed by these acts.
 fn fed(acts: &[Act], command: &str) -> String {
     let mut feeding: Vec<String> = Vec::new();
     let writes = |act: &Act| matches!(act, Act::Write(_));
@@ -447,7 +447,7 @@ fn written(name: &str, content: &[u8]) -> String {
     format!("{}{} > {file}", made.unwrap_or_default(), print(content))
 }
 
-/// The command that prints these bytes: text as it is, all else with escapes.
+/// The command that prints these bytes: text literally, anything else with escapes.
 fn print(bytes: &[u8]) -> String {
     let text = std::str::from_utf8(bytes)
         .ok()

@@ -1,4 +1,4 @@
-//! Runs a `cli` case: its commands to their ends, one after another, in an empty directory of its own.
+//! Runs a `cli` case: its commands to completion, one after another, in an empty directory of its own.
 //! Knows which programs the launch template offers; knows nothing of MCP.
 
 use std::path::Path;
@@ -24,14 +24,14 @@ use crate::verdict::Verdict;
 use super::start::{self, Refusal, inside, scratch, write};
 use super::trial::Trial;
 
-/// Largest file that is compared.
+/// Largest file that is compared, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Most that a command may write to its standard output.
+/// Maximum size of a command's standard output, in bytes.
 const STDOUT_BYTES_MAX: usize = 32 << 20;
-/// How much of it is shown when it writes more.
+/// How many bytes of a larger output are shown.
 const SHOWN_BYTES: usize = 256;
 
-/// Runs the commands and judges what came of them. Of `spec` it heeds the peers and the upstreams config that reaches them.
+/// Runs the commands and judges the results. Of `spec`, it uses the peers and the upstreams configuration.
 pub async fn run(case: &CliCase, spec: &TargetSpec, launch: &Launch, patience: Patience) -> Trial {
     match attempt(case, spec, launch, patience).await {
         Ok(trial) => trial,
@@ -126,7 +126,7 @@ fn spawn(
         return Err(Refusal::NotClaimed(format!("a program `{program}`")));
     };
     argv.splice(..1, command.iter().cloned());
-    // The command runs in a directory of its own, where a relative path would mean another file.
+    // The command runs in another directory, where a relative path would name another file.
     if let Some(program) = argv.first_mut().filter(|program| program.contains('/')) {
         *program = std::path::absolute(&*program)
             .map_err(|error| Refusal::Harness(format!("{program}: {error}")))?
@@ -146,7 +146,7 @@ fn spawn(
     })
 }
 
-/// Runs a command whose input stays open until it has written so many lines.
+/// Runs a command whose input stays open until it has written `open_for` lines.
 async fn finish(
     spawn: &Spawn,
     stdin: &[u8],
@@ -245,7 +245,7 @@ mod tests {
     #[tokio::test]
     async fn a_command_that_writes_without_end_is_ended_before_memory_is() {
         let spawn = Spawn {
-            // In long lines: a million short ones take a busy machine a minute.
+            // With long lines, because a million short ones take a busy machine a minute.
             argv: vec!["yes".to_owned(), "y".repeat(1 << 10)],
             ..Spawn::default()
         };

@@ -1,5 +1,5 @@
-//! Plays the steps that all transports share: waits, signals, ends, peers, logs and traces.
-//! Knows nothing of how frames travel; what depends on that it asks the [`Carrier`] of the exchange.
+//! Plays the steps that every transport supports: waits, signals, exits, peers, logs and traces.
+//! Does not know how frames are transported; whatever depends on that, it asks the [`Carrier`] of the exchange.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -21,56 +21,56 @@ use crate::target::Patience;
 use crate::target::fault::Fault;
 use crate::target::process::{Exit, Handle};
 
-/// How often logs and traces are looked into while a line is waited for.
+/// How often logs and traces are polled while a line is awaited.
 const POLL: Duration = Duration::from_millis(5);
-/// How long a log or trace line is waited for, before the factor of the target's patience.
+/// How long a log or trace line is awaited, before multiplication by the target's patience factor.
 const LINE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What carries an exchange: a process of its own, a listening server, an open connection.
+/// The carrier of an exchange: a process of its own, a listening server, an open connection.
 pub trait Carrier {
     fn record(&mut self) -> &mut Record;
     fn patience(&self) -> Patience;
     /// The target's process.
     ///
     /// # Errors
-    /// What the case gets when `control` asks for a process and there is none of ours.
+    /// The case's result when `control` needs a process and the harness started none.
     fn process(&self, control: &Control) -> Result<Arc<Handle>, Stop>;
     /// The files of the case.
     ///
     /// # Errors
-    /// What the case gets when `control` asks for files and there are none.
+    /// The case's result when `control` needs files and there are none.
     fn files(&self, control: &Control) -> Result<Files, Stop>;
-    /// What was found in an open exchange.
+    /// The findings of an open exchange.
     fn findings(&self) -> Option<&Findings> {
         None
     }
     async fn end_input(&mut self);
-    /// Expects that no output comes for so long.
+    /// Expects that no output arrives for this time.
     async fn silence(&mut self, line: u32, time: Duration) -> Result<(), Stop>;
-    /// Called when a step has seen the process end as it should.
+    /// Called when a step has seen the process exit as expected.
     async fn ended(&mut self, _line: u32) -> Result<(), Stop> {
         Ok(())
     }
 }
 
-/// Where a started target and its peers leave what they write.
+/// Where a started target and its peers write files.
 pub struct Files {
     /// The case's own directory; peers leave notes in it.
     pub directory: PathBuf,
-    /// Where traces are written, when the target block asks for traces.
+    /// The directory for traces, if the target block asks for traces.
     pub traces: Option<PathBuf>,
 }
 
-/// Waits, and says so in the record.
+/// Waits, and notes it in the record.
 pub async fn wait(record: &mut Record, time: Duration) {
     record.note(&format!("wait {} ms", time.as_millis()));
     tokio::time::sleep(time).await;
 }
 
-/// Plays one control that stands at `line` of the fixture.
+/// Plays one control step, at `line` of the fixture.
 ///
 /// # Errors
-/// When it does not come out as the case says, or the exchange has nothing that it could act on.
+/// When the result is not what the case expects, or the exchange lacks what the step acts on.
 pub async fn play<C: Carrier>(carrier: &mut C, line: u32, control: &Control) -> Result<(), Stop> {
     match control {
         Control::Wait { ms } => {
@@ -187,7 +187,7 @@ async fn look<C: Carrier>(
     }
 }
 
-/// All that stands in the files of a directory, in the order of their names; before each a line that says who may use it.
+/// The contents of all files in a directory, ordered by name, each preceded by a line with its permissions.
 fn files_in(directory: &Path) -> String {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(directory)
         .into_iter()

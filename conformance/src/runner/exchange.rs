@@ -1,5 +1,5 @@
-//! Plays an `http` case: requests byte for byte over sockets of its own, step by step.
-//! Knows nothing of JSON-RPC or of how reports look.
+//! Plays an `http` case: requests byte for byte over its own sockets, step by step.
+//! Knows nothing of JSON-RPC or of reports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,27 +25,27 @@ use super::served::{SPARED, Server, sends_end};
 use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
 
-/// How long an exchange may take that no step waits for.
+/// Time limit of an exchange that no step waits for.
 const EXCHANGE_MAX: Duration = Duration::from_secs(120);
-/// How long a connection must stay silent on which nothing more may come.
+/// How long a connection must stay silent where nothing more may arrive.
 const QUIET: Duration = Duration::from_millis(300);
-/// The path under which cases write the MCP endpoint.
+/// The path that cases use for the MCP endpoint.
 const MCP_PATH: &str = "/mcp";
 
-/// How an open exchange is played: with values that are known before, and headers of every request that names no other value.
+/// Settings of an open exchange: known values, and headers that every request carries unless it sets them itself.
 #[derive(Debug)]
 pub struct Manner {
     /// Values that cases use.
     pub captures: Captures,
-    /// What was found in what the server sent.
+    /// The findings made so far in the server's output.
     pub findings: Arc<Findings>,
-    /// Session and revision, where there is a session.
+    /// Session id and protocol revision, if there is a session.
     pub headers: Vec<(String, String)>,
-    /// Whether requests are said as the stateless revision has them.
+    /// Whether requests use the stateless protocol revision.
     pub stateless: bool,
 }
 
-/// What a client sends with every request.
+/// The headers that a client sends with every request.
 pub const USUAL_HEADERS: [(&str, &str); 2] = [
     ("Content-Type", "application/json"),
     ("Accept", "application/json, text/event-stream"),
@@ -92,7 +92,7 @@ pub async fn play(
     record.concluded(stopped, began, server.stderr())
 }
 
-/// Whether a step would end the server for everyone.
+/// Whether a step would end a server that others may be using.
 fn ends_server(action: &HttpAction) -> bool {
     match action {
         HttpAction::Request(request) => {
@@ -109,32 +109,32 @@ struct Play<'a> {
     patience: Patience,
     record: Record,
     open: Vec<Exchange>,
-    /// What was found, in an open exchange.
+    /// The findings, in an open exchange.
     findings: Option<Arc<Findings>>,
-    /// Whether requests are said as the stateless revision has them.
+    /// Whether requests use the stateless protocol revision.
     stateless: bool,
     /// Whether the last request was a GET.
     asked_get: bool,
-    /// Headers of every request of an open exchange.
+    /// The default headers of an open exchange.
     usual: Option<Vec<(String, String)>>,
 }
 
-/// A request, and the connection that it went over. Without a name it is forgotten when the next one begins.
+/// A request and its connection. An untagged one is dropped when the next one begins.
 struct Exchange {
     tag: Option<String>,
     state: State,
-    /// Whether one answer is all that may come: one request was sent, and not to open a stream.
+    /// Whether exactly one response may arrive: a single request was sent, and it opens no stream.
     is_single: bool,
-    /// Told once when the client shall close its sending side.
+    /// Signals the task to shut down the sending side.
     sends: Option<oneshot::Sender<()>>,
 }
 
 enum State {
-    /// Its answer is waited for.
+    /// The response is awaited.
     Due(JoinHandle<Result<Answered, Fault>>),
-    /// Its answer came, and no step has looked at it.
+    /// The response has arrived, but no step has checked it.
     Done(Result<Answered, Fault>),
-    /// A step has looked at its answer.
+    /// A step has checked the response.
     Seen(Option<RawConnection>),
 }
 
@@ -150,7 +150,7 @@ impl Play<'_> {
         self.over(last, open).await
     }
 
-    /// Looks for more than the one answer on connections that are not needed any more.
+    /// Checks that connections that are no longer needed received nothing after their one response.
     async fn over(&mut self, line: u32, open: Vec<Exchange>) -> Result<(), Stop> {
         for exchange in open.into_iter().filter(|exchange| exchange.is_single) {
             let State::Seen(Some(mut connection)) = exchange.state else {
@@ -161,7 +161,7 @@ impl Play<'_> {
             }
             let more = connection.more_within(Duration::ZERO).await;
             let seen = String::from_utf8_lossy(&more).into_owned();
-            // A server may say so when it closes a connection that is not used (RFC 9110, 15.5.9).
+            // A server may send 408 when it closes an idle connection (RFC 9110, 15.5.9).
             let closes = seen.split(' ').nth(1) == Some("408");
             if !seen.is_empty() && !closes {
                 self.record.received(&seen);
@@ -172,7 +172,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Has room for another exchange: one without a name is forgotten when the next one begins.
+    /// Drops an untagged exchange that has been checked, before another one begins.
     async fn make_room(&mut self, line: u32) -> Result<(), Stop> {
         let is_over = |old: &mut Exchange| old.tag.is_none() && matches!(old.state, State::Seen(_));
         let over = self.open.extract_if(.., is_over).collect();
@@ -254,7 +254,7 @@ impl Play<'_> {
                 let Some(State::Due(task)) = exchange.map(|exchange| exchange.state) else {
                     return Err(none_is_open(line));
                 };
-                // With the task goes its connection.
+                // The connection is closed together with its task.
                 task.abort();
                 let _cancelled = task.await;
                 Ok(())
@@ -286,7 +286,7 @@ impl Play<'_> {
         }
     }
 
-    /// Looks at what came meanwhile on streams that are open.
+    /// Reads what has arrived meanwhile on open streams.
     async fn listen(&mut self, findings: &Findings) {
         for exchange in self.open.iter_mut().filter(|open| open.tag.is_some()) {
             if let State::Seen(Some(connection)) = &mut exchange.state {
@@ -313,7 +313,7 @@ impl Play<'_> {
         let (sends, half_close) = oneshot::channel();
         let task = tokio::spawn(async move {
             let mut connection = RawConnection::open(&address, start).await?;
-            // A server may answer and close before it has read everything.
+            // A server may respond and close before it has read everything.
             let sent = connection.send(&bytes, EXCHANGE_MAX).await;
             let answer = connection.receive_and_half_close(to_head, EXCHANGE_MAX, half_close);
             match answer.await {
@@ -330,7 +330,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Waits for the answer to an untagged request, which the next step may rely on.
+    /// Waits for the response to an untagged request, because the next step may rely on it.
     async fn settle(&mut self) {
         let waited = self.patience.reply;
         if let Some(exchange) = self.open.last_mut().filter(|last| last.tag.is_none()) {
@@ -371,7 +371,7 @@ impl Play<'_> {
         }
     }
 
-    /// Expects that nothing more comes on a connection.
+    /// Expects that nothing more arrives on a connection.
     async fn nothing(
         &mut self,
         line: u32,
@@ -404,7 +404,7 @@ impl Play<'_> {
         Err(differs(line, "connection", "nothing more", &seen))
     }
 
-    /// The last exchange of a name, or without one.
+    /// The last exchange with this tag, or the last untagged one.
     fn find(&self, tag: Option<&str>) -> Option<usize> {
         let mut exchanges = self.open.iter();
         exchanges.rposition(|exchange| exchange.tag.as_deref() == tag)
@@ -435,7 +435,7 @@ impl Play<'_> {
             field("Host", host.as_bytes());
         }
         for (name, value) in &headers {
-            // An open exchange leaves out a usual header by giving it no value.
+            // In an open exchange, an empty value removes a default header.
             if self.usual.is_none() || !value.is_empty() {
                 field(name, value);
             }
@@ -462,7 +462,7 @@ impl Play<'_> {
         Ok(bytes)
     }
 
-    /// A body as an open exchange says it, and the headers that say a part of it again.
+    /// The body as an open exchange sends it, and the headers that repeat parts of it.
     fn worded(&self, body: Option<Vec<u8>>) -> (Option<Vec<u8>>, Vec<(String, String)>) {
         let (Some(findings), Some(body)) = (&self.findings, body.as_ref()) else {
             return (body, Vec::new());
@@ -497,7 +497,7 @@ impl Play<'_> {
         }
     }
 
-    /// Cases write `/mcp`; a server that runs elsewhere has its own path.
+    /// Replaces the `/mcp` that cases use with the path of the endpoint.
     fn path(&self, path: String) -> String {
         match path.strip_prefix(MCP_PATH) {
             Some(rest) if rest.is_empty() || rest.starts_with('?') => {
@@ -508,7 +508,7 @@ impl Play<'_> {
     }
 }
 
-/// Whether an answer says that it is an event stream.
+/// Whether the response is declared to be an event stream.
 fn is_stream(answer: &HttpMessage) -> bool {
     answer
         .headers
@@ -516,7 +516,7 @@ fn is_stream(answer: &HttpMessage) -> bool {
         .any(|(name, value)| name.eq_ignore_ascii_case("content-type") && sse::is_stream(value))
 }
 
-/// The response in an event stream, as a body of its own.
+/// The response frame in an event stream, as a body.
 fn streamed(answer: &HttpMessage) -> Option<Vec<u8>> {
     if !is_stream(answer) {
         return None;

@@ -1,4 +1,4 @@
-//! Runs the cases of a suite against a target: plans, starts, tries, and gives each case its trial.
+//! Runs the cases of a suite against a target: plans, starts servers, runs each case, and collects the trials.
 //! Knows nothing of reports, baselines or command lines.
 
 mod again;
@@ -40,52 +40,52 @@ use served::Server;
 use start::{Over, Refusal, Target};
 use trial::Trial;
 
-/// Starts that failed, with no answer ever, after which nothing more is started.
+/// After this many failed starts, if the target has never answered, nothing more is started.
 const HOPELESS_STARTS: usize = 3;
-/// How often a target that fails its very first handshake is tried.
+/// How often a target whose very first handshake fails is tried.
 const FIRST_TRIES: usize = 2;
-/// Cases with a process of their own that are played at the same time, for each job.
+/// Cases with a process of their own that run at the same time, per job.
 const SEATS_PER_JOB: usize = 4;
-/// Cases that are worth starting one more server for.
+/// One more server is started for each this many cases.
 const CASES_PER_SERVER: usize = 250;
 
-/// Bytes that a run keeps of what a target wrote in cases that passed, and in those that did not. Reports that are much larger can't
-/// be read again.
+/// Bytes of target output that a run keeps for passed cases, and again for the others. Reports that are much larger can't
+/// be read back.
 const EVIDENCE_BYTES_MAX: usize = 64 << 20;
-/// Longest text that a case keeps until then, and behind.
+/// Longest text that a case keeps until that budget is used up, and afterwards, in bytes.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 const SHORT_TEXT_BYTES_MAX: usize = 256;
 
-/// Everything that a run needs to know.
+/// The parameters of a run.
 #[derive(Debug, Clone)]
 pub struct Orders {
-    /// What is under test.
+    /// The target under test.
     pub target: Target,
     /// How it is started.
     pub launch: Launch,
-    /// What it says that it implements.
+    /// What it claims to implement.
     pub claims: Claims,
     /// How long it may take.
     pub patience: Patience,
-    /// Servers that run at the same time.
+    /// Number of servers that run at the same time.
     pub jobs: usize,
-    /// Whether the first failure ends the run, and which is one.
+    /// The failures that end the run early, if any do.
     pub fail_fast: Option<FailFast>,
-    /// Tools of any MCP server that open cases may call, whatever they say of themselves: `NAME`, or `NAME={…}` with arguments.
+    /// Tools of any MCP server that open cases may call, whatever their annotations say: `NAME`, or `NAME={…}` with arguments.
     pub tools: Vec<String>,
 }
 
-/// Which failures end a run.
+/// Which failures end a run early.
 #[derive(Debug, Clone, Default)]
 pub struct FailFast {
-    /// Whether those of what is only advised do, which warn otherwise.
+    /// Whether failures of SHOULD clauses do; otherwise these only warn.
     pub advised: bool,
-    /// These don't.
+    /// Expected failures, which don't.
     pub known: Arc<ExpectedFailures>,
 }
 
 impl FailFast {
-    /// Whether a case that came out so ends the run.
+    /// Whether this verdict on a case ends the run.
     pub fn ends(&self, suite: &Suite, place: usize, verdict: &Verdict) -> bool {
         let case = &suite.cases[place];
         verdict.is_failure()
@@ -95,7 +95,7 @@ impl FailFast {
 }
 
 impl Orders {
-    /// Where operations of the library are asked: the target itself, or the adapter of the template.
+    /// The target for operations of the library: the target itself, or the adapter of the template.
     fn library(&self) -> Option<Target> {
         match &self.target {
             Target::Testee { .. } => Some(self.target.clone()),
@@ -107,19 +107,19 @@ impl Orders {
     }
 }
 
-/// The trial of each selected case, by its place in the suite; absent when the run ended before its turn.
+/// The trial of each selected case, by the case's index in the suite; absent when the run ended before its turn.
 pub type Trials = BTreeMap<usize, Trial>;
 
-/// What a run tells besides its trials.
+/// The result of a run besides its trials.
 #[derive(Debug)]
 pub struct RunEnd {
     /// The target's own name and version.
     pub server: Option<String>,
-    /// Why the target could not be judged at all: it did not get through start, handshake and listing.
+    /// Why the target could not be judged at all: start, handshake or listing failed.
     pub unable: Option<String>,
 }
 
-/// What the tasks of a run share.
+/// State shared by the tasks of a run.
 #[derive(Debug)]
 pub struct Session {
     suite: Arc<Suite>,
@@ -131,7 +131,7 @@ pub struct Session {
     takes_schemas: AtomicBool,
     again: again::List,
     ground: std::sync::OnceLock<Arc<open::Ground>>,
-    /// Bytes that are kept of cases that passed, and of those that did not.
+    /// Bytes of output kept so far: of the cases that did not pass, and of those that passed.
     evidence: [AtomicUsize; 2],
     trials: mpsc::UnboundedSender<(usize, Trial)>,
 }
@@ -166,7 +166,7 @@ impl Session {
         let _run_is_over = self.trials.send((case, trial));
     }
 
-    /// The trial with as much evidence as the run has room for.
+    /// Truncates the trial's evidence to the budget that the run has left.
     fn bounded(&self, trial: Trial) -> Trial {
         let kept = &self.evidence[usize::from(trial.verdict.is_pass())];
         let room = kept.load(Ordering::Relaxed) < EVIDENCE_BYTES_MAX;
@@ -187,7 +187,7 @@ impl Session {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Whether a server may be asked for a result by an `output_schema`.
+    /// Whether requests to servers may contain an `output_schema`.
     fn takes_schemas(&self) -> bool {
         self.takes_schemas.load(Ordering::Relaxed)
     }
@@ -196,15 +196,15 @@ impl Session {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Counts a failed start; says whether there is no point in another one.
+    /// Counts a failed start; returns whether there is no point in another one.
     fn is_hopeless(&self) -> bool {
         let failed = self.failed_starts.fetch_add(1, Ordering::Relaxed) + 1;
         !self.has_answered() && failed >= HOPELESS_STARTS
     }
 }
 
-/// Runs the cases at `selected` places. Each trial is put into `trials` as it comes, so that a caller that drops the run keeps them;
-/// `seen` is told of it.
+/// Runs the cases at the `selected` indices. Each trial is stored in `trials` as it arrives, so that a caller that drops the run keeps
+/// them, and is passed to `seen`.
 pub async fn run(
     suite: Arc<Suite>,
     selected: &[usize],
@@ -217,7 +217,7 @@ pub async fn run(
     let fail_fast = orders.fail_fast.clone();
     let planned = selected.to_vec();
     let playing = Arc::clone(&session);
-    // Ends when the run is dropped, and starts no more servers.
+    // Dropping the run ends this task, and with it the starting of further servers.
     let mut director = JoinSet::new();
     director.spawn(async move {
         let server = direct(&playing, &planned, orders).await;
@@ -240,7 +240,7 @@ pub async fn run(
     }
     let told = director.join_next().await;
     if !stopped {
-        // What became of nothing counts as a failure, or a harness that breaks would find everything in order.
+        // A case without a trial counts as a failure; otherwise a broken harness would report success.
         let why = match &told {
             Some(Err(error)) => error.to_string(),
             _ => "its task broke off".to_owned(),
@@ -267,7 +267,7 @@ pub async fn run(
     }
 }
 
-/// Sorts the cases by what they need, and has each kind tried.
+/// Groups the cases by what they need, and runs each group.
 ///
 /// # Errors
 /// Why the target could not be judged at all; each case that needs it has a trial that says so.
@@ -340,7 +340,7 @@ async fn direct(
             }
         }
     }
-    // A server that runs already is one server: calls from two sides would fill its gate for each other.
+    // A server that is already running is a single server: parallel calls would use up its concurrency limit for each other.
     let shared = matches!(orders.target, Target::Url(_));
     let jobs = if shared { 1 } else { orders.jobs.max(1) };
     let mut tasks = JoinSet::new();
@@ -360,7 +360,7 @@ async fn direct(
     if shared {
         while tasks.join_next().await.is_some() {}
     }
-    // Cases of their own mostly wait, for a reply or on purpose.
+    // Cases with a process of their own spend most of their time waiting.
     let seats = Arc::new(Semaphore::new(if shared {
         1
     } else {
@@ -383,7 +383,7 @@ async fn direct(
     Ok(name)
 }
 
-/// Starts the target once as it is, asks what it offers, and learns its name.
+/// Starts the target once without further settings, asks for its capabilities, and learns its name.
 async fn first_contact(
     session: &Session,
     target: &Target,
@@ -425,7 +425,7 @@ async fn first_contact(
     }
 }
 
-/// The adapter for cases that call the library, with what it offers: the target itself, or the one of the template.
+/// The adapter for cases that call the library, with its capabilities: the target itself, or the template's adapter.
 async fn adapter(
     session: &Session,
     orders: &Orders,
@@ -457,13 +457,13 @@ fn not_claimed(case: &Case, orders: &Orders, claims: &Claims) -> Option<String> 
     claims.refusal(case, case.needs())
 }
 
-/// Whether cases of this kind can be played at all with such a target.
+/// Whether cases of this kind can run at all against such a target.
 fn reachable(kind: BlockKind, orders: &Orders) -> bool {
     let command = matches!(orders.target, Target::Command { .. });
     let url = matches!(orders.target, Target::Url(_));
     let testee = matches!(orders.target, Target::Testee { .. });
     match kind {
-        // Over HTTP a transcript can still be played when it needs nothing of a pipe.
+        // Over HTTP a transcript can still be played if it needs no standard streams.
         BlockKind::Wire => command || url,
         BlockKind::Http => url || (command && !orders.launch.http.is_empty()),
         BlockKind::Call => testee || !orders.launch.testee.is_empty(),
@@ -472,7 +472,7 @@ fn reachable(kind: BlockKind, orders: &Orders) -> bool {
     }
 }
 
-/// Tries a case that needs a process of its own.
+/// Runs a case that needs a process of its own.
 async fn try_alone(session: &Session, orders: &Orders, place: usize) -> Trial {
     let case = &session.suite.cases[place];
     if case.is_open() {
@@ -570,7 +570,7 @@ fn prepare(
         .prepare(&session.launch, &case.target, over, false)
 }
 
-/// Cases by what their target must be.
+/// Cases grouped by the target that they need.
 #[derive(Default)]
 struct Groups(BTreeMap<String, (Target, TargetSpec, Vec<usize>)>);
 
@@ -581,7 +581,7 @@ impl Groups {
             transport: Transport::Any,
             ..spec.clone()
         };
-        // Two target blocks are the same when they read the same.
+        // Two target blocks are the same if they serialize to the same text.
         let written = serde_json::to_string(&spec).unwrap_or_default();
         let key = format!("{} {written}", target.name());
         let (_, _, places) = self

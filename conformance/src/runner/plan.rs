@@ -1,4 +1,4 @@
-//! Selects the cases that are run: filters, skips and shards. Knows nothing of targets.
+//! Selects the cases to run: filters, skips and shards. Knows nothing of targets.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -8,9 +8,9 @@ use crate::suite::{Selector, Suite};
 /// One part of a run that is spread over several machines: the `i`th of `n`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
-    /// Which part, from 1.
+    /// The number of this part, from 1.
     pub part: usize,
-    /// How many parts there are.
+    /// The number of parts.
     pub of: usize,
 }
 
@@ -30,26 +30,26 @@ impl FromStr for Shard {
     }
 }
 
-/// What is asked of the suite.
+/// The criteria by which cases are selected.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// Only cases that one of these selects; all when there is none.
+    /// Only cases that one of these matches; all if empty.
     pub filters: Vec<Selector>,
-    /// Not the cases that one of these selects.
+    /// No cases that one of these matches.
     pub skips: Vec<Selector>,
-    /// Not the cases in which real time passes on purpose.
+    /// No cases that deliberately let real time pass.
     pub skip_waiting: bool,
     /// Only this part of them.
     pub shard: Option<Shard>,
-    /// Microseconds that each case took before, by id, to balance the parts by.
+    /// Earlier durations by case id, in microseconds, for balancing the parts.
     pub times: Option<HashMap<String, u64>>,
 }
 
 impl Selection {
-    /// The places of the selected cases. Neighbours go to different shards, since neighbours cost alike.
+    /// The indices of the selected cases. Neighbours go to different shards, since neighbours take similar time.
     ///
     /// # Errors
-    /// A message that names the glob that means no case at all, with what it may have meant; or says that no case is left.
+    /// A message that names a glob that matches no case, with a suggestion; or that no case is left.
     pub fn places(&self, suite: &Suite) -> Result<Vec<usize>, String> {
         for selector in self.filters.iter().chain(&self.skips) {
             selector.needed(suite)?;
@@ -85,8 +85,8 @@ impl Selection {
     }
 }
 
-/// The places of one part, when each case goes, the longest first, to the part that has least to do. A case that was not there
-/// before takes as long as the middle one.
+/// The indices of one part, when the cases are assigned, longest first, to the part with the least load. A case without an earlier
+/// duration is assumed to take the median.
 fn balanced(
     suite: &Suite,
     mut places: Vec<usize>,
@@ -101,7 +101,7 @@ fn balanced(
         known.copied().unwrap_or(middle).max(1)
     };
     places.sort_by_key(|place| (std::cmp::Reverse(time(place)), *place));
-    // Parts beyond as many as there are cases have none.
+    // Parts in excess of the number of cases stay empty.
     let mut loads = vec![0_u64; shard.of.min(places.len())];
     let mut mine = Vec::new();
     for place in places {

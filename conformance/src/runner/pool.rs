@@ -1,7 +1,7 @@
-//! Runs cases that are one request each: many at a time, over as few starts of the target as possible.
-//! When a target breaks in company, the cases that were in flight are tried again alone, so that the right one is blamed.
-//! When none breaks it alone, the first one tells how it broke: a target that fails now and then does not pass. Only a wait that ran out,
-//! with the late answer behind it, is believed to be the machine's doing then, and told beside the pass.
+//! Runs cases that consist of one request: many at a time, with as few starts of the target as possible.
+//! When a target breaks during concurrent requests, the cases in flight are retried alone, so that the right one is blamed.
+//! If none of them breaks it alone, the first one reports the fault: a target that fails intermittently does not pass. The exception is a
+//! timeout, including the late answer that follows it: it is attributed to a busy machine, and noted with the pass.
 
 use std::cell::LazyCell;
 use std::collections::VecDeque;
@@ -24,21 +24,21 @@ use super::Session;
 use super::start::{Refusal, Target};
 use super::trial::Trial;
 
-/// Faults in a row, with no answered case between them, after which a target is given up.
+/// Consecutive faults, without an answered case in between, after which a target is given up.
 const STRIKES_MAX: usize = 3;
-/// Requests that are sent to one server before the first answer.
+/// Number of requests in flight to one server.
 const WINDOW: usize = 8;
-/// How often a call that is alone may be refused as one too many before the case fails.
+/// How often a call that is alone may be refused as `busy` before the case fails.
 const BUSY_ALONE_MAX: usize = 50;
-/// The pause before such a call is tried again.
+/// The pause before such a call is retried.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
-/// What a fault is called that may be an answer too late.
+/// Name of the fault that may turn out to be a late answer.
 const STRAY: &str = "stray-reply";
-/// The reason with which a server refuses a call beyond its concurrency.
+/// The reason that a server gives when it refuses a call beyond its concurrency limit.
 const BUSY: &str = "busy";
-/// The flag that says how long a program may take.
+/// The flag that sets the time limit of programs.
 const PROGRAM_TIMEOUT: &str = "program_timeout_ms";
-/// What a testee is told of the flags that its library can honour: flag, member of `limits`.
+/// The flags that are passed to a testee, because its library can honour them: flag, member of `limits`.
 const TESTEE_LIMITS: &[(&str, &str)] = &[
     (PROGRAM_TIMEOUT, "timeout_ms"),
     ("program_memory_limit_bytes", "memory_bytes"),
@@ -54,9 +54,9 @@ pub struct Group {
 }
 
 impl Group {
-    /// A group of cases, by their places in the suite.
+    /// Groups cases, given by their indices in the suite.
     pub fn new(target: Target, spec: TargetSpec, cases: Vec<usize>) -> Self {
-        // Requests of one HTTP session share its in-flight cap, which may be as low as this.
+        // Requests of one HTTP session share its limit of calls in flight, which may be as low as this.
         let window = match (&target, target.over()) {
             (Target::Url(_), _) | (_, super::start::Over::Http) => WINDOW / 2,
             _ => WINDOW,
@@ -69,7 +69,7 @@ impl Group {
         }
     }
 
-    /// How many cases wait.
+    /// The number of cases in the queue.
     pub fn len(&self) -> usize {
         self.queue().len()
     }
@@ -87,26 +87,26 @@ impl Group {
     }
 }
 
-/// How one try of a case ended.
+/// How one attempt at a case ended.
 enum Attempt {
-    /// Judged, and the target is fine.
+    /// The case was judged, and the target is fine.
     Done(Trial),
-    /// The target wrote something unasked meanwhile.
+    /// The target also wrote something unsolicited.
     Noisy(Trial),
-    /// The target cannot be used any more.
+    /// The target can no longer be used.
     Broke(Trial),
-    /// The target had too much to do.
+    /// The target refused the call as `busy`.
     Busy,
 }
 
-/// The cases that were in flight when a target broke, in the order in which that was noticed.
+/// The cases in flight when a target broke, in the order in which their failures were noticed.
 #[derive(Default)]
 struct Suspects {
-    /// Not yet tried alone, with how each ended in company.
+    /// Not yet retried alone, each with its first, concurrent trial.
     waiting: VecDeque<(usize, Trial)>,
-    /// Tried alone without breaking the target: how each ended in company, and how alone.
+    /// Retried alone without breaking the target: each with its concurrent trial and its trial alone.
     cleared: Vec<(usize, Trial, Trial)>,
-    /// Whether one broke the target alone, too.
+    /// Whether one of them broke the target alone, too.
     explained: bool,
 }
 
@@ -115,18 +115,18 @@ impl Suspects {
         self.waiting.is_empty() && self.cleared.is_empty()
     }
 
-    /// The first of those that were cleared that ended as no busy machine explains.
+    /// The first cleared case whose concurrent failure can't be explained by a busy machine.
     fn blamed(&self) -> Option<usize> {
         let mut late = false;
         self.cleared.iter().position(|(_, in_company, _)| {
             late |= ran_out(in_company);
-            // An answer may come when it is not waited for any more.
+            // A late answer may arrive after its request has timed out.
             let came_late = late && in_company.cause == Some(STRAY);
             !ran_out(in_company) && !came_late
         })
     }
 
-    /// Reports those that were cleared, once all were tried.
+    /// Reports the cleared cases, once all have been retried.
     fn settle(&mut self, session: &Session) {
         let explained = std::mem::take(&mut self.explained);
         let blamed = self.blamed().filter(|_| !explained);
@@ -143,7 +143,7 @@ impl Suspects {
     }
 }
 
-/// Whether a wait ran out, as a busy machine can cause.
+/// Whether a wait timed out, which a busy machine can cause.
 fn ran_out(trial: &Trial) -> bool {
     matches!(
         trial.verdict,
@@ -151,7 +151,7 @@ fn ran_out(trial: &Trial) -> bool {
     )
 }
 
-/// Takes cases of `group` until none is left: the work of one server at a time.
+/// Runs cases of `group` until none is left, on one server at a time.
 pub async fn serve(session: Arc<Session>, group: Arc<Group>) {
     let mut suspects = Suspects::default();
     let mut strikes = 0;
@@ -198,7 +198,7 @@ pub async fn serve(session: Arc<Session>, group: Arc<Group>) {
     }
 }
 
-/// Tries the suspects one by one. Returns the trial that broke the target, if one did.
+/// Retries the suspects one by one. Returns the trial that broke the target, if one did.
 async fn alone(
     session: &Arc<Session>,
     group: &Group,
@@ -229,8 +229,8 @@ async fn alone(
     None
 }
 
-/// Tries cases from the queue, as many at a time as the target takes. Returns whether it broke, and the trial of the last case that it
-/// answered, which is not reported yet: something may come behind the answer.
+/// Runs cases from the queue, as many at a time as the target accepts. Returns whether the target broke, and the trial of the last
+/// answered case, which is not reported yet because unsolicited output may still follow the answer.
 async fn together(
     session: &Arc<Session>,
     group: &Arc<Group>,
@@ -272,7 +272,7 @@ async fn together(
                     .fetch_min(in_flight.len().max(1), Ordering::Relaxed);
                 if in_flight.is_empty() {
                     refused_alone += 1;
-                    // The server may still count calls that it has answered a moment ago.
+                    // The server may still be counting calls that it has just answered.
                     tokio::time::sleep(BUSY_PAUSE).await;
                 }
                 if refused_alone > BUSY_ALONE_MAX {
@@ -285,7 +285,7 @@ async fn together(
     }
 }
 
-/// Ends a target. Gives what it wrote unasked behind its last answer, where it was let end by itself.
+/// Ends a target. Unless it is killed at once, returns the unsolicited output that followed its last answer.
 async fn end(link: Arc<Link>, session: &Session, at_once: bool) -> Option<Fault> {
     // Every task that shared the link has ended.
     let link = Arc::try_unwrap(link).ok()?;
@@ -301,7 +301,7 @@ fn refuse(session: &Session, group: &Group, suspects: Suspects, refusal: &Refusa
     give_up(session, group, suspects, &Trial::refused(refusal));
 }
 
-/// Reports all that is left with the trial that made the target hopeless.
+/// Reports all remaining cases with the trial that made the target hopeless.
 fn give_up(session: &Session, group: &Group, mut suspects: Suspects, trial: &Trial) {
     suspects.settle(session);
     let waiting = suspects.waiting.into_iter().map(|(case, _)| case);
@@ -317,7 +317,7 @@ fn overloaded() -> Trial {
     })
 }
 
-/// Tries one case over a link that the caller keeps. No trial: the target had too much to do.
+/// Runs one case over a link that the caller keeps. Returns no trial if the target was busy, and whether the link is still usable.
 pub(super) async fn ask(
     session: &Session,
     spec: &TargetSpec,
@@ -331,7 +331,7 @@ pub(super) async fn ask(
     }
 }
 
-/// How long an answer is waited for: beyond the usual wait as long as the target was told that a program may take.
+/// How long to wait for an answer: the usual time plus the time limit that the target allows programs.
 fn patience(session: &Session, spec: &TargetSpec) -> Duration {
     let usual = session.patience.reply;
     let told = spec.flags.get(PROGRAM_TIMEOUT).and_then(Json::as_i64);
@@ -380,7 +380,7 @@ async fn attempt(session: &Session, spec: &TargetSpec, link: &Link, case: usize)
                 (Verdict::Fail(mismatch), Some(evaluation))
                     if program::failed(&answer.received) =>
                 {
-                    // The schema was the harness's idea: what the program gives without it counts as well.
+                    // The harness added the schema, so the result without it counts as well.
                     let plain = Evaluation {
                         output_schema: None,
                         ..evaluation.clone()
@@ -410,7 +410,7 @@ async fn attempt(session: &Session, spec: &TargetSpec, link: &Link, case: usize)
             ..noisy
         });
     }
-    // Of what shares a log any may have written there what nobody may: each is tried alone.
+    // Any of the cases that share a log may have written the secret there, so each is retried alone.
     let log = LazyCell::new(|| link.log());
     let leaked = judge::leaked(
         &session.suite.cases[case],
@@ -457,8 +457,8 @@ fn evaluation(
     })
 }
 
-/// Why a server must refuse to run a program that the language itself has an answer to, if it must: the arguments of
-/// `lisp_eval` are narrower than the language. A library runs it.
+/// Why a server must refuse to run a program that the language itself accepts, if it must: the arguments of
+/// `lisp_eval` are more restricted than the language. A library runs it.
 fn refused_by_servers(program: &str, context: Option<&str>) -> Option<String> {
     if program.trim().is_empty() {
         return Some("a server refuses a blank program".to_owned());
@@ -503,7 +503,7 @@ fn judge_program(body: &CljCase, answer: &Answer, testee: bool, asked: bool) -> 
     }
 }
 
-/// The verdict on a program whose call failed under the schema that the harness added: that of its text, with both answers.
+/// The verdict on a program whose call failed under the schema that the harness added: judged by its text, with both answers.
 fn without_schema(
     body: &CljCase,
     plain: &Answer,

@@ -1,5 +1,5 @@
 //! Plays a `wire` case over Streamable HTTP: each line that is sent becomes a POST within one session.
-//! Only cases that need nothing of a pipe can be played so; the others are unobservable here.
+//! Only cases that need no standard streams can be played this way; the others are unobservable here.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ use super::served::{SPARED, Server, sends_end};
 use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
 
-/// How long a sent line has a head start on the next one, so that quick answers keep their order.
+/// How long a sent line gets before the next one is sent, so that quick answers keep their order.
 const HEAD_START: Duration = Duration::from_millis(25);
-/// How long output that no step asked for may still arrive.
+/// How long to wait for output that no step expected.
 const FAREWELL: Duration = Duration::from_millis(10);
 
-/// Plays the case against the server at `endpoint`, and takes the server down; `warm` says that a program may run first.
+/// Plays the case against the server at `endpoint`, and takes the server down; `warm` permits a warm-up program first.
 pub async fn play(
     case: &WireCase,
     server: Server,
@@ -57,7 +57,7 @@ pub async fn play(
             };
             let stopped = play.all(case).await.err();
             if server.process.is_none() {
-                // Sessions of a server that goes on are few.
+                // A server that keeps running has a limited number of sessions.
                 link.close(patience.reply).await;
             }
             stopped
@@ -68,7 +68,7 @@ pub async fn play(
     record.concluded(stopped, began, server.stderr())
 }
 
-/// Whether a step would end the server for everyone.
+/// Whether a step would end a server that others may be using.
 fn ends_server(action: &WireAction) -> bool {
     match action {
         WireAction::Send(text) => sends_end(&text.source()),
@@ -76,7 +76,7 @@ fn ends_server(action: &WireAction) -> bool {
     }
 }
 
-/// Why a case cannot be played without a pipe.
+/// Why a case cannot be played without standard streams.
 fn needs_pipe(case: &WireCase) -> Option<String> {
     if !case.handshake {
         return Some("a bare transcript needs standard streams".to_owned());
@@ -189,7 +189,7 @@ impl Play<'_> {
             self.sender.clone(),
             self.patience.reply,
         );
-        // Accepting what only tells takes no work that a next line could be meant to overtake.
+        // Accepting a notification takes no work that the next line could be meant to overtake, so its response is awaited.
         let only_tells = frame::only_tells(&text);
         let task = tokio::spawn(async move {
             let frames = match link.post(&text, patience).await {
@@ -204,7 +204,7 @@ impl Play<'_> {
                 Err(fault) => vec![Err(fault)],
             };
             for frame in frames {
-                // The case may be over.
+                // The case may have ended already.
                 let _over = sender.send(frame);
             }
         });

@@ -1,11 +1,11 @@
-//! Writes a case as a fixture would have it. Knows the model; knows nothing of targets.
+//! Writes a case in the notation of fixtures. Knows the model; knows nothing of targets.
 
 use crate::suite::{
     BodyExpect, CallExpect, Case, CaseBody, CliCase, CljCase, Control, FileExpect, FixtureExpect,
     HttpAction, HttpCase, LineMatch, MessageExpect, Outcome, WireAction, WireCase,
 };
 
-/// The case, for reading.
+/// The source of the case, for display.
 pub fn source(case: &Case) -> String {
     let mut lines = Vec::new();
     match &case.body {
@@ -213,7 +213,7 @@ fn one_command(body: &CliCase, lines: &mut Vec<String>) {
     }
 }
 
-/// One step that all transports share.
+/// The source of a step that every transport supports.
 pub(super) fn control(step: &Control) -> String {
     let not = |present: bool| if present { "" } else { "not " };
     let line = |wanted: &LineMatch| match wanted {

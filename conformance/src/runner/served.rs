@@ -1,4 +1,4 @@
-//! Steps that touch the process of a listening server rather than a connection to it.
+//! Steps that act on the process of a listening server rather than on a connection to it.
 //! Shared by cases that are played over HTTP; knows nothing of requests.
 
 use std::path::PathBuf;
@@ -17,26 +17,26 @@ use super::open::findings::Findings;
 use super::script;
 use super::transcript::{Record, Stop};
 
-/// Why a case is not played against a server that someone else started.
+/// Why a case is not played against a server that the harness did not start.
 pub const SPARED: &str = "a server that runs already is not shut down";
 
-/// Whether a frame asks the server to end.
+/// Whether a frame asks the server to exit.
 pub fn sends_end(frame: &str) -> bool {
     frame.contains("\"shutdown\"") || frame.contains("\"exit\"")
 }
 
-/// The process of a listening server; absent when someone else started it.
+/// A listening server.
 #[derive(Debug)]
 pub struct Server {
     pub process: Option<Pipe>,
-    /// Where it writes traces.
+    /// The directory for traces.
     pub traces: Option<PathBuf>,
     /// The case's own directory; peers leave notes in it.
     pub directory: PathBuf,
 }
 
 impl Server {
-    /// Plays a step of an exchange with the server.
+    /// Plays a control step of an exchange with the server.
     pub async fn control(
         &self,
         record: &mut Record,
@@ -54,12 +54,12 @@ impl Server {
         controls::play(&mut exchange, line, control).await
     }
 
-    /// What the server wrote to its standard output, where it has nothing to say.
+    /// Output on the server's standard output, where nothing is expected.
     pub fn chatter(&self) -> Option<Fault> {
         self.process.as_ref()?.strays().into_iter().next()
     }
 
-    /// The server's error output.
+    /// The server's standard error.
     pub fn stderr(&self) -> String {
         let process = self.process.as_ref();
         process
@@ -75,7 +75,7 @@ impl Server {
     }
 }
 
-/// An exchange with the server, as far as controls touch it.
+/// An exchange with the server, as seen by control steps.
 struct Exchange<'a> {
     server: &'a Server,
     record: &'a mut Record,
@@ -122,7 +122,7 @@ impl Carrier for Exchange<'_> {
         }
     }
 
-    /// Silence is judged by the receiver; here it is only a wait.
+    /// The receiver checks for silence; here it is only a wait.
     async fn silence(&mut self, _line: u32, time: Duration) -> Result<(), Stop> {
         controls::wait(self.record, time).await;
         Ok(())

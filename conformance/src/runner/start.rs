@@ -1,4 +1,4 @@
-//! Turns what a case needs of a target into a process to start, or says why that cannot be.
+//! Turns what a case needs of a target into a process to start, or says why that is impossible.
 //! Knows target blocks and launch templates; knows nothing of verdicts.
 
 use std::path::{Path, PathBuf};
@@ -18,20 +18,20 @@ use crate::target::process::Spawn;
 
 use super::controls::Files;
 
-/// Where the config that reaches the peers of a target block is written, in the directory of the case.
+/// Name of the upstreams configuration in the case's directory.
 pub const UPSTREAMS_FILE: &str = "upstreams.json";
 
-/// What is under test, and how it is reached.
+/// The target under test, and how to reach it.
 #[derive(Debug, Clone)]
 pub enum Target {
-    /// A server that the harness starts, as often as it needs to.
+    /// A server that the harness starts as often as needed.
     Command {
         /// The command, without flags.
         argv: Vec<String>,
-        /// How it is reached where a case leaves that open.
+        /// The transport for cases that work over any.
         over: Over,
     },
-    /// A server that runs already.
+    /// A server that is already running.
     Url(Endpoint),
     /// A library behind an adapter.
     Testee { argv: Vec<String> },
@@ -44,12 +44,12 @@ pub enum Over {
     Http,
 }
 
-/// Why a target cannot be started for a case, without trying.
+/// Why a target cannot be started for a case, as known without trying.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// The target does not claim what the case needs: a noun phrase.
     NotClaimed(String),
-    /// The harness lacks something.
+    /// The harness itself failed.
     Harness(String),
 }
 
@@ -57,18 +57,18 @@ pub enum Refusal {
 #[derive(Debug)]
 pub struct Prepared {
     pub spawn: Spawn,
-    /// Where it will listen, when it is to serve HTTP.
+    /// The address it will listen on, if it is to serve HTTP.
     pub served: Option<Served>,
     /// The case's own directory: `{{dir}}`.
     pub directory: PathBuf,
-    /// Where traces are written, when the target block asks for traces.
+    /// The directory for traces, if the target block asks for traces.
     pub traces: Option<PathBuf>,
     files: TempDir,
     stage: Stage,
 }
 
 impl Prepared {
-    /// What its cases look into.
+    /// The files that steps of its cases inspect.
     pub fn files(&self) -> Files {
         Files {
             directory: self.directory.clone(),
@@ -78,7 +78,7 @@ impl Prepared {
 }
 
 impl Target {
-    /// As reports name it.
+    /// The name that reports print.
     pub fn name(&self) -> String {
         match self {
             Self::Command { argv, .. } => shell_words::join(argv),
@@ -87,7 +87,7 @@ impl Target {
         }
     }
 
-    /// How a case reaches the target when it leaves that open.
+    /// The transport for cases that work over any.
     pub fn over(&self) -> Over {
         match self {
             Self::Command { over, .. } => *over,
@@ -99,7 +99,7 @@ impl Target {
     /// Prepares a process for `spec`. `observing` adds the flags that make results visible.
     ///
     /// # Errors
-    /// Why it cannot be: the target runs already, lacks a flag, or has no such transport.
+    /// Why it is impossible: the target is already running, lacks a flag, or lacks the transport.
     pub fn prepare(
         &self,
         launch: &Launch,
@@ -169,7 +169,7 @@ impl Target {
     /// Starts a target that can serve many cases, or connects to it.
     ///
     /// # Errors
-    /// The outer one when nothing was tried; the inner one, with the target's error output, when it failed.
+    /// The outer error when nothing was tried; the inner one, with the target's standard error, when the attempt failed.
     pub async fn link(
         &self,
         launch: &Launch,
@@ -201,8 +201,8 @@ impl Target {
     }
 }
 
-/// Puts the peers of a target block on stage below `directory`, and makes the upstreams config: the block's own, else one that
-/// reaches every peer. `{{dir}}` is `shown`.
+/// Sets up the peers of a target block below `directory`, and creates the upstreams configuration: the block's own, or one that
+/// reaches every peer. `{{dir}}` is replaced with `shown`.
 pub fn stage(
     spec: &TargetSpec,
     directory: &Path,
@@ -216,12 +216,12 @@ pub fn stage(
     Ok((stage, config))
 }
 
-/// `text` with `{{dir}}` filled in.
+/// `text` with `{{dir}}` replaced.
 pub fn in_place(text: &str, directory: &Path) -> String {
     text.replace("{{dir}}", &directory.to_string_lossy())
 }
 
-/// What a target block asks for that only a start can give.
+/// The first thing in a target block that can only be set when a server is started.
 pub fn needs_start(spec: &TargetSpec) -> Option<String> {
     let first = |kind: &str, name: Option<&String>| name.map(|name| format!("{kind} `{name}`"));
     first("the flag", spec.flags.keys().next())
@@ -253,10 +253,10 @@ fn adapter(argv: &[String], launch: &Launch) -> Result<Prepared, Refusal> {
     })
 }
 
-/// The flags that a target block asks for, texts filled in by `place`; `observing` adds those that make results visible.
+/// The flags that a target block asks for, with `place` applied to their texts; `observing` adds those that make results visible.
 ///
 /// # Errors
-/// When a value cannot stand on a command line.
+/// When a value cannot be passed on a command line.
 pub fn flags(
     launch: &Launch,
     spec: &TargetSpec,
@@ -301,7 +301,7 @@ fn environment(
     Ok(variables)
 }
 
-/// The variable that names an empty home below the case's directory.
+/// The variable that sets `HOME` to an empty directory below the case's directory.
 pub fn home(directory: &Path) -> Result<(String, String), Refusal> {
     let home = directory.join("home");
     std::fs::create_dir_all(&home).map_err(|error| io(&home, &error))?;
@@ -349,7 +349,7 @@ pub fn inside(directory: &Path, name: &str) -> Result<PathBuf, Refusal> {
     }
 }
 
-/// Writes a file, and the directories that lead to it.
+/// Writes a file, creating its parent directories.
 pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Refusal> {
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent).map_err(|error| io(parent, &error))?;

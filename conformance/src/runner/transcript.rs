@@ -1,4 +1,4 @@
-//! The transcript of an exchange, and the reasons why one ends before its last step. Knows nothing of how frames travel.
+//! The transcript of an exchange, and the reasons why one ends before its last step. Does not know how frames are transported.
 
 use std::borrow::Cow;
 
@@ -13,11 +13,11 @@ use crate::verdict::{Mismatch, Verdict};
 
 use super::trial::Trial;
 
-/// Frames and remarks that a transcript keeps; a case has fewer steps, and a target that goes on and on is not written down.
+/// Number of frames and notes that a transcript keeps. A case has fewer steps; of a target that never stops writing, the rest is dropped.
 const FRAMES_MAX: usize = 4096;
 
-/// Bytes that it keeps whole, with the error messages in them, for the judge to look through; of what comes after them each text keeps
-/// its beginning.
+/// Bytes of traffic kept in full, together with the error messages in it, for the judge to check; later texts are each
+/// truncated to the second limit.
 const WHOLE_BYTES_MAX: usize = 64 << 20;
 const CUT_BYTES_MAX: usize = 16 << 10;
 
@@ -26,7 +26,7 @@ const CUT_BYTES_MAX: usize = 16 << 10;
 pub enum Stop {
     /// The case is decided.
     Verdict(Verdict),
-    /// The target did not do its part.
+    /// The target failed.
     Fault(Fault),
 }
 
@@ -36,25 +36,25 @@ impl From<Fault> for Stop {
     }
 }
 
-/// What was said and captured so far.
+/// What was sent, received and captured so far.
 #[derive(Debug, Default)]
 pub struct Record {
-    /// The bytes that went each way.
+    /// The bytes exchanged in both directions.
     pub traffic: Vec<Traffic>,
     /// Values captured by holes.
     pub captures: Captures,
     /// Whether the target ever answered.
     pub answered: bool,
-    /// Whether something was sent before what had gone ahead of it was answered.
+    /// Whether something was sent before an earlier message was answered.
     pub overtaken: bool,
-    /// The error messages among what was received.
+    /// The error messages received.
     pub messages: Vec<String>,
-    /// Bytes of traffic so far, whatever became of them.
+    /// Bytes of traffic so far, kept or not.
     pub bytes: usize,
 }
 
 impl Record {
-    /// The trial of a case that took since `began`: passed, unless something stopped it.
+    /// The trial of a case that began at `began`: passed, unless something stopped it.
     pub fn concluded(self, stopped: Option<Stop>, began: Instant, stderr: String) -> Trial {
         let (verdict, cause) = match stopped {
             None => (Verdict::pass(), None),
@@ -73,7 +73,7 @@ impl Record {
         }
     }
 
-    /// Notes what was sent.
+    /// Records what was sent.
     pub fn sent(&mut self, bytes: &[u8]) {
         self.push(Direction::Sent, &String::from_utf8_lossy(bytes));
     }
@@ -86,7 +86,7 @@ impl Record {
         self.push(Direction::Received, text);
     }
 
-    /// Notes what else happened.
+    /// Records any other event.
     pub fn note(&mut self, text: &str) {
         self.push(Direction::Note, text);
     }
@@ -94,7 +94,7 @@ impl Record {
     /// The bytes of a text, with captures filled in.
     ///
     /// # Errors
-    /// A verdict about the fixture, when the text cannot be made.
+    /// A verdict about the fixture, when the text cannot be expanded.
     pub fn bytes(&self, text: &Text) -> Result<Vec<u8>, Stop> {
         text.bytes(&self.captures)
             .map_err(|fault| harness(format!("the step cannot be sent: {fault}")))
@@ -113,12 +113,12 @@ impl Record {
     }
 }
 
-/// A verdict of failure at a line of the fixture.
+/// A failure at a line of the fixture.
 pub fn unmet(line: u32, mismatch: Mismatch) -> Stop {
     Stop::Verdict(super::trial::unmet(mismatch, line))
 }
 
-/// A failure in words.
+/// A failure at a line of the fixture, described by expected and observed texts.
 pub fn differs(line: u32, what: &str, expected: &str, observed: &str) -> Stop {
     unmet(
         line,
@@ -133,7 +133,7 @@ pub fn differs(line: u32, what: &str, expected: &str, observed: &str) -> Stop {
     )
 }
 
-/// A verdict about the fixture, or about the harness.
+/// A verdict about the fixture or the harness.
 pub fn harness(message: impl Into<String>) -> Stop {
     Stop::Verdict(Verdict::HarnessError {
         message: message.into(),

@@ -1,5 +1,5 @@
 //! The result of one case: the verdict with its evidence.
-//! Knows nothing of how the case was tried, nor how it is reported.
+//! Knows nothing of how the case was run or how it is reported.
 
 use std::time::Duration;
 
@@ -18,31 +18,30 @@ use super::start::Refusal;
 /// Frames of a transcript that are kept at its beginning, and at its end.
 const FRAMES_FIRST: usize = 16;
 const FRAMES_LAST: usize = 112;
-/// Remarks on what could not be seen that are kept.
+/// Number of remarks on unobservable parts that are kept.
 const REMARKS_MAX: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
-    /// What came of it.
     pub verdict: Verdict,
-    /// A word that is finer than the verdict: what kind of trouble the target made.
+    /// A word more specific than the verdict: the kind of fault.
     pub cause: Option<&'static str>,
-    /// The bytes that went each way.
+    /// The bytes exchanged in both directions.
     pub traffic: Vec<Traffic>,
-    /// The target's error output.
+    /// The target's standard error.
     pub stderr: String,
-    /// Whether the case was tried alone, besides its trial in company.
+    /// Whether the case was retried alone after a concurrent trial.
     pub seen_alone: bool,
-    /// Whether it was sent faster than it was answered, where each message goes its own way: the order is a matter of time then.
+    /// Whether messages were sent before earlier ones were answered, on a transport that does not keep their order: then timing decides it.
     pub overtaken: bool,
-    /// The error messages that the target gave, whatever the case expects of them.
+    /// The error messages in the target's answers, whether or not the case checks them.
     pub messages: Vec<String>,
-    /// How long it took.
+    /// Duration of the case.
     pub took: Duration,
 }
 
 impl Trial {
-    /// A case that came to this verdict without any traffic.
+    /// A case with this verdict and no traffic.
     pub fn of(verdict: Verdict) -> Self {
         Self {
             verdict,
@@ -56,7 +55,7 @@ impl Trial {
         }
     }
 
-    /// A case that the harness could not try.
+    /// A case that the harness could not run.
     pub fn harness(message: impl Into<String>) -> Self {
         Self::of(Verdict::HarnessError {
             message: message.into(),
@@ -73,7 +72,7 @@ impl Trial {
         }
     }
 
-    /// A case that met a fault.
+    /// A case that ended with a fault.
     pub fn faulted(fault: &Fault, sent: &str, stderr: String, answered: bool) -> Self {
         let mut traffic = Vec::new();
         if !sent.is_empty() {
@@ -88,7 +87,7 @@ impl Trial {
         }
     }
 
-    /// A case that met a fault when the target was started or asked.
+    /// A case that ended with a fault when the target was started or sent a request.
     pub fn failed(failed: &Failed, stderr: String, answered: bool) -> Self {
         Self::faulted(&failed.0, &failed.1, stderr, answered)
     }
@@ -107,11 +106,11 @@ impl Trial {
         }
     }
 
-    /// What became of it and what the target wrote to standard error, for people.
+    /// The verdict's message and the target's standard error, for display.
     pub fn told(&self) -> String {
         match cut::to_last_bytes(self.stderr.trim_end(), STDERR_TAIL_BYTES).as_ref() {
             "" => self.verdict.message(),
-            // Behind a margin, so that none of its lines is taken for ours.
+            // Indented, so that none of its lines is mistaken for the harness's.
             stderr => format!(
                 "{}\nits standard error:\n    {}",
                 self.verdict.message(),
@@ -120,7 +119,7 @@ impl Trial {
         }
     }
 
-    /// The trial of a case that failed beside others, as `first` says, and was tried again.
+    /// Marks the trial of a case that was retried after it had failed, with the message `first`, during concurrent runs.
     pub fn tried_again(mut self, first: &str) -> Self {
         let note = format!("{TRIED_AGAIN}, after it had failed beside others: {first}");
         match &mut self.verdict {
@@ -135,10 +134,10 @@ impl Trial {
         self
     }
 
-    /// The trial with texts of at most `bytes` each: a target writes them, and thousands of cases keep theirs to the end of the run.
+    /// Truncates the trial's texts to at most `bytes` each: targets write them, and thousands of trials are kept until the end of the run.
     #[must_use]
     pub fn within(mut self, bytes: usize) -> Self {
-        // Read already, and in no report.
+        // Already checked, and not part of any report.
         self.messages = Vec::new();
         let hidden = self
             .traffic
@@ -153,7 +152,7 @@ impl Trial {
             cut::keep_bytes(&mut frame.text, bytes);
         }
         if self.verdict.is_pass() {
-            // There is nothing that it would explain.
+            // A pass needs no explanation.
             self.stderr = String::new();
         }
         self.stderr = cut::to_last_bytes(&self.stderr, bytes.min(STDERR_TAIL_BYTES)).into_owned();
@@ -190,7 +189,7 @@ impl Trial {
         self
     }
 
-    /// Bytes of what a target wrote that it keeps.
+    /// Number of bytes of target output that the trial holds.
     pub fn size(&self) -> usize {
         let said = match &self.verdict {
             Verdict::Pass { unobserved } => unobserved.iter().map(String::len).sum(),
@@ -203,7 +202,7 @@ impl Trial {
         said + self.stderr.len() + frames.sum::<usize>()
     }
 
-    /// Fails a case that passed for what no target may write, whatever the case asks: text of the host in an error message, and a
+    /// Fails a passed case for what no target may write, whatever the case asks: text of the host in an error message, or a
     /// credential anywhere.
     pub fn held_to_all(mut self, case: &Case) -> Self {
         if !self.verdict.is_pass() {
@@ -215,7 +214,7 @@ impl Trial {
             .filter(|frame| frame.direction == Direction::Received)
             .map(|frame| frame.text.as_str());
         let written = received.chain([self.stderr.as_str()]);
-        // Before anything is cut: what leaks may stand behind much else.
+        // Checked before anything is truncated: a leak may follow much other output.
         let wrong = judge::own_words(case, &self.messages).or_else(|| judge::leaked(case, written));
         if let Some(mismatch) = wrong {
             self.verdict = Verdict::Fail(mismatch);
@@ -223,7 +222,7 @@ impl Trial {
         self
     }
 
-    /// The trial of the last case on a connection, where the target may have written something unasked behind its answer.
+    /// Fails the trial of the last case on a connection if the target wrote unsolicited output after its answer.
     pub fn followed_by(mut self, unasked: Option<Fault>) -> Self {
         if let Some(fault) = unasked.filter(|_| self.verdict.is_pass()) {
             self.traffic.extend(lines_of(&fault));
@@ -233,7 +232,7 @@ impl Trial {
         self
     }
 
-    /// A fault that a case met among others, when it met none alone.
+    /// Marks a fault that a case met during concurrent runs and that no case met alone.
     pub fn not_seen_alone(mut self) -> Self {
         self.seen_alone = true;
         if let Verdict::Crashed { detail } | Verdict::Junk { detail } = &mut self.verdict {
@@ -243,7 +242,7 @@ impl Trial {
     }
 }
 
-/// A step of a transcript that did not come out as the case says.
+/// A failed step of a transcript.
 pub fn unmet(mismatch: Mismatch, line: u32) -> Verdict {
     Verdict::Fail(Mismatch {
         line: Some(line),
@@ -251,7 +250,7 @@ pub fn unmet(mismatch: Mismatch, line: u32) -> Verdict {
     })
 }
 
-/// What the target wrote, as far as a fault shows it.
+/// The target's output, as far as a fault contains it.
 fn lines_of(fault: &Fault) -> Vec<Traffic> {
     match fault {
         Fault::Junk { line, .. } | Fault::Stray { line } | Fault::Malformed { line, .. } => {

@@ -1,12 +1,12 @@
-//! Lets a server run a program before it is judged: the first one may pay for loading what all need, within its own time
-//! limit. Knows in what of a server's insides such a call shows.
+//! Lets a server run a program before it is judged: the first one may have to load what all programs need, within its own time
+//! limit. Knows where in a server's internals such a call leaves traces.
 
 use crate::suite::{Case, CaseBody, Control, WireAction};
 
-/// Words of flags under which calls leave something behind that cases look at.
+/// Words in flags that make calls leave traces that cases inspect.
 const WATCHFUL: &[&str] = &["debug", "trace", "log", "metrics"];
 
-/// Whether a case cannot see that a program ran before it: it looks into no log, trace, ring or counter.
+/// Whether a case cannot notice that a program ran before it: it inspects no log, trace, ring or counter.
 pub fn is_unseen(case: &Case) -> bool {
     let CaseBody::Wire(wire) = &case.body else {
         return false;

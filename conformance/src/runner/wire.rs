@@ -1,5 +1,5 @@
-//! Plays a `wire` case: lines over the standard streams of a process of its own, step by step.
-//! Knows nothing of HTTP or of how reports look.
+//! Plays a `wire` case: lines over the standard streams of its own process, step by step.
+//! Knows nothing of HTTP or of reports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,16 +21,16 @@ use super::start::Prepared;
 use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
 
-/// How long a target may take to end its output after its input has ended, when the steps are over.
+/// How long a target may take to close its output after its input has ended, after the last step.
 const FAREWELL: Duration = Duration::from_millis(250);
-/// How long a target that closed its output may take to end.
+/// How long a target that closed its output may take to exit.
 const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
-/// How long the answer to a ping may take to be written.
+/// Time limit for writing the answer to a ping.
 const PONG_TIME: Duration = Duration::from_millis(250);
 /// The id of the handshake; no case uses it.
 const HANDSHAKE_ID: &str = "ptc-conformance";
 
-/// Starts the process and plays the case; `warm` says that a program may run first.
+/// Starts the process and plays the case; `warm` permits a warm-up program first.
 pub async fn play(case: &WireCase, prepared: &Prepared, patience: Patience, warm: bool) -> Trial {
     let began = Instant::now();
     let process = match link::launch(&prepared.spawn) {
@@ -63,9 +63,9 @@ struct Play<'a> {
     prepared: &'a Prepared,
     patience: Patience,
     record: Record,
-    /// Whether an `exit` step has seen the process end.
+    /// Whether an `exit` step has seen the process exit.
     ended: bool,
-    /// Whether a program runs before the steps.
+    /// Whether a warm-up program runs before the steps.
     warm: bool,
 }
 
@@ -99,7 +99,7 @@ impl Play<'_> {
             .await
     }
 
-    /// Lets the server run a program that no case counts: the first one may pay for loading what all need.
+    /// Lets the server run a program that is not judged: the first one may have to load what all programs need.
     async fn warm_up(&mut self) -> Result<(), Stop> {
         let (method, params) = link::Evaluation::warm_up().request();
         let frame = link::frame(link::quoted(HANDSHAKE_ID), method, Some(&params));
@@ -147,7 +147,7 @@ impl Play<'_> {
         }
     }
 
-    /// Ends the input and looks for output that no step asked for.
+    /// Ends the input and looks for output that no step expected.
     async fn farewell(&mut self, line: u32) -> Result<(), Stop> {
         if self.ended {
             return Ok(());
@@ -184,7 +184,7 @@ impl Play<'_> {
         }
     }
 
-    /// What the process wrote next, other than pings: these are answered as they come, and no case is about them.
+    /// The next output of the process, except pings: these are answered as they arrive, since no case is about them.
     async fn next(&mut self) -> Option<Piece> {
         loop {
             let piece = self.process.lines.next().await?;
@@ -197,7 +197,7 @@ impl Play<'_> {
             self.record.received(&String::from_utf8_lossy(bytes));
             self.record.sent(answer.as_bytes());
             let line = format!("{answer}\n");
-            // Its input may have ended, or nobody may read there.
+            // Its input may have been closed, or nobody may be reading it.
             let written = self.process.write(line.as_bytes());
             let _unread = tokio::time::timeout(PONG_TIME, written).await;
         }
@@ -268,7 +268,7 @@ impl Carrier for Play<'_> {
                     .note(&format!("silence for {} ms", time.as_millis()));
                 Ok(())
             }
-            // The end of output is silence too.
+            // The end of output counts as silence, too.
             Ok(None) => {
                 self.record.note("end of output");
                 Ok(())

@@ -1,4 +1,4 @@
-//! An MCP session over Streamable HTTP: one POST a frame, the session id and protocol version carried along.
+//! An MCP session over Streamable HTTP: one POST per frame, with session id and protocol version.
 //! Knows nothing of cases; malformed requests go through `raw`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,38 +12,37 @@ use super::fault::{Fault, STRAYS_KEPT_MAX};
 use super::frame::{self, Head};
 use super::sse;
 
-/// Largest body that is read of an answer.
+/// Largest response body that is read, in bytes.
 pub const BODY_BYTES_MAX: usize = 32 << 20;
 
-/// How long a stream is listened to behind the answer, whatever comes there.
+/// How long a stream is read after the answer, whatever arrives.
 pub const AFTER_ANSWER: Duration = Duration::from_millis(100);
-/// How long the answers to all pings of one reply may take.
+/// Time limit for answering all pings of one reply.
 const PONGS_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where a server is reached, and what every request carries.
+/// A server's address, and the headers that every request carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The MCP endpoint.
+    /// URL of the MCP endpoint.
     pub url: String,
-    /// Headers of every request, as given: `Authorization`, for example.
+    /// Headers of every request, unchanged: `Authorization`, for example.
     pub headers: Vec<(String, String)>,
 }
 
-/// What came back from one POST.
+/// The response to one POST.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// HTTP status.
     pub status: u16,
-    /// Headers, names in lower case.
+    /// Headers, with names in lower case.
     pub headers: Vec<(String, String)>,
     /// The body as text; invalid UTF-8 is replaced.
     pub body: String,
-    /// Whether it was UTF-8 as it came.
+    /// Whether the body was valid UTF-8.
     pub is_utf8: bool,
 }
 
 impl Reply {
-    /// The first header of that name (in lower case).
+    /// The first header with this name (in lower case).
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -51,12 +50,12 @@ impl Reply {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Whether it says that it is an event stream.
+    /// Whether its content type is that of an event stream.
     pub fn is_stream(&self) -> bool {
         self.header("content-type").is_some_and(sse::is_stream)
     }
 
-    /// Whether it says that it is one of the two things that a server answers a request with.
+    /// Whether its content type is one of the two that MCP permits for answers.
     fn is_of_mcp(&self) -> bool {
         let kind = self.header("content-type").unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
@@ -65,8 +64,8 @@ impl Reply {
             .any(|known| known.eq_ignore_ascii_case(kind))
     }
 
-    /// What is wrong with the answer that holds `frame`, as such: no client looks for a result behind a status that says that there is
-    /// none, or in a page; and JSON is UTF-8.
+    /// What is wrong with the response that contains `frame`, apart from the frame itself: no client looks for a result in a response whose
+    /// status or content type excludes one, and JSON must be UTF-8.
     pub fn fault(&self, frame: &Head) -> Option<Fault> {
         if !self.is_utf8 {
             return Some(Fault::Junk {
@@ -85,7 +84,7 @@ impl Reply {
         })
     }
 
-    /// The JSON-RPC frames in the body, whichever way the server chose to send them.
+    /// The JSON-RPC frames in the body, as JSON or as an event stream.
     pub fn frames(&self) -> Vec<String> {
         if self.is_stream() {
             sse::events(&self.body)
@@ -100,7 +99,7 @@ impl Reply {
 /// What ends the wait for a stream, besides its end.
 #[derive(Debug, Clone, Copy)]
 enum Awaited {
-    /// The answer to the request of this id.
+    /// The answer to the request with this id.
     Answer(u64),
     /// The answer to any request.
     AnyAnswer,
@@ -109,7 +108,7 @@ enum Awaited {
 }
 
 impl Awaited {
-    /// What a body that is sent waits for.
+    /// What to wait for after sending `body`.
     fn by(body: &str) -> Self {
         match frame::only_tells(body) {
             true => Self::End,
@@ -146,7 +145,7 @@ impl HttpLink {
     /// Prepares a session; nothing is sent yet.
     ///
     /// # Errors
-    /// When a header is not one that HTTP can carry.
+    /// When a header is not valid in HTTP.
     pub fn to(endpoint: &Endpoint) -> Result<Self, Fault> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -165,13 +164,13 @@ impl HttpLink {
             };
             headers.insert(name, value);
         }
-        // The client has no cryptography of its own. A second installation changes nothing.
+        // The client has no cryptography provider of its own. Installing one a second time changes nothing.
         let _installed_before = rustls::crypto::ring::default_provider().install_default();
         let mut client = reqwest::Client::builder()
             .tcp_nodelay(true)
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none());
-        // Reading the CA certificates of a machine takes longer than most cases, and it need not have any.
+        // Loading a machine's CA certificates takes longer than most cases, and it may have none.
         if endpoint.url.starts_with("http://") {
             client = client.tls_certs_only([]);
         }
@@ -187,10 +186,10 @@ impl HttpLink {
         })
     }
 
-    /// Sends the request that `frame` makes of a fresh id, and waits at most `patience` for its answer.
+    /// Sends the request that `frame` builds for a fresh id, and waits at most `patience` for its answer.
     ///
     /// # Errors
-    /// A [`Fault`] with the frame that was sent, when the exchange failed or its answer holds no frame with that id.
+    /// A [`Fault`] with the frame that was sent, when the exchange failed or the response contains no frame with that id.
     pub async fn ask(
         &self,
         frame: impl FnOnce(u64) -> String,
@@ -207,7 +206,7 @@ impl HttpLink {
         let mut answer = None;
         for line in reply.frames() {
             match Head::of(&line) {
-                // What comes once more answers nothing.
+                // A second answer with the same id answers nothing.
                 Ok(head) if head.answers == Some(id) && answer.is_none() => {
                     answer = Some((line, head));
                 }
@@ -232,7 +231,7 @@ impl HttpLink {
             return Err(Box::new((fault, sent)));
         };
         strays.extend(reply.fault(&head).map(Fault::as_stray));
-        // Only the answer to `initialize` names a revision, and perhaps a session.
+        // Only the answer to `initialize` names a revision, and possibly a session.
         if let Some(version) = frame::revision(&received) {
             let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
             session.id = reply.header("mcp-session-id").map(str::to_owned);
@@ -253,10 +252,10 @@ impl HttpLink {
         })
     }
 
-    /// Sends `body` as it is, within the session when there is one.
+    /// Sends `body` unchanged, within the session if there is one.
     ///
     /// # Errors
-    /// When no complete HTTP answer came within `patience`.
+    /// When no complete HTTP response arrived within `patience`.
     pub async fn post(&self, body: &str, patience: Duration) -> Result<Reply, Fault> {
         self.exchange(body, patience, Awaited::by(body)).await
     }
@@ -286,10 +285,10 @@ impl HttpLink {
         request.timeout(patience).body(body.to_owned())
     }
 
-    /// Sends `body` outside of the session, with these headers besides those of every request.
+    /// Sends `body` outside of the session, with these headers in addition to those of every request.
     ///
     /// # Errors
-    /// When no complete HTTP answer came within `patience`.
+    /// When no complete HTTP response arrived within `patience`.
     pub async fn post_alone(
         &self,
         body: &str,
@@ -303,16 +302,16 @@ impl HttpLink {
         self.finish(request, patience, Awaited::by(body)).await
     }
 
-    /// Gets a document, as anybody can.
+    /// Fetches a document, without the headers of the session.
     ///
     /// # Errors
-    /// When no complete HTTP answer came within `patience`.
+    /// When no complete HTTP response arrived within `patience`.
     pub async fn get(&self, url: &str, patience: Duration) -> Result<Reply, Fault> {
         let request = self.client.get(url).timeout(patience);
         self.finish(request, patience, Awaited::End).await
     }
 
-    /// Goes on within the session that the answer to an `initialize` opens.
+    /// Enters the session that this answer to `initialize` opens.
     pub fn adopt(&self, reply: &Reply) {
         let frames = reply.frames();
         let version = frames.iter().find_map(|frame| frame::revision(frame));
@@ -323,7 +322,7 @@ impl HttpLink {
         }
     }
 
-    /// The headers that requests within the session carry.
+    /// The headers of requests within the session.
     pub fn session_headers(&self) -> Vec<(String, String)> {
         let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         let field = |name: &str, value: &Option<String>| {
@@ -336,7 +335,7 @@ impl HttpLink {
         both.into_iter().flatten().collect()
     }
 
-    /// Ends the session, if there is one. A server may refuse that. Gives the status of its answer.
+    /// Ends the session, if there is one, and returns the status of the response. A server may refuse to end it.
     pub async fn close(&self, patience: Duration) -> Option<u16> {
         let id = {
             let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
@@ -355,8 +354,8 @@ impl HttpLink {
         None
     }
 
-    /// Sends a request and reads its answer. A stream that holds what is `awaited` is listened to for a moment more, for what may
-    /// come behind it: a server should end it then, and one that does not has answered all the same.
+    /// Sends a request and reads its response. After the `awaited` message, a stream is read for a moment longer, to catch anything that
+    /// follows: the server should end it then, but one that does not has answered nevertheless.
     async fn finish(
         &self,
         request: reqwest::RequestBuilder,
@@ -411,7 +410,7 @@ impl HttpLink {
                     bytes: (body.len() + chunk.len()) as u64,
                 });
             }
-            // An empty line may have come in two pieces.
+            // The blank line that ends an event may be split across two chunks.
             let fresh = body.len().saturating_sub(3).max(looked_at);
             body.extend_from_slice(&chunk);
             if is_stream
@@ -427,14 +426,14 @@ impl HttpLink {
         reply.body = String::from_utf8_lossy(&body).into_owned();
         reply.is_utf8 = match std::str::from_utf8(&body) {
             Ok(_) => true,
-            // A stream that is left may be left within a letter.
+            // A stream that is abandoned may be cut within a character.
             Err(error) => error.error_len().is_none() && reply.is_stream(),
         };
         Ok(reply)
     }
 }
 
-/// An error with everything that led to it; the outermost text alone says little.
+/// An error with its chain of causes; the outermost text alone says little.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -453,7 +452,7 @@ mod tests {
 
     use super::*;
 
-    /// What is found wrong with an answer of this body.
+    /// The faults found in a response with this body.
     async fn check(kind: &str, body: &[u8]) -> Vec<String> {
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",

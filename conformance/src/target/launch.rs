@@ -1,5 +1,5 @@
 //! Starts a server under test: its command line, environment and files.
-//! A template turns the suite's vocabulary (the reference's flags) into a server's own. Knows nothing of cases.
+//! A template translates the suite's vocabulary (the reference's flags) into a server's own. Knows nothing of cases.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,34 +11,34 @@ use super::Patience;
 use crate::files;
 use crate::json::Json;
 
-/// A launch template, as `--launch FILE` gives it. What a file leaves out is as for the reference.
+/// A launch template, as in the file given to `--launch`. Members that the file omits are those of the reference.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Launch {
     /// The command, when neither `--stdio` nor the reference gives one.
     pub command: Vec<String>,
-    /// Words put between the command and the flags.
+    /// Arguments between the command and the flags.
     pub arguments: Vec<String>,
-    /// A flag with a value: `{name}` and `{value}` are filled in.
+    /// Arguments that pass a flag with a value: `{name}` and `{value}` are filled in.
     pub flag: Vec<String>,
     pub switch_on: Vec<String>,
     pub switch_off: Vec<String>,
     /// The server's own name for a flag of the suite, which writes `max_program_bytes` for `--max-program-bytes`.
-    /// The empty string says that the server has none.
+    /// An empty string means that the server has no such flag.
     pub flags: BTreeMap<String, String>,
     /// The server's own word for a value of a flag: `[values.response_profile] debug = "full"`.
     pub values: BTreeMap<String, BTreeMap<String, String>>,
-    /// What is put in place of `PTC_RUNNER_MCP_` in names of variables.
+    /// Replacement for the prefix `PTC_RUNNER_MCP_` in names of variables.
     pub environment_prefix: String,
     /// Variables that are always set.
     pub environment: BTreeMap<String, String>,
-    /// Inherited variables that are withheld; a trailing `*` withholds a prefix.
+    /// Inherited variables that are removed; a trailing `*` removes all with that prefix.
     pub withheld: Vec<String>,
-    /// Whether `HOME` is an empty directory, so that no configuration of the user's is found.
+    /// Whether `HOME` is an empty directory, so that the user's configuration is not found.
     pub scratch_home: bool,
-    /// How the path of an upstreams config is passed: `{file}` is filled in. Empty: the server has no upstreams.
+    /// Arguments that pass the path of an upstreams configuration: `{file}` is filled in. Empty: the server has no upstreams.
     pub upstreams: Vec<String>,
-    /// How the HTTP listener is turned on: `{port}` is filled in. Empty: the server has none.
+    /// Arguments that enable the HTTP listener: `{port}` is filled in. Empty: the server has none.
     pub http: Vec<String>,
     /// Commands that `cli` cases may run, by the name that they use: `programs.ptc = ["/usr/bin/ptc"]`.
     pub programs: BTreeMap<String, Vec<String>>,
@@ -46,7 +46,7 @@ pub struct Launch {
     pub testee: Vec<String>,
     /// Path of the MCP endpoint.
     pub http_path: String,
-    /// Path that answers 200 as soon as the listener is up.
+    /// A path that answers 200 as soon as the listener is ready.
     pub http_ready: String,
     /// Flags that make a program's prints and result visible, in the suite's vocabulary.
     pub observe: IndexMap<String, FlagValue>,
@@ -75,9 +75,9 @@ pub struct PatienceMs {
     pub reply: Option<u64>,
     /// From the end of input, or from `exit`, to the end of the process.
     pub exit: Option<u64>,
-    /// How long silence is watched.
+    /// How long to watch for silence.
     pub silence: Option<u64>,
-    /// What every wait is multiplied by, those that cases ask for included.
+    /// Factor by which every wait is multiplied, including those that cases ask for.
     pub factor: Option<u32>,
 }
 
@@ -85,7 +85,7 @@ pub struct PatienceMs {
 pub const ENVIRONMENT_PREFIX: &str = "PTC_RUNNER_MCP_";
 
 impl FlagValue {
-    /// The value that a target block gives, if it can stand on a command line.
+    /// The value in a target block, if it can be passed on a command line.
     pub fn from_json(value: &Json) -> Option<Self> {
         match value {
             Json::Bool(on) => Some(Self::Switch(*on)),
@@ -136,7 +136,7 @@ impl Launch {
     /// Reads a template.
     ///
     /// # Errors
-    /// A message with the file, and the line when it is not a template.
+    /// A message with the file, and with the line when it is not a template.
     pub fn read(path: &Path) -> Result<Self, String> {
         let launch: Self = files::read_toml(path)?;
         launch
@@ -145,7 +145,7 @@ impl Launch {
         Ok(launch)
     }
 
-    /// What no server could be started with, or what would leave out silently what it is told.
+    /// Rejects a template that no server could be started with, or that would silently drop a value.
     fn check(&self) -> Result<(), String> {
         let holed: [(&str, &[String], &[&str]); 5] = [
             ("flag", &self.flag, &["{name}", "{value}"]),
@@ -185,7 +185,7 @@ impl Launch {
         }
     }
 
-    /// The words that pass `flags`, each named as the suite names it (`max_program_bytes`).
+    /// The arguments that pass `flags`, which have the suite's names (`max_program_bytes`).
     ///
     /// # Errors
     /// The name of a flag that the server does not have.
@@ -225,12 +225,12 @@ impl Launch {
         }
     }
 
-    /// The words that pass an upstreams config, or `None` when the server takes none.
+    /// The arguments that pass an upstreams configuration, or `None` when the server takes none.
     pub fn upstreams_words(&self, file: &Path) -> Option<Vec<String>> {
         placed(&self.upstreams, "{file}", &file.to_string_lossy())
     }
 
-    /// The words that turn the HTTP listener on, or `None` when the server has none.
+    /// The arguments that enable the HTTP listener, or `None` when the server has none.
     pub fn http_words(&self, port: u16) -> Option<Vec<String>> {
         placed(&self.http, "{port}", &port.to_string())
     }
@@ -244,7 +244,7 @@ impl Launch {
             start: stretched(self.patience.start, base.start),
             reply: stretched(self.patience.reply, base.reply),
             exit: stretched(self.patience.exit, base.exit),
-            // A wait for silence lasts as long as it is told, however fast the target is; a shorter one would prove less than the suite asks.
+            // The time for silence is absolute, however fast the target is; a shorter one would prove less than the suite asks.
             silence: of(self.patience.silence, base.silence).max(base.silence),
             factor,
         }

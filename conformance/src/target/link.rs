@@ -1,4 +1,4 @@
-//! A connection to a started target that can serve many requests at a time, whatever it is reached by.
+//! A connection to a started target that can serve many concurrent requests, over any transport.
 //! Speaks MCP to servers and the adapter protocol to testees; knows nothing of cases or verdicts.
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,27 +18,27 @@ use super::{Answer, Patience};
 use crate::cut;
 use crate::json;
 
-/// The protocol revision that the harness asks for.
+/// The protocol revision that the harness requests.
 pub const PROTOCOL_VERSION: &str = "2025-11-25";
-/// Ports for servers under test: below those that systems give to outgoing connections, and above those that cases name.
+/// Ports for servers under test: below the ephemeral ports of outgoing connections, and above those that cases name.
 const PORTS: std::ops::Range<u16> = 10_240..32_768;
-/// How far apart two harnesses with neighbouring process ids begin.
+/// Distance between the first ports of two harnesses with consecutive process ids.
 const PORT_STRIDE: u32 = 7919;
-/// Ports that are tried before giving up.
+/// Number of ports that are tried before giving up.
 const PORTS_TRIED_MAX: u32 = 500;
-/// How much is kept of the target's own name.
+/// Maximum length of the target's own name, in bytes.
 const NAME_BYTES_MAX: usize = 1 << 10;
-/// How often a starting HTTP server is asked whether it is up.
+/// How often a starting HTTP server is asked whether it is ready.
 const POLL: Duration = Duration::from_millis(5);
 
-/// A fault, and the frame that met it.
+/// A fault, and the frame that caused it.
 pub type Failed = Box<(Fault, String)>;
 
-/// A connection, and what has to be taken down with it.
+/// A connection, and what must be taken down with it.
 #[derive(Debug)]
 pub struct Link {
     wire: Wire,
-    /// Name and version, as `initialize` told them.
+    /// Name and version, as reported by `initialize`.
     name: Option<String>,
     /// The server process, when the connection is not to its standard streams.
     server: Option<Pipe>,
@@ -46,7 +46,7 @@ pub struct Link {
     _files: Option<Kept>,
 }
 
-/// What a process needs while it runs, and nobody looks at: its files, its peers.
+/// What a process needs while it runs and nobody inspects: its files, its peers.
 pub type Kept = Box<dyn std::fmt::Debug + Send + Sync>;
 
 #[derive(Debug)]
@@ -64,15 +64,15 @@ pub struct Evaluation {
     pub context: Option<String>,
     /// A JSON Schema.
     pub output_schema: Option<String>,
-    /// A JSON object; only a testee is given limits with each program, a server has its flags.
+    /// A JSON object. Only a testee is given limits with each program; for a server they are flags.
     pub limits: Option<String>,
 }
 
-/// The program that a server runs before it is judged; it touches what programs of cases need.
+/// The program that a server runs before it is judged; it uses the functions that programs of cases need.
 const WARM_UP: &str = r##"(let [f (fn [x] (+ x 1))] (str (map f [1 2.5]) {:a #{1}} (json/parse-string "[1]") (re-find #"a+" "aa")))"##;
 
 impl Evaluation {
-    /// A program that no case counts.
+    /// The warm-up program, which is not judged.
     pub fn warm_up() -> Self {
         Self {
             program: WARM_UP.to_owned(),
@@ -80,7 +80,7 @@ impl Evaluation {
         }
     }
 
-    /// As a JSON object: the arguments of `lisp_eval`, and the input of the testee's `lisp_run`.
+    /// A JSON object: the arguments of `lisp_eval`, and the input of the testee's `lisp_run`.
     pub fn json(&self) -> String {
         let mut text = format!("{{\"program\":{}", quoted(&self.program));
         for (name, value) in [
@@ -103,7 +103,7 @@ impl Evaluation {
 }
 
 impl Link {
-    /// Starts a server that speaks MCP over its standard streams, and shakes hands.
+    /// Starts a server that speaks MCP over its standard streams, and performs the handshake.
     ///
     /// # Errors
     /// When it does not start, or does not answer `initialize` in time.
@@ -121,7 +121,7 @@ impl Link {
         link.shake(patience).await
     }
 
-    /// Starts an adapter. Nothing is asked of it yet.
+    /// Starts an adapter without sending it anything.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -138,7 +138,7 @@ impl Link {
         })
     }
 
-    /// Connects to a server that runs already, and shakes hands.
+    /// Connects to a server that is already running, and performs the handshake.
     ///
     /// # Errors
     /// When it cannot be reached, or does not answer `initialize` in time.
@@ -152,7 +152,7 @@ impl Link {
         link.shake(patience).await
     }
 
-    /// Starts a server that listens on a port, waits until it is up, and shakes hands.
+    /// Starts a server that listens on a port, waits until it is ready, and performs the handshake.
     ///
     /// # Errors
     /// When it does not start or listen in time, or does not answer `initialize`.
@@ -174,7 +174,7 @@ impl Link {
     /// Calls a method, with params as JSON text.
     ///
     /// # Errors
-    /// When no answer came.
+    /// When no answer arrived.
     pub async fn call(
         &self,
         method: &str,
@@ -187,7 +187,7 @@ impl Link {
     /// Runs a program: `tools/call lisp_eval`, or the testee's `lisp_run`.
     ///
     /// # Errors
-    /// When no answer came.
+    /// When no answer arrived.
     pub async fn eval(
         &self,
         evaluation: &Evaluation,
@@ -205,10 +205,10 @@ impl Link {
         }
     }
 
-    /// Asks a testee for an operation, with its input as JSON text.
+    /// Calls an operation of a testee, with its input as JSON text.
     ///
     /// # Errors
-    /// When no answer came.
+    /// When no answer arrived.
     pub async fn operation(
         &self,
         operation: &str,
@@ -219,7 +219,7 @@ impl Link {
         self.ask(frame, patience).await
     }
 
-    /// The target's own name and version, when it told them.
+    /// The target's own name and version, if it reported them.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
@@ -229,27 +229,27 @@ impl Link {
         matches!(self.wire, Wire::Testee(_))
     }
 
-    /// The end of the target's error output, when the harness started it.
+    /// The end of the target's standard error, if the harness started it.
     pub fn stderr(&self) -> String {
         self.process()
             .map(|pipe| pipe.handle().stderr().tail())
             .unwrap_or_default()
     }
 
-    /// All of it, as far as it is kept.
+    /// All of its standard error, as far as it is kept.
     pub fn log(&self) -> String {
         self.process()
             .map(|pipe| pipe.handle().stderr().text())
             .unwrap_or_default()
     }
 
-    /// Lets the target end by itself, for at most `patience`, and kills it then. Gives what it wrote unasked since its last answer.
+    /// Gives the target at most `patience` to exit, then kills it. Returns what it wrote unsolicited since its last answer.
     pub async fn close(self, patience: Patience) -> Option<Fault> {
         match &self.wire {
             Wire::Http(link) => {
                 link.close(patience.exit).await;
                 if let Some(server) = &self.server {
-                    // A server that listens does not mind the end of its input.
+                    // A listening server does not react to the end of its input.
                     server.handle().kill().await;
                 }
                 None
@@ -258,7 +258,7 @@ impl Link {
         }
     }
 
-    /// Takes the target down at once.
+    /// Kills the target at once.
     pub async fn kill(self) {
         if let Some(pipe) = self.process() {
             pipe.handle().kill().await;
@@ -307,8 +307,8 @@ impl Link {
         Err((failed, stderr))
     }
 
-    /// Lets a server run a program that no case counts: the first one may pay for loading what all need. Whatever comes of it,
-    /// the cases will tell.
+    /// Lets a server run a program that is not judged: the first one may have to load what all programs need. If this fails,
+    /// the cases will show it.
     pub async fn warm_up(&self, patience: Patience) {
         let program = Evaluation::warm_up();
         let _whatever = self.eval(&program, patience.start).await;
@@ -326,24 +326,24 @@ impl Link {
     }
 }
 
-/// A server that is to listen: how to start it, and where it will be.
+/// A server to be started as a listener: how to start it, and its address.
 #[derive(Debug, Clone)]
 pub struct Served {
-    /// How to start it; the port is in its words already.
+    /// How to start it; its arguments already contain the port.
     pub spawn: Spawn,
-    /// Where it will answer.
+    /// Its endpoint, once it is ready.
     pub endpoint: Endpoint,
     /// `host:port`.
     pub address: String,
-    /// Path that answers 200 as soon as it is up.
+    /// A path that answers 200 as soon as the server is ready.
     pub ready: String,
 }
 
 impl Served {
-    /// Starts the server and waits until it is up.
+    /// Starts the server and waits until it is ready.
     ///
     /// # Errors
-    /// When it ends, or does not listen in time; with its error output.
+    /// When it exits, or does not listen in time; with its standard error.
     pub async fn up(&self, patience: Patience) -> Result<Pipe, (Failed, String)> {
         let server = start(&self.spawn)?;
         let began = Instant::now();
@@ -384,12 +384,12 @@ impl Served {
     }
 }
 
-/// A port that is free at this moment, and that no outgoing connection is given by chance.
+/// A port that is free at this moment, and that no outgoing connection will be assigned.
 ///
 /// # Errors
-/// When the machine has none.
+/// When there is no free port.
 pub fn free_port() -> std::io::Result<u16> {
-    // Harnesses that run beside each other begin at different places.
+    // Harnesses that run at the same time begin at different ports.
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let begin = std::process::id().wrapping_mul(PORT_STRIDE);
     let mut last = std::io::Error::from(std::io::ErrorKind::AddrInUse);
@@ -405,8 +405,8 @@ pub fn free_port() -> std::io::Result<u16> {
     Err(last)
 }
 
-/// Takes `port` without listening there. A child made at this moment holds the socket until it runs its program: one that
-/// listened would be in the way of the server to come, and its clients would reach it.
+/// Binds `port` without listening. A child that is forked at this moment inherits the socket until it executes its program; if the socket
+/// listened, it would block the future server's port and accept its clients.
 fn bind(port: u16) -> std::io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
@@ -417,7 +417,7 @@ fn bind(port: u16) -> std::io::Result<TcpSocket> {
 /// The frame that ends the handshake.
 pub const INITIALIZED: &str = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}";
 
-/// The line that asks a testee for an operation, with its input as JSON text.
+/// The line that calls an operation of a testee, with its input as JSON text.
 pub fn operation(id: u64, operation: &str, input: &str) -> String {
     let operation = quoted(operation);
     format!("{{\"id\":{id},\"op\":{operation},\"input\":{input}}}")
@@ -448,10 +448,10 @@ pub fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// The directory for a child's home and files: where `TMPDIR` says, else in memory, else in the system's temporary directory.
+/// A directory for a child's home and files: below `TMPDIR` if it is set, else in memory, else in the system's temporary directory.
 ///
 /// # Errors
-/// When none can be made.
+/// When none can be created.
 pub fn scratch() -> Result<(TempDir, PathBuf), Fault> {
     let made = |root: &Path| {
         tempfile::Builder::new()
@@ -473,8 +473,8 @@ pub fn scratch() -> Result<(TempDir, PathBuf), Fault> {
     }
 }
 
-/// A file system in memory, where the system has one: a run makes and deletes a directory for each of a thousand cases, which
-/// costs a disk's file system a fifth of the run.
+/// A file system in memory, where the system has one: a run creates and deletes a directory for each of a thousand cases, which
+/// takes a fifth of the run on a disk.
 const MEMORY_ROOT: &str = "/dev/shm";
 
 /// The `result` of a response frame.
@@ -504,10 +504,10 @@ fn server_name(line: &str) -> Option<String> {
     Some(name)
 }
 
-/// Starts a process, or says why not.
+/// Starts a process.
 ///
 /// # Errors
-/// [`Fault::CannotStart`].
+/// [`Fault::CannotStart`], with the reason.
 pub fn launch(spawn: &Spawn) -> Result<Process, Fault> {
     Process::start(spawn).map_err(|error| Fault::CannotStart {
         command: shell_words::join(&spawn.argv),

@@ -20,16 +20,16 @@ use std::time::Duration;
 
 use fault::Fault;
 
-/// One answered request, with the bytes that went each way.
+/// One answered request, with the bytes exchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The frame that was sent.
     pub sent: String,
     /// The frame that answered it.
     pub received: String,
-    /// What the target wrote unasked while the answer was due.
+    /// What the target wrote unsolicited before the answer arrived.
     pub strays: Vec<Fault>,
-    /// From sending to the answer.
+    /// Time from sending to the answer.
     pub took: Duration,
 }
 
@@ -42,24 +42,24 @@ pub struct Patience {
     pub reply: Duration,
     /// From the end of input, or from `exit`, to the end of the process.
     pub exit: Duration,
-    /// How long silence is watched where a case asserts it.
+    /// How long to watch for silence where a case asserts it.
     pub silence: Duration,
-    /// What every wait is multiplied by, those that cases ask for (`within 2s`) included.
+    /// Factor by which every wait is multiplied, including those that cases ask for (`within 2s`).
     pub factor: u32,
 }
 
 impl Patience {
-    /// A wait for this target.
+    /// A wait, multiplied by the factor.
     pub fn stretched(&self, wait: Duration) -> Duration {
         wait.saturating_mul(self.factor)
     }
 
-    /// The wait that a case asks for, or else the usual one, which is stretched already.
+    /// The wait that a case asks for, or else `usual`, which is already multiplied.
     pub fn within(&self, asked_ms: Option<u64>, usual: Duration) -> Duration {
         asked_ms.map_or(usual, |ms| self.stretched(Duration::from_millis(ms)))
     }
 
-    /// The same of a process, where the first answer waits for it to start.
+    /// As [`Self::within`] for a process, whose first answer also has to wait for it to start.
     pub fn of_process(&self, asked_ms: Option<u64>, answered: bool) -> Duration {
         let usual = match answered {
             true => self.reply,

@@ -1,5 +1,5 @@
-//! Many requests at a time over one process that answers each with the id it was given, one JSON object a line.
-//! Knows nothing of MCP: what a request means is its callers' business.
+//! Many concurrent requests to one process that answers each with its id, one JSON object per line.
+//! Knows nothing of MCP: the callers define what a request means.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,16 +17,16 @@ use super::frame::{Head, pong};
 use super::lines::{Lines, Piece};
 use super::process::{Handle, Process};
 
-/// How long a process whose output ended may take to end itself before it counts as running on.
+/// How long a process that closed its output may take to exit before it counts as still running.
 const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
-/// How long a request may still wait for its answer once the process gave an answer that nobody asked for: most likely it
-/// was this one, under a wrong id.
+/// How long a request may still wait for its answer after the process has sent an answer that matches no request: most likely this
+/// was the one, under a wrong id.
 const PATIENCE_AFTER_STRAY: Duration = Duration::from_millis(500);
-/// How many answers to pings may wait to be written; what asks more without reading is not answered.
+/// Maximum number of answers to pings that are queued for writing; further pings from a target that does not read are not answered.
 const PONGS_MAX: usize = 64;
-/// How long the end of the input waits for an answer to a ping that is being written.
+/// How long closing the input waits for an answer to a ping that is being written.
 const LAST_PONG: Duration = Duration::from_millis(500);
-/// How long the output of a process that has ended is read; what it left behind may hold it open.
+/// How long the output of a process that has exited is read; a process left behind may hold it open.
 const LAST_OUTPUT: Duration = Duration::from_millis(250);
 
 type Input = AsyncMutex<Option<ChildStdin>>;
@@ -43,7 +43,7 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Takes over `process` and begins to read its output.
+    /// Takes over `process` and starts to read its output.
     pub fn over(process: Process) -> Self {
         let (input, lines, handle) = process.split();
         let input = Arc::new(AsyncMutex::new(input));
@@ -61,10 +61,10 @@ impl Pipe {
         }
     }
 
-    /// Sends the request that `frame` makes of a fresh id, and waits at most `patience` for its answer.
+    /// Sends the request that `frame` builds for a fresh id, and waits at most `patience` for its answer.
     ///
     /// # Errors
-    /// A [`Fault`] when no answer came: the process ended, closed its output, or took too long.
+    /// A [`Fault`] when no answer arrived: the process exited, closed its output, or took too long.
     pub async fn ask(
         &self,
         frame: impl FnOnce(u64) -> String,
@@ -80,7 +80,7 @@ impl Pipe {
             Err(fault) => return Err(Box::new((fault, sent))),
         };
         if let Err(fault) = self.tell(&sent, patience).await {
-            // What the process wrote before it stopped reading says more than that it stopped.
+            // What the process wrote before it stopped reading explains more than the failed write.
             let said = tokio::time::timeout(EXIT_AFTER_OUTPUT, &mut answer).await;
             let fault = match said {
                 Ok(Ok(Err(ended))) => ended,
@@ -91,7 +91,7 @@ impl Pipe {
         }
         let left = patience.saturating_sub(began.elapsed());
         let lost = async {
-            // The board outlives the wait, so that this is a reply and not the end.
+            // The board outlives this wait, so a change is a misdirected reply, not the end of the channel.
             let _seen = misdirected.changed().await;
             tokio::time::sleep(PATIENCE_AFTER_STRAY).await;
         };
@@ -122,10 +122,10 @@ impl Pipe {
         Err(Box::new((fault.after(first), sent)))
     }
 
-    /// Sends a line that nobody answers.
+    /// Sends a line that expects no answer.
     ///
     /// # Errors
-    /// When the process does not take it within `patience`.
+    /// When the process does not accept it within `patience`.
     pub async fn tell(&self, line: &str, patience: Duration) -> Result<(), Fault> {
         match tokio::time::timeout(patience, write(&self.input, line)).await {
             Ok(Ok(())) => Ok(()),
@@ -134,22 +134,22 @@ impl Pipe {
         }
     }
 
-    /// Signals, exit status and error output of the process.
+    /// The handle for signals, exit status and standard error.
     pub fn handle(&self) -> &Arc<Handle> {
         &self.handle
     }
 
-    /// Why the process can answer nothing any more, if that is so.
+    /// Why the process can answer nothing any more, if that is the case.
     pub fn fault(&self) -> Option<Fault> {
         self.board.lock().broken.clone()
     }
 
-    /// What the process wrote without being asked, since it started.
+    /// What the process has written unsolicited since it started.
     pub fn strays(&self) -> Vec<Fault> {
         self.board.strays_since(0)
     }
 
-    /// Closes the input and waits at most `patience` for the process to end; kills its group then. Gives what it wrote unasked since
+    /// Closes the input and waits at most `patience` for the process to exit, then kills its group. Returns what it wrote unsolicited since
     /// the last answer.
     pub async fn close(&self, patience: Duration) -> Option<Fault> {
         self.end_input().await;
@@ -157,7 +157,7 @@ impl Pipe {
         if ended.is_err() {
             self.handle.kill().await;
         }
-        // What it wrote last is read apart from it.
+        // Its last output is read by another task.
         let mut broken = self.board.broke.subscribe();
         let _still_open =
             tokio::time::timeout(LAST_OUTPUT, broken.wait_for(|broken| *broken)).await;
@@ -165,7 +165,7 @@ impl Pipe {
         self.board.strays_since(told).into_iter().next()
     }
 
-    /// Closes the process's input. The answer to a ping that the process does not read is given up.
+    /// Closes the process's input. An answer to a ping that the process does not read is abandoned.
     pub async fn end_input(&self) {
         if tokio::time::timeout(LAST_PONG, self.input.lock())
             .await
@@ -190,20 +190,20 @@ impl Pipe {
 impl Drop for Pipe {
     fn drop(&mut self) {
         let _gone_already = self.handle.signal(nix::sys::signal::Signal::SIGKILL);
-        // What outlives the process may hold both ends of its pipes.
+        // A process that outlives this one may hold both ends of its pipes.
         self.reading.abort();
         self.ponging.abort();
     }
 }
 
-/// Who waits for which id, and what came unasked.
+/// The pending requests by id, and the unsolicited output.
 #[derive(Debug, Default)]
 struct Board {
     state: Mutex<State>,
-    /// Told of each reply under an id that was never asked. A late or second answer to an older request is none: it
-    /// says nothing of the requests that wait now.
+    /// Signals each reply under an id that was never used. A late or second answer to an older request does not count: it
+    /// says nothing about the pending requests.
     misdirected: watch::Sender<()>,
-    /// Whether nothing comes any more.
+    /// Whether the output has ended.
     broke: watch::Sender<bool>,
 }
 
@@ -214,7 +214,7 @@ struct State {
     broken: Option<Fault>,
     strays: Vec<(u64, Fault)>,
     strays_seen: u64,
-    /// How many of them whoever asked was told of. What came while nobody asked is told with the next answer.
+    /// How many of them callers were told of. Those that arrive while no request is pending are reported with the next answer.
     strays_told: u64,
 }
 
@@ -269,7 +269,7 @@ impl Board {
         match Head::of(&line) {
             Ok(head) => {
                 let answer = head.has_method.then(|| pong(&line)).flatten();
-                // What has no room for its answer is told as what came unasked.
+                // A ping without room in the queue is reported as unsolicited.
                 let is_answered = answer.is_some_and(|answer| pongs.try_send(answer).is_ok());
                 if !is_answered {
                     self.deliver(&head, line);
@@ -286,7 +286,7 @@ impl Board {
         let mut state = self.lock();
         match head.answers.and_then(|id| state.waiting.remove(&id)) {
             Some(sender) => {
-                // An asker that gave up a moment ago has reported that already.
+                // A caller that has just given up has already reported that.
                 let _gave_up = sender.send(Ok(line));
             }
             None => {
@@ -295,7 +295,7 @@ impl Board {
                     .is_some_and(|id| (1..=state.last_asked).contains(&id));
                 drop(state);
                 self.stray(Fault::Stray { line });
-                // What has a method asks or tells; it answers nothing.
+                // A message with a method is a request or a notification, not an answer.
                 if !head.has_method && !asked {
                     self.misdirected.send_replace(());
                 }
@@ -339,7 +339,7 @@ async fn read(
     board.broke(&fault);
 }
 
-/// Writes what is due, apart from reading: a process that does not read would stop its own output being read.
+/// Writes queued answers in a task of its own: a process that does not read must not keep its output from being read.
 async fn answer_pings(mut due: mpsc::Receiver<String>, input: Arc<Input>) {
     while let Some(line) = due.recv().await {
         if write(&input, &line).await.is_err() {

@@ -1,4 +1,4 @@
-//! Starts a program in a process group of its own, and makes sure that the whole group is gone afterwards.
+//! Starts a program in its own process group, and makes sure that the whole group is gone afterwards.
 //! Knows nothing of JSON-RPC, cases or verdicts.
 
 use std::collections::BTreeSet;
@@ -21,18 +21,18 @@ use crate::cut;
 
 use super::lines::Lines;
 
-/// How much of a child's error output is kept: the end of it.
+/// How many bytes of a child's standard error are kept, from its end.
 pub const STDERR_BYTES_MAX: usize = 4 << 20;
-/// How much of that is shown beside a failure.
+/// How many bytes of that are shown with a failure.
 pub const STDERR_TAIL_BYTES: usize = 4 << 10;
-/// How long an exited child's error output is waited for when there is none; a surviving grandchild can hold it open.
+/// How long to wait for an exited child's standard error when there is none; a surviving grandchild can hold it open.
 const STDERR_DRAIN: Duration = Duration::from_millis(200);
-/// How much is read of it then: as much as the largest pipe holds. A grandchild may write without end.
+/// How many bytes of it are read then: the capacity of the largest pipe. A grandchild may write forever.
 const STDERR_LEFT_BYTES_MAX: usize = 1 << 20;
 
 /// Process groups that have been started and not yet been reaped.
 static LIVE: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
-/// Groups that were killed, of which something may still have to be reaped.
+/// Groups that were killed, but may still have members to be reaped.
 static KILLED: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 
 /// What to start.
@@ -40,20 +40,20 @@ static KILLED: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 pub struct Spawn {
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// Variables added to the inherited environment; they win over it.
+    /// Variables added to the inherited environment; they take precedence over it.
     pub env: Vec<(String, String)>,
-    /// Inherited variables that are withheld: a trailing `*` withholds a prefix.
+    /// Inherited variables that are removed; a trailing `*` removes all with that prefix.
     pub withheld: Vec<String>,
-    /// Working directory; the harness's own when absent.
+    /// Working directory; absent: the harness's own.
     pub cwd: Option<PathBuf>,
 }
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It left with this status.
+    /// It exited with this status.
     Code(i32),
-    /// A signal ended it.
+    /// It was killed by this signal.
     Signal(i32),
 }
 
@@ -81,19 +81,19 @@ impl fmt::Display for Exit {
 /// A running child. Dropping it kills its process group; the group is reaped in the background.
 #[derive(Debug)]
 pub struct Process {
-    /// The child's standard output, cut into lines.
+    /// The child's standard output, split into lines.
     pub lines: Lines,
     input: Option<ChildStdin>,
     handle: Arc<Handle>,
 }
 
-/// What can be done to a running child by someone who does not read its output.
+/// Controls a running child, for code that does not read its output.
 #[derive(Debug)]
 pub struct Handle {
     group: i32,
     stderr: Stderr,
     exit: watch::Receiver<Option<Exit>>,
-    /// Dropped to have the supervisor kill the child and its group.
+    /// Dropping the sender makes the supervisor kill the child and its group.
     kill: Mutex<Option<oneshot::Sender<()>>>,
 }
 
@@ -101,7 +101,7 @@ impl Process {
     /// Starts `spawn`.
     ///
     /// # Errors
-    /// When the program cannot be started at all: not found, not executable, no such directory.
+    /// When the program cannot be started: not found, not executable, or no such directory.
     pub fn start(spawn: &Spawn) -> std::io::Result<Self> {
         let (program, arguments) = spawn.argv.split_first().ok_or_else(|| {
             std::io::Error::new(std::io::ErrorKind::InvalidInput, "the command is empty")
@@ -158,7 +158,7 @@ impl Process {
     /// Writes all of `bytes` to the child's standard input.
     ///
     /// # Errors
-    /// When the input was closed before, or the child closed its end.
+    /// When the input is already closed, or the child has closed its end.
     pub async fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let Some(input) = self.input.as_mut() else {
             return Err(std::io::ErrorKind::BrokenPipe.into());
@@ -167,17 +167,17 @@ impl Process {
         input.flush().await
     }
 
-    /// Closes the child's standard input, which then sees the end of its input.
+    /// Closes the child's standard input, so that the child reads end of file.
     pub fn end_input(&mut self) {
         self.input = None;
     }
 
-    /// Signals, exit status and error output.
+    /// The handle for signals, exit status and standard error.
     pub fn handle(&self) -> &Arc<Handle> {
         &self.handle
     }
 
-    /// Takes the child apart, so that one task can write while another reads.
+    /// Splits the child, so that one task can write while another reads.
     pub fn split(self) -> (Option<ChildStdin>, Lines, Arc<Handle>) {
         (self.input, self.lines, self.handle)
     }
@@ -192,7 +192,7 @@ impl Handle {
     /// Sends `signal` to the whole process group.
     ///
     /// # Errors
-    /// When the group is gone already.
+    /// When the group no longer exists.
     pub fn signal(&self, signal: Signal) -> std::io::Result<()> {
         if self.exit.borrow().is_some() {
             return Err(std::io::Error::from(nix::errno::Errno::ESRCH));
@@ -200,7 +200,7 @@ impl Handle {
         killpg(Pid::from_raw(self.group), signal).map_err(std::io::Error::from)
     }
 
-    /// Waits for the child to end by itself. Its error output is complete then, as far as it can be read.
+    /// Waits for the child to exit by itself. Its standard error is then complete, as far as it can be read.
     pub async fn exited(&self) -> Exit {
         match self.exit.clone().wait_for(Option::is_some).await {
             Ok(exit) => exit.unwrap_or(Exit::Signal(0)),
@@ -209,7 +209,7 @@ impl Handle {
         }
     }
 
-    /// How the child ended, if it did.
+    /// How the child ended, if it has.
     pub fn exit(&self) -> Option<Exit> {
         *self.exit.borrow()
     }
@@ -221,23 +221,23 @@ impl Handle {
         self.exited().await
     }
 
-    /// The child's error output so far.
+    /// The child's standard error so far.
     pub fn stderr(&self) -> &Stderr {
         &self.stderr
     }
 }
 
-/// Error output of a child: the last [`STDERR_BYTES_MAX`] bytes.
+/// A child's standard error: the last [`STDERR_BYTES_MAX`] bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Stderr(Arc<Mutex<Vec<u8>>>);
 
 impl Stderr {
-    /// All that is kept, as text.
+    /// Everything that is kept, as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes()).into_owned()
     }
 
-    /// The end of it, as much as belongs beside a failure.
+    /// The end of it, as much as is shown with a failure.
     pub fn tail(&self) -> String {
         cut::to_last_bytes(&self.text(), STDERR_TAIL_BYTES).into_owned()
     }
@@ -246,14 +246,14 @@ impl Stderr {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads to the end, or to the end of what is there once the child has ended: that is read however busy the machine is, since
-    /// each read looks at the pipe before it looks at the clock.
+    /// Reads to the end, or, once the child has exited, to the end of what is already in the pipe. That is read however busy the machine
+    /// is, because each iteration looks at the pipe before the clock.
     async fn fill<R: AsyncRead + Unpin>(self, mut reader: R, mut end: oneshot::Receiver<()>) {
         let mut chunk = vec![0; 8 << 10];
         loop {
             let read = tokio::select! {
                 biased;
-                // First, or a pipe that is never empty would hide it.
+                // Polled first, or a pipe that is never empty would starve it.
                 _ = &mut end => break,
                 read = reader.read(&mut chunk) => read,
             };
@@ -284,14 +284,14 @@ impl Stderr {
     }
 }
 
-/// Has what a target leaves behind become a child of the harness, whatever group or session it went to, so that it is found and ended
-/// with the run. Only Linux knows how.
+/// Makes processes that a target leaves behind children of the harness, whatever group or session they are in, so that they are found and
+/// killed with the run. Only Linux supports this.
 pub fn adopt_orphans() {
     #[cfg(target_os = "linux")]
     let _as_before = nix::sys::prctl::set_child_subreaper(true);
 }
 
-/// Kills every process group that is still alive, and what was adopted: for the signal handler of the harness.
+/// Kills every live process group, and the adopted orphans: for the harness's signal handler.
 pub fn kill_all() {
     let groups = live();
     for group in groups.iter() {
@@ -305,7 +305,7 @@ pub fn kill_all() {
     }
 }
 
-/// Children of this process that are not the leaders of `groups`.
+/// Children of this process that are not leaders of `groups`.
 fn orphans(groups: &BTreeSet<i32>) -> Vec<i32> {
     let own = std::process::id().to_string();
     let Ok(entries) = std::fs::read_dir("/proc") else {
@@ -314,14 +314,14 @@ fn orphans(groups: &BTreeSet<i32>) -> Vec<i32> {
     let child = |entry: std::fs::DirEntry| {
         let id: i32 = entry.file_name().to_str()?.parse().ok()?;
         let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-        // Behind the name, which may hold anything, stand the state and the parent.
+        // The name, which may contain anything, is followed by the state and the parent.
         let parent = stat.rsplit(')').next()?.split_whitespace().nth(1)?;
         (parent == own && !groups.contains(&id)).then_some(id)
     };
     entries.flatten().filter_map(child).collect()
 }
 
-/// Reaps what died in groups that were killed.
+/// Reaps dead members of killed groups.
 fn reap() {
     let mut killed = KILLED.lock().unwrap_or_else(PoisonError::into_inner);
     killed.retain(|group| {
@@ -335,11 +335,11 @@ fn reap() {
     });
 }
 
-/// Kills every child and waits until all have been reaped, at most `patience`. Returns whether none is left.
+/// Kills every child and waits, at most `patience`, until all have been reaped. Returns whether none is left.
 pub async fn all_gone(patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     loop {
-        // A task that was told to end may have been starting one just then.
+        // A cancelled task may just have been starting another one.
         kill_all();
         let alive = !live().is_empty();
         if !alive && orphans(&BTreeSet::new()).is_empty() {
@@ -352,7 +352,7 @@ pub async fn all_gone(patience: Duration) -> bool {
     }
 }
 
-/// Owns the child: reaps it when it ends, or kills its group when nobody wants it any more.
+/// Owns the child: reaps it when it exits, or kills its group once its handle asks for it.
 async fn supervise(
     mut child: Child,
     group: i32,
@@ -370,7 +370,7 @@ async fn supervise(
             child.wait().await
         }
     };
-    // What the child left behind in its group goes with it.
+    // Anything that the child left behind in its group is killed, too.
     let _nothing_left = killpg(Pid::from_raw(group), Signal::SIGKILL);
     live().remove(&group);
     KILLED
@@ -378,7 +378,7 @@ async fn supervise(
         .unwrap_or_else(PoisonError::into_inner)
         .push(group);
     reap();
-    // Whoever reads may be done already.
+    // The reader may have finished already.
     let _ = ended.send(());
     let _read = drained.await;
     exited.send_replace(Some(status.map_or(Exit::Signal(0), Exit::from)));
@@ -399,7 +399,7 @@ fn live() -> std::sync::MutexGuard<'static, BTreeSet<i32>> {
 mod tests {
     use super::*;
 
-    /// What outlives a child holds the pipe open, and may write on.
+    /// A process that outlives the child holds the pipe open, and may go on writing.
     #[tokio::test]
     async fn what_a_child_wrote_is_read_though_others_hold_its_pipe() {
         let ended = || {
