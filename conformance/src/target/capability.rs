@@ -1,37 +1,37 @@
-//! The capabilities that cases can ask for: what each means, and how it is known that a target has it.
+//! The capabilities that cases can require: what each means, and how the harness determines that a target has it.
 //! A table; knows nothing of any declaration or target.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capability {
     /// Its word in `requires`, `implements`, `lacks` and `extensions`.
     pub name: &'static str,
-    /// How it is known that a target has it.
+    /// How the harness determines that a target has it.
     pub known: Known,
-    /// What a target with it does.
+    /// What a target with it does, as a verb phrase.
     pub meaning: &'static str,
 }
 
-/// How it is known that a target has a capability. What was declared counts in any case.
+/// How the harness determines that a target has a capability. A declaration always takes precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Known {
-    /// By how the target is reached: nothing to declare.
+    /// By the way in which the target is reached: nothing to declare.
     Reached,
-    /// Taken for granted unless a running server lacks this tool.
+    /// On, unless a running server lacks this tool.
     Tool(&'static str),
-    /// Taken for granted unless `lisp_eval` lists no such argument.
+    /// On, unless `lisp_eval` lists no such argument.
     Argument(&'static str),
-    /// Taken for granted.
+    /// On.
     Granted,
     /// Off, unless this method answers with a result.
     Answered(&'static str),
     /// Off, unless it is declared.
     Declared,
-    /// By what an MCP server says of itself: nothing to declare.
+    /// By a survey of an MCP server: nothing to declare.
     Surveyed,
 }
 
 impl Known {
-    /// For people.
+    /// The rule in words, for display.
     pub fn words(self) -> String {
         match self {
             Self::Reached => "by how the target is reached".to_owned(),
@@ -49,10 +49,10 @@ impl Known {
     }
 }
 
-/// Running programs at all.
+/// Runs programs at all.
 pub const LISP_RUN: &str = "lisp_run";
 
-/// Results as JSON under a schema.
+/// Returns results as JSON under a schema.
 pub const OUTPUT_SCHEMA: &str = "output_schema";
 
 const fn row(name: &'static str, known: Known, meaning: &'static str) -> Capability {
@@ -63,8 +63,8 @@ const fn row(name: &'static str, known: Known, meaning: &'static str) -> Capabil
     }
 }
 
-/// Every capability. What an earlier server cannot know is off until somebody says that it is there: a server is not
-/// accused of lacking what no document asks of it.
+/// Every capability. Those that older servers cannot know of are off until they are declared or detected, because no document
+/// requires them of these servers.
 pub const CAPABILITIES: &[Capability] = &[
     row(LISP_RUN, Known::Tool("lisp_eval"), "runs programs"),
     row(
@@ -284,7 +284,7 @@ pub fn find(name: &str) -> Option<&'static Capability> {
     CAPABILITIES.iter().find(|row| row.name == name)
 }
 
-/// Whether a capability is off until it is declared or seen. A word that is not in the table is.
+/// Whether a capability is off until it is declared or detected. This includes words that are not in the table.
 pub fn is_extension(name: &str) -> bool {
     let off = |row: &Capability| {
         matches!(

@@ -1,5 +1,5 @@
 //! A target's claims. A case that it does not claim is reported as not claimed, never as passed.
-//! Knows nothing of what cases do; what a tool or operation implies is a table here.
+//! Knows nothing of what cases do; what a tool or operation implies is a table in `capability`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,15 +12,15 @@ use super::{Patience, fault::Fault};
 use crate::files;
 use crate::suite::{Case, Selector, Suite};
 
-/// A declaration, as `--claims FILE` gives it.
+/// A declaration, as in the file given to `--claims`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Declaration {
     /// Capabilities that the target implements. Absent: all.
     pub implements: Option<BTreeSet<String>>,
-    /// Capabilities that it does not.
+    /// Capabilities that it does not implement.
     pub lacks: BTreeSet<String>,
-    /// Capabilities that it has besides, of those that are off otherwise.
+    /// Additional capabilities, of those that are off by default.
     pub extensions: BTreeSet<String>,
     /// Cases, clauses or sections that it claims, as globs over their ids. Absent: all.
     pub cases: Option<Vec<String>>,
@@ -28,7 +28,7 @@ pub struct Declaration {
     pub not_cases: Vec<String>,
 }
 
-/// A declaration that can be asked, completed by what was seen of the target. The default claims everything but
+/// A compiled declaration, completed by what was observed of the target. The default claims everything except
 /// extensions.
 #[derive(Debug, Clone, Default)]
 pub struct Claims {
@@ -44,15 +44,15 @@ impl Declaration {
     /// Reads a declaration.
     ///
     /// # Errors
-    /// A message with the file, and the line when it is not a declaration.
+    /// A message with the file, and with the line when it is not a declaration.
     pub fn read(path: &Path) -> Result<Self, String> {
         files::read_toml(path)
     }
 
-    /// Makes the declaration askable.
+    /// Compiles the declaration.
     ///
     /// # Errors
-    /// A message that names the glob that is none, or the word that is no capability: a slip of the pen would leave out every case.
+    /// A message that names an invalid glob, or a word that is not a capability: a typo would leave out every case.
     pub fn claims(&self, suite: &Suite) -> Result<Claims, String> {
         let needed = suite.cases.iter().flat_map(Case::needs);
         let names = CAPABILITIES.iter().map(|row| row.name);
@@ -96,7 +96,7 @@ impl Declaration {
 }
 
 impl Claims {
-    /// What a case needs that is not claimed, if it needs such a thing: a noun phrase.
+    /// What a case needs and the target does not claim, if anything: a noun phrase.
     pub fn refusal<'a>(
         &self,
         case: &Case,
@@ -113,12 +113,12 @@ impl Claims {
             .map(|need| format!("`{need}`"))
     }
 
-    /// Adds what a survey of the server showed. What was declared stays.
+    /// Adds the capabilities that a survey of the server found. What was declared is kept.
     pub fn know(&mut self, capabilities: impl IntoIterator<Item = String>) {
         self.extensions.extend(capabilities);
     }
 
-    /// What the reference claims: everything, but for what a survey finds out.
+    /// The reference's claims: everything except what a survey finds.
     pub fn everything() -> Self {
         Self {
             extensions: CAPABILITIES
@@ -144,8 +144,8 @@ impl Claims {
         has && !self.lacks.contains(capability)
     }
 
-    /// Adds what `tools/list`, or a testee's `capabilities`, shows. What was declared stays. `restartable` says that
-    /// other flags could make a server show other tools.
+    /// Adds what `tools/list`, or a testee's `capabilities`, shows. What was declared is kept. `restartable` means that
+    /// the server could list other tools if it were started with other flags.
     ///
     /// # Errors
     /// When the target gives no usable answer.
@@ -178,7 +178,7 @@ impl Claims {
         })?;
         for row in CAPABILITIES {
             let lacking = match row.known {
-                // A server that the harness starts may show more tools when flags ask for them.
+                // A server that the harness starts may list more tools when flags enable them.
                 Known::Tool(tool) => {
                     let conclusive = row.name == LISP_RUN || !restartable;
                     conclusive && !tools.contains_key(tool)
@@ -211,7 +211,7 @@ impl Claims {
 /// The tool that runs programs.
 const EVAL: &str = "lisp_eval";
 
-/// What a request of the stateless revision says of itself.
+/// The params of a request in the stateless revision.
 const DISCOVERY: &str = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}"#;
 
 fn operations(line: &str) -> Option<BTreeSet<String>> {

@@ -1,5 +1,5 @@
 //! Faults between the harness and a target, in words that name the target's part in them.
-//! Knows which verdict each means; knows nothing of cases.
+//! Knows the verdict for each; knows nothing of cases.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -10,43 +10,43 @@ use crate::verdict::Verdict;
 
 /// Longest piece of a target's output that a message quotes, in characters.
 const QUOTE_CHARS_MAX: usize = 200;
-/// How many unasked lines or frames are kept of a process or an answer, and how much of each.
+/// Maximum number of unsolicited lines or frames kept per process or answer, and the size kept of each, in bytes.
 pub const STRAYS_KEPT_MAX: usize = 64;
 const STRAY_BYTES_MAX: usize = 4 << 10;
 
-/// A target that did not do its part.
+/// A fault of the target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The command could not be started.
     #[error("the target could not be started: `{command}`: {error}")]
     CannotStart {
-        /// The command, as a shell would take it.
+        /// The command, in shell syntax.
         command: String,
-        /// What the operating system said.
+        /// The operating system's message.
         error: String,
     },
-    /// The process ended although an answer was due.
+    /// The process exited although an answer was due.
     #[error("the target ended while an answer was due ({exit})")]
     Exited {
         /// How it ended.
         exit: Exit,
     },
-    /// The process closed its standard output, but runs on.
+    /// The process closed its standard output, but is still running.
     #[error("the target closed its standard output while an answer was due, and runs on")]
     ClosedOutput,
-    /// No answer came in time.
+    /// No answer arrived in time.
     #[error("the target gave no answer within {} ms", waited.as_millis())]
     NoReply {
         /// How long the harness waited.
         waited: Duration,
     },
-    /// The process would not take its input in time.
+    /// The process did not accept its input in time.
     #[error("the target did not read its input for {} ms", waited.as_millis())]
     InputStalled {
         /// How long the harness waited.
         waited: Duration,
     },
-    /// The process did not end although it should have.
+    /// The process did not exit although it should have.
     #[error(
         "the target still ran {} ms after it should have ended",
         waited.as_millis()
@@ -62,7 +62,7 @@ pub enum Fault {
         /// What is wrong with it.
         why: String,
     },
-    /// A frame that answers nothing that was asked.
+    /// A frame that answers no request.
     #[error(
         "the target sent a frame that answers no open request: {}",
         quote(line)
@@ -84,17 +84,17 @@ pub enum Fault {
         quote(head)
     )]
     Flooded {
-        /// The first of them.
+        /// Its first bytes.
         head: String,
         bytes: u64,
     },
-    /// A reply that is not what the protocol asks for at this place.
+    /// A reply that the protocol does not permit at this point.
     #[error("expected {expected}, got: {}", quote(line))]
     Malformed { expected: String, line: String },
     /// The server closed the connection without a complete answer.
     #[error("{address} closed the connection without a complete answer")]
     Dropped {
-        /// Where it was reached.
+        /// The server's address.
         address: String,
     },
     /// The HTTP exchange itself failed.
@@ -103,23 +103,23 @@ pub enum Fault {
         /// What was tried, and what went wrong.
         message: String,
     },
-    /// Two things in a row, of which the first is the target's first wrong step.
+    /// Two faults in a row; the first is the target's first mistake.
     #[error("{first}; then {then}")]
     Then {
-        /// What went wrong first.
+        /// The first fault.
         first: Box<Fault>,
         then: Box<Fault>,
     },
-    /// Something the harness itself needs is missing.
+    /// Something that the harness itself needs is missing.
     #[error("{message}")]
     Harness {
-        /// What, and how to get it.
+        /// What is missing, and how to get it.
         message: String,
     },
 }
 
 impl Fault {
-    /// Whether the target is unusable after this, so that it must be started again.
+    /// Whether the target is unusable after this, so that it must be restarted.
     pub fn is_fatal(&self) -> bool {
         match self {
             Self::Stray { .. } | Self::Malformed { .. } => false,
@@ -139,7 +139,7 @@ impl Fault {
         }
     }
 
-    /// This fault, with what the target had already done wrong before it, if anything.
+    /// This fault, preceded by an earlier one, if any.
     #[must_use]
     pub fn after(self, earlier: Option<Fault>) -> Self {
         match earlier {
@@ -151,7 +151,7 @@ impl Fault {
         }
     }
 
-    /// This fault as it is kept of what came unasked: with at most [`STRAY_BYTES_MAX`] of the line.
+    /// This fault as kept in the list of unsolicited output: with at most [`STRAY_BYTES_MAX`] of the line.
     #[must_use]
     pub fn as_stray(mut self) -> Self {
         if let Self::Junk { line, .. } | Self::Stray { line } = &mut self {
@@ -160,7 +160,7 @@ impl Fault {
         self
     }
 
-    /// What the fault makes of a case. `answered` says whether the target ever answered anything.
+    /// The verdict on a case that ends with this fault. `answered`: whether the target ever answered anything.
     pub fn verdict(&self, answered: bool) -> Verdict {
         let detail = self.to_string();
         match self {
@@ -215,7 +215,7 @@ impl Fault {
     }
 }
 
-/// `text` as a message shows it: cut to [`QUOTE_CHARS_MAX`] characters.
+/// `text`, truncated to [`QUOTE_CHARS_MAX`] characters for a message.
 pub fn quote(text: &str) -> Cow<'_, str> {
     cut::to_chars(text, QUOTE_CHARS_MAX)
 }

@@ -1,4 +1,4 @@
-//! As much of a JSON-RPC frame as matching it to a request needs, without keeping what else it holds: a target chooses how much that is.
+//! The members of a JSON-RPC frame that are needed to match it to a request. The rest is not kept, because its size is up to the target.
 //! Knows nothing of what a frame means.
 
 use std::borrow::Cow;
@@ -9,13 +9,13 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-/// Longest id of a ping that is answered: the answers that wait are kept.
+/// Longest id of a ping that is answered, in bytes, because queued answers are kept in memory.
 const PING_ID_BYTES_MAX: usize = 4 << 10;
 
 /// What a frame answers, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// The id under which it answers a request of ours. What has a method asks or tells, under whatever id.
+    /// The id of the request that the frame answers. A frame with a method is a request or a notification, whatever its id.
     pub answers: Option<u64>,
     pub has_method: bool,
     pub has_result: bool,
@@ -30,10 +30,10 @@ struct Members<'a> {
 }
 
 impl Head {
-    /// Reads a frame.
+    /// Parses a frame.
     ///
     /// # Errors
-    /// When it is no JSON object.
+    /// When it is not a JSON object.
     pub fn of(line: &str) -> Result<Self, serde_json::Error> {
         let members: Members = serde_json::from_str(line)?;
         let has_method = members.method.is_some();
@@ -46,28 +46,28 @@ impl Head {
     }
 }
 
-/// Whether a frame only tells: it has a method and no id, so that no answer of its own follows.
+/// Whether a frame is a notification: it has a method and no id, so that no answer follows.
 pub fn only_tells(line: &str) -> bool {
     method_and_id(line) == Some((true, false))
 }
 
-/// Whether a frame answers a request, whichever that is.
+/// Whether a frame answers a request, whichever it is.
 pub fn is_response(line: &str) -> bool {
     method_and_id(line) == Some((false, true))
 }
 
-/// Whether a frame has a method, and whether it has an id; none of what is no frame.
+/// Whether a frame has a method, and whether it has an id; `None` if the line is not a frame.
 fn method_and_id(line: &str) -> Option<(bool, bool)> {
     let members: BTreeMap<Cow<'_, str>, IgnoredAny> = serde_json::from_str(line).ok()?;
     Some((members.contains_key("method"), members.contains_key("id")))
 }
 
-/// The answer that says no more than that a request came.
+/// An answer with an empty result.
 pub fn empty_result(id: impl Display) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)
 }
 
-/// The answer to `line`, when it is a `ping`: each side may ask the other at any time whether it is there.
+/// The answer to `line`, if it is a `ping`: each side may ping the other at any time.
 pub fn pong(line: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Asked<'a> {

@@ -1,4 +1,4 @@
-//! Cuts a byte stream into lines with bounded memory.
+//! Splits a byte stream into lines with bounded memory.
 //! Knows nothing of JSON, processes or verdicts.
 
 use std::sync::Arc;
@@ -6,19 +6,19 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// Longest line that is kept whole; the reference's largest frame and envelope stay far below it.
+/// Longest line that is kept whole, in bytes; the reference's largest frame and envelope are far smaller.
 pub const LINE_BYTES_MAX: usize = 32 << 20;
-/// Bytes that may wait unread; a target that writes more is stopped by its full pipe.
+/// Bytes that may be queued unread; a target that writes more is blocked by its full pipe.
 pub const BACKLOG_BYTES_MAX: usize = 64 << 20;
-/// What a queued piece costs besides its bytes, so that empty lines are bounded too.
+/// Cost of a queued piece in addition to its bytes, so that empty lines are bounded, too.
 const PIECE_COST_BYTES: usize = 64;
-/// How much of an overlong line is kept to show it.
+/// How many bytes of an overlong line are kept for display.
 const HEAD_BYTES: usize = 256;
 const CHUNK_BYTES: usize = 64 << 10;
 
 const _: () = assert!(LINE_BYTES_MAX + PIECE_COST_BYTES < BACKLOG_BYTES_MAX);
 
-/// One thing that came out of a stream.
+/// A piece of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     /// A terminated line, without its `\n`.
@@ -30,18 +30,18 @@ pub enum Piece {
         /// Length of the line without its terminator.
         bytes: u64,
     },
-    /// Bytes before the end of the stream that no `\n` terminated.
+    /// Bytes at the end of the stream that are not terminated by `\n`.
     Unterminated(Vec<u8>),
 }
 
-/// The receiving end of a stream that is being cut into lines.
+/// The receiving end of a stream that is being split into lines.
 #[derive(Debug)]
 pub struct Lines {
     pieces: mpsc::UnboundedReceiver<(Piece, OwnedSemaphorePermit)>,
 }
 
 impl Lines {
-    /// Starts cutting `reader` on a task of its own.
+    /// Starts a task that splits `reader`.
     pub fn of<R: AsyncRead + Unpin + Send + 'static>(reader: R) -> Self {
         let (sender, pieces) = mpsc::unbounded_channel();
         tokio::spawn(pump(reader, sender));
@@ -53,7 +53,7 @@ impl Lines {
         self.pieces.recv().await.map(|(piece, _permit)| piece)
     }
 
-    /// A piece that has already arrived.
+    /// The next piece, if it has already arrived.
     pub fn ready(&mut self) -> Option<Piece> {
         self.pieces.try_recv().ok().map(|(piece, _permit)| piece)
     }
@@ -67,7 +67,7 @@ async fn pump<R: AsyncRead + Unpin>(
     let mut cutter = Cutter::default();
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
-        // What nobody listens to any more is not read on: a process that outlived its parent may write without end, and without a line's.
+        // Stop reading once the receiver is gone: a process that outlived its parent may write forever, even without ending a line.
         let read = tokio::select! {
             biased;
             () = sender.closed() => return,

@@ -1,21 +1,21 @@
-//! Reads a target's answer to a program, in any of its allowed shapes.
+//! Parses a target's answer to a program, in any of its permitted shapes.
 //! Knows the response profiles and the adapter protocol; knows nothing of what was expected.
 
 use crate::json::Json;
 use crate::observed::{ProgramOutcome, ProgramRun};
 
-/// What stands before a printed result.
+/// Prefix of a printed result.
 const RESULT_PREFIX: &str = "user=> ";
-/// What stands before the prints in a text rendering, and between them and the result.
+/// Prefix of the prints in a text rendering, and separator between them and the result.
 const PRINTS_HEAD: &str = "<prints>\n";
 const RESULT_HEAD: &str = "\n\n<result>\n";
-/// What stands after a text rendering of which something was cut.
+/// Suffix of a text rendering from which something was cut.
 const TRUNCATED_TAIL: &str = "\n\n[truncated]";
 
-/// Why an answer could not be understood: what was expected instead.
+/// Why an answer could not be parsed: what was expected instead.
 pub type Unreadable = String;
 
-/// Reads the answer to `tools/call lisp_eval`. `asked` says that it was given an output schema.
+/// Parses the answer to `tools/call lisp_eval`. `asked` means that the call had an output schema.
 ///
 /// # Errors
 /// What the frame should have been, when it is not a tool result.
@@ -42,7 +42,7 @@ pub fn from_tool_result(line: &str, asked: bool) -> Result<ProgramRun, Unreadabl
     }
 }
 
-/// Reads the answer to a testee's `lisp_run`.
+/// Parses the answer to a testee's `lisp_run`.
 ///
 /// # Errors
 /// What the frame should have been.
@@ -72,7 +72,7 @@ pub fn from_testee(line: &str) -> Result<ProgramRun, Unreadable> {
     }
 }
 
-/// The reason of a refusal that a tool result carries, in every profile.
+/// The reason of a refusal in a tool result, in any profile.
 pub fn refusal(line: &str) -> Option<String> {
     let frame = Json::parse(line).ok()?;
     let result = frame.get("result")?;
@@ -91,7 +91,7 @@ pub fn refusal(line: &str) -> Option<String> {
     }
 }
 
-/// Whether a call failed: by an error of the protocol or of the program.
+/// Whether a call failed with an error of the protocol or of the program.
 pub fn failed(line: &str) -> bool {
     let Ok(frame) = Json::parse(line) else {
         return false;
@@ -123,14 +123,14 @@ fn from_payload(payload: &Json, is_error: bool, asked: bool) -> Result<ProgramRu
                 text: Some(printed(payload)?),
                 json: match payload.get("validated") {
                     Some(value) => Some(Some(value.clone())),
-                    // A value beyond the output limits is absent on purpose.
+                    // A value beyond the output limits is omitted deliberately.
                     None if payload.get("validated_preview").is_some() => None,
                     None => asked.then_some(None),
                 },
             },
             prints: if full { prints(payload)? } else { None },
             prints_cut: flag(payload, "prints_truncated")?.unwrap_or(false),
-            // With its output cut, too, the flag says nothing of the program's outcome.
+            // If the output was truncated as well, the flag says nothing about the program's outcome.
             truncated: match flag(payload, "output_truncated")? {
                 Some(true) => None,
                 _ => Some(truncated.unwrap_or(false)),
@@ -153,7 +153,7 @@ fn from_payload(payload: &Json, is_error: bool, asked: bool) -> Result<ProgramRu
     }
 }
 
-/// The entries printed; `None` when the target doesn't show them. What stands there and is no list of texts is wrong.
+/// The printed entries; `None` if the target doesn't show them. Anything but a list of strings is an error.
 fn prints(payload: &Json) -> Result<Option<Vec<String>>, Unreadable> {
     let Some(prints) = payload.get("prints") else {
         return Ok(None);
@@ -168,7 +168,7 @@ fn prints(payload: &Json) -> Result<Option<Vec<String>>, Unreadable> {
     }
 }
 
-/// A member that is a string where it is there.
+/// A member that must be a string if it is present.
 fn string(payload: &Json, name: &str) -> Result<Option<String>, Unreadable> {
     match payload.get(name) {
         None => Ok(None),
@@ -177,7 +177,7 @@ fn string(payload: &Json, name: &str) -> Result<Option<String>, Unreadable> {
     }
 }
 
-/// A member that is a boolean where it is there.
+/// A member that must be a boolean if it is present.
 fn flag(payload: &Json, name: &str) -> Result<Option<bool>, Unreadable> {
     match payload.get(name) {
         None => Ok(None),
@@ -186,7 +186,7 @@ fn flag(payload: &Json, name: &str) -> Result<Option<bool>, Unreadable> {
     }
 }
 
-/// The text of a result or of a failed value; `Some(None)` when it says that there is none.
+/// The text of a result or of a failed value; `Some(None)` if it is explicitly absent.
 fn shown(payload: &Json) -> Result<Option<Option<String>>, Unreadable> {
     match payload.get("result") {
         Some(Json::Null) => Ok(Some(None)),
@@ -194,10 +194,10 @@ fn shown(payload: &Json) -> Result<Option<Option<String>>, Unreadable> {
     }
 }
 
-/// A text rendering shows prints as one text; where one entry ends cannot be seen.
+/// Parses a text rendering. It joins the prints into one text, in which the boundaries between entries are not visible.
 ///
-/// Prints and validated values beyond the profile's limits are cut too, and set the same mark; where there are such, the mark
-/// says nothing of the result.
+/// Prints and validated values that exceed the profile's limits are cut as well, and marked in the same way; if there are any, the mark
+/// says nothing about the result.
 fn returned_text(text: &str, asked: bool) -> ProgramRun {
     let (text, truncated) = match text.strip_suffix(TRUNCATED_TAIL) {
         Some(text) => (text, true),
@@ -225,7 +225,7 @@ fn returned_text(text: &str, asked: bool) -> ProgramRun {
     }
 }
 
-/// A text rendering of an error is `reason: message`, where a message that starts so is not prefixed twice.
+/// Parses a text rendering of an error: `reason: message`, where a message that already starts with the reason gets no second prefix.
 fn failed_text(text: &str) -> ProgramRun {
     let (reason, message) = text.split_once(": ").unwrap_or((text, ""));
     ProgramRun {
@@ -240,7 +240,7 @@ fn failed_text(text: &str) -> ProgramRun {
     }
 }
 
-/// The printed result of a payload, without what stands before it.
+/// The printed result in a payload, without its prefix.
 fn printed(payload: &Json) -> Result<Option<String>, Unreadable> {
     let letters = match payload.get("result") {
         None | Some(Json::Null) => return Ok(None),

@@ -1,4 +1,4 @@
-//! HTTP/1.1 by hand over a bare socket: what is sent is sent byte for byte, so that malformed requests can be made.
+//! HTTP/1.1 by hand over a bare socket: requests are sent byte for byte, so that they may be malformed.
 //! Knows nothing of cases, and of MCP only which event of a stream is an answer. Plain TCP only.
 
 use std::time::Duration;
@@ -14,20 +14,20 @@ use super::http::{AFTER_ANSWER, BODY_BYTES_MAX};
 use super::{frame, sse};
 use crate::observed::HttpMessage;
 
-/// Largest head (status line and headers) that is read of an answer.
+/// Largest response head (status line and headers) that is read, in bytes.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// A socket to an HTTP server. It stays open between exchanges as long as the server keeps it open.
 #[derive(Debug)]
 pub struct RawConnection {
     reader: OwnedReadHalf,
-    /// None while an answer is waited for that may be asked for no more; closes its side when it is dropped.
+    /// `None` while a response is awaited during which the sending side may be closed; dropping it closes that side.
     writer: Option<OwnedWriteHalf>,
     address: String,
     read: Vec<u8>,
-    /// When a stream that has brought its answer is left, if the server has not ended it by then.
+    /// When to stop reading a stream whose answer has arrived, unless the server ends it before.
     leaves: Option<Instant>,
-    /// Whether one was left, so that more of it may come at any time.
+    /// Whether a stream was abandoned, so that more of it may arrive at any time.
     is_left: bool,
 }
 
@@ -35,7 +35,7 @@ impl RawConnection {
     /// Connects to `address`, a `host:port`.
     ///
     /// # Errors
-    /// When nobody listens there, or not within `patience`.
+    /// When nothing listens there, or the connection takes longer than `patience`.
     pub async fn open(address: &str, patience: Duration) -> Result<Self, Fault> {
         let connected = tokio::time::timeout(patience, TcpStream::connect(address)).await;
         let failed = |message: String| Fault::Http { message };
@@ -56,10 +56,10 @@ impl RawConnection {
         })
     }
 
-    /// Writes `bytes` as they are.
+    /// Writes `bytes` unchanged.
     ///
     /// # Errors
-    /// When the server does not take them within `patience`.
+    /// When the server does not accept them within `patience`.
     pub async fn send(&mut self, bytes: &[u8], patience: Duration) -> Result<(), Fault> {
         let written = tokio::time::timeout(patience, async {
             let Some(writer) = &mut self.writer else {
@@ -75,10 +75,10 @@ impl RawConnection {
         }
     }
 
-    /// Reads one answer. `to_head` says that it answers a HEAD request and so has no body.
+    /// Reads one response. With `to_head` it answers a HEAD request, and so has no body.
     ///
     /// # Errors
-    /// When no complete answer comes within `patience`, or what comes is not HTTP/1.x.
+    /// When no complete response arrives within `patience`, or what arrives is not HTTP/1.x.
     pub async fn receive(
         &mut self,
         to_head: bool,
@@ -89,7 +89,7 @@ impl RawConnection {
         received.unwrap_or(Err(Fault::NoReply { waited: patience }))
     }
 
-    /// Reads one answer as [`Self::receive`] does, and closes the sending side meanwhile as soon as `half_close` is told.
+    /// Reads one response like [`Self::receive`], and closes the sending side when `half_close` is signalled.
     ///
     /// # Errors
     /// As [`Self::receive`].
@@ -104,7 +104,7 @@ impl RawConnection {
             if half_close.await.is_ok()
                 && let Some(writer) = &mut writer
             {
-                // A connection that is gone shows where its answer is read.
+                // If the connection is gone, reading the response reports it.
                 let _gone = writer.shutdown().await;
             }
             std::future::pending::<std::convert::Infallible>().await
@@ -117,12 +117,12 @@ impl RawConnection {
         answer
     }
 
-    /// Whether a stream goes on behind the answer that was received last.
+    /// Whether a stream continues after the last response.
     pub fn is_left(&self) -> bool {
         self.is_left
     }
 
-    /// What else comes within `patience`, or before the server closes the connection: no more than its beginning.
+    /// What else arrives within `patience`, or before the server closes the connection: only the first bytes.
     pub async fn more_within(&mut self, patience: Duration) -> Vec<u8> {
         while self.read.is_empty() {
             match tokio::time::timeout(patience, self.more()).await {
@@ -140,7 +140,7 @@ impl RawConnection {
                 expected: "an HTTP/1.1 status line and headers".to_owned(),
                 line: head.clone(),
             })?;
-            // 1xx answers precede the real one.
+            // 1xx responses precede the final one.
             if (100..200).contains(&status) {
                 continue;
             }
@@ -153,7 +153,7 @@ impl RawConnection {
                 let mut body = Vec::new();
                 let ended = self.body(&reply, &mut body).await;
                 match self.leaves.take() {
-                    // A server should end the stream; one that does not has answered all the same.
+                    // The server should end the stream, but one that does not has answered nevertheless.
                     Some(at) if at <= Instant::now() => {
                         self.is_left = true;
                         self.read.clear();
@@ -200,9 +200,9 @@ impl RawConnection {
         }
     }
 
-    /// Notes when to leave a stream, once an event in it is an answer: `body` is what came of it, `before` how much that was before.
+    /// Sets the time to abandon a stream once one of its events is an answer: `body` is what has arrived, `before` its previous length.
     fn look(&mut self, body: &[u8], before: usize, looked_at: &mut usize) {
-        // An empty line may have come in two pieces.
+        // The blank line that ends an event may be split across two reads.
         let fresh = before.saturating_sub(3).max(*looked_at);
         if self.leaves.is_none()
             && let Some(end) = sse::end_of_events(&body[fresh..])
@@ -287,7 +287,7 @@ impl RawConnection {
                 self.read.extend_from_slice(&chunk[..read]);
                 Ok(true)
             }
-            // A reset is how a server drops a connection of which it has not read everything.
+            // A server that drops a connection with unread input causes a reset.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => Ok(false),
             Err(error) => Err(self.failed(&error.to_string())),
         }
@@ -333,7 +333,7 @@ mod tests {
 
     use super::*;
 
-    /// What is made of an answer whose last bytes come again and again.
+    /// The fault caused by a response whose last bytes are repeated forever.
     async fn check(answer: &'static [u8], again: &'static [u8]) -> Fault {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
@@ -365,7 +365,7 @@ mod tests {
                 &[b'a'; 65536],
                 "body does not end",
             ),
-            // The size of all chunks together is more than a number holds.
+            // The total size of the chunks overflows.
             (HEAD, b"ffffffffffffffff\r\n", "chunk size is not usable"),
             (
                 HEAD,

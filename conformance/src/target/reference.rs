@@ -1,4 +1,4 @@
-//! Builds the reference implementation with cargo and finds its executable.
+//! Builds the reference implementation with cargo and locates its executable.
 //! This is all that the harness knows of it: the package, the command `start`, and that it is built, not linked.
 
 use std::path::{Path, PathBuf};
@@ -8,24 +8,24 @@ use serde::Deserialize;
 
 /// The package of the executable.
 const PACKAGE: &str = "ptc";
-/// Its executable.
+/// The package's executable.
 pub const BINARY: &str = "ptc";
 /// The subcommand that serves the adapter protocol.
 pub const TESTEE: &str = "testee";
-/// How people build what they use.
+/// The profile with which users build it.
 pub const RELEASE: &str = "release";
-/// The subcommand that serves.
+/// The subcommand that starts the server.
 const SERVE: &str = "start";
 
-/// The command that serves, with the executable at `path`.
+/// The command that starts the server, with the executable at `path`.
 pub fn command(path: &Path) -> Vec<String> {
     vec![path.to_string_lossy().into_owned(), SERVE.to_owned()]
 }
 
-/// Builds the reference as this harness was built, since most of what both are made of is there then, and returns its executable.
+/// Builds the reference with this harness's profile, so that common dependencies are already built, and returns the executable.
 ///
 /// # Errors
-/// A message, when there is no workspace here or the build fails; cargo's own go to standard error.
+/// A message, when there is no workspace here or the build fails; cargo's own messages go to standard error.
 pub fn build() -> Result<PathBuf, String> {
     let profile = if cfg!(debug_assertions) {
         "dev"
@@ -35,7 +35,7 @@ pub fn build() -> Result<PathBuf, String> {
     executable(PACKAGE, BINARY, profile)
 }
 
-/// Builds the reference as people use it and returns its executable.
+/// Builds the reference with the users' profile and returns the executable.
 ///
 /// # Errors
 /// As [`build`].
@@ -78,10 +78,10 @@ pub fn executable(package: &str, binary: &str, profile: &str) -> Result<PathBuf,
         .ok_or_else(|| format!("cargo built no executable of package {package}"))
 }
 
-/// The cargo that started this program, or the one that is installed.
+/// The cargo that started this program, or the installed one.
 ///
-/// Of what a cargo tells the program that it runs about its package nothing is passed on: build scripts that look at it would
-/// take each build for another one, and what stands on them would be built again each time.
+/// The variables that cargo sets about the package that it runs are removed: build scripts that read them would
+/// see a change with each package, and be rerun each time, together with everything that depends on them.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.env_remove("OUT_DIR");
@@ -97,14 +97,14 @@ pub fn cargo() -> Command {
     command
 }
 
-/// A message of cargo's; only the one about the executable matters.
+/// A message of cargo; only the one about the executable matters.
 #[derive(Deserialize)]
 struct Message {
     executable: Option<PathBuf>,
 }
 
-/// The workspace around the working directory. Where the harness was built does not count: elsewhere, a target that nobody
-/// named is a slip, and the reference's verdict would be taken for another's.
+/// The workspace around the working directory. The place where the harness was built does not count: outside a workspace, a missing
+/// target is a mistake, and the reference's verdict would be taken for another server's.
 pub fn workspace() -> Result<PathBuf, String> {
     let here = std::env::current_dir().ok();
     here.iter()

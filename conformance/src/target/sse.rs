@@ -1,20 +1,20 @@
-//! Reads the events of a `text/event-stream` body, which a server may answer a POST with.
+//! Parses the events of a `text/event-stream` body, with which a server may answer a POST.
 //! Knows nothing of HTTP or JSON-RPC.
 
-/// An event, as far as MCP has a use for it.
+/// An event, as far as MCP uses it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Its id, by which a stream is resumed behind it.
+    /// Its id, after which a stream can be resumed.
     pub id: Option<String>,
-    /// Its data. There may be none, or none but an empty line; what an event of another name than `message` holds is none, since no
-    /// client gets it as a message.
+    /// Its data, which may be absent or an empty line. The data of an event whose name is not `message` is dropped, since no
+    /// client receives it as a message.
     pub data: Option<String>,
 }
 
-/// The name of an event that has no other.
+/// The default name of an event.
 const MESSAGE: &str = "message";
 
-/// Whether a `Content-Type` is that of an event stream. Media types have no case (RFC 9110, 8.3.1).
+/// Whether a `Content-Type` is that of an event stream. Media types are case-insensitive (RFC 9110, 8.3.1).
 pub fn is_stream(content_type: &str) -> bool {
     let media = content_type.split(';').next().unwrap_or_default();
     media.trim().eq_ignore_ascii_case("text/event-stream")
@@ -26,7 +26,7 @@ pub fn events(body: &str) -> Vec<String> {
     events.filter_map(|event| event.data).collect()
 }
 
-/// Where the last event that is complete ends.
+/// The offset at which the last complete event ends.
 pub fn end_of_events(bytes: &[u8]) -> Option<usize> {
     // A line ends with CRLF, LF or CR.
     let ends = [&b"\n\n"[..], b"\n\r\n", b"\n\r", b"\r\r"];
@@ -37,7 +37,7 @@ pub fn end_of_events(bytes: &[u8]) -> Option<usize> {
     ends.iter().filter_map(last).max()
 }
 
-/// Each event, in order.
+/// All events, in order.
 pub fn read(body: &str) -> Vec<Event> {
     let mut events = Vec::new();
     let mut event = Event::default();
@@ -66,11 +66,11 @@ pub fn read(body: &str) -> Vec<Event> {
             _ => {}
         }
     }
-    // The format drops an event that no blank line ended.
+    // The format drops an event that is not ended by a blank line.
     events
 }
 
-/// The lines of a stream. What the last one lacks is its end.
+/// The terminated lines of a stream.
 fn lines(body: &str) -> impl Iterator<Item = &str> {
     let mut rest = body;
     std::iter::from_fn(move || {

@@ -1,16 +1,16 @@
-//! Makes arguments from a JSON Schema that nobody has seen before: some that it accepts, some that it refuses.
+//! Generates arguments for an unknown JSON Schema: some that it accepts, some that it rejects.
 //! Knows JSON Schema; knows nothing of tools or MCP.
 
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
-/// Deepest nesting that values are made to.
+/// Maximum nesting depth of generated values.
 const DEPTH_MAX: usize = 8;
 
-/// A validator that fetches nothing.
+/// Compiles a schema without fetching anything over the network.
 ///
 /// # Errors
-/// Why the schema is none.
+/// Why the schema is not valid.
 pub fn compile(schema: &Value) -> Result<Validator, String> {
     let named = schema.get("$schema").and_then(Value::as_str);
     jsonschema::options()
@@ -21,13 +21,13 @@ pub fn compile(schema: &Value) -> Result<Validator, String> {
         })
 }
 
-/// Arguments that the schema accepts, with as few members as it asks for.
+/// Arguments that the schema accepts, with only the required members.
 pub fn right(schema: &Value, validator: &Validator) -> Option<Value> {
     let made = make(schema, schema, 0)?;
     validator.is_valid(&made).then_some(made)
 }
 
-/// Arguments that the schema refuses: without a member that it asks for, else with one of another type.
+/// Arguments that the schema rejects: without a required member, or with one of another type.
 pub fn wrong(schema: &Value, validator: &Validator, right: &Value) -> Option<Value> {
     let right = right.as_object()?;
     let required = schema.get("required").and_then(Value::as_array);
@@ -39,7 +39,7 @@ pub fn wrong(schema: &Value, validator: &Validator, right: &Value) -> Option<Val
     });
     let properties = schema.get("properties").and_then(Value::as_object);
     let mistyped = properties.into_iter().flatten().flat_map(|(name, _)| {
-        // A server may turn texts and numbers into each other; an object is neither.
+        // A server may convert between strings and numbers; an object or an array is neither.
         [json!({"unexpected": true}), json!(["unexpected"])].map(|value| {
             let mut members = right.clone();
             members.insert(name.clone(), value);
@@ -95,7 +95,7 @@ fn make(schema: &Value, root: &Value, depth: usize) -> Option<Value> {
     }
 }
 
-/// The type that a value is made of.
+/// The type of value to generate.
 fn kind(schema: &Map<String, Value>) -> &str {
     match schema.get("type") {
         Some(Value::String(kind)) => kind,
@@ -151,7 +151,7 @@ fn json_number(number: f64) -> Value {
     }
 }
 
-/// Texts of the formats that schemas name.
+/// Sample strings for the formats of JSON Schema.
 const FORMATS: &[(&str, &str)] = &[
     ("date", "2025-01-31"),
     ("date-time", "2025-01-31T12:00:00Z"),
@@ -178,7 +178,7 @@ fn string(schema: &Map<String, Value>) -> String {
     let Some(pattern) = schema.get("pattern").and_then(Value::as_str) else {
         return plain;
     };
-    // No text is made from a pattern; one of these may do.
+    // Strings are not generated from a pattern, but one of these may match it.
     let fits = |text: &&str| {
         fancy_regex::Regex::new(pattern).is_ok_and(|regex| regex.is_match(text).unwrap_or(false))
     };

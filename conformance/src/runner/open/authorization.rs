@@ -1,5 +1,5 @@
-//! Looks at a server over HTTP as somebody without a token does: whether it refuses, and whether what it says of itself leads to one.
-//! Knows RFC 9728 as far as MCP asks for it; knows nothing of cases.
+//! Examines an HTTP server as a client without a token does: whether it refuses requests, and whether its metadata leads to a token.
+//! Knows as much of RFC 9728 as MCP requires; knows nothing of cases.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::target::Patience;
 use crate::target::http::{Endpoint, HttpLink, Reply};
 use crate::target::link;
 
-/// Where metadata lies when no header names another place.
+/// Where the metadata is if no header names another place.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// Whether the server accepts requests with the endpoint's headers and refuses those without; nothing of a server that
-/// refuses nobody.
+/// `None` if the server does not refuse requests without a token; otherwise whether the endpoint's headers include
+/// one.
 pub async fn survey(
     endpoint: &Endpoint,
     findings: &Arc<Findings>,
@@ -38,7 +38,7 @@ pub async fn survey(
     let reply = link.post(&body, patience.start).await.ok()?;
     if reply.status != 401 {
         if reply.status < 300 {
-            // The session was only opened to see whether it can be.
+            // The session was opened only to see whether the server permits it.
             link.adopt(&reply);
             link.close(patience.reply).await;
         }
@@ -48,7 +48,7 @@ pub async fn survey(
     Some(!token.is_empty())
 }
 
-/// Finds what is wrong with the metadata that a refusal leads to.
+/// Records what is wrong with the metadata that a refusal points to.
 async fn metadata(
     link: &HttpLink,
     url: &str,
@@ -64,7 +64,7 @@ async fn metadata(
     if let Some(named) = &named
         && !named.starts_with(&format!("{origin}/"))
     {
-        // A document on another machine is nobody's business here.
+        // A document on another machine is not examined.
         return;
     }
     let well_known = [
@@ -91,7 +91,7 @@ async fn metadata(
     );
 }
 
-/// What a document of metadata lacks.
+/// What a metadata document lacks.
 fn wrong(text: &str) -> Option<&'static str> {
     let Some(Value::Object(document)) = json::loosely(text) else {
         return Some("no JSON object");
@@ -105,7 +105,7 @@ fn wrong(text: &str) -> Option<&'static str> {
     (!named).then_some("no `authorization_servers`")
 }
 
-/// The origin and the path of an address; the path is empty at the root.
+/// The origin and the path of a URL; the path of the root is empty.
 fn parts(url: &str) -> Option<(&str, &str)> {
     let authority = url.find("://")? + 3;
     let end = url[authority..]

@@ -1,4 +1,4 @@
-//! Looks at every message of a server, whatever case it belongs to, and keeps what is wrong with it.
+//! Inspects every message of a server, whatever case it belongs to, and records what is wrong with it.
 //! Knows JSON-RPC and the shapes of MCP's results; knows nothing of cases or transports.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -11,17 +11,17 @@ use super::shapes;
 use crate::json;
 use crate::target::sse::Event;
 
-/// How many findings of a kind are kept.
+/// Number of findings of each kind that are kept.
 const KEPT_MAX: usize = 5;
-/// Longest part of a message that a finding quotes, in characters.
+/// Longest excerpt of a message in a finding, in characters.
 const QUOTE_CHARS_MAX: usize = 160;
-/// The range of error codes that only the specification may use (2026-07-28, Error Codes).
+/// The range of error codes that is reserved for the specification (2026-07-28, Error Codes).
 const RESERVED: std::ops::RangeInclusive<i64> = -32099..=-32020;
-/// The codes of that range that it defines.
+/// The codes in that range that it defines.
 const DEFINED: &[i64] = &[-32020, -32021, -32022];
-/// Codes of earlier revisions that it has given up.
+/// Codes of earlier revisions that it has withdrawn.
 const GIVEN_UP: &[i64] = &[-32002, -32042];
-/// Methods whose results say how long they hold (2026-07-28, Caching).
+/// Methods whose results carry caching hints (2026-07-28, Caching).
 const CACHEABLE: &[&str] = &[
     "server/discover",
     "tools/list",
@@ -30,28 +30,28 @@ const CACHEABLE: &[&str] = &[
     "resources/templates/list",
     "resources/read",
 ];
-/// Methods whose results may ask for input first (2026-07-28, Multi Round-Trip Requests).
+/// Methods whose results may request input first (2026-07-28, Multi Round-Trip Requests).
 const ASKING: &[&str] = &["tools/call", "prompts/get", "resources/read"];
 
-/// What a server may ask for in a result of them, with the capability of the client that it needs (2026-07-28, Multi Round-Trip Requests).
+/// The inputs that such a result may request, with the client capability that each needs (2026-07-28, Multi Round-Trip Requests).
 const INPUTS: &[(&str, &str)] = &[
     ("elicitation/create", "elicitation"),
     ("sampling/createMessage", "sampling"),
     ("roots/list", "roots"),
 ];
 
-/// What a message is.
+/// The kinds of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageKind {
-    /// It answers a request of ours.
+    /// The answer to one of our requests.
     Response,
-    /// It asks something.
+    /// A request by the server.
     Request,
-    /// It tells something.
+    /// A notification by the server.
     Notification,
 }
 
-/// A request of ours.
+/// A request that the harness sent.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub method: String,
@@ -59,28 +59,28 @@ pub struct Asked {
     pub tool: Option<String>,
     /// Its progress token, as JSON text.
     pub token: Option<String>,
-    /// Whether it says that it is of the stateless revision.
+    /// Whether it uses the stateless revision.
     pub stateless: bool,
-    /// The capabilities that it declares itself, as it does in that revision.
+    /// The capabilities that it declares itself, as requests of that revision do.
     pub declares: Vec<String>,
-    /// Whether it asks for another page than the first.
+    /// Whether it asks for a page after the first.
     pub goes_on: bool,
-    /// Whether it was answered.
+    /// Whether it has been answered.
     pub answered: bool,
 }
 
-/// The requests of one connection, by their id as JSON text, and what came of their progress.
+/// The requests of one connection, by id as JSON text, and their progress.
 #[derive(Debug, Default)]
 pub struct Requests {
     asked: HashMap<String, Asked>,
-    /// Ids in the order of their requests.
+    /// Ids in the order of the requests.
     order: Vec<String>,
-    /// What was sent of a line that has not ended yet.
+    /// The part already sent of a line that is not complete yet.
     begun: Vec<u8>,
     progress: HashMap<String, f64>,
-    /// Ids of events that streams of the session held.
+    /// Ids of the events in the session's streams.
     events: HashSet<String>,
-    /// The scope of the last page of a list, by its method.
+    /// The cache scope of the last page of a list, by its method.
     scopes: HashMap<String, Value>,
     /// The capabilities that the client declared.
     declared: Vec<String>,
@@ -88,7 +88,7 @@ pub struct Requests {
     initialized: bool,
 }
 
-/// What was found so far.
+/// The findings so far.
 #[derive(Debug, Default)]
 pub struct Findings(Mutex<State>);
 
@@ -102,7 +102,7 @@ struct State {
 }
 
 impl Requests {
-    /// Notes what is sent, line by line.
+    /// Records what is sent, line by line.
     pub fn sent(&mut self, bytes: &[u8]) {
         self.begun.extend_from_slice(bytes);
         while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
@@ -153,25 +153,25 @@ impl Requests {
         self.asked.insert(id.to_string(), asked);
     }
 
-    /// How many requests there were.
+    /// The number of requests so far.
     pub fn count(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether this id was asked behind the first `before` requests.
+    /// Whether a request with this id was sent after the first `before` requests.
     pub fn knows_since(&self, before: usize, id: &Value) -> bool {
         let id = id.to_string();
         self.order.iter().skip(before).any(|asked| *asked == id)
     }
 
-    /// Whether this id was asked on this connection.
+    /// Whether a request with this id was sent on this connection.
     pub fn knows(&self, id: &Value) -> bool {
         self.asked.contains_key(&id.to_string())
     }
 }
 
 impl Findings {
-    /// Keeps a finding.
+    /// Adds a finding.
     pub fn add(&self, word: &str, what: &str) {
         let mut state = self.lock();
         let found = state.found.entry(word.to_owned()).or_default();
@@ -181,27 +181,27 @@ impl Findings {
         }
     }
 
-    /// What was found of a kind.
+    /// The findings of one kind.
     pub fn of(&self, word: &str) -> Vec<String> {
         self.lock().found.get(word).cloned().unwrap_or_default()
     }
 
-    /// Whether nothing was found.
+    /// Whether there are no findings.
     pub fn is_empty(&self) -> bool {
         self.lock().found.is_empty()
     }
 
-    /// Tells whether the server declares `logging`.
+    /// Sets whether the server declares `logging`.
     pub fn logs(&self, declared: bool) {
         self.lock().logging = Some(declared);
     }
 
-    /// Tells whether the server declares `resources`.
+    /// Sets whether the server declares `resources`.
     pub fn offers_resources(&self, declared: bool) {
         self.lock().resources = Some(declared);
     }
 
-    /// Looks at an event stream that answered a request within a session.
+    /// Inspects an event stream that answered a request within a session.
     pub fn stream(&self, events: &[Event], requests: &mut Requests) {
         let primes = |event: &Event| {
             let empty = event.data.as_deref().unwrap_or_default().is_empty();
@@ -218,7 +218,7 @@ impl Findings {
         }
     }
 
-    /// Looks at what came on the stream that a GET opened.
+    /// Inspects what arrived on a stream that a GET opened.
     pub fn listened(&self, text: &str) {
         for line in text.lines() {
             let Some(data) = line.strip_prefix("data:") else {
@@ -231,22 +231,22 @@ impl Findings {
         }
     }
 
-    /// Tells the schema of a tool's structured results.
+    /// Registers the schema of a tool's structured results.
     pub fn output(&self, tool: &str, schema: Validator) {
         self.lock().outputs.insert(tool.to_owned(), schema);
     }
 
-    /// Tells which parameters of a tool headers say again: where they stand among its arguments, and the names of their headers.
+    /// Registers the parameters of a tool that headers repeat: JSON pointers into its arguments, and the names of the headers.
     pub fn mirrors(&self, tool: &str, parameters: Vec<(String, String)>) {
         self.lock().mirrored.insert(tool.to_owned(), parameters);
     }
 
-    /// What was told of these parameters.
+    /// The parameters of a tool that headers repeat.
     pub fn mirrored(&self, tool: &str) -> Vec<(String, String)> {
         self.lock().mirrored.get(tool).cloned().unwrap_or_default()
     }
 
-    /// Looks at a line, or at the data of an event. `stdio` says that nothing else may stand there.
+    /// Inspects a line, or the data of an event. On `stdio`, anything that is not a message is junk.
     pub fn look(
         &self,
         bytes: &[u8],
@@ -330,7 +330,7 @@ impl Findings {
         }
         let id = message.get("id").unwrap_or(&Value::Null);
         if id.is_null() {
-            // Where the id could not be read there is none to give back.
+            // An error for a request whose id could not be parsed has no id.
             if error.is_none() && !requests.knows(id) {
                 self.add("malformed", &format!("a result without an id: {text}"));
             }
@@ -358,7 +358,7 @@ impl Findings {
         }
     }
 
-    /// Looks at what a result of the stateless revision says of how long it holds, or of the input that it wants.
+    /// Inspects the caching hints or the input requests of a result of the stateless revision.
     fn hints(&self, result: &Value, asked: &Asked, requests: &mut Requests) {
         let told = |what: &str| format!("{}: {what}: {result}", asked.method);
         let kind = result.get("resultType").and_then(Value::as_str);
@@ -406,7 +406,7 @@ impl Findings {
         if asked.stateless && !result.get("resultType").is_some_and(Value::is_string) {
             self.add("result-types", &format!("{}: {result}", asked.method));
         }
-        // Another end of a request than its result: input is wanted first, or a task goes on.
+        // The request did not end with its own result: input is requested first, or a task continues it.
         let other = result
             .get("resultType")
             .is_some_and(|kind| kind != "complete");
@@ -507,7 +507,7 @@ impl Findings {
         }
     }
 
-    /// A server of the stateless revision has nothing to cancel but subscriptions.
+    /// A server of the stateless revision may cancel only subscriptions.
     fn cancelled(&self, params: &Value, text: &str, requests: &Requests) {
         let id = params.get("requestId").unwrap_or(&Value::Null).to_string();
         let asked = requests.asked.get(&id);
@@ -544,8 +544,8 @@ impl Findings {
     }
 }
 
-/// The keys of each `_meta` in a message that are of no form that keys may have: a name, or labels with dots between, a slash and a
-/// name (Base Protocol, `_meta`).
+/// The malformed keys of every `_meta` in a message. A key is a name, optionally preceded by dot-separated labels and a
+/// slash (Base Protocol, `_meta`).
 fn odd_keys(value: &Value) -> Vec<&str> {
     let mut odd = Vec::new();
     let mut open = vec![value];
@@ -559,7 +559,7 @@ fn odd_keys(value: &Value) -> Vec<&str> {
                             let keys = keys.keys().map(String::as_str);
                             odd.extend(keys.filter(|key| !is_key(key)));
                         }
-                        // What a tool answers and what its schemas say is its own.
+                        // The contents of a tool's results and schemas are up to the tool.
                         ("structuredContent" | "inputSchema" | "outputSchema", _) => {}
                         _ => open.push(inner),
                     }
@@ -590,7 +590,7 @@ fn is_key(key: &str) -> bool {
     named && prefix.is_none_or(|prefix| prefix.split('.').all(label))
 }
 
-/// A line as people can read it, whatever is in it.
+/// A line as a JSON string, so that it can be displayed whatever it contains.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }

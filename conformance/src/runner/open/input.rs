@@ -1,4 +1,4 @@
-//! Answers a result that asks for input first (2026-07-28, Multi Round-Trip Requests) as a client can, and as none should.
+//! Answers a result that requests input (2026-07-28, Multi Round-Trip Requests), both as a client can and as none should.
 //! Knows these results and JSON Schema; knows nothing of cases or connections.
 
 use serde_json::{Map, Value, json};
@@ -7,17 +7,17 @@ use super::arguments;
 use crate::json::Json;
 use crate::suite::Captures;
 
-/// Under which key no server asks for input.
+/// A key under which no server requests input.
 const UNASKED: &str = "touchstone-not-asked-for";
 
-/// What the last result of a case asked for.
+/// The state of the last result that requested input.
 #[derive(Debug, Default)]
 pub struct WantedInput {
     state: Option<String>,
 }
 
 impl WantedInput {
-    /// Looks at a response. What can be answered to one that asks for input is kept as values that cases use.
+    /// Inspects a response. If it requests input, captures the possible answers as values for cases.
     pub fn look(&mut self, message: &Value, captures: &mut Captures) {
         let at = |path: &str| message.pointer(path);
         if at("/result/resultType").and_then(Value::as_str) != Some("input_required") {
@@ -49,7 +49,7 @@ impl WantedInput {
         }
     }
 
-    /// A request with answers has the state, too, that came with what they answer, unless it brings one of its own.
+    /// Adds the server's last `requestState` to a request that contains answers, unless the request has a state of its own.
     pub fn with_state(&self, bytes: Vec<u8>) -> Vec<u8> {
         let Some(state) = &self.state else {
             return bytes;
@@ -71,7 +71,7 @@ impl WantedInput {
     }
 }
 
-/// What a client answers to one request for input.
+/// A client's answer to one request for input.
 fn answer(request: &Value) -> Value {
     match request.get("method").and_then(Value::as_str) {
         Some("sampling/createMessage") => json!({
@@ -89,7 +89,7 @@ fn answer(request: &Value) -> Value {
     }
 }
 
-/// A state with another letter in its middle.
+/// The state with its middle character changed.
 fn tampered(state: &str) -> String {
     let letters: Vec<char> = state.chars().collect();
     let middle = letters.len() / 2;

@@ -1,5 +1,5 @@
-//! Plays open exchanges: cases that can be put to any MCP server. The server is surveyed once; then most cases share one connection,
-//! those that need a process of their own have one, and what was found in all that the server sent is judged last.
+//! Plays open exchanges: cases that can be run against any MCP server. The server is surveyed once; then most cases share one connection,
+//! those that need a process get their own, and the findings in everything that the server sent are judged last.
 
 mod arguments;
 mod authorization;
@@ -37,48 +37,48 @@ use findings::Findings;
 use survey::Survey;
 use talk::Talk;
 
-/// Processes of their own that run at the same time, for each job.
+/// Separate processes that run at the same time, per job.
 const PROCESSES_PER_JOB: usize = 1;
-/// How long a server has at least to tell whether it speaks the stateless revision.
+/// Minimum time for a server to answer whether it supports the stateless revision.
 const DISCOVERY_MIN: std::time::Duration = std::time::Duration::from_secs(2);
-/// How long it may take at most to tell so to a client that `initialize` was refused to.
+/// Maximum time for that answer after the server rejected `initialize`.
 const DISCOVERY_MAX: std::time::Duration = std::time::Duration::from_secs(10);
-/// How long the first start may take, unless a time is given.
+/// Time limit of the first start, unless the user sets one.
 const INSTALLED_WITHIN: std::time::Duration = std::time::Duration::from_secs(60);
-/// A case that waits longer has a process of its own, so that others need not wait as well.
+/// A case that waits longer than this gets a connection of its own, so that others need not wait for it.
 const LONG_WAIT_MS: u64 = 400;
-/// How much longer than the first start any other start or answer may take: what runs beside it slows it down.
+/// Any later start or answer may take this many times as long as the first start, because concurrent cases slow it down.
 const STRETCH: u32 = 5;
-/// The first id that cases are given; smaller ones are written out where a case means them.
+/// The first id assigned to cases; smaller ones appear literally in cases.
 const FIRST_ID: u64 = 1001;
-/// Ids that a case may use: `mcp.id`, `mcp.id2`, …
+/// Names of the ids that a case may use.
 const IDS: &[&str] = &["mcp.id", "mcp.id2", "mcp.id3", "mcp.id4"];
 
-/// What all open cases of a run stand on.
+/// State shared by all open cases of a run.
 #[derive(Debug)]
 pub struct Ground {
     survey: Survey,
     findings: Arc<Findings>,
     reached: Reached,
     patience: Patience,
-    /// Whether the server knows no `initialize`, so that it is spoken to in the stateless revision.
+    /// Whether the server does not support `initialize`, so that the stateless revision is used.
     stateless: bool,
     next: AtomicU64,
 }
 
-/// How the server is reached.
+/// The way in which the server is reached.
 #[derive(Debug)]
 enum Reached {
     /// Over the standard streams of a process that is started.
     Pipe(Arc<Prepared>),
-    /// Over HTTP; the process is ours to end, or somebody else's.
+    /// Over HTTP; the process is present if the harness started it.
     Http {
         endpoint: Endpoint,
         _server: Option<Box<(Pipe, Prepared)>>,
     },
 }
 
-/// Tries the open cases. Gives the server's own name.
+/// Runs the open cases. Returns the server's own name.
 ///
 /// # Errors
 /// Why the server could not be judged at all; each case has a trial that says so.
@@ -87,7 +87,7 @@ pub async fn all(
     orders: &Orders,
     places: &[usize],
 ) -> Result<Option<String>, String> {
-    // A server that leaves these cases out is not even asked.
+    // If the claims exclude all these cases, the server is not even started.
     let mut wanted = Vec::new();
     for place in places {
         let case = &session.suite.cases[*place];
@@ -110,7 +110,7 @@ pub async fn all(
                 let found = looked_back(case, &findings);
                 session.report(*place, found.unwrap_or_else(|| (*trial).clone()));
             }
-            // What it wrote in place of an answer says more than that there was none.
+            // What the server wrote instead of an answer explains more than the missing answer.
             return match findings.is_empty() {
                 true => Err(trial.told()),
                 false => Ok(None),
@@ -173,7 +173,7 @@ pub async fn all(
     Ok(ground.survey.name.clone())
 }
 
-/// Tries an open case once more, alone.
+/// Retries an open case, alone.
 pub async fn again(session: &Session, case: &Case) -> Trial {
     match session.ground.get() {
         Some(ground) => ground.alone(case).await,
@@ -181,7 +181,7 @@ pub async fn again(session: &Session, case: &Case) -> Trial {
     }
 }
 
-/// Starts the server, shakes hands and surveys it.
+/// Starts the server, performs the handshake and surveys the server.
 async fn begin(
     session: &Session,
     orders: &Orders,
@@ -235,7 +235,7 @@ async fn begun(
     };
     let faulted =
         |fault: &Fault, stderr: String| Box::new(Trial::faulted(fault, "", stderr, false));
-    // Without a time of the user's, the command may have to install the server first.
+    // Unless the user sets a time limit, allow for a command that has to install the server first.
     if session.patience.start == Patience::default().start {
         ground.patience.start = INSTALLED_WITHIN;
     }
@@ -256,7 +256,7 @@ async fn begun(
     let opened = match (talk.shake().await, fresh) {
         (Ok(opened), fresh) => Ok((opened, fresh)),
         (Err(stop), Err(_)) => Err(stop),
-        // A server of the stateless revision alone says what it is on a connection that does not begin with `initialize`.
+        // A server of the stateless revision only is discovered on a connection that does not begin with `initialize`.
         (Err(stop), Ok(fresh)) => {
             let mut other = fresh.stateless();
             let patience = began.elapsed().clamp(DISCOVERY_MIN, DISCOVERY_MAX);
@@ -331,7 +331,7 @@ impl Ground {
         }
     }
 
-    /// Surveys what the server has in the stateless revision, when it speaks that.
+    /// Surveys the server's features in the stateless revision, if it supports that.
     async fn look_at_stateless(&mut self, mut fresh: Talk, waited: std::time::Duration) {
         let (findings, patience) = (Arc::clone(&self.findings), self.patience);
         let found = survey::stateless(&mut fresh, &self.survey, &findings, patience, waited).await;
@@ -353,7 +353,7 @@ impl Ground {
         matches!(self.reached, Reached::Pipe(_))
     }
 
-    /// What a case needs of a server that lets nobody in without a token: a noun phrase.
+    /// What a case needs when the server refuses all requests without a token: a noun phrase.
     fn closed(&self, case: &Case) -> Option<String> {
         let mut needs = case.target.requires.iter();
         let about = needs.any(|word| word == "mcp-authorization");
@@ -363,7 +363,7 @@ impl Ground {
         })
     }
 
-    /// What a case needs that the server does not have: a noun phrase.
+    /// What a case needs and the server lacks: a noun phrase.
     fn lacks(&self, case: &Case) -> Option<String> {
         let over = match &self.reached {
             Reached::Pipe(_) => Over::Stdio,
@@ -392,7 +392,7 @@ impl Ground {
         missing.and_then(survey::unbound).map(str::to_owned)
     }
 
-    /// What a case is played with: what the survey found, and ids of its own.
+    /// The captures that a case starts with: the survey's values, and ids of its own.
     fn captures(&self) -> Captures {
         let mut captures = self.survey.bindings.clone();
         for name in IDS {
@@ -407,7 +407,7 @@ impl Ground {
         captures
     }
 
-    /// Plays a case on the connection that many share; a new one when the last is of no use any more.
+    /// Plays a case on the shared connection, or on a new one if that is no longer usable.
     async fn beside(&self, shared: &mut Option<Talk>, case: &Case) -> Trial {
         let Some(wire) = case.body.wire() else {
             return self.alone(case).await;
@@ -532,7 +532,7 @@ impl Ground {
     }
 }
 
-/// What a case needs, for somebody who knows nothing of the words that capabilities have.
+/// What a case needs, for readers who don't know the words for capabilities.
 fn needed(need: String) -> String {
     match capability::find(need.trim_matches('`')) {
         Some(row) => format!("a server that {}", row.meaning),
@@ -540,14 +540,14 @@ fn needed(need: String) -> String {
     }
 }
 
-/// The trial of a case that only asks what was found in all that came, when something was.
+/// The trial of a case that only checks findings, if there are such findings.
 fn looked_back(case: &Case, findings: &Findings) -> Option<Trial> {
     let wire = case.body.wire().filter(|_| only_looks_back(case))?;
     let trial = play::looked_back(wire, findings);
     trial.verdict.is_failure().then_some(trial)
 }
 
-/// Whether a case only asks what was found in all that came.
+/// Whether a case only checks findings.
 fn only_looks_back(case: &Case) -> bool {
     let Some(wire) = case.body.wire() else {
         return false;
@@ -588,7 +588,7 @@ fn is_of_process(control: &Control) -> bool {
     )
 }
 
-/// Whether most of a case is waiting.
+/// Whether a case waits long enough to hold up others.
 fn waits_long(case: &Case) -> bool {
     let Some(wire) = case.body.wire() else {
         return false;
@@ -600,14 +600,14 @@ fn waits_long(case: &Case) -> bool {
     waits.sum::<u64>() > LONG_WAIT_MS
 }
 
-/// Whether a case is about bytes rather than messages.
+/// Whether a case sends bytes that need not be messages.
 fn sends_bytes(wire: &WireCase) -> bool {
     wire.steps
         .iter()
         .any(|step| matches!(step.action, WireAction::SendRaw(_)))
 }
 
-/// The error that a step met, for a step that cannot be played here.
+/// The error for a step that is not permitted in an open exchange.
 fn out_of_place(what: &str) -> Stop {
     Stop::Verdict(Verdict::HarnessError {
         message: format!("{what} stands in no open exchange"),

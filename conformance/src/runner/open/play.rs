@@ -1,5 +1,5 @@
-//! Plays the steps of an open exchange. A reply is the next response to a request of the case, or of nobody; what else the server
-//! sends is passed over, unless a step asks for it by its method. Knows nothing of how the connection was made.
+//! Plays the steps of an open exchange. A reply is the next response to a request of the case, or to an unknown id; anything else that the
+//! server sends is skipped, unless a step expects its method. Does not know how the connection was made.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub async fn steps(
     record.concluded(stopped, began, stderr)
 }
 
-/// Judges what was found in all that came.
+/// Judges a case that only checks findings.
 pub fn looked_back(case: &WireCase, findings: &Findings) -> Trial {
     let record = Record {
         answered: true,
@@ -65,10 +65,10 @@ pub fn looked_back(case: &WireCase, findings: &Findings) -> Trial {
     record.concluded(judged.err(), Instant::now(), String::new())
 }
 
-/// Judges what was found of one kind.
+/// Checks that there are no findings of one kind.
 ///
 /// # Errors
-/// When anything was.
+/// When there are any.
 pub fn never(line: u32, word: &str, findings: &Findings) -> Result<(), Stop> {
     let found = findings.of(word);
     if found.is_empty() {
@@ -81,7 +81,7 @@ struct Play<'a> {
     talk: &'a mut Talk,
     findings: &'a Findings,
     patience: Patience,
-    /// How many requests there were on the connection before the case.
+    /// The number of requests on the connection before the case.
     before: usize,
     wanted_input: WantedInput,
 }
@@ -129,7 +129,7 @@ impl Play<'_> {
         }
     }
 
-    /// The next message that a pattern can mean: by its method, else a response.
+    /// The next message that a pattern can match: one with its method, or else a response.
     async fn wanted(
         &mut self,
         pattern: &Pattern,
@@ -164,7 +164,7 @@ impl Play<'_> {
         }
     }
 
-    /// Whether a response belongs to this case: it answers its request, or one that nobody made. `null` says whether one without an id does.
+    /// Whether a response belongs to this case: its id is one of the case's, or unknown. `null` is the result if it has no id.
     fn is_ours(&self, message: &Value, null: bool) -> bool {
         let id = message.get("id").unwrap_or(&Value::Null);
         if id.is_null() {
@@ -210,7 +210,7 @@ impl Carrier for Play<'_> {
         let deadline = Instant::now() + time;
         loop {
             match self.talk.message(deadline, time).await {
-                // The end of output is silence too.
+                // The end of output counts as silence, too.
                 Err(Stop::Fault(
                     Fault::NoReply { .. } | Fault::Exited { .. } | Fault::ClosedOutput,
                 )) => {

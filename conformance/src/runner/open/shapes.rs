@@ -1,4 +1,4 @@
-//! The shapes of MCP's results and notifications, as JSON Schemas that `shapes.json` holds: written from the tables and prose of the
+//! The shapes of MCP's results and notifications, as the JSON Schemas in `shapes.json`: written from the tables and prose of the
 //! revisions 2025-06-18, 2025-11-25 and 2026-07-28, and open to what extensions add. Knows nothing of any server.
 
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
-/// Methods with the finding that a result of another shape is, and the name of that shape.
+/// Methods with the finding for a result of another shape, and the name of the shape.
 const RESULTS: &[(&str, &str, &str)] = &[
     ("initialize", "shape-initialize", "InitializeResult"),
     ("tools/list", "shape-tools", "ListToolsResult"),
@@ -25,7 +25,7 @@ const RESULTS: &[(&str, &str, &str)] = &[
     ("server/discover", "shape-discover", "DiscoverResult"),
 ];
 
-/// Notifications with the shape of their params.
+/// Notifications with the name of the shape of their params.
 const NOTIFICATIONS: &[(&str, &str)] = &[
     ("notifications/progress", "ProgressParams"),
     ("notifications/message", "LoggingParams"),
@@ -33,7 +33,7 @@ const NOTIFICATIONS: &[(&str, &str)] = &[
     ("notifications/resources/updated", "ResourceUpdatedParams"),
 ];
 
-/// The finding and the shape of a method's result.
+/// The finding and the shape for a method's result.
 pub fn of_method(method: &str) -> Option<(&'static str, &'static str)> {
     let row = RESULTS.iter().find(|(known, ..)| *known == method);
     row.map(|(_, word, shape)| (*word, *shape))
@@ -45,7 +45,7 @@ pub fn of_notification(method: &str) -> Option<&'static str> {
     row.map(|(_, shape)| *shape)
 }
 
-/// What keeps a value from a shape: the first reason, with its place.
+/// Why a value does not have a shape: the first reason, with its location.
 pub fn fault(shape: &str, value: &Value) -> Option<String> {
     let validator = validators().get(shape)?;
     let why = validator.validate(value).err()?;

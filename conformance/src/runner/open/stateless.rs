@@ -1,5 +1,5 @@
-//! Says messages as revision 2026-07-28 has them: each request names its revision and the client's capabilities, and over HTTP headers
-//! say again what the body says. Knows JSON; knows nothing of connections or cases.
+//! Converts messages to revision 2026-07-28: each request names its revision and the client's capabilities, and over HTTP, headers
+//! repeat parts of the body. Knows JSON; knows nothing of connections or cases.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -11,12 +11,12 @@ use super::findings::Findings;
 pub const REVISION: &str = "2026-07-28";
 /// The key of `_meta` that names the revision.
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
-/// The same as a part of a JSON pointer.
+/// The JSON pointer to the revision.
 const VERSION_AT: &str = "/params/_meta/io.modelcontextprotocol~1protocolVersion";
-/// What earlier revisions have to see whether a server is there, and what stands for it here.
+/// The method that earlier revisions use to check that a server is alive, and its replacement here.
 const PING: (&str, &str) = ("ping", "server/discover");
 
-/// What each request says of itself, for a client with these capabilities.
+/// The `_meta` of each request, for a client with these capabilities.
 pub fn meta(capabilities: &Value) -> Value {
     json!({
         VERSION_KEY: REVISION,
@@ -24,7 +24,7 @@ pub fn meta(capabilities: &Value) -> Value {
     })
 }
 
-/// A line that a case wrote for any revision, as this one has it. What is no request stays as it is.
+/// Converts a line that a case wrote for any revision to this one. Anything but a request is unchanged.
 pub fn message(line: &str) -> String {
     match serde_json::from_str::<Value>(line) {
         Ok(mut message) if message.get("id").is_some() && message["method"].is_string() => {
@@ -53,7 +53,7 @@ fn with_meta(message: &mut Value) {
     }
 }
 
-/// The same of bytes that need not be a whole message: only what stands in them as `"method":"ping"` is another request then.
+/// Converts bytes that need not be a whole message: only a `"method":"ping"` in them is replaced.
 pub fn bytes(bytes: &[u8]) -> Vec<u8> {
     let other = format!(
         "\"{}\",\"params\":{{\"_meta\":{}}}",
@@ -71,7 +71,7 @@ pub fn bytes(bytes: &[u8]) -> Vec<u8> {
     said
 }
 
-/// What stands before and behind the first `"ping"` that is the value of `"method"`.
+/// The bytes before and after the first `"ping"` that is the value of `"method"`.
 fn ping(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let name = format!("\"{}\"", PING.0);
     let name = name.as_bytes();
@@ -82,7 +82,7 @@ fn ping(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     found.then_some((before, &bytes[at + name.len()..]))
 }
 
-/// The headers in which a request says again what its body says; none of a message of another revision.
+/// The headers that repeat parts of a request's body; `None` for a message of another revision.
 pub fn headers(text: &str, findings: &Findings) -> Option<Vec<(String, String)>> {
     let message = serde_json::from_str::<Value>(text).ok()?;
     let at = |path: &str| message.pointer(path).and_then(Value::as_str);
@@ -102,7 +102,7 @@ pub fn headers(text: &str, findings: &Findings) -> Option<Vec<(String, String)>>
     Some(headers)
 }
 
-/// The headers of a notification, of which the revision asks no more than its name.
+/// The headers of a notification; the revision requires only its method.
 pub fn of_notification(text: &str) -> Vec<(String, String)> {
     let message = serde_json::from_str::<Value>(text).unwrap_or_default();
     let method = message.get("method").and_then(Value::as_str);
@@ -111,7 +111,7 @@ pub fn of_notification(text: &str) -> Vec<(String, String)> {
     [version].into_iter().chain(method).collect()
 }
 
-/// The headers of parameters that a call's tool wants.
+/// The headers that a tool wants to repeat parameters of its call.
 pub fn parameters(message: &Value, findings: &Findings) -> Vec<(String, String)> {
     let at = |path: &str| message.pointer(path);
     let (Some("tools/call"), Some(tool)) = (
@@ -132,7 +132,7 @@ pub fn parameters(message: &Value, findings: &Findings) -> Vec<(String, String)>
         .collect()
 }
 
-/// A value of a parameter as a header can carry it.
+/// The value of a parameter in the form for a header.
 pub fn header_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(header_value(text)),
@@ -141,7 +141,7 @@ pub fn header_text(value: &Value) -> Option<String> {
     }
 }
 
-/// A text as a header can carry it: as it is, or in Base64 between marks (2026-07-28, Streamable HTTP, Value Encoding).
+/// A text in the form for a header: unchanged, or in marked Base64 (2026-07-28, Streamable HTTP, Value Encoding).
 pub fn header_value(text: &str) -> String {
     let plain = |c: char| matches!(c, ' '..='~');
     if text.chars().all(plain) && text.trim() == text && !text.starts_with("=?base64?") {
@@ -150,7 +150,7 @@ pub fn header_value(text: &str) -> String {
     encoded(text)
 }
 
-/// A text in Base64 between the marks that say so.
+/// A text in Base64, with the marks.
 pub fn encoded(text: &str) -> String {
     format!("=?base64?{}?=", BASE64_STANDARD.encode(text))
 }

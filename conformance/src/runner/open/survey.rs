@@ -1,5 +1,5 @@
-//! Asks a server that nobody has seen before what it offers, and picks from it what cases are played with: a tool that may be called,
-//! arguments that its schema accepts and refuses, a resource, a prompt. Calls only tools that declare that they change nothing, or that the
+//! Asks an unknown server what it offers, and selects what cases use: a tool that may be called,
+//! arguments that its schema accepts and rejects, a resource, a prompt. Calls only tools that declare that they change nothing, or that the
 //! command line names. Knows MCP's lists; knows nothing of cases.
 
 use std::collections::{BTreeSet, HashSet};
@@ -19,35 +19,35 @@ use crate::json::Json;
 use crate::suite::Captures;
 use crate::target::Patience;
 
-/// Pages of a list that are read.
+/// Maximum number of pages of a list that are read.
 const PAGES_MAX: usize = 100;
-/// Tools that are called to find out what they do.
+/// Maximum number of tools that are called to find out what they do.
 const CALLS_MAX: usize = 12;
-/// A call that takes longer is slow enough to be cancelled.
+/// A call that takes longer than this is slow enough to be cancelled by a case.
 const SLOW: Duration = Duration::from_millis(400);
 
-/// A feature of a server: the capability that it declares, the word that cases ask for it by, its list.
+/// Features of a server: the declared capability, the word by which cases require it, the list method, the list's member.
 const FEATURES: &[(&str, &str, &str, &str)] = &[
     ("tools", "mcp-tools", "tools/list", "tools"),
     ("resources", "mcp-resources", "resources/list", "resources"),
     ("prompts", "mcp-prompts", "prompts/list", "prompts"),
 ];
 
-/// Capabilities without a list, and whether the stateless revision has the methods that the pages try.
+/// Capabilities without a list, and whether the stateless revision has the methods that the cases use.
 const OTHERS: &[(&str, &str, bool)] = &[
     ("/resources/subscribe", "mcp-subscribe", false),
     ("/completions", "mcp-completions", true),
     ("/logging", "mcp-logging", false),
 ];
 
-/// Changes of which a server of that revision can tell: the capability, and the member of a filter that asks for it.
+/// Changes of which a server of that revision can notify: the capability, and the member of a filter that subscribes to it.
 const CHANGES: &[(&str, &str)] = &[
     ("tools/listChanged", "toolsListChanged"),
     ("prompts/listChanged", "promptsListChanged"),
     ("resources/listChanged", "resourcesListChanged"),
 ];
 
-/// Lists of that revision, by the capability that they belong to, with the member that holds them.
+/// Lists of that revision, by the capability that they belong to, with their member.
 const LISTS: &[(&str, &str, &str)] = &[
     ("tools", "tools/list", "tools"),
     ("prompts", "prompts/list", "prompts"),
@@ -55,10 +55,10 @@ const LISTS: &[(&str, &str, &str)] = &[
     ("resources", "resources/templates/list", "resourceTemplates"),
 ];
 
-/// How often two connections must list something else, so that it is no change over time.
+/// How many times two connections must list different items before it counts, since a list may change over time.
 const COMPARED: u64 = 2;
 
-/// What is there when it is there, for a case that lacks it.
+/// Values that a survey may not find, each with a noun phrase for what a case lacks then.
 const UNBOUND: &[(&str, &str)] = &[
     (
         "mcp.tool",
@@ -145,14 +145,14 @@ const UNBOUND: &[(&str, &str)] = &[
     ("mcp.completed_argument", "a prompt with an argument"),
 ];
 
-/// What a server is and offers.
+/// The features of a server.
 #[derive(Debug, Default)]
 pub struct Survey {
     /// Its name and version.
     pub name: Option<String>,
-    /// What cases are played with, by the name that they use.
+    /// Values that cases use, by name.
     pub bindings: Captures,
-    /// The words of what it has.
+    /// The words of its capabilities.
     pub capabilities: BTreeSet<String>,
     /// Tools that may be called, with arguments that they accept.
     callable: Vec<(String, Value)>,
@@ -169,7 +169,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     UNBOUND.iter().map(|(name, _)| *name)
 }
 
-/// The ways in which a tool may be called whatever it says: with arguments of its own where it is given some (`NAME={…}`).
+/// The user's permissions to call a tool, whatever its annotations: with the given arguments (`NAME={…}`), or with generated ones.
 fn allowed(named: &[String], tool: &str) -> Vec<Option<Value>> {
     let given = named.iter().filter_map(|given| {
         let (name, arguments) = match given.split_once('=') {
@@ -181,7 +181,7 @@ fn allowed(named: &[String], tool: &str) -> Vec<Option<Value>> {
     given.collect()
 }
 
-/// Surveys the server that gave `initialized` as the answer to `initialize`, or to `server/discover` where it knows no `initialize`.
+/// Surveys a server whose answer to `initialize` (or to `server/discover`, if it has no `initialize`) is `initialized`.
 ///
 /// # Errors
 /// When it does not answer.
@@ -236,7 +236,7 @@ pub async fn survey(
         let declared = at(&format!("/result/capabilities/{capability}")).is_some();
         let listed = view.list(method, member, declared).await;
         if !declared {
-            // What is not declared need not be answered.
+            // A server need not answer for a capability that it does not declare.
             let items = listed.unwrap_or_default();
             if !items.is_empty() {
                 let what = format!(
@@ -262,8 +262,8 @@ pub async fn survey(
     Ok(view.survey)
 }
 
-/// What a server that speaks the stateless revision on this fresh connection has besides; nothing of one that does not. Its lists are
-/// read, so that what they say of themselves is seen, and the tools that may be called are called by a client that can be asked for input.
+/// Surveys the additional features of a server in the stateless revision, on a fresh connection; empty if the server lacks it. Its lists
+/// are read so that their hints are inspected, and the callable tools are called by a client that can be asked for input.
 pub async fn stateless(
     talk: &mut Talk,
     known: &Survey,
@@ -302,7 +302,7 @@ pub async fn stateless(
     view.survey
 }
 
-/// Finds the lists that are others on one connection, behind all that was asked on it, than on a fresh one.
+/// Finds lists that differ between a connection that has been used and a fresh one.
 pub async fn compare(
     used: &mut Talk,
     fresh: &mut Talk,
@@ -316,7 +316,7 @@ pub async fn compare(
             continue;
         }
         let mut differ = None;
-        // What is listed may change over time, and is looked at once more.
+        // A list may change over time, so a difference is checked a second time.
         for round in 0..COMPARED {
             let mut names = Vec::new();
             for talk in [&mut *used, &mut *fresh] {
@@ -346,7 +346,7 @@ pub async fn compare(
     }
 }
 
-/// Params with what each request of the stateless revision says of itself.
+/// Params with the `_meta` of the stateless revision.
 fn with_meta(mut params: Value, capabilities: &Value) -> Value {
     params["_meta"] = meta(capabilities);
     params
@@ -371,7 +371,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Binds a name that is not bound yet. Whether it stands for `value` now.
+    /// Binds a name that is not bound yet. Returns whether the name is bound to `value` now.
     fn bind(&mut self, name: &str, value: &Value) -> bool {
         let Ok(value) = Json::parse(&value.to_string()) else {
             return false;
@@ -392,7 +392,7 @@ impl<'a> View<'a> {
         self.talk.ask(&id, method, params.as_deref(), waited).await
     }
 
-    /// All pages of a list. One that does not end is found.
+    /// Reads all pages of a list. One that does not end is a finding.
     async fn list(
         &mut self,
         method: &str,
@@ -485,14 +485,14 @@ impl<'a> View<'a> {
                 let what = format!("{name}: {wrong}");
                 self.findings.add("header-annotations", &what);
             }
-            // Clients leave out a tool with an annotation that is wrong.
+            // Clients ignore a tool with an invalid annotation.
             if wrong.is_empty() {
                 self.findings.mirrors(name, mirrored.clone());
             }
             let harmless = tool.pointer("/annotations/readOnlyHint") == Some(&Value::Bool(true));
             let mut given = allowed(named, name);
             let first = !given.is_empty();
-            // A tool that only runs as a task answers no plain call.
+            // A tool that runs only as a task does not answer a plain call.
             let task = tool
                 .pointer("/execution/taskSupport")
                 .and_then(Value::as_str)
@@ -513,7 +513,7 @@ impl<'a> View<'a> {
                 candidates.push((!first, name.to_owned(), right, wrong, structured));
             }
         }
-        // Those that were named come first.
+        // Tools that the user named come first.
         candidates.sort_by_key(|(later, ..)| *later);
         let callable = candidates.iter().take(CALLS_MAX);
         self.survey.callable = callable
@@ -528,7 +528,7 @@ impl<'a> View<'a> {
             }
             let params = json!({"name": name, "arguments": right});
             let mut answer = self.quick(&params).await?;
-            // A first call may be slow for reasons of its own, or of the machine's.
+            // A first call may be slow because of the tool's initialization or a busy machine.
             if answer.is_none() && !bound(self, "mcp.slow_tool") {
                 answer = self.quick(&params).await?;
             }
@@ -558,7 +558,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Notes a tool with a parameter that a header says again: with it, and without it where the schema leaves it out.
+    /// Binds a tool with a parameter that a header repeats: arguments with it, and arguments without it where the schema permits that.
     fn header(
         &mut self,
         name: &str,
@@ -609,7 +609,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Calls tools as a client does that can be asked for input, until some have asked.
+    /// Calls tools as a client that can be asked for input, and binds those that ask.
     async fn asking(&mut self, callable: &[(String, Value)]) {
         let able = json!({"elicitation": {}, "sampling": {}, "roots": {}});
         for (name, right) in callable {
@@ -634,7 +634,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Calls a tool; one that is slow is cancelled, and gives nothing.
+    /// Calls a tool; a slow call is cancelled and returns `None`.
     async fn quick(&mut self, params: &Value) -> Result<Option<Value>, Stop> {
         let began = Instant::now();
         let id = format!("survey-{}", self.next);
@@ -702,7 +702,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Reads the pages of a list of the stateless revision, and what its first item holds. Gives the names in it, all of them.
+    /// Reads the pages of a list in the stateless revision, and the contents of its first item. Returns the names of all items.
     async fn pages(&mut self, method: &str, member: &str) -> Option<BTreeSet<String>> {
         let mut cursor: Option<Value> = None;
         let mut names = BTreeSet::new();
@@ -733,7 +733,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// What names an item of a list.
+/// The member that identifies an item of a list.
 fn key(member: &str) -> &'static str {
     match member {
         "resources" => "uri",
@@ -742,8 +742,8 @@ fn key(member: &str) -> &'static str {
     }
 }
 
-/// The `x-mcp-header` annotations of an input schema (2026-07-28, Tools, x-mcp-header): where the parameters stand among the arguments, as
-/// JSON pointers, with the names of their headers; and what is wrong. Each names a header field by a token of its own, on a primitive
+/// The `x-mcp-header` annotations of an input schema (2026-07-28, Tools, x-mcp-header): JSON pointers to the parameters among the
+/// arguments, with the names of their headers; and the faults. Each annotation must be a unique token, on a primitive
 /// value that is reached through `properties` alone.
 fn annotations(schema: &Value) -> (Vec<(String, String)>, Vec<String>) {
     let mut found = Annotations::default();
@@ -759,7 +759,7 @@ struct Annotations {
 }
 
 impl Annotations {
-    /// Looks at a part of a schema that is reached at a place through `properties` alone, or not.
+    /// Inspects a part of a schema. `place` is its JSON pointer, if it is reached through `properties` alone.
     fn look(&mut self, schema: &Value, place: Option<String>) {
         let members = match schema {
             Value::Object(members) => members,
@@ -806,7 +806,7 @@ impl Annotations {
     }
 }
 
-/// Whether a tool's name is of the characters and the length that the specification advises.
+/// Whether a tool's name has the characters and the length that the specification recommends.
 fn advised(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     (1..=128).contains(&name.len()) && name.chars().all(plain)

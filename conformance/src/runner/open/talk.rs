@@ -1,5 +1,5 @@
-//! A connection to a server on which anything may come between question and answer, over standard streams or HTTP.
-//! Every message is looked at as it comes, and requests of the server are answered. Knows nothing of cases.
+//! A connection to a server, over standard streams or HTTP, on which any messages may arrive between a request and its response.
+//! Every message is inspected when it arrives, and the server's requests are answered. Knows nothing of cases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +24,11 @@ use crate::target::sse::{self, Event};
 
 /// The id of the handshake; no case uses it.
 const HANDSHAKE_ID: &str = "handshake";
-/// How long a posted message has a head start on the next one, so that quick answers keep their order.
+/// How long a posted message gets before the next one is sent, so that quick answers keep their order.
 const HEAD_START: Duration = Duration::from_millis(10);
-/// How long a server that closed its output may take to end.
+/// How long a server that closed its output may take to exit.
 const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
-/// How long a server may take to end its output after its input has ended.
+/// How long a server may take to close its output after its input has ended.
 const FAREWELL: Duration = Duration::from_millis(250);
 
 pub struct Talk {
@@ -36,9 +36,9 @@ pub struct Talk {
     requests: Requests,
     findings: Arc<Findings>,
     patience: Patience,
-    /// Whether what is said is said as the stateless revision has it.
+    /// Whether messages are converted to the stateless revision.
     stateless: bool,
-    /// What was said in the case that is played.
+    /// The record of the current case.
     pub record: Record,
 }
 
@@ -54,17 +54,17 @@ enum Wire {
     },
 }
 
-/// What comes of a POST.
+/// A result of a POST.
 enum Came {
     /// A message, or why there is none.
     Frame(Result<String, Fault>),
     /// The events of a stream of the session, before its messages.
     Stream(Vec<Event>),
-    /// What is wrong with an answer as such: a finding, and what was seen.
+    /// A fault of the response itself: a finding, and what was observed.
     Wrong(&'static str, String),
 }
 
-/// The params of `initialize`: a client without capabilities.
+/// The params of `initialize`, for a client without capabilities.
 pub fn initialize_params(revision: &str) -> String {
     format!(
         "{{\"protocolVersion\":\"{revision}\",\"capabilities\":{{}},\"clientInfo\":{{\"name\":\"mcp-conformance\",\"version\":\"{}\"}}}}",
@@ -73,7 +73,7 @@ pub fn initialize_params(revision: &str) -> String {
 }
 
 impl Talk {
-    /// Starts a server that speaks over its standard streams. Nothing is said yet.
+    /// Starts a server that uses its standard streams. Nothing is sent yet.
     ///
     /// # Errors
     /// When it does not start.
@@ -90,10 +90,10 @@ impl Talk {
         Ok(Self::over(wire, findings, patience))
     }
 
-    /// Prepares a session with a server that listens. Nothing is said yet.
+    /// Prepares a session with a listening server. Nothing is sent yet.
     ///
     /// # Errors
-    /// When a header is not one that HTTP can carry.
+    /// When a header is not valid in HTTP.
     pub fn to(
         endpoint: &Endpoint,
         findings: Arc<Findings>,
@@ -119,13 +119,13 @@ impl Talk {
         }
     }
 
-    /// The same connection to a server that is only spoken to in the stateless revision.
+    /// Switches the connection to the stateless revision.
     pub fn stateless(mut self) -> Self {
         self.stateless = true;
         self
     }
 
-    /// A message as it is said on this connection.
+    /// A message in the form that this connection uses.
     pub fn worded(&self, message: Vec<u8>) -> Vec<u8> {
         match std::str::from_utf8(&message) {
             Ok(text) if self.stateless => stateless::message(text).into_bytes(),
@@ -133,7 +133,7 @@ impl Talk {
         }
     }
 
-    /// Bytes that need not be a message, as they are said on this connection.
+    /// Bytes that need not be a message, in the form that this connection uses.
     pub fn worded_raw(&self, bytes: Vec<u8>) -> Vec<u8> {
         if self.stateless {
             stateless::bytes(&bytes)
@@ -142,7 +142,7 @@ impl Talk {
         }
     }
 
-    /// Asks a server of the stateless revision what it is.
+    /// Sends `server/discover` to a server of the stateless revision.
     ///
     /// # Errors
     /// When there is no result.
@@ -152,7 +152,7 @@ impl Talk {
         sound(answer, "server/discover")
     }
 
-    /// Initializes the protocol, and gives the server's answer; in the stateless revision asks the server what it is.
+    /// Initializes the protocol and returns the server's answer; in the stateless revision sends `server/discover`.
     ///
     /// # Errors
     /// When there is no result.
@@ -186,10 +186,10 @@ impl Talk {
         Ok(answer)
     }
 
-    /// Asks, and waits for the answer, whatever else comes.
+    /// Sends a request and waits for the answer, skipping other messages.
     ///
     /// # Errors
-    /// When none comes in time.
+    /// When none arrives in time.
     pub async fn ask(
         &mut self,
         id: &Value,
@@ -209,19 +209,19 @@ impl Talk {
         loop {
             let (message, kind) = self.message(deadline, waited).await?;
             let named = message.get("id").unwrap_or(&Value::Null);
-            // An answer under an id that nobody asked was found as such; what the server offers is seen all the same.
+            // An answer with an unknown id is a finding already; accept it here, so that the survey can go on.
             if kind == MessageKind::Response && (named == id || !self.requests.knows(named)) {
                 return Ok(message);
             }
         }
     }
 
-    /// The requests of this connection.
+    /// The requests sent on this connection.
     pub fn requests(&self) -> &Requests {
         &self.requests
     }
 
-    /// The headers that requests within its session carry.
+    /// The headers of requests within its session.
     pub fn session_headers(&self) -> Vec<(String, String)> {
         match &self.wire {
             Wire::Pipe { .. } => Vec::new(),
@@ -229,7 +229,7 @@ impl Talk {
         }
     }
 
-    /// Ends the session over HTTP. Gives the status of the server's answer.
+    /// Ends the session over HTTP. Returns the status of the server's response.
     pub async fn close(&self) -> Option<u16> {
         match &self.wire {
             Wire::Pipe { .. } => None,
@@ -237,15 +237,15 @@ impl Talk {
         }
     }
 
-    /// Whether it goes over standard streams.
+    /// Whether the connection uses standard streams.
     pub fn is_pipe(&self) -> bool {
         matches!(self.wire, Wire::Pipe { .. })
     }
 
-    /// Sends bytes: lines over standard streams, each a POST of its own over HTTP.
+    /// Sends bytes: to standard input, or as a POST of their own over HTTP.
     ///
     /// # Errors
-    /// When the server does not take them.
+    /// When the server does not accept them.
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Stop> {
         self.record.sent(bytes.strip_suffix(b"\n").unwrap_or(bytes));
         let text = String::from_utf8_lossy(bytes).into_owned();
@@ -264,11 +264,11 @@ impl Talk {
                 let alone = stateless::headers(text.trim_end(), &self.findings);
                 let of_notification = || stateless::of_notification(text.trim_end());
                 let alone = alone.or_else(|| self.stateless.then(of_notification));
-                // Accepting what only tells takes no work that a next message could be meant to overtake.
+                // Accepting a notification takes no work that the next message could be meant to overtake, so its response is awaited.
                 let only_tells = frame::only_tells(text.trim_end());
                 let task = tokio::spawn(async move {
                     for came in posted(&link, text.trim_end(), alone, waited).await {
-                        // The case may be over.
+                        // The case may have ended already.
                         let _over = sender.send(came);
                     }
                 });
@@ -279,10 +279,10 @@ impl Talk {
         }
     }
 
-    /// The next sound message. What is none was found and is passed over.
+    /// The next valid message. Anything invalid is recorded as a finding and skipped.
     ///
     /// # Errors
-    /// When none comes before the deadline, which is `waited` away, or none can come any more.
+    /// When none arrives before the deadline, `waited` from now, or none can arrive any more.
     pub async fn message(
         &mut self,
         deadline: Instant,
@@ -355,7 +355,7 @@ impl Talk {
         self.send(answer.as_bytes()).await
     }
 
-    /// The process, when it is one of our own.
+    /// The process, if the harness started it.
     pub fn process(&self) -> Option<&Arc<Handle>> {
         match &self.wire {
             Wire::Pipe { process, .. } => Some(process.handle()),
@@ -363,14 +363,14 @@ impl Talk {
         }
     }
 
-    /// Ends the input of a process of our own.
+    /// Closes the input of a process that the harness started.
     pub fn end_input(&mut self) {
         if let Wire::Pipe { process, .. } = &mut self.wire {
             process.end_input();
         }
     }
 
-    /// Ends the input, looks at what still comes, and takes the server down.
+    /// Closes the input, inspects the remaining output, and takes the server down.
     pub async fn end(&mut self) {
         let Some(process) = self.process().cloned() else {
             self.close().await;
@@ -382,7 +382,7 @@ impl Talk {
         process.kill().await;
     }
 
-    /// The server's error output.
+    /// The server's standard error.
     pub fn stderr(&self) -> String {
         self.process()
             .map(|process| process.stderr().text())
@@ -400,7 +400,7 @@ impl Talk {
     }
 }
 
-/// The answer of a server that has to give a result.
+/// The answer, if it contains a result.
 fn sound(answer: Value, method: &str) -> Result<Value, Stop> {
     if answer.get("result").is_some() {
         return Ok(answer);
@@ -411,7 +411,7 @@ fn sound(answer: Value, method: &str) -> Result<Value, Stop> {
     }))
 }
 
-/// What came back from one POST: messages, or why there are none. A request of the stateless revision brings its headers, and belongs to
+/// The results of one POST: messages, or why there are none. A request of the stateless revision has its own headers, and belongs to
 /// no session.
 async fn posted(
     link: &HttpLink,
@@ -428,14 +428,14 @@ async fn posted(
         Err(fault) => return vec![Came::Frame(Err(fault))],
     };
     if reply.status >= 400 && frame::only_tells(text) {
-        // A server may refuse a notification, by a status and an error that answers no request.
+        // A server may reject a notification with a status and an error that answers no request.
         return Vec::new();
     }
     if alone.is_none() && text.contains("\"initialize\"") {
         link.adopt(&reply);
     }
     let frames = reply.frames().into_iter();
-    // An event without data only tells where a stream can be resumed.
+    // An event without data only marks a point at which the stream can be resumed.
     let frames: Vec<String> = frames.filter(|frame| !frame.trim().is_empty()).collect();
     let told = |frame: &String| json::loosely(frame).is_some_and(|value| value.is_object());
     if reply.status >= 400 && !frames.iter().any(told) {

@@ -1,8 +1,8 @@
-//! Exchanges in, findings out: each fault has its word, a right exchange none.
+//! Checks exchanges for findings: each fault has its word, a correct exchange has none.
 
 use super::*;
 
-/// What is found in lines that answer these requests.
+/// The findings in lines that answer these requests.
 fn check(sent: &[&str], lines: &[&str]) -> String {
     let findings = Findings::default();
     findings.logs(false);

@@ -1,4 +1,4 @@
-//! Results in each shape, right and wrong.
+//! Valid and invalid results of each shape.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is picked of a server's offers.
+//! What a survey selects from a server's offers.
 
 use super::*;
 
