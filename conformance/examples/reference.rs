@@ -1,5 +1,5 @@
-//! The reference server, built as a part of this crate's tests, so that `cargo test -p conformance` alone works.
-//! The library and the command never link it: they would inherit the faults that they must find.
+//! The reference server, built as a part of this crate's tests, so that `cargo test -p conformance` works by itself.
+//! The library and the command never link it, because they would inherit the faults that they have to find.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! A server that knows nothing but `(+ a b)`, and one way of misbehaving, named by its first argument.
+//! A server that evaluates only `(+ a b)` and has one kind of misbehaviour, named by its first argument.
 //! It shares no code with the reference or the harness; the tests of targets start it.
 
 use std::collections::VecDeque;
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Commands to a terminal and to a runner of workflows, and a line like those of the harness.
+/// Commands to a terminal and to a runner of workflows, and a line that imitates the harness.
 const HOSTILE: &str = "\u{1b}[2J\u{9b}31m\u{202e}\n::error::forged\nconforms\n";
 
 fn main() {
     let fault = std::env::args().nth(1).unwrap_or_default();
     if fault == "spawns" {
-        // A grandchild that outlives its parent, unless the whole group is taken down.
+        // A grandchild that outlives its parent, unless the whole group is killed.
         let marker = std::env::args().nth(2).unwrap_or_default();
         let grandchild = std::process::Command::new("sh")
             .args(["-c", "trap '' TERM HUP; sleep 300; : \"$0\"", &marker])
@@ -21,7 +21,7 @@ fn main() {
         assert!(grandchild.is_ok(), "sh starts");
     }
     if fault == "escapes" {
-        // One that leaves the group, and the session, before its parent answers anything.
+        // A grandchild that leaves the group and the session before its parent answers anything.
         let marker = std::env::args().nth(2).unwrap_or_default();
         let escaped = std::process::Command::new("setsid")
             .args(["sh", "-c", "(sleep 300; : \"$0\") & sleep 300", &marker])
@@ -30,14 +30,14 @@ fn main() {
         assert!(escaped.is_ok(), "setsid starts");
     }
     if fault == "regroups" {
-        // It moves to the group of its parent, and is no leader of its own any more.
+        // The process joins its parent's group, and no longer leads its own.
         let group =
             nix::unistd::getpgid(Some(nix::unistd::getppid())).expect("its parent is there");
         nix::unistd::setpgid(nix::unistd::Pid::from_raw(0), group)
             .expect("both are in one session");
     }
     if fault == "floods-behind" {
-        // What leaves the group, and writes to both streams without end or line, to the second one when its parent has gone.
+        // A grandchild leaves the group and writes to both streams without end or line break, to standard output once its parent has exited.
         let escaped = std::process::Command::new("setsid")
             .args([
                 "sh",
@@ -57,7 +57,7 @@ fn main() {
     let mut calls = 0_u64;
     let mut answered = Value::Null;
     let mut lines = std::io::stdin().lock().lines();
-    // Read while the answer to a ping was waited for.
+    // Lines that were read while the answer to a ping was awaited.
     let mut read = VecDeque::new();
     while let Some(line) = read.pop_front().or_else(|| lines.next()) {
         let Ok(line) = line else { return };
@@ -89,10 +89,10 @@ fn main() {
                 let program = program.unwrap_or_default();
                 if program == "(+ 3 3)" && fault == "blabs" {
                     eprintln!("{{\"event\":\"call\",\"token\":\"canary-abcdef-123\"}}");
-                    // The log is there before the answer.
+                    // The log must be there before the answer.
                     std::thread::sleep(Duration::from_millis(100));
                 }
-                // What warms a server up is right in all of them.
+                // The warm-up program is answered correctly by all of them.
                 if program.starts_with("(+") {
                     calls += 1;
                     misbehave(&fault, calls);
@@ -148,14 +148,14 @@ fn misbehave(fault: &str, calls: u64) {
         }
         "slow" => std::thread::sleep(Duration::from_millis(30)),
         "silent" => std::thread::sleep(Duration::from_secs(300)),
-        // Of all processes, the first that comes to it.
+        // Only the first of all processes that gets here stalls.
         "stalls-once" if calls == 3 => {
             let mark = std::env::args().nth(2).unwrap_or_default();
             if std::fs::File::create_new(mark).is_ok() {
                 std::thread::sleep(Duration::from_secs(300));
             }
         }
-        // The first process answers slowly, then not at all, and dies before all waits have run out.
+        // The first process answers slowly, then not at all, and dies before all waits have timed out.
         "stalls-and-dies" => {
             let mark = std::env::args().nth(2).unwrap_or_default();
             if calls < 3 && !std::path::Path::new(&mark).exists() {

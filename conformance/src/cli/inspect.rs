@@ -1,4 +1,4 @@
-//! `list` and `show`: looks into the suite without a target.
+//! `list` and `show`: inspects the suite without a target.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ pub fn capabilities(suite: &SuiteOption) -> Result<(), String> {
     say(&mut std::io::stdout(), &text)
 }
 
-/// Shows a case, or what a clause or section holds.
+/// Shows a case, or the contents of a clause or section.
 pub fn show(args: &ShowArgs) -> Result<(), String> {
     let suite = args.suite.load()?;
     let text = match suite.case(&args.id) {
@@ -78,7 +78,7 @@ pub fn show(args: &ShowArgs) -> Result<(), String> {
     say(&mut std::io::stdout(), &text)
 }
 
-/// The run of one case, against what the case is shown against.
+/// The command that runs only this case, against the target that the case is shown for.
 fn through(args: &ShowArgs) -> String {
     let path = |path: &Option<PathBuf>| {
         path.as_ref()
@@ -100,7 +100,7 @@ fn through(args: &ShowArgs) -> String {
     shell_words::join(words)
 }
 
-/// The server that the case is to be shown against: the reference, when none is named.
+/// The server that the case is shown for: the reference, unless another is named.
 fn subject(args: &ShowArgs) -> Result<Subject, String> {
     let mut subject = Subject::default();
     if let Some(path) = &args.launch {
@@ -148,7 +148,7 @@ fn case_page(suite: &Suite, case: &Case, subject: &Subject, through: &str) -> St
         }
     }
     if !case.target.is_default()
-        // Not as TOML: its writer does not know JSON that stands verbatim.
+        // Not as TOML, whose writer can't handle JSON values that are stored as text.
         && let Ok(target) = serde_json::to_string_pretty(&case.target)
     {
         text.push_str(&format!("\nTarget:\n\n{}\n", indented(&target)));

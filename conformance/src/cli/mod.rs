@@ -1,5 +1,5 @@
 //! The command line of `ptc-conformance`: subcommands, flags and exit statuses.
-//! Each command has its file; this one only reads arguments and hands over.
+//! Each command has its own file; this one only parses arguments and dispatches.
 
 mod inspect;
 mod record;
@@ -23,15 +23,15 @@ use crate::runner::plan::{Selection, Shard};
 use crate::suite::{Selector, Suite, bundle};
 use crate::target::{process, reference};
 
-/// Faults of a suite that are told at once.
+/// Number of faults of a suite that are reported at once.
 const ERROR_LINES_MAX: usize = 40;
-/// Longest name of an implementation beside others, in characters.
+/// Longest name of an implementation in a comparison, in characters.
 const NAME_CHARS_MAX: usize = 64;
-/// Exit statuses: all pass; some fail; the harness itself could not run.
+/// Exit statuses: all cases passed; some failed; the harness itself could not run.
 const PASSED: u8 = 0;
 const FAILED: u8 = 1;
 const UNABLE: u8 = 2;
-/// Exit status of a run that a signal ended: 128 and the number of SIGINT.
+/// Exit status of a run that a signal ended: 128 plus the number of SIGINT.
 const INTERRUPTED: u8 = 130;
 
 /// Decides, with evidence, whether an MCP server conforms: any server to what MCP asks of each (`run --profile mcp`), one of the PTC-Lisp family to its whole specification.
@@ -110,7 +110,7 @@ pub(crate) struct SuiteOption {
 }
 
 impl SuiteOption {
-    /// The suite that is named; else the specification of the workspace around here, or the one that this executable carries.
+    /// Loads the named suite, or the specification of the surrounding workspace, or the one built into this executable.
     fn load(&self) -> Result<Suite, String> {
         let path = match &self.path {
             Some(path) => path.clone(),
@@ -212,7 +212,7 @@ enum ExportWhat {
     ReportSchema,
 }
 
-/// Runs the command line and gives the exit status.
+/// Runs the command line and returns the exit status.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let status = match cli.command {
@@ -237,7 +237,7 @@ pub fn main() -> ExitCode {
     match status {
         Ok(status) => ExitCode::from(status),
         Err(message) => {
-            // A target or a file that was read may have chosen its words.
+            // The message may contain text chosen by a target or a file.
             let message = format!("ptc-conformance: {}\n", shown::block(&message));
             let _nowhere_else = say(&mut std::io::stderr(), &message);
             ExitCode::from(UNABLE)
@@ -245,12 +245,12 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Told when a signal says to stop.
+/// Signals that the user asked the run to stop.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop(tokio::sync::watch::Receiver<bool>);
 
 impl Stop {
-    /// Waits until a signal has said so.
+    /// Waits for that signal.
     pub(crate) async fn asked(mut self) {
         // The sender lives as long as the run.
         if self.0.wait_for(|stop| *stop).await.is_err() {
@@ -259,7 +259,7 @@ impl Stop {
     }
 }
 
-/// Runs `work`, which ends early when a signal says so, and leaves no child behind.
+/// Runs `work`, which ends early on a signal, and leaves no child behind.
 fn with_runtime<W: Future<Output = Result<u8, String>>>(
     work: impl FnOnce(Stop) -> W,
 ) -> Result<u8, String> {
@@ -273,7 +273,7 @@ fn with_runtime<W: Future<Output = Result<u8, String>>>(
         let watch = tokio::spawn(async move {
             interrupted().await;
             let _work_is_done = sender.send(true);
-            // Asked again, it ends without reports.
+            // A second signal ends the process without reports.
             interrupted().await;
             process::kill_all();
             std::process::exit(i32::from(INTERRUPTED));
@@ -302,7 +302,7 @@ async fn interrupted() {
             waits.spawn(async move { stream.recv().await });
         }
     }
-    // A stream that ends, as all do with the runtime, is no signal.
+    // A stream that ends, as all do when the runtime shuts down, is not a signal.
     while let Some(ended) = waits.join_next().await {
         if matches!(ended, Ok(Some(()))) {
             return;
@@ -349,7 +349,7 @@ fn beside(reports: &[String], page: Option<&Path>) -> Result<u8, String> {
         let run = Run::read(Path::new(path))?.shown();
         let name = name.or_else(|| run.server.clone());
         let name = name.unwrap_or_else(|| run.target.clone());
-        // It heads a column.
+        // The name heads a column.
         runs.push((cut::to_chars(&name, NAME_CHARS_MAX).into_owned(), run));
     }
     let matrix = matrix::join(&runs);
@@ -373,7 +373,7 @@ fn merge(parts: &[PathBuf], reports: &[Wanted]) -> Result<u8, String> {
     Ok(status(&whole))
 }
 
-/// The exit status that a run deserves.
+/// The exit status of a run.
 fn status(run: &Run) -> u8 {
     match run.conclusion() {
         Conclusion::Interrupted => INTERRUPTED,
@@ -382,7 +382,7 @@ fn status(run: &Run) -> u8 {
     }
 }
 
-/// Stands until standard input ends.
+/// Starts peers and keeps them running until standard input ends.
 fn peers(path: &Path) -> Result<(), String> {
     let text = files::read_text(path, files::SETTINGS_BYTES_MAX)?;
     let scripts: indexmap::IndexMap<String, serde_json::Value> =
@@ -421,7 +421,7 @@ impl SuiteArgs {
     }
 }
 
-/// How long each case took in an earlier run, over all its transports.
+/// The duration of each case in an earlier run, summed over its transports, in microseconds.
 fn times(path: &Path) -> Result<HashMap<String, u64>, String> {
     let mut times = HashMap::new();
     for case in Run::read(path)?.cases {
@@ -431,10 +431,10 @@ fn times(path: &Path) -> Result<HashMap<String, u64>, String> {
     Ok(times)
 }
 
-/// Writes text. A reader that closed its end has seen enough; one that could not take it all has not.
+/// Writes text. A closed pipe is not an error, since the reader wants no more; any other failure is.
 ///
 /// # Errors
-/// When it can't be written.
+/// When the text can't be written.
 fn say(out: &mut dyn Write, text: &str) -> Result<(), String> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

@@ -1,4 +1,4 @@
-//! Turns the trials of the cases into the record of the run. Knows the suite and the trials, not the target.
+//! Converts the trials of the cases to the record of the run. Knows the suite and the trials, not the target.
 
 use crate::report::{CaseRecord, Finding, Status, Transport};
 use crate::runner::by_hand::{self, Subject};
@@ -7,7 +7,7 @@ use crate::runner::trial::Trial;
 use crate::suite::{Case, Level, Suite, page_name};
 use crate::verdict::Verdict;
 
-/// How cases are recorded.
+/// Settings for recording cases.
 pub struct Style {
     /// Whether failures of SHOULD and MAY clauses count.
     pub strict: bool,
@@ -15,9 +15,9 @@ pub struct Style {
     pub whole: bool,
     /// How the target was reached.
     pub transport: Option<Transport>,
-    /// The command that repeats a run, to which the case is added.
+    /// The command that repeats a run; the case's id is appended.
     pub rerun: String,
-    /// What a case is shown against, by hand.
+    /// The server in the commands that reproduce a case by hand.
     pub subject: Subject,
 }
 
@@ -105,7 +105,7 @@ fn status(suite: &Suite, case: &Case, verdict: &Verdict, strict: bool) -> Status
         Verdict::NotClaimed { .. } => Status::NotClaimed,
         Verdict::Excluded { .. } => Status::NotRun,
         Verdict::Fail(_) if advised => Status::Warning,
-        // Advice to any server: how it comes not to be followed is all one.
+        // The case is advice to any server: it makes no difference how the server fails it.
         Verdict::Crashed { .. } | Verdict::TimedOut { .. } | Verdict::Silent { .. }
             if advised && case.is_open() =>
         {
@@ -134,7 +134,7 @@ fn cause(trial: &Trial) -> &'static str {
     }
 }
 
-/// A glob that matches nothing but `id`.
+/// A glob that matches `id` only.
 fn exact(id: &str) -> String {
     let mut glob = String::with_capacity(id.len());
     for character in id.chars() {

@@ -1,4 +1,4 @@
-//! `run`: finds the target, runs the suite, writes the reports.
+//! `run`: determines the target, runs the suite, writes the reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
@@ -28,7 +28,7 @@ use crate::verdict::Verdict;
 
 use super::{Stop, SuiteArgs, UNABLE, record, say, status};
 
-/// The baseline of the reference, below the workspace.
+/// The reference's baseline, relative to the workspace.
 const REFERENCE_BASELINE: &str = "reference/expected_failures.toml";
 
 /// The arguments of `run`.
@@ -115,7 +115,7 @@ enum Profile {
 }
 
 impl Profile {
-    /// Whether a case belongs to it.
+    /// Whether a case belongs to the profile.
     fn holds(self, case: &Case) -> bool {
         match self {
             Self::Ptc => true,
@@ -151,7 +151,7 @@ impl TransportArg {
 /// The trials of each repetition.
 type Rounds = Vec<Trials>;
 
-/// The suite tried over one transport.
+/// The results of the suite over one transport.
 struct Pass {
     transport: Option<Transport>,
     rounds: Rounds,
@@ -164,15 +164,15 @@ impl Pass {
             .rounds
             .iter()
             .filter_map(|round| Some(&round.get(&place)?.verdict));
-        // Of equals the first.
+        // `min_by_key` returns the first of equal elements.
         verdicts.min_by_key(|verdict| !verdict.is_failure())
     }
 }
 
-/// Runs the suite, and gives the exit status.
+/// Runs the suite and returns the exit status.
 pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
     check(&args)?;
-    // Before the suite is read, and long before it is run: what cannot be used is told at once.
+    // Checked before the suite is loaded and run, so that unusable arguments are reported at once.
     let Named {
         launch,
         declaration,
@@ -283,7 +283,7 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
     excuse(&mut run, &known, &suite, &places, &passes);
     run.complaints
         .extend(known.stale(judged.iter().copied(), !run.partial));
-    // A report that has no place costs neither the others nor what the run came to.
+    // A report that can't be written must not suppress the others or the result of the run.
     let written = args.reports.iter().map(|wanted| wanted.write(&run));
     let unwritten: Vec<String> = written.filter_map(Result::err).collect();
     let shown = run.shown();
@@ -302,8 +302,8 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
     })
 }
 
-/// What passed already, over another transport, and would be played in the same way now. What did not pass is tried once more: what a
-/// target is seen to offer may depend on the transport.
+/// Cases that passed over another transport and would run the same way now. Those that did not pass are tried again, because
+/// what a target appears to offer may depend on the transport.
 fn played_before(suite: &Suite, passes: &[Pass], round: usize) -> Trials {
     let rounds = passes.iter().filter_map(|pass| pass.rounds.get(round));
     rounds
@@ -313,10 +313,10 @@ fn played_before(suite: &Suite, passes: &[Pass], round: usize) -> Trials {
         .collect()
 }
 
-/// What may not be asked together, or not here.
+/// Rejects combinations of arguments that make no sense.
 ///
 /// # Errors
-/// A message that says what to name.
+/// A message that says what to specify.
 fn check(args: &RunArgs) -> Result<(), String> {
     if args.fix_baseline && baseline_path(args).is_none() {
         return Err("--fix-baseline needs --baseline FILE".to_owned());
@@ -324,7 +324,7 @@ fn check(args: &RunArgs) -> Result<(), String> {
     if has_target(args) {
         return Ok(());
     }
-    // What somebody wrote for a server of their own must never be answered with the reference's verdict.
+    // Files that the user wrote for another server must never be applied to the reference.
     for (flag, given) in [
         ("--claims", args.claims.is_some()),
         ("--baseline", args.baseline.is_some()),
@@ -339,11 +339,11 @@ fn check(args: &RunArgs) -> Result<(), String> {
     Ok(())
 }
 
-/// How a target is named.
+/// The ways to name a target.
 const TARGETS: &str =
     "add --stdio 'my-server', --url URL, --testee 'my-adapter', or --launch FILE with a `command`";
 
-/// Why a target could not be judged, and what to look at.
+/// Why a target could not be judged, with advice.
 fn cannot_judge(
     target: &Target,
     profile: Profile,
@@ -387,7 +387,7 @@ async fn play(
     outcome
 }
 
-/// The target, once for each transport that it is to be tried over.
+/// The target, once for each transport to be tested.
 fn targets(target: &Target, args: &RunArgs) -> Vec<Target> {
     let Target::Command { argv, .. } = target else {
         return vec![target.clone()];
@@ -407,7 +407,7 @@ fn targets(target: &Target, args: &RunArgs) -> Vec<Target> {
     wanted.iter().map(of).collect()
 }
 
-/// How reports say that a target was reached.
+/// The transport that reports show for a target.
 fn transport(target: &Target) -> Option<Transport> {
     match target {
         Target::Testee { .. } => None,
@@ -421,7 +421,7 @@ fn transport(target: &Target) -> Option<Transport> {
     }
 }
 
-/// Whether the reference is judged: named, or because nothing else is.
+/// Whether the reference is judged: because it is named, or because nothing else is.
 fn is_reference(args: &RunArgs) -> bool {
     args.stdio.is_none()
         && args.url.is_none()
@@ -434,11 +434,11 @@ fn has_target(args: &RunArgs) -> bool {
     args.reference.is_some() || args.stdio.is_some() || args.url.is_some() || args.testee.is_some()
 }
 
-/// The files that say something of the target.
+/// The contents of the files that describe the target.
 struct Named {
     launch: Launch,
     declaration: Declaration,
-    /// What its baseline expects, unless this run writes it.
+    /// The expected failures of its baseline, unless this run rewrites the baseline.
     known: ExpectedFailures,
 }
 
@@ -461,8 +461,8 @@ impl Named {
     }
 }
 
-/// Refuses a template with a flag that no case passes: its cases would be judged with the reference's spelling of the flag that was
-/// meant. A suite of one's own may be a small one, so that the one that the harness carries counts as well.
+/// Rejects a template with a flag that no case uses, because it is probably misspelled, and cases would be judged with the reference's
+/// name of the intended flag. A custom suite may be small, so the flags of the built-in one are permitted as well.
 fn known_flags(template: &Path, launch: &Launch, suite: &Suite) -> Result<(), String> {
     let flags = |suite: &Suite| -> BTreeSet<String> {
         let targets = suite.cases.iter().map(|case| &case.target);
@@ -543,7 +543,7 @@ fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, String> {
             .filter(|words| !words.is_empty())
             .ok_or_else(|| format!("`{text}` is not a shell command"))
     };
-    // `targets` sets how it is reached.
+    // `targets` sets the transport.
     let over = Over::Stdio;
     if let Some(url) = &args.url {
         return Ok(Target::Url(Endpoint {
@@ -592,7 +592,7 @@ fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, String> {
     })
 }
 
-/// What cases are shown against by hand.
+/// The server for which cases are shown by hand.
 fn subject(orders: &Orders) -> Subject {
     let mut subject = Subject {
         launch: orders.launch.clone(),
@@ -631,7 +631,7 @@ fn records(
         let case = &suite.cases[*place];
         let rounds = pass.rounds.iter();
         let trials: Vec<Option<&Trial>> = rounds.map(|round| round.get(place)).collect();
-        // The first failure is the one to show.
+        // The first failure is shown.
         let failed = trials
             .iter()
             .flatten()
@@ -655,7 +655,7 @@ fn records(
     places.iter().map(of).collect()
 }
 
-/// The command that repeats the run over one transport, but for its selection and reports.
+/// The command that repeats the run over one transport, without its selection and reports.
 fn rerun(args: &RunArgs, transport: Option<Transport>) -> String {
     let program = std::env::args()
         .next()
@@ -743,7 +743,7 @@ fn excuse(
     }
 }
 
-/// The baseline that was named; for the reference its own.
+/// The baseline that was named, or the reference's own.
 fn baseline_path(args: &RunArgs) -> Option<PathBuf> {
     let own = || {
         reference::workspace()
@@ -774,7 +774,7 @@ fn progress(cases: usize, quiet: bool) -> ProgressBar {
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// A tool that may be called, as it was given.
+/// Checks the value of `--tool` and returns it unchanged.
 fn tool(text: &str) -> Result<String, String> {
     let (name, arguments) = text.split_once('=').unwrap_or((text, "{}"));
     let arguments = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(arguments);

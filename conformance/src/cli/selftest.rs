@@ -1,4 +1,4 @@
-//! `selftest` and `mutate`: does the suite catch servers that are wrong on purpose?
+//! `selftest` and `mutate`: checks that the suite catches deliberately faulty servers.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -16,16 +16,16 @@ use crate::target::{Patience, reference};
 
 use super::{FAILED, PASSED, SuiteOption, say};
 
-/// Waits for a mutant, in milliseconds: a mutant that keeps silent is not to be waited for long.
+/// Reply timeout for a mutant, in milliseconds: one that stays silent should not take long.
 const REPLY_MS: u64 = 3000;
 
-/// What open exchanges may call: a program that is quick, and one that runs until it is stopped.
+/// Calls that open exchanges may make: a fast program, and one that runs until it is stopped.
 const TOOLS: [&str; 2] = [
     "lisp_eval={\"program\":\"(+ 1 2)\"}",
     "lisp_eval={\"program\":\"(loop [n 0] (recur (inc n)))\"}",
 ];
 
-/// Mutants that no case catches, each with the reason. All others must be caught, and one that is caught is no exception.
+/// Mutants that no case catches, each with the reason. All others must be caught, and so must not be listed here.
 const EXCEPTIONS: &[(&str, &str)] = &[];
 
 /// The arguments of `selftest`.
@@ -55,17 +55,17 @@ pub struct MutateArgs {
     command: Vec<String>,
 }
 
-/// What became of a mutant.
+/// The result for a mutant.
 enum Fate {
     /// A case of its clause failed.
     Caught(String),
     /// Every case of its clause passed.
     Survived,
-    /// Its clause has no case that the right server passes.
+    /// Its clause has no case that the correct server passes.
     Unproven(&'static str),
 }
 
-/// Stands in for a faulty server. Its exit status is the server's.
+/// Acts as a faulty server. The exit status is that of the server behind it.
 pub fn mutate(args: &MutateArgs) -> Result<u8, String> {
     let mutant = mutant::find(&args.name).ok_or_else(|| {
         format!(
@@ -78,7 +78,7 @@ pub fn mutate(args: &MutateArgs) -> Result<u8, String> {
     Ok(u8::try_from(status).unwrap_or(u8::MAX))
 }
 
-/// Tries every mutant on the cases of the clause that it breaks, and prints what became of it.
+/// Runs the cases of the clause that each mutant breaks, and prints the results.
 pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
     let suite = Arc::new(args.suite.load()?);
     let command = match (&args.stdio, &args.reference) {
@@ -92,7 +92,7 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
         args.mutant.iter().map(|glob| Selector::new(glob)).collect();
     let wanted = wanted?;
     for glob in &wanted {
-        // A slip of the pen would try nothing, and find nothing wrong.
+        // A typo would select no mutant and so report success.
         if !mutant::all().any(|mutant| glob.names(&mutant.name) || glob.names(&mutant.clause)) {
             let names = mutant::all().flat_map(|mutant| [&mutant.name, &mutant.clause]);
             let hint = nearest(glob.text(), names.cloned())
@@ -155,7 +155,7 @@ fn line(mutant: &Mutant, fate: &Fate, exception: Option<&str>) -> String {
     format!("{:28} {:32} {fate}\n", mutant.name, mutant.clause)
 }
 
-/// Places of the cases that a clause or section means.
+/// Indices of the cases of a clause or section.
 fn cases_of(suite: &Suite, anchor: &str) -> Vec<usize> {
     let cases = suite.cases.iter().enumerate();
     cases
@@ -172,7 +172,7 @@ fn cases_of(suite: &Suite, anchor: &str) -> Vec<usize> {
         .collect()
 }
 
-/// The cases that the server without a fault passes.
+/// The cases that the server passes without a mutation.
 async fn passing(
     suite: &Arc<Suite>,
     mutants: &[&Mutant],

@@ -1,4 +1,4 @@
-//! Text in, values or refusals out; which values are equal.
+//! Text in, values or errors out; which values are equal.
 
 use super::*;
 

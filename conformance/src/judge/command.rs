@@ -1,10 +1,10 @@
-//! Judges a command that ran to its end.
+//! Judges a completed command.
 
 use super::{Judged, line, mismatch, text};
 use crate::observed::CommandRun;
 use crate::suite::{Captures, CliExpect, FileExpect, LineMatch, Received, Text};
 
-/// Judges exit status, output, files, and what peers received. Keeps what the holes capture.
+/// Judges exit status, output, files, and what peers received. Keeps the captures of holes.
 ///
 /// # Errors
 /// The first difference.

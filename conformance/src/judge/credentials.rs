@@ -1,4 +1,4 @@
-//! Looks for the credentials of a case's own target in all that the target wrote. A pattern asks of the members that it
+//! Searches everything that a target wrote for the credentials of its case. A pattern checks only the members that it
 //! names; a credential may leak through any other, through a header, or through the log.
 
 use std::collections::BTreeMap;
@@ -10,19 +10,19 @@ use crate::json::{self, Json};
 use crate::suite::{Case, TargetSpec};
 use crate::verdict::Mismatch;
 
-/// The clause that all that a target writes is held to, whatever its case is about.
+/// The clause that applies to everything that a target writes, in every case.
 pub const CLAUSE: &str = "upstream.redaction.values.nowhere";
 
-/// Shorter ones are words that other texts may have as well.
+/// Shorter ones, in bytes, are words that may occur in other texts as well.
 const BYTES_MIN: usize = 16;
 
-/// The flag that names the credential of the server's own clients.
+/// The flag that holds the credential of the server's own clients.
 const TOKEN_FLAG: &str = "http_auth_token";
 
-/// The header that gives back what a client chose to call its request.
+/// The header that returns the client's own id for its request.
 const REQUEST_ID: &str = "x-request-id:";
 
-/// The credential that stands in what a target wrote, if one does.
+/// A mismatch for the first credential that occurs in what a target wrote, if any does.
 pub fn leaked<'w>(case: &Case, mut written: impl Iterator<Item = &'w str>) -> Option<Mismatch> {
     let credentials = credentials(&case.target);
     if credentials.is_empty() {
@@ -38,7 +38,7 @@ pub fn leaked<'w>(case: &Case, mut written: impl Iterator<Item = &'w str>) -> Op
     })
 }
 
-/// All that a frame, an HTTP answer or a line of a log says, unescaped, but for the id that its client gave the request.
+/// The unescaped texts in a frame, an HTTP response or a log line, without the client's own id for the request.
 fn said(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
@@ -52,7 +52,7 @@ fn said(text: &str) -> String {
                 members.remove("id");
                 letters(&Value::Object(members), &mut out);
             }
-            // Half a frame, kept so of a target that writes much: its id can't be told apart.
+            // A truncated frame, as kept of a target that writes much: its id can't be separated from the rest.
             None if data.starts_with('{') => {}
             _ => out.push_str(line),
         }
@@ -61,8 +61,8 @@ fn said(text: &str) -> String {
     out
 }
 
-/// What a target is given to keep, by the name that its configuration has for it. One without a digit may be a word of the
-/// protocol, which stays.
+/// The secrets of a target's configuration, by their names there. A value without a digit is ignored, since it may be a word of the
+/// protocol.
 fn credentials(target: &TargetSpec) -> BTreeMap<&str, &str> {
     let bindings = target
         .upstreams

@@ -1,19 +1,19 @@
-//! Shows two texts, or two values, line by line. Knows nothing of what they mean.
+//! Shows the difference of two texts, or two values, line by line. Knows nothing of what they mean.
 
 use similar::{Algorithm, ChangeTag, TextDiff};
 
 use crate::json::Json;
 
-/// Characters up to which two single lines are readable side by side.
+/// Up to this many characters, two single lines are readable side by side.
 const LINE_CHARS_MAX: usize = 100;
 
-/// Lines shown at most; a target can write without end.
+/// Maximum number of lines shown; a target may write without end.
 const LINES_MAX: usize = 400;
 
-/// Bytes compared at most.
+/// Maximum number of bytes compared.
 const BYTES_MAX: usize = 256 << 10;
 
-/// Two values as [`lines`] shows two texts.
+/// The difference of two values, in the form of [`lines`].
 pub(super) fn values(expected: &Json, observed: &Json) -> String {
     lines(&expected.pretty(BYTES_MAX), &observed.pretty(BYTES_MAX))
 }

@@ -1,11 +1,11 @@
-//! Judges the fixture parser itself: the pages that `spec/README.md` shows, good and bad.
+//! Judges the fixture parser itself with the valid and invalid pages in `spec/README.md`.
 
 use super::mismatch;
 use crate::fixture;
 use crate::suite::{FixtureCase, FixtureExpect};
 use crate::verdict::Verdict;
 
-/// Judges what the parser makes of a page. Needs no target, and says nothing of one.
+/// Judges the parser's result for a page. Needs no target, and says nothing about one.
 pub fn fixture(case: &FixtureCase) -> Verdict {
     let observed = match fixture::page("page.md", case.page.as_bytes()) {
         Ok(page) => FixtureExpect::Cases(page.cases.into_iter().map(|case| case.id).collect()),

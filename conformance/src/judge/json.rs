@@ -1,4 +1,4 @@
-//! Compares JSON with patterns. On data: the order of members never counts, numbers are exact.
+//! Compares JSON with patterns, as data: the order of members is ignored, numbers are exact.
 
 use indexmap::IndexMap;
 
@@ -8,7 +8,7 @@ use crate::observed::CallAnswer;
 use crate::suite::{CallExpect, Captures, Hole, HoleKind, Pattern};
 use crate::verdict::Mismatch;
 
-/// Judges one JSON value; `what` names it in the mismatch. Keeps what the pattern captures.
+/// Judges one JSON value; `what` names it in the mismatch. Keeps the captures of the pattern.
 ///
 /// # Errors
 /// The first difference, with a diff of the whole value.
@@ -34,10 +34,10 @@ pub fn json(what: &str, pattern: &Pattern, observed: &Json, captures: &mut Captu
     }
 }
 
-/// Judges values that may come in any order: one per pattern, none left over.
+/// Judges values in any order: one per pattern, none left over.
 ///
 /// # Errors
-/// A pattern that no value is left for.
+/// A pattern for which no value is left.
 pub fn unordered(
     what: &str,
     patterns: &[Pattern],
@@ -91,7 +91,7 @@ pub fn call(expect: &CallExpect, answer: &CallAnswer, captures: &mut Captures) -
     }
 }
 
-/// Where two values part.
+/// The first difference between two values.
 struct Difference {
     path: String,
     expected: String,
@@ -247,7 +247,7 @@ fn fill(hole: &Hole, observed: &Json, captures: &mut Captures) -> Result<(), Dif
     Ok(())
 }
 
-/// Integers beyond 64 bits are outside every bound.
+/// Whether an integer is within the bounds. Integers beyond 64 bits are outside of any bound.
 fn within(value: Option<i64>, min: Option<i64>, max: Option<i64>) -> bool {
     match value {
         Some(value) => min.is_none_or(|min| value >= min) && max.is_none_or(|max| value <= max),
@@ -255,9 +255,9 @@ fn within(value: Option<i64>, min: Option<i64>, max: Option<i64>) -> bool {
     }
 }
 
-/// Finds a value for every pattern, each value once, none left over. Patterns are paired by
-/// augmenting paths with the captures from before; then the pairs are compared once more in order,
-/// so that captures inside the group are kept, and used only by later patterns of the group.
+/// Assigns a different value to every pattern, with none left over. Patterns are matched by
+/// augmenting paths, using the captures from before the group; then the pairs are compared once more in order,
+/// so that captures in the group are kept, and are visible to later patterns of the group only.
 fn assign(
     patterns: &[Pattern],
     values: &[Json],
@@ -314,7 +314,7 @@ fn augment(
     false
 }
 
-/// The pattern as a value for the diff: what matched is shown as it was seen, so that only real
+/// The pattern as a value for the diff: parts that matched are replaced with the observed values, so that only real
 /// differences stand out.
 fn resolved(pattern: &Pattern, observed: &Json, captures: &Captures) -> Json {
     if compare(pattern, observed, &mut captures.clone()).is_ok() {

@@ -1,4 +1,4 @@
-//! What JSON-RPC and MCP let a message have besides what a case asks of it: `data` of an error, and `_meta` of
+//! Removes what JSON-RPC and MCP permit in a message beyond what a case expects: `data` of an error, and `_meta` of
 //! parameters, of a result and of the entries of its lists. A pattern that names such a member is compared with it.
 
 use std::borrow::Cow;
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use crate::json::Json;
 use crate::suite::Pattern;
 
-/// The message as far as `pattern` speaks of it; anything else as it is.
+/// The message without permitted members that `pattern` does not name; anything but a message is unchanged.
 pub fn without<'m>(pattern: &Pattern, message: &'m Json) -> Cow<'m, Json> {
     if message.get("jsonrpc").is_none() {
         return Cow::Borrowed(message);
@@ -44,7 +44,7 @@ fn remove_meta(holder: &mut Json) {
     }
 }
 
-/// `_meta` is an object; anything else is no such member.
+/// Whether a `_meta` has the permitted shape, an object.
 fn is_meta(value: Option<&Json>) -> bool {
     matches!(value, Some(Json::Object(_)))
 }

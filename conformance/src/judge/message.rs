@@ -46,7 +46,7 @@ pub fn http(expect: &HttpResponse, observed: &HttpMessage, captures: &mut Captur
     Ok(())
 }
 
-/// Fields that may come once (RFC 9110, 5.3; the Fetch Standard of the one for browsers, which refuse a second).
+/// Fields that may occur only once (RFC 9110, 5.3; for the first one the Fetch Standard: browsers reject a second).
 const SINGLE: &[&str] = &[
     "access-control-allow-origin",
     "content-type",
@@ -56,7 +56,7 @@ const SINGLE: &[&str] = &[
     "x-request-id",
 ];
 
-/// A field may come several times, unless it is one that may not; one of them must be as expected, and none when it is unwanted.
+/// A field may be repeated, unless it is one of [`SINGLE`]. At least one occurrence must be as expected; an unwanted field must be absent.
 fn field(expect: &HeaderExpect, observed: &HttpMessage, captures: &mut Captures) -> Judged {
     let what = format!("header {}", expect.name);
     let found: Vec<&str> = observed
@@ -89,7 +89,7 @@ fn is_single(name: &str) -> bool {
     SINGLE.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// Whether a log or trace line is the one meant. Keeps what its pattern captures.
+/// Whether a log or trace line matches. Keeps the captures of its pattern.
 ///
 /// # Errors
 /// When the regex of the case is unusable.

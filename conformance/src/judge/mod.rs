@@ -1,7 +1,7 @@
-//! Compares what a target did with what a case expects. Strict by design: whatever is not known to
-//! be right is not passed. Knows nothing of processes, transports or reports.
+//! Compares what a target did with what a case expects. Strict by design: nothing passes unless it is
+//! known to be right. Knows nothing of processes, transports or reports.
 //!
-//! Programs get a whole [`Verdict`]. Exchanges are judged step by step, so those functions give
+//! Programs get a complete [`Verdict`]. Exchanges are judged step by step, so those functions return
 //! `Ok` or the [`Mismatch`] of the step, and keep captures for later steps.
 
 mod command;
@@ -30,20 +30,20 @@ pub use self::words::{error_messages, own_words};
 
 use crate::verdict::{Mismatch, Verdict};
 
-/// Captures are kept only when the whole step matched.
+/// The result of a step. Captures are kept only if the whole step matched.
 type Judged = Result<(), Mismatch>;
 
-/// One part of an expectation, judged.
+/// The result for one part of an expectation.
 enum Part {
-    /// It was seen and is right.
+    /// It was observed and is right.
     Met,
-    /// It was seen and is wrong.
+    /// It was observed and is wrong.
     Unmet(Mismatch),
-    /// It can't be seen: the part, and why not.
+    /// It can't be observed: the part, and the reason.
     Unseen(&'static str, String),
 }
 
-/// The verdict of several parts: wrong when one is, unobservable when none was seen.
+/// The verdict on several parts: a failure if one is wrong, unobservable if none could be observed.
 fn verdict(parts: Vec<Part>) -> Verdict {
     let mut met = false;
     let mut unseen = Vec::new();
@@ -63,7 +63,7 @@ fn verdict(parts: Vec<Part>) -> Verdict {
     }
 }
 
-/// A mismatch that fails a case under a clause which every case is held to, whatever it is about.
+/// A mismatch under a clause that applies to every case, whatever its subject.
 fn breach(
     clause: &str,
     what: &str,
@@ -76,7 +76,7 @@ fn breach(
     }
 }
 
-/// A mismatch of two texts, with a diff when one line doesn't show it.
+/// A mismatch of two texts, with a diff unless both are one short line.
 fn mismatch(
     what: impl Into<String>,
     expected: impl Into<String>,

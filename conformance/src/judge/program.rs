@@ -1,5 +1,5 @@
-//! Judges the outcome of a program. Every part of the expectation is met, unmet or unseen; a part
-//! that the target can't show is never counted as met.
+//! Judges the outcome of a program. Every part of the expectation is met, unmet or unobservable; a part
+//! that the target can't show never counts as met.
 
 use std::borrow::Cow;
 
@@ -13,15 +13,15 @@ use crate::suite::{
 };
 use crate::verdict::Verdict;
 
-/// What a cut preview says inside its text, where the target has no flag for it.
+/// The mark of truncation inside a preview, for targets that have no flag for it.
 const CUT_MARK: &str = "... (";
 
-/// Judges what came of a program.
+/// Judges the result of a program.
 pub fn program(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
     let verdict = one(expect, run);
     match (&verdict, &expect.otherwise) {
         (Verdict::Fail(_), Some(otherwise)) => match program(otherwise, run) {
-            // What is said about a failure is said of the first expectation.
+            // A failure is reported in terms of the first expectation.
             Verdict::Fail(_) => verdict,
             other => other,
         },
@@ -70,10 +70,10 @@ fn one(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
             .as_ref()
             .map(|expected| prints(expected, run.prints.as_deref(), run.prints_cut)),
     );
-    // Text that is the implementation's own may be of any length.
+    // Implementation-specific text may have any length.
     let own_words =
         matches!(&expect.outcome, Outcome::Returns(expected) if expected.shape.is_some());
-    // The flag is no proof of anything by itself, so it can fail a case but not pass it.
+    // The flag alone proves nothing, so it can fail a case but not pass it.
     match run.truncated {
         Some(_) if own_words => {}
         Some(observed) if observed != expect.truncated => {
@@ -96,7 +96,7 @@ fn one(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
     verdict(parts)
 }
 
-/// Whether the preview is cut, as far as it can be known.
+/// Whether the preview is truncated, as far as can be determined.
 fn cut(expect: &ProgramExpect, run: &ProgramRun) -> bool {
     let ProgramOutcome::Returned {
         text: Some(Some(text)),
@@ -160,7 +160,7 @@ fn shape(regex: &str, text: Option<&Option<String>>) -> Part {
     }
 }
 
-/// Compares as data. A cut preview equals nothing: it may have left out anything.
+/// Compares as data. A truncated preview never matches, because any part of the value may be missing.
 fn data(what: &'static str, source: &str, text: Option<&Option<String>>, cut: bool) -> Part {
     let expected = match Edn::parse_expected(source) {
         Ok(expected) => expected,
@@ -188,7 +188,7 @@ fn data(what: &'static str, source: &str, text: Option<&Option<String>>, cut: bo
     }
 }
 
-/// `<any>` takes nil, which shows as no text.
+/// Whether the expectation is a hole that matches nil, which is shown as no text.
 fn matches_nothing(expected: &Edn) -> bool {
     matches!(expected, Edn::Symbol(_)) && expected.matches(&Edn::Nil)
 }
@@ -246,7 +246,7 @@ fn raised(
         parts.push(match message {
             None => unseen("message"),
             Some(message) => match says(wanted, &spelled(wanted, message)) {
-                // A failure shows the message as it came.
+                // The mismatch shows the original message.
                 Part::Unmet(_) => says(wanted, message),
                 other => other,
             },
@@ -261,7 +261,7 @@ fn raised(
     parts
 }
 
-/// The message with its finer kind spelled as expected: that is a word, and `arity error` and `arity_error` are one.
+/// The message with its kind spelled as expected: `arity error` and `arity_error` count as the same.
 fn spelled<'m>(wanted: &MessageExpect, message: &'m str) -> Cow<'m, str> {
     let (MessageExpect::Exact(text) | MessageExpect::Prefix(text)) = wanted;
     let Some(TextPart::Lit(letters)) = text.parts.first() else {
@@ -303,8 +303,8 @@ fn says(wanted: &MessageExpect, message: &str) -> Part {
     }
 }
 
-/// Entry by entry: two lines in one entry are not two entries. When the target left out the end, what it
-/// shows must still be the beginning, and shorter.
+/// Compares entry by entry: two lines in one entry are not two entries. When the target left out the end, the
+/// entries shown must still be a proper prefix.
 fn prints(expected: &[Text], observed: Option<&[String]>, cut: bool) -> Part {
     let Some(observed) = observed else {
         return unseen("prints");
@@ -339,7 +339,7 @@ fn unseen(part: &'static str) -> Part {
     Part::Unseen(part, "the target doesn't show it".to_owned())
 }
 
-/// The expected value for people.
+/// The expected value, for display.
 fn wanted(expected: &Returned) -> String {
     let text = expected.text.as_ref().map(Text::source);
     let json = expected.json.as_ref().map(Json::to_string);

@@ -1,17 +1,17 @@
-//! The `output_schema` that makes a server show a value exactly. Knows the schema subset that every
+//! Derives the `output_schema` that makes a server show a value exactly. Knows the schema subset that every
 //! server accepts, and nothing else of MCP.
 //!
-//! The schema asks for as little as it can: whatever it doesn't ask for is judged on `validated`
-//! itself. Objects are left open, so that every member comes back.
+//! The schema requires as little as possible; the rest is judged on `validated` itself.
+//! Objects are left open, so that every member is returned.
 
 use crate::edn::Edn;
 use crate::json::Json;
 use crate::suite::{Outcome, ProgramExpect, Returned};
 
-/// What a schema of the subset can say of a value.
+/// What a schema of the subset can express about a value.
 #[derive(Clone, PartialEq)]
 enum Shape {
-    /// Nothing is known: the element of an empty array.
+    /// Unknown: the element of an empty array.
     Unknown,
     String,
     Integer,
@@ -21,11 +21,11 @@ enum Shape {
     Array(Box<Shape>),
 }
 
-/// The schema under which a server shows the JSON value that a program is expected to give.
+/// The schema under which a server shows the JSON value that a program is expected to return.
 ///
 /// # Errors
 /// Why there is none: no JSON value is expected, no schema of the subset accepts it, or a schema would
-/// refuse what the value is before it became JSON.
+/// reject the type that the value has before it becomes JSON.
 pub fn output_schema(expect: &ProgramExpect) -> Result<Json, String> {
     let Outcome::Returns(returned) = &expect.outcome else {
         return Err("an error has no JSON value".to_owned());
@@ -38,8 +38,8 @@ pub fn output_schema(expect: &ProgramExpect) -> Result<Json, String> {
     Ok(schema(&shape))
 }
 
-/// Whether a schema calls the value what its JSON form calls it: a keyword is no string to a schema, nor
-/// is a date, though both are strings in JSON. Schemas say nothing of what is in a map.
+/// Whether the value has the same type for a schema as in its JSON form: for a schema neither a keyword nor
+/// a date is a string, although both are strings in JSON. The contents of maps are not checked.
 fn is_named_alike(returned: &Returned, json: &Json) -> bool {
     let letters = returned.text.as_ref().and_then(|text| text.as_plain());
     let printed = match (letters, &returned.data) {
@@ -47,7 +47,7 @@ fn is_named_alike(returned: &Returned, json: &Json) -> bool {
         (None, Some(data)) => Edn::parse_expected(data).ok(),
         (None, None) => None,
     };
-    // A cut text can't be read, but its first character tells a keyword.
+    // A truncated text can't be parsed, but its first character identifies a keyword.
     let cut_keyword = printed.is_none() && letters.is_some_and(|text| text.starts_with(':'));
     !cut_keyword && !may_be_time(json) && printed.as_ref().is_none_or(is_plain)
 }
@@ -60,7 +60,7 @@ fn is_plain(value: &Edn) -> bool {
     }
 }
 
-/// Whether a string outside of objects reads as ISO 8601: dates, instants and durations print so too.
+/// Whether a string outside of objects looks like ISO 8601, in which dates, instants and durations are printed.
 fn may_be_time(json: &Json) -> bool {
     match json {
         Json::String(text) => {
@@ -108,7 +108,7 @@ fn join(a: Shape, b: Shape) -> Result<Shape, String> {
 fn schema(shape: &Shape) -> Json {
     let named = |name: &str| Json::object([("type", Json::from(name))]);
     match shape {
-        // An array that is empty accepts any schema of its elements.
+        // An empty array accepts any schema for its elements.
         Shape::Unknown | Shape::String => named("string"),
         Shape::Integer => named("integer"),
         Shape::Number => named("number"),

@@ -1,4 +1,4 @@
-//! Every judging rule, met and broken: data in, text out.
+//! Every judging rule, met and violated: data in, text out.
 
 use super::*;
 use crate::fixture;
@@ -51,7 +51,7 @@ fn judged(judged: Judged) -> String {
     }
 }
 
-/// A run that shows everything.
+/// A run in which everything is observable.
 fn value(text: &str, json: &str) -> ProgramRun {
     ProgramRun {
         outcome: ProgramOutcome::Returned {
@@ -77,7 +77,7 @@ fn error(reason: &str, message: &str) -> ProgramRun {
     }
 }
 
-/// A run that shows no more than how it ended.
+/// The run with nothing observable but the kind of outcome.
 fn blind(run: ProgramRun) -> ProgramRun {
     let outcome = match run.outcome {
         ProgramOutcome::Returned { .. } => ProgramOutcome::Returned {
@@ -201,7 +201,7 @@ fn what_is_not_shown_is_never_passed() {
                 ..value("1", "")
             },
         ),
-        // A cut preview never equals, whatever it shows.
+        // A truncated preview never matches, whatever it shows.
         (";=> [1 2]", cut("[1 2]", Some(true))),
         (";=> [1 2]\n;truncated", cut("[1 2]", Some(true))),
         (";=> [1 2]\n;truncated", cut("[1 2]", None)),
@@ -676,7 +676,7 @@ fn replies_in_any_order_are_judged() {
         ),
         "ok"
     );
-    // A greedy choice would give the only fitting value away.
+    // A greedy assignment would use up the only matching value.
     assert_eq!(check(&["<int>", "1", "<any>"], &["1", "\"x\"", "2"]), "ok");
     assert!(
         check(

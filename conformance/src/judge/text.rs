@@ -1,4 +1,4 @@
-//! Compares text with texts that have holes. Knows nothing of JSON structure.
+//! Compares strings with texts that have holes. Knows nothing of JSON structure.
 
 use fancy_regex::Regex;
 
@@ -6,7 +6,7 @@ use super::{Judged, mismatch};
 use crate::json::Json;
 use crate::suite::{Captures, Fault, HoleKind, Part, Text};
 
-/// Judges a whole text; `what` names it in the mismatch. Keeps what the holes capture.
+/// Judges a whole text; `what` names it in the mismatch. Keeps the captures of the holes.
 ///
 /// # Errors
 /// Expected and observed, with a diff when they have several lines.
@@ -21,7 +21,7 @@ pub fn text(what: &str, expected: &Text, observed: &str, captures: &mut Captures
     }
 }
 
-/// Judges a line of output before anything is read from it.
+/// Judges an output line before it is parsed.
 ///
 /// # Errors
 /// Expected and observed.
@@ -29,7 +29,7 @@ pub fn raw_line(expected: &Text, observed: &str, captures: &mut Captures) -> Jud
     text("line", expected, observed, captures)
 }
 
-/// Compares; the error is the expected text for people.
+/// Compares; the error is the expected text, for display.
 pub(super) fn compare(
     expected: &Text,
     observed: &str,
@@ -77,7 +77,7 @@ pub(super) fn compare(
 /// Whether the regex matches the whole text.
 ///
 /// # Errors
-/// When the regex is unusable or too slow, in words.
+/// A message, when the regex is unusable or too slow.
 pub(super) fn whole(regex: &str, letters: &str) -> Result<bool, String> {
     let regex =
         Regex::new(&anchored(regex)).map_err(|error| format!("a usable regex ({error})"))?;
@@ -91,7 +91,7 @@ pub(crate) fn anchored(regex: &str) -> String {
     format!(r"\A(?:{regex})\z")
 }
 
-/// The regex of a text with holes, and its holes in order.
+/// The regex for a text with holes, and its holes in order.
 fn regex<'t>(
     expected: &'t Text,
     captures: &Captures,

@@ -1,5 +1,5 @@
-//! Looks for text of the host in error messages: what an implementation's own language prints of its values, modules and
-//! traces. Knows how a few languages print; knows nothing of what was expected.
+//! Searches error messages for text of the host: what an implementation's own language prints for its values, modules and
+//! traces. Knows how some languages print; knows nothing of what was expected.
 
 use std::sync::LazyLock;
 
@@ -9,10 +9,10 @@ use crate::json::Json;
 use crate::suite::Case;
 use crate::verdict::Mismatch;
 
-/// The clause that every error message is held to, whatever its case is about.
+/// The clause that applies to every error message, in every case.
 pub const CLAUSE: &str = "errors.words.host";
 
-/// What hosts print, and nobody else: a regex for each, and the hosts that do.
+/// Text that only hosts print: a regex, and a description for messages.
 const HOST_TEXT: &[(&str, &str)] = &[
     // Elixir and Erlang.
     (r"%\{", "a map of Elixir"),
@@ -78,7 +78,7 @@ static REGEXES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     compiled.collect()
 });
 
-/// The first text of a host in a message, with its name. What `said` says is the program's own, and is passed over.
+/// The first host text in a message, with its description. Text that occurs in `said` is the program's own, and is ignored.
 pub fn host_text<'m>(message: &'m str, said: &str) -> Option<(&'m str, &'static str)> {
     REGEXES.iter().find_map(|(regex, what)| {
         let mut found = regex
@@ -91,8 +91,8 @@ pub fn host_text<'m>(message: &'m str, said: &str) -> Option<(&'m str, &'static 
     })
 }
 
-/// What is wrong with the words of the error messages that a case met, if anything is. The case itself may hold any text:
-/// programs, contexts, peers, files, and what it expects.
+/// A mismatch for the first error message with text of the host, if there is one. Text from the case itself is permitted:
+/// programs, contexts, peers, files, and expectations.
 pub fn own_words(case: &Case, messages: &[String]) -> Option<Mismatch> {
     let suspect = |message: &&String| host_text(message, "").is_some();
     if !messages.iter().any(|message| suspect(&message)) {
@@ -115,7 +115,7 @@ fn said(case: &Case) -> String {
     out
 }
 
-/// All texts, names and numbers of a value, a line each.
+/// All strings, names and numbers in a value, one per line.
 pub(super) fn letters(value: &serde_json::Value, out: &mut String) {
     match value {
         serde_json::Value::String(text) => {
@@ -138,7 +138,7 @@ pub(super) fn letters(value: &serde_json::Value, out: &mut String) {
     }
 }
 
-/// The error messages in what a target wrote: a frame, a reply of an adapter, or an HTTP answer with such a body.
+/// The error messages in a target's output: a frame, a reply of an adapter, or an HTTP response with such a body.
 pub fn error_messages(written: &str) -> Vec<String> {
     let body = written
         .strip_prefix("HTTP ")
@@ -147,7 +147,7 @@ pub fn error_messages(written: &str) -> Vec<String> {
     let mut messages = Vec::new();
     match Json::parse(body) {
         Ok(frame) => collect(&frame, &mut messages),
-        // A stream of events, each of which holds a frame.
+        // A stream of events, each of which contains a frame.
         Err(_) => {
             let frames = body
                 .lines()

@@ -2,16 +2,16 @@
 
 use crate::json::Json;
 
-/// What stands before a printed result.
+/// Prefix of a printed result.
 const RESULT_PREFIX: &str = "user=> ";
 
-/// `program` with the symbol `from` taken for `to`, outside strings and comments.
+/// `program` with the symbol `from` replaced by `to`, outside strings and comments.
 pub fn symbol(program: &str, from: &str, to: &str) -> String {
     let mut out = String::with_capacity(program.len());
     let mut token = String::new();
     let mut characters = program.chars().peekable();
     let flush = |token: &mut String, out: &mut String| {
-        // A namespace stays: `str/trim` becomes `str/triml`.
+        // The namespace is kept: `str/trim` becomes `str/triml`.
         let (space, name) = match token.rfind('/') {
             Some(slash) if token.len() > slash + 1 => token.split_at(slash + 1),
             _ => ("", token.as_str()),
@@ -49,7 +49,7 @@ pub fn symbol(program: &str, from: &str, to: &str) -> String {
                 token.extend(characters.next());
             }
             boundary if boundary.is_whitespace() || "()[]{}'@,".contains(boundary) => {
-                // A quote may end a symbol: `inc'` is another function than `inc`.
+                // A quote may end a symbol: `inc'` and `inc` are different functions.
                 if boundary == '\'' && !token.is_empty() {
                     token.push('\'');
                     continue;
@@ -64,7 +64,7 @@ pub fn symbol(program: &str, from: &str, to: &str) -> String {
     out
 }
 
-/// The text arguments of a call that hold a program.
+/// Edits the program in a call's arguments.
 pub fn program(frame: &mut Json, edit: impl FnOnce(&str) -> String) {
     let is_call = frame.get("method").and_then(Json::as_str) == Some("tools/call");
     let Some(Json::String(text)) =
@@ -75,7 +75,7 @@ pub fn program(frame: &mut Json, edit: impl FnOnce(&str) -> String) {
     *text = edit(text);
 }
 
-/// The structured payload of a tool result, kept in step with the text that mirrors it.
+/// Edits the structured payload of a tool result, and the text that mirrors it.
 pub fn payload(frame: &mut Json, edit: impl FnOnce(&mut Json)) {
     let Some(structured) = at(frame, &["result", "structuredContent"]) else {
         return;
@@ -90,7 +90,7 @@ pub fn payload(frame: &mut Json, edit: impl FnOnce(&mut Json)) {
     }
 }
 
-/// The printed result, wherever a reply shows it.
+/// Edits the printed result wherever a reply contains it.
 pub fn printed(frame: &mut Json, edit: impl Fn(&str) -> String) {
     let changed = |text: &str| {
         text.strip_prefix(RESULT_PREFIX)
@@ -112,7 +112,7 @@ pub fn printed(frame: &mut Json, edit: impl Fn(&str) -> String) {
     }
 }
 
-/// The texts of an error's reply: its feedback, message and blocks of text.
+/// Edits the texts of an error reply: its feedback, message and text blocks.
 pub fn errors(frame: &mut Json, edit: impl Fn(&str) -> String) {
     let is_error = at(frame, &["result", "isError"]).is_some_and(|flag| *flag == Json::from(true));
     if !is_error {
@@ -135,7 +135,7 @@ pub fn errors(frame: &mut Json, edit: impl Fn(&str) -> String) {
     }
 }
 
-/// The text of the one content block of a tool result.
+/// The text of the first content block of a tool result.
 pub fn text_block(frame: &mut Json) -> Option<&mut Json> {
     match at(frame, &["result", "content"])? {
         Json::Array(blocks) => at(blocks.first_mut()?, &["text"]),
@@ -158,7 +158,7 @@ pub fn set(json: &mut Json, path: &[&str], name: &str, value: Json) {
     }
 }
 
-/// Removes a member of the object at a path. Returns it, if it was there.
+/// Removes a member of the object at a path, and returns it if it was there.
 pub fn remove(json: &mut Json, path: &[&str], name: &str) -> Option<Json> {
     match at(json, path) {
         Some(Json::Object(members)) => members.shift_remove(name),

@@ -1,4 +1,4 @@
-//! Steps that rewrite a JSON value, as the table of mutants writes them. Knows the shapes of MCP's frames; knows no transport.
+//! Steps that rewrite a JSON value, in the form of the table of mutants. Knows the shapes of MCP's frames; knows no transport.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +10,7 @@ use crate::json::Json;
 use super::edit::{at, payload, remove, set, text_block};
 use super::text::replaced;
 
-/// What is done where a reply and its members are as the step says. `mutants.toml` tells what each does.
+/// An edit that is made where a reply and its members meet the step's conditions. `mutants.toml` describes each member.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
@@ -33,7 +33,7 @@ enum Where {
     Stands((String,)),
 }
 
-/// JSON, as text in the table.
+/// JSON, written as text in the table.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
 struct Value(Json);
@@ -48,7 +48,7 @@ impl TryFrom<String> for Value {
     }
 }
 
-/// Takes the steps. `method` is what a reply answers; empty where that is not known.
+/// Applies the steps. `method` is the method that a reply answers; empty if that is not known.
 pub fn apply(steps: &[Step], json: &mut Json, method: &str) {
     for step in steps {
         step.apply(json, method);
@@ -112,7 +112,7 @@ impl Step {
     }
 }
 
-/// Each object that may have the last member of a path, and that member's name.
+/// Visits each object that may contain the last member of a path, with that member's name.
 fn each(json: &mut Json, path: &str, visit: &mut dyn FnMut(&mut IndexMap<String, Json>, &str)) {
     match (path.split_once('.'), json) {
         (None, Json::Object(members)) => visit(members, path),
@@ -128,14 +128,14 @@ fn each(json: &mut Json, path: &str, visit: &mut dyn FnMut(&mut IndexMap<String,
     }
 }
 
-/// Each member that stands at a path.
+/// Visits each member at a path.
 fn found(json: &mut Json, path: &str, visit: &mut dyn FnMut(&mut Json)) {
     each(json, path, &mut |members, name| {
         members.get_mut(name).into_iter().for_each(&mut *visit);
     });
 }
 
-/// An edit that no step says: what it does with the frame or the payload, and the method that a reply answers.
+/// An edit that steps cannot express. It gets the frame or the payload, and the method that a reply answers.
 type Edit = fn(&mut Json, &str);
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -265,7 +265,7 @@ fn cancelled_as_timeout(frame: &mut Json, _method: &str) {
     }
 }
 
-/// Nothing is listed once something was called.
+/// Lists are empty once anything was called.
 fn lists_shrink(frame: &mut Json, method: &str) {
     static CALLED: AtomicBool = AtomicBool::new(false);
     if method == "tools/call" {
@@ -279,7 +279,7 @@ fn lists_shrink(frame: &mut Json, method: &str) {
     }
 }
 
-/// Schemas beyond 32 KiB are none.
+/// Schemas longer than 32 KiB are invalid.
 fn long_schemas_unreadable(frame: &mut Json, _method: &str) {
     if let Some(schema) = at(frame, &["params", "arguments", "output_schema"])
         && schema.to_string().len() > 32 << 10
@@ -288,7 +288,7 @@ fn long_schemas_unreadable(frame: &mut Json, _method: &str) {
     }
 }
 
-/// A schema that names something in more than 1,000 bytes is passed over.
+/// A schema with a name longer than 1,000 bytes is ignored.
 fn long_names_unread(frame: &mut Json, _method: &str) {
     let names_at_length = |schema: &Json| match schema.get("properties") {
         Some(Json::Object(properties)) => properties.iter().any(|(name, _)| name.len() > 1_000),
@@ -301,7 +301,7 @@ fn long_names_unread(frame: &mut Json, _method: &str) {
     }
 }
 
-/// Titles beyond 100 bytes are an argument that nobody knows.
+/// Titles longer than 100 bytes become an unknown argument.
 fn long_titles_unknown(frame: &mut Json, _method: &str) {
     let is_long = at(frame, &["params", "arguments", "title"])
         .and_then(|title| title.as_str().map(str::len))
@@ -311,7 +311,7 @@ fn long_titles_unknown(frame: &mut Json, _method: &str) {
     }
 }
 
-/// A call that was refused succeeds.
+/// A refused call succeeds.
 fn succeeds(frame: &mut Json, _method: &str) {
     let failed = at(frame, &["result", "isError"]) == Some(&mut Json::Bool(true));
     if failed || frame.get("error").is_some() {

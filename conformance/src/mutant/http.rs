@@ -1,5 +1,5 @@
-//! Stands between a client and a server over HTTP, and breaks heads and bodies as one mutant says. What it cannot read it passes
-//! on byte by byte. Blocking threads, no runtime: the proxy must not add faults of its own.
+//! A proxy between a client and a server over HTTP that changes heads and bodies as one mutant specifies. What it cannot parse is
+//! passed on unchanged. Blocking threads, no runtime: the proxy must not add faults of its own.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,57 +18,56 @@ use super::{Mutation, frame};
 const PORT_FLAG: &str = "--http-port";
 /// How long a client's connection waits for the server to listen.
 const SERVER_WAIT: Duration = Duration::from_secs(10);
-/// How often the server is tried meanwhile.
+/// How often connecting to the server is attempted meanwhile.
 const SERVER_POLL: Duration = Duration::from_millis(10);
-/// Longest head that is read, in bytes.
+/// Maximum size of a head, in bytes.
 const HEAD_BYTES_MAX: usize = 256 << 10;
 
-/// A request or an answer: its first line, its header fields in order, its body.
+/// A request or a response: its first line, its header fields in order, its body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Message {
     /// `POST /mcp HTTP/1.1`, or `HTTP/1.1 200 OK`.
     pub first: String,
-    /// Fields as sent, but for the colon.
+    /// Fields as sent, without the colon.
     pub fields: Vec<(String, String)>,
-    /// The body; empty for requests, whose bodies pass as they are.
+    /// The body; empty for requests, whose bodies are passed on unchanged.
     pub body: Vec<u8>,
 }
 
 impl Message {
-    /// The value of a field.
     pub fn field(&self, name: &str) -> Option<&str> {
         let mut fields = self.fields.iter();
         let found = fields.find(|(found, _)| found.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Takes a field out wherever it stands.
+    /// Removes all occurrences of a field.
     pub fn drop_field(&mut self, name: &str) {
         self.fields
             .retain(|(found, _)| !found.eq_ignore_ascii_case(name));
     }
 
-    /// Puts a field in, in place of what was there.
+    /// Sets a field, replacing existing ones.
     pub fn set_field(&mut self, name: &str, value: &str) {
         self.drop_field(name);
         self.fields.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Gives a field another value, in place of what all its lines said.
+    /// Edits the first value of a field, which then replaces all its occurrences.
     fn edit_field(&mut self, name: &str, edit: impl FnOnce(&str) -> String) {
         if let Some(value) = self.field(name).map(edit) {
             self.set_field(name, &value);
         }
     }
 
-    /// The status of an answer; 0 when there is none.
+    /// The status of a response; 0 if it has none.
     pub fn status(&self) -> u16 {
         let mut words = self.first.split(' ');
         let status = words.nth(1).and_then(|word| word.parse().ok());
         status.unwrap_or_default()
     }
 
-    /// Answers with another status.
+    /// Replaces the status.
     pub fn set_status(&mut self, status: u16) {
         self.first = format!("HTTP/1.1 {status} Mutated");
     }
@@ -79,7 +78,7 @@ impl Message {
         (words.next().unwrap_or(""), words.next().unwrap_or(""))
     }
 
-    /// Rewrites a body that is JSON.
+    /// Edits a JSON body.
     pub fn json(&mut self, edit: impl FnOnce(&mut Json)) {
         let text = std::str::from_utf8(&self.body).ok();
         if let Some(mut json) = text.and_then(|text| Json::parse(text).ok()) {
@@ -114,42 +113,42 @@ impl Message {
     }
 }
 
-/// What is done to a request's head or to an answer where the request is as it says, in the order of its members.
+/// An edit of a request's head or of a response, made if the request meets the conditions; in the order of the members.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpEdit {
-    /// The request's method.
+    /// Condition: the request's method.
     method: Option<String>,
-    /// How the request's path begins.
+    /// Condition: prefix of the request's path.
     path: Option<String>,
-    /// A field that the request has.
+    /// Condition: a field that the request has.
     has: Option<String>,
-    /// A field that it has not.
+    /// Condition: a field that the request lacks.
     lacks: Option<String>,
-    /// A field of the request, and how its value begins.
+    /// Condition: a field of the request, and the prefix of its value.
     says: Option<(String, String)>,
-    /// A status, and the one in its place.
+    /// A status, and its replacement.
     status: Option<(u16, u16)>,
-    /// The status in place of any.
+    /// The replacement for any status.
     answers: Option<u16>,
-    /// Fields that are taken out.
+    /// Fields to remove.
     #[serde(default)]
     drop: Vec<String>,
-    /// A field, and its value in place of one that is there.
+    /// A field that is present, and its new value.
     put: Option<(String, String)>,
-    /// A field, and its value where there is none.
+    /// A field that is absent, and its value.
     add: Option<(String, String)>,
-    /// A field, and the text that is replaced in its value.
+    /// A field, a text in its value, and the replacement of that text.
     replace: Option<(String, String, String)>,
     by: Option<Own>,
 }
 
-/// What no member says.
+/// Edits that the other members cannot express.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Own {
     BodyCut,
-    /// Three bytes too few are announced.
+    /// The declared length is three bytes too small.
     BodyLongerThanSaid,
     CapsSwapped,
     FirstTokenCounts,
@@ -224,15 +223,15 @@ impl Own {
     }
 }
 
-/// Whether the server is told to serve HTTP.
+/// Whether the command line tells the server to serve HTTP.
 pub fn is_served(command: &[String]) -> bool {
     command.iter().any(|word| word == PORT_FLAG)
 }
 
-/// Runs `command` behind the mutant and gives its exit status.
+/// Runs `command` behind the mutant and returns its exit status.
 ///
 /// # Errors
-/// When the port is taken or the command cannot be started.
+/// When the port is in use or the command cannot be started.
 pub fn run(mutation: &'static Mutation, command: &[String]) -> std::io::Result<i32> {
     let mut words = command.to_vec();
     if let Mutation::Flag(flag) = mutation {
@@ -284,7 +283,7 @@ fn connect(port: u16) -> Option<TcpStream> {
     None
 }
 
-/// The heads of the requests that were passed on and not answered.
+/// The heads of the requests that were passed on and are not answered yet.
 type Asked = Arc<Mutex<VecDeque<Message>>>;
 
 fn pass(mutation: &'static Mutation, client: TcpStream, server: TcpStream) -> std::io::Result<()> {
@@ -322,7 +321,7 @@ fn inward(
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push_back(before.clone());
-        // What is not changed passes as it came.
+        // An unchanged message is passed on byte for byte.
         let same = message == before;
         server.write_all(&if same { head } else { message.head() })?;
         let length = before.field("content-length").unwrap_or("0");
@@ -388,7 +387,7 @@ fn outward(
     Ok(())
 }
 
-/// The bytes of a head with the empty line that ends it; fewer when the stream ends or the head is endless.
+/// The bytes of a head including the blank line that ends it; fewer if the stream ends or the head is too long.
 fn head(stream: &mut impl BufRead) -> std::io::Result<Vec<u8>> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") && head.len() < HEAD_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! Deliberately faulty servers: a proxy in front of a right one, over stdio or HTTP, that breaks one clause each.
+//! Deliberately faulty servers: each is a proxy in front of a correct one, over stdio or HTTP, that breaks one clause.
 //! A suite that does not catch them proves nothing. Knows JSON-RPC frames, HTTP messages and program text; knows nothing of cases.
 
 mod edit;
@@ -20,20 +20,20 @@ use text::Text;
 pub struct Mutant {
     /// Its name: `ptc-conformance mutate NAME -- CMD…`.
     pub name: String,
-    /// The clause that it breaks, or the section when the section is about one thing. A case of it must fail.
+    /// The clause that it breaks, or the section if that is about one thing. At least one of its cases must fail.
     pub clause: String,
     pub mutation: Mutation,
     pub way: Way,
 }
 
-/// Which way to a server a mutant stands in.
+/// The transport that a mutant intercepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Stdio,
     Http,
 }
 
-/// One way of being wrong. `mutants.toml` says what each is.
+/// One kind of fault. `mutants.toml` describes each.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mutation {
@@ -51,7 +51,7 @@ pub enum Mutation {
     Answer(HttpEdit),
 }
 
-/// The table as it is written.
+/// The contents of the table.
 #[derive(Deserialize)]
 struct Table {
     harmless: Vec<Row>,
@@ -84,7 +84,7 @@ impl Row {
     }
 }
 
-/// Servers that are wrong, and servers that are right in another way than the reference.
+/// Faulty servers, and correct servers that differ from the reference.
 static MUTANTS: LazyLock<(Vec<Mutant>, Vec<Mutant>)> = LazyLock::new(|| {
     let table: Table =
         toml::from_str(include_str!("mutants.toml")).expect("a table that tests read");
@@ -101,63 +101,63 @@ static MUTANTS: LazyLock<(Vec<Mutant>, Vec<Mutant>)> = LazyLock::new(|| {
     (wrong.collect(), over_stdio(table.harmless).collect())
 });
 
-/// Every server that is wrong.
+/// Every faulty server.
 pub fn all() -> impl Iterator<Item = &'static Mutant> {
     MUTANTS.0.iter()
 }
 
-/// Servers that are right in another way than the reference, with the cases that they pass, as a glob.
+/// Correct servers that differ from the reference, with the cases that they pass, as a glob.
 pub fn harmless() -> impl Iterator<Item = &'static Mutant> {
     MUTANTS.1.iter()
 }
 
-/// The mutant of that name, or the server that is right in another way.
+/// The faulty or harmless server with this name.
 pub fn find(name: &str) -> Option<&'static Mutant> {
     all().chain(harmless()).find(|mutant| mutant.name == name)
 }
 
-/// Faults of the stream of replies.
+/// Faults in the stream of replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stream {
-    /// A line of its own accord stands before the first reply to each call.
+    /// An extra line precedes the reply to each call.
     ExtraLine,
     /// An empty line follows each reply.
     BlankLine,
-    /// Each reply to a call comes twice.
+    /// Each reply to a call is sent twice.
     Twice,
-    /// Each third reply to a call never comes.
+    /// Every third reply to a call is dropped.
     Lost,
-    /// Two replies to calls that are in flight together exchange their ids.
+    /// The replies to two concurrent calls exchange their ids.
     SwappedIds,
-    /// Replies come in the order of requests only: a quick call waits for a slow one.
+    /// Replies are sent in the order of the requests: a fast call waits for a slow one.
     Unbroken,
     AnswersNotifications,
-    /// Calls that were cancelled are answered all the same.
+    /// Cancelled calls are answered nevertheless.
     AnswersCancelled,
-    /// Before a call is answered its progress goes back.
+    /// Before a call is answered, its progress decreases.
     ProgressBackwards,
-    /// The progress of a call goes on behind its answer.
+    /// A call's progress notifications continue after its answer.
     ProgressLate,
-    /// A call tells of the progress of a token that nobody gave.
+    /// A call sends progress for an unknown token.
     ProgressOfNobody,
     /// Replies end with a carriage return.
     CarriageReturn,
-    /// The process ends with a status of its own.
+    /// The process exits with this status.
     ExitStatus(i32),
-    /// The process does not end with its input.
+    /// The process does not exit when its input ends.
     Lingers,
-    /// A banner stands before the first reply.
+    /// A banner precedes the first reply.
     Banner,
-    /// The process ends at the first line that it cannot read.
+    /// The process exits at the first line that it cannot parse.
     DiesOnGarbage,
-    /// Lines that cannot be read are not answered.
+    /// Lines that cannot be parsed are not answered.
     SilentOnGarbage,
-    /// The process ends with its input, whatever is still to be answered.
+    /// The process exits when its input ends, even if answers are pending.
     ForgetsAtEnd,
-    /// A line that ends with a carriage return and a newline is not read.
+    /// A line that ends with CR LF is ignored.
     WantsBareNewlines,
-    /// Calls see what earlier ones defined.
+    /// Calls see the definitions of earlier ones.
     Remembers,
 }
 

@@ -1,4 +1,4 @@
-//! Stands between a client and a server on standard streams, and breaks what passes as one mutant says.
+//! A proxy between a client and a server on standard streams that changes messages as one mutant specifies.
 //! Blocking threads, no runtime: the proxy must not add faults of its own.
 
 use std::collections::{HashMap, HashSet};
@@ -11,16 +11,16 @@ use crate::json::Json;
 
 use super::{Mutant, Mutation, Stream, edit, frame, http};
 
-/// How long a mutant that exchanges ids holds a reply back, waiting for another call to come.
+/// How long a mutant that exchanges ids holds back a reply while it waits for another call.
 const SWAP_WAIT: Duration = Duration::from_millis(60);
-/// How long it holds it back while another call is being worked on.
+/// How long it holds back a reply while another call is in progress.
 const SWAP_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How long a mutant that forgets what is still to be answered takes to write an answer.
+/// How long a mutant that drops pending answers takes to write one.
 const FORGETTING: Duration = Duration::from_millis(30);
-/// How long a mutant that does not end with its input lingers.
+/// How long a mutant that does not exit when its input ends keeps running.
 const LINGER: Duration = Duration::from_secs(60);
 
-/// Runs `command` behind the mutant and gives its exit status.
+/// Runs `command` behind the mutant and returns its exit status.
 ///
 /// # Errors
 /// When the command cannot be started.
@@ -79,8 +79,8 @@ impl Mutation {
     }
 }
 
-/// What both directions know: the method and the progress token of each request, ids of calls in the order they came, ids that were
-/// cancelled.
+/// State shared by both directions: the method and the progress token of each request, the ids of calls in order of arrival, and the ids
+/// of cancelled calls.
 #[derive(Default)]
 struct Desk(Mutex<Notes>);
 
@@ -103,7 +103,7 @@ impl Desk {
 struct Inward {
     mutation: &'static Mutation,
     desk: Arc<Desk>,
-    /// What earlier programs defined.
+    /// The definitions of earlier programs.
     program: String,
 }
 
@@ -167,7 +167,7 @@ impl Inward {
             }
             _ => {}
         }
-        // Bytes that mean the same pass as they came.
+        // A frame that was not changed is passed on byte for byte.
         if frame == before {
             return line.to_vec();
         }
@@ -220,7 +220,7 @@ struct Outward {
 
 impl Outward {
     fn pump<R: Read + Send + 'static>(mut self, server: BufReader<R>) {
-        // Lines come through a channel, so that a held reply can be let go in time.
+        // Lines arrive through a channel, so that a reply that is held back can be released after a timeout.
         let (sender, lines) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let mut server = server;
@@ -310,7 +310,7 @@ impl Outward {
                 say(b"evaluating");
                 say(text);
             }
-            // The end of input is read before the answer to what came last is written.
+            // The end of input is detected before the last answer is written.
             Stream::ForgetsAtEnd => {
                 std::thread::sleep(FORGETTING);
                 say(text);
@@ -349,7 +349,7 @@ impl Outward {
         }
     }
 
-    /// Tells of the progress of a request that wants to know of it.
+    /// Sends progress notifications for a request that has a progress token.
     fn progress(&self, id: &str, steps: &[i64]) {
         if let Some(token) = self.desk.lock().tokens.get(id) {
             for step in steps {
@@ -403,7 +403,7 @@ fn tell_progress(token: &Json, step: i64) {
     say(frame.as_bytes());
 }
 
-/// Writes a line. A client that closed its end has seen enough.
+/// Writes a line. An error means that the client has closed its end, and is ignored.
 fn say(line: &[u8]) {
     let mut out = std::io::stdout().lock();
     let _client_gone = out

@@ -1,4 +1,4 @@
-//! Rewrites of texts: of programs, of printed results, of errors. Knows how the language and its messages look; knows no frames.
+//! Rewrites texts: programs, printed results, errors. Knows the syntax of the language and its messages; knows no frames.
 
 use serde::Deserialize;
 
@@ -6,18 +6,18 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Text {
-    /// Each first text is replaced by its second, one pair after the other.
+    /// Each first text is replaced with its second, one pair after the other.
     Replaced(Vec<(String, String)>),
     Rewritten(Rewrite),
 }
 
-/// What no list of replacements says.
+/// Rewrites that a list of replacements cannot express.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rewrite {
-    /// What stands before the text, and what behind it.
+    /// A prefix and a suffix for the text.
     Between(String, String),
-    /// So many characters are left.
+    /// Only this many characters are kept.
     First(usize),
     By(Own),
 }
@@ -80,7 +80,7 @@ impl Own {
     }
 }
 
-/// `text` with what stands behind `start`, up to the end of the line, edited.
+/// `text`, with the rest of the line after `start` edited.
 fn within(text: &str, start: &str, edit: impl Fn(&str) -> String) -> String {
     let Some(from) = text.find(start).map(|at| at + start.len()) else {
         return text.to_owned();
@@ -117,7 +117,7 @@ fn commas(text: &str) -> String {
     out
 }
 
-/// The entries of a flat map, last one first.
+/// The entries of a flat map in reverse order.
 fn backwards(text: &str) -> String {
     let Some(inner) = text
         .strip_prefix('{')
@@ -130,7 +130,7 @@ fn backwards(text: &str) -> String {
     format!("{{{}}}", entries.join(" "))
 }
 
-/// Drops the last closing bracket when there are more closing ones than opening ones.
+/// Drops the last closing bracket if there are more closing than opening ones.
 fn stray_closers_ignored(text: &str) -> String {
     let count = |brackets: &[char]| {
         text.chars()

@@ -1,4 +1,4 @@
-//! A peer over HTTP/1.1: an MCP endpoint at `/mcp`, or a JSON service. A thread per connection; nothing but what scripts need.
+//! A peer over HTTP/1.1: an MCP endpoint at `/mcp`, or a JSON service. One thread per connection; only what scripts need.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,9 +14,9 @@ use super::mcp::{Reaction, react};
 use super::meeting::Meetings;
 use super::script::{Action, PeerKind, Script};
 
-/// Where an MCP endpoint is.
+/// Path of the MCP endpoint.
 const MCP_PATH: &str = "/mcp";
-/// Bytes of a request that are read.
+/// Maximum size of a request, in bytes.
 const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 struct Peer {
@@ -40,7 +40,7 @@ struct Response {
     delivery: Delivery,
 }
 
-/// How a response goes over the wire; by default whole, with its length.
+/// How a response is sent; by default as a whole, with its length.
 #[derive(Clone, Copy, Default)]
 struct Delivery {
     chunk: Option<usize>,
@@ -62,7 +62,7 @@ impl Delivery {
     }
 }
 
-/// Listens on a free port, prints the URL, and serves until input ends.
+/// Listens on a free port, prints the URL, and serves until standard input ends.
 pub(super) fn play(script: Script, notes: Notes) -> Result<(), String> {
     let listener =
         TcpListener::bind("127.0.0.1:0").map_err(|error| format!("cannot listen: {error}"))?;
@@ -199,7 +199,7 @@ impl Peer {
         }
     }
 
-    /// What is answered where no status stands in its place, and its media type.
+    /// The body of an answer without a scripted status, and its media type.
     fn body(&self, action: &Action, answer: Option<&Value>) -> (&'static str, String) {
         const STREAM: &str = "text/event-stream";
         let answer = answer.map(Value::to_string);
@@ -245,7 +245,7 @@ impl Peer {
     }
 }
 
-/// An answer as a stream of events, with what goes before it.
+/// An answer as a stream of events, preceded by the scripted messages.
 pub fn stream(action: &Action, answer: Option<String>) -> String {
     if let Some(events) = &action.events {
         return events.replace("{{answer}}", &answer.unwrap_or_default());
@@ -255,7 +255,7 @@ pub fn stream(action: &Action, answer: Option<String>) -> String {
     messages.chain(answer).map(event).collect()
 }
 
-/// A session is lost once; the call that is made again succeeds.
+/// Makes sure that a session is lost only once, so that the repeated call succeeds.
 fn forget_to_lose(tool: &mut Value) {
     if let Some(does) = tool.get_mut("does").and_then(Value::as_object_mut) {
         does.remove("lose_session");
@@ -299,7 +299,7 @@ fn read_request(reader: &mut impl BufRead) -> Option<Request> {
         let Some((name, value)) = line.trim_end().split_once(':') else {
             break;
         };
-        // Of a field that comes twice nothing gets lost, nor does the order.
+        // The values of a repeated field are joined in order.
         headers
             .entry(name.to_ascii_lowercase())
             .and_modify(|all: &mut String| all.push_str(&format!(", {}", value.trim())))

@@ -1,20 +1,20 @@
-//! The MCP side of a peer, whatever carries it: from a message to the messages that answer it.
+//! The MCP part of a peer, independent of the transport: decides how a message is answered.
 
 use serde_json::{Map, Value, json};
 
 use super::script::{Action, Script, complete};
 
-/// What is to be done about a message.
+/// The reaction to a message.
 pub(super) enum Reaction {
     Ignore,
-    /// Do this, then send the answer, if there is one.
+    /// Perform the action, then send the answer, if there is one.
     Do {
         action: Box<Action>,
         answer: Option<Value>,
     },
 }
 
-/// Decides on one message, which is an object. `elsewhere` is the path that it came to, when that is not the peer's own.
+/// Decides on one message, which is an object. `elsewhere` is the path at which it arrived, unless that is the peer's own.
 pub(super) fn react(script: &mut Script, message: &Value, elsewhere: Option<&str>) -> Reaction {
     let Some(method) = message["method"].as_str() else {
         return Reaction::Ignore;

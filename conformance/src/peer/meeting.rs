@@ -1,15 +1,15 @@
-//! Lets calls of a peer wait for each other, so that a case tells calls side by side from calls in a row without a clock.
-//! Knows how many are to meet; knows nothing of what they do.
+//! Makes calls of a peer wait for each other, so that a case can distinguish concurrent from sequential calls without a clock.
+//! Knows how many calls must meet; knows nothing of what they do.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
-/// The meetings of one peer, by their size.
+/// The barriers of one peer, by the number of calls that must meet.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Meetings(Arc<Mutex<BTreeMap<usize, Arc<Barrier>>>>);
 
 impl Meetings {
-    /// Returns when `size` calls are here; later calls wait for the next `size`.
+    /// Returns when `size` calls have arrived; later calls wait for the next `size`.
     pub(super) fn join(&self, size: usize) {
         if size < 2 {
             return;

@@ -1,6 +1,6 @@
-//! Scripted upstream peers: MCP over stdio, MCP over HTTP and OpenAPI services that misbehave to order.
+//! Scripted upstream peers: MCP over stdio, MCP over HTTP and OpenAPI services that misbehave as instructed.
 //!
-//! A peer is a process of this command (`ptc-conformance peer SCRIPT`), so that any aggregator can be given it as an upstream.
+//! A peer is a process of this command (`ptc-conformance peer SCRIPT`), so that it can be an upstream of any aggregator.
 //! Knows nothing of the servers under test.
 
 mod http;
@@ -15,7 +15,7 @@ use std::path::Path;
 pub use http::stream;
 pub use script::{Action, PeerKind, Script};
 
-/// Plays the script at `path` until its input ends.
+/// Runs the script at `path` until standard input ends.
 ///
 /// # Errors
 /// When the script cannot be read or the peer cannot listen.
@@ -34,7 +34,7 @@ pub fn play(path: &Path) -> Result<(), String> {
     }
 }
 
-/// What a peer leaves beside its script for the harness to look into.
+/// The files that a peer leaves next to its script for the harness to inspect.
 #[derive(Debug, Clone)]
 struct Notes {
     received: std::path::PathBuf,
@@ -50,11 +50,11 @@ impl Notes {
     }
 
     fn pid(&self) {
-        // Without the note the harness can't kill the peer and says so.
+        // Without this file the harness can't kill the peer, and reports that.
         let _ = std::fs::write(&self.pid, std::process::id().to_string());
     }
 
-    /// One message or request, a line each.
+    /// Records one message or request, each on a line.
     fn received(&self, line: &str) {
         use std::io::Write as _;
         let file = std::fs::OpenOptions::new()

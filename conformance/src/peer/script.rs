@@ -8,58 +8,58 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
-    /// How the peer is reached.
+    /// The transport of the peer.
     pub kind: PeerKind,
-    /// Its tools, each an entry of `tools/list` with an additional `does`, and with a schema where it names none.
+    /// Its tools, each an entry of `tools/list` with an additional `does`, and with a default schema if it has none.
     #[serde(default)]
     pub tools: Vec<Value>,
-    /// The same as JSON text, for what TOML cannot say: null.
+    /// The tools as JSON text, for what TOML cannot express: null.
     #[serde(default)]
     pub tools_json: Option<String>,
     /// Tools per page of `tools/list`; absent: one page.
     #[serde(default)]
     pub page: Option<usize>,
-    /// `tools/list` hands out cursors for ever.
+    /// Whether `tools/list` returns cursors forever.
     #[serde(default)]
     pub endless_pages: bool,
-    /// What happens instead of answering a method or passing over a notification, by its name, or by its name, a blank and the path
-    /// that it came to.
+    /// Scripted actions for methods and notifications, by name, or by name, a blank and the path at which the message
+    /// arrived. They replace the default answer.
     #[serde(default)]
     pub methods: BTreeMap<String, Action>,
-    /// Lines written before anything is read.
+    /// Lines written to standard output before anything is read.
     #[serde(default)]
     pub banner: Vec<String>,
     /// Lines written to standard error at the start.
     #[serde(default)]
     pub stderr: Vec<String>,
-    /// Speak the stateless revision only.
+    /// Whether the peer supports only the stateless revision.
     #[serde(default)]
     pub modern: bool,
-    /// Answer MCP requests over HTTP with event streams.
+    /// Whether MCP requests over HTTP are answered with event streams.
     #[serde(default)]
     pub sse: bool,
-    /// Hand out session ids, and answer 404 to a session that is forgotten.
+    /// Whether the peer assigns session ids, and answers 404 to a session that it has forgotten.
     #[serde(default)]
     pub sessions: bool,
-    /// Header that every HTTP request must carry; others are answered 401.
+    /// A header that every HTTP request must have; others are answered with 401.
     #[serde(default)]
     pub require_header: Option<(String, String)>,
     /// The OpenAPI description, served at `/openapi.json`.
     #[serde(default)]
     pub schema: Option<Value>,
-    /// What each path of an OpenAPI service does.
+    /// The action of each path of an OpenAPI service.
     #[serde(default)]
     pub routes: BTreeMap<String, Action>,
-    /// Members of the upstreams entry besides how to reach the peer.
+    /// Members of the upstreams entry besides those that say how to reach the peer.
     #[serde(default)]
     pub entry: Map<String, Value>,
 }
 
 impl Script {
-    /// Reads a script.
+    /// Parses a script.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A message that says what is wrong with it.
     pub fn read(text: &str) -> Result<Self, String> {
         let mut script: Script = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if let Some(tools) = script.tools_json.take() {
@@ -72,7 +72,7 @@ impl Script {
     }
 }
 
-/// MCP wants a schema of every tool: one that has none takes any arguments.
+/// Adds the schema that MCP requires to a tool that has none: one that accepts any arguments.
 pub fn complete(tool: &mut Value) {
     if let Some(tool) = tool.as_object_mut() {
         let schema = tool.entry("inputSchema");
@@ -80,7 +80,7 @@ pub fn complete(tool: &mut Value) {
     }
 }
 
-/// How a peer is reached.
+/// The transport of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PeerKind {
@@ -91,55 +91,55 @@ pub enum PeerKind {
     Openapi,
 }
 
-/// What a tool, method or route does. Members work together where that makes sense: wait, then answer.
+/// The action of a tool, method or route. Members may be combined where that makes sense: wait, then answer.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Action {
-    /// Milliseconds before anything else.
+    /// Delay before anything else, in milliseconds.
     pub delay_ms: u64,
-    /// Calls that must be in flight at once before any of them goes on; zero and one wait for nobody.
+    /// Number of calls that must be in flight before any of them continues; zero and one mean no waiting.
     pub together: usize,
-    /// Text content, with `{{arg.NAME}}` replaced.
+    /// Text content; `{{arg.NAME}}` is replaced.
     pub text: Option<String>,
-    /// Text content of so many bytes.
+    /// Text content of this many bytes.
     pub fill: Option<usize>,
     /// `structuredContent`.
     pub structured: Option<Value>,
-    /// Give the arguments back as `structuredContent`.
+    /// Return the arguments as `structuredContent`.
     pub echo: bool,
     pub result: Option<Value>,
     pub error: Option<Value>,
-    /// `isError: true` beside the content.
+    /// Set `isError: true` next to the content.
     pub is_error: bool,
-    /// A line or body written as it stands.
+    /// A line or body that is written verbatim.
     pub raw: Option<String>,
-    /// Lines written before the answer, `{{id}}` replaced.
+    /// Lines written before the answer; `{{id}}` is replaced.
     pub before: Vec<String>,
     /// Write the answer twice.
     pub twice: bool,
-    /// Answer under an id that nobody used.
+    /// Answer under an id that was never used.
     pub wrong_id: bool,
     pub silent: bool,
-    /// End the process with this status.
+    /// Exit with this status.
     pub exit: Option<i32>,
-    /// Stop reading, for ever.
+    /// Stop reading for good.
     pub close_input: bool,
-    /// Announce that the tools changed, and add this one.
+    /// Announce that the list of tools changed, and add this one.
     pub add_tool: Option<Value>,
-    /// HTTP status. A tool has it at the peer's own path; at another one, where a redirect leads, it answers.
+    /// HTTP status. For a tool it applies at the peer's own path; at another path, the target of a redirect, the tool answers.
     pub status: Option<u16>,
     pub headers: BTreeMap<String, String>,
-    /// HTTP body that comes with `status`.
+    /// HTTP body for `status`.
     pub body: Option<String>,
-    /// The bytes of an event stream as they stand, `{{answer}}` and `{{id}}` replaced.
+    /// The bytes of an event stream, verbatim except that `{{answer}}` and `{{id}}` are replaced.
     pub events: Option<String>,
-    /// Bytes per chunk, where the body goes in chunks.
+    /// Bytes per chunk, if the body is sent in chunks.
     pub chunk: Option<usize>,
     /// Forget the HTTP session first.
     pub lose_session: bool,
     /// Send half of the body, then nothing.
     pub stall: bool,
-    /// Send the body in chunks, and never the one that ends it.
+    /// Send the body in chunks, without the final one.
     pub open: bool,
     /// Send half of the body, then close the connection.
     pub cut: bool,

@@ -1,4 +1,4 @@
-//! Puts peers on stage for a case: writes their scripts, starts those that listen, and makes the upstreams config that reaches
+//! Sets up the peers of a case: writes their scripts, starts those that listen, and creates the upstreams configuration that reaches
 //! them. Knows nothing of verdicts.
 
 use std::io::BufRead as _;
@@ -13,24 +13,24 @@ use serde_json::{Map, Value, json};
 use super::script::{PeerKind, Script};
 use crate::files;
 
-/// Names the command that plays peers, where the running program is not `ptc-conformance` itself.
+/// Names the command that runs peers, when the running program is not `ptc-conformance` itself.
 const COMMAND_VARIABLE: &str = "PTC_CONFORMANCE_COMMAND";
 const COMMAND_NAME: &str = "ptc-conformance";
 
-/// Peers of one case. Those that listen end with it.
+/// The peers of one case. Those that listen end with it.
 #[derive(Debug, Default)]
 pub struct Stage {
     directory: PathBuf,
     listening: Vec<Listening>,
     entries: Map<String, Value>,
-    /// `peer.NAME.command` and its kin.
+    /// The values of `peer.NAME.command` and the like.
     words: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
 struct Listening {
     child: Child,
-    /// Its end ends the peer.
+    /// The peer exits when this is closed.
     _input: Option<ChildStdin>,
 }
 
@@ -42,11 +42,11 @@ impl Drop for Listening {
 }
 
 impl Stage {
-    /// Writes and starts the peers of a target block, those that name another one behind the rest. `place` fills in the block's own
-    /// holes.
+    /// Writes and starts the peers of a target block, those that refer to another one last. `place` fills in the block's own
+    /// placeholders.
     ///
     /// # Errors
-    /// What is wrong with a script, or with starting a peer.
+    /// A message that says what is wrong with a script, or why a peer did not start.
     pub fn set<V: std::fmt::Display>(
         directory: &Path,
         peers: &IndexMap<String, V>,
@@ -84,14 +84,14 @@ impl Stage {
         })
     }
 
-    /// What `peer.NAME.command`, `peer.NAME.script` and `peer.NAME.url` stand for.
+    /// The names `peer.NAME.command`, `peer.NAME.script` and `peer.NAME.url` with their values.
     pub fn words(&self) -> impl Iterator<Item = (&str, &str)> {
         self.words
             .iter()
             .map(|(name, word)| (name.as_str(), word.as_str()))
     }
 
-    /// The upstreams config that reaches every peer, when there are any.
+    /// The upstreams configuration that reaches every peer, if there are any.
     pub fn upstreams(&self) -> Option<String> {
         (!self.entries.is_empty()).then(|| json!({"upstreams": self.entries}).to_string())
     }
@@ -134,7 +134,7 @@ impl Stage {
     }
 }
 
-/// What the peer `name` of a case received so far, a JSON line each; `None` when the case has no such peer.
+/// The messages that the case's peer `name` has received so far, one JSON line each; `None` if the case has no such peer.
 pub fn received(directory: &Path, name: &str) -> Option<String> {
     let script = directory.join("peers").join(format!("{name}.json"));
     script
@@ -142,15 +142,15 @@ pub fn received(directory: &Path, name: &str) -> Option<String> {
         .then(|| left(&script.with_extension("received")).unwrap_or_default())
 }
 
-/// Kills the peer `name` of a case as a crash would.
+/// Kills the case's peer `name`, as a crash would.
 ///
 /// # Errors
-/// When there is none, or it does not run.
+/// When there is no such peer, or it is not running.
 pub fn kill_peer(directory: &Path, name: &str) -> Result<(), String> {
     let path = directory.join("peers").join(format!("{name}.pid"));
     let pid = left(&path)
         .and_then(|text| text.trim().parse::<i32>().ok())
-        // Whoever may write there names no group of processes, nor all of them.
+        // A forged file must not make the harness signal a process group, or all processes.
         .filter(|pid| *pid > 1);
     let pid = pid.ok_or_else(|| {
         format!("the target block names no peer `{name}`, or it was never started")
@@ -158,7 +158,7 @@ pub fn kill_peer(directory: &Path, name: &str) -> Result<(), String> {
     kill(Pid::from_raw(pid), Signal::SIGKILL).map_err(|error| format!("peer {name}: {error}"))
 }
 
-/// What stands in a note of a peer. A target finds the directory, too, and may have put anything there, such as a pipe that nobody writes to.
+/// The contents of a file that a peer left. A target can write to the directory, too, and may have left anything there, such as a pipe.
 fn left(path: &Path) -> Option<String> {
     let bytes = files::read_left(path, files::REPORT_BYTES_MAX)?;
     String::from_utf8(bytes).ok()
@@ -195,7 +195,7 @@ fn listen(command: &Path, script: &Path) -> Result<(Listening, String), String> 
     }
 }
 
-/// The command that plays peers: this program, or the one built beside it.
+/// The command that runs peers: this program, or the one built next to it.
 fn command() -> Result<PathBuf, String> {
     if let Some(named) = std::env::var_os(COMMAND_VARIABLE) {
         return Ok(PathBuf::from(named));

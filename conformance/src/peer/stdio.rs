@@ -11,7 +11,7 @@ use super::mcp::{Reaction, react};
 use super::meeting::Meetings;
 use super::script::{Action, Script};
 
-/// Plays until input ends.
+/// Runs until standard input ends.
 pub(super) fn play(mut script: Script, notes: Notes) {
     let out = Arc::new(Mutex::new(std::io::stdout()));
     let meetings = Meetings::default();
@@ -64,7 +64,7 @@ fn perform(action: &Action, answer: Option<&Value>, out: &Mutex<std::io::Stdout>
 
 fn write(out: &Mutex<std::io::Stdout>, line: &str) {
     let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
-    // A reader that has gone ends this process through its input.
+    // If the reader is gone, this process ends through its standard input.
     let _ = out
         .write_all(format!("{line}\n").as_bytes())
         .and_then(|()| out.flush());

@@ -1,12 +1,12 @@
-//! Renders a run as a badge, in the shape that shields.io's endpoint reads. Knows only the record.
+//! Renders a run as a badge, in the format of a shields.io endpoint. Knows only the record.
 
 use serde_json::json;
 
 use super::conclusion::{Conclusion, judged_share, percent};
 use super::{Run, Status, levels};
 
-/// The colour of a target that passes all that it is asked, by the share of the cases that are, in percent: the first that
-/// is reached. Below all of them stands `yellowgreen`.
+/// The colour for a target that passes all judged cases, by their share of all cases in percent: the first limit that is reached
+/// counts. Below all of them the colour is `yellowgreen`.
 const BRIGHTNESS: &[(usize, &str)] = &[(95, "brightgreen"), (75, "green")];
 
 pub fn render(run: &Run) -> String {

@@ -1,33 +1,33 @@
-//! What changed between two runs, and how parts of one run become one record again. Knows only the record.
+//! Compares two runs, and merges the parts of one run into one record. Knows only the record.
 
 use std::collections::BTreeMap;
 
 use super::{CaseRecord, Run, Status, Transport, Visible, labelled};
 
-/// How the second run differs from the first, by ids, with the transport where that matters.
+/// How the second run differs from the first: lists of ids, with the transport where that matters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Difference {
     /// Failed before, passes now.
     pub fixed: Vec<String>,
     /// Passed before, fails now.
     pub broken: Vec<String>,
-    /// The target did not end or fall silent on it before, and does now.
+    /// The target now crashes or falls silent, and did not before.
     pub new_crashes: Vec<String>,
-    /// Failed before and fails now, but otherwise.
+    /// Failed before and fails now, with a different message.
     pub fails_differently: Vec<String>,
-    /// Passed before, and neither passes now nor fails: it is not judged any more, or its failure is expected or only warned of.
+    /// Passed before, and now neither passes nor fails: it is no longer judged, or its failure is expected or a warning.
     pub passed_before: Vec<String>,
     /// Only in the second run.
     pub added: Vec<String>,
     /// Only in the first run.
     pub removed: Vec<String>,
-    /// Cases over a transport that only one of the runs has, in a sentence each.
+    /// A sentence for each transport that only one of the runs has, with the number of its cases.
     pub unmatched: Vec<String>,
-    /// What the second run says of those that fail, by id; behind it what the first said, where that was something else.
+    /// The second run's messages of failing cases, by id, each with the first run's message if that was different.
     pub messages: BTreeMap<String, (String, Option<String>)>,
 }
 
-/// Causes that count as crashes: the target was gone or silent, whatever it should have said.
+/// Causes that count as crashes: the target was gone or silent.
 const CRASHES: &[&str] = &[
     "crash",
     "closed-output",
@@ -36,7 +36,7 @@ const CRASHES: &[&str] = &[
     "cannot-start",
 ];
 
-/// Compares two runs. Where neither has more than one transport, the transport does not matter.
+/// Compares two runs. If neither has more than one transport, the transport is ignored.
 pub fn difference(old: &Run, new: &Run) -> Difference {
     let by_transport = [old, new].iter().any(|run| run.transports().len() > 1);
     let mut before = by_key(old, by_transport);
@@ -99,7 +99,7 @@ impl Difference {
         !self.broken.is_empty() || !self.new_crashes.is_empty()
     }
 
-    /// The kinds of change with their ids, those that count first.
+    /// The kinds of change with their ids, the most important ones first.
     pub fn kinds(&self) -> [(&'static str, &[String]); 7] {
         [
             ("fixed", &self.fixed),
@@ -112,7 +112,7 @@ impl Difference {
         ]
     }
 
-    /// The difference as text, one heading a kind.
+    /// The difference as text, one heading per kind.
     pub fn render(&self) -> String {
         let mut text = String::new();
         for (name, ids) in self.kinds() {
@@ -134,10 +134,10 @@ impl Difference {
     }
 }
 
-/// Puts the parts of a run together: shards of it, or its transports.
+/// Merges the parts of a run: its shards, or its transports.
 ///
 /// # Errors
-/// When there is no part, the parts are of different targets or suites, or a case stands in two of them.
+/// When there are no parts, they have different targets or suites, or a case occurs in two of them.
 pub fn merge(parts: Vec<Run>) -> Result<Run, String> {
     let mut parts = parts.into_iter();
     let mut whole = parts.next().ok_or("nothing to merge")?;
@@ -163,7 +163,7 @@ pub fn merge(parts: Vec<Run>) -> Result<Run, String> {
         }
         whole.strict &= part.strict;
         whole.interrupted |= part.interrupted;
-        // Parts run beside each other.
+        // The parts run at the same time.
         whole.duration_ms = whole.duration_ms.max(part.duration_ms);
         whole.cases.extend(part.cases);
         whole.complaints.extend(part.complaints);
@@ -182,7 +182,7 @@ pub fn merge(parts: Vec<Run>) -> Result<Run, String> {
     Ok(whole)
 }
 
-/// Takes the cases over transports that the other run lacks out of a run, and says how many there are of each.
+/// Removes the cases over transports that the other run lacks, and returns a sentence with their number for each.
 fn set_apart(
     cases: &mut BTreeMap<Key<'_>, &CaseRecord>,
     of_other: &[Option<Transport>],
@@ -207,7 +207,7 @@ fn set_apart(
         .collect()
 }
 
-/// What a case is known by.
+/// The identity of a result.
 type Key<'r> = (&'r str, Option<Transport>);
 
 fn by_key(run: &Run, by_transport: bool) -> BTreeMap<Key<'_>, &CaseRecord> {

@@ -2,25 +2,25 @@
 
 use super::{Run, Status};
 
-/// What a run proves. Only the first two say that the target does what was asked of it.
+/// What a run proves. Only the first two mean that the target does what was asked of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conclusion {
-    /// Every case of the suite that was judged passed.
+    /// Every judged case of the suite passed.
     Conforms,
-    /// So it is for the part of the suite that was selected.
+    /// The same, for the part of the suite that was selected.
     ConformsInPart,
-    /// What failed is known: a baseline or a divergence page names it.
+    /// All failures are known: a baseline or a divergence page names them.
     AsExpected(usize),
-    /// Something failed that nothing excuses.
+    /// There are failures that nothing excuses.
     DoesNotConform,
-    /// Not one case of the target passed, and none failed unexpectedly: nothing is known of it.
+    /// No case of the target passed, and none failed unexpectedly: nothing is known about it.
     NoEvidence,
-    /// A signal ended the run before the suite.
+    /// A signal ended the run before the last case.
     Interrupted,
 }
 
 impl Conclusion {
-    /// Draws it from the record.
+    /// Draws the conclusion from the record.
     pub fn of(run: &Run) -> Self {
         let expected = run.count(Status::ExpectedFailure);
         if run.interrupted {
@@ -38,7 +38,7 @@ impl Conclusion {
         }
     }
 
-    /// Whether a run that ends so succeeds.
+    /// Whether the run succeeds.
     pub fn is_good(self) -> bool {
         match self {
             Self::Conforms | Self::ConformsInPart | Self::AsExpected(_) => true,
@@ -46,7 +46,7 @@ impl Conclusion {
         }
     }
 
-    /// As headlines print it.
+    /// The words that headlines print.
     pub fn words(self) -> String {
         match self {
             Self::Conforms => "conforms".to_owned(),
@@ -60,8 +60,8 @@ impl Conclusion {
     }
 }
 
-/// The share of the cases put to a target that it claims and can show, and that were run: numerator and denominator. Checks of
-/// the harness itself belong to neither.
+/// The share of cases that were judged, because the target claims and can show them and they were run: numerator and denominator. Checks
+/// of the harness itself belong to neither.
 pub fn judged_share(run: &Run) -> (usize, usize) {
     let of_target = run.cases.len() - run.count(Status::SelfCheck);
     let unjudged: usize = [Status::NotClaimed, Status::Unobservable, Status::NotRun]
@@ -71,7 +71,7 @@ pub fn judged_share(run: &Run) -> (usize, usize) {
     (of_target - unjudged, of_target)
 }
 
-/// A share in whole percent, rounded down, so that only all of it is 100.
+/// A share in whole percent, rounded down, so that only the whole is 100.
 pub fn percent((part, whole): (usize, usize)) -> usize {
     (part * 100).checked_div(whole).unwrap_or_default()
 }

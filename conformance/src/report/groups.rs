@@ -1,19 +1,19 @@
-//! Puts failures together that have one cause: same page, same clause, and the same words but for what each case has of its own.
+//! Groups failures with the same cause: their messages are the same, apart from what is specific to each case.
 //! Knows only the record.
 
 use indexmap::IndexMap;
 
 use super::{CaseRecord, Run, Status};
 
-/// Characters of a cause that tell it from others.
+/// Number of characters by which causes are distinguished.
 const CAUSE_CHARS_MAX: usize = 120;
-/// Cases of a group that are named at once.
+/// Number of cases of a group that are named at once.
 pub const EXAMPLES: usize = 3;
 
 /// Cases that did not pass for one cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group<'r> {
-    /// What they share: the message, with `…` for what differs.
+    /// The shared message, with `…` for what differs.
     pub cause: String,
     /// Their pages, each with its clauses or sections.
     pub pages: IndexMap<&'r str, IndexMap<&'r str, usize>>,
@@ -45,7 +45,7 @@ pub fn of<'r>(cases: impl Iterator<Item = &'r CaseRecord>) -> Vec<Group<'r>> {
     groups
 }
 
-/// How many cases of each page have which status, in the suite's order.
+/// The number of cases of each page by status, in the suite's order.
 pub fn pages(run: &Run) -> IndexMap<&str, IndexMap<Status, usize>> {
     let mut pages: IndexMap<&str, IndexMap<Status, usize>> = IndexMap::new();
     for case in &run.cases {
@@ -55,7 +55,7 @@ pub fn pages(run: &Run) -> IndexMap<&str, IndexMap<Status, usize>> {
     pages
 }
 
-/// A message without what only this case has: quoted texts keep their first word, numbers are `#`.
+/// A message without what is specific to its case: quoted texts are cut after their first word, numbers are `#`.
 fn cause(case: &CaseRecord) -> String {
     let message = case.message.as_deref().unwrap_or("no reason given");
     let mut out = String::new();

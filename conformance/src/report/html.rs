@@ -1,4 +1,4 @@
-//! Renders a run as one HTML page that needs nothing else: no network, no other file. Knows only the record.
+//! Renders a run as one self-contained HTML page, without network access or other files. Knows only the record.
 
 use std::collections::BTreeMap;
 
@@ -27,18 +27,18 @@ struct Page<'a> {
     levels: Vec<Standing>,
     causes: Vec<Group<'a>>,
     areas: Vec<Area<'a>>,
-    /// What the script shows, as JSON that cannot end its script element.
+    /// The data for the page's script, as JSON that cannot end its script element.
     data: String,
 }
 
-/// One row of the matrix: the sections whose ids begin alike.
+/// One row of the matrix: the sections whose ids have the same first part.
 struct Area<'a> {
     name: &'a str,
     cells: Vec<Cell>,
     sections: Vec<Square<'a>>,
 }
 
-/// What came of an area over one transport.
+/// The results of an area over one transport.
 struct Cell {
     transport: &'static str,
     passed: usize,
@@ -49,17 +49,17 @@ struct Cell {
     bad: usize,
 }
 
-/// What came of a section, over all transports.
+/// The results of a section, over all transports.
 struct Square<'a> {
     id: &'a str,
     class: &'static str,
     tally: String,
 }
 
-/// The page. `difference` tells the name of an earlier run, and how this one differs from it.
+/// The page. `difference` is the name of an earlier run, and how this one differs from it.
 ///
 /// # Errors
-/// When the template cannot be filled, which it always can with text.
+/// When the template cannot be rendered, which does not happen with text.
 pub fn render(run: &Run, difference: Option<(&str, &Difference)>) -> Result<String, String> {
     let page = Page {
         verdict: capitalized(&run.headline()),
@@ -139,7 +139,7 @@ fn cell<'c>(transport: Option<Transport>, cases: impl Iterator<Item = &'c &'c Ca
     }
     let percent = |count: usize| (count * 100).checked_div(cell.all).unwrap_or_default();
     cell.good = percent(cell.passed);
-    // A failure among thousands is to be seen as well.
+    // A single failure among thousands must be visible.
     cell.bad = percent(cell.failed).max(2 * usize::from(cell.failed > 0));
     cell.good = cell.good.min(100 - cell.bad);
     cell
@@ -168,7 +168,7 @@ fn square<'a>(id: &'a str, cases: &[&CaseRecord]) -> Square<'a> {
     }
 }
 
-/// What the list of cases shows of one that has more to show than its row.
+/// The details of a case that has more to show than its row.
 #[derive(Serialize)]
 struct Detail<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -195,7 +195,7 @@ struct Detail<'a> {
     known: Vec<String>,
 }
 
-/// Most cases have little to tell, so a case is a list in the order that the page's script reads: id, section, status,
+/// Most cases have few details, so a case is an array in the order that the page's script reads: id, section, status,
 /// transport, place, clause, microseconds, detail.
 fn data(run: &Run, difference: Option<(&str, &Difference)>) -> Value {
     let sections: Vec<&str> = {
@@ -217,7 +217,7 @@ fn data(run: &Run, difference: Option<(&str, &Difference)>) -> Value {
             stderr: case.stderr.as_deref(),
             rerun: case.rerun.as_deref(),
             by_hand: case.by_hand.as_deref(),
-            // Of a case that passed nobody asks why it expects what it expects.
+            // The rationale of a case that passed is of no interest.
             known: if case.message.is_some() {
                 case.background()
             } else {
@@ -257,7 +257,7 @@ fn data(run: &Run, difference: Option<(&str, &Difference)>) -> Value {
 
 fn embedded(value: &Value) -> Result<String, String> {
     let text = serde_json::to_string(value).map_err(|error| format!("HTML: {error}"))?;
-    // Inside JSON these characters stand in strings only, where an escape means the same.
+    // In JSON these characters occur only in strings, where an escape means the same.
     Ok(text
         .replace('<', "\\u003c")
         .replace('\u{2028}', "\\u2028")

@@ -1,4 +1,4 @@
-//! Renders a run as JUnit XML, one suite a section and transport. Knows only the record.
+//! Renders a run as JUnit XML, one suite per section and transport. Knows only the record.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use super::{CaseRecord, Run, Status, labelled};
 /// The XML document.
 ///
 /// # Errors
-/// When the writer refuses, which it does not for text.
+/// When the writer fails, which does not happen with text.
 pub fn render(run: &Run) -> Result<String, String> {
     let mut report = Report::new(format!("ptc-conformance: {}", run.target));
     report.set_time(Duration::from_millis(run.duration_ms));
     let several = run.transports().len() > 1;
     let mut suites: IndexMap<String, TestSuite> = IndexMap::new();
     for case in &run.cases {
-        // A consumer knows a case by its suite and its name; the same case over another transport is another one.
+        // Consumers identify a case by its suite and its name, so the same case over another transport needs another suite.
         let suite = labelled(&case.section, case.transport.filter(|_| several));
         let suite = match case.status {
             Status::SelfCheck => format!("{}: {suite}", case.status.words()),
@@ -47,8 +47,8 @@ pub fn render(run: &Run) -> Result<String, String> {
     let text = report
         .to_string()
         .map_err(|error| format!("JUnit: {error}"))?;
-    // The schema that Jenkins and others check with counts skipped cases in each suite, but has no sum of them at the root,
-    // which is where the text counts them first.
+    // The schema that Jenkins and others validate against has a count of skipped cases in each suite, but not at the root,
+    // which is where it first occurs in the text.
     let sum = format!(" skipped=\"{}\"", report.skipped);
     Ok(text.replacen(&sum, "", 1))
 }
@@ -56,7 +56,7 @@ pub fn render(run: &Run) -> Result<String, String> {
 fn test_case(case: &CaseRecord) -> TestCase {
     let message = case.message.as_deref().unwrap_or_default();
     let status = match case.status {
-        // Checks of the harness stand in suites of their own.
+        // Checks of the harness have suites of their own.
         Status::Pass | Status::SelfCheck => TestCaseStatus::success(),
         Status::Fail | Status::Flaky => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
@@ -72,7 +72,7 @@ fn test_case(case: &CaseRecord) -> TestCase {
         | Status::NotRun => {
             let mut status = TestCaseStatus::skipped();
             let words = case.status.words();
-            // The schema of Jenkins gives it no attributes.
+            // Jenkins's schema permits no attributes here.
             status.set_description(match message {
                 "" => words.to_owned(),
                 message => format!("{words}: {message}"),

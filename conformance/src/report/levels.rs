@@ -1,25 +1,25 @@
-//! The levels that an implementation can reach, in an order in which to build it. Knows the pages of the specification by name, and
+//! The levels that an implementation can reach, in a possible order of implementation. Knows the names of the specification's pages, and
 //! the record.
 
 use serde_json::json;
 
 use super::{Run, Status};
 
-/// A part of the specification that is worth a badge of its own.
+/// A part of the specification that has a badge of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Level {
-    /// As badges and tables name it.
+    /// Its name in badges and tables.
     pub name: &'static str,
-    /// What an implementation of it does.
+    /// What an implementation of it does, as a verb phrase.
     pub means: &'static str,
-    /// Its pages: exact, or all below a name that ends with a dot.
+    /// Its pages: exact names, or names that end with a dot for all pages below.
     pub pages: &'static [&'static str],
 }
 
 /// The level of any MCP server.
 const MCP: &str = "MCP";
 
-/// Every level, in an order in which to build: each needs only those above it.
+/// Every level, in a possible order of implementation: each needs only those above it.
 pub const LEVELS: &[Level] = &[
     Level {
         name: MCP,
@@ -90,28 +90,28 @@ pub const LEVELS: &[Level] = &[
     },
 ];
 
-/// What a run shows of a level.
+/// The results of a run for a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
     pub level: &'static Level,
     pub passed: usize,
-    /// Cases that failed, whether that was expected or not.
+    /// Cases that failed, whether or not that was expected.
     pub failed: usize,
     /// Cases that the target doesn't claim.
     pub unclaimed: usize,
-    /// Cases that were not run, or cannot be seen on this target.
+    /// Cases that were not run, or are unobservable on this target.
     pub unseen: usize,
-    /// Only a part of the suite was run: nothing is reached by that.
+    /// Whether only a part of the suite was run, which reaches no level.
     pub partial: bool,
 }
 
 impl Standing {
-    /// Whether the whole suite was asked, something of the level was judged, and all of that passed.
+    /// Whether the whole suite was run, at least one of the level's cases was judged, and all judged ones passed.
     pub fn is_reached(&self) -> bool {
         !self.partial && self.failed == 0 && self.passed > 0
     }
 
-    /// As tables and badges print it.
+    /// The text that tables and badges print.
     pub fn words(&self) -> String {
         let of = self.passed + self.failed;
         let share = format!("{}/{of}", self.passed);
@@ -135,14 +135,14 @@ impl Level {
     }
 }
 
-/// What the run is about: any MCP server, when it tried nothing but what MCP asks of each, or the family's language.
+/// The subject of the run: `MCP` if it contains only cases for any MCP server, otherwise `PTC-Lisp`.
 pub fn subject(run: &Run) -> &'static str {
     let of_mcp = |page: &str| LEVELS[0].holds(page);
     let any_server = !run.cases.is_empty() && run.cases.iter().all(|case| of_mcp(&case.page));
     if any_server { MCP } else { "PTC-Lisp" }
 }
 
-/// What the run shows of each level; of a run that is about any MCP server, of that level alone.
+/// The results for each level; if the subject of the run is MCP, for that level only.
 pub fn standings(run: &Run) -> Vec<Standing> {
     let of = |level: &'static Level| {
         let mut standing = Standing {
@@ -159,7 +159,7 @@ pub fn standings(run: &Run) -> Vec<Standing> {
                 Status::Fail | Status::Flaky | Status::ExpectedFailure => standing.failed += 1,
                 Status::NotClaimed => standing.unclaimed += 1,
                 Status::Unobservable | Status::NotRun => standing.unseen += 1,
-                // A SHOULD that is not followed does not keep anybody from a level.
+                // A failed SHOULD does not prevent a level from being reached.
                 Status::Warning | Status::SelfCheck => {}
             }
         }
@@ -169,7 +169,7 @@ pub fn standings(run: &Run) -> Vec<Standing> {
     LEVELS[..shown].iter().map(of).collect()
 }
 
-/// The badges of all levels by name, each in the shape that shields.io's endpoint reads.
+/// The badges of all levels by name, each in the format of a shields.io endpoint.
 pub fn badges(run: &Run) -> String {
     let of = |standing: &Standing| {
         let color = match (standing.is_reached(), standing.unclaimed) {

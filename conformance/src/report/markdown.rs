@@ -2,9 +2,9 @@
 
 use super::{CaseRecord, Run, Status, groups, levels};
 
-/// How many failures are listed; the rest is counted.
+/// Number of failures that are listed; the rest is counted.
 const FAILURES_MAX: usize = 50;
-/// How many causes are listed, and cases of each.
+/// Number of causes that are listed, and of cases for each.
 const CAUSES_MAX: usize = 20;
 const CASES_OF_CAUSE_MAX: usize = 50;
 
@@ -45,7 +45,7 @@ fn levels(run: &Run, text: &mut String) {
     text.push('\n');
 }
 
-/// Failures by what they share, each with a few examples and the rest behind a click.
+/// Failures grouped by cause, each with a few examples and the rest collapsed.
 fn causes(run: &Run, text: &mut String) {
     for group in groups::of_failures(run).iter().take(CAUSES_MAX) {
         let pages: Vec<String> = group.pages.keys().map(|page| code(page)).collect();
@@ -105,7 +105,7 @@ fn failures(run: &Run, text: &mut String) {
     }
 }
 
-/// The message, with what is known about the case.
+/// The message, with the background of the case.
 fn explained(case: &CaseRecord) -> String {
     let message = case.message.clone().unwrap_or_default();
     let known = case.background();
@@ -115,7 +115,7 @@ fn explained(case: &CaseRecord) -> String {
     }
 }
 
-/// A text in which nothing is markup: code, between more backticks than stand in it.
+/// A text as a code span without markup: enclosed in more backticks than it contains.
 fn code(text: &str) -> String {
     let text = text.replace('\n', " ");
     let text = text.trim();
@@ -131,12 +131,12 @@ fn code(text: &str) -> String {
     format!("{fence}{blank}{text}{blank}{fence}")
 }
 
-/// Such a text in a table, whose cells end at a bar even in code; a backslash before the bar says that it is none.
+/// A code span in a table, where a bar ends a cell even inside code unless a backslash precedes it.
 fn cell(text: &str) -> String {
     code(text).replace("\\|", "\\ |").replace('|', "\\|")
 }
 
-/// A text inside HTML, where Markdown means nothing.
+/// A text inside HTML, where Markdown has no effect.
 fn html(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

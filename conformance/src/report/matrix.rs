@@ -1,4 +1,4 @@
-//! Puts the reports of several implementations side by side, clause by clause. Knows only the records.
+//! Shows the reports of several implementations side by side, clause by clause. Knows only the records.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,13 +8,13 @@ use indexmap::IndexMap;
 
 use super::{Run, Status, Visible};
 
-/// What a clause, a page or a whole run came to.
+/// The result of a clause, a page or a whole run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     pub passed: usize,
-    /// Cases that failed, whether that was expected or not; those of a SHOULD too.
+    /// Cases that failed, whether or not that was expected, including those of a SHOULD.
     pub failed: usize,
-    /// Cases that say nothing of the implementation: not claimed, not run, not to be seen.
+    /// Cases without information about the implementation: not claimed, not run, unobservable.
     pub silent: usize,
 }
 
@@ -36,7 +36,7 @@ impl Tally {
         self.silent += other.silent;
     }
 
-    /// The mark that tells it apart without colour.
+    /// A mark that distinguishes the result without colour.
     pub fn mark(&self) -> &'static str {
         match (self.passed, self.failed) {
             (0, 0) => "–",
@@ -46,7 +46,7 @@ impl Tally {
         }
     }
 
-    /// The word for its colour.
+    /// The CSS class for its colour.
     pub fn class(&self) -> &'static str {
         match self.mark() {
             "✓" => "good",
@@ -56,7 +56,7 @@ impl Tally {
         }
     }
 
-    /// As tables print it.
+    /// The text that tables print.
     pub fn words(&self) -> String {
         match self.passed + self.failed {
             0 => "–".to_owned(),
@@ -65,12 +65,12 @@ impl Tally {
     }
 }
 
-/// The implementations of several reports, and what each page and clause came to in each.
+/// The implementations of several reports, with the results of each page and clause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matrix {
-    /// What each report is called.
+    /// The names of the reports.
     pub names: Vec<String>,
-    /// Pages, each with its clauses; one tally for each report.
+    /// Pages with their clauses; one tally for each report.
     pub pages: BTreeMap<String, Page>,
 }
 
@@ -83,7 +83,7 @@ pub struct Page {
     pub clauses: IndexMap<String, Vec<Tally>>,
 }
 
-/// Joins reports by clause. `names` tells them apart.
+/// Joins reports by clause. Each has a name that identifies it.
 pub fn join(runs: &[(String, Run)]) -> Matrix {
     let count = runs.len();
     let mut pages: BTreeMap<String, Page> = BTreeMap::new();
@@ -110,7 +110,7 @@ pub fn join(runs: &[(String, Run)]) -> Matrix {
 }
 
 impl Matrix {
-    /// What each report came to as a whole.
+    /// The result of each report as a whole.
     pub fn totals(&self) -> Vec<Tally> {
         let mut totals = vec![Tally::default(); self.names.len()];
         for page in self.pages.values() {
@@ -146,10 +146,10 @@ impl Matrix {
         text
     }
 
-    /// The table of clauses as a page that needs nothing else.
+    /// The table of clauses as a self-contained page.
     ///
     /// # Errors
-    /// When the template cannot be filled, which it always can with text.
+    /// When the template cannot be rendered, which does not happen with text.
     pub fn html(&self) -> Result<String, String> {
         let page = Html {
             names: &self.names,

@@ -1,5 +1,5 @@
-//! What of a record's texts people are shown. A target chooses many of them, and whoever wrote a report that is read again all of them:
-//! none may command a terminal, look like the harness's own line, break a document, or fill a page. Knows only the record.
+//! Makes the texts of a record safe to display. Targets choose many of them, and the author of a report that is read back all of them:
+//! none may control a terminal, imitate the harness's own lines, break a document, or fill a page. Knows only the record.
 
 use std::fmt::{self, Write as _};
 
@@ -7,24 +7,24 @@ use super::{CaseRecord, Finding, Run};
 use crate::cut;
 use crate::traffic::Traffic;
 
-/// Longest text of one line that is shown, in bytes.
+/// Longest single-line text that is shown, in bytes.
 const LINE_BYTES_MAX: usize = 4 << 10;
-/// Longest text of several lines that is shown, in bytes.
+/// Longest multi-line text that is shown, in bytes.
 const BLOCK_BYTES_MAX: usize = 64 << 10;
-/// Marks on one character; more would be drawn over the lines around it.
+/// Maximum number of combining marks on one character; more would be drawn over the lines around it.
 const MARKS_MAX: usize = 4;
-/// What a runner of CI workflows takes for a command to itself when a line begins with it, blanks before it or not.
+/// Prefixes of lines that a runner of CI workflows interprets as commands, even after blanks.
 const COMMANDS: &[&str] = &["::", "##["];
 
-/// Whether a terminal or an editor obeys a character instead of showing it: control characters of both sets, line and paragraph
-/// separators, and what turns the direction of text.
+/// Whether a terminal or an editor interprets a character instead of showing it: C0 and C1 control characters, line and paragraph
+/// separators, and characters that change the direction of text.
 pub fn is_obeyed(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Whether a character is written as its number: one that is obeyed, that nobody sees although it stands alone, or that no XML document
-/// may hold.
+/// Whether a character is written as its number: one that is interpreted, that is invisible on its own, or that is not permitted in
+/// XML.
 pub fn is_numbered(character: char) -> bool {
     is_obeyed(character)
         || matches!(
@@ -35,7 +35,7 @@ pub fn is_numbered(character: char) -> bool {
         || matches!(character, '\u{fffe}' | '\u{ffff}')
 }
 
-/// Whether a character is drawn above, below or through the one before it.
+/// Whether a character is a combining mark, drawn above, below or through the one before it.
 fn is_mark(character: char) -> bool {
     matches!(
         character,
@@ -43,7 +43,7 @@ fn is_mark(character: char) -> bool {
     )
 }
 
-/// A text for a terminal or a log: what would be obeyed is shown. Its lines stay lines.
+/// A text for a terminal or a log, with interpreted characters made visible. Line breaks are kept.
 #[derive(Debug, Clone, Copy)]
 pub struct Visible<'a>(pub &'a str);
 
@@ -99,10 +99,10 @@ fn all(show: fn(&str) -> String, texts: &[String]) -> Vec<String> {
 }
 
 impl Run {
-    /// The same run as people are shown it. The JSON report alone keeps texts as they are.
+    /// The run with all its texts made safe to display. Only the JSON report keeps them unchanged.
     #[must_use]
     pub fn shown(&self) -> Self {
-        // Without `..`, so that a new member is not forgotten here.
+        // Without `..`, so that no new member is forgotten here.
         let Self {
             format,
             harness,
@@ -209,7 +209,7 @@ mod tests {
     use crate::report::{Format, Status, matrix, terminal};
     use crate::traffic::Direction;
 
-    /// Commands to a terminal, markup of every document that is written, lines that look like the harness's own.
+    /// Terminal commands, markup of every document format, lines that imitate the harness's own.
     const HOSTILE: &str = "\u{1b}[2J\u{9b}31m\u{7}\u{0}\u{7f}\u{202e}\u{2028}\u{200b}\u{e0041}\u{feff}\u{fffe}\u{ffff}</script><blink>]]>&amp; # TODO | \\| `x` ![a](http://e/a.png)\r\nok 99 - forged\n  ::error::forged\nconforms\n";
 
     fn hostile() -> Run {
@@ -250,7 +250,7 @@ mod tests {
         run
     }
 
-    /// Whether `document` holds what nobody may be shown. Colours are the harness's own.
+    /// Checks that `document` contains nothing unsafe, apart from the harness's own colours.
     fn check(document: &str) -> String {
         let plain = anstream::adapter::strip_str(document).to_string();
         let numbered = |c: char| !matches!(c, '\n' | '\t') && is_numbered(c);
@@ -260,7 +260,7 @@ mod tests {
         plain
     }
 
-    /// Whether a text that is read line by line has one that a reader would believe, too.
+    /// As `check`, for a text that is read line by line: no line may imitate the harness's own.
     fn check_lines(document: &str) {
         let plain = check(document);
         let forged = |line: &str| line.starts_with("ok 99") || line == "conforms";
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn a_markdown_report_holds_no_markup_of_the_target() {
         let document = Format::Markdown.render(&hostile()).expect("a document");
-        // Behind an odd number of backticks text is code, where nothing but the row's own bars means anything.
+        // After an odd number of backticks the text is code, in which only the row's own bars have a meaning.
         for line in document.lines().filter(|line| line.contains("![a]")) {
             let at = line.find("![a]").unwrap_or_default();
             let is_code = line[..at].contains('`') || line.starts_with("<details>");

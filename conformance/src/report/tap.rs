@@ -19,7 +19,7 @@ fn line(text: &mut String, number: usize, label: &str, case: &CaseRecord) {
     let why = case.message.as_deref().unwrap_or_default();
     let (verdict, directive) = match case.status {
         Status::Pass => ("ok", String::new()),
-        // Counted apart from what the target passed.
+        // Counted separately from what the target passed.
         Status::SelfCheck => ("ok", format!(" # SKIP {}", case.status.words())),
         Status::Fail | Status::Flaky => ("not ok", String::new()),
         // A failure with a TODO directive does not fail the run.

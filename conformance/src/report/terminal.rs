@@ -1,4 +1,4 @@
-//! Renders a run for people: a summary, and for each failure what is needed to understand and repeat it.
+//! Renders a run for people: a summary, and for each failure what is needed to understand and reproduce it.
 //! Knows only the record.
 
 use std::collections::HashMap;
@@ -9,15 +9,15 @@ use indexmap::IndexMap;
 use super::{CaseRecord, Run, Status, Visible, groups, levels};
 use crate::cut;
 
-/// Failures of one cause that are shown in full before the rest is only named.
+/// Number of failures with the same cause that are shown in full; the rest is only named.
 const SAME_CAUSE_SHOWN_MAX: usize = 3;
-/// Failures that are shown in full at all.
+/// Number of failures that are shown in full.
 const SHOWN_MAX: usize = 40;
-/// Ids that a list of unshown failures names.
+/// Number of unshown failures that are named.
 const NAMED_MAX: usize = 20;
 /// Longest piece of traffic that is shown, in characters.
 const TRAFFIC_CHARS_MAX: usize = 2000;
-/// Frames of a transcript that are shown: the last ones.
+/// Number of frames of a transcript that are shown: the last ones.
 const TRAFFIC_SHOWN_MAX: usize = 24;
 
 pub fn render(run: &Run) -> String {
@@ -42,7 +42,7 @@ pub fn render(run: &Run) -> String {
     text
 }
 
-/// Why a case did not simply pass. A warning names the clause that it comes from.
+/// Why a case did not simply pass. A warning names its clause.
 fn told(case: &CaseRecord, status: Status) -> String {
     let message = case.message.as_deref().unwrap_or("no reason given");
     match &case.clause {
@@ -51,7 +51,7 @@ fn told(case: &CaseRecord, status: Status) -> String {
     }
 }
 
-/// What was counted, and what it proves.
+/// The counts, and what the run proves.
 pub fn verdict(run: &Run) -> String {
     let mut text = String::new();
     for complaint in &run.complaints {
@@ -78,7 +78,7 @@ pub fn verdict(run: &Run) -> String {
     text
 }
 
-/// A colour, where there is a terminal: the writer of the text removes it where there is none, or `NO_COLOR` is set.
+/// A colour for terminals. The writer of the text removes it when the output is no terminal, or `NO_COLOR` is set.
 #[derive(Clone, Copy)]
 struct Paint(anstyle::Style);
 
@@ -92,7 +92,7 @@ impl Paint {
     }
 }
 
-/// Everything about one case that did not pass.
+/// All details of a case that did not pass.
 pub fn details(case: &CaseRecord) -> String {
     let mut text = String::new();
     let mut line = |line: &str| {
@@ -152,7 +152,7 @@ pub fn details(case: &CaseRecord) -> String {
     text
 }
 
-/// Failures by what they share, when there is more to say than each failure says by itself.
+/// Failures grouped by what they share, if there is more to say than each failure says by itself.
 fn causes(run: &Run, text: &mut String) {
     let groups = groups::of_failures(run);
     if groups.iter().all(|group| group.cases.len() == 1) {
@@ -173,7 +173,7 @@ fn causes(run: &Run, text: &mut String) {
     text.push('\n');
 }
 
-/// The pages on which something failed.
+/// The pages with failures.
 fn pages(run: &Run, text: &mut String) {
     let pages = groups::pages(run);
     let failed = |counts: &IndexMap<Status, usize>| {
@@ -195,7 +195,7 @@ fn pages(run: &Run, text: &mut String) {
     text.push('\n');
 }
 
-/// The levels, when a whole suite was tried: of a part they would say nothing.
+/// The levels, if a whole suite was run: for a part of it they would mean nothing.
 fn levels(run: &Run, text: &mut String) {
     let standings = levels::standings(run);
     let shown = standings.iter().filter(|standing| standing.passed > 0);
@@ -245,7 +245,7 @@ fn failures(run: &Run, text: &mut String) {
     text.push('\n');
 }
 
-/// Failures share a cause when the harness met the same trouble; a mismatch is always its own.
+/// Failures share a cause if the harness met the same fault; every mismatch is a cause of its own.
 fn key(case: &CaseRecord) -> String {
     match case.cause.as_deref() {
         None | Some("mismatch") => case.id.clone(),
@@ -280,7 +280,7 @@ fn indented(text: &str, margin: &str) -> String {
     lines.join("\n")
 }
 
-/// A text behind something else on its first line; its other lines stand behind a margin, where none is taken for ours.
+/// A text whose first line continues another one. Its other lines are indented, so that none is mistaken for the harness's own.
 fn continued(text: &str, margin: &str) -> String {
     let text = Visible(text).to_string();
     text.trim_end().replace('\n', &format!("\n{margin}"))

@@ -1,5 +1,5 @@
-//! An MCP server on the official Rust SDK: `rmcp-example` speaks over its standard streams, `rmcp-example PORT` over Streamable HTTP.
-//! Nothing in it is made for the test: it is what the SDK's documentation has people write.
+//! An MCP server built with the official Rust SDK: `rmcp-example` uses its standard streams, `rmcp-example PORT` Streamable HTTP.
+//! Nothing in it is made for the test: it follows the SDK's documentation.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Values in, schemas out, and what else those accept.
+//! Values in, schemas out, and what else these schemas accept.
 
 use super::*;
 use crate::suite::Text;

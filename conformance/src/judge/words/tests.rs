@@ -1,4 +1,4 @@
-//! Messages in, words of a host out.
+//! Messages in, text of a host out.
 
 use super::*;
 
