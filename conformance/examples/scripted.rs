@@ -37,7 +37,7 @@ fn main() {
             .expect("both are in one session");
     }
     if fault == "floods-behind" {
-        // A grandchild leaves the group and writes to both streams without end or line break, to standard output once its parent has exited.
+        // A grandchild leaves the group and writes to both streams without end or line break, to standard output only after a second.
         let escaped = std::process::Command::new("setsid")
             .args([
                 "sh",

@@ -1,7 +1,7 @@
-//! The report's page in a real browser, wide and narrow, light and dark: it fits, it can be read, its filters filter, and it asks nobody
-//! for anything. The page that compares implementations fits as well. And a page of an origin that may call the reference calls it,
-//! one of another origin does not. Needs Chromium: where `TOUCHSTONE_CHROMIUM` names one it must be there; where nothing names one and none is installed,
-//! the tests say so and prove nothing.
+//! Tests the report's page in a real browser, wide and narrow, light and dark: it fits, it is readable, its filters work, and it loads
+//! nothing. Also tests that the comparison page fits, and that a page from a permitted origin can call the reference
+//! while one from another origin cannot. Needs Chromium: if `TOUCHSTONE_CHROMIUM` names one, it must exist; if nothing names one and none
+//! is installed, the tests report that and prove nothing.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use conformance::report::{CaseRecord, FORMAT, Finding, Run, Status, Transport, h
 use conformance::traffic::{Direction, Traffic};
 use serde_json::Value;
 
-/// What the page is asked once it stands. Its answer goes to the page around it.
+/// The script that probes the loaded page. It posts its results to the surrounding page.
 const PROBE: &str = r##"<script>
 addEventListener("load", () => {
   const all = q => [...document.querySelectorAll(q)], rows = () => all("#cases details").length;
@@ -44,12 +44,12 @@ addEventListener("load", () => {
 addEventListener("error", e => { document.title = "broken: " + e.message; });
 </script></body>"##;
 
-/// A page around the page, because the browser's own window does not get as narrow as a phone. Keeps the answer of the probe.
+/// A page with the tested page in a frame, because the browser's window cannot be as narrow as a phone. It keeps the probe's results.
 const FRAME: &str = r#"<!doctype html><script>
 addEventListener("message", e => { const out = document.createElement("pre"); out.id = "told"; out.textContent = btoa(unescape(encodeURIComponent(e.data))); document.body.append(out); });
 </script><body><iframe src="probed.html" width="WIDTH" height="1000" style="border:0"></iframe></body>"#;
 
-/// The browser, or a remark that there is none.
+/// The browser, or `None` with a remark that there is none.
 fn browser() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("TOUCHSTONE_CHROMIUM").filter(|named| !named.is_empty()) {
         let path = PathBuf::from(named);
@@ -70,12 +70,12 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// Loads a page of its own with these switches, and gives what it prints.
+/// Loads a page from a file with these switches, and returns what the browser prints.
 fn visit(browser: &Path, page: &Path, switches: &[String]) -> String {
     open(browser, &format!("file://{}", page.display()), switches)
 }
 
-/// The same of a URL.
+/// The same for a URL.
 fn open(browser: &Path, url: &str, switches: &[String]) -> String {
     let profile = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let output = Command::new(browser)
@@ -104,7 +104,7 @@ fn open(browser: &Path, url: &str, switches: &[String]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What the probe of a page told, shown so many pixels wide.
+/// The results of the probe in a page that is shown `width` pixels wide.
 fn ask(browser: &Path, page: &Path, width: u32, dark: bool) -> Value {
     let frame = page.with_file_name("frame.html");
     std::fs::write(&frame, FRAME.replace("WIDTH", &width.to_string())).expect("a file");
@@ -211,7 +211,7 @@ fn case(number: usize, transport: Transport, status: Status) -> CaseRecord {
     }
 }
 
-/// Writes the page, and a copy that answers the probe; gives both.
+/// Writes the page, and a copy with the probe; returns the paths of both.
 fn pages() -> [PathBuf; 2] {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
     std::fs::create_dir_all(&directory).expect("a directory");
@@ -235,7 +235,7 @@ fn the_page_fits_filters_and_asks_nobody_for_anything() {
         let context = format!("{width} pixels, dark: {dark}: {told}");
         assert_eq!(told["dark"], dark, "{context}");
         assert_eq!(number("width"), i64::from(width), "{context}");
-        // Nothing sticks out to the right, neither folded nor with every case open.
+        // Nothing overflows to the right, neither with all cases closed nor with all open.
         assert!(
             number("overClosed") <= 0 && number("overOpen") <= 0,
             "{context}"
@@ -291,7 +291,7 @@ fn screenshots_show_something() {
             "{}",
             picture.display()
         );
-        // An empty page of that size packs into a few kilobytes.
+        // An empty page of that size compresses to a few kilobytes.
         assert!(
             bytes.len() > 20_000,
             "{}: {} bytes",
@@ -301,7 +301,7 @@ fn screenshots_show_something() {
     }
 }
 
-/// A page that opens a session with the reference, calls a tool in it, and shows what it read.
+/// A page that opens a session with the reference, calls a tool in it, and shows the answer.
 const CALLER: &str = r#"<!doctype html><body><pre id="told">nothing</pre><script>
 const url = "URL", headers = { "Authorization": "Bearer TOKEN", "Content-Type": "application/json", "MCP-Protocol-Version": "2025-11-25" };
 const post = (body, more) => fetch(url, { method: "POST", headers: { ...headers, ...more }, body: JSON.stringify({ jsonrpc: "2.0", ...body }) });
@@ -314,7 +314,7 @@ const post = (body, more) => fetch(url, { method: "POST", headers: { ...headers,
 })().then(text => text, error => "refused: " + error.message).then(text => { document.getElementById("told").textContent = text; });
 </script></body>"#;
 
-/// Serves the text of [`CALLER`] on a port of its own; gives its origin.
+/// Serves [`CALLER`] on a port of its own; returns the origin.
 fn origin(listener: TcpListener, page: String) -> String {
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
@@ -339,7 +339,7 @@ fn answer(mut stream: TcpStream, page: &str) -> std::io::Result<()> {
     )
 }
 
-/// A server that ends with the test.
+/// A server that is killed at the end of the test.
 struct Served(Child);
 
 impl Drop for Served {
@@ -349,7 +349,7 @@ impl Drop for Served {
     }
 }
 
-/// The reference over HTTP on `port`, for pages of one origin.
+/// The reference over HTTP on `port`, which permits pages from one origin.
 fn reference(port: u16, allowed: &str, token: &str) -> Served {
     let path =
         Path::new(env!("CARGO_BIN_EXE_ptc-conformance")).with_file_name("examples/reference");
@@ -406,7 +406,7 @@ fn a_page_of_an_allowed_origin_calls_the_server_and_one_of_another_does_not() {
     assert_eq!(told(&other), "refused: Failed to fetch");
 }
 
-/// What the page that compares is asked: whether something sticks out, and what it shows.
+/// The script that probes the comparison page: whether anything overflows, and what is shown.
 const COMPARED: &str = r#"<script>
 addEventListener("load", () => {
   document.querySelectorAll("details").forEach(d => { d.open = true; });

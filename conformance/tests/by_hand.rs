@@ -1,4 +1,4 @@
-//! The commands that `show` gives for a case, in a shell: they do with the reference what the harness would do.
+//! Runs the commands that `show` prints for a case in a shell: they do to the reference what the harness would do.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -118,7 +118,7 @@ Accept: application/json, text/event-stream
 ```
 "#;
 
-/// What the commands of a case print, where there are any.
+/// The output of a case's commands, if there are any.
 fn by_hand(id: &str) -> Option<String> {
     by_hand_against(id, &[])
 }
@@ -150,7 +150,7 @@ fn by_hand_against(id: &str, target: &[&str]) -> Option<String> {
     let ran = Command::new("sh")
         .args(["-c", commands])
         .env("PATH", format!("{}:{path}", programs.display()))
-        // Where the commands make their directory.
+        // The directory in which the commands create theirs.
         .env("TMPDIR", bench.path())
         .stdin(Stdio::null())
         .stderr(Stdio::null())
@@ -203,9 +203,9 @@ fn a_server_that_runs_already_is_asked_over_http() {
         .map(|id| by_hand_against(id, &["--url", &url]).expect("commands"));
     server.kill().expect("it runs");
     server.wait().expect("it ends");
-    // It was started without the flag.
+    // The server was started without the flag.
     assert!(printed[0].contains("user=> 21"), "{}", printed[0]);
-    // The second call belongs to the session, and nothing answers what only tells.
+    // The second call belongs to the session, and a notification has no answer.
     assert_eq!(printed[1].matches("jsonrpc").count(), 2, "{}", printed[1]);
     assert!(printed[1].contains("user=> 3"), "{}", printed[1]);
 }

@@ -1,5 +1,5 @@
-//! The command line, against the scripted server: shards that make a whole again, repeats, baselines, bundles, and what
-//! the reports say.
+//! Tests the command line against the scripted server: merging shards, repeats, baselines, bundles, and the contents of
+//! reports.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -34,7 +34,7 @@ What `+` does.
 ```
 ";
 
-/// Its failure of a MUST, as a list of expected ones has it.
+/// A list with its expected failure of a MUST.
 const KNOWN: &str = "[[case]]\nid = \"sums.wrong/wrong\"\nreason = \"thirteen is hard\"\n";
 
 /// A directory with the page, and everything that a run writes.
@@ -64,7 +64,7 @@ impl Bench {
             .expect("the harness starts")
     }
 
-    /// Runs the suite and gives exit status, standard output and the JSON report.
+    /// Runs the suite and returns exit status, standard output and the JSON report.
     fn run(&self, more: &[&str]) -> (Option<i32>, String, Run) {
         let server = scripted();
         let report = format!("json={}", self.word("report.json"));
@@ -166,7 +166,7 @@ fn a_should_warns_unless_the_run_is_strict() {
         statuses(&run)[3..],
         [Status::Warning, Status::Warning, Status::Fail]
     );
-    // Nor does it end a run that the first failure ends.
+    // Nor does it end a run with `--fail-fast`.
     let (status, text, _) = bench.run(&["--fail-fast", "--jobs", "1"]);
     assert_eq!(status, Some(1), "{text}");
     let (_, _, strict) = bench.run(&["--strict"]);
@@ -213,7 +213,7 @@ fn shards_part_the_suite_and_merge_into_it() {
     assert_eq!((whole.cases.len(), whole.partial), (6, false));
     let twice = bench.call(&["merge", &parts[0], &parts[0]]);
     assert_eq!(twice.status.code(), Some(2));
-    // Two processes come to the verdict of one, case by case.
+    // Two processes together reach the same verdicts as one, case by case.
     let (status, _, one) = bench.run(&[]);
     let verdicts = |run: &Run| -> Vec<_> {
         let mut verdicts: Vec<_> = run
@@ -257,7 +257,7 @@ fn what_goes_the_same_way_over_both_transports_is_played_once() {
         let cases = run.cases.iter().filter(of);
         cases.map(|case| case.duration_us).collect()
     };
-    // No two trials take the same microseconds.
+    // No two trials have the same duration in microseconds.
     for (clause, once) in [
         ("upstream.repl.display.modes", true),
         ("mcp.dispatch.methods.ping", false),
@@ -282,7 +282,7 @@ fn transports_of_one_target_are_told_apart_merged_and_compared() {
         "{text}"
     );
     assert_eq!(status, Some(2), "{text}");
-    // As if it had been tried there, too.
+    // Pretend that the cases had been run there, too.
     let mut run = run;
     let again: Vec<_> = run
         .cases
@@ -384,7 +384,7 @@ fn a_baseline_is_rewritten_as_far_as_a_run_goes() {
     let entries = "[[case]]\nid = \"sums.add/*\"\nreason = \"no longer\"\n[[case]]\nid = \"sums.wrong/wrong\"\nreason = \"hard\"\n";
     std::fs::write(&list, entries).expect("a list");
     let kept = || std::fs::read_to_string(&list).expect("a list");
-    // What a part of the suite does not try stays as it is.
+    // Entries for cases that were not run are kept.
     let fix = ["--baseline", &list, "--fix-baseline"];
     let (_, text, _) = bench.run(&[&fix[..], &["--filter", "sums.add"]].concat());
     assert!(
@@ -533,7 +533,7 @@ fn a_bundle_gives_the_same_ids_and_verdicts() {
     assert_eq!(told(&pages), told(&bundled));
 }
 
-/// Files that cannot be used are told before the suite is read, which here is none.
+/// Unusable files are reported before the suite is loaded, which does not exist here.
 #[test]
 fn what_cannot_be_read_is_told_at_once() {
     let bench = Bench::new();
@@ -581,7 +581,7 @@ fn what_cannot_be_read_is_told_at_once() {
     refused(&bench.call(&words), &["--fix-baseline needs --baseline"]);
 }
 
-/// What a run could not use at its end is refused before it begins.
+/// A report that could not be written at the end is rejected before the run begins.
 #[test]
 fn nothing_is_run_for_a_report_that_has_no_place() {
     let bench = Bench::new();
@@ -602,7 +602,7 @@ fn nothing_is_run_for_a_report_that_has_no_place() {
     }
 }
 
-/// Else the cases of the flag that was meant would be judged with the reference's spelling of it.
+/// Otherwise the cases with the intended flag would be judged with the reference's name for it.
 #[test]
 fn a_template_names_flags_that_some_case_passes() {
     let bench = Bench::new();
@@ -617,7 +617,7 @@ fn a_template_names_flags_that_some_case_passes() {
     refused(&bench.call(&words), &[&launch, told]);
 }
 
-/// Asserts that a command could not do its work, and says so with these words.
+/// Asserts that a command could not do its work, and that its message contains these words.
 fn refused(output: &std::process::Output, told: &[&str]) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
@@ -659,7 +659,7 @@ fn nobody_is_judged_by_the_reference_s_verdict() {
     assert!(said.contains("no target is named"), "{said}");
 }
 
-/// A part of the suite reaches no level, whatever it shows.
+/// A part of the suite reaches no level, whatever its results.
 #[test]
 fn a_part_of_the_suite_reaches_no_level() {
     let bench = Bench::new();
@@ -693,7 +693,7 @@ fn a_part_of_the_suite_reaches_no_level() {
     );
 }
 
-/// What a stranger looks at first tells how much was asked of the target, and counts nothing that only the harness proves of itself.
+/// Badges and reports show how much of the suite was judged, and do not count the harness's tests of itself.
 #[test]
 fn badges_and_reports_tell_the_share_and_count_the_harness_apart() {
     let bench = Bench::new();
@@ -738,7 +738,7 @@ fn badges_and_reports_tell_the_share_and_count_the_harness_apart() {
     );
 }
 
-/// A mutant that no case catches fails the self-test, and so does a name that means none.
+/// A mutant that no case catches fails the self-test, and so does a name that matches no mutant.
 #[test]
 fn a_selftest_proves_something_or_fails() {
     let bench = Bench::new();
@@ -836,7 +836,7 @@ fn a_case_is_shown_with_its_clause_and_how_to_run_it() {
     ] {
         assert!(text.contains(piece), "no {piece:?} in\n{text}");
     }
-    // Against one's own target, as it is reached.
+    // Against the user's own target, over its transport.
     for (flag, target, hand) in [
         ("--stdio", "my-server -x", "| my-server -x"),
         ("--testee", "my-adapter", "\"op\":\"lisp_run\""),
@@ -943,7 +943,7 @@ fn two_reports_are_compared() {
     refused(&bench.call(&["compare", &old, &new]), &[&new, &told]);
 }
 
-/// What the action's step runs, without cargo: it ends before it would build.
+/// Runs the script of the action's step without cargo; it ends before it would build.
 #[test]
 fn the_action_without_a_target_fails() {
     let action = include_str!("../action.yml");
@@ -978,7 +978,7 @@ fn the_action_without_a_target_fails() {
     let none = step("");
     assert_eq!(none.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&none.stdout).contains("::error::name a target"));
-    // With one it gets as far as the build.
+    // With a target it gets as far as the build.
     let some = step("my-server");
     assert_ne!(some.status.code(), Some(0));
     assert!(!String::from_utf8_lossy(&some.stdout).contains("::error::"));

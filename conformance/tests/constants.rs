@@ -1,4 +1,4 @@
-//! No clause of programs or library operations is shown by a target with one answer for everything: of each, some case fails for it.
+//! A target with one constant answer satisfies no clause on programs or library operations: at least one case of each clause fails for it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,13 +10,13 @@ use conformance::observed::{CallAnswer, ProgramOutcome, ProgramRun};
 use conformance::suite::{Captures, Case, CaseBody, Level, Suite};
 use conformance::verdict::Verdict;
 
-/// Clauses that such a target keeps all the same, and why.
+/// Clauses that such a target satisfies nevertheless, and why.
 const KEPT: &[(&str, &str)] = &[(
     "errors.words.host",
     "every message of every case is looked into for it",
 )];
 
-/// One answer to every program.
+/// The same answer to every program.
 fn program(reason: Option<&str>) -> ProgramRun {
     ProgramRun {
         outcome: match reason {
@@ -36,7 +36,7 @@ fn program(reason: Option<&str>) -> ProgramRun {
     }
 }
 
-/// The verdict on a case of programs or operations; none for an operation that fails, and for what is judged otherwise.
+/// The verdict on a case with a program or an operation; `None` for an operation that fails, and for other kinds of cases.
 fn verdict(case: &Case, run: &ProgramRun, answer: &CallAnswer) -> Option<Verdict> {
     match &case.body {
         CaseBody::Clj(body) => Some(judge::program(&body.expect, run)),
@@ -47,7 +47,7 @@ fn verdict(case: &Case, run: &ProgramRun, answer: &CallAnswer) -> Option<Verdict
     }
 }
 
-/// Whether such a target shows a clause: one of its cases passes, and none fails.
+/// Whether such a target satisfies a clause: at least one of its cases passes, and none fails.
 fn shows(cases: &[&Case], run: &ProgramRun, answer: &CallAnswer) -> bool {
     let mut passed = false;
     for case in cases {

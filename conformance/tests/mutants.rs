@@ -1,12 +1,12 @@
-//! The suite against faulty servers: each of them is caught by a case of the clause that it breaks, and the
-//! right server is not.
+//! Runs the suite against faulty servers: each is caught by a case of the clause that it breaks, and the
+//! correct server passes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use conformance::mutant;
 
-/// The faults that a conformance suite is worth nothing without.
+/// The faults that any conformance suite must catch.
 const TEN: &[&str] = &[
     "wrong-result",
     "no-is-error",
@@ -20,7 +20,7 @@ const TEN: &[&str] = &[
     "remembers",
 ];
 
-/// One of each way of being wrong over HTTP, and of each kind of state.
+/// One of each kind of fault over HTTP, and of each kind of state.
 const OTHERS: &[&str] = &[
     "http-request-id-dropped",
     "http-any-origin",

@@ -1,4 +1,4 @@
-//! One test for each file of the specification: it reads without an error, its bundle reads back the same, and
+//! One test for each file of the specification: it parses without errors, survives a round trip through a bundle, and
 //! the cases that need no target pass.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The original, as it was recorded: what fails on it must be known, with a divergence or a ruling that says why.
+//! Runs the suite against recordings of the original server: every failure must be known, with a divergence or a ruling that explains it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use std::process::Command;
 use conformance::fixture;
 use conformance::report::{Run, Status};
 
-/// Clauses of pages that the recorded server breaks, with the divergence that says so.
+/// Clauses of pages that the recorded server violates, with the divergence that records it.
 const KNOWN: &[(&str, &str)] = &[("mcp.dispatch.methods.ping", "original.server.ping")];
 
-/// Programs that the suite has and the recording has not; more would hide what it shows.
+/// Maximum number of programs of the suite that are missing from the recording; more would hide its results.
 const UNRECORDED_MAX: usize = 60;
-/// Corpus cases that the recording met at least, and at least did not meet: fewer mean that nothing was replayed.
+/// Minimum numbers of corpus cases that the recording passes and fails: fewer mean that nothing was replayed.
 const PASSED_MIN: usize = 7000;
 const FAILED_MIN: usize = 1000;
 
@@ -53,7 +53,7 @@ fn what_the_original_was_recorded_to_do_otherwise_is_known() {
                 let entry = case.divergence.as_deref().or(listed.copied());
                 let entered = entry.is_some_and(|id| suite.section(id).is_some());
                 let message = record.message.as_deref().unwrap_or_default();
-                // Programs of later cases: nobody asked the original.
+                // Programs of later cases were never sent to the original.
                 if message.contains("this program was not recorded") {
                     unrecorded += 1;
                 } else if !entered && case.rulings.is_empty() {

@@ -1,4 +1,4 @@
-//! Targets that misbehave: each is reported as what it is, within its timeouts, and leaves nothing behind.
+//! Targets that misbehave: each fault is reported correctly, within its timeouts, and leaves nothing behind.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,10 +20,10 @@ const PAGE: &str = "\
 ```
 ";
 
-/// Far longer than any wait of these tests, far shorter than what the targets would hang for.
+/// Far longer than any wait in these tests, far shorter than the targets would hang.
 const PROMPT: Duration = Duration::from_secs(60);
 
-/// What a run against a target came to.
+/// The result of a run against a target.
 struct Seen {
     status: Option<i32>,
     output: String,
@@ -112,12 +112,12 @@ fn check_page(page: &str, target: &str, more: &[&str]) -> Seen {
     }
 }
 
-/// A word on the command lines of one test of one run, so that runs beside each other do not see each other's.
+/// A word for the command lines of one test in one run, so that concurrent runs do not see each other's processes.
 fn marked(name: &str) -> String {
     format!("{name}-{}-7f31c9", std::process::id())
 }
 
-/// Processes whose command line holds `marker`, other than this one.
+/// Processes whose command line contains `marker`, other than this one.
 fn alive(marker: &str) -> Vec<String> {
     let own = std::process::id().to_string();
     let entries = std::fs::read_dir("/proc").expect("/proc is there");
@@ -130,7 +130,7 @@ fn alive(marker: &str) -> Vec<String> {
         .collect()
 }
 
-/// Waits until a run has started a target of `marker`, whose own command line holds it as well.
+/// Waits until a run, whose own command line contains `marker` as well, has started a target with it.
 fn until_started(marker: &str) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while alive(marker).len() < 2 && Instant::now() < deadline {
@@ -143,7 +143,7 @@ fn send(child: &std::process::Child, signal: nix::sys::signal::Signal) {
     nix::sys::signal::kill(id, signal).expect("it runs");
 }
 
-/// Processes of `marker` that stay. One that was killed a moment ago may still have to be given a processor to end on.
+/// Processes with `marker` that remain. One that has just been killed may need processor time to end.
 fn left_behind(marker: &str) -> Vec<String> {
     let deadline = Instant::now() + Duration::from_secs(5);
     while !alive(marker).is_empty() && Instant::now() < deadline {
@@ -250,7 +250,7 @@ fn wrong_ids_are_shown_as_frames_that_nobody_asked_for() {
         "{}",
         seen.output
     );
-    // Nobody waits to the end for an answer that came under another id.
+    // The harness does not wait the full time for an answer that arrived under another id.
     assert!(!seen.output.contains("within 3000 ms"), "{}", seen.output);
     assert!(seen.took < PROMPT, "{:?}", seen.took);
 }
@@ -259,7 +259,7 @@ fn wrong_ids_are_shown_as_frames_that_nobody_asked_for() {
 fn an_old_answer_again_does_not_cut_the_wait_for_a_new_one() {
     let page = "# Sums {#sums}\n\n```clj\n(+ 1 2) ;=> 3\n(+ 2 2) ;=> 4\n```\n";
     let seen = check_page(page, &scripted("repeats"), &["--jobs", "1"]);
-    // A server that was just started does not do it: the target must not pass for that.
+    // A freshly started server does not do it, but the target must not pass because of that.
     assert_eq!(seen.causes(), ["stray-reply"], "{}", seen.output);
     assert!(!seen.output.contains("no reply"), "{}", seen.output);
 }
@@ -384,7 +384,7 @@ fn a_crash_behind_a_wait_that_ran_out_is_not_the_machine_s_doing() {
     assert_eq!(seen.causes(), ["crash"], "{}", seen.output);
 }
 
-/// A value that is asked for as text and as JSON.
+/// A value that is requested as text and as JSON.
 const SCHEMA_PAGE: &str = "# Sums {#sums}\n\n```clj\n(+ 50 5)\n;=> 55\n;json 55\n```\n";
 
 #[test]
@@ -491,7 +491,7 @@ fn what_a_target_says_before_it_can_be_judged_commands_and_forges_nothing() {
     }
 }
 
-/// Kilobytes of the largest amount of memory that a run had at any moment, with its report's size.
+/// The peak memory of a run in kilobytes, and the size of its report in bytes.
 fn measured(fault: &str, page: &str) -> (u64, u64) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut child = harness(directory.path(), page, &scripted(fault), &[])
@@ -517,7 +517,7 @@ fn what_a_target_writes_stays_bounded_in_memory_and_in_reports() {
     for (fault, kilobytes_max) in [("junk", 200 << 10), ("verbose", 200 << 10)] {
         let (peak, report) = measured(fault, PAGE);
         assert!(peak > 0 && peak < kilobytes_max, "{fault}: {peak} kB");
-        // 64 lines of 4 KiB are kept of each process, and each of five cases may have one of its own.
+        // 64 lines of 4 KiB are kept per process, and each of five cases may have its own.
         assert!(report < 2 << 20, "{fault}: a report of {report} bytes");
     }
 }
@@ -530,13 +530,13 @@ fn what_outlives_a_target_and_writes_without_end_is_not_kept() {
         )
     };
     let cases: String = (1..=20).map(case).collect();
-    // The last one waits, so that there is time for what outlived the others.
+    // The last case waits, to give the processes that outlived the others time.
     let page = format!("{PAGE}\n{cases}{}", case(21).replace("-> ", "wait 4s\n-> "));
     let (peak, _) = measured("floods-behind", &page);
     assert!(peak > 0 && peak < 300 << 10, "{peak} kB");
 }
 
-/// A server over HTTP that is right but for how it sends the answer to a sum: status, kind of content, and what stands around it.
+/// An HTTP server that is correct except for the way it sends the answer to a sum: status, content type, and what surrounds the answer.
 fn serve(
     status: &'static str,
     kind: &'static str,
@@ -612,7 +612,7 @@ fn serve(
                 std::thread::sleep(Duration::from_secs(60));
                 return None;
             }
-            // In one piece: a second one would wait until the first is acknowledged.
+            // In one write: a second one would wait until the first is acknowledged.
             let answer = format!("{head}Content-Length: {}\r\n\r\n{frame}", frame.len());
             stream.write_all(answer.as_bytes()).ok()?;
         }
@@ -626,7 +626,7 @@ fn serve(
     url
 }
 
-/// Longer than a message over HTTP has a head start on the next one.
+/// Longer than the time that a message over HTTP gets before the next one is sent.
 const OVERTAKEN: Duration = Duration::from_millis(300);
 
 fn judged_over_http(url: &str) -> Seen {
@@ -640,7 +640,7 @@ fn page_over_http(page: &str, url: &str) -> Seen {
     let output = Command::new(env!("CARGO_BIN_EXE_ptc-conformance"))
         .args(["run", "--url", url, "--suite"])
         .arg(directory.path())
-        // Who talks http needs no certificates.
+        // Plain HTTP needs no certificates.
         .env("SSL_CERT_FILE", "/nothing/there")
         .env("SSL_CERT_DIR", "/nothing/there")
         .arg("--report")
@@ -679,13 +679,13 @@ fn over_http_what_was_overtaken_fails_nobody() {
         )
     };
 
-    // What only tells has been heard when the next message comes.
+    // A notification has been received when the next message arrives.
     let steps = [told, &call(1, "(+ 1 2)"), &answer(1, -3)];
     let seen = page_over_http(&page(&steps), &serve());
     assert_eq!(seen.statuses(), [Status::Pass], "{}", seen.output);
     assert!(!seen.output.contains("tried again"), "{}", seen.output);
 
-    // An answer that came late once, and behind the next one, is asked for again.
+    // When an answer arrived late once, after the next one, the case is retried.
     let steps = [
         &call(1, "(+ 1 2 slow)")[..],
         &call(2, "(+ 2 2)"),
@@ -713,7 +713,7 @@ fn over_http_a_result_is_one_frame_under_a_good_status() {
             None,
         ),
         ("200 OK", STREAM, event, true, None),
-        // A stream should end with the answer; one that does not has brought it.
+        // A stream should end after the answer; one that does not has delivered it nevertheless.
         ("200 OK", STREAM, event, false, None),
         (
             "500 Oops",
@@ -802,7 +802,7 @@ Content-Type: application/json
     let answers: [(&str, Body, bool, Status); 3] = [
         (CHUNKED, chunk, true, Status::Pass),
         (CHUNKED, twice, true, Status::Fail),
-        // A stream should end with the answer; one that does not has brought it.
+        // A stream should end after the answer; one that does not has delivered it nevertheless.
         ("text/event-stream", event, false, Status::Pass),
     ];
     for (kind, body, ends, expected) in answers {
@@ -831,7 +831,7 @@ fn an_interrupted_run_takes_its_targets_down() {
     assert_eq!(left_behind(marker), Vec::<String>::new());
 }
 
-/// What has run by then is reported.
+/// The cases that have run by then are reported.
 #[test]
 fn an_interrupted_run_writes_what_it_saw() {
     for signal in [
@@ -865,7 +865,7 @@ fn an_interrupted_run_writes_what_it_saw() {
     }
 }
 
-/// What was about to be tried when the signal came is not started any more.
+/// Cases that were about to run when the signal arrived are no longer started.
 #[test]
 fn an_interrupted_run_starts_no_more_targets() {
     let marker = &marked("starting");
@@ -897,7 +897,7 @@ fn an_interrupted_run_starts_no_more_targets() {
 
 #[test]
 fn a_url_that_nobody_serves_is_said_once() {
-    // Bound and closed again: nobody listens there.
+    // Bound and closed again, so that nothing listens there.
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
         .expect("a free port")

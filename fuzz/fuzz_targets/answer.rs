@@ -1,4 +1,4 @@
-//! Answers of upstreams. Knows nothing of what is checked: the function does.
+//! Fuzzes answers of upstreams. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Must fail: shows that a broken promise is found at all. Knows nothing of what is checked: the function does.
+//! Must fail: shows that a violated property is found at all. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

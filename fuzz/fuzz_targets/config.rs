@@ -1,4 +1,4 @@
-//! Upstream configurations. Knows nothing of what is checked: the function does.
+//! Fuzzes upstream configurations. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

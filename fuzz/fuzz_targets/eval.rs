@@ -1,4 +1,5 @@
-//! Programs made from bytes by a grammar that knows the tables of builtins and special forms. Knows nothing of what is checked: the function does.
+//! Fuzzes programs that a grammar generates from bytes, using the tables of builtins and special forms. The checks are in the function
+//! that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

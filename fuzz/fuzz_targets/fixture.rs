@@ -1,4 +1,4 @@
-//! Fixture pages and corpus files. Knows nothing of what is checked: the function does.
+//! Fuzzes fixture pages and corpus files. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

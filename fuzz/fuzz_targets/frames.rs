@@ -1,4 +1,4 @@
-//! JSON-RPC frames on a stream that is cut anywhere. Knows nothing of what is checked: the function does.
+//! Fuzzes JSON-RPC frames on a stream that is split anywhere. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

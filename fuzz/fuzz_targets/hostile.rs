@@ -1,4 +1,4 @@
-//! Hostile programs by the clock. Knows nothing of what is checked: the function does.
+//! Fuzzes the time limit with hostile programs. The checks are in the function that it calls.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -8,13 +8,13 @@ use libfuzzer_sys::fuzz_target;
 
 ptc_lang::counting_allocator!();
 
-/// Time that went by since it was asked for first.
+/// Wall-clock time since the first call.
 fn passed() -> Duration {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     START.elapsed()
 }
 
-/// Time that this thread has been running; where the system does not tell, time that went by.
+/// CPU time of this thread; wall-clock time where the system does not report it.
 fn spent() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat");
     let nanos = stat
@@ -24,7 +24,7 @@ fn spent() -> Duration {
 }
 
 fuzz_target!(|data: &[u8]| {
-    // Sanitizers and counters make everything some times as slow.
+    // Sanitizers and coverage counters make everything several times slower.
     let gauge = ptc_lang::fuzz::Gauge {
         spent,
         passed,

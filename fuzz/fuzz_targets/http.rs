@@ -1,4 +1,5 @@
-//! HTTP requests: where each ends, and what it says about where it comes from and what it carries. Knows nothing of what is checked: the function does.
+//! Fuzzes HTTP requests: where each ends, and what its headers say about its origin and its body. The checks are in the function that it
+//! calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! JSON text as values, and back. Knows nothing of what is checked: the function does.
+//! Fuzzes the conversion of JSON text to values and back. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

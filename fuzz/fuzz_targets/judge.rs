@@ -1,4 +1,4 @@
-//! The judge's own readers of JSON and of printed values. Knows nothing of what is checked: the function does.
+//! Fuzzes the judge's own parsers of JSON and of printed values. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

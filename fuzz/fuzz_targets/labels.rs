@@ -1,4 +1,4 @@
-//! Argument and result labels of schemas. Knows nothing of what is checked: the function does.
+//! Fuzzes argument and result labels of schemas. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

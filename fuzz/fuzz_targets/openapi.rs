@@ -1,4 +1,4 @@
-//! OpenAPI descriptions. Knows nothing of what is checked: the function does.
+//! Fuzzes OpenAPI descriptions. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! What is printed is read back as the same value. Knows nothing of what is checked: the function does.
+//! Fuzzes printing: what is printed reads back as the same value. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

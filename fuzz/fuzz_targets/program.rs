@@ -1,4 +1,4 @@
-//! Programs as text, run under limits. Knows nothing of what is checked: the function does.
+//! Fuzzes programs as text, run under limits. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

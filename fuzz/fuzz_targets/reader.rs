@@ -1,4 +1,4 @@
-//! Program text. Knows nothing of what is checked: the function does.
+//! Fuzzes the reader with program text. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The redactor against a slow model. Knows nothing of what is checked: the function does.
+//! Fuzzes the redactor against a slow model. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! JSON Schemas as types, and back. Knows nothing of what is checked: the function does.
+//! Fuzzes the conversion of JSON Schemas to types and back. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

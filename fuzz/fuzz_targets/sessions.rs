@@ -1,4 +1,4 @@
-//! Sequences of what clients, sessions and upstreams may do, on a clock of their own. Knows nothing of what is checked: the simulation does.
+//! Fuzzes sequences of actions by clients, sessions and upstreams, on a simulated clock. The checks are in the simulation.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Signatures. Knows nothing of what is checked: the function does.
+//! Fuzzes signatures. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Sessions as snapshots, whole and with bytes changed. Knows nothing of what is checked: the function does.
+//! Fuzzes snapshots of sessions, whole and with bytes changed. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

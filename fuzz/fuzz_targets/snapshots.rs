@@ -1,4 +1,4 @@
-//! Bytes that are taken for a snapshot. Knows nothing of what is checked: the function does.
+//! Fuzzes the loading of snapshots with arbitrary bytes. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Server-Sent Events on a stream that is cut anywhere. Knows nothing of what is checked: the function does.
+//! Fuzzes Server-Sent Events on a stream that is split anywhere. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

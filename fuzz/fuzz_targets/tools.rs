@@ -1,4 +1,4 @@
-//! Tool lists of upstreams. Knows nothing of what is checked: the function does.
+//! Fuzzes tool lists of upstreams. The checks are in the function that it calls.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,13 +1,13 @@
-//! Rewrites `golden/`. Writes nowhere else, least of all into `spec/`.
+//! Rewrites `golden/`. Writes nowhere else, in particular not to `spec/`.
 
 use conformance::target::reference::cargo;
 
 use crate::golden::FILES;
 
-/// Writes every golden file, and tells which changed. Snapshots are written by the tests called `golden` that own them.
+/// Writes every golden file, and reports which ones changed. Snapshots are written by the tests that own them, which are called `golden`.
 ///
 /// # Errors
-/// When a file can't be made or written.
+/// When a file can't be rendered or written.
 pub fn run() -> Result<(), String> {
     let suite = crate::suite()?;
     let directory = crate::root().join("golden");

@@ -1,5 +1,5 @@
-//! `cargo tool clojure-check`: the programs of the corpus in JVM Clojure, and the list of those that give
-//! something else, each with the divergence that says why. Knows nothing of how programs are evaluated.
+//! `cargo tool clojure-check`: runs the corpus programs in JVM Clojure, and compares the list of those whose result differs
+//! with a table that gives the divergence for each. Knows nothing of how programs are evaluated.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use clap::Args;
 use serde_json::{Value, json};
 
-/// Files of programs; the others ask for a server, or are about the wording of errors and descriptions.
+/// Corpus files of programs; the others need a server, or test the wording of errors and descriptions.
 const AREAS: &[&str] = &[
     "aggregates-order",
     "clojure",
@@ -25,33 +25,33 @@ const AREAS: &[&str] = &[
     "time",
 ];
 
-/// Why a program has to fail that is worth asking Clojure for; limits are the implementation's own.
+/// Error reasons that are worth comparing with Clojure; limits are implementation-specific.
 const REASONS: &[&str] = &["parse_error", "runtime_error"];
 
-/// Evaluates what it is given in one JVM.
+/// Evaluates its input in one JVM.
 const SCRIPT: &str = include_str!("clojure_check.clj");
 
-/// A JVM leaves out the message of an exception that it has thrown often, and threads of the usual size overflow now and
-/// then at depths that others reach.
+/// The JVM omits the message of an exception that is thrown often, and threads of the default size occasionally overflow
+/// at depths that other runs reach.
 const JVM_OPTIONS: &str = "-XX:-OmitStackTraceInFastThrow -Xss64m";
 
 /// The page that records the divergences.
 const PAGE: &str = "spec/divergences/clojure.md";
 
-/// The programs that differ: case, divergence, and what is expected and answered, tabs between.
+/// The programs that differ: case, divergence, expected and actual answer, separated by tabs.
 const DIFFERENCES: &str = include_str!("clojure_check.tsv");
 
-/// How the check is run.
+/// Options of the check.
 #[derive(Args)]
 pub struct Options {
-    /// Print what differs as rows of the table, without a divergence where the table has none
+    /// Print the differences as rows of the table, without a divergence where the table has none
     #[arg(long)]
     rows: bool,
 }
 
-/// Runs the check and writes what differs, with a count for each divergence.
+/// Runs the check and prints the differences, with a count for each divergence.
 ///
-/// Errors: Clojure is not there, or did not answer; a difference is in no row of the table, a row tells of none, or its
+/// Errors: Clojure is not installed, or did not answer; a difference is missing from the table, a row matches no difference, or its
 /// divergence is not on the page.
 pub fn run(options: &Options) -> Result<(), String> {
     let programs = programs()?;
@@ -121,7 +121,7 @@ fn table() -> Result<BTreeMap<&'static str, Row>, String> {
     DIFFERENCES.lines().map(row).collect()
 }
 
-/// What is wrong with divergences that a table names.
+/// The divergences of a table that are missing from the page.
 pub fn unrecorded<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<String> {
     let page = std::fs::read_to_string(crate::root().join(PAGE)).unwrap_or_default();
     let missing = ids.filter(|id| !page.contains(&format!("{{#{id}}}")));
@@ -131,9 +131,9 @@ pub fn unrecorded<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<String> {
 /// A program of the corpus.
 struct Program {
     text: String,
-    /// The texts of what it may give; null where it may have to fail.
+    /// The texts of its permitted results; null if it may have to fail.
     answers: Vec<Value>,
-    /// The lines that it prints, where the case asks for them.
+    /// The lines that it prints, if the case checks them.
     prints: Value,
 }
 
@@ -157,7 +157,7 @@ fn programs() -> Result<BTreeMap<String, Program>, String> {
     Ok(all)
 }
 
-/// The turns of a session that need nothing but what turns before them defined, each with those in front: `ID/2` is the second.
+/// The turns of a session that need only earlier definitions, each preceded by the turns before it: `ID/2` is the second.
 fn turns(id: &str, case: &Value) -> Vec<(String, Program)> {
     let mut before = String::new();
     let mut all = Vec::new();
@@ -174,7 +174,7 @@ fn turns(id: &str, case: &Value) -> Vec<(String, Program)> {
             before = format!("{program}\n");
         }
         let found = in_both(&json!({"program": program, "expect": expect}));
-        // What the session remembers of results is not in the programs.
+        // The session's history of results is not part of the programs.
         let history = ["*1", "*2", "*3"].iter().any(|name| program.contains(name));
         let alone = turn.get("context").is_none() && !history;
         all.extend(
@@ -186,7 +186,7 @@ fn turns(id: &str, case: &Value) -> Vec<(String, Program)> {
     all
 }
 
-/// A case whose program needs nothing that only our language has.
+/// A case whose program uses nothing specific to our language.
 fn in_both(case: &Value) -> Option<Program> {
     let text = case["program"].as_str()?;
     let expect = &case["expect"];
@@ -196,7 +196,7 @@ fn in_both(case: &Value) -> Option<Program> {
     let parallel = ["(pmap ", "(pcalls "]
         .iter()
         .any(|form| text.contains(form));
-    // What the clock says, and which thread defines a name last, is another answer each time.
+    // The time, and which thread defines a name last, differ from run to run.
     let random = text.contains("util.Date)")
         || text.contains("Date.)")
         || text.contains("/now)")
@@ -212,7 +212,7 @@ fn in_both(case: &Value) -> Option<Program> {
     Some(Program {
         text: text.to_owned(),
         answers,
-        // In which order threads print is anybody's guess.
+        // The order in which threads print is not defined.
         prints: match parallel {
             true => Value::Null,
             false => expect.get("prints").cloned().unwrap_or_default(),
@@ -220,7 +220,7 @@ fn in_both(case: &Value) -> Option<Program> {
     })
 }
 
-/// What an expectation asks for, unless Clojure need not be asked.
+/// The expected answer, unless there is nothing to compare with Clojure.
 fn answer(expect: &Value) -> Option<Value> {
     match expect.get("error").and_then(Value::as_str) {
         Some(reason) => REASONS.contains(&reason).then_some(Value::Null),
@@ -228,7 +228,7 @@ fn answer(expect: &Value) -> Option<Value> {
     }
 }
 
-/// The text of a result as Clojure reads it; none for functions and vars.
+/// The text of a result in Clojure's syntax; `None` for functions and vars.
 fn value(result: &Value) -> Option<String> {
     let Some(text) = result.as_str() else {
         return Some("nil".to_owned());
@@ -238,13 +238,13 @@ fn value(result: &Value) -> Option<String> {
     (!printed).then(|| text.to_owned())
 }
 
-/// What the script prints for `programs`.
+/// The script's output for `programs`.
 fn clojure(programs: &BTreeMap<String, Program>) -> Result<String, String> {
     // The script reads everything before it prints anything.
     ask("ptc-clojure-check.clj", SCRIPT, None, &vectors(programs))
 }
 
-/// What `script`, which is kept as `name`, prints when it is given a directory, which is on its class path.
+/// The output of `script`, which is saved as `name`, when it gets a directory, which is also on its class path.
 pub fn in_jvm(name: &str, script: &str, dir: &Path) -> Result<String, String> {
     ask(name, script, Some(dir), "")
 }
@@ -281,7 +281,7 @@ fn ask(name: &str, script: &str, dir: Option<&Path>, input: &str) -> Result<Stri
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Ids, programs, results and prints as Clojure reads them. Text in JSON is text in Clojure, null is nil but for its name.
+/// Ids, programs, results and prints in Clojure's syntax. JSON strings are read as Clojure strings; null becomes nil.
 fn vectors(programs: &BTreeMap<String, Program>) -> String {
     let mut all = "[".to_owned();
     for (id, program) in programs {

@@ -1,6 +1,6 @@
-//! `cargo tool clojure-suite DIR`: the assertions of a suite of clojure.test files that hold in JVM Clojure, asked of this
-//! language, and the list of those that do not hold here, each with the divergence that says why. Knows nothing of how
-//! the suite's files are read: a script does that in a JVM.
+//! `cargo tool clojure-suite DIR`: evaluates in this language the assertions of a suite of clojure.test files that hold in JVM
+//! Clojure, and compares the list of those that fail here with a table that gives the divergence for each. Knows nothing of how
+//! the suite's files are parsed: a script does that in a JVM.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -11,22 +11,22 @@ use ptc_lang::{Ended, Env, Error, Host, Limits, Program, Pulse, Reason, Value, r
 
 use crate::clojure_check::unrecorded;
 
-/// Takes the files apart, and prints what holds in its JVM.
+/// Splits the files into assertions, and prints those that hold in its JVM.
 const SCRIPT: &str = include_str!("clojure_suite.clj");
 
-/// The assertions that differ: file, divergence, the clause of revision 1.0 by which a seed, a fact or a ruling asks for the
-/// answer given here or `-` where none does, and program, tabs between.
+/// The assertions that differ: file, divergence, the clause of revision 1.0 by which a seed, a fact or a ruling requires the
+/// answer given here (or `-` if none does), and program, separated by tabs.
 const DIFFERENCES: &str = include_str!("clojure_suite.tsv");
 
-/// What an assertion may take.
+/// Time limit of an assertion.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where the suite lies.
+/// The location of the suite.
 #[derive(Args)]
 pub struct Options {
     /// Directory on the class path of its files, such as `clojure-test-suite/test`
     dir: PathBuf,
-    /// Print what differs as rows of the table, without a divergence where the table has none
+    /// Print the differences as rows of the table, without a divergence where the table has none
     #[arg(long)]
     rows: bool,
 }
@@ -38,17 +38,17 @@ struct Assertion<'a> {
     program: &'a str,
 }
 
-/// What an assertion came to here.
+/// The result of an assertion here.
 enum Verdict {
     Agrees,
-    /// It is not written in this language: what it cannot read, or a name that is not there.
+    /// It is not in this language: it can't be parsed, or uses an unknown name.
     Outside(&'static str),
     Differs(String),
 }
 
-/// Runs the suite and tells what differs.
+/// Runs the suite and reports the differences.
 ///
-/// Errors: Clojure is not there, or did not answer; a difference is not in the table, a row of the table tells of none,
+/// Errors: Clojure is not installed, or did not answer; a difference is missing from the table, a row of the table matches no difference,
 /// or its divergence is not on the page.
 pub fn run(options: &Options) -> Result<(), String> {
     let dir = options
@@ -122,7 +122,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     verdict(unexplained, &table)
 }
 
-/// What is wrong with the table.
+/// The faults of the table.
 fn verdict(unexplained: usize, stale: &BTreeMap<(&str, &str), Row>) -> Result<(), String> {
     let mut faults = Vec::new();
     if unexplained > 0 {
@@ -153,9 +153,9 @@ fn verdict(unexplained: usize, stale: &BTreeMap<(&str, &str), Row>) -> Result<()
 /// Why an assertion differs.
 #[derive(Clone, Copy)]
 struct Row {
-    /// The divergence that says it.
+    /// The divergence that records it.
     why: &'static str,
-    /// The clause of revision 1.0 that asks for it; `-` where the language could as well do what Clojure does.
+    /// The clause of revision 1.0 that requires it; `-` if the language could also do what Clojure does.
     clause: &'static str,
 }
 
@@ -216,7 +216,7 @@ impl<'a> Assertion<'a> {
     }
 }
 
-/// Whether it is about a name or a member that is not there.
+/// Whether the error is about an unknown name or member.
 fn is_nameless(error: &Error) -> bool {
     ["unbound_var", "unsupported_method"].contains(&error.code())
         || ["unknown namespace ", " is not available in "]
@@ -228,7 +228,7 @@ fn is_true(value: &Value) -> bool {
     !matches!(value, Value::Nil | Value::Bool(false))
 }
 
-/// A world with a clock only.
+/// A host with nothing but a clock.
 struct Patient(Instant);
 
 impl Host for Patient {

@@ -1,4 +1,4 @@
-//! Joins clauses of the specification with the cases that test them and the files that implement them.
+//! Joins the specification's clauses with the cases that test them and the files that implement them.
 //! Knows ids; knows nothing of verdicts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -9,20 +9,20 @@ use conformance::suite::{Clause, Level, Suite};
 
 use crate::documents::Documents;
 
-/// Everything that is known about each anchor of a suite.
+/// What is known about each anchor of a suite.
 pub struct Coverage<'s> {
     suite: &'s Suite,
-    /// Cases that hang on an anchor, by its id.
+    /// The number of cases that belong to an anchor, by its id.
     cases: HashMap<&'s str, usize>,
-    /// Cases of a section, on whichever of its anchors they hang.
+    /// The number of cases in a section, whichever of its anchors they belong to.
     in_section: HashMap<&'s str, usize>,
-    /// Files below `reference/` that name an anchor, by its id.
+    /// Files below `reference/` that mention an anchor, by its id.
     files: HashMap<String, BTreeSet<String>>,
     documents: Documents,
 }
 
 impl<'s> Coverage<'s> {
-    /// Joins.
+    /// Joins the suite with the sources of the reference.
     ///
     /// # Errors
     /// When the sources of the reference or the table of documents can't be read.
@@ -60,7 +60,7 @@ impl<'s> Coverage<'s> {
         self.documents.faults(self.suite)
     }
 
-    /// The counts of the whole suite, one line.
+    /// The counts for the whole suite, on one line.
     pub fn summary(&self) -> String {
         let count = |level| {
             let of_level = self.suite.clauses.iter().filter(|c| c.level == level);
@@ -79,7 +79,7 @@ impl<'s> Coverage<'s> {
         )
     }
 
-    /// The counts of the whole suite, of the source documents and of each page.
+    /// The counts for the whole suite, for the source documents and for each page.
     pub fn counts(&self) -> String {
         let mut pages: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
         for clause in &self.suite.clauses {
@@ -160,7 +160,7 @@ impl<'s> Coverage<'s> {
     }
 }
 
-/// The files below `reference/` that name one of `anchors`, by anchor.
+/// The files below `reference/` that mention one of `anchors`, by anchor.
 fn references(anchors: &HashSet<&str>) -> Result<HashMap<String, BTreeSet<String>>, String> {
     let root = crate::root().join("reference");
     let mut found: HashMap<String, BTreeSet<String>> = HashMap::new();
@@ -205,7 +205,7 @@ pub fn sources(directory: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// What ids are made of (spec/README.md, fixtures.anchors.id).
+/// Whether an id may contain the character (spec/README.md, fixtures.anchors.id).
 fn is_id_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._-+*/<>=!?'".contains(c)
 }

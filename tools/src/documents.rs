@@ -1,5 +1,5 @@
-//! Checks that the rows of the source documents are proven: reads `spec/documents.toml`, and says where it points at
-//! nothing. Knows ids and cases; the documents themselves are not in the repository, so it knows nothing of what they say.
+//! Checks that the rows of the source documents are proven: reads `spec/documents.toml`, and reports where it refers to
+//! nothing. Knows ids and cases; the documents themselves are not in the repository, so it knows nothing of their contents.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use std::path::Path;
 use conformance::suite::Suite;
 use serde::Deserialize;
 
-/// The table, below the workspace.
+/// The table, relative to the workspace.
 pub const FILE: &str = "spec/documents.toml";
 
 /// Rows by document and section.
@@ -16,15 +16,15 @@ pub const FILE: &str = "spec/documents.toml";
 #[serde(transparent)]
 pub struct Documents(BTreeMap<String, BTreeMap<String, BTreeMap<String, Proof>>>);
 
-/// What proves a row.
+/// The proof of a row.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Proof {
-    /// The id of a clause.
+    /// The id of one clause.
     Clause(String),
-    /// Ids of clauses, each for a part of the row.
+    /// Ids of several clauses, each for a part of the row.
     Clauses(Vec<String>),
-    /// No clause, for a reason.
+    /// No clause, with a reason.
     Excluded(Excluded),
 }
 
@@ -56,7 +56,7 @@ impl Documents {
     /// Reads the table of the project at `root`.
     ///
     /// # Errors
-    /// When it is not there or not such a table; a row that stands in a section twice is no table either.
+    /// When the table is missing or invalid, for example because a row occurs twice in a section.
     pub fn read(root: &Path) -> Result<Documents, String> {
         let text =
             std::fs::read_to_string(root.join(FILE)).map_err(|error| format!("{FILE}: {error}"))?;
@@ -67,7 +67,7 @@ impl Documents {
         toml::from_str(text).map_err(|error| format!("{FILE}: {error}"))
     }
 
-    /// Rows that nothing proves, a line each: no clause, one that isn't there, one without cases or a reason, or clauses whose cases
+    /// Unproven rows, one per line: no clause, an unknown clause, a clause without cases or a reason, or clauses whose cases
     /// don't use a name that the row has in backticks.
     pub fn faults(&self, suite: &Suite) -> Vec<String> {
         let shown = Shown::of(suite);
@@ -79,7 +79,7 @@ impl Documents {
         faults
     }
 
-    /// How many rows each document has, as a part of the coverage page.
+    /// The number of rows of each document, as a part of the coverage page.
     pub fn render(&self) -> String {
         let mut text = String::from(
             "## Source documents\n\nRows of the documents that the specification stands on, each joined with its clauses in \
@@ -156,7 +156,7 @@ impl<'s> Shown<'s> {
     }
 }
 
-/// A text without what quoting adds, however often it was quoted.
+/// A text without escapes, however often it was quoted.
 fn plain(text: &str) -> String {
     text.replace('\\', "")
 }

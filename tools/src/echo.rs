@@ -1,4 +1,4 @@
-//! A JSON-RPC server that does nothing: every request gets an empty result. What it costs, any server costs.
+//! A JSON-RPC server that does nothing: every request gets an empty result. Its cost is the minimum for any server.
 //! Knows no methods.
 
 use std::io::{ErrorKind, Read, Write};
@@ -6,10 +6,10 @@ use std::io::{ErrorKind, Read, Write};
 /// Bytes read at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Answers until end of input.
+/// Answers until the end of input.
 ///
 /// # Errors
-/// When a stream breaks.
+/// When reading or writing fails.
 pub fn run() -> Result<(), String> {
     let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
     let (mut chunk, mut lines, mut replies) = (vec![0; CHUNK_BYTES], Vec::new(), Vec::new());
@@ -34,7 +34,7 @@ pub fn run() -> Result<(), String> {
     }
 }
 
-/// Answers a request; a notification gets nothing.
+/// Answers a request; ignores a notification.
 fn answer(line: &[u8], replies: &mut Vec<u8>) {
     let request = serde_json::from_slice::<serde_json::Value>(line).ok();
     if let Some(id) = request.as_ref().and_then(|request| request.get("id")) {

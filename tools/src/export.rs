@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use conformance::{fixture, suite::bundle};
 
-/// Where the suite comes from and where it goes.
+/// Input and output of the export.
 #[derive(Args)]
 pub struct Options {
     /// Directory of the specification [default: the workspace's spec/]
@@ -27,7 +27,7 @@ pub struct Options {
 /// Exports the suite.
 ///
 /// # Errors
-/// When a fixture is malformed, a file can't be written, or the bundle breaks its own schema.
+/// When a fixture is malformed, a file can't be written, or the bundle violates its own schema.
 pub fn run(options: &Options) -> Result<(), String> {
     let spec = options
         .spec

@@ -1,5 +1,5 @@
-//! The golden files: what our implementation says about itself, recorded so that a change is seen.
-//! Knows how each is made, not when; they prove nothing but that nothing changed.
+//! The golden files: recorded facts about our implementation, so that changes are noticed.
+//! Knows how each is rendered, not when; they prove only that nothing changed.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::coverage::Coverage;
 
-/// Names the server's executable, where it is built already; without it, cargo builds one.
+/// The variable that names the server's executable if it is already built; otherwise cargo builds one.
 const BINARY: &str = "TOUCHSTONE_PTC";
 
 /// One file below `golden/`.
@@ -20,7 +20,7 @@ pub struct Golden {
     pub render: fn(&Suite) -> Result<String, String>,
 }
 
-/// What takes too long to be made anew each time: `cargo tool mutants --table` writes it.
+/// Files that take too long to be rendered each time: `cargo tool mutants --table` writes them.
 pub const KEPT: &[&str] = &["mutants.md"];
 
 pub const FILES: &[Golden] = &[
@@ -72,7 +72,7 @@ fn builtins(_: &Suite) -> Result<String, String> {
     Ok(text)
 }
 
-/// What the server offers when it is started with `flags`.
+/// The server's tools when it is started with `flags`.
 fn tools_list(flags: &[&str]) -> Result<String, String> {
     let mut arguments = vec!["start", "--log-level", "error"];
     arguments.extend(flags);
@@ -97,7 +97,7 @@ fn tools_list(flags: &[&str]) -> Result<String, String> {
         .map_err(|error| error.to_string())
 }
 
-/// What `ptc` writes to its standard output, run with no settings in its environment.
+/// The standard output of `ptc`, run without settings in its environment.
 fn ptc(arguments: &[&str], input: &str) -> Result<String, String> {
     let told = |error: std::io::Error| format!("ptc {}: {error}", arguments.join(" "));
     let mut command = match std::env::var_os(BINARY) {

@@ -1,4 +1,4 @@
-//! The project's own tools: `cargo tool VERB`. Knows which verbs there are; each verb has its module.
+//! The project's own tools: `cargo tool VERB`. Knows the verbs; each has its module.
 
 mod bench;
 mod bless;
@@ -36,22 +36,22 @@ struct Cli {
 enum Verb {
     /// Check that tables, functions, specification, boundaries and golden/ agree.
     Check,
-    /// Rewrite golden/, the records of what our implementation does.
+    /// Rewrite golden/, the recorded facts about our implementation.
     Bless,
-    /// Join source documents, clauses, cases, implementation and runs; fail when a row goes unproven, a clause untested or unseen.
+    /// Join source documents, clauses, cases, implementation and runs; fail if a row is unproven, or a clause untested or never judged.
     Matrix(matrix::Options),
-    /// Plant faults into the reference, one at a time, and let the suite alone judge them; goes on where it was ended.
+    /// Plant faults into the reference, one at a time, and judge them by the suite alone; resumes where the last run ended.
     Mutants(mutants::Options),
     /// Measure, and print medians against targets.
     Bench(bench::Options),
-    /// Answer every JSON-RPC request with an empty result: what `bench` measures servers against.
+    /// Answer every JSON-RPC request with an empty result: the baseline that `bench` compares servers with.
     #[command(hide = true)]
     Echo,
-    /// Write what the cases send, as first inputs for the fuzzers.
+    /// Write the inputs of the cases as seeds for the fuzzers.
     Seeds(seeds::Options),
-    /// Run the corpus in JVM Clojure and list what differs, each with its divergence.
+    /// Run the corpus in JVM Clojure and list the differences, each with its divergence.
     ClojureCheck(clojure_check::Options),
-    /// Ask of this language what a suite of clojure.test files asserts and JVM Clojure holds.
+    /// Evaluate the assertions of a suite of clojure.test files that hold in JVM Clojure, and list those that fail here.
     ClojureSuite(clojure_suite::Options),
     /// Write the suite as one JSON bundle, checked against its JSON Schema.
     Export(export::Options),
@@ -90,7 +90,7 @@ fn suite() -> Result<Suite, String> {
     fixture::load(&root().join("spec")).map_err(|error| error.to_string())
 }
 
-/// Writes a result. A reader that closed its end has seen enough.
+/// Writes to standard output. An error means that the reader has closed its end, and is ignored.
 fn say(text: &str) {
     let mut out = std::io::stdout();
     let _reader_gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());

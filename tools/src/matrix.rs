@@ -1,4 +1,4 @@
-//! Tells how well the specification is covered.
+//! Reports how well the specification is covered.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -11,13 +11,13 @@ use conformance::suite::Suite;
 use crate::check;
 use crate::coverage::Coverage;
 
-/// What is told.
+/// Options of the report.
 #[derive(Args)]
 pub struct Options {
-    /// A JSON report of a run; with any, every tested clause must have been judged by one of them. Repeatable
+    /// A JSON report of a run; if any are given, one of them must have judged every tested clause. Repeatable
     #[arg(long = "run", value_name = "FILE")]
     runs: Vec<PathBuf>,
-    /// Print the clauses that this revision adds to the ones before it, for its file in spec/revisions/, instead of the summary
+    /// Print the clauses that this revision adds to the earlier ones, for its file in spec/revisions/, instead of the summary
     #[arg(long, value_name = "VERSION")]
     revision: Option<String>,
     /// Write the whole matrix to a file
@@ -25,7 +25,7 @@ pub struct Options {
     table: Option<PathBuf>,
 }
 
-/// Clauses that are named at once.
+/// Maximum number of clauses in a message.
 const NAMED_MAX: usize = 60;
 
 /// Prints the summary, and what is missing.
@@ -74,7 +74,7 @@ fn unseen(suite: &Suite, runs: &[Run]) -> Vec<String> {
         .filter(|record| is_judged(record.status))
         .map(|record| record.id.as_str())
         .collect();
-    // What any MCP server may offer the reference need not: resources, prompts. Servers of others are tried on it.
+    // The reference need not offer everything that an MCP server may, such as resources and prompts. Those cases are for other servers.
     for case in suite.cases.iter().filter(|case| !case.is_open()) {
         for clause in &case.clauses {
             *judged.entry(clause).or_default() |= seen.contains(case.id.as_str());

@@ -1,4 +1,4 @@
-//! Writes the inputs of the specification's cases as first inputs for fuzzers. Knows which target takes which.
+//! Writes the inputs of the specification's cases as seeds for fuzzers. Knows which target takes which input.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ use conformance::suite::{
 };
 use serde_json::{Value, json};
 
-/// Where the inputs go.
+/// Output of the seeds.
 #[derive(Args)]
 pub struct Options {
-    /// Directory for the inputs, one below it for each kind
+    /// Directory for the inputs, with a subdirectory for each kind
     #[arg(long, value_name = "DIR", default_value = "fuzz/corpus/seeds")]
     out: PathBuf,
 }
 
-/// Longer inputs than this slow a fuzzer down more than they help, in bytes.
+/// Inputs longer than this, in bytes, slow a fuzzer down more than they help.
 const BYTES_MAX: usize = 8 * 1024;
 
 /// Writes one file for each distinct input.
@@ -34,7 +34,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     for path in pages(&crate::root().join("spec"))? {
         let text = std::fs::read_to_string(&path)
             .map_err(|error| format!("{}: {error}", path.display()))?;
-        // A section is a page.
+        // A section is treated as a page.
         inputs.extend(
             text.split("\n## ")
                 .map(|part| ("fixtures", format!("## {part}").into_bytes())),
@@ -55,7 +55,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// What a case sends, with the kind of input that it is.
+/// The inputs in a case, each with its kind.
 fn sent(case: &Case) -> Vec<(&'static str, Vec<u8>)> {
     let mut inputs = Vec::new();
     match &case.body {
@@ -102,12 +102,12 @@ fn sent(case: &Case) -> Vec<(&'static str, Vec<u8>)> {
     inputs
 }
 
-/// Header fields whose value is judged by itself.
+/// Header fields whose values are parsed separately.
 const JUDGED_FIELDS: &[&str] = &["authorization", "content-type", "host", "origin"];
 
-/// A request as it goes over the wire, and the values of its fields that are judged by themselves.
+/// A request as it is sent, and the values of the fields that are parsed separately.
 fn requested(request: &HttpRequest) -> Vec<(&'static str, Vec<u8>)> {
-    // What a capture would fill stays as it is written: a session id is any text.
+    // Captures stay as they are written: a session id may be any text.
     let written = |text: &Text| bytes(text).unwrap_or_else(|| text.source().into_bytes());
     let body = request.body.as_ref().map(written);
     let mut fields: Vec<(String, Vec<u8>)> = request
@@ -138,7 +138,7 @@ fn requested(request: &HttpRequest) -> Vec<(&'static str, Vec<u8>)> {
     judged.chain([("http", whole)]).collect()
 }
 
-/// A file of a case, when it is one that the server reads.
+/// A file of a case with its kind, if the server reads such files.
 fn file(text: Vec<u8>) -> Option<(&'static str, Vec<u8>)> {
     let says = |word: &str| text.windows(word.len()).any(|part| part == word.as_bytes());
     let kind = match () {
@@ -149,7 +149,7 @@ fn file(text: Vec<u8>) -> Option<(&'static str, Vec<u8>)> {
     Some((kind, text))
 }
 
-/// What the surroundings of a case hold: the config of its upstreams, its files, and what its peers say.
+/// The inputs in a case's target block: its upstreams configuration, its files, and its peers' answers.
 fn surroundings(target: &TargetSpec) -> Vec<(&'static str, Vec<u8>)> {
     let mut inputs = Vec::new();
     if let Some(upstreams) = &target.upstreams {
@@ -181,7 +181,7 @@ fn surroundings(target: &TargetSpec) -> Vec<(&'static str, Vec<u8>)> {
     inputs
 }
 
-/// The answer of a peer as a stream of events.
+/// A peer's answer as a stream of events.
 fn streamed(action: &Action) -> Vec<u8> {
     let answer = match (&action.result, &action.error) {
         (Some(result), _) => json!({"jsonrpc": "2.0", "id": 1, "result": result}),
@@ -198,7 +198,7 @@ fn streamed(action: &Action) -> Vec<u8> {
     peer::stream(action, Some(answer.to_string())).into_bytes()
 }
 
-/// The bytes of a text that no capture changes and that isn't huge.
+/// The bytes of a text without captures that isn't too long.
 fn bytes(text: &Text) -> Option<Vec<u8>> {
     (text.size() <= BYTES_MAX as u64)
         .then(|| text.bytes(&Captures::default()).ok())

@@ -1,6 +1,6 @@
-//! The one way in which these tools change files: nothing below `spec/`, which people write. Knows no tool.
+//! The only way in which these tools change files: never below `spec/`, which people write. Knows no tool.
 //!
-//! Clippy refuses the functions of `std::fs` that write everywhere else (`tools/clippy.toml`).
+//! Clippy rejects the writing functions of `std::fs` everywhere else (`tools/clippy.toml`).
 
 #![allow(clippy::disallowed_methods, reason = "the one place")]
 
@@ -16,7 +16,7 @@ pub fn file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     std::fs::write(allowed(path)?, bytes)
 }
 
-/// A new file to write to.
+/// Creates a file for writing.
 ///
 /// # Errors
 /// As [`file`].
@@ -24,7 +24,7 @@ pub fn create(path: &Path) -> Result<File> {
     File::create(allowed(path)?)
 }
 
-/// Makes a directory, and those above it.
+/// Creates a directory and its parents.
 ///
 /// # Errors
 /// As [`file`].
@@ -40,7 +40,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
     std::fs::copy(from, allowed(to)?).map(drop)
 }
 
-/// Puts a file into another's place.
+/// Renames a file, replacing an existing one.
 ///
 /// # Errors
 /// As [`file`].
@@ -60,7 +60,7 @@ pub fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// `path`, unless it leads into `spec/`, by whatever detour.
+/// Returns `path`, unless it leads into `spec/` by any route.
 fn allowed(path: &Path) -> Result<&Path> {
     let spec = crate::root().join("spec").canonicalize()?;
     match reached(path)?.starts_with(&spec) {
@@ -72,7 +72,7 @@ fn allowed(path: &Path) -> Result<&Path> {
     }
 }
 
-/// Where `path` leads: that of it which is there, without links and detours, and the rest.
+/// The real path: the existing part with links resolved, then the rest.
 fn reached(path: &Path) -> Result<PathBuf> {
     if let Ok(there) = path.canonicalize() {
         return Ok(there);

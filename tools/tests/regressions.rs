@@ -1,5 +1,5 @@
-//! Inputs that fuzzers once found something with, tried on stable: `fuzz/regressions/TARGET/INPUT`. Knows which function checks what
-//! each target eats; `fuzz/fuzz_targets/` says the same to the fuzzers.
+//! Runs the inputs with which fuzzers once found something on stable: `fuzz/regressions/TARGET/INPUT`. Knows the function that checks
+//! each target's inputs; `fuzz/fuzz_targets/` has the same table for the fuzzers.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use ptc_server::checks::simulate::{self, Choices};
 
 ptc_lang::counting_allocator!();
 
-/// A target, and how an input of it is checked.
+/// The check for inputs of a target.
 enum Check {
     Bytes(fn(&[u8])),
     Text(fn(&str)),
@@ -39,7 +39,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("tools", Check::Text(ptc_upstream::fuzz::tools)),
 ];
 
-/// By a clock that other threads share, so only a program that never looks at it is found.
+/// Uses wall-clock time, which other threads affect, so it finds only a program that never checks the clock.
 fn hostile(data: &[u8]) {
     static START: std::sync::LazyLock<std::time::Instant> =
         std::sync::LazyLock::new(std::time::Instant::now);
@@ -67,7 +67,7 @@ fn fuzz() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fuzz")
 }
 
-/// Names of what stands in a directory.
+/// The names in a directory.
 fn names(directory: &PathBuf) -> BTreeSet<String> {
     let entries = std::fs::read_dir(directory).expect("the directory is there");
     let name = |entry: std::io::Result<std::fs::DirEntry>| {
@@ -92,7 +92,7 @@ fn what_was_found_stays_repaired() {
                 std::fs::read(kept.join(&target).join(&input)).expect("the input can be read");
             match check {
                 Check::Bytes(check) => check(&data),
-                // A target that eats text leaves the rest alone.
+                // A target that takes text ignores anything else.
                 Check::Text(check) => std::str::from_utf8(&data).map_or((), check),
             }
             tried += 1;

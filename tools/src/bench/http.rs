@@ -1,5 +1,5 @@
-//! What is measured over Streamable HTTP: a call on one connection that stays open, and calls on sixteen at once.
-//! Knows as much of HTTP as a client needs that sends one body and reads one.
+//! Measurements over Streamable HTTP: calls on one persistent connection, and on sixteen connections at once.
+//! Knows only as much of HTTP as a client needs to send one body and read one.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -10,17 +10,17 @@ use conformance::target::link::free_port;
 use super::row::{Row, middle};
 use super::stdio::{CALL, INITIALIZE, INITIALIZED, Peer};
 
-/// Calls on the one connection, after as many to warm up as a tenth of them.
+/// Number of calls on one connection, after a tenth as many for warm-up.
 const CALLS: usize = 5_000;
-/// How long one may take.
+/// Target for one call.
 const ROUND_TRIP: Duration = Duration::from_micros(200);
-/// How much longer one may take that is evaluated in a process than one on a thread.
+/// Target for the extra time of a call that is evaluated in a process instead of a thread.
 const PROCESS_EXTRA: Duration = Duration::from_micros(150);
-/// Connections at once, each with a session of its own.
+/// Number of concurrent connections, each with its own session.
 const CONNECTIONS: usize = 16;
-/// How long they call.
+/// How long they send calls.
 const LENGTH: Duration = Duration::from_secs(3);
-/// How many calls a second they must get answered together.
+/// Target for all of them together, in answered calls per second.
 const CALLS_A_SECOND_MIN: f64 = 15_000.0;
 /// How long the server may take until it listens.
 const LISTENS_WITHIN: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
     ])
 }
 
-/// A server that evaluates where `isolation` says, and its port.
+/// Starts a server with this kind of isolation; returns it with its port.
 pub(super) fn serving(command: &[String], isolation: &str) -> Result<(Peer, u16), String> {
     let port = free_port().map_err(|error| format!("no port is free: {error}"))?;
     let flags = [
@@ -76,7 +76,7 @@ fn round_trip(session: &mut Session) -> Result<Duration, String> {
     Ok(middle(times))
 }
 
-/// Answered calls a second.
+/// The number of answered calls per second.
 fn together(port: u16) -> Result<f64, String> {
     let sessions: Result<Vec<Session>, String> =
         (0..CONNECTIONS).map(|_| Session::open(port)).collect();
@@ -103,11 +103,11 @@ fn together(port: u16) -> Result<f64, String> {
     Ok(f64::from(calls) / began.elapsed().as_secs_f64())
 }
 
-/// A connection that stays open, and the MCP session on it.
+/// A persistent connection, and the MCP session on it.
 pub(super) struct Session {
     input: BufReader<TcpStream>,
     output: TcpStream,
-    /// The header lines that every request carries.
+    /// The header lines of every request.
     headers: String,
     line: String,
     body: Vec<u8>,
@@ -148,13 +148,13 @@ impl Session {
         ))
     }
 
-    /// Sends `message` and gives the body of the answer.
+    /// Sends `message` and returns the body of the response.
     pub(super) fn ask(&mut self, message: &str) -> Result<&str, String> {
         self.post(message)?;
         std::str::from_utf8(&self.body).map_err(|error| error.to_string())
     }
 
-    /// Sends `message` and reads the answer; returns the session that it names.
+    /// Sends `message` and reads the response; returns the session id in it.
     fn post(&mut self, message: &str) -> Result<Option<String>, String> {
         let request = format!(
             "POST /mcp HTTP/1.1\r\n{}Content-Length: {}\r\n\r\n{message}",

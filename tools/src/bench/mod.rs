@@ -1,7 +1,7 @@
-//! Measures, and prints medians against targets. Knows who measures what and how rows are laid out; targets stand
-//! with what is measured.
+//! Measures, and prints medians against targets. Knows who measures what and the layout of rows; the targets are
+//! next to the measurements.
 
-// The table stands with what it measures, so that measuring builds the language alone.
+// The table is next to the benchmark that uses it, so that benchmarking builds only the language.
 #[path = "../../../reference/lang/benches/figures/mod.rs"]
 mod figures;
 mod http;
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use row::Row;
 
-/// What is measured.
+/// What to measure.
 #[derive(Args)]
 pub struct Options {
     /// Only what happens inside one process
@@ -34,14 +34,14 @@ pub struct Options {
     suite: bool,
 }
 
-/// Packages that measure themselves, and the example that prints the rows.
+/// Packages that measure themselves, and the example that prints their rows.
 const MEASURED: &[(&str, &str)] = &[
     ("ptc-secrets", "measure_redactor"),
     ("ptc-agent", "measure_turns"),
     ("ptc-upstream", "measure_upstreams"),
 ];
 
-/// Measures and prints. Missing a target is told, and is no error: figures depend on the machine.
+/// Measures and prints. A missed target is reported but is not an error, because figures depend on the machine.
 ///
 /// # Errors
 /// When something can't be built, run or read.
@@ -90,7 +90,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Lets criterion measure programs, and reads what it kept.
+/// Runs criterion on programs, and reads the results that it saved.
 fn programs() -> Result<Vec<Row>, String> {
     let target = target_directory()?;
     let status = cargo(&["bench", "--quiet", "-p", "ptc-lang", "--bench", "programs"])

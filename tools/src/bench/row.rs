@@ -1,10 +1,10 @@
-//! A row of the table of measurements: what, how much, and the target. Written here and read here, so that a
-//! program that measures one crate need only print its rows. Knows nothing of what is measured.
+//! A row of the table of measurements: subject, figure, and target. Both written and parsed here, so that a
+//! program that measures one crate only needs to print its rows. Knows nothing of what is measured.
 #![allow(dead_code)] // The programs that write rows read none.
 
 use std::time::{Duration, Instant};
 
-/// A figure below it is told with its fraction.
+/// Figures below this are printed with a fraction.
 const FEW: f64 = 10.0;
 
 pub struct Row {
@@ -13,12 +13,12 @@ pub struct Row {
     pub figure: String,
     /// The target with its unit.
     pub target: String,
-    /// Whether the figure reaches it.
+    /// Whether the figure meets the target.
     pub met: bool,
 }
 
 impl Row {
-    /// A time that may be `target` at the most.
+    /// A time that should be at most `target`.
     pub fn time(what: impl Into<String>, figure: Duration, target: Duration) -> Row {
         Row {
             what: what.into(),
@@ -28,7 +28,7 @@ impl Row {
         }
     }
 
-    /// A figure that may be `most` at the most.
+    /// A figure that should be at most `most`.
     pub fn at_most(what: impl Into<String>, figure: f64, most: f64, unit: &str) -> Row {
         Row {
             what: what.into(),
@@ -42,7 +42,7 @@ impl Row {
         }
     }
 
-    /// A figure that must be `least` at the least.
+    /// A figure that should be at least `least`.
     pub fn at_least(what: impl Into<String>, figure: f64, least: f64, unit: &str) -> Row {
         Row {
             what: what.into(),
@@ -66,7 +66,7 @@ impl Row {
         format!("{what}\t{figure}\t{target}\t{met}")
     }
 
-    /// The row that a line stands for.
+    /// Parses a row from a line of text.
     pub fn read(line: &str) -> Option<Row> {
         let mut parts = line.split('\t').map(str::to_owned);
         Some(Row {
@@ -78,7 +78,7 @@ impl Row {
     }
 }
 
-/// How long `work` takes, the median of `rounds`, after as many to warm up as a tenth of them.
+/// The duration of `work`, as the median of `rounds` runs, after a tenth as many for warm-up.
 pub fn median(rounds: usize, mut work: impl FnMut()) -> Duration {
     for _ in 0..rounds / 10 {
         work();

@@ -1,5 +1,5 @@
-//! What is measured over standard streams: how soon the server answers, how fast a call goes there and back, and
-//! what the server holds. Knows three messages.
+//! Measurements over standard streams: how soon the server answers, the round-trip time of a call, and
+//! the server's memory. Knows three messages.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 
 use super::row::{Row, middle};
 
-/// How often the server is started.
+/// Number of starts of the server.
 const STARTS: usize = 40;
-/// How often a call goes there and back, after as many to warm up as a tenth of it.
+/// Number of calls, after a tenth as many for warm-up.
 const CALLS: usize = 5_000;
-/// How long the first answer may take after exec.
+/// Target for the first answer after exec.
 const FIRST_RESPONSE: Duration = Duration::from_millis(5);
-/// How long a call may take.
+/// Target for the round trip of a call.
 const ROUND_TRIP: Duration = Duration::from_micros(60);
-/// How much longer a call may take than an echo.
+/// Target for a call, as a multiple of an echo.
 const ECHOES_MAX: u32 = 3;
-/// What an idle server may hold, in KiB.
+/// Target for the memory of an idle server, in KiB.
 const IDLE_KIB_MAX: f64 = 8.0 * 1024.0;
-/// Calls after which what the server holds is looked at, twice.
+/// Numbers of calls after which the server's memory is measured, first and second.
 const CALLS_SOME: usize = 10_000;
 const CALLS_MANY: usize = 100_000;
-/// How much the server may hold then, of what it held the first time.
+/// Target for the growth between these, as a ratio of the second to the first.
 const GROWTH_MAX: f64 = 1.1;
 
 pub(super) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
@@ -39,7 +39,7 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
     server.tell(INITIALIZED)?;
     let idle = server.resident_kib()?;
     let call = server.round_trip()?;
-    // What pipes, the scheduler and this client cost without any server.
+    // The cost of pipes, the scheduler and this client without any server.
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let echo = [own.to_string_lossy().into_owned(), "echo".to_owned()];
     let echo = Peer::start(&echo)?.round_trip()?;
@@ -76,7 +76,7 @@ fn first_response(command: &[String]) -> Result<Duration, String> {
     Ok(began.elapsed())
 }
 
-/// A process that answers lines; killed when it goes out of scope.
+/// A process that answers lines; it is killed when dropped.
 pub(super) struct Peer {
     child: Child,
     input: ChildStdin,
@@ -113,7 +113,7 @@ impl Peer {
             .map_err(|error| format!("it takes no message: {error}"))
     }
 
-    /// Sends `message` and gives the answer.
+    /// Sends `message` and returns the answer.
     pub(super) fn ask(&mut self, message: &str) -> Result<&str, String> {
         self.tell(message)?;
         self.line.clear();
@@ -151,7 +151,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _gone = self.child.kill();
         let _reaped = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! What a session's turn costs that a Redis on the same machine keeps, beyond one in memory: over standard streams, and over HTTP in a
-//! session of the protocol. Both servers answer in turns, so that what else the machine does meets both.
+//! Measures the extra cost of a turn in a session that is stored in Redis on the same machine, compared with one in memory: over standard
+//! streams, and over HTTP in a session of the protocol. The two servers answer alternately, so that other load on the machine affects both.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use super::http;
 use super::row::{Row, middle};
 use super::stdio::{INITIALIZE, INITIALIZED, Peer};
 
-/// Turns with each store, after as many to warm up as a tenth of them.
+/// Number of turns with each store, after a tenth as many for warm-up.
 const TURNS: usize = 2_000;
-/// How much longer half of the turns may take at most.
+/// Target for the extra time of the median turn.
 const EXTRA: Duration = Duration::from_micros(300);
 const START: &str = r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"lisp_session_start","arguments":{}}}"#;
 
-/// Measures the server that `command` starts; nothing where redis-server is not installed.
+/// Measures the server that `command` starts; returns no rows if redis-server is not installed.
 pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
     let Some((_redis, url)) = redis()? else {
         crate::say("sessions in Redis: not measured, redis-server is not installed\n");
@@ -72,7 +72,7 @@ fn right(answer: &str) -> Result<(), String> {
     }
 }
 
-/// The medians of both, which are asked one after the other.
+/// The medians of both, which are called alternately.
 fn paired(
     mut near: impl FnMut() -> Result<(), String>,
     mut far: impl FnMut() -> Result<(), String>,
@@ -92,18 +92,18 @@ fn paired(
     Ok((middle(near), middle(far)))
 }
 
-/// A process that is killed when it goes out of scope.
+/// A process that is killed when dropped.
 struct Redis(Child);
 
 impl Drop for Redis {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _gone = self.0.kill();
         let _reaped = self.0.wait();
     }
 }
 
-/// A Redis that answers, and its address; nothing where there is none to start.
+/// Starts a Redis that answers, and returns it with its URL; `None` if it is not installed.
 fn redis() -> Result<Option<(Redis, String)>, String> {
     let number = free_port().map_err(|error| format!("no port is free: {error}"))?;
     let port = number.to_string();

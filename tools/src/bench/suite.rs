@@ -1,5 +1,5 @@
-//! What the suite itself costs: all of it against the reference over stdio, the cases in which no real time passes on purpose,
-//! and the corpus against a corpus of twice its size. Whole runs of the harness as people start it. Knows nothing of cases.
+//! Measures the suite itself: all of it against the reference over stdio, the cases that do not deliberately let real time pass,
+//! and the corpus against a corpus of twice its size. These are complete runs of the harness, as users start it. Knows nothing of cases.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,15 +9,15 @@ use conformance::suite::{Suite, bundle};
 
 use super::row::{Row, middle};
 
-/// How long the whole suite may take.
+/// Target for the whole suite.
 const ALL: Duration = Duration::from_secs(30);
-/// How long the cases may take in which no real time passes on purpose.
+/// Target for the cases that do not deliberately let real time pass.
 const NOT_WAITING: Duration = Duration::from_secs(5);
-/// What a corpus of twice the size may cost, of what the corpus does.
+/// Target for a corpus of twice the size, as a multiple of the corpus's time.
 const DOUBLED_MAX: f64 = 2.2;
-/// Runs that a median is taken of; the whole suite runs once.
+/// Number of runs for a median; the whole suite runs once.
 const RUNS: usize = 5;
-/// What cases of the bulk layer stand in.
+/// Extension of the corpus files, which hold the bulk of the cases.
 const BULK: &str = ".jsonl";
 
 /// Measures `harness` with the reference `binary`.
@@ -38,7 +38,7 @@ pub(super) fn measure(harness: &Path, binary: &Path) -> Result<Vec<Row>, String>
     let [once, twice] =
         [("once", &bulk), ("twice", &twice)].map(|(name, suite)| -> Result<Duration, String> {
             let path = scratch.holding(name, suite)?;
-            // A filter that selects everything makes the run partial: what is expected of the whole suite is not missed in it.
+            // The filter selects everything, but makes the run partial, so that expected failures outside this suite do not count as missing.
             let selected = ["--filter", "*", "--suite", &path.to_string_lossy()];
             several(harness, binary, &selected)
         });
@@ -72,7 +72,7 @@ fn several(harness: &Path, binary: &Path, selection: &[&str]) -> Result<Duration
     times.map(middle)
 }
 
-/// How long a run takes, from exec to exit. One that fails is no measurement.
+/// The duration of a run, from exec to exit. A failed run is an error.
 fn run(harness: &Path, binary: &Path, selection: &[&str]) -> Result<Duration, String> {
     let mut command = Command::new(harness);
     command
@@ -97,7 +97,7 @@ fn run(harness: &Path, binary: &Path, selection: &[&str]) -> Result<Duration, St
     }
 }
 
-/// A directory of this run's own, removed in the end.
+/// A temporary directory for this run, removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -118,7 +118,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What can't be removed lies in the system's directory for such things.
+        // If it can't be removed, it stays in the system's temporary directory.
         let _left = crate::written::remove(&self.0);
     }
 }

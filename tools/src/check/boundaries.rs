@@ -1,5 +1,5 @@
-//! What a crate must never depend on, directly or through others, and which rooms of the server a room may know. Reads what cargo
-//! says of each crate, where dependencies of tests don't count, and the paths in the server's files, however they are written.
+//! Dependencies that a crate must not have, directly or indirectly, and the order in which the modules of the server may use each other.
+//! Reads cargo's list of each crate's dependencies, without those for tests, and all paths in the server's files, in any notation.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use syn::{ItemMod, ItemUse, UseTree};
 
 use super::{Project, features};
 
-/// A crate, and what must not be among its dependencies; `*` at the end stands for anything.
+/// A crate, and the names that must not be among its dependencies; `*` at the end matches anything.
 struct Boundary {
     package: &'static str,
     never: &'static [&'static str],
@@ -105,7 +105,8 @@ const BOUNDARIES: &[Boundary] = &[
     },
 ];
 
-/// The rooms of `reference/server/src`, from the ground up: each knows those before it alone, so that none stand in a circle.
+/// The top-level modules ("rooms") of `reference/server/src`, from the bottom up: each may use only those before it, so that none form
+/// a cycle.
 const ROOMS: &[&str] = &[
     "clock",
     "executor",
@@ -129,7 +130,7 @@ const ROOMS: &[&str] = &[
     "checks",
 ];
 const SERVER: &str = "reference/server/src";
-/// What stands on all rooms.
+/// The file that may use all rooms.
 const FRONT: &str = "lib.rs";
 
 pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
@@ -149,7 +150,7 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
     Ok(wrong)
 }
 
-/// Files of the server that name a room above their own, or one that has no place in the order.
+/// Uses of a room above the file's own, or of one that is not in the order.
 fn rooms(project: &Project) -> Result<Vec<String>, String> {
     let root = project.root.join(SERVER);
     let mut wrong = Vec::new();
@@ -173,7 +174,7 @@ fn rooms(project: &Project) -> Result<Vec<String>, String> {
     Ok(wrong)
 }
 
-/// What is wrong with the rooms that the file `name` names.
+/// The forbidden rooms that the file `name` uses.
 fn climbs(name: &str, text: &str) -> BTreeSet<String> {
     let floor = |room: &str| ROOMS.iter().position(|known| *known == room);
     let room = name.split(['/', '.']).next().unwrap_or_default();
@@ -197,15 +198,15 @@ fn climbs(name: &str, text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// How many modules below the crate's root a file is.
+/// The depth of a file's module below the crate's root.
 fn depth(name: &str) -> usize {
     let modules = name.trim_end_matches(".rs").trim_end_matches("/mod");
     modules.split('/').count()
 }
 
-/// The rooms that a file names: behind `crate::`, and behind as many `super::` as lead to the root; alone, in groups, in macros.
+/// The rooms that a file uses: after `crate::`, or after as many `super::` as lead to the root; alone, in groups, in macros.
 struct Named {
-    /// Modules around what is looked at.
+    /// The depth of the module being visited.
     depth: usize,
     rooms: BTreeSet<String>,
 }
@@ -239,7 +240,7 @@ impl Named {
             }
             UseTree::Name(name) => path(&name.ident.to_string()),
             UseTree::Rename(name) => path(&name.ident.to_string()),
-            // All of the root is more than any room may know.
+            // A glob of the root would use more than any room may.
             UseTree::Glob(_) => path("*"),
         };
         self.path(all.iter().map(String::as_str));
@@ -277,7 +278,7 @@ impl<'ast> Visit<'ast> for Named {
     }
 }
 
-/// The names of everything that `package` is built of when it is built alone.
+/// The names of everything that `package` depends on when it is built alone.
 fn dependencies(project: &Project, package: &str) -> Result<BTreeSet<String>, String> {
     let tree = features::tree(project, package, "{p}")?;
     // The first line is the package itself.

@@ -1,5 +1,5 @@
-//! A builtin is a row, a function and a section of the specification with a clause that cases test. The compiler sees to it that a row
-//! has a function and, by its warning of dead code, that a function has a row; the rest is checked here.
+//! A builtin is a row, a function, and a section of the specification with a tested clause. The compiler makes sure that a row
+//! has a function and, by its warning about dead code, that a function has a row; the rest is checked here.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use ptc_lang::{Builtin, NAMESPACES};
 
 use super::Project;
 
-/// The pages whose sections, when they are headed with a name, describe a function.
+/// The pages in which a section that is headed with a name describes a function.
 const LIBRARY: &str = "lib/";
 
 pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
@@ -19,7 +19,7 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
     Ok(wrong)
 }
 
-/// Rows whose id is no heading and no clause, or below which no case tests a clause.
+/// Rows whose id is not a heading or clause, or below which no case tests a clause.
 fn sectionless(suite: &Suite) -> Vec<String> {
     let mut tested = HashSet::new();
     for id in suite.cases.iter().flat_map(|case| &case.clauses) {
@@ -64,7 +64,7 @@ fn listed_twice() -> Vec<String> {
         .collect()
 }
 
-/// Sections that describe a function for which there is no row.
+/// Sections that describe a function without a row.
 fn rowless(suite: &Suite) -> Vec<String> {
     let known: HashSet<String> = ptc_lang::builtins().flat_map(written).collect();
     let mut wrong = Vec::new();
@@ -85,7 +85,7 @@ fn rowless(suite: &Suite) -> Vec<String> {
     wrong
 }
 
-/// Whether a section is headed with the name that its id ends with.
+/// Whether a section is headed with the last part of its id.
 fn is_of_function(section: &Section) -> bool {
     let first = section.title.split(", ").next().unwrap_or_default();
     let named = section.id.split_once('.').map(|(_, name)| name);
@@ -93,7 +93,7 @@ fn is_of_function(section: &Section) -> bool {
         && named.is_some_and(|named| named == first || first.strip_prefix('.') == Some(named))
 }
 
-/// How a builtin may be written.
+/// The spellings of a builtin's name in programs.
 pub(super) fn written(builtin: &'static Builtin) -> Vec<String> {
     let mut names = vec![builtin.name.to_owned()];
     for home in builtin.homes {

@@ -1,5 +1,5 @@
-//! Every name in a table of the reference (settings, methods, tools, reasons) is the business of a clause: a case below one uses it.
-//! Where no case can show a clause, and it says why, its sentence counts. Builtins and special forms have a rule of their own. Knows the tables; knows nothing of what the names mean.
+//! Every name in a table of the reference (settings, methods, tools, reasons) must occur in a case that belongs to a clause, or in the
+//! sentence of a clause that is marked as untested. Builtins and special forms have their own rule. Knows the tables, not the names' meanings.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use conformance::suite::Suite;
 
 use super::Project;
 
-/// Words that cases below clauses are made of, and sentences that no case can show.
+/// The words in cases of clauses, and in the sentences of clauses that no case can test.
 struct Words(HashSet<String>);
 
 impl Words {

@@ -1,5 +1,5 @@
-//! The harness and the server ask for the same features of the crates that both are made of, so that the README's first
-//! command, which builds one after the other, builds no crate twice. Reads what cargo says of each of the two.
+//! The harness and the server must use the same features of their common dependencies, so that the README's first
+//! command, which builds one after the other, builds no crate twice. Reads cargo's dependency trees of both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
     Ok(differences(&harness, &server))
 }
 
-/// Each crate with the sets of features that it is built with. It has two where macros and programs ask for different ones.
+/// Each crate with the sets of features that it is built with. It has two sets if macros and programs use different features.
 type Features = BTreeMap<String, BTreeSet<String>>;
 
 fn differences(harness: &Features, server: &Features) -> Vec<String> {
@@ -45,7 +45,7 @@ fn features(project: &Project, package: &str) -> Result<Features, String> {
     Ok(found)
 }
 
-/// What `package` is built of when it is built alone: what others ask of the same crates doesn't count. A line a crate, in `format`,
+/// The dependencies of `package` when it is built alone, so that other packages' features don't count. One line per crate, in `format`,
 /// the package itself first.
 pub(super) fn tree(project: &Project, package: &str, format: &str) -> Result<String, String> {
     let output = cargo()

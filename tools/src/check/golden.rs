@@ -1,4 +1,4 @@
-//! `golden/` is up to date and holds nothing else.
+//! `golden/` must be up to date and contain no other files.
 
 use super::Project;
 use crate::golden::{FILES, KEPT};
@@ -18,7 +18,7 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
             Ok(_) => {}
         }
     }
-    // Directories hold snapshots, which the tests that own them check.
+    // Directories contain snapshots, which are checked by the tests that own them.
     let entries = std::fs::read_dir(&directory)
         .into_iter()
         .flatten()

@@ -17,13 +17,13 @@ use conformance::suite::Suite;
 use crate::documents::Documents;
 use crate::mutants::read::Read;
 
-/// What the rules look at.
+/// The input of the rules.
 struct Project {
     root: PathBuf,
     suite: Suite,
 }
 
-/// One rule: what is wrong, a line each.
+/// One rule; it returns its violations, one per line.
 struct Rule {
     name: &'static str,
     check: fn(&Project) -> Result<Vec<String>, String>,
@@ -76,11 +76,11 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// Applies every rule. That fixtures are well formed, and that no case hangs on an unknown anchor, shows when
-/// the suite is read.
+/// Applies every rule. Malformed fixtures and references to unknown anchors are already detected when
+/// the suite is loaded.
 ///
 /// # Errors
-/// Everything that is wrong.
+/// All violations.
 pub fn run() -> Result<(), String> {
     let project = Project {
         root: crate::root(),

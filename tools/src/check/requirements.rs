@@ -1,5 +1,5 @@
-//! What MCP asks of servers, and the clauses that try it: `spec/base/requirements.toml` names each clause of the pages `base.*`, and no
-//! other. Knows ids and sentences; knows nothing of servers.
+//! MCP's requirements for servers, and the clauses that test them: `spec/base/requirements.toml` must name each clause of the pages
+//! `base.*`, and no other. Knows ids and sentences; knows nothing of servers.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,13 +10,13 @@ use serde::Deserialize;
 use super::Project;
 
 const FILE: &str = "spec/base/requirements.toml";
-/// The page whose table counts the rows.
+/// The page with the table of counts.
 const PAGE: &str = "conformance/mcp.md";
-/// The revisions that rows are of.
+/// The revisions that rows may refer to.
 const REVISIONS: [&str; 3] = ["2025-06-18", "2025-11-25", "2026-07-28"];
-/// The clauses that rows are joined with.
+/// The prefix of clauses that rows may name.
 const PREFIX: &str = "base.";
-/// Per cent of what can be seen that must be tried, of each revision.
+/// Minimum percentage of observable requirements that must be tested, for each revision.
 const TRIED_PERCENT_MIN: usize = 90;
 
 #[derive(Deserialize)]
@@ -32,12 +32,12 @@ struct Requirement {
     section: String,
     level: Level,
     says: String,
-    /// The clauses that try it.
+    /// The clauses that test it.
     #[serde(default)]
     clauses: Vec<String>,
-    /// Why nobody can see whether it is kept.
+    /// Why compliance cannot be observed.
     unseen: Option<String>,
-    /// The scenario of the official runner that tries it.
+    /// The scenario of the official runner that tests it.
     official: Option<String>,
 }
 
@@ -66,7 +66,7 @@ fn parse(text: &str) -> Result<Vec<Requirement>, String> {
     }
 }
 
-/// Rows that are joined with nothing, or with what is not there; clauses that no row names.
+/// Rows that name no clause, or a clause that does not exist; clauses that no row names.
 fn faults(requirements: &[Requirement], suite: &Suite) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut named = BTreeSet::new();
@@ -109,7 +109,7 @@ impl Requirement {
         for id in &self.clauses {
             match suite.clause(id).filter(|_| id.starts_with(PREFIX)) {
                 None => wrong.push(format!("there is no clause {id}")),
-                // A clause is as binding as the most binding requirement that it tries.
+                // A clause is as binding as the most binding requirement that it tests.
                 Some(clause) if clause.level == Level::Must && !duties.contains(id.as_str()) => {
                     wrong.push(format!("is advice, and {id} a duty"));
                 }
@@ -131,7 +131,7 @@ impl Requirement {
     }
 }
 
-/// How many rows a revision has, how many can be seen, are tried, and are tried by the official runner.
+/// The numbers of a revision's rows: all, observable, tested, and tested by the official runner.
 fn counts(requirements: &[Requirement], revision: &str) -> (usize, usize, usize, usize) {
     let of = |wanted: fn(&Requirement) -> bool| {
         let rows = requirements.iter();

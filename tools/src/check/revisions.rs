@@ -1,4 +1,4 @@
-//! Published revisions are frozen: a clause of one keeps its id and its level, unless a later revision says what became of it.
+//! Published revisions are frozen: each of their clauses keeps its id and its level, unless a later revision declares a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,15 +13,15 @@ use super::Project;
 #[serde(deny_unknown_fields)]
 struct Revision {
     revision: String,
-    /// Levels by clause: what a revision that builds on none consists of.
+    /// Levels by clause: the contents of a revision that has no base.
     #[serde(default)]
     clauses: BTreeMap<String, String>,
-    /// The revision that this one builds on.
+    /// The revision that this one is based on.
     base: Option<String>,
-    /// Clauses of the base that are gone, with the reason.
+    /// Clauses of the base that were removed, with the reason.
     #[serde(default)]
     retired: BTreeMap<String, String>,
-    /// Clauses of the base that ask for something else, with the reason.
+    /// Clauses of the base whose meaning changed, with the reason.
     #[serde(default)]
     changed: BTreeMap<String, String>,
     /// Levels of clauses that the base does not have; empty until the revision is published.
@@ -33,7 +33,7 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
     Ok(broken(&read(&project.root)?, &project.suite))
 }
 
-/// Every clause that a revision before `version` lists.
+/// All clauses that revisions before `version` list.
 ///
 /// # Errors
 /// When a file of `spec/revisions/` cannot be read.
@@ -67,10 +67,10 @@ fn read(root: &Path) -> Result<Vec<Revision>, String> {
     Ok(revisions)
 }
 
-/// What is wrong with the revisions, oldest first. Clauses that came later are no business of them.
+/// The faults of the revisions, oldest first. Clauses that were added later are ignored.
 fn broken(revisions: &[Revision], suite: &Suite) -> Vec<String> {
     let mut wrong = Vec::new();
-    // What is in force: each clause's level, and the revision that says so.
+    // Each clause's current level, and the revision that set it.
     let mut standing: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
     for revision in revisions {
         let version = revision.revision.as_str();
@@ -98,7 +98,7 @@ fn broken(revisions: &[Revision], suite: &Suite) -> Vec<String> {
             }
         }
         for id in revision.changed.keys() {
-            // Its level is what the page says now.
+            // A changed clause has the level that the page gives it now.
             let level = suite
                 .clause(id)
                 .map_or("", |clause| Level::word(clause.level));

@@ -1,11 +1,11 @@
-//! Every source file opens with `//!`, and has a name that says something. Knows nothing of what is in it.
+//! Every source file must open with `//!`, and have a meaningful name. Knows nothing of the contents.
 
 use super::Project;
 use crate::coverage::sources;
 
-/// Directories with Rust in them.
+/// Directories that contain Rust.
 const DIRECTORIES: &[&str] = &["conformance", "fuzz", "reference", "tools"];
-/// Names that a file hides behind.
+/// File names without a meaning.
 const EMPTY_NAMES: &[&str] = &["common", "helpers", "manager", "misc", "util", "utils"];
 
 pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
@@ -28,7 +28,7 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
             }
         }
     }
-    // The specification belongs to every implementation.
+    // The specification is shared by all implementations.
     for path in sources(&project.root.join("spec"))? {
         wrong.push(format!("{}: no Rust in spec/", path.display()));
     }

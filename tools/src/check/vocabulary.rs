@@ -1,4 +1,4 @@
-//! What an earlier revision must pass is written in its own words: no case uses what a later one added, unless it asks for that one.
+//! Cases for an earlier revision must not use names that a later one added: a case that uses such a name must require its capability.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -19,7 +19,7 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
         .collect())
 }
 
-/// What all clauses of its section ask a capability for.
+/// The names whose sections' clauses all require a capability.
 fn later(suite: &Suite) -> Later<'_> {
     let forms = ptc_lang::special_forms()
         .iter()
@@ -48,7 +48,7 @@ fn later(suite: &Suite) -> Later<'_> {
 fn complaint(case: &Case, later: &Later<'_>) -> Option<String> {
     let needs: BTreeSet<&str> = case.needs().collect();
     let text = match &case.body {
-        // Whoever lacks a name gives an error, too.
+        // A server without the name raises an error, too.
         CaseBody::Clj(program) if may_raise(&program.expect) => return None,
         CaseBody::Clj(program) => without_strings(&program.program.source()),
         CaseBody::Fixture(_) => return None,
@@ -60,7 +60,7 @@ fn complaint(case: &Case, later: &Later<'_>) -> Option<String> {
     };
     let (name, asked) = names.into_iter().find_map(|name| {
         let asked = later.get(name)?;
-        // A name that the program binds is its own.
+        // The program binds the name itself.
         let is_own = || text.contains(&format!("[{name} ")) || text.contains(&format!("[{name}]"));
         (asked.is_disjoint(&needs) && !is_own()).then_some((name, asked))
     })?;
@@ -76,7 +76,7 @@ fn may_raise(expect: &ProgramExpect) -> bool {
         || expect.otherwise.as_deref().is_some_and(may_raise)
 }
 
-/// A program with nothing in its strings and patterns.
+/// A program with its strings and patterns emptied.
 fn without_strings(program: &str) -> String {
     let mut left = String::new();
     let (mut inside, mut escaped) = (false, false);
@@ -95,7 +95,7 @@ fn ends_name(sign: char) -> bool {
     sign.is_whitespace() || "()[]{}\"\\,;'".contains(sign)
 }
 
-/// The names between an opening parenthesis and a blank, but for those of a shell.
+/// The names between an opening parenthesis and a blank, except those of a shell.
 fn calls(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('(').filter_map(|(at, _)| {
         let (name, _) = text[at + 1..].split_once(ends_name)?;

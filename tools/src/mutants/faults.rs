@@ -1,6 +1,6 @@
-//! Finds where a fault can be planted in a source file, and plants it. Knows syntax; knows neither the suite nor how to build.
+//! Finds the places in a source file where a fault can be planted, and plants it. Knows syntax; knows neither the suite nor how to build.
 //!
-//! All faults of a sample are planted into one program, each behind a question whether it is the one that is on: so a sample
+//! All faults of a sample are planted into one program, each guarded by a test whether it is the active one: so a sample
 //! costs one build, and a fault costs one start of the program.
 
 use std::ops::Range;
@@ -11,16 +11,16 @@ use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
 use syn::{BinOp, Expr, Lit, ReturnType, Stmt, Type, UnOp};
 
-/// What is asked before each fault. The crate's root gets the module that answers.
+/// The function that guards each fault. Its module is added to the crate's root.
 const ASKS: &str = "crate::planted_fault::on";
 
-/// Bytes of the file that a server with faults shares with who judges it: the number of the fault that is on, then a mark for each
-/// fault that was asked for.
+/// Size of the file that a server with faults shares with the judging process: the number of the active fault, then a mark for each
+/// fault whose guard was evaluated.
 pub const MAP_BYTES: usize = MARKS + (1 << 16);
-/// Where the marks begin.
+/// Offset of the marks.
 pub const MARKS: usize = 4;
 
-/// What the crate's root gets. One variable names the file; another tells which fault is on whatever the file says.
+/// The module that is added to the crate's root. One variable names the file; another sets the active fault, regardless of the file.
 pub const MODULE: &str = r#"
 #[allow(missing_docs, unsafe_code, clippy::all, clippy::disallowed_methods)]
 pub(crate) mod planted_fault {
@@ -73,28 +73,28 @@ pub(crate) mod planted_fault {
 /// A fault that can be planted.
 #[derive(Clone)]
 pub struct Fault {
-    /// Where it stands, one-based.
+    /// Its line, from 1.
     pub line: usize,
-    /// The function around it.
+    /// The function that contains it.
     pub function: String,
-    /// What becomes of what.
+    /// A description of the change.
     pub what: String,
     /// The bytes that are replaced.
     range: Range<usize>,
-    /// What takes their place: parts of the text and of the source.
+    /// Their replacement, made of text and parts of the source.
     parts: Vec<Part>,
 }
 
 #[derive(Clone)]
 enum Part {
     Text(String),
-    /// The question, for this fault.
+    /// The guard of this fault.
     Question,
-    /// Bytes of the source as they are.
+    /// Bytes copied from the source.
     Source(Range<usize>),
 }
 
-/// Words that are taken for one another: methods of one type that tell apart what cases have to tell apart.
+/// Names that are confused with one another: methods of the same type whose difference the cases must detect.
 const WORDS: &[(&str, &str)] = &[
     ("all", "any"),
     ("any", "all"),
@@ -123,7 +123,7 @@ const WORDS: &[(&str, &str)] = &[
     ("trim_start", "trim"),
 ];
 
-/// Every fault that can be planted into `source`; none where it cannot be parsed.
+/// All faults that can be planted into `source`; none if it cannot be parsed.
 pub fn find(source: &str) -> Vec<Fault> {
     let Ok(file) = syn::parse_file(source) else {
         return Vec::new();
@@ -138,8 +138,8 @@ pub fn find(source: &str) -> Vec<Fault> {
     finder.found
 }
 
-/// `source` with `faults` planted under their numbers. Of two that lie in one another only the first is planted: the
-/// numbers of those that are come back, with the bytes that they take in the new text.
+/// `source` with `faults` planted under their numbers. If two overlap, only the first is planted. Returns the
+/// numbers of the planted faults, with their ranges in the new text.
 pub fn plant(source: &str, faults: &[(u32, &Fault)]) -> (String, Vec<(u32, Range<usize>)>) {
     let mut sorted: Vec<&(u32, &Fault)> = faults.iter().collect();
     sorted.sort_by_key(|(_, fault)| (fault.range.start, fault.range.end));
@@ -164,25 +164,25 @@ pub fn plant(source: &str, faults: &[(u32, &Fault)]) -> (String, Vec<(u32, Range
     (text, planted)
 }
 
-/// Where in a text the parts of a program stand.
+/// Converts the positions of syntax elements to byte offsets in a source text.
 pub struct Places<'s> {
     pub source: &'s str,
     lines: Vec<usize>,
 }
 
 impl<'s> Places<'s> {
-    /// Of `source`.
+    /// Creates the converter for `source`.
     pub fn new(source: &'s str) -> Self {
         let lines = line_starts(source);
         Self { source, lines }
     }
 
-    /// The bytes of a part.
+    /// The byte range of a span.
     pub fn range(&self, span: Span) -> Range<usize> {
         self.offset(span.start())..self.offset(span.end())
     }
 
-    /// Columns are counted in characters.
+    /// The byte offset of a position, whose column is counted in characters.
     fn offset(&self, at: LineColumn) -> usize {
         let start = self.lines[at.line - 1];
         let line = &self.source[start..];
@@ -203,7 +203,7 @@ impl Finder<'_> {
         self.places.range(span)
     }
 
-    /// What stands behind `if` when the fault is on, else the source at `span`.
+    /// Adds a fault that replaces the source at `span` with `on` while it is active.
     fn instead(&mut self, span: Span, what: String, on: Vec<Part>) {
         let range = self.range(span);
         let mut parts = vec![
@@ -242,7 +242,7 @@ impl Finder<'_> {
         }
     }
 
-    /// A function of the program, if it is one that runs.
+    /// Visits a function, unless it is for tests only.
     fn function(
         &mut self,
         attributes: &[syn::Attribute],
@@ -261,7 +261,7 @@ impl Finder<'_> {
         self.function.pop();
     }
 
-    /// Arms that say what the next one says, where neither names a part of what it matches.
+    /// Adds faults by which an arm gives the value of the next one, if neither pattern binds names.
     fn swapped(&mut self, arms: &[syn::Arm]) {
         for pair in arms.windows(2) {
             let [one, next] = pair else { continue };
@@ -284,7 +284,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Faults of a table, or of what else is constant, where a function stands in front of it.
+    /// Adds the faults of a table or another constant, if an accessor function was inserted for it.
     fn constant(&mut self, name: &syn::Ident, item: Span, value: &Expr) {
         let Some(begin) = tables::body(self.source, self.range(item).end) else {
             return;
@@ -315,7 +315,7 @@ impl Finder<'_> {
         self.function.pop();
     }
 
-    /// A function that returns at once.
+    /// Adds faults by which a function returns at once.
     fn returns(&mut self, block: &syn::Block, output: &ReturnType) {
         if block.stmts.is_empty() {
             return;
@@ -359,7 +359,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
-        // What is written for people who debug is nobody's answer.
+        // Output for debugging is no part of any answer.
         let is_debug = item.trait_.as_ref().is_some_and(|(_, path, _)| {
             path.segments
                 .last()
@@ -370,7 +370,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         }
     }
 
-    // Constants are computed before any fault can be on: it stands in the function in front of them.
+    // Constants are evaluated before any fault can be active, so the fault goes into the accessor function.
     fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
         self.constant(&item.ident, item.span(), &item.expr);
     }
@@ -447,7 +447,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         }
     }
 
-    /// Words in what is made of JSON and in lists: keys and values alike.
+    /// Visits the words in JSON and list macros, keys and values alike.
     fn visit_expr_macro(&mut self, expression: &'ast syn::ExprMacro) {
         let name = expression.mac.path.segments.last();
         if !name.is_some_and(|name| MACROS.iter().any(|known| name.ident == known)) {
@@ -471,7 +471,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
         let name = call.method.to_string();
         if name == "expect" {
-            // What it says is for people who debug.
+            // The message is for debugging.
             self.visit_expr(&call.receiver);
             return;
         }
@@ -492,7 +492,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         let last = expression.arms.last();
         let takes_all = |pat: &syn::Pat| match pat {
             syn::Pat::Wild(_) => true,
-            // A constant is written in capitals.
+            // Constants are in capitals.
             syn::Pat::Ident(name) => {
                 name.subpat.is_none()
                     && name
@@ -552,7 +552,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 }
 
-/// What an operator is taken for.
+/// The operators that an operator is replaced with.
 fn others(operator: &BinOp) -> &'static [&'static str] {
     match operator {
         BinOp::Add(_) => &["-"],
@@ -580,7 +580,7 @@ fn others(operator: &BinOp) -> &'static [&'static str] {
     }
 }
 
-/// What a function may return instead, by its type as written.
+/// The values that a function may return instead, by its type as written.
 fn values(output: &ReturnType) -> Vec<String> {
     match output {
         ReturnType::Default => vec!["()".into()],
@@ -630,8 +630,8 @@ fn of_type(of: &Type) -> Vec<String> {
     }
 }
 
-/// What can go wrong in a table when it is written down: a row is left out, two rows get each other's values, a number is the next
-/// one, a word has another letter.
+/// Mistakes in writing a table: a row is omitted, two rows exchange their values, a number is off by
+/// one, a word is misspelt.
 struct Rows<'s> {
     places: &'s Places<'s>,
     found: Vec<Row>,
@@ -661,7 +661,7 @@ impl Rows<'_> {
         self.found.push(Row { span, what, edits });
     }
 
-    /// The values of two rows that may be taken for one another: the last in which they differ.
+    /// The values that two rows may exchange: the last pair that differs.
     fn values<'e>(&self, one: &'e Expr, other: &'e Expr) -> Option<(&'e Expr, &'e Expr)> {
         let parts = |row: &'e Expr| -> Vec<&'e Expr> {
             match row {
@@ -751,12 +751,12 @@ impl<'ast> Visit<'ast> for Rows<'_> {
     fn visit_type(&mut self, _: &'ast Type) {}
 }
 
-/// What a table has that is no sentence.
+/// Whether a text in a table is a word rather than a sentence.
 fn is_written(text: &str) -> bool {
     !text.is_empty() && !text.contains(char::is_whitespace)
 }
 
-/// The text with another last letter, digit or sign.
+/// The text with its last character changed.
 fn misspelt(text: &str) -> String {
     let mut characters: Vec<char> = text.chars().collect();
     if let Some(last) = characters.last_mut() {
@@ -772,7 +772,7 @@ fn misspelt(text: &str) -> String {
     characters.into_iter().collect()
 }
 
-/// Whether a pattern gives names to what it matches.
+/// Whether a pattern binds names.
 fn binds(pattern: &syn::Pat) -> bool {
     struct Names(bool);
     impl<'ast> Visit<'ast> for Names {
@@ -785,7 +785,7 @@ fn binds(pattern: &syn::Pat) -> bool {
     names.0
 }
 
-/// Whether an arm only says what something is: a word, a number, one of several names.
+/// Whether the body of an arm is a plain value: a word, a number, one of several names.
 fn is_value(body: &Expr) -> bool {
     match body {
         Expr::Lit(_) | Expr::Path(_) => true,
@@ -797,12 +797,12 @@ fn is_value(body: &Expr) -> bool {
     }
 }
 
-/// How the functions end that stand in front of constants.
+/// Suffix of the accessor functions of constants.
 const TABLE: &str = "__table";
 
-/// Accounts: what counts steps and bytes, and what makes room. They decide at which count a limit is seen, and where that lies is
-/// nobody's promise; that every loop pays is asked by the audit of the language, and that there are limits by the pages about them.
-/// Neither calls of these nor what they are given, nor they themselves, are taken for faults.
+/// Accounting: functions that count steps and bytes, and that make room. They determine the count at which a limit takes effect, which is
+/// not specified; the language's audit checks that every loop is charged, and the pages about limits check that there are limits.
+/// Faults are planted neither into these functions nor into calls of them, including the arguments.
 const ACCOUNTS: &[&str] = &[
     "change",
     "charge",
@@ -827,13 +827,13 @@ const ACCOUNTS: &[&str] = &[
     "work",
 ];
 
-/// Of these, what other functions are called as well: only as methods they are accounts.
+/// Those that are also names of other functions; they count as accounting only when called as methods.
 const ALSO_WORDS: &[&str] = &["change", "charge", "look", "tick", "walk", "work"];
 
-/// The module of the language whose functions count steps and nothing else.
+/// The module of the language whose functions only count steps.
 const CLOCK: &str = "clock";
 
-/// Whether an expression is such a call, perhaps with what becomes of its failure.
+/// Whether an expression is such a call, possibly with `?`.
 fn is_account(expression: &Expr) -> bool {
     match expression {
         Expr::Try(tried) => is_account(&tried.expr),
@@ -852,10 +852,10 @@ fn is_account(expression: &Expr) -> bool {
     }
 }
 
-/// Macros whose words are looked into.
+/// Macros whose words are visited.
 const MACROS: &[&str] = &["json", "vec"];
 
-/// Keys, names of headers, reasons: what somebody reads who is no person.
+/// Whether a text is a key, a header name, a reason or the like, which programs read rather than people.
 fn is_word(text: &str) -> bool {
     text.len() > 1
         && text
@@ -881,7 +881,7 @@ fn words_in(tokens: proc_macro2::TokenStream, found: &mut Vec<(Span, String)>) {
     }
 }
 
-/// Whether an operand is a `let`, which is no expression of its own.
+/// Whether an operand is a `let`, which is not an expression by itself.
 fn holds_let(expression: &Expr) -> bool {
     match expression {
         Expr::Let(_) => true,
@@ -890,7 +890,7 @@ fn holds_let(expression: &Expr) -> bool {
     }
 }
 
-/// Whether something is there for tests only, or in another build.
+/// Whether an item exists only for tests or with a feature.
 pub fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("test")

@@ -1,5 +1,5 @@
-//! Plants faults into the reference and lets the suite alone judge them: what it does not catch is a case that is missing, a
-//! fault that changes nothing, or something that nobody can see. Knows how to build and to run; where faults can stand, `faults` knows.
+//! Plants faults into the reference and judges them by the suite alone: a fault that it does not catch means a missing case, or it
+//! changes nothing, or nobody can observe it. Knows how to build and to run; `faults` knows where faults can be planted.
 
 mod faults;
 mod quick;
@@ -19,13 +19,13 @@ use conformance::suite::{Suite, page_name};
 use conformance::target::reference::cargo;
 use serde::{Deserialize, Serialize};
 
-/// What is planted, and how long it is judged.
+/// The sample, and how long it is judged.
 #[derive(Args)]
 pub struct Options {
-    /// How many faults are planted, drawn from all that could be
+    /// Number of faults to plant, drawn from all possible ones
     #[arg(long, default_value_t = 100)]
     sample: usize,
-    /// What the sample is drawn by. A sample that was begun is gone on with
+    /// Seed for drawing the sample. A sample that already exists is resumed
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Only in files whose path contains this; repeatable
@@ -34,19 +34,19 @@ pub struct Options {
     /// With `--quick`, judge only by pages whose name begins with this, such as `lib.`; repeatable
     #[arg(long = "by", value_name = "PAGE", requires = "quick")]
     by: Vec<String>,
-    /// Judge those again that were not caught, by every case that comes past them: the suite has grown
+    /// Judge uncaught faults again, by every case that reaches them, after the suite has grown
     #[arg(long)]
     again: bool,
-    /// Judge by the cases that come past a fault, one by one: a second to a minute a fault. The rest is for a run without this
+    /// Judge by single cases that reach a fault: a second to a minute per fault. Run again without this for the rest
     #[arg(long)]
     quick: bool,
-    /// End after so many minutes; the next run goes on
+    /// Stop after this many minutes; the next run resumes
     #[arg(long)]
     minutes: Option<u64>,
-    /// Where the reference with the faults is built. A copy of a warm target directory, made before, saves building what it depends on
+    /// Target directory for the reference with the faults. A copy of an up-to-date target directory saves building the dependencies
     #[arg(long, value_name = "DIR")]
     target_dir: Option<PathBuf>,
-    /// Write the table of what is judged, as Markdown
+    /// Write a table of the results, as Markdown
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
 }
@@ -56,8 +56,8 @@ const JUDGED: &[&str] = &[
     "json", "lang", "outbound", "protocol", "rpc", "upstream", "secrets", "agent", "server",
     "commands",
 ];
-/// What is no part of the server that people start: checks, fuzzers, simulations, other executables. Then what only a terminal,
-/// another feature, a run with `--isolation process` or a Redis comes past. Then the accounts of memory: they decide when a limit is seen.
+/// Files that are not part of the server that users start: checks, fuzzers, simulations, other executables. Also those that only a terminal,
+/// another feature, a run with `--isolation process` or Redis reaches; and memory accounting, which determines when a limit takes effect.
 const LEFT_OUT: &[&str] = &[
     "checks",
     "fuzz",
@@ -76,8 +76,8 @@ const LEFT_OUT: &[&str] = &[
     "snapshot",
     "redis.rs",
 ];
-/// What is built beside an executable: what asks for most of the dependencies, and of the whole workspace, so that they get the features
-/// and profiles that they have in every other build, and a warm directory need not be built anew. The example is the one that links least.
+/// Further targets that are built together with an executable: those with most of the dependencies, and the whole workspace, so that
+/// features and profiles are the same as in every other build, and an up-to-date target directory can be reused. The example links least.
 const LIKE_OTHERS: &[&str] = &[
     "--workspace",
     "--bin",
@@ -85,15 +85,15 @@ const LIKE_OTHERS: &[&str] = &[
     "--example",
     "measure_redactor",
 ];
-/// How long a run of the suite may take of what it takes without a fault, and at least.
+/// Time limit of a run of the suite, as a multiple of its duration without a fault; and the minimum.
 const PATIENCE: u32 = 6;
 const PATIENCE_MIN: Duration = Duration::from_secs(60);
-/// Attempts to build without the faults that don't compile.
+/// Maximum number of attempts to build without the faults that don't compile.
 const BUILDS_MAX: usize = 12;
-/// Memory of a server with a fault, in kilobytes.
+/// Memory limit of a server with a fault, in kilobytes.
 const MEMORY_MAX: u64 = 6 << 20;
 
-/// A planted fault, and what became of it.
+/// A planted fault, and its verdict.
 #[derive(Serialize, Deserialize, Clone)]
 struct Planted {
     id: u32,
@@ -101,13 +101,13 @@ struct Planted {
     line: usize,
     function: String,
     what: String,
-    /// What the suite said; none yet.
+    /// The suite's verdict; `None` if it is not judged yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     verdict: Option<Verdict>,
 }
 
 impl Planted {
-    /// What a case may say that is about it: the words of its place, and what it changes.
+    /// Words by which a related case can be recognised: those of the fault's location and of its change.
     fn words(&self) -> Vec<String> {
         let parts = [&self.file, &self.function, &self.what];
         let words = parts.into_iter().flat_map(|part| {
@@ -123,7 +123,7 @@ impl Planted {
     }
 }
 
-/// Words of places and faults that say nothing about them.
+/// Words in locations and descriptions that say nothing about a fault.
 const LEFT_UNSAID: &[&str] = &[
     "becomes",
     "change",
@@ -152,35 +152,35 @@ const LEFT_UNSAID: &[&str] = &[
 #[derive(Serialize, Deserialize, Clone, PartialEq)]
 #[serde(rename_all = "snake_case")]
 enum Verdict {
-    /// The case that failed.
+    /// Caught by the case that failed.
     Caught(String),
-    /// No program or frame of the suite came past it.
+    /// No program or frame of the suite reached it.
     Unreached,
-    /// Every single case that was tried passed.
+    /// All single cases that were tried passed.
     Asked,
     Survived,
 }
 
-/// A sample, as it is kept between runs.
+/// A sample, as saved between runs.
 #[derive(Serialize, Deserialize)]
 struct Sample {
-    /// How many faults there are to draw from.
+    /// The number of faults to draw from.
     possible: usize,
-    /// Those of the sample that didn't compile.
+    /// The number of faults in the sample that didn't compile.
     unviable: usize,
     faults: Vec<Planted>,
-    /// Fault, and the pages whose cases come past it.
+    /// For each fault, the pages whose cases reach it.
     reached: BTreeMap<u32, BTreeSet<String>>,
     /// Cases that fail without any fault.
     failing: Vec<String>,
-    /// What the whole suite takes, in milliseconds.
+    /// Duration of the whole suite in milliseconds.
     takes_ms: u64,
 }
 
 /// Plants, judges and prints.
 ///
 /// # Errors
-/// When nothing can be copied, built or run.
+/// When something can't be copied, built or run.
 pub fn run(options: &Options) -> Result<(), String> {
     let began = Instant::now();
     let home = crate::root()
@@ -192,12 +192,12 @@ pub fn run(options: &Options) -> Result<(), String> {
             .target_dir
             .clone()
             .unwrap_or_else(|| crate::root().join("target/mutants/build")),
-        // It plays the peers, too.
+        // It also runs the peers.
         harness: harness()?,
         home,
     };
     let suite = crate::suite()?;
-    // The pages that are judged by, whatever is written meanwhile.
+    // A copy of the pages, so that edits during the run have no effect.
     let _absent = crate::written::remove(&bench.pages());
     copy_tracked(&crate::root(), "spec", &bench.home)?;
     let mut sample = match bench.read()? {
@@ -279,7 +279,7 @@ fn told(fault: &Planted) -> String {
     format!("{id} {file}:{line} {function}: {what}: {verdict}")
 }
 
-/// Score per file, and what was not caught.
+/// The score of each file, and the faults that were not caught.
 fn table(sample: &Sample, options: &Options, read: &read::Read) -> String {
     let mut files: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut open = String::new();
@@ -334,7 +334,7 @@ fn share(part: usize, whole: usize) -> String {
     }
 }
 
-/// Where a sample is built and judged.
+/// The directories and programs for one sample.
 struct Bench {
     home: PathBuf,
     tree: PathBuf,
@@ -387,7 +387,7 @@ impl Bench {
         fastrand::Rng::with_seed(options.seed).shuffle(&mut all);
         all.truncate(options.sample);
         let (faults, unviable) = self.build(&sources, &all)?;
-        // The next sample is built in the same place.
+        // The next sample is built in the same target directory.
         let built = self.target.join("debug/ptc");
         crate::written::copy(&built, &self.server())
             .map_err(|error| format!("{}: {error}", built.display()))?;
@@ -403,7 +403,7 @@ impl Bench {
         Ok(sample)
     }
 
-    /// In the copy the tools are there for what they depend on alone; the harness takes longer to build than the reference.
+    /// Empties the tools in the copy, where only their dependencies are needed; the harness takes longer to build than the reference.
     fn empty_tools(&self) -> Result<(), String> {
         let tools = self.tree.join("tools");
         let manifest = tools.join("Cargo.toml");
@@ -414,7 +414,7 @@ impl Bench {
         crate::written::file(&tools.join("src/main.rs"), "fn main() {}\n").map_err(told)
     }
 
-    /// What a run of the whole suite needs to know: what fails and how long it takes without a fault, and which page comes past which.
+    /// Prepares a run of the whole suite: determines the failures and the duration without a fault, and which pages reach which faults.
     fn full(&self, sample: &mut Sample, suite: &Suite) -> Result<(), String> {
         let began = Instant::now();
         let report = self.home.join("without.json");
@@ -437,7 +437,7 @@ impl Bench {
         self.keep(sample)
     }
 
-    /// Servers that run on, with a switch.
+    /// Prepares judging with servers that keep running, in which faults can be switched.
     fn quick(&self, options: &Options) -> Result<quick::Quick, String> {
         let map = self.home.join("map");
         let file = quick::Map::new(&map)?;
@@ -459,7 +459,7 @@ impl Bench {
         Ok(quick)
     }
 
-    /// Builds the reference with as many of the faults as compile. Returns them, and how many don't.
+    /// Builds the reference with as many of the faults as compile. Returns them, and the number of the others.
     fn build(
         &self,
         sources: &[(String, String)],
@@ -502,11 +502,11 @@ impl Bench {
                     );
                 }
                 if is_root {
-                    // Of the same length: what the compiler says of places must stay true.
+                    // The replacement has the same length, so that the compiler's positions remain correct.
                     text = text.replace("#![forbid(unsafe_code)]", "#![allow(unsafe_code)] ");
                     text.push_str(faults::MODULE);
                 }
-                // A file that lost its last fault is written, too: it may have held one that doesn't compile.
+                // A file that has lost its last fault must be written, too: it may still contain one that doesn't compile.
                 let path = self.tree.join(file);
                 if std::fs::read_to_string(&path).is_ok_and(|there| there == text) {
                     continue;
@@ -526,7 +526,7 @@ impl Bench {
         ))
     }
 
-    /// Compiles the tree. The faults that errors point into come back.
+    /// Compiles the tree. Returns the faults that errors point to.
     fn compile(
         &self,
         ranges: &HashMap<String, Vec<(std::ops::Range<usize>, u32)>>,
@@ -588,7 +588,7 @@ impl Bench {
         }
     }
 
-    /// Which pages come past which fault.
+    /// The pages that reach each fault.
     fn reached(&self, suite: &Suite) -> Result<BTreeMap<u32, BTreeSet<String>>, String> {
         let pages: BTreeSet<String> = suite.cases.iter().map(page_name).collect();
         let mut reached: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
@@ -607,7 +607,7 @@ impl Bench {
         Ok(reached)
     }
 
-    /// What the suite says of a fault. First the pages of what it stands in, then the others; what waits comes last.
+    /// The suite's verdict on a fault. Pages about the fault's part of the reference run first, then the others, and cases that wait last.
     fn judge(&self, sample: &Sample, fault: &Planted) -> Result<Verdict, String> {
         let Some(pages) = sample.reached.get(&fault.id) else {
             return Ok(Verdict::Unreached);
@@ -645,7 +645,7 @@ impl Bench {
             let status = self.suite(Some(fault.id), &arguments, patience)?;
             match status.and_then(|status| status.code()) {
                 Some(0) => {}
-                // A page in which everything waits has nothing to judge without waiting.
+                // Without waiting cases, a page may have no cases left to run.
                 Some(1) => {
                     if let Some(case) = Run::read(&report).ok().and_then(|run| failed(&run))
                         && self.is_its_own(fault, &case, patience)?
@@ -664,7 +664,7 @@ impl Bench {
         Ok(Verdict::Survived)
     }
 
-    /// Whether a case fails because of a fault: alone it fails with it, and passes without it. On a busy machine others fail, too.
+    /// Whether a case fails because of a fault: run alone, it fails with the fault and passes without. On a busy machine others fail, too.
     fn is_its_own(&self, fault: &Planted, case: &str, patience: Duration) -> Result<bool, String> {
         let passes = |on| {
             let status = self.suite(on, &["--filter", case], patience)?;
@@ -673,7 +673,7 @@ impl Bench {
         Ok(!passes(Some(fault.id))? && passes(None)?)
     }
 
-    /// Runs the suite with a fault on.
+    /// Runs the suite with a fault active.
     fn suite(
         &self,
         fault: Option<u32>,
@@ -687,7 +687,7 @@ impl Bench {
         )
     }
 
-    /// What starts the server with a variable.
+    /// Writes the script that starts the server with a variable.
     fn script(&self, variable: &str) -> Result<PathBuf, String> {
         let ptc = self.server();
         let script = self.home.join("ptc");
@@ -696,7 +696,7 @@ impl Bench {
             ptc.display()
         );
         let told = |error| format!("{}: {error}", script.display());
-        // A script that is being run can't be written, but replaced.
+        // A script that is being executed can't be written, only replaced.
         let part = self.home.join("ptc.part");
         crate::written::create(&part)
             .and_then(|mut file| file.write_all(text.as_bytes()))
@@ -706,8 +706,8 @@ impl Bench {
         Ok(script)
     }
 
-    /// Runs the suite on a server that gets a variable. No status: it took too long. A fault that breaks what only SHOULD be is caught,
-    /// too, and what is only warned of without a fault judges none.
+    /// Runs the suite against a server that is started with a variable. Returns `None` if it took too long. Strict, so that a fault that
+    /// violates only a SHOULD is caught, too, and cases that warn without a fault don't judge.
     fn run(
         &self,
         variable: &str,
@@ -734,7 +734,7 @@ impl Bench {
                 return Ok(Some(status));
             }
             if began.elapsed() > patience {
-                // A harness that is told to end ends its servers first.
+                // A harness that is asked to stop ends its servers first.
                 let _gone = Command::new("kill").arg(harness.id().to_string()).status();
                 std::thread::sleep(Duration::from_secs(2));
                 let _gone = harness.kill();
@@ -751,7 +751,7 @@ fn failed(run: &Run) -> Option<String> {
     failed.map(|case| case.id.clone())
 }
 
-/// The harness, of the present sources.
+/// Builds the harness from the current sources.
 fn harness() -> Result<PathBuf, String> {
     let status = cargo()
         .args(["build", "--quiet", "--bin", "ptc-conformance"])
@@ -767,7 +767,7 @@ fn harness() -> Result<PathBuf, String> {
     Ok(target.join("debug/ptc-conformance"))
 }
 
-/// The files that faults are planted into, with their texts.
+/// The files into which faults are planted, with their texts.
 fn sources(within: &[String]) -> Result<Vec<(String, String)>, String> {
     let root = crate::root();
     let mut found = Vec::new();
@@ -792,7 +792,7 @@ fn sources(within: &[String]) -> Result<Vec<(String, String)>, String> {
     Ok(found)
 }
 
-/// Copies what git tracks below `part`.
+/// Copies the files that git tracks below `part`.
 fn copy_tracked(from: &Path, part: &str, to: &Path) -> Result<(), String> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--", part])

@@ -1,6 +1,6 @@
-//! Judges faults by the cases that come past them: a fault is switched on and off in a file that servers share, and the same file tells
-//! which faults a case came past. Cases that are one request go to servers that run on, so that they cost an answer and no start; then
-//! exchanges and commands, each with a server of its own, and of them last those that wait on purpose.
+//! Judges faults by the cases that reach them: a fault is switched on and off in a file that the servers share, and the same file records
+//! which faults a case reached. Cases that consist of one request use servers that keep running, so that they cost no start; then
+//! exchanges and commands run, each with its own server, and among these the cases that deliberately wait come last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -21,17 +21,17 @@ use conformance::verdict::Verdict;
 
 use super::faults::{MAP_BYTES, MARKS};
 
-/// How long an answer may take, with a fault.
+/// Time limit for an answer of a server with a fault.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// The file through which faults are switched on, and tell that they were asked for.
+/// The file that sets the active fault, and that records which guards were evaluated.
 pub struct Map(File);
 
 impl Map {
-    /// A new file, in which no fault is on and none was asked for.
+    /// Creates the file, with no fault active and no guard marked.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn new(path: &Path) -> Result<Self, String> {
         let _absent = crate::written::remove(path);
         let told = |error| format!("{}: {error}", path.display());
@@ -40,7 +40,7 @@ impl Map {
         file.map(Self).map_err(told)
     }
 
-    /// Switches a fault on; 0 is none.
+    /// Activates a fault; 0 means none.
     fn switch(&self, fault: u32) -> Result<(), String> {
         let mut file = &self.0;
         let written = file
@@ -49,7 +49,7 @@ impl Map {
         written.map_err(|error| format!("the switch of faults: {error}"))
     }
 
-    /// The faults that were asked for since the last time.
+    /// The faults whose guards have been evaluated since the last call.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -67,42 +67,42 @@ impl Map {
     }
 }
 
-/// A fault that is to be judged.
+/// A fault to be judged.
 pub struct Suspect<'a> {
     pub id: u32,
     pub file: &'a str,
-    /// Cases that hold these are likelier to tell of it.
+    /// Cases that contain these words are more likely to catch it.
     pub words: Vec<String>,
-    /// Whether people read it, and gave up on it.
+    /// Whether a person has read it and given a reason why no case catches it.
     pub is_read: bool,
 }
 
-/// Servers that run on, and which case comes past which fault.
+/// Servers that keep running, and the faults that each case reaches.
 pub struct Quick {
     runtime: tokio::runtime::Runtime,
     suite: Arc<Suite>,
     asker: Asker,
     map: Map,
     reached: BTreeMap<u32, Vec<usize>>,
-    /// Which of its page a case is, those that come past the fewest faults first.
+    /// The rank of each case within its page, by ascending number of faults that it reaches.
     turns: BTreeMap<usize, usize>,
-    /// What each case says, in its id and below it.
+    /// The id and the contents of each case.
     texts: Vec<String>,
-    /// Whether all cases judge, however many.
+    /// Whether all cases that reach a fault judge it, however many.
     whole: bool,
 }
 
-/// Cases that are one request that judge a fault at most.
+/// Maximum number of single-request cases that judge a fault.
 const REQUESTS_MAX: usize = 4000;
-/// Cases with a server of their own that judge a fault at most, those of all pages in turn: what every start comes past would be judged
-/// by all of them.
+/// Maximum number of cases with their own server that judge a fault, taken from all pages in turn: otherwise all of them would judge what
+/// every start reaches.
 const ALONE_MAX: usize = 250;
-/// Of a fault that people read and gave up on, so much less is asked.
+/// For a fault that a person has excused, the maxima are divided by this.
 const READ_SHARE: usize = 10;
-/// Cases that wait on purpose that judge a fault at most.
+/// Maximum number of deliberately waiting cases that judge a fault.
 const WAITING_MAX: usize = 30;
-/// Which pages speak of a file, by the beginning of its path: the first row that fits. All of their cases that come past a fault judge
-/// it, however many, unless people gave up on it.
+/// The pages about a file, by the prefix of its path; the first matching row counts. All of their cases that reach a fault judge
+/// it, however many, unless a person has excused it.
 const ROOMS: &[(&str, &[&str])] = &[
     ("reference/agent/", &["agent."]),
     (
@@ -201,11 +201,11 @@ const ROOMS: &[(&str, &[&str])] = &[
 ];
 
 impl Quick {
-    /// Tries every case without any fault, and sees what each comes past. What was seen is kept in the file `seen`: the next run
-    /// tries what is new. `whole`: however many cases come past a fault, all judge it.
+    /// Runs every case without a fault and records which faults it reaches. The results are saved in the file `seen`, so that the next run
+    /// only runs new cases. With `whole`, all cases that reach a fault judge it.
     ///
     /// # Errors
-    /// When what was seen cannot be kept.
+    /// When the results cannot be saved.
     pub fn begin(
         suite: Suite,
         script: &Path,
@@ -278,7 +278,7 @@ impl Quick {
             }
         }
         keep(seen, &kept)?;
-        // Of each page those that come past the fewest faults first, and of all pages in turn.
+        // Ranks the cases of each page by the number of faults that they reach, fewest first, so that pages can take turns.
         let mut order: Vec<(usize, usize)> = Vec::new();
         for (place, case) in quick.suite.cases.iter().enumerate() {
             order.push((kept.get(&case.id).map_or(0, Vec::len), place));
@@ -297,10 +297,10 @@ impl Quick {
         Ok(quick)
     }
 
-    /// Whether a server comes past a fault once for all that it is asked: as it starts, or where it makes what it keeps. Any case may tell
-    /// of such a fault, and only the one that came first was seen to come past it.
+    /// Whether a server reaches a fault only once: at its start, or when it fills a cache. Any case may reveal
+    /// such a fault, although only the first one was recorded as reaching it.
     fn is_met_once(&mut self, fault: u32) -> Result<bool, String> {
-        /// Cases that are asked: what is made once for each of several things is met again by some.
+        /// Number of cases that are tried: what is computed once per item is reached again by some of them.
         const ASKED: usize = 3;
         let places = self.reached.get(&fault).into_iter().flatten().copied();
         let is_request = |place: &usize| Cost::of(&self.suite.cases[*place]) == Cost::Request;
@@ -317,7 +317,7 @@ impl Quick {
         Ok(false)
     }
 
-    /// The cases that judge a fault: the cheap ones first, of these the ones that speak of it.
+    /// The cases that judge a fault: the cheap ones first, and among these the ones that mention it.
     fn judges(&self, fault: &Suspect, met_once: bool) -> Vec<usize> {
         let reached = self.reached.get(&fault.id).cloned().unwrap_or_default();
         let room = ROOMS
@@ -325,7 +325,7 @@ impl Quick {
             .find(|(beginning, _)| fault.file.starts_with(beginning))
             .map_or(&[][..], |(_, pages)| pages);
         let page = |place: &usize| page_name(&self.suite.cases[*place]);
-        // Those of the pages for which a server was started that came past it are the likeliest to tell.
+        // Cases on the pages that reached the fault are the most likely to catch it.
         let pages: BTreeSet<String> = reached.iter().map(page).collect();
         let mut places = match met_once {
             true => (0..self.suite.cases.len())
@@ -359,7 +359,7 @@ impl Quick {
         places
     }
 
-    /// How many cases judge.
+    /// The number of cases that judge.
     pub fn cases(&self) -> usize {
         let mut places: Vec<usize> = self.reached.values().flatten().copied().collect();
         places.sort_unstable();
@@ -370,24 +370,24 @@ impl Quick {
     /// The case that fails with a fault and passes without it.
     ///
     /// # Errors
-    /// When a server cannot be asked any more.
+    /// When no case can be run any more.
     pub fn judge(&mut self, fault: &Suspect) -> Result<Option<String>, String> {
-        /// Cases that fail in the company of others alone, after which that is believed: what a fault leaves behind adds up.
+        /// After more than this many cases that fail only after others, the failure is accepted: the effects of a fault may accumulate.
         const COMPANY_MAX: usize = 2;
         let mut in_company = 0;
         let met_once = self.is_met_once(fault.id)?;
-        // What is made once is made with the fault.
+        // Restart, so that what is computed once is computed with the fault active.
         self.runtime.block_on(self.asker.end());
         for place in self.judges(fault, met_once) {
             self.map.switch(fault.id)?;
             if self.passes(place) {
                 continue;
             }
-            // What the fault left behind in the server is nobody else's.
+            // Restart, so that no effects of the fault remain in the server.
             self.runtime.block_on(self.asker.end());
             self.map.switch(0)?;
             let without = self.passes(place);
-            // What is made once is made with the fault again.
+            // Restart, so that what is computed once is computed with the fault again.
             self.runtime.block_on(self.asker.end());
             self.map.switch(fault.id)?;
             let with = self.passes(place);
@@ -404,14 +404,14 @@ impl Quick {
         Ok(None)
     }
 
-    /// A server that cannot even be asked passes nothing.
+    /// Whether a case passes. If the server cannot be reached, it does not.
     fn passes(&mut self, place: usize) -> bool {
         let trial = self.runtime.block_on(self.asker.ask(place));
         trial.is_ok_and(|trial| matches!(trial.verdict, Verdict::Pass { .. }))
     }
 }
 
-/// What a case costs, the cheapest first.
+/// The cost of a case, the cheapest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Cost {
     Request,
@@ -428,7 +428,7 @@ impl Cost {
         }
     }
 
-    /// How many of such cases judge a fault.
+    /// The maximum number of such cases that judge a fault.
     fn cases_max(self) -> usize {
         match self {
             Self::Request => REQUESTS_MAX,
@@ -453,7 +453,7 @@ impl Drop for Quick {
 mod tests {
     use super::*;
 
-    /// A row that nothing fits any more would let its room's faults pass.
+    /// A row that no longer matches anything would let its files' faults go unnoticed.
     #[test]
     fn every_room_is_there_and_has_its_pages() {
         let suite = crate::suite().expect("the specification");

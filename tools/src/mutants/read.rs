@@ -1,30 +1,30 @@
-//! The verdicts of people on faults that the suite does not catch: `tools/mutants.toml`. Knows no fault but by its names.
+//! People's verdicts on faults that the suite does not catch: `tools/mutants.toml`. Knows faults only by their names.
 
 use std::collections::HashSet;
 
 use serde::Deserialize;
 
-/// Where it stands, below the workspace.
+/// The file, relative to the workspace.
 const FILE: &str = "tools/mutants.toml";
 
-/// Faults that were read.
+/// The faults that people have read.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Read {
     fault: Vec<Fault>,
 }
 
-/// A fault, or several of one function, with what was found.
+/// A fault, or several in one function, with the verdict.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// How its file ends; absent: any.
+    /// Suffix of the file's path; absent: any.
     #[serde(default)]
     file: String,
-    /// How the name of the function around it ends; absent: any.
+    /// Suffix of the name of the function; absent: any.
     #[serde(default)]
     function: String,
-    /// How what it does begins; absent: whatever it does there.
+    /// Prefix of the fault's description; absent: any.
     #[serde(default)]
     what: String,
     /// Why no case catches it.
@@ -33,7 +33,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// What it is a verdict on.
+    /// What the verdict applies to.
     fn key(&self) -> (&str, &str, &str) {
         (&self.file, &self.function, &self.what)
     }
@@ -45,12 +45,12 @@ impl Fault {
 pub enum Excuse {
     /// It changes no answer.
     Equivalent,
-    /// It changes what nobody was promised: a wording, a number of steps, how fast it is.
+    /// It changes what is not specified: a wording, a number of steps, speed.
     Unobservable,
 }
 
 impl Excuse {
-    /// As the table says it.
+    /// The word that the table prints.
     pub fn word(self) -> &'static str {
         match self {
             Self::Equivalent => "equivalent",
@@ -70,7 +70,7 @@ impl Read {
         toml::from_str(&text).map_err(|error| format!("{FILE}: {error}"))
     }
 
-    /// Verdicts on what an earlier one is on: they are never read.
+    /// Duplicate verdicts, which are never used.
     pub fn second_verdicts(&self) -> Vec<String> {
         let mut seen = HashSet::new();
         let mut second = self.fault.iter().map(Fault::key).collect::<Vec<_>>();
@@ -83,7 +83,7 @@ impl Read {
         second.into_iter().map(told).collect()
     }
 
-    /// What was found of a fault, if it was read.
+    /// The verdict on a fault, if people have read it.
     pub fn reason(&self, file: &str, function: &str, what: &str) -> Option<&Fault> {
         self.fault.iter().find(|fault| {
             file.ends_with(&fault.file)

@@ -1,5 +1,5 @@
-//! Puts a function in front of constants, so that a fault can stand in a table: a constant is computed before any fault can be on,
-//! what a function gives is asked for. Knows syntax alone; which faults a table can have, `faults` knows.
+//! Inserts accessor functions for constants, so that a fault can be planted in a table: constants are evaluated before any fault can be
+//! active, but functions are called later. Knows only syntax; `faults` knows which faults a table can have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -11,16 +11,16 @@ use syn::{Expr, Type};
 
 use super::faults::{Places, is_test};
 
-/// What such a function begins with, right behind its constant.
+/// The beginning of an accessor function, directly after its constant.
 const MARK: &str = " #[allow(warnings, missing_docs, clippy::all)] ";
 
-/// Where the body of the function begins that stands in front of the constant whose item ends at `end`.
+/// The start of the accessor function's body, for the constant whose item ends at `end`.
 pub fn body(source: &str, end: usize) -> Option<usize> {
     let rest = source[end..].strip_prefix(MARK)?;
     Some(end + MARK.len() + rest.find("{ ")? + 2)
 }
 
-/// Lets what runs ask functions for constants. What stands in a line stays there.
+/// Makes code that runs call accessor functions instead of using constants. All code stays on its line.
 pub fn prepare(sources: &mut [(String, String)]) {
     let parsed: Vec<Option<syn::File>> = sources
         .iter()
@@ -57,7 +57,7 @@ pub fn prepare(sources: &mut [(String, String)]) {
         };
         parsed.iter().for_each(|parsed| uses.visit_file(parsed));
     }
-    // A list of lists that is asked for asks for them in turn.
+    // A constant that lists other constants needs accessor functions for these, too.
     for at in asked.clone() {
         let of = &known.constants[at];
         asked.extend(
@@ -81,16 +81,16 @@ pub fn prepare(sources: &mut [(String, String)]) {
 
 type Edit = (Range<usize>, String);
 
-/// A constant that has a name outside of a function, or inside of one.
+/// A constant with a name, inside or outside of a function.
 struct Constant {
     file: usize,
-    /// The type whose it is.
+    /// The type that it belongs to.
     owner: Option<String>,
     name: String,
-    /// Whether it stands in a block, where only that knows it.
+    /// Whether it is declared in a block, so that it is visible only there.
     is_local: bool,
     visibility: String,
-    /// Its type, with each lifetime written out.
+    /// Its type, with explicit lifetimes.
     of: String,
     /// Where its item ends.
     end: usize,
@@ -105,7 +105,7 @@ struct Known {
 }
 
 impl Known {
-    /// The constants that `path` may mean in `file`, inside what `owner` implements: modules may be called alike.
+    /// The constants that `path` may mean in `file`, inside an impl of `owner`; several, because modules may have the same name.
     fn resolve(&self, file: usize, owner: Option<&str>, path: &[String]) -> Vec<usize> {
         let Some((name, before)) = path.split_last() else {
             return Vec::new();
@@ -135,7 +135,7 @@ impl Known {
         })
     }
 
-    /// The function that stands in front of it.
+    /// The accessor function of a constant.
     fn function(&self, constant: &Constant) -> String {
         let Constant {
             visibility,
@@ -167,7 +167,7 @@ impl Known {
     }
 }
 
-/// What is written for a constant at `path`.
+/// The call that replaces a constant at `path`.
 fn called(path: &[String]) -> String {
     let (name, before) = path.split_last().expect("a path has a name");
     let mut path = before.to_vec();
@@ -179,7 +179,7 @@ fn function_name(name: &str) -> String {
     format!("{}__table", name.to_lowercase())
 }
 
-/// The package and the module that a file is.
+/// The package and the module of a file.
 fn module(file: &str) -> (String, String) {
     let path = Path::new(file);
     let stem = |path: &Path| {
@@ -207,7 +207,7 @@ struct Finder<'s> {
     owner: Option<String>,
     depth: usize,
     found: &'s mut Vec<Constant>,
-    /// Files and names of constants that no function can stand in front of.
+    /// Files and names of constants that can have no accessor function.
     barred: &'s mut BTreeSet<(usize, String)>,
 }
 
@@ -314,7 +314,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         self.owner = None;
     }
 
-    // What a block or an inner module calls its own is not asked from elsewhere.
+    // Constants that are private to a block or an inner module are not used from elsewhere.
     fn visit_block(&mut self, block: &'ast syn::Block) {
         self.depth += 1;
         visit::visit_block(self, block);
@@ -325,7 +325,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_item_trait(&mut self, _: &'ast syn::ItemTrait) {}
 }
 
-/// Finds references whose lifetime is left out.
+/// Finds references without an explicit lifetime.
 struct Lifetimes<'s> {
     places: &'s Places<'s>,
     missing: Vec<usize>,
@@ -340,7 +340,7 @@ impl<'ast> Visit<'ast> for Lifetimes<'_> {
         visit::visit_type_reference(self, reference);
     }
 
-    // Inside of these, left out means any.
+    // In these, an omitted lifetime means any.
     fn visit_type_bare_fn(&mut self, _: &'ast syn::TypeBareFn) {}
     fn visit_parenthesized_generic_arguments(
         &mut self,
@@ -370,12 +370,12 @@ fn words(path: &syn::Path) -> Vec<String> {
         .collect()
 }
 
-/// Finds where what runs uses a constant.
+/// Finds uses of constants in code that runs.
 struct Uses<'s> {
     file: usize,
     known: &'s Known,
     places: Places<'s>,
-    /// What the file calls by a bare name and is defined elsewhere.
+    /// Names that the file imports, with their full paths.
     imported: BTreeMap<String, Vec<String>>,
     owner: Option<String>,
     runs: bool,
@@ -469,7 +469,7 @@ impl<'ast> Visit<'ast> for Uses<'_> {
         }
     }
 
-    // Of what is computed beforehand only closures run.
+    // In a constant's value only closures run later.
     fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
         self.within(false, |uses| uses.visit_expr(&item.expr));
     }
