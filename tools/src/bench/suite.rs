@@ -38,7 +38,7 @@ pub(super) fn measure(harness: &Path, binary: &Path) -> Result<Vec<Row>, String>
     let [once, twice] =
         [("once", &bulk), ("twice", &twice)].map(|(name, suite)| -> Result<Duration, String> {
             let path = scratch.holding(name, suite)?;
-            // The filter selects everything, but makes the run partial, so that expected failures outside this suite do not count as missing.
+            // The filter selects everything, but makes the run partial, so that expected failures outside this suite are not missed.
             let selected = ["--filter", "*", "--suite", &path.to_string_lossy()];
             several(harness, binary, &selected)
         });

@@ -1,5 +1,5 @@
 //! Every name in a table of the reference (settings, methods, tools, reasons) must occur in a case that belongs to a clause, or in the
-//! sentence of a clause that is marked as untested. Builtins and special forms have their own rule. Knows the tables, not the names' meanings.
+//! sentence of a clause that is marked as untested. Builtins and special forms have their own rule. Knows the tables, not what names mean.
 
 use std::collections::HashSet;
 

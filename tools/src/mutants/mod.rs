@@ -56,8 +56,8 @@ const JUDGED: &[&str] = &[
     "json", "lang", "outbound", "protocol", "rpc", "upstream", "secrets", "agent", "server",
     "commands",
 ];
-/// Files that are not part of the server that users start: checks, fuzzers, simulations, other executables. Also those that only a terminal,
-/// another feature, a run with `--isolation process` or Redis reaches; and memory accounting, which determines when a limit takes effect.
+/// Files that are not part of the server that users start: checks, fuzzers, simulations, other executables. Also those that only a
+/// terminal, another feature, a run with `--isolation process` or Redis reaches; and memory accounting, which determines when a limit takes effect.
 const LEFT_OUT: &[&str] = &[
     "checks",
     "fuzz",
