@@ -57,7 +57,7 @@ const JUDGED: &[&str] = &[
     "commands",
 ];
 /// Files that are not part of the server that users start: checks, fuzzers, simulations, other executables. Also those that only a
-/// terminal, another feature, a run with `--isolation process` or Redis reaches; and memory accounting, which determines when a limit takes effect.
+/// terminal, another feature, a run with `--isolation process` or Redis reaches; and memory accounting: it determines when limits apply.
 const LEFT_OUT: &[&str] = &[
     "checks",
     "fuzz",
