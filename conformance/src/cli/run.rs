@@ -461,7 +461,7 @@ impl Named {
     }
 }
 
-/// Rejects a template with a flag that no case uses, because it is probably misspelled, and cases would be judged with the reference's
+/// Rejects a template with a flag that no case uses, because it is probably misspelt, and cases would be judged with the reference's
 /// name of the intended flag. A custom suite may be small, so the flags of the built-in one are permitted as well.
 fn known_flags(template: &Path, launch: &Launch, suite: &Suite) -> Result<(), String> {
     let flags = |suite: &Suite| -> BTreeSet<String> {

@@ -233,7 +233,7 @@ impl CaseBody {
                     matches!(&step.action, HttpAction::Request(request) if request.body.as_ref().is_some_and(asks))
                 })
                 .then_some("output_schema"),
-            // The second word of a `ptc` command line is the subcommand; every server has `start`, the others need a capability.
+            // The second word of a `ptc` command line is its subcommand. Every server has `start`; these need a capability.
             CaseBody::Cli(cli) => cli.commands().find_map(|command| {
                 match command.argv.get(1).and_then(Text::as_plain) {
                     Some("repl" | "eval") => Some("repl"),

@@ -302,7 +302,7 @@ impl HttpLink {
         self.finish(request, patience, Awaited::by(body)).await
     }
 
-    /// Fetches a document, without the headers of the session.
+    /// Fetches a document without the headers of the endpoint or the session.
     ///
     /// # Errors
     /// When no complete HTTP response arrived within `patience`.
