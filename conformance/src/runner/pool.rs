@@ -457,7 +457,7 @@ fn evaluation(
     })
 }
 
-/// Why a server must refuse to run a program that the language itself accepts, if it must: the arguments of
+/// Why a server must refuse to run a program that the language itself handles, if it must: the arguments of
 /// `lisp_eval` are more restricted than the language. A library runs it.
 fn refused_by_servers(program: &str, context: Option<&str>) -> Option<String> {
     if program.trim().is_empty() {
