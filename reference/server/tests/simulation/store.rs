@@ -42,6 +42,12 @@ struct Held {
     until: i64,
 }
 
+impl Held {
+    fn is_held_by(&self, lease: &Lease) -> bool {
+        self.fence == lease.fence && self.holder == lease.holder
+    }
+}
+
 impl Ledger {
     fn find(&mut self, key: &Key, owner: &str) -> Answer<&mut Held> {
         match self.sessions.get_mut(key) {
@@ -122,10 +128,10 @@ impl Ledger {
             .sessions
             .get_mut(&lease.key)
             .ok_or(SessionError::Closed)?;
-        if held.committed == lease.fence {
+        if held.committed == lease.fence && held.record.stamp == lease.holder {
             return Ok(());
         }
-        let holds = held.fence == lease.fence && held.until > now;
+        let holds = held.is_held_by(lease) && held.until > now;
         if careful && (!holds || held.record.version != lease.version) {
             return Err(SessionError::Lost.into());
         }
@@ -140,7 +146,7 @@ impl Ledger {
 
     fn release(&mut self, lease: &Lease) {
         if let Some(held) = self.sessions.get_mut(&lease.key)
-            && held.fence == lease.fence
+            && held.is_held_by(lease)
         {
             held.until = 0;
         }

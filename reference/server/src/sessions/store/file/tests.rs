@@ -3,6 +3,7 @@
 use super::super::owner_of;
 use super::*;
 use std::os::unix::fs::chown;
+use std::time::SystemTime;
 
 const CONTENT: Content<'static> = Content {
     head: b"h",
