@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use ptc_lang::error::{Limit, Quote, Veil};
+use ptc_lang::error::{Limit, Quote, Redact};
 use ptc_lang::meter::Watch;
 use ptc_lang::value::Map;
-use ptc_lang::{Ended, Env, Ran, Value};
+use ptc_lang::{CompletedRun, Ended, Env, Value};
 use ptc_protocol::members::{PlannerCost, PlannerReport, PlannerTokens};
 use ptc_protocol::{FormatOptions, format_value_within};
 
@@ -23,7 +23,7 @@ pub const PLANNER_SYSTEM: &str = "You generate only PTC-Lisp programs.";
 const PROSE_BYTES_MAX: usize = 16 * 1024;
 
 /// Evaluates the end of a program; called once, within the program's limits.
-pub type Conclude<'a> = &'a mut dyn FnMut(Ran, &dyn Watch) -> Result<(), Limit>;
+pub type Conclude<'a> = &'a mut dyn FnMut(CompletedRun, &dyn Watch) -> Result<(), Limit>;
 
 /// The environment of a task's programs.
 pub trait World {
@@ -353,8 +353,8 @@ impl Planner<'_> {
                 }
                 turned
             }
-            (Err(limit), _) => ended_by(task, world, &limit.kind().anywhere()),
-            (Ok(()), None) => ended_by(task, world, &Limit::Cancelled.kind().anywhere()),
+            (Err(limit), _) => ended_by(task, world, &limit.kind().into_error()),
+            (Ok(()), None) => ended_by(task, world, &Limit::Cancelled.kind().into_error()),
         }
     }
 
@@ -500,10 +500,10 @@ impl TaskOutcome {
 fn conclude(
     task: &Task<'_>,
     world: &dyn World,
-    ran: Ran,
+    ran: CompletedRun,
     watch: &dyn Watch,
 ) -> Result<(Turned, Option<Env>), Limit> {
-    let Ran {
+    let CompletedRun {
         outcome,
         before,
         after,
@@ -565,7 +565,7 @@ fn ended_by(task: &Task<'_>, world: &dyn World, error: &ptc_lang::Error) -> Turn
     if Instant::now() >= task.deadline {
         return Turned::End(failed(TaskReason::Budget, "agentic task budget exceeded"));
     }
-    let mut text = error_block(&error.message_behind(&|text| world.scrub(text.to_owned())));
+    let mut text = error_block(&error.redacted_message(&|text| world.scrub(text.to_owned())));
     if let Some(notes) = world.notes() {
         text.push_str("\n\n");
         text.push_str(&notes);
@@ -594,7 +594,7 @@ fn planner_reason(kind: LlmErrorKind) -> TaskReason {
 }
 
 /// The first user message: the tool, the context, the mission.
-fn mission(task: &Task<'_>, veil: &Veil<'_>) -> String {
+fn mission(task: &Task<'_>, veil: &Redact<'_>) -> String {
     let mut text = String::from(
         ";; === tools ===\ntool/call() -> any\n;; Call with named args: (tool/name {:key value})\n\n",
     );
@@ -602,7 +602,7 @@ fn mission(task: &Task<'_>, veil: &Veil<'_>) -> String {
         text.push_str(";; === data/ ===\n");
         for (key, value) in &task.context {
             if let Some(name) = key.key_text() {
-                let sample = Quote::value(value).shown(veil);
+                let sample = Quote::value(value).render(veil);
                 text.push_str(&format!(
                     "data/{:<24} ; {}, sample: {sample}\n",
                     name.as_str(),

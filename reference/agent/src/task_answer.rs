@@ -3,7 +3,7 @@
 use ptc_lang::error::Limit;
 use ptc_lang::json::{self, WriteError};
 use ptc_lang::meter::Watch;
-use ptc_lang::sink::Over;
+use ptc_lang::sink::SinkError;
 use ptc_lang::{Value, heap};
 use ptc_protocol::{NotJson, to_json_value};
 use serde_json::{Map, Value as Json, json};
@@ -102,8 +102,8 @@ pub fn task_answer(
             match json::to_string_within(other, usize::MAX, watch) {
                 // Three copies are made: the texts in the tree, its JSON, and the answer.
                 Ok(text) if heap::reserve(text.len().saturating_mul(3)) => {}
-                Ok(_) | Err(WriteError::Over(Over::Bytes)) => return Err(Limit::Memory),
-                Err(WriteError::Over(Over::Limit(limit))) => return Err(limit),
+                Ok(_) | Err(WriteError::Sink(SinkError::Bytes)) => return Err(Limit::Memory),
+                Err(WriteError::Sink(SinkError::Limit(limit))) => return Err(limit),
                 // The path of the part without a JSON form is determined below.
                 Err(WriteError::Path(_)) => {}
             }

@@ -653,7 +653,7 @@ fn run_command(
     let input = json::to_string_within(args, usize::MAX, &Waiting { until }).map_err(|error| {
         ToolFault::new(match error {
             WriteError::Path(error) => error.to_string(),
-            WriteError::Over(_) => "the arguments are longer than there is room for".to_owned(),
+            WriteError::Sink(_) => "the arguments are longer than there is room for".to_owned(),
         })
     })?;
     let directory = if directory.as_os_str().is_empty() {
@@ -806,7 +806,7 @@ impl Said {
         }
         text.extend_from_slice(&piece);
         // The piece was not charged to a program, so dropping it gives no credit.
-        heap::aside(|| drop(piece));
+        heap::uncharged(|| drop(piece));
         Ok(true)
     }
 
@@ -833,7 +833,7 @@ fn check_function(source: &str) -> Result<(), String> {
     match outcome.ended {
         Ended::Error(error) => Err(format!(
             "given a function: {}",
-            error.message_behind(&|quoted| quoted.to_owned())
+            error.redacted_message(&|quoted| quoted.to_owned())
         )),
         _ => Ok(()),
     }
@@ -864,9 +864,9 @@ fn lisp_function(source: &str, redactor: &Redactor) -> ToolFn {
             }
             Ended::Fail(value) => {
                 let value = redact::value(&value, &redactor);
-                Err(ToolFault::new(Quote::value(&value).shown(&veil)))
+                Err(ToolFault::new(Quote::value(&value).render(&veil)))
             }
-            Ended::Error(error) => Err(ToolFault::new(error.message_behind(&veil))),
+            Ended::Error(error) => Err(ToolFault::new(error.redacted_message(&veil))),
         }
     })
 }

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use ariadne::{Config, IndexType, Label, Report, ReportKind, Source};
-use ptc_lang::error::Veil;
+use ptc_lang::error::Redact;
 use ptc_lang::value::Map;
 use ptc_lang::visible::{is_obeyed, visible};
 use ptc_lang::{Ended, Error, Value, json};
@@ -235,8 +235,12 @@ fn run(wanted: &Wanted) -> ExitCode {
 }
 
 /// The error message with the line that it points to.
-fn diagnostic(error: &Error, name: &str, text: &str, veil: &Veil<'_>) -> String {
-    let mut message = format!("{}: {}", error.reason().word(), error.message_behind(veil));
+fn diagnostic(error: &Error, name: &str, text: &str, veil: &Redact<'_>) -> String {
+    let mut message = format!(
+        "{}: {}",
+        error.reason().word(),
+        error.redacted_message(veil)
+    );
     let explained = error.explained(text, veil);
     if !explained.is_empty() {
         message = format!("{message}\n{explained}");

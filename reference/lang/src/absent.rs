@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// What to write instead of `name`.
-pub fn instead(name: &str) -> Option<&'static str> {
+pub fn replacement(name: &str) -> Option<&'static str> {
     INDEX.get(name).copied()
 }
 
@@ -16,12 +16,13 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// What to write instead of `name`, as a sentence.
-pub fn way_out(name: &str) -> Option<String> {
-    let instead = instead(name)?;
+pub fn advice(name: &str) -> Option<String> {
+    let instead = replacement(name)?;
     Some(format!("`{name}` is not in this language: {instead}"))
 }
 
-static INDEX: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| heap::aside(index));
+static INDEX: LazyLock<HashMap<&'static str, &'static str>> =
+    LazyLock::new(|| heap::uncharged(index));
 
 fn index() -> HashMap<&'static str, &'static str> {
     let rows = ABSENT.iter();
@@ -30,7 +31,7 @@ fn index() -> HashMap<&'static str, &'static str> {
 }
 
 /// Whether `name` is a form that binds names, in a vector, a list, or bare.
-pub fn binds(name: &str) -> bool {
+pub fn is_binding_form(name: &str) -> bool {
     const BINDS: &[&str] = &[
         "catch",
         "lambda",

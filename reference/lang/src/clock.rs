@@ -10,7 +10,7 @@ use crate::error::{Limit, Stop};
 use crate::host::{Host, Pulse};
 
 /// The meter of work inside a builtin.
-pub trait Meter {
+pub trait WorkMeter {
     /// Meters `steps` of a few nanoseconds each. Fails when the program has to stop.
     fn work(&mut self, steps: usize) -> Result<(), Stop>;
 
@@ -24,57 +24,60 @@ const STEPS: u32 = 4 * 1024;
 scoped_tls_hkt::scoped_thread_local!(static HOST: for<'h> &'h dyn Host);
 
 thread_local! {
-    static LEFT: Cell<u32> = const { Cell::new(STEPS) };
+    static STEPS_LEFT: Cell<u32> = const { Cell::new(STEPS) };
     /// The result of the last check.
-    static SEEN: Cell<Pulse> = const { Cell::new(Pulse::Continue) };
+    static LAST_PULSE: Cell<Pulse> = const { Cell::new(Pulse::Continue) };
 }
 
 /// Runs `inside`. All metered work that it does on this thread asks `host` whether it may continue.
 pub fn within<T>(host: &dyn Host, inside: impl FnOnce() -> T) -> T {
-    let (seen, left) = (SEEN.replace(Pulse::Continue), LEFT.replace(STEPS));
+    let (last_pulse, left) = (
+        LAST_PULSE.replace(Pulse::Continue),
+        STEPS_LEFT.replace(STEPS),
+    );
     let result = HOST.set(host, inside);
-    SEEN.set(seen);
-    LEFT.set(left);
+    LAST_PULSE.set(last_pulse);
+    STEPS_LEFT.set(left);
     result
 }
 
 /// Counts `steps` of a few nanoseconds each. Returns false when the program has to stop.
 #[inline]
-pub fn goes_on(steps: usize) -> bool {
+pub fn may_continue(steps: usize) -> bool {
     match u32::try_from(steps)
         .ok()
-        .and_then(|steps| LEFT.get().checked_sub(steps))
+        .and_then(|steps| STEPS_LEFT.get().checked_sub(steps))
     {
         Some(left) => {
-            LEFT.set(left);
+            STEPS_LEFT.set(left);
             true
         }
         None => look(),
     }
 }
 
-/// [`goes_on`] as a `Result`.
+/// [`may_continue`] as a `Result`.
 #[inline]
 pub fn check(steps: usize) -> Result<(), Stop> {
-    if goes_on(steps) {
+    if may_continue(steps) {
         return Ok(());
     }
-    Err(SEEN.get().limit().err().unwrap_or(Limit::Time).into())
+    Err(LAST_PULSE.get().limit().err().unwrap_or(Limit::Time).into())
 }
 
 /// Runs `inside`, which takes less than a millisecond and must not stop early, without any check. Does not run it when
 /// the program already has to stop.
-pub fn without_looks(inside: impl FnOnce()) {
+pub fn uninterrupted(inside: impl FnOnce()) {
     if !has_stopped() {
-        let left = LEFT.replace(u32::MAX);
+        let left = STEPS_LEFT.replace(u32::MAX);
         inside();
-        LEFT.set(left);
+        STEPS_LEFT.set(left);
     }
 }
 
 /// Whether a check found that the program has to stop.
 pub fn has_stopped() -> bool {
-    SEEN.get() != Pulse::Continue
+    LAST_PULSE.get() != Pulse::Continue
 }
 
 #[cold]
@@ -83,13 +86,13 @@ fn look() -> bool {
     if has_stopped() {
         return false;
     }
-    LEFT.set(STEPS);
+    STEPS_LEFT.set(STEPS);
     if HOST.is_set() {
-        SEEN.set(HOST.with(|host| host.pulse()));
+        LAST_PULSE.set(HOST.with(|host| host.pulse()));
     }
     if has_stopped() {
         // The next check fails at once.
-        LEFT.set(0);
+        STEPS_LEFT.set(0);
         return false;
     }
     true
@@ -101,9 +104,9 @@ mod tests {
 
     use super::*;
 
-    struct Looks(AtomicU32);
+    struct CountingHost(AtomicU32);
 
-    impl Host for Looks {
+    impl Host for CountingHost {
         fn now_micros(&self) -> i64 {
             0
         }
@@ -117,16 +120,18 @@ mod tests {
     }
 
     #[test]
-    fn work_stops_at_a_look_and_stays_stopped() {
-        let host = Looks(AtomicU32::new(0));
+    fn work_stops_at_a_check_and_stays_stopped() {
+        let host = CountingHost(AtomicU32::new(0));
         within(&host, || {
-            let done = (0..100).take_while(|_| goes_on(STEPS as usize / 2)).count();
+            let done = (0..100)
+                .take_while(|_| may_continue(STEPS as usize / 2))
+                .count();
             assert_eq!(done, 2 + 3 * 3);
-            assert!(has_stopped() && !goes_on(1) && check(1).is_err());
-            within(&host, || assert!(!has_stopped() && goes_on(1)));
+            assert!(has_stopped() && !may_continue(1) && check(1).is_err());
+            within(&host, || assert!(!has_stopped() && may_continue(1)));
             assert!(has_stopped());
         });
-        assert!(!has_stopped() && goes_on(usize::MAX), "nobody to ask");
+        assert!(!has_stopped() && may_continue(usize::MAX), "nobody to ask");
         assert_eq!(host.0.into_inner(), 4);
     }
 }

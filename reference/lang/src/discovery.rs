@@ -253,7 +253,7 @@ fn namespace(builtin: &Builtin) -> &'static str {
     row.map_or("clojure.core", |row| row.spellings[0])
 }
 
-static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| heap::aside(entries));
+static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| heap::uncharged(entries));
 
 fn entries() -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();

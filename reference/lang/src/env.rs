@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap, hash_map::Entry};
 use std::sync::Arc;
 
-use crate::value::{Held, Map, Text, Type, Value};
+use crate::value::{HeapSize, Map, Text, Type, Value};
 
 /// Bytes that a name takes besides its text.
 const NAME_BYTES: usize = 64;
@@ -23,7 +23,7 @@ pub struct Env {
     /// Summaries of `step-done` by id; `None` until the first.
     pub(crate) steps: Option<Map>,
     /// Whether the last results of defined functions are recorded.
-    pub(crate) notes_results: bool,
+    pub(crate) records_results: bool,
     /// The turn of the next program; 0 where turns are not counted.
     pub(crate) turn: u64,
 }
@@ -33,28 +33,28 @@ pub(crate) struct Definition {
     pub value: Value,
     pub doc: Option<Text>,
     /// A summary of the result of the last call by this name.
-    pub gave: Option<Brief>,
+    pub last_result: Option<ValueSummary>,
 }
 
 /// A short description of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Brief {
+pub struct ValueSummary {
     /// The kind of the value.
     pub kind: Type,
     /// The number of items or entries of a collection; 0 for any other value.
     pub count: usize,
 }
 
-impl Brief {
+impl ValueSummary {
     /// Describes `value`.
-    pub fn of(value: &Value) -> Brief {
+    pub fn of(value: &Value) -> ValueSummary {
         let count = match value {
             Value::Vector(items) => items.len(),
             Value::Map(map) => map.len(),
             Value::Set(set) => set.len(),
             _ => 0,
         };
-        Brief {
+        ValueSummary {
             kind: value.kind(),
             count,
         }
@@ -85,8 +85,8 @@ impl Env {
     }
 
     /// This environment, which from now on records the last results of the functions defined in it.
-    pub fn noting_results(mut self) -> Env {
-        self.notes_results = true;
+    pub fn recording_results(mut self) -> Env {
+        self.records_results = true;
         self
     }
 
@@ -99,18 +99,19 @@ impl Env {
 
     /// A summary of the result of the last call of the function `name` by that name. `None` unless the environment
     /// records results.
-    pub fn last_result(&self, name: &str) -> Option<Brief> {
+    pub fn last_result(&self, name: &str) -> Option<ValueSummary> {
         let id = self.names.get(name)?;
-        self.globals.get(id as usize)?.as_ref()?.gave
+        self.globals.get(id as usize)?.as_ref()?.last_result
     }
 
     /// Stores summaries of call results with the definitions, by index.
-    pub(crate) fn note_results(&mut self, gave: &[Option<Brief>]) {
-        let noted = |(at, gave): (usize, &Option<Brief>)| Some((at, (*gave)?));
-        for (at, gave) in gave.iter().enumerate().filter_map(noted) {
+    pub(crate) fn record_results(&mut self, results: &[Option<ValueSummary>]) {
+        let recorded =
+            |(at, last_result): (usize, &Option<ValueSummary>)| Some((at, (*last_result)?));
+        for (at, last_result) in results.iter().enumerate().filter_map(recorded) {
             let globals = Arc::make_mut(&mut self.globals);
             if let Some(Some(definition)) = globals.get_mut(at) {
-                definition.gave = Some(gave);
+                definition.last_result = Some(last_result);
             }
         }
     }
@@ -150,7 +151,7 @@ impl Env {
         globals[id] = Some(Definition {
             value,
             doc: None,
-            gave: None,
+            last_result: None,
         });
     }
 
@@ -199,21 +200,21 @@ impl Env {
 
     /// Bytes of memory that definitions, results and names actually take; shared parts count once.
     pub fn held_bytes(&self) -> u64 {
-        let mut held = Held::default();
+        let mut size = HeapSize::default();
         for definition in self.globals.iter().flatten() {
-            held.add(&definition.value);
+            size.add(&definition.value);
         }
         for value in &self.history {
-            held.add(value);
+            size.add(value);
         }
         for (key, value) in [&self.journal, &self.steps].into_iter().flatten().flatten() {
-            held.add(key);
-            held.add(value);
+            size.add(key);
+            size.add(value);
         }
-        held.add_bytes(self.globals.len() * size_of::<Option<Definition>>());
+        size.add_bytes(self.globals.len() * size_of::<Option<Definition>>());
         // A forgotten name keeps its index.
-        held.add_bytes(self.names.all().map(|name| NAME_BYTES + name.len()).sum());
-        held.bytes()
+        size.add_bytes(self.names.all().map(|name| NAME_BYTES + name.len()).sum());
+        size.bytes()
     }
 
     /// Results of `task` by id; `None` when no journal is kept.
@@ -233,16 +234,16 @@ pub(crate) struct Names {
     positions: HashMap<Arc<str>, u32, foldhash::fast::RandomState>,
     names: Vec<Arc<str>>,
     /// Globals that a `def` inside another expression defines: they may change while that expression is evaluated.
-    shifting: BTreeSet<u32>,
+    redefinable: BTreeSet<u32>,
 }
 
 impl Names {
-    pub fn note_shifting(&mut self, id: u32) {
-        self.shifting.insert(id);
+    pub fn note_redefinable(&mut self, id: u32) {
+        self.redefinable.insert(id);
     }
 
-    pub fn is_shifting(&self, id: u32) -> bool {
-        self.shifting.contains(&id)
+    pub fn is_redefinable(&self, id: u32) -> bool {
+        self.redefinable.contains(&id)
     }
 
     pub fn get(&self, name: &str) -> Option<u32> {
@@ -268,7 +269,7 @@ impl Names {
         Names {
             positions: HashMap::with_capacity_and_hasher(count, Default::default()),
             names: Vec::with_capacity(count),
-            shifting: BTreeSet::new(),
+            redefinable: BTreeSet::new(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::analyze::ir::Lambda;
 use crate::value::Value;
-use crate::value::shape::{DROP_DEPTH_MAX, Remains, drop_flat, freed};
+use crate::value::shape::{DROP_DEPTH_MAX, PendingDrop, drop_flat, freed};
 
 /// A function written in the program, with its captured values.
 pub struct Closure {
@@ -83,7 +83,7 @@ fn is_endless(kind: Combinator, parts: &[Value]) -> bool {
         Combinator::Range => parts.get(1).is_none_or(Value::is_nil),
         Combinator::Iterate | Combinator::Repeat | Combinator::Repeatedly => true,
         // A function, and the sequences that it is called with side by side.
-        Combinator::Beside => parts.iter().skip(1).all(endless),
+        Combinator::ZipWith => parts.iter().skip(1).all(endless),
         Combinator::Chain => parts.iter().any(endless),
         Combinator::Cycle => {
             !matches!(parts.first(), Some(Value::Vector(items)) if items.is_empty())
@@ -206,7 +206,7 @@ pub enum Combinator {
     /// Only as a source: the results of calling a function without arguments, forever.
     Repeatedly,
     /// Only as a source: the results of calling the first part with the items of the others, side by side.
-    Beside,
+    ZipWith,
     /// Only as a source: the items of each part, one part after the other.
     Chain,
 }
@@ -264,7 +264,7 @@ impl Combinator {
             Combinator::Repeat => "repeat",
             Combinator::Cycle => "cycle",
             Combinator::Repeatedly => "repeatedly",
-            Combinator::Beside => "beside",
+            Combinator::ZipWith => "beside",
             Combinator::Chain => "chain",
         }
     }
@@ -281,7 +281,7 @@ fn deepest(parts: &[Value]) -> u32 {
 impl Drop for Closure {
     fn drop(&mut self) {
         if self.depth >= DROP_DEPTH_MAX {
-            drop_flat(Remains::Values(std::mem::take(&mut self.captures)));
+            drop_flat(PendingDrop::Values(std::mem::take(&mut self.captures)));
         }
         freed();
     }
@@ -290,7 +290,7 @@ impl Drop for Closure {
 impl Drop for Combined {
     fn drop(&mut self) {
         if self.depth >= DROP_DEPTH_MAX {
-            drop_flat(Remains::Values(std::mem::take(&mut self.parts)));
+            drop_flat(PendingDrop::Values(std::mem::take(&mut self.parts)));
         }
         freed();
     }

@@ -7,7 +7,7 @@
 //!   never off by more than one batch per thread.
 //! - A [`reserve`] is charged before the allocation, in one atomic step: threads that reserve at the same time can't be
 //!   promised the same bytes.
-//! - A program that runs on behalf of another, such as a tool, has an account inside the other's ([`Account::inside`]).
+//! - A program that runs on behalf of another, such as a tool, has an account inside the other's ([`Account::nested`]).
 //!   Its bytes count in both, so however many such programs run at once, together they hold no more than the other may.
 //! - Once an account is overdrawn, each of its threads that allocates another batch is alarmed: its next [`step`] asks
 //!   for a check, however much fuel was left. So an allocation that a builtin failed to reserve is noticed when the
@@ -32,9 +32,9 @@ const FUEL: u32 = 1024;
 thread_local! {
     static THREAD: Thread = const {
         Thread {
-            untold: Cell::new(0),
-            lowest: Cell::new(-BATCH_BYTES),
-            told: Cell::new(0),
+            unreported: Cell::new(0),
+            report_below: Cell::new(-BATCH_BYTES),
+            reported: Cell::new(0),
             account: Cell::new(std::ptr::null()),
             fuel: Cell::new(FUEL),
         }
@@ -44,11 +44,11 @@ thread_local! {
 /// The per-thread part of the count. Its cells have no destructor, so they may be used at any point of a thread's life.
 struct Thread {
     /// Bytes allocated minus bytes freed since the last report to the account.
-    untold: Cell<isize>,
-    /// The value of `untold` below which the thread reports to the account: lower while a payment is not yet allocated.
-    lowest: Cell<isize>,
+    unreported: Cell<isize>,
+    /// The value of `unreported` below which the thread reports to the account: lower while a payment is not yet allocated.
+    report_below: Cell<isize>,
     /// The sum of all reports, to any account or none.
-    told: Cell<isize>,
+    reported: Cell<isize>,
     /// Null while the thread works for no program.
     account: Cell<*const Counts>,
     /// Steps left until the next check.
@@ -65,10 +65,10 @@ pub struct Account {
 #[derive(Debug)]
 struct Counts {
     held: AtomicIsize,
-    most: AtomicIsize,
+    peak: AtomicIsize,
     limit: isize,
     /// The counters of the account that this one is inside.
-    around: Option<Arc<Counts>>,
+    outer: Option<Arc<Counts>>,
 }
 
 /// The system allocator with a balance for each thread and each program. A binary chooses its allocator, so each binary
@@ -88,12 +88,12 @@ macro_rules! counting_allocator {
 crate::counting_allocator!();
 
 /// Whether allocations of this process are counted.
-fn counts() -> bool {
+fn is_counting() -> bool {
     static COUNTS: OnceLock<bool> = OnceLock::new();
     *COUNTS.get_or_init(|| {
-        let before = live();
+        let before = thread_balance();
         let block = std::hint::black_box(Box::new(0u64));
-        let counted = live() != before;
+        let counted = thread_balance() != before;
         drop(block);
         counted
     })
@@ -114,36 +114,36 @@ impl Account {
     /// # Panics
     ///
     /// As [`Account::new`].
-    pub fn inside(limit: u64) -> Account {
-        let around = THREAD.with(|thread| {
-            let around = thread.account.get();
+    pub fn nested(limit: u64) -> Account {
+        let outer = THREAD.with(|thread| {
+            let outer = thread.account.get();
             // SAFETY: a thread's account is that of an `Account` that is borrowed while `within` runs, so its `Arc` has
             // an owner; `from_raw` takes over the owner that is added here.
-            (!around.is_null()).then(|| unsafe {
-                Arc::increment_strong_count(around);
-                Arc::from_raw(around)
+            (!outer.is_null()).then(|| unsafe {
+                Arc::increment_strong_count(outer);
+                Arc::from_raw(outer)
             })
         });
-        Account::of(limit, around)
+        Account::of(limit, outer)
     }
 
-    fn of(limit: u64, around: Option<Arc<Counts>>) -> Account {
+    fn of(limit: u64, outer: Option<Arc<Counts>>) -> Account {
         assert!(
-            counts(),
+            is_counting(),
             "this binary does not count memory: it needs `ptc_lang::counting_allocator!();`"
         );
         let counts = Arc::new(Counts {
             held: AtomicIsize::new(0),
-            most: AtomicIsize::new(0),
+            peak: AtomicIsize::new(0),
             limit: isize::try_from(limit).unwrap_or(isize::MAX),
-            around,
+            outer,
         });
         Account { counts }
     }
 
     /// Runs `work` and counts everything that this thread allocates and frees meanwhile in this account.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
-        in_account(Arc::as_ptr(&self.counts), work)
+        with_account(Arc::as_ptr(&self.counts), work)
     }
 
     /// Bytes held now. The counts of other threads may lag by a batch each.
@@ -152,8 +152,8 @@ impl Account {
     }
 
     /// The most bytes that were ever held, as far as threads have reported.
-    pub fn most(&self) -> isize {
-        self.counts.most.load(Ordering::Relaxed).max(self.held())
+    pub fn peak(&self) -> isize {
+        self.counts.peak.load(Ordering::Relaxed).max(self.held())
     }
 
     /// Whether this account, or one that it is inside, holds more than its limit.
@@ -172,8 +172,8 @@ impl Account {
     }
 
     /// Charges `bytes` even when they exceed the limit.
-    pub fn owe(&self, bytes: usize) {
-        self.counts.owe(bytes);
+    pub fn charge_unchecked(&self, bytes: usize) {
+        self.counts.charge_unchecked(bytes);
     }
 
     /// Gives back `bytes` that were charged, or that are paid for elsewhere.
@@ -184,54 +184,55 @@ impl Account {
 
 impl Counts {
     /// These counters, then those of the enclosing account, and so on outwards.
-    fn outwards(&self) -> impl Iterator<Item = &Counts> {
-        std::iter::successors(Some(self), |counts| counts.around.as_deref())
+    fn self_and_outer(&self) -> impl Iterator<Item = &Counts> {
+        std::iter::successors(Some(self), |counts| counts.outer.as_deref())
     }
 
     fn held_now(&self) -> isize {
         THREAD.with(|thread| {
             // SAFETY: as in `reserve`.
             let own = unsafe { thread.account.get().as_ref() };
-            let is_here = own.is_some_and(|own| own.outwards().any(|at| std::ptr::eq(at, self)));
-            let untold = if is_here { thread.untold.get() } else { 0 };
-            self.held.load(Ordering::Relaxed) + untold
+            let is_here =
+                own.is_some_and(|own| own.self_and_outer().any(|at| std::ptr::eq(at, self)));
+            let unreported = if is_here { thread.unreported.get() } else { 0 };
+            self.held.load(Ordering::Relaxed) + unreported
         })
     }
 
     fn is_overdrawn(&self) -> bool {
-        self.outwards().any(|at| at.held_now() > at.limit)
+        self.self_and_outer().any(|at| at.held_now() > at.limit)
     }
 
     fn room(&self) -> usize {
         let left = |at: &Counts| at.limit.saturating_sub(at.held_now());
-        let least = self.outwards().map(left).min();
+        let least = self.self_and_outer().map(left).min();
         least.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(0))
     }
 
     fn charge(&self, bytes: usize) -> bool {
         let amount = isize::try_from(bytes).unwrap_or(isize::MAX);
         let before = self.held.fetch_add(amount, Ordering::Relaxed);
-        let around = self.around.as_ref();
+        let outer = self.outer.as_ref();
         let fits = before.saturating_add(amount) <= self.limit
-            && around.is_none_or(|around| around.charge(bytes));
+            && outer.is_none_or(|outer| outer.charge(bytes));
         if !fits {
             self.held.fetch_sub(amount, Ordering::Relaxed);
             return false;
         }
-        self.most.fetch_max(before + amount, Ordering::Relaxed);
+        self.peak.fetch_max(before + amount, Ordering::Relaxed);
         true
     }
 
-    fn owe(&self, bytes: usize) {
+    fn charge_unchecked(&self, bytes: usize) {
         let bytes = isize::try_from(bytes).unwrap_or(isize::MAX);
-        for at in self.outwards() {
+        for at in self.self_and_outer() {
             at.held.fetch_add(bytes, Ordering::Relaxed);
         }
     }
 
     fn release(&self, bytes: usize) {
         let bytes = isize::try_from(bytes).unwrap_or(isize::MAX);
-        for at in self.outwards() {
+        for at in self.self_and_outer() {
             at.held.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
@@ -239,46 +240,50 @@ impl Counts {
 
 /// Runs `work` without charging any program for its allocations. For tables that are built once for the whole process:
 /// the program that happens to use one first must not pay for it.
-pub fn aside<T>(work: impl FnOnce() -> T) -> T {
-    in_account(std::ptr::null(), work)
+pub fn uncharged<T>(work: impl FnOnce() -> T) -> T {
+    with_account(std::ptr::null(), work)
 }
 
-fn in_account<T>(account: *const Counts, work: impl FnOnce() -> T) -> T {
+fn with_account<T>(account: *const Counts, work: impl FnOnce() -> T) -> T {
     /// Restores the previous account and fuel, even when `work` unwinds.
-    struct Before(*const Counts, u32);
-    impl Drop for Before {
+    struct RestoreAccount(*const Counts, u32);
+    impl Drop for RestoreAccount {
         fn drop(&mut self) {
             THREAD.with(|thread| {
-                thread.tell();
+                thread.report();
                 thread.account.set(self.0);
                 thread.fuel.set(self.1);
             });
         }
     }
     let _before = THREAD.with(|thread| {
-        thread.tell();
-        Before(thread.account.replace(account), thread.fuel.replace(FUEL))
+        thread.report();
+        RestoreAccount(thread.account.replace(account), thread.fuel.replace(FUEL))
     });
     work()
 }
 
 /// Bytes allocated minus bytes freed by this thread; negative when it freed what other threads allocated.
 #[inline]
-pub fn live() -> isize {
-    THREAD.with(|thread| thread.told.get() + thread.untold.get())
+pub fn thread_balance() -> isize {
+    THREAD.with(|thread| thread.reported.get() + thread.unreported.get())
 }
 
 /// Takes over `bytes` that another thread of the same program allocated, for example when a worker hands over its
 /// result.
 pub fn adopt(bytes: isize) {
-    THREAD.with(|thread| thread.told.set(thread.told.get().wrapping_add(bytes)));
+    THREAD.with(|thread| {
+        thread
+            .reported
+            .set(thread.reported.get().wrapping_add(bytes))
+    });
 }
 
 /// Pays for `bytes` that this thread is about to allocate; returns false when that would exceed the program's limit. A
 /// thread that works for no program has no limit. Only the latest payment is remembered.
 pub fn reserve(bytes: usize) -> bool {
     THREAD.with(|thread| {
-        thread.tell();
+        thread.report();
         // SAFETY: an account stays in place while `within` runs, and is removed from the thread before `within`
         // returns.
         let Some(account) = (unsafe { thread.account.get().as_ref() }) else {
@@ -288,16 +293,16 @@ pub fn reserve(bytes: usize) -> bool {
             return false;
         }
         let bytes = bytes as isize;
-        thread.told.set(thread.told.get() + bytes);
-        thread.untold.set(-bytes);
-        thread.lowest.set(-bytes - BATCH_BYTES);
+        thread.reported.set(thread.reported.get() + bytes);
+        thread.unreported.set(-bytes);
+        thread.report_below.set(-bytes - BATCH_BYTES);
         true
     })
 }
 
 /// [`reserve`] for work that can't stop by itself, such as sorting. When `bytes` exceed the program's limit, its
 /// account is overdrawn by them, so that the next check ends the program and nobody sees the incomplete result.
-pub fn afford(bytes: usize) -> bool {
+pub fn reserve_or_overdraw(bytes: usize) -> bool {
     /// The next check catches small growth anyway.
     const SMALL_BYTES: usize = 4096;
     if bytes < SMALL_BYTES || reserve(bytes) {
@@ -306,7 +311,7 @@ pub fn afford(bytes: usize) -> bool {
     THREAD.with(|thread| {
         // SAFETY: as in `reserve`.
         if let Some(account) = unsafe { thread.account.get().as_ref() } {
-            account.owe(bytes);
+            account.charge_unchecked(bytes);
         }
         thread.fuel.set(1);
     });
@@ -336,7 +341,7 @@ mod mapped {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: the system chooses the address, so nothing else lies there.
-        told(unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) })
+        block_or_null(unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) })
     }
 
     /// Resizes the block and may move it; returns null on failure, which leaves the block unchanged.
@@ -344,7 +349,7 @@ mod mapped {
     /// # Safety
     /// `block` was mapped here, is `bytes` long, and is not used again unless the result is null.
     pub unsafe fn resize(block: *mut u8, bytes: usize, new_bytes: usize) -> *mut u8 {
-        told(unsafe { libc::mremap(block.cast(), bytes, new_bytes, libc::MREMAP_MAYMOVE) })
+        block_or_null(unsafe { libc::mremap(block.cast(), bytes, new_bytes, libc::MREMAP_MAYMOVE) })
     }
 
     /// Returns a block to the system.
@@ -355,7 +360,7 @@ mod mapped {
         unsafe { libc::munmap(block.cast(), bytes) };
     }
 
-    fn told(block: *mut libc::c_void) -> *mut u8 {
+    fn block_or_null(block: *mut libc::c_void) -> *mut u8 {
         match block == libc::MAP_FAILED {
             true => std::ptr::null_mut(),
             false => block.cast(),
@@ -433,7 +438,7 @@ fn overwrites() -> bool {
 
 /// Returns all unused pages to the system, whichever threads used them, including threads that have ended. Takes about
 /// 100 µs, and more after much was freed. C libraries other than GNU's do so by themselves, more or less.
-pub fn give_back() {
+pub fn trim() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: may be called at any time; it touches only free memory.
     unsafe {
@@ -468,7 +473,7 @@ pub fn step(steps: u32) -> bool {
 }
 
 /// Makes a check due at the next step.
-pub fn run_dry() {
+pub fn drain_fuel() {
     THREAD.with(|thread| thread.fuel.set(1));
 }
 
@@ -476,7 +481,7 @@ pub fn run_dry() {
 pub fn refuel() {
     THREAD.with(|thread| {
         thread.fuel.set(FUEL);
-        thread.tell();
+        thread.report();
     });
 }
 
@@ -484,16 +489,17 @@ impl Thread {
     /// Reports to the account what was allocated and freed since the last report.
     #[cold]
     #[inline(never)]
-    fn tell(&self) {
-        let untold = self.untold.replace(0);
-        self.told.set(self.told.get().wrapping_add(untold));
-        self.lowest.set(-BATCH_BYTES);
+    fn report(&self) {
+        let unreported = self.unreported.replace(0);
+        self.reported
+            .set(self.reported.get().wrapping_add(unreported));
+        self.report_below.set(-BATCH_BYTES);
         // SAFETY: as in `reserve`.
         if let Some(account) = unsafe { self.account.get().as_ref() } {
-            for at in account.outwards() {
-                let held = at.held.fetch_add(untold, Ordering::Relaxed) + untold;
-                if untold > 0 {
-                    at.most.fetch_max(held, Ordering::Relaxed);
+            for at in account.self_and_outer() {
+                let held = at.held.fetch_add(unreported, Ordering::Relaxed) + unreported;
+                if unreported > 0 {
+                    at.peak.fetch_max(held, Ordering::Relaxed);
                     if held > at.limit {
                         self.fuel.set(1);
                     }
@@ -503,20 +509,20 @@ impl Thread {
     }
 
     #[inline(always)]
-    fn grew(&self, bytes: usize) {
-        let untold = self.untold.get().wrapping_add(bytes as isize);
-        self.untold.set(untold);
-        if untold > BATCH_BYTES {
-            self.tell();
+    fn record_growth(&self, bytes: usize) {
+        let unreported = self.unreported.get().wrapping_add(bytes as isize);
+        self.unreported.set(unreported);
+        if unreported > BATCH_BYTES {
+            self.report();
         }
     }
 
     #[inline(always)]
-    fn shrank(&self, bytes: usize) {
-        let untold = self.untold.get().wrapping_sub(bytes as isize);
-        self.untold.set(untold);
-        if untold < self.lowest.get() {
-            self.tell();
+    fn record_shrink(&self, bytes: usize) {
+        let unreported = self.unreported.get().wrapping_sub(bytes as isize);
+        self.unreported.set(unreported);
+        if unreported < self.report_below.get() {
+            self.report();
         }
     }
 }
@@ -560,19 +566,19 @@ unsafe fn free_block(block: *mut u8, layout: Layout) {
 unsafe impl GlobalAlloc for CountingAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        THREAD.with(|thread| thread.grew(layout.size()));
+        THREAD.with(|thread| thread.record_growth(layout.size()));
         unsafe { new_block(layout) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        THREAD.with(|thread| thread.shrank(layout.size()));
+        THREAD.with(|thread| thread.record_shrink(layout.size()));
         unsafe { free_block(ptr, layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        THREAD.with(|thread| thread.grew(layout.size()));
+        THREAD.with(|thread| thread.record_growth(layout.size()));
         match mapped::takes(layout) {
             true => mapped::map(layout.size()),
             false => unsafe { System.alloc_zeroed(layout) },
@@ -583,9 +589,9 @@ unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         THREAD.with(|thread| {
             if new_size >= layout.size() {
-                thread.grew(new_size - layout.size());
+                thread.record_growth(new_size - layout.size());
             } else {
-                thread.shrank(layout.size() - new_size);
+                thread.record_shrink(layout.size() - new_size);
             }
         });
         // SAFETY: `realloc` is called with sizes that fit a layout; both blocks are at least as large as the copied

@@ -36,7 +36,7 @@ pub trait Host: Sync {
     }
 
     /// Reports the next step of a thread of `pmap` or `pcalls`. A host that schedules these threads blocks here.
-    fn branching(&self, step: Branching) {
+    fn worker_event(&self, step: WorkerEvent) {
         let _ = step;
     }
 
@@ -53,7 +53,7 @@ pub trait Host: Sync {
 
 /// A step in the life of a program's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Branching {
+pub enum WorkerEvent {
     /// The calling thread started this many workers, and will wait for all of them.
     Started(usize),
     /// The calling worker is about to take a branch, if any is left.

@@ -14,8 +14,8 @@ use crate::error::Limit;
 use crate::heap;
 use crate::meter::{Unwatched, Watch};
 use crate::print;
-use crate::sink::{Over, Sink};
-use crate::value::shape::watched;
+use crate::sink::{Sink, SinkError};
+use crate::value::shape::metered;
 use crate::value::{ENTRY_STEPS, Entries, Items, Map, Text, Value, key_cmp, sort_by};
 
 /// Which of several entries with the same key an object keeps.
@@ -118,12 +118,12 @@ pub enum WriteError {
     /// The value has no JSON form.
     Path(JsonPathError),
     /// The text exceeds the allowed length, or the program reached a limit.
-    Over(Over),
+    Sink(SinkError),
 }
 
-impl From<Over> for WriteError {
-    fn from(over: Over) -> WriteError {
-        WriteError::Over(over)
+impl From<SinkError> for WriteError {
+    fn from(over: SinkError) -> WriteError {
+        WriteError::Sink(over)
     }
 }
 
@@ -208,7 +208,7 @@ pub fn temporal_text(value: &Value) -> Option<String> {
 ///
 /// # Errors
 /// Why the string was not written completely.
-pub fn write_string(out: &mut Sink<'_>, text: &str) -> Result<(), Over> {
+pub fn write_string(out: &mut Sink<'_>, text: &str) -> Result<(), SinkError> {
     out.push('"')?;
     for piece in ptc_json::escaped_in_lower_case(text) {
         out.push_str(piece)?;
@@ -229,7 +229,7 @@ pub(crate) fn parse_integer(digits: &str) -> Option<BigInt> {
             return digits.parse().ok();
         }
         // A product takes about as many steps as it has digits. When a limit was reached, nobody sees the result.
-        clock::goes_on(digits.len());
+        clock::may_continue(digits.len());
         let low_digits = digits.len() / 2;
         let (high, low) = digits.split_at_checked(digits.len() - low_digits)?;
         let shift = BigInt::from(10).pow(u32::try_from(low_digits).ok()?);
@@ -264,7 +264,7 @@ fn shortened(text: &str) -> Option<String> {
     };
     let mut digits = String::new();
     let (mut scale, mut point, mut any, mut more) = (0i64, false, false, false);
-    let mut bytes = watched(unsigned.bytes());
+    let mut bytes = metered(unsigned.bytes());
     let mut exponent = 0i64;
     while let Some(byte) = bytes.next() {
         match byte {
@@ -378,7 +378,7 @@ impl<'t, 'w> Builder<'t, 'w> {
         if self.duplicates == Duplicates::First {
             sort_by(&mut entries, |(key, _)| key, key_cmp);
             entries.dedup_by(|later, earlier| {
-                clock::goes_on(ENTRY_STEPS);
+                clock::may_continue(ENTRY_STEPS);
                 later.0 == earlier.0
             });
         }
@@ -483,7 +483,7 @@ impl<'t> Visitor<'t> for Builder<'t, '_> {
         if piece.len() > self.spelled.capacity() - self.spelled.len() {
             ask::<u8>(piece.len().max(self.spelled.len()))?;
         }
-        clock::goes_on(1);
+        clock::may_continue(1);
         self.spelled.push_str(piece);
         Ok(())
     }
@@ -492,13 +492,13 @@ impl<'t> Visitor<'t> for Builder<'t, '_> {
         if letter.len_utf8() > self.spelled.capacity() - self.spelled.len() {
             ask::<u8>(self.spelled.len())?;
         }
-        clock::goes_on(1);
+        clock::may_continue(1);
         self.spelled.push(letter);
         Ok(())
     }
 
     fn passed(&mut self, bytes: usize) {
-        clock::goes_on(bytes);
+        clock::may_continue(bytes);
     }
 }
 
@@ -727,7 +727,7 @@ impl<'a> Writer<'a, '_, '_> {
             return Ok(Fields::InOrder(map.iter()));
         }
         if !heap::reserve(map.len().saturating_mul(size_of::<(&str, &Value)>())) {
-            return Err(Over::Limit(Limit::Memory).into());
+            return Err(SinkError::Limit(Limit::Memory).into());
         }
         let mut entries: Vec<_> = map
             .iter()

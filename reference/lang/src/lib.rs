@@ -55,16 +55,16 @@ use std::sync::atomic::AtomicUsize;
 
 pub use analyze::special_forms;
 pub use builtins::{Arity, Builtin, Home, METHODS, NAMESPACES, Section, all as builtins};
-pub use env::{Brief, Env};
+pub use env::{Env, ValueSummary};
 pub use error::{Error, Kind, Reason};
-pub use host::{Branching, Discovery, Host, HostFault, Pulse};
+pub use host::{Discovery, Host, HostFault, Pulse, WorkerEvent};
 pub use limits::Limits;
 pub use meter::Meter;
-pub use time::{NoMoment, moment_with_offset};
+pub use time::{InstantError, parse_instant_with_offset};
 pub use value::Value;
 
 use error::Unwind;
-use eval::{Eval, Shared};
+use eval::{Eval, RunContext};
 use reader::ReadLimits;
 
 /// The text of a program.
@@ -94,8 +94,8 @@ pub struct Outcome {
     pub prints: Vec<String>,
 }
 
-/// A run with the environments before and after it, for hosts that report what a program changed.
-pub struct Ran {
+/// A completed run, with the environments before and after it, for hosts that report what a program changed.
+pub struct CompletedRun {
     /// How it ended.
     pub outcome: Outcome,
     /// The environment at the start. Whatever the program left unchanged, functions included, is the same as in
@@ -124,7 +124,7 @@ pub enum Ended {
 /// results for the history (`*1`) is up to the caller: see [`Env::remember`]. A tool of another program may run a
 /// program of its own: the memory that it holds is also charged to the calling program.
 pub fn run(program: &Program, env: &Env, limits: &Limits, host: &dyn Host) -> (Outcome, Env) {
-    let meter = Meter::inside(limits, host);
+    let meter = Meter::nested(limits, host);
     meter.within(|| run_metered(program, env, &meter))
 }
 
@@ -155,11 +155,11 @@ pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome,
     let mut names = Arc::clone(&env.names);
     let analysis = match analyze::analyze(&program.text, &forms, env.turn, &mut names, meter) {
         Ok(analysis) => analysis,
-        Err(error) => return failed(error.seen_in(env)),
+        Err(error) => return failed(error.with_context_names(env)),
     };
     let last = forms.last().map(|form| form.span);
     drop(forms);
-    let shared = Shared {
+    let shared = RunContext {
         meter,
         env,
         names: &names,
@@ -178,7 +178,7 @@ pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome,
         globals,
         journal,
         steps,
-        gave,
+        last_results,
         ..
     } = eval;
     let ended = match result {
@@ -192,7 +192,7 @@ pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome,
                 error.place.span = error.place.span.or(last);
                 Ended::Error(error)
             }
-            Unwind::Limit(limit, place) => Ended::Error(limit.kind().in_place(place)),
+            Unwind::Limit(limit, place) => Ended::Error(limit.kind().at_place(place)),
         },
     };
     let kept = matches!(ended, Ended::Value(_) | Ended::Return(_));
@@ -206,7 +206,7 @@ pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome,
             steps,
             ..*env
         };
-        after.note_results(&gave);
+        after.record_results(&last_results);
         after
     } else {
         env.clone()

@@ -45,11 +45,11 @@ impl<'h> Meter<'h> {
 
     /// Like [`Meter::new`], for a program that may run on behalf of the program that this thread runs: its memory is
     /// then charged to both.
-    pub fn inside(limits: &'h Limits, host: &'h dyn Host) -> Meter<'h> {
+    pub fn nested(limits: &'h Limits, host: &'h dyn Host) -> Meter<'h> {
         Meter {
             host,
             limits,
-            account: Account::inside(limits.memory_bytes),
+            account: Account::nested(limits.memory_bytes),
         }
     }
 
@@ -62,26 +62,26 @@ impl<'h> Meter<'h> {
     /// program, outside of [`Meter::within`].
     pub fn settle(&self) {
         if self.held_much() {
-            heap::give_back();
+            heap::trim();
         }
     }
 
     /// Whether the program held so much memory that returning it is worth the time.
     pub fn held_much(&self) -> bool {
         const MUCH_BYTES: u64 = 1 << 20;
-        self.most_bytes() > MUCH_BYTES
+        self.peak_bytes() > MUCH_BYTES
     }
 
     /// The most bytes that the program held at any time.
-    pub fn most_bytes(&self) -> u64 {
-        u64::try_from(self.account.most()).unwrap_or(0)
+    pub fn peak_bytes(&self) -> u64 {
+        u64::try_from(self.account.peak()).unwrap_or(0)
     }
 
     /// Runs `work` with `bytes` of memory beyond the limit, for allocations that are freed when it returns.
-    pub fn with_room<T>(&self, bytes: usize, work: impl FnOnce() -> T) -> T {
+    pub fn with_extra_memory<T>(&self, bytes: usize, work: impl FnOnce() -> T) -> T {
         self.account.release(bytes);
         let result = work();
-        self.account.owe(bytes);
+        self.account.charge_unchecked(bytes);
         result
     }
 
@@ -92,7 +92,8 @@ impl<'h> Meter<'h> {
         let result = read();
         let grown = usize::try_from(self.account.held() - before).unwrap_or(0);
         // An unused part of the allowance must not be available for anything else.
-        self.account.owe(free_bytes.saturating_sub(grown));
+        self.account
+            .charge_unchecked(free_bytes.saturating_sub(grown));
         result
     }
 }

@@ -7,7 +7,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::error::Limit;
 use crate::meter::{Unwatched, Watch};
-use crate::sink::{Over, Sink};
+use crate::sink::{Sink, SinkError};
 use crate::value::text::free_text;
 use crate::value::{Entries, Items, Members, Value, text};
 
@@ -31,7 +31,7 @@ pub fn display(value: &Value) -> String {
     unbounded(|out| write_display(out, value))
 }
 
-fn unbounded(write: impl FnOnce(&mut Sink<'static>) -> Result<(), Over>) -> String {
+fn unbounded(write: impl FnOnce(&mut Sink<'static>) -> Result<(), SinkError>) -> String {
     let mut out = Sink::unbounded();
     // Without a limit nothing is left out.
     let _ = write(&mut out);
@@ -42,7 +42,7 @@ fn unbounded(write: impl FnOnce(&mut Sink<'static>) -> Result<(), Over>) -> Stri
 ///
 /// # Errors
 /// Why the text is incomplete; `out` holds what there was room for.
-pub fn write_readable(out: &mut Sink<'_>, value: &Value) -> Result<(), Over> {
+pub fn write_readable(out: &mut Sink<'_>, value: &Value) -> Result<(), SinkError> {
     Printer::new(out, usize::MAX).print(value)
 }
 
@@ -50,7 +50,7 @@ pub fn write_readable(out: &mut Sink<'_>, value: &Value) -> Result<(), Over> {
 ///
 /// # Errors
 /// As [`write_readable`].
-pub fn write_text(out: &mut Sink<'_>, value: &Value) -> Result<(), Over> {
+pub fn write_text(out: &mut Sink<'_>, value: &Value) -> Result<(), SinkError> {
     match value {
         Value::Nil => Ok(()),
         Value::Float(float) if float.is_nan() => out.push_str("NaN"),
@@ -64,7 +64,7 @@ pub fn write_text(out: &mut Sink<'_>, value: &Value) -> Result<(), Over> {
 ///
 /// # Errors
 /// As [`write_readable`].
-pub fn write_display(out: &mut Sink<'_>, value: &Value) -> Result<(), Over> {
+pub fn write_display(out: &mut Sink<'_>, value: &Value) -> Result<(), SinkError> {
     match value {
         Value::Str(text) => out.push_str(text),
         Value::Date(_) | Value::Instant(_) => out.push_str(&crate::time::text(value)),
@@ -112,7 +112,7 @@ pub(crate) fn bounded(value: &Value, items: usize, bytes_max: usize) -> String {
 ///
 /// # Errors
 /// As [`write_readable`].
-pub fn write_preview(out: &mut Sink<'_>, value: &Value, items: usize) -> Result<(), Over> {
+pub fn write_preview(out: &mut Sink<'_>, value: &Value, items: usize) -> Result<(), SinkError> {
     Printer::new(out, items).print(value)
 }
 
@@ -141,8 +141,8 @@ pub fn preview_within(
     let mut sink = Sink::new(String::new(), bytes_max, watch);
     match Printer::new(&mut sink, items).print(value) {
         // Whatever exceeds the limit in bytes exceeds the limit in graphemes too.
-        Ok(()) | Err(Over::Bytes) => {}
-        Err(Over::Limit(limit)) => return Err(limit),
+        Ok(()) | Err(SinkError::Bytes) => {}
+        Err(SinkError::Limit(limit)) => return Err(limit),
     }
     let out = sink.into_text();
     Ok(match out.grapheme_indices(true).nth(graphemes) {
@@ -181,7 +181,7 @@ impl<'o, 'w> Printer<'o, 'w> {
         Printer { out, items_max }
     }
 
-    fn print(&mut self, value: &Value) -> Result<(), Over> {
+    fn print(&mut self, value: &Value) -> Result<(), SinkError> {
         let mut open: Vec<OpenCollection<'_>> = Vec::new();
         let mut next = Some(value);
         loop {
@@ -206,7 +206,10 @@ impl<'o, 'w> Printer<'o, 'w> {
     }
 
     /// The next part of a collection; `None` at its end.
-    fn advance<'a>(&mut self, open: &mut OpenCollection<'a>) -> Result<Option<&'a Value>, Over> {
+    fn advance<'a>(
+        &mut self,
+        open: &mut OpenCollection<'a>,
+    ) -> Result<Option<&'a Value>, SinkError> {
         if let Parts::Value(value, _) = open.parts {
             self.out.push(' ')?;
             let Parts::Value(_, entries) =
@@ -248,7 +251,7 @@ impl<'o, 'w> Printer<'o, 'w> {
     }
 
     /// Prints a value without parts, or opens a collection.
-    fn begin<'a>(&mut self, value: &'a Value) -> Result<Option<OpenCollection<'a>>, Over> {
+    fn begin<'a>(&mut self, value: &'a Value) -> Result<Option<OpenCollection<'a>>, SinkError> {
         let (start, parts, total, close) = match value {
             Value::Vector(items) => ("[", Parts::Items(items.iter()), items.len(), "]"),
             Value::Set(members) => ("#{", Parts::Members(members.iter()), members.len(), "}"),
@@ -266,7 +269,7 @@ impl<'o, 'w> Printer<'o, 'w> {
         }))
     }
 
-    fn leaf(&mut self, value: &Value) -> Result<(), Over> {
+    fn leaf(&mut self, value: &Value) -> Result<(), SinkError> {
         let out = &mut *self.out;
         match value {
             Value::Nil => out.push_str("nil"),
@@ -305,7 +308,7 @@ impl<'o, 'w> Printer<'o, 'w> {
 }
 
 /// Writes a string literal that the reader reads back.
-fn quoted(out: &mut Sink<'_>, text: &str) -> Result<(), Over> {
+fn quoted(out: &mut Sink<'_>, text: &str) -> Result<(), SinkError> {
     /// The number of bytes that are scanned before they are written; a lack of room is noticed only then.
     const SLICE_BYTES: usize = 4096;
     out.push('"')?;

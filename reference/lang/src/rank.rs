@@ -3,7 +3,7 @@
 
 use memchr::memchr;
 
-use crate::clock::{self, Meter};
+use crate::clock::{self, WorkMeter};
 use crate::error::Stop;
 use crate::substring::Needle;
 
@@ -63,7 +63,7 @@ impl Words {
     fn best(&self, query: &Needle<'_>, boost: u32) -> u32 {
         let bytes = self.0.as_bytes();
         let (mut best, mut from) = (0, 0);
-        while let Ok(Some(at)) = query.find(&self.0, from, &mut Clock) {
+        while let Ok(Some(at)) = query.find(&self.0, from, &mut ClockMeter) {
             let end = at + query.len();
             let begins = at == 0 || bytes[at - 1] == b'\n';
             let left = memchr(b'\n', &bytes[end..]).unwrap_or(bytes.len() - end);
@@ -110,9 +110,9 @@ impl<'q> Query<'q> {
 }
 
 /// Ranking has no evaluator at hand, and searches text that others control.
-struct Clock;
+struct ClockMeter;
 
-impl Meter for Clock {
+impl WorkMeter for ClockMeter {
     fn work(&mut self, steps: usize) -> Result<(), Stop> {
         clock::check(steps)
     }

@@ -17,16 +17,16 @@ const INTEGER_PIECE_DIGITS: u32 = 304;
 
 /// Why a text is incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
+pub enum SinkError {
     /// The text exceeds the allowed length.
     Bytes,
     /// The program reached a limit.
     Limit(Limit),
 }
 
-impl From<Limit> for Over {
-    fn from(limit: Limit) -> Over {
-        Over::Limit(limit)
+impl From<Limit> for SinkError {
+    fn from(limit: Limit) -> SinkError {
+        SinkError::Limit(limit)
     }
 }
 
@@ -102,9 +102,9 @@ impl<'w> Sink<'w> {
     /// Appends `text`, or as much of it as fits.
     ///
     /// # Errors
-    /// [`Over`] when not all of it fits, or when the program reached a limit.
+    /// [`SinkError`] when not all of it fits, or when the program reached a limit.
     #[inline]
-    pub fn push_str(&mut self, text: &str) -> Result<(), Over> {
+    pub fn push_str(&mut self, text: &str) -> Result<(), SinkError> {
         if text.len() <= PIECE_BYTES {
             return self.push_piece(text);
         }
@@ -122,7 +122,7 @@ impl<'w> Sink<'w> {
     /// # Errors
     /// As [`Sink::push_str`].
     #[inline]
-    pub fn push(&mut self, character: char) -> Result<(), Over> {
+    pub fn push(&mut self, character: char) -> Result<(), SinkError> {
         self.push_piece(character.encode_utf8(&mut [0; 4]))
     }
 
@@ -130,7 +130,7 @@ impl<'w> Sink<'w> {
     ///
     /// # Errors
     /// As [`Sink::push_str`]; an integer that takes longer to write than any time limit times out.
-    pub fn push_integer(&mut self, integer: &BigInt) -> Result<(), Over> {
+    pub fn push_integer(&mut self, integer: &BigInt) -> Result<(), SinkError> {
         const DIGITS_PER_1000_BITS: u64 = 301;
         let digits = integer.bits() / 1000 * DIGITS_PER_1000_BITS;
         let unwanted = digits.saturating_sub((self.room() as u64).saturating_add(2));
@@ -168,12 +168,12 @@ impl<'w> Sink<'w> {
         }
         match unwanted {
             0 => Ok(()),
-            _ => Err(Over::Bytes),
+            _ => Err(SinkError::Bytes),
         }
     }
 
     /// The digits of `integer` in pieces, last piece first. Each division takes a fraction of a millisecond.
-    fn pieces(&mut self, mut integer: BigUint) -> Result<Vec<BigUint>, Over> {
+    fn pieces(&mut self, mut integer: BigUint) -> Result<Vec<BigUint>, SinkError> {
         let piece = BigUint::from(10u8).pow(INTEGER_PIECE_DIGITS);
         let mut pieces = Vec::new();
         while integer >= piece {
@@ -187,10 +187,10 @@ impl<'w> Sink<'w> {
     }
 
     /// Checks the watch and the clock.
-    fn look(&mut self) -> Result<(), Over> {
+    fn look(&mut self) -> Result<(), SinkError> {
         self.watch.look()?;
         // This many writes, or one piece of an integer, take several thousand steps.
-        match clock::goes_on(16 * 1024) {
+        match clock::may_continue(16 * 1024) {
             true => Ok(()),
             false => Err(Limit::Time.into()),
         }
@@ -201,7 +201,7 @@ impl<'w> Sink<'w> {
     /// # Errors
     /// The limit that ends the program.
     #[inline]
-    pub fn visit(&mut self, steps: usize) -> Result<(), Over> {
+    pub fn visit(&mut self, steps: usize) -> Result<(), SinkError> {
         if steps < self.until_look {
             self.until_look -= steps;
             return Ok(());
@@ -211,7 +211,7 @@ impl<'w> Sink<'w> {
     }
 
     #[inline]
-    fn push_piece(&mut self, piece: &str) -> Result<(), Over> {
+    fn push_piece(&mut self, piece: &str) -> Result<(), SinkError> {
         self.visit(1 + piece.len() / BLOCK_BYTES)?;
         if piece.len() > self.text.capacity() - self.text.len() {
             self.grow(piece)?;
@@ -222,14 +222,14 @@ impl<'w> Sink<'w> {
 
     /// Makes room for `piece`. When it would exceed the limit, writes as much of it as fits.
     #[cold]
-    fn grow(&mut self, piece: &str) -> Result<(), Over> {
+    fn grow(&mut self, piece: &str) -> Result<(), SinkError> {
         /// The initial capacity of a text.
         const LEAST_BYTES: usize = 64;
         let needed = self.text.len().saturating_add(piece.len());
         if needed > self.bytes_max {
             let fits = piece.floor_char_boundary(self.room());
             self.text.push_str(&piece[..fits]);
-            return Err(Over::Bytes);
+            return Err(SinkError::Bytes);
         }
         let capacity = self.text.capacity();
         let doubled = capacity.saturating_mul(2).max(LEAST_BYTES);
@@ -243,7 +243,7 @@ impl<'w> Sink<'w> {
                 let spare = heap::room().saturating_sub(needed - capacity) / 2;
                 let most = needed.saturating_add(spare).min(self.bytes_max);
                 if !heap::reserve(most - capacity) {
-                    return Err(Over::Limit(Limit::Memory));
+                    return Err(SinkError::Limit(Limit::Memory));
                 }
                 most
             }
@@ -256,8 +256,8 @@ impl<'w> Sink<'w> {
     ///
     /// # Errors
     /// As [`Sink::push_str`].
-    pub fn write_fmt(&mut self, format: fmt::Arguments<'_>) -> Result<(), Over> {
-        struct Writing<'s, 'w>(&'s mut Sink<'w>, Option<Over>);
+    pub fn write_fmt(&mut self, format: fmt::Arguments<'_>) -> Result<(), SinkError> {
+        struct Writing<'s, 'w>(&'s mut Sink<'w>, Option<SinkError>);
         impl fmt::Write for Writing<'_, '_> {
             fn write_str(&mut self, text: &str) -> fmt::Result {
                 self.0.push_str(text).map_err(|over| {

@@ -3,7 +3,7 @@
 
 use memchr::memmem::{Finder, FinderRev};
 
-use crate::clock::Meter;
+use crate::clock::WorkMeter;
 use crate::error::Stop;
 
 /// Longer texts are found with a rolling hash: the library would take too long to prepare a search for them.
@@ -36,7 +36,7 @@ impl<'n> Needle<'n> {
         &self,
         text: &str,
         from: usize,
-        meter: &mut dyn Meter,
+        meter: &mut dyn WorkMeter,
     ) -> Result<Option<usize>, Stop> {
         let text = &text.as_bytes()[from..];
         let Some(finder) = &self.short else {
@@ -62,7 +62,11 @@ impl<'n> Needle<'n> {
 }
 
 /// The position of the last occurrence of `wanted` in `text`.
-pub fn find_last(text: &str, wanted: &str, meter: &mut dyn Meter) -> Result<Option<usize>, Stop> {
+pub fn find_last(
+    text: &str,
+    wanted: &str,
+    meter: &mut dyn WorkMeter,
+) -> Result<Option<usize>, Stop> {
     let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
     if wanted.len() > SHORT_BYTES_MAX {
         return hashed::<true>(text, wanted, meter);
@@ -86,7 +90,7 @@ pub fn find_last(text: &str, wanted: &str, meter: &mut dyn Meter) -> Result<Opti
 fn hashed<const FROM_END: bool>(
     text: &[u8],
     wanted: &[u8],
-    meter: &mut dyn Meter,
+    meter: &mut dyn WorkMeter,
 ) -> Result<Option<usize>, Stop> {
     const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
     let byte = |text: &[u8], at: usize| {
@@ -133,7 +137,7 @@ fn hashed<const FROM_END: bool>(
 }
 
 /// Whether two texts of the same length are equal.
-fn same(a: &[u8], b: &[u8], meter: &mut dyn Meter) -> Result<bool, Stop> {
+fn same(a: &[u8], b: &[u8], meter: &mut dyn WorkMeter) -> Result<bool, Stop> {
     for (a, b) in a.chunks(WINDOW_BYTES).zip(b.chunks(WINDOW_BYTES)) {
         meter.work(WINDOW_BYTES / 8)?;
         if a != b {
@@ -149,7 +153,7 @@ mod tests {
 
     struct Unbounded;
 
-    impl Meter for Unbounded {
+    impl WorkMeter for Unbounded {
         fn work(&mut self, _: usize) -> Result<(), Stop> {
             Ok(())
         }

@@ -80,7 +80,7 @@ pub fn within_years(micros: i64) -> bool {
 /// offset; without an offset it is UTC.
 pub fn parse(text: &str) -> Option<Value> {
     match text.split_once('T') {
-        Some((date, time)) => Some(Value::Instant(moment(date, time).ok()?.instant)),
+        Some((date, time)) => Some(Value::Instant(parse_instant(date, time).ok()?.instant)),
         None => iso_date(text).map(|date| Value::Date(days(date))),
     }
 }
@@ -99,7 +99,7 @@ pub fn parse_loose(text: &str) -> Option<Instant> {
         _ => {}
     }
     if let Some((date, time)) = text.split_once(' ')
-        && let Ok(moment) = moment(date, time)
+        && let Ok(moment) = parse_instant(date, time)
     {
         return Some(moment.instant);
     }
@@ -108,7 +108,7 @@ pub fn parse_loose(text: &str) -> Option<Instant> {
 
 /// Why a text is not an instant with an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoMoment {
+pub enum InstantError {
     /// The text does not have the required format.
     Format,
     /// The date does not exist.
@@ -121,10 +121,10 @@ pub enum NoMoment {
 
 /// The instant that `YYYY-MM-DDThh:mm:ss` with an optional fraction and an offset stands for, and the offset in seconds
 /// ahead of UTC. A space may replace the `T`.
-pub fn moment_with_offset(text: &str) -> Result<(Instant, i64), NoMoment> {
-    let (date, time) = text.split_once(['T', ' ']).ok_or(NoMoment::Format)?;
-    let moment = moment(date, time)?;
-    let ahead = moment.ahead.ok_or(NoMoment::Offset)?;
+pub fn parse_instant_with_offset(text: &str) -> Result<(Instant, i64), InstantError> {
+    let (date, time) = text.split_once(['T', ' ']).ok_or(InstantError::Format)?;
+    let moment = parse_instant(date, time)?;
+    let ahead = moment.ahead.ok_or(InstantError::Offset)?;
     Ok((moment.instant, ahead))
 }
 
@@ -156,26 +156,27 @@ fn number(text: &str, digits: usize) -> Option<i64> {
     text.parse().ok()
 }
 
-struct Moment {
+struct ParsedInstant {
     instant: Instant,
     /// Seconds ahead of UTC, if the text has an offset.
     ahead: Option<i64>,
 }
 
 /// Errors of format are reported before dates and times that do not exist.
-fn moment(date: &str, time: &str) -> Result<Moment, NoMoment> {
-    let (year, month, day) = date_fields(date).ok_or(NoMoment::Format)?;
+fn parse_instant(date: &str, time: &str) -> Result<ParsedInstant, InstantError> {
+    let (year, month, day) = date_fields(date).ok_or(InstantError::Format)?;
     let clock = time.get(..8).and_then(clock_fields);
-    let (hour, minute, second) = clock.ok_or(NoMoment::Format)?;
-    let (fraction, digits, rest) = fraction(&time[8..]).ok_or(NoMoment::Format)?;
+    let (hour, minute, second) = clock.ok_or(InstantError::Format)?;
+    let (fraction, digits, rest) = fraction(&time[8..]).ok_or(InstantError::Format)?;
     let ahead = match rest {
         "" => None,
-        _ => Some(offset(rest).ok_or(NoMoment::Format)?),
+        _ => Some(offset(rest).ok_or(InstantError::Format)?),
     };
-    let date = civil_date(year, month, day).ok_or(NoMoment::Date)?;
-    let seconds = seconds_of_day(hour, minute, second).ok_or(NoMoment::Time)?;
-    let instant = at(date, seconds - ahead.unwrap_or(0), fraction, digits).ok_or(NoMoment::Date)?;
-    Ok(Moment { instant, ahead })
+    let date = civil_date(year, month, day).ok_or(InstantError::Date)?;
+    let seconds = seconds_of_day(hour, minute, second).ok_or(InstantError::Time)?;
+    let instant =
+        at(date, seconds - ahead.unwrap_or(0), fraction, digits).ok_or(InstantError::Date)?;
+    Ok(ParsedInstant { instant, ahead })
 }
 
 /// The microseconds and the number of digits of an optional fraction, and the text after it.

@@ -41,7 +41,7 @@ impl Clock {
             patience,
             start: passed(),
             thread: std::thread::current().id(),
-            peak: AtomicIsize::new(heap::live()),
+            peak: AtomicIsize::new(heap::thread_balance()),
         }
     }
 }
@@ -53,7 +53,8 @@ impl Host for Clock {
 
     fn pulse(&self) -> Pulse {
         let goes_on = if std::thread::current().id() == self.thread {
-            self.peak.fetch_max(heap::live(), Ordering::Relaxed);
+            self.peak
+                .fetch_max(heap::thread_balance(), Ordering::Relaxed);
             spent() < self.deadline
         } else {
             passed() - self.start < self.patience
@@ -74,9 +75,9 @@ fn end(program: &str, limits: &Limits, patience: Duration) -> String {
 fn end_in(env: &Env, program: &str, limits: &Limits, patience: Duration) -> (String, Env) {
     let start = spent();
     let host = Clock::new(patience);
-    let before = heap::live();
+    let before = heap::thread_balance();
     let (outcome, env) = run(&Program::new(program), env, limits, &host);
-    let held = heap::live() - before;
+    let held = heap::thread_balance() - before;
     let shown = match &outcome.ended {
         Ended::Value(value) | Ended::Return(value) => {
             // As a server does with a result.

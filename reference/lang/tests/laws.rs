@@ -1292,7 +1292,7 @@ impl Host for Watch {
     fn pulse(&self) -> Pulse {
         if std::thread::current().id() == self.thread {
             self.most
-                .fetch_max(heap::live() - self.base, Memory::Relaxed);
+                .fetch_max(heap::thread_balance() - self.base, Memory::Relaxed);
         }
         if spent().saturating_sub(self.start) < self.patience {
             Pulse::Continue
@@ -1323,12 +1323,15 @@ fn endure(program: &str) {
         start: spent(),
         patience: PATIENCE,
         thread: std::thread::current().id(),
-        base: heap::live(),
+        base: heap::thread_balance(),
         most: AtomicIsize::new(0),
     };
     let (outcome, _env) = run(&Program::new(program), &context, &limits, &watch);
     let took = spent() - watch.start;
-    let most = watch.most.into_inner().max(heap::live() - watch.base);
+    let most = watch
+        .most
+        .into_inner()
+        .max(heap::thread_balance() - watch.base);
     assert!(
         most <= 2 * MEMORY_BYTES as isize,
         "{program}: held {most} bytes"

@@ -25,7 +25,7 @@ impl Host for Watch {
     }
 
     fn pulse(&self) -> Pulse {
-        let held = heap::live() - self.before;
+        let held = heap::thread_balance() - self.before;
         self.peak.fetch_max(held, Ordering::Relaxed);
         Pulse::Continue
     }
@@ -50,13 +50,13 @@ fn records() -> Env {
 
 /// The value of `program` under `limits`, and the most bytes that it was observed to hold.
 fn held(env: &Env, program: &str, limits: &Limits) -> Result<(String, isize), String> {
-    let before = heap::live();
+    let before = heap::thread_balance();
     let host = Watch {
         before,
         peak: AtomicIsize::new(0),
     };
     let (outcome, _) = run(&Program::new(program), env, limits, &host);
-    let peak = host.peak.into_inner().max(heap::live() - before);
+    let peak = host.peak.into_inner().max(heap::thread_balance() - before);
     match outcome.ended {
         Ended::Value(value) => Ok((ptc_lang::print::preview(&value, 50, 250), peak)),
         Ended::Error(error) => Err(error.reason().word().to_owned()),
@@ -137,12 +137,12 @@ fn large_integers_are_paid_for_before_they_are_made() {
     };
     let held = |call: &str| {
         let host = Watch {
-            before: heap::live(),
+            before: heap::thread_balance(),
             peak: AtomicIsize::new(0),
         };
         let meter = Meter::new(&limits, &host);
         let (outcome, _) = meter.within(|| run_metered(&Program::new(call), &env, &meter));
-        (outcome.ended, meter.most_bytes())
+        (outcome.ended, meter.peak_bytes())
     };
     // What reading and running any program takes.
     let (_, least) = held("(do data/x (vector 1 2) nil)");
@@ -272,7 +272,7 @@ fn a_program_that_a_tool_runs_counts_in_the_one_that_called() {
         let meter = Meter::new(&limits, &host);
         let (outcome, _) =
             meter.within(|| run_metered(&Program::new(program), &Env::new(), &meter));
-        (outcome.ended, meter.most_bytes())
+        (outcome.ended, meter.peak_bytes())
     };
     let (ended, one) = most("(tool/make {:n 20000})", u64::MAX);
     assert!(
@@ -322,15 +322,15 @@ fn kept_code_counts_what_it_takes() {
         let body = form.replace('#', &arms.join(" "));
         for wrap in ["(defn f [x] #)", "(def f (let [a 1] [(fn [x] #)]))"] {
             let program = wrap.replacen('#', &body, 1);
-            let before = heap::live();
+            let before = heap::thread_balance();
             let (outcome, env) = go(&program);
             assert!(!matches!(outcome.ended, Ended::Error(_)), "{wrap} {form}");
             drop(outcome);
-            let made = (heap::live() - before, env.held_bytes());
+            let made = (heap::thread_balance() - before, env.held_bytes());
             let snapshot = env.snapshot(1 << 24, &host).expect("it fits");
-            let before = heap::live();
+            let before = heap::thread_balance();
             let (env, _) = ptc_lang::snapshot::read(&snapshot, &limits, &host).expect("it is one");
-            let read = (heap::live() - before, env.held_bytes());
+            let read = (heap::thread_balance() - before, env.held_bytes());
             for (real, told) in [made, read] {
                 let told = isize::try_from(told).expect("it was allocated");
                 assert!(

@@ -63,7 +63,7 @@ fn turn(env: &Env, program: &str) -> (Ended, Env) {
 /// The result of the last of `turns`, when the session is written and read before each of them.
 fn travelled(turns: &[&str]) -> String {
     let mut env = Env::new()
-        .noting_results()
+        .recording_results()
         .with_journal(Map::new())
         .with_context(
             [(Value::str("rows"), Value::vector(vec![Value::Int(7)]))]
@@ -323,7 +323,7 @@ fn programs_of_the_corpus_go_on_from_snapshots() {
         .collect();
     files.sort();
     for file in files {
-        let mut env = Env::new().noting_results().with_journal(Map::new());
+        let mut env = Env::new().recording_results().with_journal(Map::new());
         for (at, line) in std::fs::read_to_string(file)
             .expect("readable")
             .lines()
@@ -335,7 +335,7 @@ fn programs_of_the_corpus_go_on_from_snapshots() {
             };
             // A session of several programs, each of which may leave its value behind.
             if programs % 12 == 0 {
-                env = Env::new().noting_results().with_journal(Map::new());
+                env = Env::new().recording_results().with_journal(Map::new());
             }
             programs += 1;
             same_session(&env, &bytes(&env), program);
@@ -359,12 +359,12 @@ fn what_is_shared_is_written_once_and_shared_again() {
     env.define("row", row);
     let written = bytes(&env);
     assert!(written.len() < 20_000, "{} bytes", written.len());
-    let before = heap::live();
+    let before = heap::thread_balance();
     let again = restored(&written);
     assert!(
-        heap::live() - before < 120_000,
+        heap::thread_balance() - before < 120_000,
         "{} bytes",
-        heap::live() - before
+        heap::thread_balance() - before
     );
     assert_eq!(
         print::readable(again.get("row").expect("row")).len(),

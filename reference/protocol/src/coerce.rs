@@ -2,7 +2,7 @@
 //! Every change is a warning; a value that can't be changed to fit is an error.
 
 use ptc_lang::value::{BigInt, Map, Text};
-use ptc_lang::{NoMoment, Value, moment_with_offset};
+use ptc_lang::{InstantError, Value, parse_instant_with_offset};
 use serde_json::Value as Json;
 
 use crate::returns::is_keyword_name;
@@ -154,7 +154,7 @@ fn leading_float(text: &str) -> Option<f64> {
 }
 
 fn datetime(text: &str, warnings: &mut Vec<String>) -> Result<Value, String> {
-    let problem = match moment_with_offset(text) {
+    let problem = match parse_instant_with_offset(text) {
         Ok((moment, ahead)) => {
             warnings.push("normalized to UTC".to_owned());
             if ahead != 0 {
@@ -162,15 +162,15 @@ fn datetime(text: &str, warnings: &mut Vec<String>) -> Result<Value, String> {
             }
             return Ok(Value::Instant(moment));
         }
-        Err(NoMoment::Offset) => {
+        Err(InstantError::Offset) => {
             return Err(format!(
                 "datetime requires a timezone offset (got naive ISO 8601 {}); use \"...Z\" or \"...+HH:MM\"",
                 quoted(text)
             ));
         }
-        Err(NoMoment::Format) => "invalid_format",
-        Err(NoMoment::Date) => "invalid_date",
-        Err(NoMoment::Time) => "invalid_time",
+        Err(InstantError::Format) => "invalid_format",
+        Err(InstantError::Date) => "invalid_date",
+        Err(InstantError::Time) => "invalid_time",
     };
     Err(format!("invalid datetime {}: {problem}", quoted(text)))
 }

@@ -4,7 +4,7 @@
 use ptc_lang::Value;
 use ptc_lang::error::Limit;
 use ptc_lang::meter::{Unwatched, Watch};
-use ptc_lang::sink::{Over, Sink};
+use ptc_lang::sink::{Sink, SinkError};
 
 use crate::stack;
 
@@ -142,17 +142,17 @@ impl Writer<'_> {
         let bytes_max = self.room.saturating_mul(4).min(TEXT_BYTES_MAX) + 1;
         let mut leaf = Sink::new(String::new(), bytes_max, self.watch);
         let whole = ptc_lang::print::write_readable(&mut leaf, value);
-        if !matches!(whole, Err(Over::Limit(_))) {
+        if !matches!(whole, Err(SinkError::Limit(_))) {
             self.write(&leaf.into_text());
         }
         self.went(whole);
     }
 
     /// A failed write ends the text.
-    fn went(&mut self, written: Result<(), Over>) {
+    fn went(&mut self, written: Result<(), SinkError>) {
         if let Err(over) = written {
             self.cut = true;
-            if let Over::Limit(limit) = over {
+            if let SinkError::Limit(limit) = over {
                 self.stopped = Some(limit);
             }
         }

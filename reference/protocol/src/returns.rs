@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use ptc_lang::Value;
 use ptc_lang::error::Limit;
 use ptc_lang::meter::{Unwatched, Watch};
-use ptc_lang::sink::{Over, Sink};
+use ptc_lang::sink::{Sink, SinkError};
 use ptc_lang::value::Map;
 
 use crate::signature::{Prim, Type};
@@ -269,7 +269,7 @@ fn readable_key(key: &Value, watch: &dyn Watch) -> Result<String, Limit> {
     const KEY_BYTES_MAX: usize = 4_096;
     let mut out = Sink::new(String::new(), KEY_BYTES_MAX, watch);
     match ptc_lang::print::write_readable(&mut out, key) {
-        Err(Over::Limit(limit)) => Err(limit),
+        Err(SinkError::Limit(limit)) => Err(limit),
         _ => Ok(out.into_text()),
     }
 }

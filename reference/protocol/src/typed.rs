@@ -1,7 +1,7 @@
 //! Converts plain JSON values to the form that a type requires. Only datetimes change.
 
 use ptc_lang::value::{Instant, Map};
-use ptc_lang::{Value, moment_with_offset};
+use ptc_lang::{Value, parse_instant_with_offset};
 
 use crate::returns::find_field;
 use crate::signature::{Prim, Type};
@@ -32,7 +32,7 @@ pub fn atomize_value(value: &Value, expected: &Type) -> Value {
 /// fraction digits are kept, and the offset is applied. Accepts exactly what the language accepts.
 #[must_use]
 pub fn parse_instant(text: &str) -> Option<Instant> {
-    Some(moment_with_offset(text).ok()?.0)
+    Some(parse_instant_with_offset(text).ok()?.0)
 }
 
 /// Whether a value of this type can contain a datetime.

@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use ptc_lang::error::{Limit, Words, quoting};
+use ptc_lang::error::{Limit, Sentence, quoting};
 use ptc_lang::meter::Watch;
-use ptc_lang::sink::{Over, Sink};
+use ptc_lang::sink::{Sink, SinkError};
 use ptc_lang::value::{Entries, Items, Map};
 use ptc_lang::{Value, heap, json, print};
 use ptc_rpc::{Json, write_float};
@@ -33,7 +33,7 @@ enum OpenArgument<'a> {
 #[derive(Debug)]
 pub(crate) enum NotEncoded {
     /// They have no JSON form: what, and where.
-    Problem(Words),
+    Problem(Sentence),
     /// The program was stopped.
     Limit(Limit),
 }
@@ -44,11 +44,11 @@ impl From<String> for NotEncoded {
     }
 }
 
-impl From<Over> for NotEncoded {
-    fn from(over: Over) -> Self {
+impl From<SinkError> for NotEncoded {
+    fn from(over: SinkError) -> Self {
         NotEncoded::Limit(match over {
-            Over::Limit(limit) => limit,
-            Over::Bytes => Limit::Memory,
+            SinkError::Limit(limit) => limit,
+            SinkError::Bytes => Limit::Memory,
         })
     }
 }
@@ -212,7 +212,7 @@ fn sent_key(
 }
 
 /// Writes a scalar; returns the problem when it has no JSON form.
-fn write_scalar(out: &mut Sink<'_>, value: &Value) -> Result<Option<String>, Over> {
+fn write_scalar(out: &mut Sink<'_>, value: &Value) -> Result<Option<String>, SinkError> {
     match value {
         Value::Nil => out.push_str("null")?,
         Value::Bool(true) => out.push_str("true")?,

@@ -11,7 +11,7 @@ use ptc_lang::error::{Limit, Quote};
 use ptc_lang::json::{self, Duplicates, Problem};
 use ptc_lang::meter::Watch;
 use ptc_lang::value::Map;
-use ptc_lang::{Branching, Discovery, HostFault, Pulse, Value, heap};
+use ptc_lang::{Discovery, HostFault, Pulse, Value, WorkerEvent, heap};
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX, scrub_json_text};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -186,8 +186,8 @@ impl ProgramCalls {
     }
 
     /// Announces the next step of the program's threads.
-    pub fn branching(&self, step: Branching) {
-        self.runtime.branching(step);
+    pub fn worker_event(&self, step: WorkerEvent) {
+        self.runtime.worker_event(step);
     }
 
     /// Answers a discovery form; never gives `None`, since a runtime is a discovery backend.
@@ -224,7 +224,7 @@ impl ProgramCalls {
     /// threads; what this thread allocates of it is not charged to the program either.
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> Result<T, HostFault> {
         self.still_running()?;
-        heap::aside(|| self.wait_aside(work))
+        heap::uncharged(|| self.wait_aside(work))
     }
 
     fn wait_aside<T>(&self, work: impl Future<Output = T>) -> Result<T, HostFault> {
@@ -256,7 +256,7 @@ impl ProgramCalls {
 
     /// A value as messages show it.
     fn shown(&self, value: &Value) -> String {
-        Quote::value(value).shown(&|text| self.scrubbed(text))
+        Quote::value(value).render(&|text| self.scrubbed(text))
     }
 
     pub(crate) fn scrubbed(&self, text: &str) -> String {
@@ -282,7 +282,7 @@ impl ProgramCalls {
         const NAME_BYTES_MAX: usize = 1_024;
         match name.len() <= NAME_BYTES_MAX {
             true => Cow::Borrowed(name),
-            false => Cow::Owned(Quote::name(name).shown(&|text| self.scrubbed(text))),
+            false => Cow::Owned(Quote::name(name).render(&|text| self.scrubbed(text))),
         }
     }
 
@@ -419,7 +419,7 @@ impl ProgramCalls {
             Ok(text) => text,
             Err(NotEncoded::Limit(limit)) => return Err(HostFault::Stopped(limit.into())),
             Err(NotEncoded::Problem(problem)) => {
-                return self.reject(call, &problem.told(&|text| self.scrubbed(text)));
+                return self.reject(call, &problem.render(&|text| self.scrubbed(text)));
             }
         };
         let missing = arguments::missing(&text, needs);
@@ -547,7 +547,7 @@ impl<T> Foreign<T> {
 
 impl<T> Drop for Foreign<T> {
     fn drop(&mut self) {
-        heap::aside(|| drop(self.0.take()));
+        heap::uncharged(|| drop(self.0.take()));
     }
 }
 

@@ -23,7 +23,7 @@ use crate::tool::Toolset;
 use crate::transport::carrier::Carrier;
 use crate::transport::child::{Launcher, is_inherited};
 use crate::transport::{Answer, CallLimits, Outgoing, Setting, Transport};
-use ptc_lang::Branching;
+use ptc_lang::WorkerEvent;
 use ptc_lang::rank::Indexed;
 
 /// Maximum processor time for scrubbing one upstream's tool list.
@@ -84,7 +84,7 @@ pub trait Driver: Send + Sync {
     fn drive(&self, work: Pin<&mut dyn Future<Output = ()>>);
 
     /// Announces a step of a program's threads; blocks the calling thread until it may go on.
-    fn branching(&self, step: Branching) {
+    fn worker_event(&self, step: WorkerEvent) {
         let _ = step;
     }
 }
@@ -398,9 +398,9 @@ impl Runtime {
     }
 
     /// Announces a step of a program's threads to the driver.
-    pub(crate) fn branching(&self, step: Branching) {
+    pub(crate) fn worker_event(&self, step: WorkerEvent) {
         if let Some(driver) = &self.executor.driver {
-            driver.branching(step);
+            driver.worker_event(step);
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use ptc_lang::form::Span;
 use ptc_lang::json::WriteError;
 use ptc_lang::meter::Unwatched;
-use ptc_lang::sink::{Over, Sink};
+use ptc_lang::sink::{Sink, SinkError};
 use ptc_lang::value::Map;
 use ptc_lang::{
     Discovery, Ended, Env, Host, HostFault, Limits, Outcome, Program, Pulse, Value, print,
@@ -178,13 +178,13 @@ impl Evaluator {
         match ptc_lang::json::to_string_within(value, self.text_bytes_max(), &Unwatched) {
             Ok(text) => Ok(text),
             Err(WriteError::Path(error)) => Err(format!("no JSON form: {error}")),
-            Err(WriteError::Over(_)) => Err(self.too_long()),
+            Err(WriteError::Sink(_)) => Err(self.too_long()),
         }
     }
 
     fn bounded(
         &self,
-        write: impl FnOnce(&mut Sink<'_>) -> Result<(), Over>,
+        write: impl FnOnce(&mut Sink<'_>) -> Result<(), SinkError>,
     ) -> Result<String, String> {
         let mut out = Sink::new(String::new(), self.text_bytes_max(), &Unwatched);
         match write(&mut out) {
@@ -332,7 +332,7 @@ impl Evaluator {
             Ended::Error(error) => {
                 let veil = self.redactor.veil(text);
                 let veil = |quoted: &str| veil.over(quoted);
-                let mut message = error.message_behind(&veil);
+                let mut message = error.redacted_message(&veil);
                 match error.code() {
                     "timeout" => {
                         message =

@@ -82,7 +82,7 @@ pub enum Ir {
     /// A builtin with any number of arguments.
     BuiltinN(Box<(&'static Builtin, Box<[Ir]>, Span)>),
     /// A builtin whose items the enclosing call takes one by one.
-    Deferred(Box<(&'static Builtin, Box<[Ir]>, Span)>),
+    Lazy(Box<(&'static Builtin, Box<[Ir]>, Span)>),
     /// A call that is dispatched to the arity that fits.
     Arities(Box<Arities>),
     Call(Box<Call>),
@@ -99,7 +99,7 @@ pub enum Ir {
 }
 
 /// Builtins that make a function from other functions and do nothing else.
-const MAKERS: &[&str] = &[
+const FUNCTION_MAKERS: &[&str] = &[
     "comp",
     "complement",
     "every-pred",
@@ -118,7 +118,7 @@ impl Ir {
             Ir::BuiltinN(call) => call.0,
             _ => return false,
         };
-        MAKERS.contains(&builtin.name)
+        FUNCTION_MAKERS.contains(&builtin.name)
     }
 }
 
@@ -148,9 +148,9 @@ pub enum Op {
 
 impl Lambda {
     /// Whether the function accepts `count` arguments.
-    pub fn takes(&self, count: usize) -> bool {
+    pub fn accepts(&self, count: usize) -> bool {
         if let Ir::Arities(arities) = &self.body {
-            return arities.takes(count).is_some();
+            return arities.accepts(count).is_some();
         }
         count == self.params.len() || (self.rest.is_some() && count > self.params.len())
     }
@@ -158,12 +158,12 @@ impl Lambda {
 
 impl Arities {
     /// The arity that accepts `count` arguments; an exact one comes before a variadic one.
-    pub fn takes(&self, count: usize) -> Option<&Arity> {
-        let exact = |arity: &&Arity| !arity.open && arity.count == count;
-        let open = |arity: &&Arity| arity.open && arity.count <= count;
+    pub fn accepts(&self, count: usize) -> Option<&ArityClause> {
+        let exact = |arity: &&ArityClause| !arity.variadic && arity.count == count;
+        let variadic = |arity: &&ArityClause| arity.variadic && arity.count <= count;
         let mut arities = self.arities.iter();
         let found = self.arities.iter().find(exact);
-        found.or_else(|| arities.find(open))
+        found.or_else(|| arities.find(variadic))
     }
 }
 
@@ -251,7 +251,7 @@ pub struct Case {
 
 /// Which values make an `if-let` take its first branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Test {
+pub enum BindingTest {
     /// Anything but nil and false.
     Truthy,
     Some,
@@ -265,7 +265,7 @@ pub struct IfLet {
     /// The slot that the value is bound to.
     pub slot: u32,
     pub value: Ir,
-    pub test: Test,
+    pub test: BindingTest,
     pub then: Ir,
     pub otherwise: Ir,
     pub span: Span,
@@ -329,10 +329,10 @@ pub struct Lambda {
     pub levels: u32,
     pub span: Span,
     /// The source text that it was made from, and its index among the functions of that text.
-    pub source: (Arc<Source>, u32),
+    pub source: (Arc<SourceText>, u32),
     /// Whether its code may have a visible effect: it prints, defines, calls a tool, ends the program, or calls
     /// something that is not known at analysis time.
-    pub loud: bool,
+    pub has_effects: bool,
     /// The globals that its code reads.
     pub globals: Box<[u32]>,
     /// Bytes of memory that its code takes, including the functions inside it.
@@ -343,11 +343,11 @@ pub struct Lambda {
 
 /// A top-level expression as text, with what is needed to make its functions again from it.
 #[derive(Debug)]
-pub struct Source {
+pub struct SourceText {
     pub text: Box<str>,
     /// Byte offset of its beginning in its program.
     pub start: u32,
-    pub written: Written,
+    pub written: SourcePosition,
     /// Of the names that it uses, those that were globals when it was analysed, in order. A name that is defined later
     /// does not change the meaning of code written before.
     pub globals: OnceLock<Box<[Arc<str>]>>,
@@ -355,7 +355,7 @@ pub struct Source {
 
 /// Where a top-level expression was written, for errors in its functions that occur in later programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct SourcePosition {
     /// The turn; 0 where turns are not counted.
     pub turn: u64,
     /// Line of its beginning, from 1.
@@ -364,10 +364,10 @@ pub struct Written {
     pub column: u32,
 }
 
-impl Written {
+impl SourcePosition {
     /// The beginning of turn `turn`.
-    pub fn first(turn: u64) -> Written {
-        Written {
+    pub fn start_of_turn(turn: u64) -> SourcePosition {
+        SourcePosition {
             turn,
             line: 1,
             column: 1,
@@ -375,13 +375,13 @@ impl Written {
     }
 
     /// The position after `text`, which begins here.
-    pub fn behind(self, text: &str) -> Written {
+    pub fn after(self, text: &str) -> SourcePosition {
         let counted = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let (lines, column, last) = match text.rfind('\n') {
             Some(newline) => (text.matches('\n').count(), 1, &text[newline + 1..]),
             None => (0, self.column, text),
         };
-        Written {
+        SourcePosition {
             line: self.line.saturating_add(counted(lines)),
             column: column.saturating_add(counted(last.chars().count())),
             ..self
@@ -396,16 +396,16 @@ pub struct Arities {
     pub name: Option<Text>,
     /// The arguments as a vector, or nil.
     pub given: Ir,
-    pub arities: Box<[Arity]>,
+    pub arities: Box<[ArityClause]>,
     pub span: Span,
 }
 
 #[derive(Debug)]
-pub struct Arity {
+pub struct ArityClause {
     /// The number of positional arguments that it takes.
     pub count: usize,
     /// Whether it takes further arguments.
-    pub open: bool,
+    pub variadic: bool,
     pub function: Ir,
 }
 

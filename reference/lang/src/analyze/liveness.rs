@@ -10,9 +10,9 @@ use super::ir::{Clause, Ir, Lambda, Pattern};
 
 /// The set of slots that are read later, one bit each.
 #[derive(Clone, Default)]
-struct Live(SmallVec<[u64; 2]>);
+struct LiveSlots(SmallVec<[u64; 2]>);
 
-impl Live {
+impl LiveSlots {
     fn has(&self, slot: u32) -> bool {
         let (word, bit) = place(slot);
         self.0.get(word).is_some_and(|bits| bits & bit != 0)
@@ -33,7 +33,7 @@ impl Live {
         }
     }
 
-    fn join(&mut self, other: &Live) {
+    fn join(&mut self, other: &LiveSlots) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
         }
@@ -60,7 +60,7 @@ fn place(slot: u32) -> (usize, u64) {
 /// Marks the body and the parameter defaults of a function.
 pub fn mark_lambda(lambda: &mut Lambda) {
     on_stack(lambda.levels, || {
-        let mut live = Live::default();
+        let mut live = LiveSlots::default();
         mark(&mut lambda.body, &mut live);
         if let Some(rest) = &mut lambda.rest {
             mark_pattern(rest, &mut live);
@@ -73,7 +73,7 @@ pub fn mark_lambda(lambda: &mut Lambda) {
 
 /// Marks a top-level expression of at most `levels` levels.
 pub fn mark_top(ir: &mut Ir, levels: u32) {
-    on_stack(levels, || mark(ir, &mut Live::default()));
+    on_stack(levels, || mark(ir, &mut LiveSlots::default()));
 }
 
 /// Runs `walk` with native stack for `levels` levels of nesting.
@@ -83,7 +83,7 @@ fn on_stack(levels: u32, walk: impl FnOnce()) {
     stacker::maybe_grow(need, need, walk);
 }
 
-fn mark(ir: &mut Ir, live: &mut Live) {
+fn mark(ir: &mut Ir, live: &mut LiveSlots) {
     match ir {
         Ir::Local { slot, last } => {
             *last = !live.has(*slot);
@@ -182,7 +182,7 @@ fn mark(ir: &mut Ir, live: &mut Live) {
         }
         Ir::Loop(parts) => {
             // Every iteration evaluates the body and the defaults of the patterns again.
-            let mut outer = Live::default();
+            let mut outer = LiveSlots::default();
             reads(&parts.body, &mut outer);
             for (pattern, _) in &parts.bindings {
                 pattern_reads(pattern, &mut outer);
@@ -209,7 +209,7 @@ fn mark(ir: &mut Ir, live: &mut Live) {
             mark(&mut call.2, live);
             mark(&mut call.1, live);
         }
-        Ir::BuiltinN(call) | Ir::Deferred(call) => mark_all(&mut call.1, live),
+        Ir::BuiltinN(call) | Ir::Lazy(call) => mark_all(&mut call.1, live),
         Ir::Arities(arities) => {
             for arity in &mut arities.arities {
                 mark(&mut arity.function, live);
@@ -227,7 +227,7 @@ fn mark(ir: &mut Ir, live: &mut Live) {
         }
         Ir::For(parts) => {
             // Everything but the first collection may be evaluated again.
-            let mut outer = Live::default();
+            let mut outer = LiveSlots::default();
             reads(&parts.body, &mut outer);
             for (at, clause) in parts.clauses.iter().enumerate() {
                 match clause {
@@ -256,20 +256,20 @@ fn mark(ir: &mut Ir, live: &mut Live) {
     }
 }
 
-fn mark_all(parts: &mut [Ir], live: &mut Live) {
+fn mark_all(parts: &mut [Ir], live: &mut LiveSlots) {
     for part in parts.iter_mut().rev() {
         mark(part, live);
     }
 }
 
-fn mark_bindings(bindings: &mut [(Pattern, Ir)], live: &mut Live) {
+fn mark_bindings(bindings: &mut [(Pattern, Ir)], live: &mut LiveSlots) {
     for (pattern, value) in bindings.iter_mut().rev() {
         mark_pattern(pattern, live);
         mark(value, live);
     }
 }
 
-fn mark_pattern(pattern: &mut Pattern, live: &mut Live) {
+fn mark_pattern(pattern: &mut Pattern, live: &mut LiveSlots) {
     match pattern {
         Pattern::Slot(slot) => live.remove(*slot),
         Pattern::Sequence(parts) => {
@@ -298,7 +298,7 @@ fn mark_pattern(pattern: &mut Pattern, live: &mut Live) {
 }
 
 /// Adds every slot that `ir` reads anywhere, including its own bindings.
-fn reads(ir: &Ir, found: &mut Live) {
+fn reads(ir: &Ir, found: &mut LiveSlots) {
     let mut all = |parts: &[Ir]| parts.iter().for_each(|part| reads(part, found));
     match ir {
         Ir::Local { slot, .. } => found.add(*slot),
@@ -382,7 +382,7 @@ fn reads(ir: &Ir, found: &mut Live) {
             reads(&call.2, found);
             reads(&call.3, found);
         }
-        Ir::BuiltinN(call) | Ir::Deferred(call) => all(&call.1),
+        Ir::BuiltinN(call) | Ir::Lazy(call) => all(&call.1),
         Ir::Arities(arities) => {
             for arity in &arities.arities {
                 reads(&arity.function, found);
@@ -408,14 +408,14 @@ fn reads(ir: &Ir, found: &mut Live) {
     }
 }
 
-fn binding_reads(bindings: &[(Pattern, Ir)], found: &mut Live) {
+fn binding_reads(bindings: &[(Pattern, Ir)], found: &mut LiveSlots) {
     for (pattern, value) in bindings {
         pattern_reads(pattern, found);
         reads(value, found);
     }
 }
 
-fn clause_reads(clause: &Clause, found: &mut Live) {
+fn clause_reads(clause: &Clause, found: &mut LiveSlots) {
     match clause {
         Clause::Each(pattern, value) => {
             pattern_reads(pattern, found);
@@ -426,7 +426,7 @@ fn clause_reads(clause: &Clause, found: &mut Live) {
     }
 }
 
-fn pattern_reads(pattern: &Pattern, found: &mut Live) {
+fn pattern_reads(pattern: &Pattern, found: &mut LiveSlots) {
     match pattern {
         Pattern::Slot(_) => {}
         Pattern::Sequence(parts) => {

@@ -23,7 +23,7 @@ use crate::meter::Watch;
 use crate::regex::Regex;
 use crate::value::{Text, Value};
 pub use forms::{SPECIAL_FORMS, SpecialForm};
-use ir::{Call, Global, Ir, Lambda, MakeFn, Op, Pattern, Source, Written};
+use ir::{Call, Global, Ir, Lambda, MakeFn, Op, Pattern, SourcePosition, SourceText};
 use scope::{FnScope, Scopes, Storage};
 
 /// The deepest nesting of an analysed program, counting the special forms in threading macros and the clauses of `for`.
@@ -53,21 +53,21 @@ pub(crate) fn analyze(
     names: &mut Arc<Names>,
     watch: &dyn Watch,
 ) -> Result<Analysis, Error> {
-    let mut analyzer = Analyzer::new(text, names, watch, Written::first(turn));
+    let mut analyzer = Analyzer::new(text, names, watch, SourcePosition::start_of_turn(turn));
     // Most programs define nothing, and a scan of bytes is cheaper than a walk over forms.
     if text.contains("(def") {
         collect_definitions(forms, &mut analyzer.defined);
     }
     let mut body = Vec::with_capacity(forms.len());
     for form in forms {
-        let mut ir = analyzer.top(form)?;
+        let mut ir = analyzer.top_level(form)?;
         liveness::mark_top(&mut ir, analyzer.deepest);
         body.push(ir);
     }
     if !analyzer.unbound.is_empty() {
         return Err(analyzer.unbound_error());
     }
-    if let Some((name, span)) = member(forms) {
+    if let Some((name, span)) = method_after_value(forms) {
         let problem = format!(
             "`{name}` stands right behind a value, which it is not called with; write ({name} value)"
         );
@@ -86,23 +86,23 @@ pub(crate) fn analyze(
 pub(crate) fn functions(
     text: &str,
     forms: &[Form<'_>],
-    written: Written,
+    written: SourcePosition,
     globals: &[Arc<str>],
     names: &mut Arc<Names>,
     watch: &dyn Watch,
 ) -> Result<Vec<(Arc<Lambda>, usize)>, Error> {
     let mut analyzer = Analyzer::new(text, names, watch, written);
-    analyzer.only = Some(globals.iter().map(|name| &**name).collect());
+    analyzer.known_globals = Some(globals.iter().map(|name| &**name).collect());
     let [form] = forms else {
         return Ok(Vec::new());
     };
-    analyzer.top(form)?;
+    analyzer.top_level(form)?;
     Ok(analyzer.origin.functions)
 }
 
 /// Finds a method name directly after a value, as in other languages. Read as two expressions, the program would return
 /// the method itself.
-fn member<'a>(forms: &[Form<'a>]) -> Option<(&'a str, Span)> {
+fn method_after_value<'a>(forms: &[Form<'a>]) -> Option<(&'a str, Span)> {
     forms.windows(2).find_map(|pair| match &pair[1].kind {
         FormKind::Symbol(name)
             if name.starts_with('.') && pair[0].span.end == pair[1].span.start =>
@@ -146,7 +146,7 @@ fn collect_definitions<'a>(forms: &'a [Form<'a>], found: &mut HashSet<&'a str>) 
 
 /// How much of a call's arguments is known.
 #[derive(Clone, Copy)]
-enum Given {
+enum KnownArguments {
     All,
     /// Only the first ones.
     Some,
@@ -175,13 +175,13 @@ fn empty_list<'f>(form: &'f Form<'f>) -> Option<&'f Form<'f>> {
 }
 
 /// Whether a form contains a regex or a `#(…)`; each such literal is distinct from every other.
-fn holds_fresh(form: &Form<'_>) -> bool {
+fn has_distinct_literal(form: &Form<'_>) -> bool {
     match &form.kind {
         FormKind::Regex(_) | FormKind::AnonFn(_) => true,
         FormKind::List(items)
         | FormKind::Vector(items)
         | FormKind::Map(items)
-        | FormKind::Set(items) => items.iter().any(holds_fresh),
+        | FormKind::Set(items) => items.iter().any(has_distinct_literal),
         _ => false,
     }
 }
@@ -202,9 +202,9 @@ pub(crate) struct Analyzer<'p, 'e> {
     deepest: u32,
     origin: Origin,
     /// A byte offset in the text, and its line and column.
-    written: (usize, Written),
+    written: (usize, SourcePosition),
     /// When a stored expression is analysed again: the only names that are globals.
-    only: Option<HashSet<&'p str>>,
+    known_globals: Option<HashSet<&'p str>>,
     /// The effects of the code of each enclosing function, innermost last.
     effects: Vec<Effects>,
 }
@@ -212,8 +212,8 @@ pub(crate) struct Analyzer<'p, 'e> {
 /// What the code of a function may do.
 #[derive(Default)]
 struct Effects {
-    /// [`Lambda::loud`]
-    loud: bool,
+    /// [`Lambda::has_effects`]
+    has_effects: bool,
     /// [`Lambda::globals`]
     globals: Vec<u32>,
     /// Indices of the captures that it calls.
@@ -225,7 +225,7 @@ struct Effects {
 #[derive(Default)]
 struct Origin {
     /// The text of the expression; `None` until it contains a function.
-    source: Option<Arc<Source>>,
+    source: Option<Arc<SourceText>>,
     /// The span of the expression.
     span: Span,
     /// Indices of names read as globals, once per use.
@@ -241,7 +241,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         text: &'p str,
         names: &'e mut Arc<Names>,
         watch: &'e dyn Watch,
-        written: Written,
+        written: SourcePosition,
     ) -> Self {
         Analyzer {
             text,
@@ -256,12 +256,12 @@ impl<'p, 'e> Analyzer<'p, 'e> {
             deepest: 0,
             origin: Origin::default(),
             written: (0, written),
-            only: None,
+            known_globals: None,
             effects: vec![Effects::default()],
         }
     }
 
-    fn top(&mut self, form: &Form<'_>) -> Result<Ir, Error> {
+    fn top_level(&mut self, form: &Form<'_>) -> Result<Ir, Error> {
         self.origin = Origin {
             span: form.span,
             ..Origin::default()
@@ -302,7 +302,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
     }
 
     fn look(&self) -> Result<(), Error> {
-        self.watch.look().map_err(|limit| limit.kind().anywhere())
+        self.watch.look().map_err(|limit| limit.kind().into_error())
     }
 
     /// Refuses an expansion that would be `more` levels deeper than the current form, before it is built.
@@ -312,7 +312,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
     }
 
     /// Runs `inside` as if its forms were `more` levels deeper.
-    fn deeper<T>(&mut self, more: u32, inside: impl FnOnce(&mut Self) -> T) -> T {
+    fn with_levels<T>(&mut self, more: u32, inside: impl FnOnce(&mut Self) -> T) -> T {
         self.level += more;
         self.deepest = self.deepest.max(self.level);
         let result = inside(self);
@@ -405,7 +405,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
             let text = form.span.of(self.text);
             let new = match (ir, &form.kind) {
                 // As in Clojure, two of these are always different forms, wherever they occur.
-                _ if holds_fresh(form) => true,
+                _ if has_distinct_literal(form) => true,
                 (_, FormKind::Symbol(_)) => texts.insert(text),
                 (Ir::Const(value), _) => constants.insert(value),
                 _ => texts.insert(text),
@@ -452,13 +452,13 @@ impl<'p, 'e> Analyzer<'p, 'e> {
             return Ok(Ir::Const(Value::from(Vec::new())));
         };
         if let FormKind::Symbol(name) = head.kind {
-            self.refuse_grown(head, args)?;
+            self.reject_empty_list_target(head, args)?;
             if let Some(special) = forms::special(name)
                 && !self.shadows(name)
             {
                 return special(
                     self,
-                    forms::Use {
+                    forms::FormUse {
                         args,
                         span: form.span,
                         tail,
@@ -479,8 +479,8 @@ impl<'p, 'e> Analyzer<'p, 'e> {
     }
 
     /// Refuses a call that starts to build a collection on `()`: in Clojure, `conj` adds to the front of a list.
-    fn refuse_grown(&self, head: &Form<'_>, args: &[Form<'_>]) -> Result<(), Error> {
-        match self.grown(head, args, Given::All) {
+    fn reject_empty_list_target(&self, head: &Form<'_>, args: &[Form<'_>]) -> Result<(), Error> {
+        match self.empty_list_target(head, args, KnownArguments::All) {
             Some(start) => Err(Kind::Form(
                 "() is an empty vector, and conj adds at its end: write [], and reverse what \
                  is built, or put items in front with cons"
@@ -492,17 +492,17 @@ impl<'p, 'e> Analyzer<'p, 'e> {
     }
 
     /// The `()` that a call of `head` starts to build on, if any.
-    fn grown<'f>(
+    fn empty_list_target<'f>(
         &self,
         head: &'f Form<'f>,
         args: &'f [Form<'f>],
-        given: Given,
+        given: KnownArguments,
     ) -> Option<&'f Form<'f>> {
         let FormKind::Symbol(written) = head.kind else {
             return None;
         };
         let name = builtins::lookup(written).map_or(written, |builtin| builtin.name);
-        let all = matches!(given, Given::All);
+        let all = matches!(given, KnownArguments::All);
         let unshadowed = |_: &&Form<'_>| !self.shadows(written);
         let (starts, apart) = match (name, args) {
             ("conj" | "into", [start, ..])
@@ -523,11 +523,11 @@ impl<'p, 'e> Analyzer<'p, 'e> {
             ("apply" | "partial", [_, ..]) if !all => return None,
             // The last argument of `apply` holds the further arguments.
             ("apply", [function, args @ .., _]) => {
-                let found = self.grown(function, args, Given::Some);
+                let found = self.empty_list_target(function, args, KnownArguments::Some);
                 return found.filter(unshadowed);
             }
             ("partial", [function, args @ ..]) => {
-                let found = self.grown(function, args, Given::Some);
+                let found = self.empty_list_target(function, args, KnownArguments::Some);
                 return found.filter(unshadowed);
             }
             _ => return None,
@@ -543,7 +543,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         if forms::FIXED.contains(&name) {
             return false;
         }
-        let defined = match &self.only {
+        let defined = match &self.known_globals {
             None => self.names.get(name).is_some(),
             Some(only) => only.contains(name),
         };
@@ -559,7 +559,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         let args = self.all(args)?;
         self.note_arguments(&callee, &mut args.iter());
         if unknown {
-            self.forget_bound(before, forms);
+            self.drop_bound_names(before, forms);
         }
         if let Ir::Budget = callee {
             if args.is_empty() {
@@ -580,8 +580,8 @@ impl<'p, 'e> Analyzer<'p, 'e> {
     /// Drops unbound names that a call of an unknown form seems to bind: names that occur in a vector and again
     /// elsewhere. For forms known from other dialects these are all names in their binding positions. `at` is the index
     /// of the form's own name.
-    fn forget_bound(&mut self, at: usize, args: &[Form<'_>]) {
-        let form = crate::absent::binds(&self.unbound[at].0);
+    fn drop_bound_names(&mut self, at: usize, args: &[Form<'_>]) {
+        let form = crate::absent::is_binding_form(&self.unbound[at].0);
         let inside = |form: &Form<'_>, span: &Span| {
             form.span.start <= span.start && span.end <= form.span.end
         };
@@ -628,8 +628,8 @@ impl<'p, 'e> Analyzer<'p, 'e> {
     }
 
     /// Notes that the code has a visible effect.
-    fn note_loud(&mut self) {
-        self.effects().loud = true;
+    fn note_effect(&mut self) {
+        self.effects().has_effects = true;
     }
 
     /// Notes a call of `callee`. A function in a local may have any effect.
@@ -638,7 +638,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
             // Either known, or checked later with the globals of the function.
             Ir::Const(_) | Ir::Global(_) | Ir::Itself | Ir::Fn(_) => {}
             Ir::Capture(at) => self.effects().called.push(*at),
-            _ => self.note_loud(),
+            _ => self.note_effect(),
         }
     }
 
@@ -660,7 +660,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
             }
             match arg {
                 // A function that calls its arguments may be given an unknown function.
-                Ir::Const(Value::Builtin(given)) if given.calls_any() => self.note_loud(),
+                Ir::Const(Value::Builtin(given)) if given.calls_any() => self.note_effect(),
                 made if made.is_made_function() => {}
                 arg => self.note_call(arg),
             }
@@ -678,8 +678,8 @@ impl<'p, 'e> Analyzer<'p, 'e> {
             return Ok(place.read());
         }
         let builtin = builtins::lookup(name);
-        if builtin.is_some_and(Builtin::is_loud) {
-            self.note_loud();
+        if builtin.is_some_and(Builtin::has_effects) {
+            self.note_effect();
         }
         if let Some(id) = self.global(name) {
             self.effects().globals.push(id);
@@ -735,7 +735,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         match namespace {
             "data" => return Ok(Ir::Data(Box::new((Value::str(member), span)))),
             "tool" => {
-                self.note_loud();
+                self.note_effect();
                 // Which tools exist is known only to the host of the call that runs it.
                 return Ok(Ir::Const(builtins::tool_value(member)));
             }
@@ -765,7 +765,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
 
     /// The index of a global that is defined, or that some `def` of this program may define.
     fn global(&mut self, name: &str) -> Option<u32> {
-        let id = match &self.only {
+        let id = match &self.known_globals {
             None => match self.names.get(name) {
                 Some(id) => Some(id),
                 None => self
@@ -787,12 +787,12 @@ impl<'p, 'e> Analyzer<'p, 'e> {
 
     /// The index of a global that this program defines.
     fn define_name(&mut self, name: &str) -> u32 {
-        self.note_loud();
-        let (known, foreseen) = match &self.only {
+        self.note_effect();
+        let (known, foreseen) = match &self.known_globals {
             None => (self.names.get(name), self.defined.contains(name)),
             Some(only) => (self.names.get(name), only.contains(name)),
         };
-        let new = match &self.only {
+        let new = match &self.known_globals {
             None => known.is_none() && !foreseen,
             Some(_) => !foreseen,
         };
@@ -801,8 +801,8 @@ impl<'p, 'e> Analyzer<'p, 'e> {
             self.origin.own.insert(id);
         }
         let is_statement = self.effects.len() == 1 && self.level == 1;
-        if !is_statement && !self.names.is_shifting(id) {
-            Arc::make_mut(self.names).note_shifting(id);
+        if !is_statement && !self.names.is_redefinable(id) {
+            Arc::make_mut(self.names).note_redefinable(id);
         }
         id
     }
@@ -833,21 +833,21 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         body: &[Form<'_>],
         span: Span,
     ) -> Result<Ir, Error> {
-        let live = heap::live();
+        let live = heap::thread_balance();
         let regexes = self.regexes.len();
         self.scopes.enter(name);
         self.effects.push(Effects::default());
         let outer_level = std::mem::take(&mut self.level);
         let outer_deepest = std::mem::take(&mut self.deepest);
         let heading = heading(params, body);
-        let made = self.function_inside(params, body);
+        let made = self.function_code(params, body);
         let levels = std::mem::replace(&mut self.deepest, outer_deepest.max(outer_level + 1));
         self.level = outer_level;
         let scope = self.scopes.leave();
         let mut effects = self.effects.pop().unwrap_or_default();
         effects.globals.sort_unstable();
         effects.globals.dedup();
-        self.effects().loud |= effects.loud;
+        self.effects().has_effects |= effects.has_effects;
         self.effects().globals.extend(&effects.globals);
         // A capture may be a local of the enclosing function, unknown when that function is checked.
         for at in effects.called {
@@ -865,11 +865,12 @@ impl<'p, 'e> Analyzer<'p, 'e> {
             body,
             levels,
             span,
-            source: self.place_of_function(),
-            loud: effects.loud,
+            source: self.function_source(),
+            has_effects: effects.has_effects,
             globals: effects.globals.into_boxed_slice(),
             // Memory that analysis itself holds for a while is counted too; that is little.
-            code_bytes: usize::try_from(heap::live() - live).unwrap_or(0) + size_of::<Lambda>(),
+            code_bytes: usize::try_from(heap::thread_balance() - live).unwrap_or(0)
+                + size_of::<Lambda>(),
             regexes: self.regexes[regexes..].into(),
         };
         liveness::mark_lambda(&mut lambda);
@@ -882,14 +883,14 @@ impl<'p, 'e> Analyzer<'p, 'e> {
     }
 
     /// The text of the top-level expression that contains a function, and the function's number in it.
-    fn place_of_function(&mut self) -> (Arc<Source>, u32) {
+    fn function_source(&mut self) -> (Arc<SourceText>, u32) {
         let (text, span) = (self.text, self.origin.span);
         let written = &mut self.written;
         let source = self.origin.source.get_or_insert_with(|| {
             // Expressions come in order, so the text is scanned only once.
             let passed = text.get(written.0..span.start as usize);
-            *written = (span.start as usize, written.1.behind(passed.unwrap_or("")));
-            Arc::new(Source {
+            *written = (span.start as usize, written.1.after(passed.unwrap_or("")));
+            Arc::new(SourceText {
                 text: span.of(text).into(),
                 start: span.start,
                 written: written.1,
@@ -900,7 +901,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
     }
 
     #[allow(clippy::type_complexity)]
-    fn function_inside(
+    fn function_code(
         &mut self,
         params: &[Form<'_>],
         body: &[Form<'_>],
@@ -936,7 +937,8 @@ impl<'p, 'e> Analyzer<'p, 'e> {
                     .iter()
                     .take(if at < SUGGESTIONS_MAX { usize::MAX } else { 0 });
                 // A name known to be absent is not a typo, nor is a name that is bound elsewhere.
-                let slip = crate::absent::instead(name).is_none() && !self.scopes.ever_bound(name);
+                let slip =
+                    crate::absent::replacement(name).is_none() && !self.scopes.ever_bound(name);
                 let nearest = || suggest::nearest(name, known.copied());
                 (name.clone(), slip.then(nearest).flatten())
             });
@@ -962,7 +964,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
 
     /// The value of a quoted form.
     fn quoted(&mut self, form: &Form<'_>) -> Result<Value, Error> {
-        if let Some((value, calls, last)) = forms::links(form) {
+        if let Some((value, calls, last)) = forms::chain_parts(form) {
             let mut nested = self.quoted(value)?;
             for call in calls {
                 let mut items = match &call.kind {
@@ -1069,8 +1071,8 @@ fn builtin_call(builtin: &'static Builtin, args: Box<[Ir]>, span: Span) -> Ir {
     }
     let args_count = args.len();
     let mut parts = args.into_vec();
-    for items in &mut parts[builtin.takes.of(args_count)] {
-        defer(items);
+    for items in &mut parts[builtin.consumes.of(args_count)] {
+        make_lazy(items);
     }
     match parts.len() {
         1 => {
@@ -1098,18 +1100,18 @@ fn builtin_call(builtin: &'static Builtin, args: Box<[Ir]>, span: Span) -> Ir {
 /// Makes a call whose items the enclosing call consumes one by one produce them lazily (`seqs.unkept`).
 ///
 /// Its own arguments were already handled when its call was analysed.
-fn defer(ir: &mut Ir) {
-    let later = match ir {
-        Ir::Builtin1(call) => call.0.later,
-        Ir::Builtin2(call) => call.0.later,
-        Ir::Builtin3(call) => call.0.later,
-        Ir::BuiltinN(call) => call.0.later,
+fn make_lazy(ir: &mut Ir) {
+    let lazy = match ir {
+        Ir::Builtin1(call) => call.0.lazy,
+        Ir::Builtin2(call) => call.0.lazy,
+        Ir::Builtin3(call) => call.0.lazy,
+        Ir::BuiltinN(call) => call.0.lazy,
         _ => None,
     };
-    if later.is_none() {
+    if lazy.is_none() {
         return;
     }
-    *ir = Ir::Deferred(match std::mem::replace(ir, Ir::Const(Value::Nil)) {
+    *ir = Ir::Lazy(match std::mem::replace(ir, Ir::Const(Value::Nil)) {
         Ir::Builtin1(call) => Box::new((call.0, Box::new([call.1]), call.2)),
         Ir::Builtin2(call) => Box::new((call.0, Box::new([call.1, call.2]), call.3)),
         Ir::Builtin3(call) => Box::new((call.0, Box::new([call.1, call.2, call.3]), call.4)),

@@ -8,7 +8,7 @@ use super::{Builtin, Home, Section, exactly, key_of, row};
 use crate::clock;
 use crate::error::{Kind, Stop, at_item, wrong_type};
 use crate::eval::{Eval, sequence};
-use crate::value::shape::Freed;
+use crate::value::shape::FreedInSlices;
 use crate::value::{Map, Value};
 
 /// The rows of this module.
@@ -91,7 +91,7 @@ fn avg_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 const GROUPED_STEPS: usize = 32;
 
 /// The entries of a map that is being built. Each name is a key of only one kind, the first that occurs.
-type Groups<T> = Freed<BTreeMap<Value, T>>;
+type Groups<T> = FreedInSlices<BTreeMap<Value, T>>;
 
 /// Applies `add` to the value of `key` in `groups`.
 fn group<T: Default, R>(groups: &mut Groups<T>, key: Value, add: impl FnOnce(&mut T) -> R) -> R {
@@ -129,8 +129,8 @@ fn frequencies(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 /// Refuses a sequence without an end.
 fn bounded(eval: &mut Eval<'_>, collection: &mut Value) -> Result<()> {
-    match sequence::endless(collection) {
-        true => eval.settle(collection),
+    match sequence::is_endless(collection) {
+        true => eval.realize(collection),
         false => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Builtin, Section, between, exactly, row};
 use crate::discovery::{self, Entry};
-use crate::error::{Kind, Stop, Words, naming, quoting};
+use crate::error::{Kind, Sentence, Stop, naming, quoting};
 use crate::eval::Eval;
 use crate::host::Discovery;
 use crate::value::{Map, Value};
@@ -20,7 +20,7 @@ pub const ROWS: &[Builtin] = &[
 
 type Result<T = Value> = std::result::Result<T, Stop>;
 
-fn problem(text: impl Into<Words>) -> Stop {
+fn problem(text: impl Into<Sentence>) -> Stop {
     Kind::Other(text.into()).into()
 }
 

@@ -7,7 +7,7 @@ use super::strings::{append_text, in_upper_case, push, string};
 use super::{Builtin, Home, Section, at_least, row};
 use crate::error::{Stop, bad_value, wrong_type};
 use crate::eval::Eval;
-use crate::value::shape::watched;
+use crate::value::shape::metered;
 use crate::value::{Text, Value};
 
 /// The rows of this module.
@@ -110,7 +110,7 @@ fn format(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
 fn parse(text: &str) -> Result<(Directive<'_>, &str), Stop> {
     let mut body = &text[1..];
     // Digits before a `$` are an argument number; otherwise they are parsed as flags and width.
-    let digits = watched(body.bytes().take_while(u8::is_ascii_digit)).count();
+    let digits = metered(body.bytes().take_while(u8::is_ascii_digit)).count();
     let position = body[digits..].strip_prefix('$').and_then(|behind| {
         let number = body[..digits].parse().ok().filter(|number| *number > 0)?;
         body = behind;

@@ -1,6 +1,6 @@
 //! Functions that make or call functions, parallel calls, and the ends of a program.
 
-use super::{Builtin, Home, Section, at_least, between, exactly, made_of, row};
+use super::{Builtin, Home, Section, at_least, between, combined_value, exactly, row};
 use crate::error::{Kind, Stop, Unwind, about, bad_value, got, quoting};
 use crate::eval::{Eval, sequence};
 use crate::function::Combinator;
@@ -10,7 +10,7 @@ use crate::value::Value;
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("identity", "core.identity", Section::Core, &[Home::Core], exactly(1), "(identity x)", "Returns its argument unchanged.", identity),
-    row("apply", "functions.apply", Section::Core, &[Home::Core], at_least(2), "(apply f coll), (apply f x ... coll)", "Calls a function with the items of a collection as its last arguments.", apply).streaming(1).deferring(super::seqs::apply_later),
+    row("apply", "functions.apply", Section::Core, &[Home::Core], at_least(2), "(apply f coll), (apply f x ... coll)", "Calls a function with the items of a collection as its last arguments.", apply).streaming(1).lazy(super::seqs::lazy_apply),
     row("partial", "functions.partial", Section::Core, &[Home::Core], at_least(1), "(partial f arg1 ...)", "Makes a function with its first arguments fixed.", partial),
     row("comp", "functions.comp", Section::Core, &[Home::Core], at_least(0), "(comp f1 f2 ...)", "Makes a function that applies functions from right to left.", comp),
     row("juxt", "functions.juxt", Section::FunctionalTools, &[], at_least(1), "(juxt f1 f2 ...)", "Makes a function that returns the vector of the results of several functions.", juxt),
@@ -44,7 +44,7 @@ pub static DOTIMES: Builtin = row("dotimes", "forms.dotimes", Section::Iteration
 
 /// The builtin that the form `letfn` calls with the function for the whole group and the index of one of them.
 #[rustfmt::skip]
-pub static LETFN: Builtin = row("letfn", "forms.letfn", Section::Definitions, &[], exactly(2), "(letfn f which)", "Returns one of the functions that know each other.", |_, args| Ok(made_of(Combinator::Letfn, owned(args))));
+pub static LETFN: Builtin = row("letfn", "forms.letfn", Section::Definitions, &[], exactly(2), "(letfn f which)", "Returns one of the functions that know each other.", |_, args| Ok(combined_value(Combinator::Letfn, owned(args))));
 
 type Result<T = Value> = std::result::Result<T, Stop>;
 
@@ -60,22 +60,22 @@ fn apply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let [function, given @ .., collection] = args else {
         return Ok(Value::Nil);
     };
-    if sequence::endless(collection) {
-        eval.settle(collection)?;
+    if sequence::is_endless(collection) {
+        eval.realize(collection)?;
     }
-    if sequence::unsettled(collection).is_some()
+    if sequence::as_lazy(collection).is_some()
         && let Value::Builtin(builtin) = function
         && builtin.name == "str"
     {
         let items = eval.stream(std::mem::take(collection))?;
         let mut text = String::new();
         for value in given {
-            eval.settle(value)?;
+            eval.realize(value)?;
             super::strings::append_text(eval, &mut text, value)?;
         }
         return super::strings::joined(eval, text, "", items);
     }
-    if sequence::unsettled(collection).is_some()
+    if sequence::as_lazy(collection).is_some()
         && let Value::Builtin(builtin) = function
         && matches!(builtin.name, "+" | "*" | "+'" | "*'" | "max" | "min")
     {
@@ -107,43 +107,43 @@ fn apply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn partial(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(made_of(Combinator::Partial, owned(args)))
+    Ok(combined_value(Combinator::Partial, owned(args)))
 }
 
 fn comp(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if let [only] = args {
         return Ok(std::mem::take(only));
     }
-    Ok(made_of(Combinator::Comp, owned(args)))
+    Ok(combined_value(Combinator::Comp, owned(args)))
 }
 
 fn juxt(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(made_of(Combinator::Juxt, owned(args)))
+    Ok(combined_value(Combinator::Juxt, owned(args)))
 }
 
 fn complement(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(made_of(Combinator::Complement, owned(args)))
+    Ok(combined_value(Combinator::Complement, owned(args)))
 }
 
 fn constantly(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(made_of(Combinator::Constantly, owned(args)))
+    Ok(combined_value(Combinator::Constantly, owned(args)))
 }
 
 fn fnil(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(made_of(Combinator::Fnil, owned(args)))
+    Ok(combined_value(Combinator::Fnil, owned(args)))
 }
 
 fn every_pred(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(made_of(Combinator::EveryPred, owned(args)))
+    Ok(combined_value(Combinator::EveryPred, owned(args)))
 }
 
 fn some_fn(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(made_of(Combinator::SomeFn, owned(args)))
+    Ok(combined_value(Combinator::SomeFn, owned(args)))
 }
 
 fn memoize(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     super::callable(&args[0])?;
-    Ok(made_of(Combinator::Memoize, owned(args)))
+    Ok(combined_value(Combinator::Memoize, owned(args)))
 }
 
 // --- parallel calls

@@ -12,12 +12,12 @@ use super::strings::{
     append_text, ends_with, includes, index_of, is_blank, last_index_of, lower_case, parse_double,
     parse_long, part, push, replace, split, starts_with, str, string, trim, upper_case,
 };
-use super::{Body, Builtin, Home, Section, between, constant, exactly, fixed, row};
+use super::{Builtin, BuiltinValue, Home, Section, between, constant, exactly, fixed, row};
 use crate::error::{Stop, about, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
 use crate::heap;
 use crate::value::Value;
-use crate::value::shape::watched;
+use crate::value::shape::metered;
 use crate::value::text::grow_text;
 
 /// The rows of this module.
@@ -345,7 +345,7 @@ pub const ROWS: &[Builtin] = &[
         Section::Interop,
         &[Home::Integer],
         "The greatest integer of 32 bits.",
-        Body::Integer(i32::MAX as i64),
+        BuiltinValue::Integer(i32::MAX as i64),
     )
     .qualified(),
     fixed(
@@ -354,7 +354,7 @@ pub const ROWS: &[Builtin] = &[
         Section::Interop,
         &[Home::Integer],
         "The least integer of 32 bits.",
-        Body::Integer(i32::MIN as i64),
+        BuiltinValue::Integer(i32::MIN as i64),
     )
     .qualified(),
     row(
@@ -407,7 +407,7 @@ pub const ROWS: &[Builtin] = &[
         Section::Interop,
         &[Home::Long],
         "The greatest integer of 64 bits.",
-        Body::Integer(i64::MAX),
+        BuiltinValue::Integer(i64::MAX),
     )
     .qualified(),
     fixed(
@@ -416,7 +416,7 @@ pub const ROWS: &[Builtin] = &[
         Section::Interop,
         &[Home::Long],
         "The least integer of 64 bits.",
-        Body::Integer(i64::MIN),
+        BuiltinValue::Integer(i64::MIN),
     )
     .qualified(),
     row(
@@ -822,7 +822,7 @@ fn parse_in_base(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop>
     };
     eval.charge(text.len() / 16)?;
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let zeros = watched(unsigned.bytes().take_while(|byte| *byte == b'0')).count();
+    let zeros = metered(unsigned.bytes().take_while(|byte| *byte == b'0')).count();
     let digits = &unsigned[zeros..];
     /// The number of digits of the longest integer, which is in base 2.
     const DIGITS_MAX: usize = 64;
@@ -897,8 +897,8 @@ fn character(args: &[Value]) -> Result<char, Stop> {
     found.ok_or_else(|| wrong_type("a character (a string of one)", &args[0]))
 }
 
-static LETTERS: LazyLock<ClassUnicode> = LazyLock::new(|| heap::aside(|| class(r"\p{L}")));
-static DIGITS: LazyLock<ClassUnicode> = LazyLock::new(|| heap::aside(|| class(r"\p{Nd}")));
+static LETTERS: LazyLock<ClassUnicode> = LazyLock::new(|| heap::uncharged(|| class(r"\p{L}")));
+static DIGITS: LazyLock<ClassUnicode> = LazyLock::new(|| heap::uncharged(|| class(r"\p{Nd}")));
 
 /// The characters of a class in regex syntax.
 fn class(pattern: &str) -> ClassUnicode {

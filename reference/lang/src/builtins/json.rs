@@ -4,7 +4,7 @@ use super::{Builtin, Home, Section, exactly, row};
 use crate::error::Stop;
 use crate::eval::Eval;
 use crate::json::{Duplicates, Problem, WriteError, read, write};
-use crate::sink::{Over, Sink};
+use crate::sink::{Sink, SinkError};
 use crate::value::Value;
 
 /// The rows of this module.
@@ -53,8 +53,8 @@ fn generate_string(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Sto
     let mut out = Sink::new(String::new(), usize::MAX, eval.watch());
     match write(&mut out, &args[0]) {
         Ok(()) => Ok(Value::from(out.into_text())),
-        Err(WriteError::Over(Over::Limit(limit))) => Err(limit.into()),
-        Err(WriteError::Over(Over::Bytes)) => Err(eval.out_of_memory()),
+        Err(WriteError::Sink(SinkError::Limit(limit))) => Err(limit.into()),
+        Err(WriteError::Sink(SinkError::Bytes)) => Err(eval.out_of_memory()),
         Err(WriteError::Path(_)) => Ok(Value::Nil),
     }
 }

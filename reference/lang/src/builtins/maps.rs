@@ -2,10 +2,10 @@
 //! found (`keys.flexible`).
 
 use super::numbers::index;
-use super::{Builtin, Home, Section, Takes, at_least, between, callable, exactly, row};
-use crate::error::{Kind, Stop, about, at_item, bad_value, of_no_argument, wrong_type};
+use super::{Builtin, Consumes, Home, Section, at_least, between, callable, exactly, row};
+use crate::error::{Kind, Stop, about, at_item, bad_value, not_an_argument, wrong_type};
 use crate::eval::{Eval, sequence};
-use crate::value::shape::watched;
+use crate::value::shape::metered;
 use crate::value::{Map, Set, Type, Value};
 
 /// The rows of this module.
@@ -30,7 +30,7 @@ pub const ROWS: &[Builtin] = &[
     row("merge-with", "maps.merge-with", Section::Core, &[Home::Core], at_least(1), "(merge-with f m1 m2 ...)", "Joins maps; values of the same key are combined by a function.", merge_with),
     row("update-vals", "maps.update-vals", Section::Core, &[Home::Core], exactly(2), "(update-vals m f)", "Calls a function on every value of a map.", update_vals),
     row("update-keys", "maps.update-keys", Section::Core, &[Home::Core], exactly(2), "(update-keys m f)", "Calls a function on every key of a map.", update_keys),
-    row("zipmap", "maps.zipmap", Section::Core, &[Home::Core], exactly(2), "(zipmap keys vals)", "Makes a map with the keys from one collection and the values from another.", zipmap).streaming(0).taking(Takes::From(0)),
+    row("zipmap", "maps.zipmap", Section::Core, &[Home::Core], exactly(2), "(zipmap keys vals)", "Makes a map with the keys from one collection and the values from another.", zipmap).streaming(0).consuming(Consumes::From(0)),
     row("hash-map", "maps.hash-map", Section::Core, &[Home::Core], at_least(0), "(hash-map & kvs)", "Makes a map from alternating keys and values.", hash_map),
     row("array-map", "maps.array-map", Section::Core, &[Home::Core], at_least(0), "(array-map & kvs)", "Makes a map from alternating keys and values.", array_map),
     row("sorted-map", "maps.sorted-map", Section::Core, &[Home::Core], at_least(0), "(sorted-map & kvs)", "Makes a map of alternating keys and values; every map is in the order of its keys.", |eval, args| map_of_pairs(eval, "sorted-map", args)),
@@ -59,7 +59,7 @@ pub fn look_up(eval: &mut Eval<'_>, holder: &Value, key: &Value) -> Result<Optio
     let holder = match holder {
         Value::Var(_) => {
             let mut value = holder.clone();
-            eval.see_through(&mut value);
+            eval.deref_var(&mut value);
             held = value;
             &held
         }
@@ -87,7 +87,7 @@ pub fn look_up(eval: &mut Eval<'_>, holder: &Value, key: &Value) -> Result<Optio
 }
 
 fn get(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    eval.see_through(&mut args[0]);
+    eval.deref_var(&mut args[0]);
     if !matches!(
         args[0],
         Value::Nil | Value::Map(_) | Value::Vector(_) | Value::Set(_) | Value::Str(_)
@@ -133,7 +133,7 @@ fn get_in(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn find(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    eval.see_through(&mut args[0]);
+    eval.deref_var(&mut args[0]);
     eval.walk(&args[1])?;
     let entry = |key: &Value, value: &Value| Value::vector(vec![key.clone(), value.clone()]);
     match &args[0] {
@@ -150,7 +150,7 @@ fn find(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn contains(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    eval.see_through(&mut args[0]);
+    eval.deref_var(&mut args[0]);
     eval.walk(&args[1])?;
     Ok(Value::Bool(match &args[0] {
         Value::Nil => false,
@@ -169,7 +169,7 @@ fn contains(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn select_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    eval.see_through(&mut args[0]);
+    eval.deref_var(&mut args[0]);
     let keys = eval.items(&args[1])?;
     let mut selected = Vec::new();
     match &args[0] {
@@ -185,7 +185,7 @@ fn select_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         }
         // Keys that are not indices indicate swapped arguments: a map in the place of the keys.
         items @ Value::Vector(_)
-            if watched(keys.iter()).all(|key| matches!(key, Value::Int(_) | Value::BigInt(_))) =>
+            if metered(keys.iter()).all(|key| matches!(key, Value::Int(_) | Value::BigInt(_))) =>
         {
             for key in keys {
                 eval.charge(1)?;
@@ -228,7 +228,7 @@ fn parts(eval: &mut Eval<'_>, of: &Value, at: usize) -> Result {
                 Value::Vector(pair) if pair.len() == 2 => pair.get(at).cloned(),
                 _ => None,
             };
-            let parts = watched(entries.iter()).map(part).collect::<Option<_>>();
+            let parts = metered(entries.iter()).map(part).collect::<Option<_>>();
             return parts.map(Value::vector).ok_or_else(refused);
         }
         _ => return Err(refused()),
@@ -236,8 +236,8 @@ fn parts(eval: &mut Eval<'_>, of: &Value, at: usize) -> Result {
     eval.reserve_values(map.len())?;
     eval.charge(map.len())?;
     Ok(Value::vector(match at {
-        0 => watched(map.keys()).cloned().collect(),
-        _ => watched(map.values()).cloned().collect(),
+        0 => metered(map.keys()).cloned().collect(),
+        _ => metered(map.values()).cloned().collect(),
     }))
 }
 
@@ -428,7 +428,7 @@ fn assoc_in(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     holds_keys(holder)?;
     let value = std::mem::take(value);
     change_along(eval, std::mem::take(holder), steps, false, |_, _| Ok(value))
-        .map_err(of_no_argument)
+        .map_err(not_an_argument)
 }
 
 fn applied(eval: &mut Eval<'_>, function: &Value, value: Value, extra: &mut [Value]) -> Result {
@@ -472,7 +472,7 @@ fn update_in(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     change_along(eval, holder, steps, true, |eval, value| {
         applied(eval, function, value, extra)
     })
-    .map_err(of_no_argument)
+    .map_err(not_an_argument)
 }
 
 pub fn merge(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -524,7 +524,7 @@ fn update_vals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(match updated {
         None => Value::Nil,
         Some(entries) if is_vector => {
-            let values = watched(entries.into_iter()).map(|(_, value)| value);
+            let values = metered(entries.into_iter()).map(|(_, value)| value);
             Value::vector(values.collect())
         }
         Some(entries) => Value::Map(Map::from(entries)),
@@ -579,8 +579,8 @@ fn update_each(
 }
 
 fn zipmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    if args.iter().all(sequence::endless) {
-        eval.settle(&mut args[0])?;
+    if args.iter().all(sequence::is_endless) {
+        eval.realize(&mut args[0])?;
     }
     let mut keys = eval.stream(std::mem::take(&mut args[0]))?;
     let mut values = eval.stream(std::mem::take(&mut args[1]))?;
@@ -726,8 +726,8 @@ fn set(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if let Value::Set(_) = &args[0] {
         return Ok(std::mem::take(&mut args[0]));
     }
-    if sequence::endless(&args[0]) {
-        eval.settle(&mut args[0])?;
+    if sequence::is_endless(&args[0]) {
+        eval.realize(&mut args[0])?;
     }
     let items = eval.stream(std::mem::take(&mut args[0]))?;
     super::seqs::into_target(eval, Value::Set(Set::new()), items)

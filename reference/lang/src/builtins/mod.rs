@@ -30,7 +30,7 @@ pub use numbers::{amount, plus};
 
 use smallvec::SmallVec;
 
-use crate::clock::Meter;
+use crate::clock::WorkMeter;
 use crate::error::{Stop, wrong_type};
 use crate::eval::Eval;
 use crate::function::{Combinator, Combined};
@@ -38,11 +38,11 @@ use crate::heap;
 use crate::value::{Text, Value};
 
 /// The implementation of a builtin. It may move its arguments out of `args`.
-pub type Run = fn(&mut Eval<'_>, &mut [Value]) -> Result<Value, Stop>;
+pub type BuiltinFn = fn(&mut Eval<'_>, &mut [Value]) -> Result<Value, Stop>;
 
 /// Names of parameters in signatures whose arguments are called, either by the builtin or by the function that it
 /// returns.
-const CALLED: &[&str] = &[
+const CALLED_PARAMETERS: &[&str] = &[
     "f",
     "f1",
     "f2",
@@ -82,21 +82,22 @@ pub struct Builtin {
     /// What it does, in one sentence.
     pub doc: &'static str,
     /// The function, or the constant that the name stands for.
-    pub run: Body,
+    pub run: BuiltinValue,
     /// Which sequence arguments are realized before the call.
-    pub settles: Settles,
+    pub realizes: Realizes,
     /// Which of its arguments it consumes item by item.
-    pub takes: Takes,
+    pub consumes: Consumes,
     /// Makes a lazy sequence of its results, for callers that consume it item by item.
-    pub later: Option<Later>,
+    pub lazy: Option<MakeLazy>,
 }
 
 /// Makes a lazy sequence of a function's results; `None` when only a plain call will do.
-pub type Later = fn(&mut Eval<'_>, &'static Builtin, &mut [Value]) -> Result<Option<Value>, Stop>;
+pub type MakeLazy =
+    fn(&mut Eval<'_>, &'static Builtin, &mut [Value]) -> Result<Option<Value>, Stop>;
 
 /// Which arguments a function consumes item by item; these may be lazy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takes {
+pub enum Consumes {
     /// None.
     None,
     /// The first.
@@ -107,21 +108,21 @@ pub enum Takes {
     From(usize),
 }
 
-impl Takes {
+impl Consumes {
     /// The indices of these arguments among `count`.
     pub fn of(self, count: usize) -> std::ops::Range<usize> {
         match self {
-            Takes::None => 0..0,
-            Takes::First => 0..count.min(1),
-            Takes::Last => count.saturating_sub(1)..count,
-            Takes::From(at) => at.min(count)..count,
+            Consumes::None => 0..0,
+            Consumes::First => 0..count.min(1),
+            Consumes::Last => count.saturating_sub(1)..count,
+            Consumes::From(at) => at.min(count)..count,
         }
     }
 }
 
 /// Which arguments of a function are realized into vectors before the call, if they are sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settles {
+pub enum Realizes {
     /// All arguments.
     Every,
     /// All but endless sequences.
@@ -134,9 +135,9 @@ pub enum Settles {
 
 /// The value of a name in the table.
 #[derive(Debug)]
-pub enum Body {
+pub enum BuiltinValue {
     /// A function.
-    Function(Run),
+    Function(BuiltinFn),
     /// A float.
     Constant(f64),
     /// An integer.
@@ -365,7 +366,7 @@ pub const TABLES: &[&[Builtin]] = &[
 
 /// The methods that `(.name object …)` supports.
 pub static METHODS: LazyLock<Box<[&'static str]>> = LazyLock::new(|| {
-    heap::aside(|| {
+    heap::uncharged(|| {
         let names = all().map(|builtin| builtin.name);
         let mut methods: Vec<_> = names.filter(|name| name.starts_with('.')).collect();
         methods.sort_unstable();
@@ -383,12 +384,12 @@ pub const fn row(
     arity: Arity,
     signatures: &'static str,
     doc: &'static str,
-    run: Run,
+    run: BuiltinFn,
 ) -> Builtin {
     Builtin {
         arity,
         signatures,
-        ..fixed(name, id, section, homes, doc, Body::Function(run))
+        ..fixed(name, id, section, homes, doc, BuiltinValue::Function(run))
     }
 }
 
@@ -401,7 +402,7 @@ pub const fn constant(
     doc: &'static str,
     value: f64,
 ) -> Builtin {
-    fixed(name, id, section, homes, doc, Body::Constant(value))
+    fixed(name, id, section, homes, doc, BuiltinValue::Constant(value))
 }
 
 /// The row of a constant, which [`row`] builds on.
@@ -411,7 +412,7 @@ pub const fn fixed(
     section: Section,
     homes: &'static [Home],
     doc: &'static str,
-    run: Body,
+    run: BuiltinValue,
 ) -> Builtin {
     Builtin {
         name,
@@ -423,9 +424,9 @@ pub const fn fixed(
         signatures: name,
         doc,
         run,
-        settles: Settles::Every,
-        takes: Takes::None,
-        later: None,
+        realizes: Realizes::Every,
+        consumes: Consumes::None,
+        lazy: None,
     }
 }
 
@@ -439,38 +440,38 @@ impl Builtin {
     /// This row, for a function that consumes its last argument item by item; the first `made` arguments are realized
     /// before the call.
     pub const fn streaming(mut self, made: usize) -> Builtin {
-        self.settles = Settles::First(made);
-        self.takes = Takes::Last;
+        self.realizes = Realizes::First(made);
+        self.consumes = Consumes::Last;
         self
     }
 
     /// This row, for a function that consumes these arguments item by item.
-    pub const fn taking(mut self, takes: Takes) -> Builtin {
-        self.takes = takes;
+    pub const fn consuming(mut self, consumes: Consumes) -> Builtin {
+        self.consumes = consumes;
         self
     }
 
     /// This row, for a function that accepts endless sequences unrealized.
     pub const fn endless(mut self) -> Builtin {
-        self.settles = Settles::Ending;
+        self.realizes = Realizes::Ending;
         self
     }
 
     /// This row, for a function that asks only for the kinds of its arguments.
-    pub const fn kinds(mut self) -> Builtin {
-        self.settles = Settles::Nothing;
-        self.takes = Takes::Last;
+    pub const fn by_kind(mut self) -> Builtin {
+        self.realizes = Realizes::Nothing;
+        self.consumes = Consumes::Last;
         self
     }
 
     /// This row, for a function whose results can be made one by one.
-    pub const fn deferring(mut self, later: Later) -> Builtin {
-        self.later = Some(later);
+    pub const fn lazy(mut self, lazy: MakeLazy) -> Builtin {
+        self.lazy = Some(lazy);
         self
     }
 
     /// Whether a call has a visible effect.
-    pub fn is_loud(&self) -> bool {
+    pub fn has_effects(&self) -> bool {
         matches!(self.section, Section::Discovery | Section::AgentControl)
             || matches!(
                 self.name,
@@ -482,7 +483,7 @@ impl Builtin {
     pub fn calls(&self, at: usize, count: usize) -> bool {
         self.shapes()
             .filter_map(|signature| parameter(signature, at, count))
-            .any(|name| CALLED.contains(&name))
+            .any(|name| CALLED_PARAMETERS.contains(&name))
     }
 
     /// Its signatures.
@@ -498,10 +499,10 @@ impl Builtin {
     /// The value of the name.
     pub fn value(&'static self) -> Value {
         match self.run {
-            Body::Function(_) => Value::Builtin(self),
-            Body::Constant(constant) => Value::Float(constant),
-            Body::Integer(integer) => Value::Int(integer),
-            Body::Text(text) => Value::str(text),
+            BuiltinValue::Function(_) => Value::Builtin(self),
+            BuiltinValue::Constant(constant) => Value::Float(constant),
+            BuiltinValue::Integer(integer) => Value::Int(integer),
+            BuiltinValue::Text(text) => Value::str(text),
         }
     }
 
@@ -574,7 +575,7 @@ pub fn members(home: Home) -> Vec<&'static str> {
 
 type Index = HashMap<Box<str>, &'static Builtin, foldhash::fast::FixedState>;
 
-static INDEX: LazyLock<Index> = LazyLock::new(|| heap::aside(index));
+static INDEX: LazyLock<Index> = LazyLock::new(|| heap::uncharged(index));
 
 fn index() -> Index {
     let mut index = Index::default();
@@ -604,7 +605,7 @@ pub fn tool_value(name: &str) -> Value {
 }
 
 /// A function made of `parts`.
-pub fn made_of(kind: Combinator, parts: Vec<Value>) -> Value {
+pub fn combined_value(kind: Combinator, parts: Vec<Value>) -> Value {
     Value::Combined(Arc::new(Combined::new(kind, parts)))
 }
 
@@ -620,7 +621,7 @@ const _: () = {
             let mut other = at + 1;
             while other < rows.len() {
                 assert!(
-                    !same(rows[at].name, rows[other].name),
+                    !is_same_text(rows[at].name, rows[other].name),
                     "a builtin is listed twice"
                 );
                 other += 1;
@@ -631,7 +632,7 @@ const _: () = {
     }
 };
 
-const fn same(a: &str, b: &str) -> bool {
+const fn is_same_text(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     if a.len() != b.len() {
         return false;
@@ -646,7 +647,7 @@ const fn same(a: &str, b: &str) -> bool {
     true
 }
 
-impl Meter for Eval<'_> {
+impl WorkMeter for Eval<'_> {
     fn work(&mut self, steps: usize) -> Result<(), Stop> {
         /// The number of metered steps, of a few nanoseconds each, that take about as long as one step of a program.
         const STEPS: usize = 32;

@@ -2,18 +2,18 @@
 
 use std::cmp::Ordering;
 
-use super::{Builtin, Home, Section, Takes, at_least, between, exactly, key_of, row};
-use crate::error::{Kind, Stop, about, at_item, bad_value, got, of_no_argument, wrong_type};
+use super::{Builtin, Consumes, Home, Section, at_least, between, exactly, key_of, row};
+use crate::error::{Kind, Stop, about, at_item, bad_value, got, not_an_argument, wrong_type};
 use crate::eval::{Eval, sequence};
-use crate::value::shape::{watched, watched_blocks};
+use crate::value::shape::{metered, metered_blocks};
 use crate::value::{Value, equal, term_cmp};
 
 /// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
-    row("=", "order.=", Section::Core, &[Home::Core], at_least(1), "(= x), (= x y & more)", "Returns true when all arguments are equal; numbers compare by value.", equals).streaming(0).taking(Takes::From(0)),
-    row("==", "order.==", Section::Core, &[Home::Core], at_least(1), "(== x), (== x y & more)", "Returns true when all arguments are numerically equal.", number_equals).streaming(0).taking(Takes::From(0)),
-    row("not=", "order.not=", Section::Core, &[Home::Core], at_least(1), "(not= x), (not= x y & more)", "Returns true when not all arguments are equal.", not_equals).streaming(0).taking(Takes::From(0)),
+    row("=", "order.=", Section::Core, &[Home::Core], at_least(1), "(= x), (= x y & more)", "Returns true when all arguments are equal; numbers compare by value.", equals).streaming(0).consuming(Consumes::From(0)),
+    row("==", "order.==", Section::Core, &[Home::Core], at_least(1), "(== x), (== x y & more)", "Returns true when all arguments are numerically equal.", number_equals).streaming(0).consuming(Consumes::From(0)),
+    row("not=", "order.not=", Section::Core, &[Home::Core], at_least(1), "(not= x), (not= x y & more)", "Returns true when not all arguments are equal.", not_equals).streaming(0).consuming(Consumes::From(0)),
     row("<", "order.<", Section::Core, &[Home::Core], at_least(1), "(< x), (< x y & more)", "Returns true when each argument is less than the next.", less),
     row("<=", "order.<=", Section::Core, &[Home::Core], at_least(1), "(<= x), (<= x y & more)", "Returns true when no argument is greater than the next.", less_equal),
     row(">", "order.>", Section::Core, &[Home::Core], at_least(1), "(> x), (> x y & more)", "Returns true when each argument is greater than the next.", greater),
@@ -128,7 +128,7 @@ fn greater_equal(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn all_equal(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<bool> {
-    if args.iter().any(|arg| sequence::unsettled(arg).is_some()) {
+    if args.iter().any(|arg| sequence::as_lazy(arg).is_some()) {
         return sequences_equal(eval, args);
     }
     for pair in args.windows(2) {
@@ -143,7 +143,7 @@ fn all_equal(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<bool> {
 /// [`all_equal`] for arguments that include lazy sequences: two of them are compared item by item, up to the first
 /// difference.
 fn sequences_equal(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<bool> {
-    let streams = |side: &Value| match sequence::unsettled(side) {
+    let streams = |side: &Value| match sequence::as_lazy(side) {
         Some(sequence) => !sequence.endless,
         None => matches!(side, Value::Vector(_)),
     };
@@ -166,7 +166,7 @@ fn sequences_equal(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<bool> {
         }
     }
     for arg in args.iter_mut() {
-        eval.settle(arg)?;
+        eval.realize(arg)?;
     }
     all_equal(eval, args)
 }
@@ -256,7 +256,7 @@ fn sort_keyed(
             Comparator::Ascending | Comparator::Descending => {
                 let mut weight = 0u64;
                 let (mut dates, mut instants) = (false, false);
-                for (key, _) in watched(items.iter()) {
+                for (key, _) in metered(items.iter()) {
                     if is_nan(key) {
                         return Err(bad_value(
                             "##NaN has no place in an order; remove it before sorting",
@@ -280,7 +280,7 @@ fn sort_keyed(
             Comparator::Function(function) => items = merge_sort(eval, items, function)?,
         }
     }
-    Ok(watched(items.into_iter()).map(|(_, item)| item).collect())
+    Ok(metered(items.into_iter()).map(|(_, item)| item).collect())
 }
 
 /// A stable merge sort that tolerates inconsistent comparators, and stops when one raises an error.
@@ -289,7 +289,7 @@ fn merge_sort(
     items: Vec<(Value, Value)>,
     comparator: &Value,
 ) -> Result<Vec<(Value, Value)>> {
-    let items = watched_blocks(items.into_iter());
+    let items = metered_blocks(items.into_iter());
     let mut runs: Vec<Vec<(Value, Value)>> = items.map(|item| vec![item]).collect();
     while runs.len() > 1 {
         let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
@@ -321,8 +321,8 @@ fn merge(
             left.next()
         });
     }
-    merged.extend(watched(left));
-    merged.extend(watched(right));
+    merged.extend(metered(left));
+    merged.extend(metered(right));
     Ok(merged)
 }
 
@@ -334,7 +334,7 @@ fn sort(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     };
     let items = eval.take_items(collection)?;
     eval.reserve_values(items.len() * 2)?;
-    let keyed = watched(items.into_iter())
+    let keyed = metered(items.into_iter())
         .map(|item| (item.clone(), item))
         .collect();
     Ok(Value::vector(sort_keyed(eval, keyed, &comparator)?))
@@ -413,7 +413,7 @@ fn by_function(eval: &mut Eval<'_>, args: &mut [Value], better: Ordering) -> Res
         let wins = match &best {
             None => true,
             Some((leader, _)) => {
-                comparable([leader, &found]).map_err(of_no_argument)?;
+                comparable([leader, &found]).map_err(not_an_argument)?;
                 let order = term_cmp(&found, leader);
                 order == better || order.is_eq()
             }
@@ -437,24 +437,24 @@ fn by(eval: &mut Eval<'_>, args: &mut [Value], better: Ordering) -> Result {
     let Some((key, items)) = args.split_first_mut() else {
         return Ok(Value::Nil);
     };
-    eval.settle(key)?;
+    eval.realize(key)?;
     let items = match items {
         [only] => {
-            if sequence::endless(only) {
-                eval.settle(only)?;
+            if sequence::is_endless(only) {
+                eval.realize(only)?;
             }
             let many = matches!(
                 only,
                 Value::Nil | Value::Vector(_) | Value::Map(_) | Value::Set(_)
             );
-            if !many && sequence::unsettled(only).is_none() {
+            if !many && sequence::as_lazy(only).is_none() {
                 return Ok(std::mem::take(only));
             }
             std::mem::take(only)
         }
         items => {
             for item in &mut *items {
-                eval.settle(item)?;
+                eval.realize(item)?;
             }
             Value::vector(items.iter_mut().map(std::mem::take).collect())
         }

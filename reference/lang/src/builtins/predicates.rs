@@ -5,44 +5,44 @@ use std::sync::LazyLock;
 use super::{Builtin, Home, Section, exactly, row};
 use crate::error::{Stop, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
-use crate::eval::sequence::unsettled;
+use crate::eval::sequence::as_lazy;
 use crate::value::{Type, Value};
 
 /// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
-    row("nil?", "predicates.nil?", Section::Core, &[Home::Core], exactly(1), "(nil? x)", "Returns true for nil only.", is_nil).kinds(),
-    row("some?", "predicates.some?", Section::Core, &[Home::Core], exactly(1), "(some? x)", "Returns true for everything but nil.", is_some).kinds(),
-    row("true?", "predicates.true?", Section::Core, &[Home::Core], exactly(1), "(true? x)", "Returns true for true only.", is_true).kinds(),
-    row("false?", "predicates.false?", Section::Core, &[Home::Core], exactly(1), "(false? x)", "Returns true for false only.", is_false).kinds(),
-    row("boolean?", "predicates.boolean?", Section::Core, &[Home::Core], exactly(1), "(boolean? x)", "Returns true for true and false.", is_boolean).kinds(),
-    row("number?", "predicates.number?", Section::Core, &[Home::Core], exactly(1), "(number? x)", "Returns true for an integer or a float.", is_number).kinds(),
-    row("int?", "predicates.int?", Section::Core, &[Home::Core], exactly(1), "(int? x)", "Returns true for an integer.", is_integer).kinds(),
-    row("integer?", "predicates.integer?", Section::Core, &[Home::Core], exactly(1), "(integer? x)", "Returns true for an integer.", is_integer).kinds(),
-    row("float?", "predicates.float?", Section::Core, &[Home::Core], exactly(1), "(float? x)", "Returns true for a float.", is_float).kinds(),
-    row("double?", "predicates.double?", Section::Core, &[Home::Core], exactly(1), "(double? x)", "Returns true for a float.", is_float).kinds(),
-    row("ratio?", "predicates.ratio?", Section::Core, &[Home::Core], exactly(1), "(ratio? x)", "Returns false: there are no ratios.", never).kinds(),
-    row("rational?", "predicates.rational?", Section::Core, &[Home::Core], exactly(1), "(rational? x)", "Returns true for an integer.", is_integer).kinds(),
-    row("decimal?", "predicates.decimal?", Section::Core, &[Home::Core], exactly(1), "(decimal? x)", "Returns false: there are no decimals.", never).kinds(),
-    row("string?", "predicates.string?", Section::Core, &[Home::Core], exactly(1), "(string? x)", "Returns true for a string.", is_string).kinds(),
-    row("char?", "predicates.char?", Section::Core, &[Home::Core], exactly(1), "(char? x)", "Returns true for a string of one grapheme.", is_char).kinds(),
-    row("keyword?", "predicates.keyword?", Section::Core, &[Home::Core], exactly(1), "(keyword? x)", "Returns true for a keyword.", is_keyword).kinds(),
-    row("symbol?", "predicates.symbol?", Section::Core, &[Home::Core], exactly(1), "(symbol? x)", "Returns true for a quoted symbol.", is_symbol).kinds(),
-    row("vector?", "predicates.vector?", Section::Core, &[Home::Core], exactly(1), "(vector? x)", "Returns true for a vector.", is_vector).kinds(),
-    row("map?", "predicates.map?", Section::Core, &[Home::Core], exactly(1), "(map? x)", "Returns true for a map.", is_map).kinds(),
-    row("set?", "predicates.set?", Section::Sets, &[Home::Core, Home::Set], exactly(1), "(set? x)", "Returns true for a set.", is_set).kinds(),
-    row("coll?", "predicates.coll?", Section::Core, &[Home::Core], exactly(1), "(coll? x)", "Returns true for a vector, map or set.", is_coll).kinds(),
-    row("seq?", "predicates.seq?", Section::Core, &[Home::Core], exactly(1), "(seq? x)", "Returns true for a vector, the only kind of sequence.", is_vector).kinds(),
-    row("sequential?", "predicates.sequential?", Section::Core, &[Home::Core], exactly(1), "(sequential? x)", "Returns true for a vector.", is_vector).kinds(),
-    row("seqable?", "predicates.seqable?", Section::Core, &[Home::Core], exactly(1), "(seqable? x)", "Returns true for anything that sequence functions accept: nil, a collection or a string.", is_seqable).kinds(),
+    row("nil?", "predicates.nil?", Section::Core, &[Home::Core], exactly(1), "(nil? x)", "Returns true for nil only.", is_nil).by_kind(),
+    row("some?", "predicates.some?", Section::Core, &[Home::Core], exactly(1), "(some? x)", "Returns true for everything but nil.", is_some).by_kind(),
+    row("true?", "predicates.true?", Section::Core, &[Home::Core], exactly(1), "(true? x)", "Returns true for true only.", is_true).by_kind(),
+    row("false?", "predicates.false?", Section::Core, &[Home::Core], exactly(1), "(false? x)", "Returns true for false only.", is_false).by_kind(),
+    row("boolean?", "predicates.boolean?", Section::Core, &[Home::Core], exactly(1), "(boolean? x)", "Returns true for true and false.", is_boolean).by_kind(),
+    row("number?", "predicates.number?", Section::Core, &[Home::Core], exactly(1), "(number? x)", "Returns true for an integer or a float.", is_number).by_kind(),
+    row("int?", "predicates.int?", Section::Core, &[Home::Core], exactly(1), "(int? x)", "Returns true for an integer.", is_integer).by_kind(),
+    row("integer?", "predicates.integer?", Section::Core, &[Home::Core], exactly(1), "(integer? x)", "Returns true for an integer.", is_integer).by_kind(),
+    row("float?", "predicates.float?", Section::Core, &[Home::Core], exactly(1), "(float? x)", "Returns true for a float.", is_float).by_kind(),
+    row("double?", "predicates.double?", Section::Core, &[Home::Core], exactly(1), "(double? x)", "Returns true for a float.", is_float).by_kind(),
+    row("ratio?", "predicates.ratio?", Section::Core, &[Home::Core], exactly(1), "(ratio? x)", "Returns false: there are no ratios.", never).by_kind(),
+    row("rational?", "predicates.rational?", Section::Core, &[Home::Core], exactly(1), "(rational? x)", "Returns true for an integer.", is_integer).by_kind(),
+    row("decimal?", "predicates.decimal?", Section::Core, &[Home::Core], exactly(1), "(decimal? x)", "Returns false: there are no decimals.", never).by_kind(),
+    row("string?", "predicates.string?", Section::Core, &[Home::Core], exactly(1), "(string? x)", "Returns true for a string.", is_string).by_kind(),
+    row("char?", "predicates.char?", Section::Core, &[Home::Core], exactly(1), "(char? x)", "Returns true for a string of one grapheme.", is_char).by_kind(),
+    row("keyword?", "predicates.keyword?", Section::Core, &[Home::Core], exactly(1), "(keyword? x)", "Returns true for a keyword.", is_keyword).by_kind(),
+    row("symbol?", "predicates.symbol?", Section::Core, &[Home::Core], exactly(1), "(symbol? x)", "Returns true for a quoted symbol.", is_symbol).by_kind(),
+    row("vector?", "predicates.vector?", Section::Core, &[Home::Core], exactly(1), "(vector? x)", "Returns true for a vector.", is_vector).by_kind(),
+    row("map?", "predicates.map?", Section::Core, &[Home::Core], exactly(1), "(map? x)", "Returns true for a map.", is_map).by_kind(),
+    row("set?", "predicates.set?", Section::Sets, &[Home::Core, Home::Set], exactly(1), "(set? x)", "Returns true for a set.", is_set).by_kind(),
+    row("coll?", "predicates.coll?", Section::Core, &[Home::Core], exactly(1), "(coll? x)", "Returns true for a vector, map or set.", is_coll).by_kind(),
+    row("seq?", "predicates.seq?", Section::Core, &[Home::Core], exactly(1), "(seq? x)", "Returns true for a vector, the only kind of sequence.", is_vector).by_kind(),
+    row("sequential?", "predicates.sequential?", Section::Core, &[Home::Core], exactly(1), "(sequential? x)", "Returns true for a vector.", is_vector).by_kind(),
+    row("seqable?", "predicates.seqable?", Section::Core, &[Home::Core], exactly(1), "(seqable? x)", "Returns true for anything that sequence functions accept: nil, a collection or a string.", is_seqable).by_kind(),
     row("counted?", "predicates.counted?", Section::Core, &[Home::Core], exactly(1), "(counted? x)", "Returns true for a collection whose size is known: a vector, map or set.", is_coll),
     row("indexed?", "predicates.indexed?", Section::Core, &[Home::Core], exactly(1), "(indexed? x)", "Returns true for a vector.", is_vector),
     row("associative?", "predicates.associative?", Section::Core, &[Home::Core], exactly(1), "(associative? x)", "Returns true for a map or a vector.", is_associative),
     row("reversible?", "predicates.reversible?", Section::Core, &[Home::Core], exactly(1), "(reversible? x)", "Returns true for a vector.", is_vector),
-    row("sorted?", "predicates.sorted?", Section::Core, &[Home::Core], exactly(1), "(sorted? x)", "Returns false: there is no sorted collection kind.", never).kinds(),
-    row("map-entry?", "predicates.map-entry?", Section::Core, &[Home::Core], exactly(1), "(map-entry? x)", "Returns false: the entries of a map are ordinary vectors.", never).kinds(),
-    row("fn?", "predicates.fn?", Section::Core, &[Home::Core], exactly(1), "(fn? x)", "Returns true for a function.", is_fn).kinds(),
-    row("ifn?", "predicates.ifn?", Section::Core, &[Home::Core], exactly(1), "(ifn? x)", "Returns true for anything that can be called: a function, keyword, map, set, vector or var.", is_ifn).kinds(),
+    row("sorted?", "predicates.sorted?", Section::Core, &[Home::Core], exactly(1), "(sorted? x)", "Returns false: there is no sorted collection kind.", never).by_kind(),
+    row("map-entry?", "predicates.map-entry?", Section::Core, &[Home::Core], exactly(1), "(map-entry? x)", "Returns false: the entries of a map are ordinary vectors.", never).by_kind(),
+    row("fn?", "predicates.fn?", Section::Core, &[Home::Core], exactly(1), "(fn? x)", "Returns true for a function.", is_fn).by_kind(),
+    row("ifn?", "predicates.ifn?", Section::Core, &[Home::Core], exactly(1), "(ifn? x)", "Returns true for anything that can be called: a function, keyword, map, set, vector or var.", is_ifn).by_kind(),
     row("zero?", "predicates.zero?", Section::Core, &[Home::Core], exactly(1), "(zero? x)", "Returns true for zero.", is_zero),
     row("pos?", "predicates.pos?", Section::Core, &[Home::Core], exactly(1), "(pos? x)", "Returns true for a number above zero.", is_pos),
     row("neg?", "predicates.neg?", Section::Core, &[Home::Core], exactly(1), "(neg? x)", "Returns true for a number below zero.", is_neg),
@@ -53,18 +53,18 @@ pub const ROWS: &[Builtin] = &[
     row("even?", "predicates.even?", Section::Core, &[Home::Core], exactly(1), "(even? x)", "Returns true for an even integer.", is_even),
     row("infinite?", "predicates.infinite?", Section::Core, &[Home::Core], exactly(1), "(infinite? x)", "Returns true for an infinite float.", is_infinite),
     row("NaN?", "predicates.NaN?", Section::Core, &[Home::Core], exactly(1), "(NaN? x)", "Returns true for the float that is not a number.", is_nan),
-    row("not", "core.not", Section::Core, &[Home::Core], exactly(1), "(not x)", "Returns true for nil and false, false for everything else.", not).kinds(),
-    row("boolean", "core.boolean", Section::Core, &[Home::Core], exactly(1), "(boolean x)", "Returns false for nil and false, true for everything else.", boolean).kinds(),
-    row("keyword", "core.keyword", Section::Core, &[Home::Core], exactly(1), "(keyword x)", "Makes a keyword from a string, keyword or symbol; returns nil for anything else.", keyword).kinds(),
-    row("type", "core.type", Section::Core, &[Home::Core], exactly(1), "(type x)", "Returns a keyword that names the kind of a value.", type_of).kinds(),
+    row("not", "core.not", Section::Core, &[Home::Core], exactly(1), "(not x)", "Returns true for nil and false, false for everything else.", not).by_kind(),
+    row("boolean", "core.boolean", Section::Core, &[Home::Core], exactly(1), "(boolean x)", "Returns false for nil and false, true for everything else.", boolean).by_kind(),
+    row("keyword", "core.keyword", Section::Core, &[Home::Core], exactly(1), "(keyword x)", "Makes a keyword from a string, keyword or symbol; returns nil for anything else.", keyword).by_kind(),
+    row("type", "core.type", Section::Core, &[Home::Core], exactly(1), "(type x)", "Returns a keyword that names the kind of a value.", type_of).by_kind(),
 ];
 
 type Result<T = Value> = std::result::Result<T, Stop>;
 
-/// A stand-in for a value of which only the kind matters: a lazy sequence counts as a vector, and need not be settled.
+/// A stand-in for a value of which only the kind matters: a lazy sequence counts as a vector, and need not be realized.
 fn seen(value: &Value) -> &Value {
     static VECTOR: LazyLock<Value> = LazyLock::new(|| Value::vector(Vec::new()));
-    match unsettled(value) {
+    match as_lazy(value) {
         Some(_) => &VECTOR,
         None => value,
     }

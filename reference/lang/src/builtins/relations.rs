@@ -51,7 +51,7 @@ fn rows(eval: &mut Eval<'_>, relation: &Value) -> Result<Vec<Map>, Stop> {
     let mut rows = Vec::new();
     for (at, mut item) in eval.items(relation)?.into_iter().enumerate() {
         eval.charge(1)?;
-        eval.see_through(&mut item);
+        eval.deref_var(&mut item);
         match item {
             Value::Map(map) => rows.push(map),
             other => return Err(at_item(wrong_type("a map as each row", &other), at)),

@@ -9,10 +9,10 @@ use crate::clock;
 use crate::error::{Stop, about, at_item, bad_value, quoting, wrong_type};
 use crate::eval::{Eval, sequence};
 use crate::print;
-use crate::sink::{Over, Sink};
+use crate::sink::{Sink, SinkError};
 use crate::substring::{self, Needle};
-use crate::value::shape::watched;
-use crate::value::text::{free_text, grow_text, push_watched};
+use crate::value::shape::metered;
+use crate::value::text::{free_text, grow_text, push_metered};
 use crate::value::{Text, Value};
 
 const STRING: &[Home] = &[Home::String];
@@ -374,7 +374,7 @@ pub(super) fn push(eval: &mut Eval<'_>, out: &mut String, part: &str) -> Result<
         grow(eval, out, part.len())?;
     }
     eval.charge(1 + part.len() / STEP_BYTES)?;
-    push_watched(out, part);
+    push_metered(out, part);
     Ok(())
 }
 
@@ -392,7 +392,7 @@ fn grow(eval: &mut Eval<'_>, out: &mut String, more: usize) -> Result<(), Stop> 
 }
 
 /// How a value is written: [`print::write_text`] or a similar function.
-pub(super) type Write = fn(&mut Sink<'_>, &Value) -> Result<(), Over>;
+pub(super) type Write = fn(&mut Sink<'_>, &Value) -> Result<(), SinkError>;
 
 /// Appends the text of a value, charged and limited.
 pub(super) fn append(
@@ -404,8 +404,8 @@ pub(super) fn append(
     eval.walk(value)?;
     let mut sink = Sink::new(std::mem::take(out), usize::MAX, eval.watch());
     write(&mut sink, value).map_err(|over| match over {
-        Over::Bytes => eval.out_of_memory(),
-        Over::Limit(limit) => limit.into(),
+        SinkError::Bytes => eval.out_of_memory(),
+        SinkError::Limit(limit) => limit.into(),
     })?;
     *out = sink.into_text();
     Ok(())
@@ -501,7 +501,7 @@ pub(super) fn part(
 
 fn join(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     if let [separator, _] = args {
-        eval.settle(separator)?;
+        eval.realize(separator)?;
     }
     let (separator, items) = match args {
         [items] => (None, items),
@@ -510,9 +510,9 @@ fn join(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
         _ => return Err(wrong_type("a string as separator", &args[0])),
     };
     let separator = separator.map_or("", |separator| separator.as_str());
-    if sequence::unsettled(items).is_some() {
-        if sequence::endless(items) {
-            eval.settle(items)?;
+    if sequence::as_lazy(items).is_some() {
+        if sequence::is_endless(items) {
+            eval.realize(items)?;
         }
         let items = eval.stream(std::mem::take(items))?;
         return joined(eval, String::new(), separator, items);
@@ -1064,7 +1064,7 @@ pub(super) fn long(text: &str) -> Value {
     }
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let sign = &text[..text.len() - unsigned.len()];
-    let zeros = watched(unsigned.bytes().take_while(|byte| *byte == b'0')).count();
+    let zeros = metered(unsigned.bytes().take_while(|byte| *byte == b'0')).count();
     let digits = &unsigned[zeros..];
     // Longer text is not a number, or too large a one.
     if digits.len() > DIGITS_MAX {
@@ -1082,14 +1082,14 @@ pub(super) fn parse_double(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Va
     eval.charge(text.len() / 16)?;
     // As on the JVM, where control characters count as blanks too.
     let is_blank = |byte: &u8| *byte <= b' ';
-    let start = watched(text.bytes().take_while(is_blank)).count();
+    let start = metered(text.bytes().take_while(is_blank)).count();
     let text = &text[start..];
-    let behind = watched(text.bytes().rev().take_while(is_blank)).count();
+    let behind = metered(text.bytes().rev().take_while(is_blank)).count();
     Ok(match &text[..text.len() - behind] {
         "NaN" => Value::Float(f64::NAN),
         "Infinity" | "+Infinity" => Value::Float(f64::INFINITY),
         "-Infinity" => Value::Float(f64::NEG_INFINITY),
-        text if watched(text.bytes())
+        text if metered(text.bytes())
             .all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-')) =>
         {
             crate::json::parse_float(text).map_or(Value::Nil, Value::Float)

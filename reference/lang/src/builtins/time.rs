@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::numbers::index;
-use super::{Body, Builtin, Home, Section, between, exactly, fixed, row};
+use super::{Builtin, BuiltinValue, Home, Section, between, exactly, fixed, row};
 use crate::error::{Stop, about, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
 use crate::time::{
@@ -530,7 +530,7 @@ pub const ROWS: &[Builtin] = &[
         Section::Interop,
         &[Home::ChronoUnit],
         "The unit of milliseconds, for .until and .between.",
-        Body::Text("Millis"),
+        BuiltinValue::Text("Millis"),
     )
     .qualified(),
     fixed(
@@ -539,7 +539,7 @@ pub const ROWS: &[Builtin] = &[
         Section::Interop,
         &[Home::ChronoUnit],
         "The unit of seconds, for .until and .between.",
-        Body::Text("Seconds"),
+        BuiltinValue::Text("Seconds"),
     )
     .qualified(),
     fixed(
@@ -548,7 +548,7 @@ pub const ROWS: &[Builtin] = &[
         Section::Interop,
         &[Home::ChronoUnit],
         "The unit of minutes, for .until and .between.",
-        Body::Text("Minutes"),
+        BuiltinValue::Text("Minutes"),
     )
     .qualified(),
     fixed(
@@ -557,7 +557,7 @@ pub const ROWS: &[Builtin] = &[
         Section::Interop,
         &[Home::ChronoUnit],
         "The unit of hours, for .until and .between.",
-        Body::Text("Hours"),
+        BuiltinValue::Text("Hours"),
     )
     .qualified(),
     fixed(
@@ -566,7 +566,7 @@ pub const ROWS: &[Builtin] = &[
         Section::Interop,
         &[Home::ChronoUnit],
         "The unit of days, for .until and .between.",
-        Body::Text("Days"),
+        BuiltinValue::Text("Days"),
     )
     .qualified(),
     fixed(
@@ -575,7 +575,7 @@ pub const ROWS: &[Builtin] = &[
         Section::Interop,
         &[Home::ChronoUnit],
         "The unit of weeks, for .until and .between.",
-        Body::Text("Weeks"),
+        BuiltinValue::Text("Weeks"),
     )
     .qualified(),
     fixed(
@@ -584,7 +584,7 @@ pub const ROWS: &[Builtin] = &[
         Section::Interop,
         &[Home::ChronoUnit],
         "The unit of months, for .until and .between.",
-        Body::Text("Months"),
+        BuiltinValue::Text("Months"),
     )
     .qualified(),
     fixed(
@@ -593,7 +593,7 @@ pub const ROWS: &[Builtin] = &[
         Section::Interop,
         &[Home::ChronoUnit],
         "The unit of years, for .until and .between.",
-        Body::Text("Years"),
+        BuiltinValue::Text("Years"),
     )
     .qualified(),
     row(

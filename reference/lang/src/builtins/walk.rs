@@ -1,7 +1,7 @@
 //! Rewriting nested data: `walk`, `prewalk`, `postwalk`. Map entries are seen as vectors of two.
 
 use super::{Builtin, Home, Section, callable, exactly, row};
-use crate::error::{Stop, of_no_argument, wrong_type};
+use crate::error::{Stop, not_an_argument, wrong_type};
 use crate::eval::Eval;
 use crate::value::shape::Stack;
 use crate::value::{Map, Value};
@@ -66,7 +66,7 @@ fn close(eval: &mut Eval<'_>, kind: CollectionKind, parts: Vec<Value>) -> Result
             let mut entries = Vec::with_capacity(parts.len());
             for part in parts {
                 let (key, value) = part.into_entry().map_err(|other| {
-                    of_no_argument(wrong_type("a map entry (a vector of two items)", &other))
+                    not_an_argument(wrong_type("a map entry (a vector of two items)", &other))
                 })?;
                 eval.walk(&key)?;
                 entries.push((key, value));

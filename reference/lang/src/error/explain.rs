@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use super::message::met;
-use super::quote::is_open;
-use super::{Error, Found, Kind, NAMES_MAX, Place, Veil, Within};
-use crate::absent::way_out as absent;
-use crate::analyze::ir::Written;
+use super::message::describe_value;
+use super::quote::is_unredacted;
+use super::{EnclosingFunction, Error, Kind, NAMES_MAX, Place, Redact, ValuePreview};
+use crate::absent::advice as absent;
+use crate::analyze::ir::SourcePosition;
 use crate::analyze::special_forms;
 use crate::builtins::{self, METHODS, NAMESPACES, Namespace};
 use crate::form::Span;
@@ -23,8 +23,8 @@ impl Error {
     /// program made.
     pub fn span_in(&self, program: &str) -> Option<Span> {
         let span = self.place.span?;
-        match &self.place.within {
-            Some(within) if !within.is_part_of(program) => None,
+        match &self.place.function {
+            Some(function) if !function.is_part_of(program) => None,
             _ => program
                 .get(span.start as usize..span.end as usize)
                 .map(|_| span),
@@ -32,35 +32,35 @@ impl Error {
     }
 
     /// The position of the error in `program` and advice on how to fix it, one line each; empty when neither is known.
-    /// Quotes go through `veil` before they are truncated.
-    pub fn explained(&self, program: &str, veil: &Veil<'_>) -> String {
-        if let Some(told) = &self.place.told {
-            return told.clone();
+    /// Quotes go through `redact` before they are truncated.
+    pub fn explained(&self, program: &str, redact: &Redact<'_>) -> String {
+        if let Some(explanation) = &self.place.explanation {
+            return explanation.clone();
         }
         // Messages of the reader state the position themselves.
         let mut lines: Vec<String> = match &self.kind {
             Kind::Read(error) => {
-                let around = called_around(program, error.span.start as usize);
-                let way_out = read_slip(program, error.span.start as usize);
-                let way_out = way_out.or_else(|| around.and_then(absent));
-                let way_out = way_out.or_else(|| begins_with(program).and_then(absent));
-                way_out.into_iter().collect()
+                let around = enclosing_head(program, error.span.start as usize);
+                let advice = syntax_advice(program, error.span.start as usize);
+                let advice = advice.or_else(|| around.and_then(absent));
+                let advice = advice.or_else(|| first_name(program).and_then(absent));
+                advice.into_iter().collect()
             }
-            _ => self.placed(program, veil).into_iter().collect(),
+            _ => self.position_line(program, redact).into_iter().collect(),
         };
-        let seen = self.seen_around(program, veil);
-        match &self.place.way_out {
-            Some(way_out) => lines.push(way_out.clone()),
+        let seen = self.advice_from_text(program, redact);
+        match &self.place.advice {
+            Some(advice) => lines.push(advice.clone()),
             // The text at the error says more than the general advice about values that cannot be called.
             None if seen.is_some() && matches!(self.kind, Kind::NotCallable(_)) => {}
-            None => lines.extend(self.kind.ways_out(&self.place, veil)),
+            None => lines.extend(self.kind.advice(&self.place, redact)),
         }
         lines.extend(seen);
         lines.join("\n")
     }
 
     /// Advice derived from the program text around the error.
-    fn seen_around(&self, program: &str, veil: &Veil<'_>) -> Option<String> {
+    fn advice_from_text(&self, program: &str, redact: &Redact<'_>) -> Option<String> {
         let span = self.span_in(program)?;
         let (before, form) = (
             program.get(..span.start as usize)?,
@@ -73,11 +73,13 @@ impl Error {
             }
             // If the unknown name is a misspelt function, an operator among its arguments does not mean infix notation.
             let unknown = |(name, near): &(String, Option<String>)| {
-                is_open(name, veil) && near.is_none() && absent(name).is_none()
+                is_unredacted(name, redact) && near.is_none() && absent(name).is_none()
             };
             if before.ends_with('(') {
                 let first = names.first().filter(|name| unknown(name));
-                return first.filter(|_| !folds(behind)).and_then(|_| infix(behind));
+                return first
+                    .filter(|_| !has_collection_argument(behind))
+                    .and_then(|_| infix_advice(behind));
             }
             let assigned = first_word(behind.trim_start()) == Some("=") && !before.contains('(');
             return assigned.then(|| {
@@ -86,30 +88,32 @@ impl Error {
             });
         }
         let inside = form.strip_prefix('(')?;
-        let head = first_word(inside).filter(|head| is_open(head, veil));
+        let head = first_word(inside).filter(|head| is_unredacted(head, redact));
         match self.kind.cause() {
             // A function made the call, whatever the text looks like.
-            Kind::NotCallable(_) if self.place.way_out.is_some() => None,
-            Kind::NotCallable(_) if head.is_none() || before.ends_with(is_of_name) => {
-                let name = &before[before.trim_end_matches(is_of_name).len()..];
-                (!name.is_empty() && is_open(name, veil)).then(|| {
+            Kind::NotCallable(_) if self.place.advice.is_some() => None,
+            Kind::NotCallable(_) if head.is_none() || before.ends_with(is_name_char) => {
+                let name = &before[before.trim_end_matches(is_name_char).len()..];
+                (!name.is_empty() && is_unredacted(name, redact)).then(|| {
                     format!("the name of what is called stands inside the brackets: ({name} …)")
                 })
             }
             Kind::NotCallable(_) => {
                 let behind = head.and_then(|head| inside.strip_prefix(head));
-                behind.and_then(infix).or_else(|| head.and_then(shadowing))
+                behind
+                    .and_then(infix_advice)
+                    .or_else(|| head.and_then(shadowing_advice))
             }
             Kind::Arity { function, .. }
                 if ["a map", "a set", "a vector"].contains(&&**function) =>
             {
-                head.and_then(shadowing)
+                head.and_then(shadowing_advice)
             }
             Kind::Arity {
                 function, accepts, ..
             } => {
                 let caller = head.filter(|head| *head != function)?;
-                let gives = gives(caller)?;
+                let callback_arguments = callback_arguments(caller)?;
                 // The text shows that the function is a `#(…)` without placeholders only if nothing else in it has one.
                 let blank =
                     accepts.max == Some(0) && inside.contains("#(") && !inside.contains('%');
@@ -117,37 +121,39 @@ impl Error {
                     true => format!(
                         "`{caller}` calls it with an item, and #(…) takes as many values as it has placeholders: write % for the item"
                     ),
-                    false => format!("`{caller}` calls it with {gives}"),
+                    false => format!("`{caller}` calls it with {callback_arguments}"),
                 })
             }
-            Kind::Type { .. } if self.place.swapped => misplaced(before).map(str::to_owned),
-            Kind::Usage { .. } => surplus(head?, inside),
+            Kind::Type { .. } if self.place.swapped => threading_advice(before).map(str::to_owned),
+            Kind::Usage { .. } => extra_part_advice(head?, inside),
             _ => None,
         }
     }
 
-    fn placed(&self, program: &str, veil: &Veil<'_>) -> Option<String> {
+    fn position_line(&self, program: &str, redact: &Redact<'_>) -> Option<String> {
         let Place {
             span,
-            within,
+            function,
             depth,
             items,
             argument,
             ..
         } = &*self.place;
         let span = (*span)?;
-        let earlier = within.as_ref().filter(|one| !one.is_part_of(program));
+        let earlier = function.as_ref().filter(|one| !one.is_part_of(program));
         let (text, start) = match earlier {
-            Some(within) => (&*within.source.text, within.source.start),
+            Some(function) => (&*function.source.text, function.source.start),
             None => (program, 0),
         };
         let from = (span.start.checked_sub(start)?) as usize;
         let form = text.get(from..(span.end.checked_sub(start)?) as usize)?;
-        let written = earlier.map_or(Written::first(0), |within| within.source.written);
-        let Written { line, column, turn } = written.behind(&text[..from]);
+        let written = earlier.map_or(SourcePosition::start_of_turn(0), |function| {
+            function.source.written
+        });
+        let SourcePosition { line, column, turn } = written.after(&text[..from]);
         let mut place = String::new();
-        if let Some(within) = within {
-            let name = within.name.as_ref();
+        if let Some(function) = function {
+            let name = function.name.as_ref();
             let name = name.map_or("a function".to_owned(), |name| format!("`{name}`"));
             let _ = match (earlier, &self.kind) {
                 (Some(_), _) if turn > 0 => write!(place, "in {name}, which turn {turn} defined, "),
@@ -162,12 +168,17 @@ impl Error {
         }
         let _ = write!(place, "at line {line}, column {column}");
         if !form.trim().is_empty() && form.len() <= FORM_BYTES_MAX {
-            let _ = write!(place, ": {}", quoted(form, veil));
+            let _ = write!(place, ": {}", quote_form(form, redact));
         }
-        if let (Some(argument), Some((function, found))) = (argument, self.kind.cause().refused()) {
-            let (argument, met) = (argument + 1, met(found, veil));
-            let function = as_written(form, function, veil);
-            let _ = write!(place, "; argument {argument} of `{function}` is {met}");
+        if let (Some(argument), Some((function, found))) =
+            (argument, self.kind.cause().rejected_value())
+        {
+            let (argument, describe_value) = (argument + 1, describe_value(found, redact));
+            let function = function_as_written(form, function, redact);
+            let _ = write!(
+                place,
+                "; argument {argument} of `{function}` is {describe_value}"
+            );
         }
         let mut items = items.iter().rev();
         if let Some(outermost) = items.next() {
@@ -181,7 +192,7 @@ impl Error {
     }
 }
 
-impl Within {
+impl EnclosingFunction {
     /// Whether the function was written in `program`.
     fn is_part_of(&self, program: &str) -> bool {
         let start = self.source.start as usize;
@@ -190,11 +201,11 @@ impl Within {
 }
 
 /// The name of `function` as written in the form that calls it, with its namespace.
-fn as_written<'a>(form: &'a str, function: &'a str, veil: &Veil<'_>) -> &'a str {
+fn function_as_written<'a>(form: &'a str, function: &'a str, redact: &Redact<'_>) -> &'a str {
     let head = form.strip_prefix('(').and_then(first_word);
     let qualified = head.filter(|head| is_qualified(head, function));
     qualified
-        .filter(|head| is_open(head, veil))
+        .filter(|head| is_unredacted(head, redact))
         .unwrap_or(function)
 }
 
@@ -222,7 +233,7 @@ fn first_word(text: &str) -> Option<&str> {
 }
 
 /// Advice about an operator that is written after its first operand.
-fn infix(behind: &str) -> Option<String> {
+fn infix_advice(behind: &str) -> Option<String> {
     const OPERATORS: &[&str] = &[
         "+", "-", "*", "/", "=", "==", "not=", "<", ">", "<=", ">=", "and", "or", "mod", "rem",
     ];
@@ -233,15 +244,15 @@ fn infix(behind: &str) -> Option<String> {
 }
 
 /// Whether a collection follows the operator in `behind`: then both are arguments of an unknown function.
-fn folds(behind: &str) -> bool {
+fn has_collection_argument(behind: &str) -> bool {
     let end = behind.find(')').unwrap_or(behind.len());
     behind[..end].contains(['[', '{'])
 }
 
 /// Advice about a threading step that takes the value in a different position than the enclosing form inserts it;
 /// `before` ends where the step begins.
-fn misplaced(before: &str) -> Option<&'static str> {
-    let inside = list_around(before)?;
+fn threading_advice(before: &str) -> Option<&'static str> {
+    let inside = enclosing_list(before)?;
     let around = first_word(inside)?;
     // The first form after the name is the value, not a step.
     let value = inside.strip_prefix(around)?;
@@ -260,7 +271,7 @@ fn misplaced(before: &str) -> Option<&'static str> {
 }
 
 /// Advice about a form with one part too many; `inside` begins with its name.
-fn surplus(form: &str, inside: &str) -> Option<String> {
+fn extra_part_advice(form: &str, inside: &str) -> Option<String> {
     let first = inside.strip_prefix(form)?.trim_start();
     let behind = first.strip_prefix(first_word(first)?)?.trim_start();
     match form {
@@ -270,19 +281,19 @@ fn surplus(form: &str, inside: &str) -> Option<String> {
         "def" | "defonce" if first_word(behind) == Some("=") => {
             Some("leave the = out, as in (def name value)".to_owned())
         }
-        "if" | "if-not" => infix(behind),
+        "if" | "if-not" => infix_advice(behind),
         _ => None,
     }
 }
 
 /// Whether a name may contain `character`.
-fn is_of_name(character: char) -> bool {
+fn is_name_char(character: char) -> bool {
     character.is_ascii_alphanumeric() || "_-?!.".contains(character)
 }
 
 /// Advice about characters at `start` that no form begins with.
-fn read_slip(program: &str, start: usize) -> Option<String> {
-    const SLIPS: &[(&str, &str)] = &[
+fn syntax_advice(program: &str, start: usize) -> Option<String> {
+    const UNREADABLE: &[(&str, &str)] = &[
         ("```", "a code fence is none of the program: leave it out"),
         ("||", "the first of two that is true is (or a b)"),
         (
@@ -291,21 +302,23 @@ fn read_slip(program: &str, start: usize) -> Option<String> {
         ),
     ];
     let text = program.get(start..)?;
-    let slip = SLIPS.iter().find(|(signs, _)| text.starts_with(signs))?;
+    let slip = UNREADABLE
+        .iter()
+        .find(|(signs, _)| text.starts_with(signs))?;
     Some(slip.1.to_owned())
 }
 
 /// The first word of a program.
-fn begins_with(program: &str) -> Option<&str> {
+fn first_name(program: &str) -> Option<&str> {
     let word = program.trim_start_matches(|c: char| c.is_whitespace() || c == '(');
     let word = &word[..word.floor_char_boundary(FORM_CHARS)];
-    word.split(|c: char| !is_of_name(c)).next()
+    word.split(|c: char| !is_name_char(c)).next()
 }
 
 /// Advice about a value in a place where the function of the same name is meant.
-fn shadowing(head: &str) -> Option<String> {
+fn shadowing_advice(head: &str) -> Option<String> {
     let builtin = builtins::lookup(head)?;
-    if !matches!(builtin.run, builtins::Body::Function(_)) {
+    if !matches!(builtin.run, builtins::BuiltinValue::Function(_)) {
         return Some(format!(
             "`{head}` is a value: write it without brackets around it"
         ));
@@ -316,7 +329,7 @@ fn shadowing(head: &str) -> Option<String> {
 }
 
 /// The arguments that `caller` passes to the function that it is given.
-fn gives(caller: &str) -> Option<&'static str> {
+fn callback_arguments(caller: &str) -> Option<&'static str> {
     const ROWS: &[(&[&str], &str)] = &[
         (
             &["reduce", "reductions"],
@@ -377,12 +390,12 @@ fn gives(caller: &str) -> Option<&'static str> {
 }
 
 /// The name at the head of the list that contains `at`.
-fn called_around(program: &str, at: usize) -> Option<&str> {
-    first_word(list_around(program.get(..at)?)?)
+fn enclosing_head(program: &str, at: usize) -> Option<&str> {
+    first_word(enclosing_list(program.get(..at)?)?)
 }
 
 /// The text of the innermost list that `before` ends in, from after its bracket.
-fn list_around(before: &str) -> Option<&str> {
+fn enclosing_list(before: &str) -> Option<&str> {
     let from = before.floor_char_boundary(before.len().saturating_sub(FORM_BYTES_MAX));
     let before = before.get(from..)?;
     let mut closed = 0usize;
@@ -401,10 +414,10 @@ fn list_around(before: &str) -> Option<&str> {
 }
 
 /// A form on one line, truncated.
-fn quoted(form: &str, veil: &Veil<'_>) -> String {
-    // Veiled both as written and as shown: either form may contain what must not be shown.
-    let form = veil(form);
-    let line = veil(&form.split_whitespace().collect::<Vec<_>>().join(" "));
+fn quote_form(form: &str, redact: &Redact<'_>) -> String {
+    // Redacted both as written and as shown: either form may contain what must not be shown.
+    let form = redact(form);
+    let line = redact(&form.split_whitespace().collect::<Vec<_>>().join(" "));
     if line.chars().count() <= FORM_CHARS {
         return line;
     }
@@ -422,7 +435,7 @@ impl Kind {
     }
 
     /// The function that rejected a value, and the value.
-    fn refused(&self) -> Option<(&str, &Found)> {
+    fn rejected_value(&self) -> Option<(&str, &ValuePreview)> {
         match self {
             Kind::Type {
                 function, found, ..
@@ -433,36 +446,36 @@ impl Kind {
         }
     }
 
-    fn ways_out(&self, place: &Place, veil: &Veil<'_>) -> Vec<String> {
+    fn advice(&self, place: &Place, redact: &Redact<'_>) -> Vec<String> {
         let one = |text: &str| vec![text.to_owned()];
         match self {
             Kind::Unbound(names) => {
                 let names = names.iter().take(NAMES_MAX);
                 names
-                    .filter_map(|(name, near)| unbound(name, near.is_some(), place, veil))
+                    .filter_map(|(name, near)| unbound_advice(name, near.is_some(), place, redact))
                     .collect()
             }
-            Kind::Method(name) | Kind::Member(name) if is_open(name, veil) => absent(name)
-                .or_else(|| bare_point(name))
-                .or_else(|| elsewhere(name))
-                .or_else(|| member_as_method(name))
+            Kind::Method(name) | Kind::Member(name) if is_unredacted(name, redact) => absent(name)
+                .or_else(|| decimal_point_advice(name))
+                .or_else(|| member_advice(name))
+                .or_else(|| method_advice(name))
                 .into_iter()
                 .collect(),
             Kind::UnknownTool { available, .. } if available.is_empty() => {
                 one("no tools can be called here: work with what the program and data/ hold")
             }
             Kind::UnknownTool { name, available } if *available == ["call"] => {
-                let name = veil(name.trim_start_matches("tool/"));
+                let name = redact(name.trim_start_matches("tool/"));
                 one(&format!(
                     "a tool of an upstream is called as (tool/call {{:server \"NAME\" :tool \"{name}\" :args {{…}}}})"
                 ))
             }
-            Kind::Data { name, known } => vec![entries(name, known, veil)],
+            Kind::Data { name, known } => vec![context_advice(name, known, redact)],
             Kind::Type {
                 function,
                 expected,
                 found,
-            } => typed(function, expected, found.kind, place),
+            } => type_advice(function, expected, found.kind, place),
             Kind::Value { function, problem }
                 if problem.begin_with("there is no date") && !function.is_empty() =>
             {
@@ -510,24 +523,24 @@ impl Kind {
             Kind::Value { problem, .. } if problem.begin_with("a map takes entries") => one(
                 "give it pairs, as in (into {} [[:a 1] [:b 2]]), or make them, as in (into {} (map (fn [x] [(:id x) x]) rows))",
             ),
-            Kind::Value { function, .. } => called_as(function).into_iter().collect(),
+            Kind::Value { function, .. } => call_shape(function).into_iter().collect(),
             Kind::Arity {
                 function,
                 accepts,
                 given,
             } => {
                 let more = accepts.max.is_some_and(|max| *given > max.into());
-                let meant = MEANT_BY_MORE
+                let meant = EXTRA_ARGUMENTS
                     .iter()
                     .filter(|(name, _)| more && name == function);
-                let meant = meant.map(|(_, way_out)| (*way_out).to_owned());
-                called_as(function).into_iter().chain(meant).collect()
+                let meant = meant.map(|(_, advice)| (*advice).to_owned());
+                call_shape(function).into_iter().chain(meant).collect()
             }
             Kind::Pairs(problem) => {
                 let function = first_word(problem);
-                function.and_then(called_as).into_iter().collect()
+                function.and_then(call_shape).into_iter().collect()
             }
-            Kind::Form(problem) => form(problem).into_iter().collect(),
+            Kind::Form(problem) => form_advice(problem).into_iter().collect(),
             Kind::NotCallable(_) => one(
                 "what stands first in (…) is called; write [ … ] for a list of values, and leave out brackets around a single value",
             ),
@@ -558,21 +571,21 @@ impl Kind {
             Kind::Memory => one(
                 "keep less at once: reduce instead of collecting, take only the fields that are needed, or end a recursion that does not end",
             ),
-            Kind::Branch { cause, .. } => cause.ways_out(place, veil),
+            Kind::Branch { cause, .. } => cause.advice(place, redact),
             _ => Vec::new(),
         }
     }
 }
 
 /// Advice about an unbound name, unless the message already suggests a similar one.
-fn unbound(name: &str, near: bool, place: &Place, veil: &Veil<'_>) -> Option<String> {
+fn unbound_advice(name: &str, near: bool, place: &Place, redact: &Redact<'_>) -> Option<String> {
     let undefined = |name: &str| {
         format!(
             "`{name}` is defined nowhere: define it first, as in (def {name} …), (defn {name} [x] …) or (let [{name} …] …)"
         )
     };
-    if !is_open(name, veil) {
-        return Some(undefined(&veil(name)));
+    if !is_unredacted(name, redact) {
+        return Some(undefined(&redact(name)));
     }
     if place.in_context.iter().any(|known| known == name) {
         return Some(format!("the context has `{name}`: write data/{name}"));
@@ -582,38 +595,38 @@ fn unbound(name: &str, near: bool, place: &Place, veil: &Veil<'_>) -> Option<Str
             "`{name}` is bound in another form of the program and ends with it: use it inside of that form, or bind it here"
         ));
     }
-    let known = || qualified(name).or_else(|| absent(name));
-    let known = known().or_else(|| form_as_value(name));
-    let known = known.or_else(|| bare_point(name));
-    let known = known.or_else(|| class(name));
-    let known = known.or_else(|| dotted(name));
+    let known = || namespace_advice(name).or_else(|| absent(name));
+    let known = known().or_else(|| special_form_advice(name));
+    let known = known.or_else(|| decimal_point_advice(name));
+    let known = known.or_else(|| class_advice(name));
+    let known = known.or_else(|| dotted_name_advice(name));
     if near {
         return known;
     }
     known.or_else(|| {
         let meant = match name.ends_with('\'') {
             true => Some("; text stands in double quotes, as in \"some text\"".to_owned()),
-            false => near_absent(name),
+            false => typo_advice(name),
         };
         Some(undefined(name) + &meant.unwrap_or_default())
     })
 }
 
 /// Advice about a name that is one typo away from a popular name that the language does not have.
-fn near_absent(name: &str) -> Option<String> {
+fn typo_advice(name: &str) -> Option<String> {
     const LETTERS: std::ops::RangeInclusive<usize> = 5..=40;
     if !LETTERS.contains(&name.len()) {
         return None;
     }
     let near = crate::absent::names().find(|near| strsim::osa_distance(name, near) == 1)?;
-    let instead = crate::absent::instead(near)?;
+    let instead = crate::absent::replacement(near)?;
     Some(format!(
         "; if `{near}` is meant, that is not in this language: {instead}"
     ))
 }
 
 /// Advice about a special form in the place of a value.
-fn form_as_value(name: &str) -> Option<String> {
+fn special_form_advice(name: &str) -> Option<String> {
     let form = special_forms().iter().find(|form| form.name == name)?;
     let shape = form.signature.split(", (").next()?;
     Some(format!(
@@ -622,7 +635,7 @@ fn form_as_value(name: &str) -> Option<String> {
 }
 
 /// Advice about a number without a digit before its point.
-fn bare_point(name: &str) -> Option<String> {
+fn decimal_point_advice(name: &str) -> Option<String> {
     let (sign, digits) = name.split_once('.')?;
     let is_number =
         ["", "+", "-"].contains(&sign) && digits.starts_with(|c: char| c.is_ascii_digit());
@@ -630,14 +643,14 @@ fn bare_point(name: &str) -> Option<String> {
 }
 
 /// Advice about a method that no class has: probably a map key is meant.
-fn member_as_method(name: &str) -> Option<String> {
+fn method_advice(name: &str) -> Option<String> {
     let key = name.strip_prefix('.')?.trim_start_matches('-');
     crate::reader::is_readable_keyword(key)
         .then(|| format!("a key of a map is read as (:{key} m), and as (map :{key} rows) of each"))
 }
 
 /// Advice about a Java class: a constructor call such as `Name.`, or a class name with its package.
-fn class(name: &str) -> Option<String> {
+fn class_advice(name: &str) -> Option<String> {
     let (path, made) = match name.strip_suffix('.') {
         Some(path) => (path, true),
         None => (name, false),
@@ -645,28 +658,30 @@ fn class(name: &str) -> Option<String> {
     let (package, class) = path.rsplit_once('.').unwrap_or(("", path));
     let is_class = class.starts_with(|first: char| first.is_ascii_uppercase())
         && class.chars().all(|c| c.is_ascii_alphanumeric() || c == '$');
-    if !is_class || (!made && !is_of_jvm(package)) {
+    if !is_class || (!made && !is_jvm_package(package)) {
         return None;
     }
     let raised = ["Exception", "Error", "Throwable"];
     let instead = match made {
-        true if raised.iter().any(|end| class.ends_with(end)) => crate::absent::instead("throw")?,
-        true => crate::absent::instead(&format!("{class}.")).unwrap_or(
+        true if raised.iter().any(|end| class.ends_with(end)) => {
+            crate::absent::replacement("throw")?
+        }
+        true => crate::absent::replacement(&format!("{class}.")).unwrap_or(
             "no objects are made: keep data in maps, vectors and sets, and text in strings",
         ),
-        false => crate::absent::instead("class")?,
+        false => crate::absent::replacement("class")?,
     };
     Some(format!("`{name}` is not in this language: {instead}"))
 }
 
 /// Whether a namespace or a package is one of Clojure's or Java's.
-fn is_of_jvm(package: &str) -> bool {
+fn is_jvm_package(package: &str) -> bool {
     let first = package.split('.').next().unwrap_or_default();
     ["clojure", "java", "javax"].contains(&first)
 }
 
 /// Advice about a name with a dot, as other languages write member access.
-fn dotted(name: &str) -> Option<String> {
+fn dotted_name_advice(name: &str) -> Option<String> {
     const STEPS_MAX: usize = 8;
     let (holder, member) = name.rsplit_once('.')?;
     let mut steps = name.split('.');
@@ -692,14 +707,14 @@ fn dotted(name: &str) -> Option<String> {
 }
 
 /// The spelling of a name that is known only with a namespace.
-fn qualified(name: &str) -> Option<String> {
-    let spelled = homes(name, |row| !row.bare);
+fn namespace_advice(name: &str) -> Option<String> {
+    let spelled = qualified_spellings(name, |row| !row.bare);
     let written = spelled.join(" or ");
     (!written.is_empty()).then(|| format!("`{name}` stands in a namespace: write {written}"))
 }
 
 /// Advice about a name that its namespace does not have.
-fn elsewhere(name: &str) -> Option<String> {
+fn member_advice(name: &str) -> Option<String> {
     if name.starts_with('.') {
         let near = crate::analyze::nearest(name, METHODS.iter().copied())?;
         return Some(format!("perhaps `{near}` is meant"));
@@ -719,12 +734,12 @@ fn elsewhere(name: &str) -> Option<String> {
     // A member of a date or time class is no substitute for a member of another class.
     let class = namespace.rsplit('.').next().unwrap_or(namespace);
     let is_class = class.starts_with(|first: char| first.is_ascii_uppercase());
-    let counts = |row: &builtins::Builtin| !is_class || !row.homes.iter().all(is_of_time);
-    let written = homes(member, counts).join(" or ");
+    let counts = |row: &builtins::Builtin| !is_class || !row.homes.iter().all(is_temporal_class);
+    let written = qualified_spellings(member, counts).join(" or ");
     if written.is_empty() {
         return absent(member).or_else(|| match (known, is_class) {
             (Some(_), _) => None,
-            (None, false) if is_of_jvm(namespace) => Some(format!(
+            (None, false) if is_jvm_package(namespace) => Some(format!(
                 "there is no namespace {namespace} here, and nothing is loaded: write it with the functions of those above"
             )),
             (None, true) if ["DayOfWeek", "Month"].contains(&class) => Some(
@@ -743,7 +758,7 @@ fn elsewhere(name: &str) -> Option<String> {
 }
 
 /// Whether a namespace is a class of dates and times.
-fn is_of_time(home: &builtins::Home) -> bool {
+fn is_temporal_class(home: &builtins::Home) -> bool {
     use builtins::Home;
     matches!(
         home,
@@ -752,7 +767,7 @@ fn is_of_time(home: &builtins::Home) -> bool {
 }
 
 /// The spellings of a member in each of its namespaces, for the builtins that `counts` accepts.
-fn homes(member: &str, counts: impl Fn(&builtins::Builtin) -> bool) -> Vec<String> {
+fn qualified_spellings(member: &str, counts: impl Fn(&builtins::Builtin) -> bool) -> Vec<String> {
     let rows = builtins::all().filter(|row| row.member() == member && counts(row));
     let spelled = rows.flat_map(|row| row.homes).filter_map(|home| {
         let namespace = NAMESPACES.iter().find(|namespace| namespace.id == *home)?;
@@ -768,7 +783,7 @@ fn homes(member: &str, counts: impl Fn(&builtins::Builtin) -> bool) -> Vec<Strin
 }
 
 /// The entries of the context, the one that `name` may stand for first.
-fn entries(name: &str, known: &[String], veil: &Veil<'_>) -> String {
+fn context_advice(name: &str, known: &[String], redact: &Redact<'_>) -> String {
     if known.is_empty() {
         return "the `context` object has no entries that can be named: `context` is given beside the program, for each call again; (def name data/name) keeps a value in a session"
             .to_owned();
@@ -777,7 +792,7 @@ fn entries(name: &str, known: &[String], veil: &Veil<'_>) -> String {
         return "an entry is read as data/NAME, or as (get data \"NAME\") whatever its name is"
             .to_owned();
     }
-    if is_open(name, veil)
+    if is_unredacted(name, redact)
         && let Some((holder, member)) = name.split_once('.')
         && known.iter().any(|known| known == holder)
         && !member.contains('.')
@@ -793,13 +808,13 @@ fn entries(name: &str, known: &[String], veil: &Veil<'_>) -> String {
                 .all(|c| c.is_ascii_alphanumeric() || "_-?!".contains(c))
     };
     let read = |name: &String| match plain(name) {
-        true => format!("data/{}", veil(name)),
+        true => format!("data/{}", redact(name)),
         false => format!(
             "(get data {})",
-            crate::print::readable(&crate::Value::from(veil(name)))
+            crate::print::readable(&crate::Value::from(redact(name)))
         ),
     };
-    let near = match is_open(name, veil) && is_open(&format!("data/{name}"), veil) {
+    let near = match is_unredacted(name, redact) && is_unredacted(&format!("data/{name}"), redact) {
         true => crate::analyze::nearest(name, known.iter().map(String::as_str)),
         false => None,
     };
@@ -811,14 +826,14 @@ fn entries(name: &str, known: &[String], veil: &Veil<'_>) -> String {
 }
 
 /// Advice about the special form that `problem` begins with.
-fn form(problem: &str) -> Option<String> {
+fn form_advice(problem: &str) -> Option<String> {
     if problem.starts_with("regex #") && problem.contains("unknown ") {
         return Some(
             "a pattern knows (…), (?:…), (?<name>…), (?=…), (?!…), (?<=…), (?<!…), (?>…), \\1, x*, x+, x?, x{2,5}, [a-z], \\d \\w \\s \\b, \\p{L}, and the flags (?i) (?m) (?s) (?x); \\ in front of a sign takes it as it is"
                 .to_owned(),
         );
     }
-    const WRITTEN: &[(&str, &str)] = &[
+    const FORM_SHAPES: &[(&str, &str)] = &[
         ("let ", "(let [name value …] body …)"),
         ("loop ", "(loop [name value …] … (recur value …))"),
         ("for ", "(for [x xs :when test] result)"),
@@ -853,13 +868,13 @@ fn form(problem: &str) -> Option<String> {
             "(let [name value] …), (let [[a b] pair] …) or (let [{:keys [a b]} map] …)",
         ),
     ];
-    let row = WRITTEN
+    let row = FORM_SHAPES
         .iter()
         .find(|(start, _)| problem.starts_with(start))?;
     Some(format!("write {}", row.1))
 }
 
-fn called_as(function: &str) -> Option<String> {
+fn call_shape(function: &str) -> Option<String> {
     match function {
         "recur" => {
             return Some(
@@ -888,7 +903,7 @@ fn called_as(function: &str) -> Option<String> {
 
 /// For functions that are called with too many arguments: what is probably meant.
 #[rustfmt::skip]
-const MEANT_BY_MORE: &[(&str, &str)] = &[
+const EXTRA_ARGUMENTS: &[(&str, &str)] = &[
     ("sum", "what a function or a key gives for each item is added by (sum-by :total rows)"),
     ("avg", "the mean of what a function or a key gives for each item is (avg-by :total rows)"),
     ("distinct", "items with different values under a key are kept by (distinct-by :id rows)"),
@@ -901,12 +916,13 @@ const MEANT_BY_MORE: &[(&str, &str)] = &[
 ];
 
 /// Functions that take a collection in every position, so that swapped arguments are never the problem.
-pub(super) const JOINS: &[&str] = &["concat", "into", "interleave", "join", "merge", "zip"];
+pub(super) const COLLECTIONS_ONLY: &[&str] =
+    &["concat", "into", "interleave", "join", "merge", "zip"];
 
 /// Advice about an argument of the wrong kind.
-fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<String> {
-    const COMPARES: &[&str] = &["<", ">", "<=", ">=", "max", "min", "max-key", "min-key"];
-    const ASKS: &[&str] = &[
+fn type_advice(function: &str, expected: &str, found: Type, place: &Place) -> Vec<String> {
+    const COMPARISONS: &[&str] = &["<", ">", "<=", ">=", "max", "min", "max-key", "min-key"];
+    const PREDICATE_CALLERS: &[&str] = &[
         "some",
         "every?",
         "not-any?",
@@ -915,7 +931,7 @@ fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<Stri
         "filterv",
         "remove",
     ];
-    let called = || called_as(function).into_iter().collect::<Vec<_>>();
+    let called = || call_shape(function).into_iter().collect::<Vec<_>>();
     if expected.starts_with("a path") {
         let shape = match function {
             "assoc-in" => "(assoc-in m [:a :b] value)",
@@ -936,7 +952,7 @@ fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<Stri
             .map(|called| format!("perhaps the arguments are swapped: {called}"))
             .collect();
     }
-    let compares = COMPARES.contains(&function);
+    let compares = COMPARISONS.contains(&function);
     let counts = !compares && expected.contains("a number");
     let way = match found {
         Type::Nil if compares || counts => {
@@ -1002,7 +1018,9 @@ fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<Stri
         Type::Date | Type::Instant | Type::Duration if expected.contains("a string") => {
             "make it text with (str x)"
         }
-        Type::Boolean | Type::Nil if expected == "a function" && ASKS.contains(&function) => {
+        Type::Boolean | Type::Nil
+            if expected == "a function" && PREDICATE_CALLERS.contains(&function) =>
+        {
             "a predicate asks each item, as in (filter (fn [x] (= (:k x) v)) coll); a value that is looked for stands in a set, as in (some #{x} coll)"
         }
         Type::Map if function == "key" || function == "val" => {
@@ -1025,7 +1043,7 @@ fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<Stri
             "ask one map, as in (keys (first rows)), or each, as in (map keys rows)"
         }
         Type::Integer | Type::Float | Type::String
-            if expected == "a function" && ASKS.contains(&function) =>
+            if expected == "a function" && PREDICATE_CALLERS.contains(&function) =>
         {
             "a value that is looked for stands in a set, as in (some #{x} coll)"
         }
@@ -1039,7 +1057,7 @@ fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<Stri
             "make it whole with (Math/round x) or (int x), or write it with a directive such as %.2f"
         }
         Type::Integer | Type::Float | Type::Keyword | Type::Boolean
-            if JOINS.contains(&function) && expected.contains("collection") =>
+            if COLLECTIONS_ONLY.contains(&function) && expected.contains("collection") =>
         {
             "a single value goes in brackets, as in [x]"
         }

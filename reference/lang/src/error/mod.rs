@@ -1,22 +1,22 @@
 //! Errors and limits as data. Knows no sentences: those are in `message`.
 
+mod argument_order;
 mod explain;
 mod message;
-mod order;
 pub(crate) mod quote;
 
 use std::sync::Arc;
 
-use crate::analyze::ir::Source;
+use crate::analyze::ir::SourceText;
 use crate::builtins::Arity;
 use crate::env::Env;
 use crate::form::Span;
 use crate::function::Closure;
 use crate::reader::ReadError;
-use crate::value::{Mark, Text, Type, Value};
+use crate::value::{Fingerprint, Text, Type, Value};
 
 pub(crate) use message::arguments;
-pub use quote::{Quote, Veil, Words, about, got, naming, quoting};
+pub use quote::{Quote, Redact, Sentence, about, got, naming, quoting};
 
 /// The outcome reasons that the language itself can give; a closed set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ pub struct Place {
     /// Where in the text, when known.
     pub span: Option<Span>,
     /// The function whose code `span` is in; `None` for code outside of functions.
-    pub within: Option<Box<Within>>,
+    pub function: Option<Box<EnclosingFunction>>,
     /// The number of unfinished calls of the program's functions.
     pub depth: u32,
     /// Positions of the items being processed, that of the innermost collection first.
@@ -120,9 +120,9 @@ pub struct Place {
     /// The unbound names that a form elsewhere in the program binds.
     pub bound_elsewhere: Vec<String>,
     /// What to do about the error, when that depends on its place.
-    pub way_out: Option<String>,
+    pub advice: Option<String>,
     /// The text of [`Error::explained`], when it was computed elsewhere.
-    pub told: Option<String>,
+    pub explanation: Option<String>,
 }
 
 impl Place {
@@ -141,11 +141,11 @@ impl Place {
 
 /// A function as an error remembers it.
 #[derive(Clone, Debug)]
-pub struct Within {
+pub struct EnclosingFunction {
     /// Its name, when it has one.
     pub name: Option<Text>,
     /// The top-level expression that contains it.
-    pub source: Arc<Source>,
+    pub source: Arc<SourceText>,
 }
 
 /// What went wrong. [`std::fmt::Display`] gives the sentence.
@@ -180,14 +180,14 @@ pub enum Kind {
         /// The kind that the function expects.
         expected: &'static str,
         /// The argument that it was given.
-        found: Found,
+        found: ValuePreview,
     },
     /// A value of the right kind that is not acceptable, with the problem as a sentence.
     Value {
         /// The function as written; empty until the caller fills it in.
         function: String,
         /// What is wrong with the value.
-        problem: Words,
+        problem: Sentence,
     },
     /// The wrong number of arguments.
     Arity {
@@ -209,7 +209,7 @@ pub enum Kind {
         /// The kind that the pattern takes.
         expected: &'static str,
         /// The value that it met.
-        found: Found,
+        found: ValuePreview,
     },
     /// A method that no supported class has.
     Method(String),
@@ -248,7 +248,7 @@ pub enum Kind {
         /// `pmap` or `pcalls`.
         form: &'static str,
         /// What is wrong.
-        problem: Words,
+        problem: Sentence,
     },
     /// No worker thread was free.
     Capacity,
@@ -260,9 +260,9 @@ pub enum Kind {
         message: String,
     },
     /// Anything else, as a sentence.
-    Other(Words),
+    Other(Sentence),
     /// An error that an evaluation elsewhere reported, as a sentence.
-    Told {
+    Reported {
         /// The reason that was reported.
         reason: Reason,
         /// The finer kind that was reported.
@@ -280,78 +280,82 @@ pub enum Kind {
 
 /// A value as a message shows it: its kind and a short preview.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct ValuePreview {
     /// The kind of the value.
     pub kind: Type,
     /// A preview of the value.
     pub text: Quote,
     /// The address of the value, to find it among arguments that are still in place. Never dereferenced.
     address: usize,
-    /// A mark that distinguishes it from the other arguments after they were moved out of their places.
-    mark: Mark,
+    /// A fingerprint that distinguishes it from the other arguments after they were moved out of their places.
+    fingerprint: Fingerprint,
 }
 
 /// Marks of the first arguments of a call, so that an error can identify an argument that the function has moved out
 /// since.
 #[derive(Clone, Copy)]
-pub(crate) struct Marks {
-    marks: [Mark; Self::MAX],
+pub(crate) struct Fingerprints {
+    fingerprints: [Fingerprint; Self::MAX],
     count: usize,
 }
 
-impl Marks {
-    /// The number of arguments that get a mark. A function with more arguments leaves the rest in place, where they are
-    /// found without a mark.
+impl Fingerprints {
+    /// The number of arguments that get a fingerprint. A function with more arguments leaves the rest in place, where they are
+    /// found without a fingerprint.
     const MAX: usize = 4;
 
-    /// The marks of `args`.
+    /// The fingerprints of `args`.
     #[inline]
-    pub fn of(args: &[Value]) -> Marks {
-        let mut marks = [Mark::NIL; Self::MAX];
+    pub fn of(args: &[Value]) -> Fingerprints {
+        let mut fingerprints = [Fingerprint::NIL; Self::MAX];
         let mut count = 0;
-        for (mark, arg) in marks.iter_mut().zip(args) {
-            *mark = arg.mark();
+        for (fingerprint, arg) in fingerprints.iter_mut().zip(args) {
+            *fingerprint = arg.fingerprint();
             count += 1;
         }
-        Marks { marks, count }
+        Fingerprints {
+            fingerprints,
+            count,
+        }
     }
 
-    fn seen(&self) -> &[Mark] {
-        &self.marks[..self.count]
+    fn as_slice(&self) -> &[Fingerprint] {
+        &self.fingerprints[..self.count]
     }
 }
 
-impl Found {
+impl ValuePreview {
     /// Describes `value`.
-    pub fn of(value: &Value) -> Found {
-        Found {
+    pub fn of(value: &Value) -> ValuePreview {
+        ValuePreview {
             kind: value.kind(),
             text: Quote::value(value),
             address: std::ptr::from_ref(value).addr(),
-            mark: value.mark(),
+            fingerprint: value.fingerprint(),
         }
     }
 
-    /// Forgets the address and the mark.
-    fn leave(&mut self) {
+    /// Forgets the address and the fingerprint.
+    fn forget_identity(&mut self) {
         self.address = 0;
-        self.mark = Mark::NONE;
+        self.fingerprint = Fingerprint::NONE;
     }
 
     /// The index of this value among `args`, when it is one of them.
-    fn among(&self, args: &[Value], marks: &Marks) -> Option<usize> {
+    fn argument_index(&self, args: &[Value], fingerprints: &Fingerprints) -> Option<usize> {
         let stands = |arg: &Value| std::ptr::from_ref(arg).addr() == self.address;
         args.iter()
             .position(stands)
-            .or_else(|| self.taken_from(args, marks))
+            .or_else(|| self.moved_argument_index(args, fingerprints))
     }
 
-    /// The index of the only argument that the function has moved out of its place and whose mark is the same as this
+    /// The index of the only argument that the function has moved out of its place and whose fingerprint is the same as this
     /// value's. `None` when there are several, because nothing tells them apart.
-    fn taken_from(&self, args: &[Value], marks: &Marks) -> Option<usize> {
-        let pairs = marks.seen().iter().zip(args).enumerate();
-        let mut taken = pairs
-            .filter_map(|(at, (mark, now))| (*mark == self.mark && now.is_nil()).then_some(at));
+    fn moved_argument_index(&self, args: &[Value], fingerprints: &Fingerprints) -> Option<usize> {
+        let pairs = fingerprints.as_slice().iter().zip(args).enumerate();
+        let mut taken = pairs.filter_map(|(at, (fingerprint, now))| {
+            (*fingerprint == self.fingerprint && now.is_nil()).then_some(at)
+        });
         let (at, other) = (taken.next()?, taken.next());
         other.is_none().then_some(at)
     }
@@ -359,7 +363,7 @@ impl Found {
 
 impl Error {
     /// Records in this error which of its unbound names the context has.
-    pub(crate) fn seen_in(mut self, env: &Env) -> Error {
+    pub(crate) fn with_context_names(mut self, env: &Env) -> Error {
         if let Kind::Unbound(names) = &self.kind {
             let known = |name: &&(String, _)| {
                 let name = Value::str(name.0.as_str());
@@ -384,12 +388,12 @@ impl Error {
 
     /// The error as a sentence.
     pub fn message(&self) -> String {
-        self.message_behind(&quote::open)
+        self.redacted_message(&quote::unredacted)
     }
 
-    /// The sentence as it may be shown to others: its quotes go through `veil` before they are truncated.
-    pub fn message_behind(&self, veil: &Veil<'_>) -> String {
-        self.kind.told(veil).to_string()
+    /// The sentence as it may be shown to others: its quotes go through `redact` before they are truncated.
+    pub fn redacted_message(&self, redact: &Redact<'_>) -> String {
+        self.kind.display(redact).to_string()
     }
 }
 
@@ -401,7 +405,7 @@ impl Kind {
             Kind::Timeout => Reason::Timeout,
             Kind::Memory => Reason::MemoryLimit,
             Kind::Cancelled => Reason::Cancelled,
-            Kind::Told { reason, .. } => *reason,
+            Kind::Reported { reason, .. } => *reason,
             _ => Reason::RuntimeError,
         }
     }
@@ -426,26 +430,26 @@ impl Kind {
             Kind::Branch { .. } | Kind::Parallel { .. } => "pcalls_error",
             Kind::Capacity => "parallel_capacity_exceeded",
             Kind::Host { kind, .. } if !kind.is_empty() => kind,
-            Kind::Told { code, .. } if !code.is_empty() => code,
+            Kind::Reported { code, .. } if !code.is_empty() => code,
             _ => self.reason().word(),
         }
     }
 
     /// An error of this kind without a place.
-    pub fn anywhere(self) -> Error {
-        self.in_place(Place::default())
+    pub fn into_error(self) -> Error {
+        self.at_place(Place::default())
     }
 
     /// An error of this kind at `span`.
     pub fn at(self, span: Span) -> Error {
-        self.in_place(Place {
+        self.at_place(Place {
             span: Some(span),
             ..Place::default()
         })
     }
 
     /// An error of this kind in `place`.
-    pub fn in_place(self, place: Place) -> Error {
+    pub fn at_place(self, place: Place) -> Error {
         Error {
             kind: self,
             place: Box::new(place),
@@ -526,14 +530,14 @@ pub fn at_item(mut stop: Stop, index: usize) -> Stop {
 /// Records that a function was called without arguments because the collection was empty, unless the error arose inside
 /// that function.
 #[cold]
-pub fn of_empty(mut stop: Stop) -> Stop {
+pub fn in_empty_reduction(mut stop: Stop) -> Stop {
     if let Unwind::Raise(Error {
         kind: Kind::Arity { .. } | Kind::Pairs(_),
         place,
     }) = &mut *stop
         && place.span.is_none()
     {
-        place.way_out = Some(
+        place.advice = Some(
             "the collection is empty and there is no first value: give one, as in (reduce f 0 xs), or test it first, as in (when (seq xs) (reduce f xs))"
                 .to_owned(),
         );
@@ -544,20 +548,20 @@ pub fn of_empty(mut stop: Stop) -> Stop {
 /// Records that a reduction without an initial value began with an item of this kind, if a function of the program
 /// failed because it got that item as its accumulator.
 #[cold]
-pub fn of_first(mut stop: Stop, first: Type) -> Stop {
+pub fn with_first_accumulator(mut stop: Stop, first: Type) -> Stop {
     if let Unwind::Raise(Error {
         kind: Kind::Type {
             expected, found, ..
         },
         place,
     }) = &mut *stop
-        && place.within.is_some()
+        && place.function.is_some()
         && place.items == [1]
         && found.kind == first
         && (matches!(first, Type::Map | Type::Vector)
             || ["map", "vector"].iter().any(|kind| expected.contains(kind)))
     {
-        place.way_out = Some(
+        place.advice = Some(
             "without a first value a reduction begins with the first item as its result: give one, as in (reduce f 0 xs), (reduce f [] xs) or (reduce f {} xs)"
                 .to_owned(),
         );
@@ -567,11 +571,11 @@ pub fn of_first(mut stop: Stop, first: Type) -> Stop {
 
 /// Records in which function's code an error is, unless known, and that one more call of a function had not ended.
 #[cold]
-pub fn within(mut stop: Stop, closure: &Closure) -> Stop {
+pub fn in_function(mut stop: Stop, closure: &Closure) -> Stop {
     if let Some(place) = stop.place() {
         place.depth = place.depth.saturating_add(1);
-        if place.span.is_some() && place.within.is_none() {
-            place.within = Some(Box::new(Within {
+        if place.span.is_some() && place.function.is_none() {
+            place.function = Some(Box::new(EnclosingFunction {
                 name: closure.lambda.name.clone(),
                 source: Arc::clone(&closure.lambda.source.0),
             }));
@@ -580,10 +584,15 @@ pub fn within(mut stop: Stop, closure: &Closure) -> Stop {
     stop
 }
 
-/// Records which function an error comes from, unless known, and which of its arguments the error is about. `marks` are
+/// Records which function an error comes from, unless known, and which of its arguments the error is about. `fingerprints` are
 /// those of the arguments as they were passed.
 #[cold]
-pub(crate) fn named(mut stop: Stop, name: &str, args: &[Value], marks: &Marks) -> Stop {
+pub(crate) fn with_function(
+    mut stop: Stop,
+    name: &str,
+    args: &[Value],
+    fingerprints: &Fingerprints,
+) -> Stop {
     let Unwind::Raise(Error { kind, place }) = &mut *stop else {
         return stop;
     };
@@ -594,23 +603,23 @@ pub(crate) fn named(mut stop: Stop, name: &str, args: &[Value], marks: &Marks) -
             found,
         } if function.is_empty() => {
             name.clone_into(function);
-            place.argument = found.among(args, marks);
-            place.swapped = place
-                .argument
-                .is_some_and(|at| order::swapped(name, expected, found, at, marks));
+            place.argument = found.argument_index(args, fingerprints);
+            place.swapped = place.argument.is_some_and(|at| {
+                argument_order::is_swapped(name, expected, found, at, fingerprints)
+            });
         }
         Kind::Value { function, problem } if function.is_empty() => {
             name.clone_into(function);
             let found = problem.about();
-            place.argument = found.and_then(|found| found.among(args, marks));
+            place.argument = found.and_then(|found| found.argument_index(args, fingerprints));
         }
         kind if matches!(kind.cause(), Kind::NotCallable(_)) && place.span.is_none() => {
-            let way_out = format!("`{name}` calls what it is given: give it a function");
-            place.way_out.get_or_insert(way_out);
+            let advice = format!("`{name}` calls what it is given: give it a function");
+            place.advice.get_or_insert(advice);
         }
         Kind::Parallel { form, problem } if *form == name => {
             let found = problem.about();
-            place.argument = found.and_then(|found| found.among(args, marks));
+            place.argument = found.and_then(|found| found.argument_index(args, fingerprints));
         }
         _ => {}
     }
@@ -620,13 +629,13 @@ pub(crate) fn named(mut stop: Stop, name: &str, args: &[Value], marks: &Marks) -
 /// Records that the value an error is about is not an argument of the function, even if an argument is equal to it: it
 /// was found inside an argument, or a function made it.
 #[cold]
-pub(crate) fn of_no_argument(mut stop: Stop) -> Stop {
+pub(crate) fn not_an_argument(mut stop: Stop) -> Stop {
     if let Unwind::Raise(Error { kind, .. }) = &mut *stop {
         match kind {
             Kind::Type {
                 function, found, ..
-            } if function.is_empty() => found.leave(),
-            Kind::Value { function, problem } if function.is_empty() => problem.leave(),
+            } if function.is_empty() => found.forget_identity(),
+            Kind::Value { function, problem } if function.is_empty() => problem.forget_identity(),
             _ => {}
         }
     }
@@ -642,7 +651,7 @@ impl From<Error> for Stop {
 impl From<Kind> for Stop {
     #[cold]
     fn from(kind: Kind) -> Stop {
-        Box::new(Unwind::Raise(kind.anywhere()))
+        Box::new(Unwind::Raise(kind.into_error()))
     }
 }
 
@@ -655,12 +664,12 @@ impl From<Limit> for Stop {
 
 /// The stop of a walk over so many values that no time limit would suffice: the walk is refused before it begins.
 #[cold]
-pub fn unbegun(values: u64) -> Stop {
-    let way_out = format!(
+pub fn walk_too_large(values: u64) -> Stop {
+    let advice = format!(
         "not begun: it would look at {values} values, as structure that is shared counts each time it is met, and no time limit is long enough"
     );
     let place = Place {
-        way_out: Some(way_out),
+        advice: Some(advice),
         ..Place::default()
     };
     Box::new(Unwind::Limit(Limit::Time, place))
@@ -672,14 +681,14 @@ pub fn wrong_type(expected: &'static str, found: &Value) -> Stop {
     Kind::Type {
         function: String::new(),
         expected,
-        found: Found::of(found),
+        found: ValuePreview::of(found),
     }
     .into()
 }
 
 /// A value of the right kind that is not acceptable; the caller of the function fills in its name.
 #[cold]
-pub fn bad_value(problem: impl Into<Words>) -> Stop {
+pub fn bad_value(problem: impl Into<Sentence>) -> Stop {
     Kind::Value {
         function: String::new(),
         problem: problem.into(),

@@ -5,30 +5,30 @@ use std::fmt::{Display, Formatter, Result};
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::Found;
+use super::ValuePreview;
 use crate::value::Value;
 
 /// Removes from a text what must not be shown.
-pub type Veil<'a> = dyn Fn(&str) -> String + 'a;
+pub type Redact<'a> = dyn Fn(&str) -> String + 'a;
 
-/// A veil that removes nothing.
-pub(crate) fn open(text: &str) -> String {
+/// A [`Redact`] that removes nothing.
+pub(crate) fn unredacted(text: &str) -> String {
     text.to_owned()
 }
 
-/// Whether `veil` leaves `name` unchanged. For any other name, a message says nothing that is derived from its parts or
-/// resembles it: no veil could remove that.
-pub(super) fn is_open(name: &str, veil: &Veil<'_>) -> bool {
-    veil(name) == name
+/// Whether `redact` leaves `name` unchanged. For any other name, a message says nothing that is derived from its parts or
+/// resembles it: no redaction could remove that.
+pub(super) fn is_unredacted(name: &str, redact: &Redact<'_>) -> bool {
+    redact(name) == name
 }
 
-/// `name` as it is written after `prefix`, and by itself, both veiled. Whatever is hidden in one is hidden in the
+/// `name` as it is written after `prefix`, and by itself, both redacted. Whatever is hidden in one is hidden in the
 /// other.
-pub(super) fn behind(prefix: &str, name: &str, veil: &Veil<'_>) -> (String, String) {
+pub(super) fn redact_after(prefix: &str, name: &str, redact: &Redact<'_>) -> (String, String) {
     let written = format!("{prefix}{name}");
-    let whole = veil(&written);
+    let whole = redact(&written);
     let alone = match whole == written {
-        true => veil(name),
+        true => redact(name),
         false => whole.strip_prefix(prefix).unwrap_or(&whole).to_owned(),
     };
     (whole, alone)
@@ -48,7 +48,7 @@ enum Style {
     Name,
 }
 
-/// The number of bytes that are kept for a veil: far more than is shown, and no more than an error may hold.
+/// The number of bytes that are kept for redaction: far more than is shown, and no more than an error may hold.
 const QUOTE_BYTES_MAX: usize = 64 * 1024;
 /// The number of graphemes of a value that are shown.
 const VALUE_GRAPHEMES_MAX: usize = 80;
@@ -84,9 +84,9 @@ impl Quote {
         }
     }
 
-    /// The text that a message shows: veiled first, truncated afterwards.
-    pub fn shown(&self, veil: &Veil<'_>) -> String {
-        let mut text = veil(&self.text);
+    /// The text that a message shows: redacted first, truncated afterwards.
+    pub fn render(&self, redact: &Redact<'_>) -> String {
+        let mut text = redact(&self.text);
         let (end, ellipsis) = match self.style {
             Style::Value => {
                 let mut graphemes = text.grapheme_indices(true);
@@ -111,17 +111,17 @@ impl Quote {
 
 /// A sentence that may quote a text, and may be about a value.
 #[derive(Clone, Debug)]
-pub struct Words {
+pub struct Sentence {
     before: String,
     quote: Option<Quote>,
     after: Box<str>,
-    about: Option<Box<Found>>,
+    about: Option<Box<ValuePreview>>,
 }
 
-impl Words {
+impl Sentence {
     /// Appends `after`, which follows the quote.
     #[must_use]
-    pub fn then(mut self, after: impl Into<String>) -> Words {
+    pub fn then(mut self, after: impl Into<String>) -> Sentence {
         self.after = after.into().into_boxed_str();
         self
     }
@@ -132,20 +132,20 @@ impl Words {
     }
 
     /// The value that the sentence is about.
-    pub(super) fn about(&self) -> Option<&Found> {
+    pub(super) fn about(&self) -> Option<&ValuePreview> {
         self.about.as_deref()
     }
 
     /// Marks the value as not being an argument of the function.
-    pub(super) fn leave(&mut self) {
+    pub(super) fn forget_identity(&mut self) {
         if let Some(about) = &mut self.about {
-            about.leave();
+            about.forget_identity();
         }
     }
 
-    /// The sentence, with its quote veiled and truncated.
-    pub fn told(&self, veil: &Veil<'_>) -> String {
-        let quote = self.quote.as_ref().map(|quote| quote.shown(veil));
+    /// The sentence, with its quote redacted and truncated.
+    pub fn render(&self, redact: &Redact<'_>) -> String {
+        let quote = self.quote.as_ref().map(|quote| quote.render(redact));
         [
             self.before.as_str(),
             quote.as_deref().unwrap_or_default(),
@@ -154,8 +154,8 @@ impl Words {
         .concat()
     }
 
-    fn quoting(self, quote: Quote) -> Words {
-        Words {
+    fn quoting(self, quote: Quote) -> Sentence {
+        Sentence {
             quote: Some(quote),
             ..self
         }
@@ -163,25 +163,25 @@ impl Words {
 }
 
 /// `before`, followed by a quote of `value`.
-pub fn quoting(before: impl Into<String>, value: &Value) -> Words {
+pub fn quoting(before: impl Into<String>, value: &Value) -> Sentence {
     about(before, value).quoting(Quote::value(value))
 }
 
 /// `problem`, a complete sentence about `value`.
-pub fn about(problem: impl Into<String>, value: &Value) -> Words {
-    Words {
-        about: Some(Box::new(Found::of(value))),
-        ..Words::from(problem)
+pub fn about(problem: impl Into<String>, value: &Value) -> Sentence {
+    Sentence {
+        about: Some(Box::new(ValuePreview::of(value))),
+        ..Sentence::from(problem)
     }
 }
 
 /// `before`, followed by a name that a program chose.
-pub fn naming(before: impl Into<String>, name: &str) -> Words {
-    Words::from(before).quoting(Quote::name(name))
+pub fn naming(before: impl Into<String>, name: &str) -> Sentence {
+    Sentence::from(before).quoting(Quote::name(name))
 }
 
 /// `before`, followed by the kind of `value` and a quote of it.
-pub fn got(before: impl Into<String>, value: &Value) -> Words {
+pub fn got(before: impl Into<String>, value: &Value) -> Sentence {
     let (mut before, word) = (before.into(), value.kind().word());
     let quote = Quote::value(value);
     // Keys that are not indices indicate swapped arguments: a map in the place of the keys.
@@ -192,9 +192,9 @@ pub fn got(before: impl Into<String>, value: &Value) -> Words {
     about(before, value).quoting(quote)
 }
 
-impl<T: Into<String>> From<T> for Words {
-    fn from(text: T) -> Words {
-        Words {
+impl<T: Into<String>> From<T> for Sentence {
+    fn from(text: T) -> Sentence {
+        Sentence {
             before: text.into(),
             quote: None,
             after: Box::default(),
@@ -203,8 +203,8 @@ impl<T: Into<String>> From<T> for Words {
     }
 }
 
-impl Display for Words {
+impl Display for Sentence {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str(&self.told(&open))
+        f.write_str(&self.render(&unredacted))
     }
 }

@@ -1,10 +1,10 @@
 //! Destructuring: taking values apart in every binding position.
 
-use super::sequence::{behind, endless, unsettled};
+use super::sequence::{as_lazy, drop_first, is_endless};
 use super::{Eval, Evaluated, Frame};
 use crate::analyze::ir::{MapEntryPattern, MapPattern, Pattern, SequencePattern};
 use crate::builtins::merge;
-use crate::error::{Found, Kind};
+use crate::error::{Kind, ValuePreview};
 use crate::value::{Map, Value};
 
 impl Eval<'_> {
@@ -34,12 +34,12 @@ impl Eval<'_> {
     ) -> Evaluated<()> {
         let mut value = value;
         let kept = parts.rest.is_some() || parts.all.is_some();
-        if kept && unsettled(&value).is_some() && !endless(&value) {
-            self.settle(&mut value)?;
+        if kept && as_lazy(&value).is_some() && !is_endless(&value) {
+            self.realize(&mut value)?;
         }
         let items = match &value {
             // Only as many items are made as there are patterns.
-            sequence if unsettled(sequence).is_some() => {
+            sequence if as_lazy(sequence).is_some() => {
                 let mut stream = self.stream(match kept {
                     true => value.clone(),
                     false => std::mem::take(&mut value),
@@ -61,7 +61,7 @@ impl Eval<'_> {
             _ => {
                 return Err(Kind::Destructure {
                     expected: "vector, string or nil",
-                    found: Found::of(&value),
+                    found: ValuePreview::of(&value),
                 }
                 .at(parts.span)
                 .into());
@@ -73,10 +73,10 @@ impl Eval<'_> {
             self.bind(pattern, item, frame)?;
         }
         match &parts.rest {
-            Some(rest) if endless(&value) => {
-                let mut more = behind(self, value.clone(), parts.items.len())?;
+            Some(rest) if is_endless(&value) => {
+                let mut more = drop_first(self, value.clone(), parts.items.len())?;
                 if let Pattern::Map(_) = rest {
-                    self.settle(&mut more)?;
+                    self.realize(&mut more)?;
                 }
                 self.bind(rest, more, frame)?;
             }
@@ -98,7 +98,7 @@ impl Eval<'_> {
         frame: Frame<'_>,
     ) -> Evaluated<()> {
         for item in &mut rest {
-            self.settle(item)?;
+            self.realize(item)?;
         }
         let Pattern::Map(parts) = pattern else {
             let rest = if rest.is_empty() {
@@ -126,7 +126,7 @@ impl Eval<'_> {
             _ => {
                 return Err(Kind::Destructure {
                     expected: "keys and values in turn",
-                    found: Found::of(&Value::vector(rest)),
+                    found: ValuePreview::of(&Value::vector(rest)),
                 }
                 .at(parts.span)
                 .into());
@@ -141,8 +141,8 @@ impl Eval<'_> {
         mut value: Value,
         frame: Frame<'_>,
     ) -> Evaluated<()> {
-        self.see_through(&mut value);
-        self.settle(&mut value)?;
+        self.deref_var(&mut value);
+        self.realize(&mut value)?;
         let by_index =
             |entry: &MapEntryPattern| matches!(entry.key, Value::Int(_) | Value::BigInt(_));
         let (map, items) = match &value {
@@ -156,7 +156,7 @@ impl Eval<'_> {
             _ => {
                 return Err(Kind::Destructure {
                     expected: "map or nil",
-                    found: Found::of(&value),
+                    found: ValuePreview::of(&value),
                 }
                 .at(parts.span)
                 .into());

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::sequence::{called_transducer, reduced, unsettled};
+use super::sequence::{as_lazy, called_transducer, reduced};
 use super::{Eval, Evaluated, Frame, not_callable};
 use crate::analyze::ir::{Arities, Call, Chain, Ir, Lambda};
 use crate::builtins::{Arity, at_least, exactly};
-use crate::env::Brief;
+use crate::env::ValueSummary;
 use crate::error::{
-    Kind, Limit, Marks, Place, Quote, Stop, about, arguments, at, at_item, bad_value, named,
-    within, wrong_type,
+    Fingerprints, Kind, Limit, Place, Quote, Stop, about, arguments, at, at_item, bad_value,
+    in_function, with_function, wrong_type,
 };
 use crate::function::{Closure, Combinator, Combined};
 use crate::host::HostFault;
@@ -40,41 +40,41 @@ impl<'r> Eval<'r> {
     pub(super) fn eval_call(&mut self, call: &Call, frame: Frame<'_>) -> Evaluated {
         let callee = self.eval(&call.callee, frame)?;
         let result = match call.args.as_ref() {
-            [] => self.call_open(&callee, &mut []),
+            [] => self.call_unrealized(&callee, &mut []),
             [a] => {
                 let mut args = [self.eval(a, frame)?];
-                self.call_open(&callee, &mut args)
+                self.call_unrealized(&callee, &mut args)
             }
             [a, b] => {
                 let mut args = [self.eval(a, frame)?, self.eval(b, frame)?];
-                self.call_open(&callee, &mut args)
+                self.call_unrealized(&callee, &mut args)
             }
             args => {
                 let mut args = self.eval_all(args, frame)?;
-                self.call_open(&callee, &mut args)
+                self.call_unrealized(&callee, &mut args)
             }
         };
-        self.called(call, &callee, result)
+        self.finish_call(call, &callee, result)
     }
 
     /// Processes the result of a call of `callee`: records a summary of it, or adds the position to an error.
     #[inline]
-    fn called(&mut self, call: &Call, callee: &Value, result: Evaluated) -> Evaluated {
-        if self.notes_results
+    fn finish_call(&mut self, call: &Call, callee: &Value, result: Evaluated) -> Evaluated {
+        if self.records_results
             && let (Ok(value), Ir::Global(global), Value::Fn(_)) = (&result, &call.callee, callee)
         {
-            self.note(global.id as usize, value);
+            self.record_result(global.id as usize, value);
         }
         result.map_err(|stop| at(stop, call.span))
     }
 
     /// Records a summary of the result of the function defined at `id`.
     #[inline(never)]
-    fn note(&mut self, id: usize, value: &Value) {
-        if self.gave.len() <= id {
-            self.gave.resize(id + 1, None);
+    fn record_result(&mut self, id: usize, value: &Value) {
+        if self.last_results.len() <= id {
+            self.last_results.resize(id + 1, None);
         }
-        self.gave[id] = Some(Brief::of(value));
+        self.last_results[id] = Some(ValueSummary::of(value));
     }
 
     /// Evaluates in the order of the nested calls that the chain is equivalent to: from the outermost call inwards
@@ -108,8 +108,8 @@ impl<'r> Eval<'r> {
                 Ir::Const(callee) => callee.clone(),
                 _ => waiting.pop().unwrap_or_default(),
             };
-            let result = self.call_open(&callee, &mut args);
-            value = self.called(step, &callee, result)?;
+            let result = self.call_unrealized(&callee, &mut args);
+            value = self.finish_call(step, &callee, result)?;
         }
         Ok(value)
     }
@@ -121,23 +121,23 @@ impl<'r> Eval<'r> {
             Value::Vector(given) => given.into_vec().into(),
             _ => SmallVec::new(),
         };
-        let Some(arity) = arities.takes(given.len()) else {
+        let Some(arity) = arities.accepts(given.len()) else {
             let lambda = frame.closure.map(|closure| &*closure.lambda);
-            return Err(no_arity(arities, lambda, given.len()));
+            return Err(arity_not_found(arities, lambda, given.len()));
         };
         let function = self.eval(&arity.function, frame)?;
-        self.call_open(&function, &mut given)
+        self.call_unrealized(&function, &mut given)
     }
 
-    /// Calls `callee`; arguments may be moved out of `args`. The result is settled, so it may be kept anywhere.
+    /// Calls `callee`; arguments may be moved out of `args`. The result is realized, so it may be kept anywhere.
     #[inline]
     pub fn call(&mut self, callee: &Value, args: &mut [Value]) -> Evaluated {
-        let result = self.call_open(callee, args)?;
-        self.settled(result)
+        let result = self.call_unrealized(callee, args)?;
+        self.realized(result)
     }
 
     /// Calls `callee`; the result may be a lazy sequence.
-    fn call_open(&mut self, callee: &Value, args: &mut [Value]) -> Evaluated {
+    fn call_unrealized(&mut self, callee: &Value, args: &mut [Value]) -> Evaluated {
         match callee {
             Value::Fn(closure) => self.call_closure(closure, args),
             Value::Builtin(builtin) => {
@@ -170,10 +170,11 @@ impl<'r> Eval<'r> {
         mut each: impl FnMut(&mut Self, &Value, Value) -> Evaluated<bool>,
     ) -> Evaluated<()> {
         if let Some(closure) = closure_of(callee, 1) {
-            return self.inside(closure, |eval, base| {
+            return self.one_call_deeper(closure, |eval, base| {
                 for (index, item) in items.enumerate() {
-                    let result = eval.enter(closure, base, |stack| stack.push(item.clone()));
-                    let result = result.and_then(|result| eval.settled(result));
+                    let result =
+                        eval.call_prepared(closure, base, |stack| stack.push(item.clone()));
+                    let result = result.and_then(|result| eval.realized(result));
                     let result = result.map_err(|stop| at_item(stop, before + index))?;
                     if !each(eval, item, result)? {
                         break;
@@ -209,11 +210,11 @@ impl<'r> Eval<'r> {
         before: usize,
     ) -> Evaluated<()> {
         if let Some(closure) = closure_of(callee, 1) {
-            return self.inside(closure, |eval, base| {
+            return self.one_call_deeper(closure, |eval, base| {
                 for (index, item) in items.iter_mut().enumerate() {
                     let argument = std::mem::take(item);
-                    let result = eval.enter(closure, base, |stack| stack.push(argument));
-                    let result = result.and_then(|result| eval.settled(result));
+                    let result = eval.call_prepared(closure, base, |stack| stack.push(argument));
+                    let result = result.and_then(|result| eval.realized(result));
                     *item = result.map_err(|stop| at_item(stop, before + index))?;
                 }
                 Ok(())
@@ -246,9 +247,9 @@ impl<'r> Eval<'r> {
     ) -> Evaluated {
         let mut folded = first;
         if let Some(closure) = closure_of(callee, 2) {
-            return self.inside(closure, |eval, base| {
+            return self.one_call_deeper(closure, |eval, base| {
                 for (index, item) in items.enumerate() {
-                    let result = eval.enter(closure, base, |stack| {
+                    let result = eval.call_prepared(closure, base, |stack| {
                         stack.push(folded);
                         stack.push(item.clone());
                     });
@@ -257,7 +258,7 @@ impl<'r> Eval<'r> {
                         return Ok(value.clone());
                     }
                 }
-                eval.settled(folded)
+                eval.realized(folded)
             });
         }
         self.fold_items(callee, folded, items, before)
@@ -283,45 +284,45 @@ impl<'r> Eval<'r> {
         self.tick()?;
         if !matches!(callee, Value::Combined(_) | Value::Var(_)) || is_tool(callee) {
             for arg in &mut *args {
-                self.settle(arg)?;
+                self.realize(arg)?;
             }
         }
         match callee {
             Value::Keyword(name) => {
-                takes(
+                check_arity(
                     format_args!(":{name}"),
                     crate::builtins::between(1, 2),
                     args.len(),
                 )?;
-                self.see_through(&mut args[0]);
+                self.deref_var(&mut args[0]);
                 let found = match &args[0] {
                     Value::Map(map) => map.lookup(callee).cloned(),
                     _ => None,
                 };
-                Ok(found.unwrap_or_else(|| default(args)))
+                Ok(found.unwrap_or_else(|| default_argument(args)))
             }
             Value::Map(map) => {
-                takes("a map", crate::builtins::between(1, 2), args.len())?;
+                check_arity("a map", crate::builtins::between(1, 2), args.len())?;
                 self.walk(&args[0])?;
                 Ok(map
                     .lookup(&args[0])
                     .cloned()
-                    .unwrap_or_else(|| default(args)))
+                    .unwrap_or_else(|| default_argument(args)))
             }
             Value::Set(set) => {
-                takes("a set", exactly(1), args.len())?;
+                check_arity("a set", exactly(1), args.len())?;
                 self.walk(&args[0])?;
                 Ok(set.get(&args[0]).cloned().unwrap_or_default())
             }
             Value::Vector(items) => {
-                takes("a vector", exactly(1), args.len())?;
+                check_arity("a vector", exactly(1), args.len())?;
                 let item = match &args[0] {
                     Value::Int(index) => usize::try_from(*index)
                         .ok()
                         .and_then(|index| items.get(index)),
                     // No vector is this long.
                     Value::BigInt(_) => None,
-                    other => return Err(named_type("a vector", "an integer index", other)),
+                    other => return Err(wrong_type_for("a vector", "an integer index", other)),
                 };
                 match item {
                     Some(item) => Ok(item.clone()),
@@ -346,8 +347,8 @@ impl<'r> Eval<'r> {
                 // A var may lead to another var, or to itself.
                 self.on_stack(1, |eval| eval.call(&value, args))
             }
-            Value::Combined(_) if unsettled(callee).is_some() => {
-                let callee = self.settled(callee.clone())?;
+            Value::Combined(_) if as_lazy(callee).is_some() => {
+                let callee = self.realized(callee.clone())?;
                 self.call_rare(&callee, args)
             }
             Value::Combined(made) if made.kind == Combinator::Memoize => {
@@ -367,19 +368,19 @@ impl<'r> Eval<'r> {
         let [function] = made.parts.as_slice() else {
             return Err(not_callable(&Value::Nil));
         };
-        self.settle_all(args)?;
+        self.realize_all(args)?;
         self.reserve_values(args.len())?;
         let given = Value::vector(args.to_vec());
         self.walk(&given)?;
         let place = Arc::as_ptr(made).addr();
-        let known = self.remembered.get(&place);
+        let known = self.memoized.get(&place);
         if let Some(value) = known.and_then(|(_, known)| known.get(&given)) {
             return Ok(value.clone());
         }
         let value = self.call(function, args)?;
         self.reserve(CALL_BYTES)?;
         let (_, known) = self
-            .remembered
+            .memoized
             .entry(place)
             .or_insert_with(|| (Arc::clone(made), Map::new()));
         known.insert(given, value.clone());
@@ -400,7 +401,7 @@ impl<'r> Eval<'r> {
             }
             Combinator::Comp => {
                 let Some((first, rest)) = parts.split_last() else {
-                    takes("the identity made by (comp)", exactly(1), args.len())?;
+                    check_arity("the identity made by (comp)", exactly(1), args.len())?;
                     return Ok(std::mem::take(&mut args[0]));
                 };
                 let mut value = self.call(first, args)?;
@@ -411,7 +412,7 @@ impl<'r> Eval<'r> {
             }
             Combinator::Juxt => {
                 let mut results = Vec::with_capacity(parts.len());
-                self.settle_all(args)?;
+                self.realize_all(args)?;
                 for function in parts {
                     let mut copy: SmallVec<[Value; 4]> = args.iter().cloned().collect();
                     results.push(self.call(function, &mut copy)?);
@@ -432,8 +433,8 @@ impl<'r> Eval<'r> {
                 self.call(function, args)
             }
             Combinator::EveryPred => {
-                self.settle_all(args)?;
-                for (predicate, arg) in asked(parts, args) {
+                self.realize_all(args)?;
+                for (predicate, arg) in predicate_pairs(parts, args) {
                     if !self.call1(predicate, arg.clone())?.truthy() {
                         return Ok(Value::Bool(false));
                     }
@@ -441,18 +442,20 @@ impl<'r> Eval<'r> {
                 Ok(Value::Bool(true))
             }
             Combinator::SomeFn => {
-                self.settle_all(args)?;
+                self.realize_all(args)?;
                 let mut last = Value::Nil;
-                for (function, arg) in asked(parts, args) {
+                for (function, arg) in predicate_pairs(parts, args) {
                     last = self.call1(function, arg.clone())?;
                     if last.truthy() {
                         return Ok(last);
                     }
                 }
-                Ok(match parts.len() <= TOGETHER && args.len() <= TOGETHER {
-                    true => last,
-                    false => Value::Nil,
-                })
+                Ok(
+                    match parts.len() <= FIXED_ARITIES_MAX && args.len() <= FIXED_ARITIES_MAX {
+                        true => last,
+                        false => Value::Nil,
+                    },
+                )
             }
             Combinator::Tool => {
                 let Some(Value::Str(name)) = parts.first() else {
@@ -466,8 +469,8 @@ impl<'r> Eval<'r> {
     }
 
     /// Replaces sequences by vectors.
-    fn settle_all(&mut self, args: &mut [Value]) -> Evaluated<()> {
-        args.iter_mut().try_for_each(|arg| self.settle(arg))
+    fn realize_all(&mut self, args: &mut [Value]) -> Evaluated<()> {
+        args.iter_mut().try_for_each(|arg| self.realize(arg))
     }
 
     /// Calls a tool of the host. `:key value` pairs may take the place of a map.
@@ -533,9 +536,9 @@ impl<'r> Eval<'r> {
         if !(lambda.params.len() == args.len()
             || (lambda.rest.is_some() && args.len() > lambda.params.len()))
         {
-            return Err(arity(lambda, args.len()));
+            return Err(arity_error(lambda, args.len()));
         }
-        self.inside(closure, |eval, base| {
+        self.one_call_deeper(closure, |eval, base| {
             let frame = Frame {
                 base,
                 closure: Some(closure),
@@ -547,14 +550,14 @@ impl<'r> Eval<'r> {
                 eval.fill_frame(lambda, base);
                 eval.bind_params(lambda, args, frame)?;
             }
-            eval.rounds(lambda, frame)
+            eval.eval_body(lambda, frame)
         })
     }
 
     /// Runs `inside` one call deeper, with the index where the frames of `closure` begin. Everything from there on is
     /// dropped afterwards.
     #[inline]
-    fn inside<T>(
+    fn one_call_deeper<T>(
         &mut self,
         closure: &Closure,
         inside: impl FnOnce(&mut Self, usize) -> Evaluated<T>,
@@ -563,14 +566,14 @@ impl<'r> Eval<'r> {
             let base = eval.stack.len();
             let result = inside(eval, base);
             eval.stack.truncate(base);
-            result.map_err(|stop| within(stop, closure))
+            result.map_err(|stop| in_function(stop, closure))
         })
     }
 
     /// One of many calls of a closure for which depth and native stack are already taken care of; `push` puts its
     /// arguments where its frame begins.
     #[inline(always)]
-    fn enter(
+    fn call_prepared(
         &mut self,
         closure: &Arc<Closure>,
         base: usize,
@@ -591,7 +594,7 @@ impl<'r> Eval<'r> {
             self.fill_frame(lambda, base);
             self.bind_params(lambda, &mut args, frame)?;
         }
-        self.rounds(lambda, frame)
+        self.eval_body(lambda, frame)
     }
 
     /// Extends the frame at `base` to the length that the function needs.
@@ -605,7 +608,7 @@ impl<'r> Eval<'r> {
 
     /// Evaluates the body of a function whose arguments are bound, once more for each `recur`.
     #[inline]
-    fn rounds(&mut self, lambda: &Lambda, frame: Frame<'_>) -> Evaluated {
+    fn eval_body(&mut self, lambda: &Lambda, frame: Frame<'_>) -> Evaluated {
         let mut outcome = match &lambda.body {
             // A body of a single operator takes a shortcut.
             Ir::Op(call) => self.operate(call, frame),
@@ -613,13 +616,13 @@ impl<'r> Eval<'r> {
         };
         // Usually there is none, and checking is cheaper than taking.
         if self.recur.is_some() {
-            outcome = self.further_rounds(lambda, frame);
+            outcome = self.eval_recur(lambda, frame);
         }
         outcome
     }
 
     #[inline(never)]
-    fn further_rounds(&mut self, lambda: &Lambda, frame: Frame<'_>) -> Evaluated {
+    fn eval_recur(&mut self, lambda: &Lambda, frame: Frame<'_>) -> Evaluated {
         while let Some(mut values) = self.recur.take() {
             self.tick()?;
             // The rest argument of a `recur` is already a collection. Its defaults may read the parameters.
@@ -671,13 +674,13 @@ impl<'r> Eval<'r> {
         if self.stack_paid == 0 {
             return self.first_stack(here, levels, inside);
         }
-        self.pay_for_stack(here, need, inside)
+        self.charge_stack(here, need, inside)
     }
 
     /// While `inside` runs, charges the native stack in use, plus `need` bytes and one step.
     #[cold]
     #[inline(never)]
-    fn pay_for_stack<T>(
+    fn charge_stack<T>(
         &mut self,
         here: usize,
         need: usize,
@@ -756,11 +759,11 @@ fn is_tool(callee: &Value) -> bool {
     matches!(callee, Value::Combined(made) if made.kind == Combinator::Tool)
 }
 
-fn default(args: &mut [Value]) -> Value {
+fn default_argument(args: &mut [Value]) -> Value {
     args.get_mut(1).map(std::mem::take).unwrap_or_default()
 }
 
-fn takes(function: impl Display, accepts: Arity, given: usize) -> Evaluated<()> {
+fn check_arity(function: impl Display, accepts: Arity, given: usize) -> Evaluated<()> {
     if accepts.accepts(given) {
         return Ok(());
     }
@@ -773,25 +776,25 @@ fn takes(function: impl Display, accepts: Arity, given: usize) -> Evaluated<()> 
 }
 
 #[cold]
-fn named_type(function: &str, expected: &'static str, found: &Value) -> Stop {
+fn wrong_type_for(function: &str, expected: &'static str, found: &Value) -> Stop {
     let args = std::slice::from_ref(found);
-    named(
+    with_function(
         wrong_type(expected, found),
         function,
         args,
-        &Marks::of(args),
+        &Fingerprints::of(args),
     )
 }
 
 #[cold]
-fn no_arity(arities: &Arities, lambda: Option<&Lambda>, given: usize) -> Stop {
+fn arity_not_found(arities: &Arities, lambda: Option<&Lambda>, given: usize) -> Stop {
     let mut counts: Vec<_> = arities.arities.iter().collect();
     counts.sort_by_key(|arity| arity.count);
     let noun = match counts[..] {
         [only] => arguments(only.count),
         _ => "arguments",
     };
-    let counts = counts.iter().map(|arity| match arity.open {
+    let counts = counts.iter().map(|arity| match arity.variadic {
         true => format!("at least {}", arity.count),
         false => arity.count.to_string(),
     });
@@ -801,15 +804,15 @@ fn no_arity(arities: &Arities, lambda: Option<&Lambda>, given: usize) -> Stop {
         .map_or("the function", |name| name.as_str());
     let counts = counts.collect::<Vec<_>>().join(" or ");
     let place = Place {
-        way_out: lambda.map(defined_with),
+        advice: lambda.map(parameters_advice),
         ..Place::default()
     };
     let kind = Kind::Pairs(format!("{name} expects {counts} {noun}, got {given}"));
-    kind.in_place(place).into()
+    kind.at_place(place).into()
 }
 
 /// A sentence about the parameters of a function of the program.
-fn defined_with(lambda: &Lambda) -> String {
+fn parameters_advice(lambda: &Lambda) -> String {
     let heading = &lambda.heading;
     match &lambda.name {
         Some(name) => format!("`{name}` was defined with the parameters [{heading}]"),
@@ -818,7 +821,7 @@ fn defined_with(lambda: &Lambda) -> String {
 }
 
 #[cold]
-fn arity(lambda: &Lambda, given: usize) -> Stop {
+fn arity_error(lambda: &Lambda, given: usize) -> Stop {
     let function = lambda
         .name
         .as_ref()
@@ -835,10 +838,10 @@ fn arity(lambda: &Lambda, given: usize) -> Stop {
         given,
     };
     let place = Place {
-        way_out: Some(defined_with(lambda)),
+        advice: Some(parameters_advice(lambda)),
         ..Place::default()
     };
-    kind.in_place(place).into()
+    kind.at_place(place).into()
 }
 
 /// `'server/tool` and its arguments, as the map that the tool takes.
@@ -861,15 +864,15 @@ pub(crate) fn host_fault(fault: HostFault) -> Stop {
 
 /// The number of arguments that `every-pred` and `some-fn` check predicate by predicate; also the largest number of
 /// predicates with which they check further arguments one by one.
-const TOGETHER: usize = 3;
+const FIXED_ARITIES_MAX: usize = 3;
 
 /// Pairs each predicate of `every-pred` or `some-fn` with each argument, in Clojure's order.
-fn asked<'a>(
+fn predicate_pairs<'a>(
     predicates: &'a [Value],
     args: &'a [Value],
 ) -> impl Iterator<Item = (&'a Value, &'a Value)> {
-    let (first, rest) = args.split_at(args.len().min(TOGETHER));
-    let (by_item, by_predicate) = match predicates.len() <= TOGETHER {
+    let (first, rest) = args.split_at(args.len().min(FIXED_ARITIES_MAX));
+    let (by_item, by_predicate) = match predicates.len() <= FIXED_ARITIES_MAX {
         true => (rest, &rest[..0]),
         false => (&rest[..0], rest),
     };

@@ -13,11 +13,13 @@ use std::sync::atomic::AtomicUsize;
 
 use smallvec::SmallVec;
 
-use crate::analyze::ir::{Clause, For, Ir, Operation, Test};
-use crate::builtins::{Body, Builtin, Settles};
+use crate::analyze::ir::{BindingTest, Clause, For, Ir, Operation};
+use crate::builtins::{Builtin, BuiltinValue, Realizes};
 use crate::clock;
-use crate::env::{Brief, Definition, Env, Names};
-use crate::error::{Kind, Limit, Marks, Quote, Stop, at, at_item, named, unbegun};
+use crate::env::{Definition, Env, Names, ValueSummary};
+use crate::error::{
+    Fingerprints, Kind, Limit, Quote, Stop, at, at_item, walk_too_large, with_function,
+};
 use crate::form::Span;
 use crate::function::{Closure, Combined};
 use crate::heap;
@@ -25,9 +27,9 @@ use crate::host::Host;
 use crate::limits::Limits;
 use crate::meter::{Meter, Watch};
 use crate::regex::{Regex, Scratch};
-use crate::sink::{Over, Sink};
-use crate::value::shape::watched;
-use crate::value::text::{free_text, grow_text, push_watched};
+use crate::sink::{Sink, SinkError};
+use crate::value::shape::metered;
+use crate::value::text::{free_text, grow_text, push_metered};
 use crate::value::{Map, Set, Text, Value, equal};
 
 /// Metered steps per item that is made.
@@ -39,7 +41,7 @@ pub type Evaluated<T = Value> = Result<T, Stop>;
 const VARS_MAX: usize = 16;
 
 /// State that all workers of one program share.
-pub struct Shared<'r> {
+pub struct RunContext<'r> {
     /// The program's limits and its host.
     pub meter: &'r Meter<'r>,
     /// The environment that the program started with.
@@ -51,7 +53,7 @@ pub struct Shared<'r> {
 
 /// An evaluator: one for the program and one for each parallel worker.
 pub struct Eval<'r> {
-    shared: &'r Shared<'r>,
+    shared: &'r RunContext<'r>,
     /// The frames of all running functions, one after the other.
     stack: Vec<Value>,
     /// Native stack down to this address is paid for.
@@ -62,8 +64,8 @@ pub struct Eval<'r> {
     recur: Option<SmallVec<[Value; 4]>>,
     pub(crate) globals: Arc<Vec<Option<Definition>>>,
     /// Summaries of the results of functions called by name, by index of the global; recorded only if enabled.
-    pub(crate) gave: Vec<Option<Brief>>,
-    notes_results: bool,
+    pub(crate) last_results: Vec<Option<ValueSummary>>,
+    records_results: bool,
     pub(crate) journal: Option<Map>,
     pub(crate) steps: Option<Map>,
     /// The printed lines, each truncated to the limit of a line.
@@ -76,9 +78,9 @@ pub struct Eval<'r> {
     pub(crate) scratch: Scratch,
     /// Results of functions made by `memoize`, by argument. The function is held, so that no other one can get its
     /// address.
-    remembered: BTreeMap<usize, (Arc<Combined>, Map)>,
+    memoized: BTreeMap<usize, (Arc<Combined>, Map)>,
     /// Whether this evaluator runs a branch of `pmap` or `pcalls`.
-    worker: bool,
+    is_worker: bool,
 }
 
 /// The position of the running function's locals and captures.
@@ -90,7 +92,7 @@ struct Frame<'f> {
 
 impl<'r> Eval<'r> {
     /// An evaluator that starts with the definitions of `env`.
-    pub fn new(shared: &'r Shared<'r>) -> Eval<'r> {
+    pub fn new(shared: &'r RunContext<'r>) -> Eval<'r> {
         let env = shared.env;
         Eval {
             shared,
@@ -99,16 +101,16 @@ impl<'r> Eval<'r> {
             stack_floor: 0,
             recur: None,
             globals: Arc::clone(&env.globals),
-            gave: Vec::new(),
-            notes_results: env.notes_results,
+            last_results: Vec::new(),
+            records_results: env.records_results,
             journal: env.journal.clone(),
             steps: env.steps.clone(),
             prints: Vec::new(),
             open_line: None,
             pattern: None,
             scratch: Scratch::default(),
-            remembered: BTreeMap::new(),
-            worker: false,
+            memoized: BTreeMap::new(),
+            is_worker: false,
         }
     }
 
@@ -124,7 +126,7 @@ impl<'r> Eval<'r> {
             for ir in body {
                 last = eval.eval(ir, frame)?;
             }
-            eval.settled(last)
+            eval.realized(last)
         })
     }
 
@@ -197,12 +199,12 @@ impl<'r> Eval<'r> {
         /// greater weight comes only from repeated sharing.
         const WALK_MAX: u64 = 1 << 26;
         if weight > WALK_MAX {
-            return Err(unbegun(weight));
+            return Err(walk_too_large(weight));
         }
         self.charge(weight as usize)?;
         if weight > 1_024 {
             // The walk checks the clock itself; if it gave up, nothing more may happen.
-            heap::run_dry();
+            heap::drain_fuel();
         }
         Ok(())
     }
@@ -245,7 +247,7 @@ impl<'r> Eval<'r> {
 
     /// Prints text without ending the line; output of parallel branches is discarded.
     pub fn print_open(&mut self, text: String) -> Evaluated<()> {
-        if self.worker {
+        if self.is_worker {
             free_text(text);
             return Ok(());
         }
@@ -262,7 +264,7 @@ impl<'r> Eval<'r> {
     /// Ends a line that was left open.
     pub(crate) fn close_line(&mut self) {
         if let Some(line) = self.open_line.take() {
-            self.keep_line(line);
+            self.store_line(line);
         }
     }
 
@@ -276,12 +278,12 @@ impl<'r> Eval<'r> {
             }
             None => line,
         };
-        self.keep_line(line);
+        self.store_line(line);
         Ok(())
     }
 
-    fn keep_line(&mut self, line: String) {
-        if self.worker {
+    fn store_line(&mut self, line: String) {
+        if self.is_worker {
             free_text(line);
         } else {
             let line = self.host().printed(line);
@@ -307,7 +309,7 @@ impl<'r> Eval<'r> {
 
     /// Replaces a var by its current value, as key lookups need it. A var without a value, or one that leads back to
     /// itself, stays.
-    pub fn see_through(&self, value: &mut Value) {
+    pub fn deref_var(&self, value: &mut Value) {
         for _ in 0..VARS_MAX {
             let Value::Var(name) = value else { return };
             match self.global(name) {
@@ -348,10 +350,10 @@ impl<'r> Eval<'r> {
                     _ => self.call1(key, holder).map_err(|stop| at(stop, *span)),
                 }
             }
-            Ir::Deferred(call) => {
+            Ir::Lazy(call) => {
                 let (builtin, args, span) = &**call;
                 let args = self.eval_all(args, frame)?;
-                self.call_deferred(builtin, args, *span)
+                self.call_lazily(builtin, args, *span)
             }
             Ir::Builtin1(call) => {
                 let (builtin, a, span) = &**call;
@@ -488,7 +490,7 @@ impl<'r> Eval<'r> {
             }
             Ir::Case(case) => {
                 let mut subject = self.eval(&case.subject, frame)?;
-                self.settle(&mut subject)?;
+                self.realize(&mut subject)?;
                 self.charge(case.constants.len())?;
                 let branch = case
                     .constants
@@ -502,9 +504,9 @@ impl<'r> Eval<'r> {
             Ir::IfLet(parts) => {
                 let mut value = self.eval(&parts.value, frame)?;
                 let counts = match parts.test {
-                    Test::Truthy => value.truthy(),
-                    Test::Some => !value.is_nil(),
-                    Test::First => match self
+                    BindingTest::Truthy => value.truthy(),
+                    BindingTest::Some => !value.is_nil(),
+                    BindingTest::First => match self
                         .stream(value.clone())
                         .and_then(|mut stream| stream.next(self))
                         .map_err(|stop| at(stop, parts.span))?
@@ -560,7 +562,7 @@ impl<'r> Eval<'r> {
                 let mut items = Vec::with_capacity(parts.len());
                 for part in parts {
                     let item = self.eval(part, frame)?;
-                    items.push(self.settled(item)?);
+                    items.push(self.realized(item)?);
                 }
                 Ok(Value::vector(items))
             }
@@ -568,10 +570,10 @@ impl<'r> Eval<'r> {
                 let mut entries = Vec::with_capacity(parts.len());
                 for (key, value) in parts {
                     let key = self.eval(key, frame)?;
-                    let key = self.settled(key)?;
+                    let key = self.realized(key)?;
                     self.walk(&key)?;
                     let value = self.eval(value, frame)?;
-                    entries.push((key, self.settled(value)?));
+                    entries.push((key, self.realized(value)?));
                 }
                 Ok(Value::Map(Map::from(entries)))
             }
@@ -579,7 +581,7 @@ impl<'r> Eval<'r> {
                 let mut members = Vec::with_capacity(parts.len());
                 for part in parts {
                     let member = self.eval(part, frame)?;
-                    let member = self.settled(member)?;
+                    let member = self.realized(member)?;
                     self.walk(&member)?;
                     members.push(member);
                 }
@@ -589,7 +591,7 @@ impl<'r> Eval<'r> {
                 let mut captures = Vec::with_capacity(make.captures.len());
                 for capture in &make.captures {
                     let captured = self.eval(capture, frame)?;
-                    captures.push(self.settled(captured)?);
+                    captures.push(self.realized(captured)?);
                 }
                 Ok(Value::Fn(Arc::new(Closure::new(
                     Arc::clone(&make.lambda),
@@ -616,7 +618,7 @@ impl<'r> Eval<'r> {
                     return Ok(Value::Var(def.name.clone()));
                 }
                 let value = self.eval(&def.value, frame)?;
-                let value = self.settled(value)?;
+                let value = self.realized(value)?;
                 let globals = Arc::make_mut(&mut self.globals);
                 if globals.len() <= id {
                     globals.resize(id + 1, None);
@@ -624,10 +626,10 @@ impl<'r> Eval<'r> {
                 globals[id] = Some(Definition {
                     value,
                     doc: def.doc.clone(),
-                    gave: None,
+                    last_result: None,
                 });
-                if let Some(gave) = self.gave.get_mut(id) {
-                    *gave = None;
+                if let Some(last_result) = self.last_results.get_mut(id) {
+                    *last_result = None;
                 }
                 Ok(Value::Var(def.name.clone()))
             }
@@ -642,7 +644,7 @@ impl<'r> Eval<'r> {
             }
             Ir::Task(parts) => {
                 let id = self.eval(&parts.0, frame)?;
-                let id = self.settled(id)?;
+                let id = self.realized(id)?;
                 let id = self.task_id(&id)?;
                 let Some(journal) = &self.journal else {
                     return self.eval(&parts.1, frame);
@@ -651,7 +653,7 @@ impl<'r> Eval<'r> {
                     return Ok(done.clone());
                 }
                 let value = self.eval(&parts.1, frame)?;
-                let value = self.settled(value)?;
+                let value = self.realized(value)?;
                 if let Some(journal) = &mut self.journal {
                     journal.insert(id, value.clone());
                 }
@@ -670,7 +672,7 @@ impl<'r> Eval<'r> {
             _ => {
                 let mut text = Sink::new(String::new(), usize::MAX, self.watch());
                 match crate::print::write_text(&mut text, id) {
-                    Err(Over::Limit(limit)) => return Err(limit.into()),
+                    Err(SinkError::Limit(limit)) => return Err(limit.into()),
                     _ => Value::from(text.into_text()),
                 }
             }
@@ -722,7 +724,7 @@ impl<'r> Eval<'r> {
         let Some(clause) = parts.clauses.get(at) else {
             let value = self.eval(&parts.body, frame)?;
             if parts.collect {
-                results.push(self.settled(value)?);
+                results.push(self.realized(value)?);
             }
             return Ok(true);
         };
@@ -775,13 +777,13 @@ impl<'r> Eval<'r> {
             Value::Vector(items) => {
                 self.reserve_values(items.len())?;
                 self.charge(items.len())?;
-                watched(items.iter()).cloned().collect()
+                metered(items.iter()).cloned().collect()
             }
             Value::Map(entries) => {
                 self.reserve(entries.len() * 96)?;
                 self.charge(entries.len())?;
                 let entry = |(key, value): (&Value, &Value)| {
-                    clock::goes_on(ITEM_STEPS);
+                    clock::may_continue(ITEM_STEPS);
                     Value::vector(vec![key.clone(), value.clone()])
                 };
                 entries.iter().map(entry).collect()
@@ -789,21 +791,21 @@ impl<'r> Eval<'r> {
             Value::Set(members) => {
                 self.reserve_values(members.len())?;
                 self.charge(members.len())?;
-                watched(members.iter()).cloned().collect()
+                metered(members.iter()).cloned().collect()
             }
             Value::Str(text) => {
                 self.reserve(text.len().saturating_mul(64))?;
                 self.charge(text.len())?;
                 let item = |grapheme| {
                     // Each item is a string of its own. When a limit was reached, nobody sees the result.
-                    clock::goes_on(ITEM_STEPS);
+                    clock::may_continue(ITEM_STEPS);
                     Value::from(grapheme)
                 };
                 text.graphemes().map(item).collect()
             }
-            _ if sequence::unsettled(value).is_some() => {
+            _ if sequence::as_lazy(value).is_some() => {
                 let mut value = value.clone();
-                self.settle(&mut value)?;
+                self.realize(&mut value)?;
                 return self.take_items(value);
             }
             _ => return Err(crate::error::wrong_type("a collection", value)),
@@ -833,7 +835,7 @@ impl<'r> Eval<'r> {
     /// Calls a builtin and adds its name to errors.
     #[inline]
     fn invoke(&mut self, builtin: &'static Builtin, args: &mut [Value]) -> Evaluated {
-        let Body::Function(run) = builtin.run else {
+        let BuiltinValue::Function(run) = builtin.run else {
             return Err(not_callable(&builtin.value()));
         };
         if !builtin.arity.accepts(args.len()) {
@@ -845,23 +847,28 @@ impl<'r> Eval<'r> {
             }
             .into());
         }
-        let settles = match builtin.settles {
-            Settles::Every | Settles::Ending => args.len(),
-            Settles::First(count) => count.min(args.len()),
-            Settles::Nothing => 0,
+        let realizes = match builtin.realizes {
+            Realizes::Every | Realizes::Ending => args.len(),
+            Realizes::First(count) => count.min(args.len()),
+            Realizes::Nothing => 0,
         };
-        for arg in &mut args[..settles] {
-            if builtin.settles == Settles::Ending && sequence::endless(arg) {
+        for arg in &mut args[..realizes] {
+            if builtin.realizes == Realizes::Ending && sequence::is_endless(arg) {
                 continue;
             }
-            if let Err(stop) = self.settle(arg) {
-                return Err(named(stop, builtin.name, args, &Marks::of(args)));
+            if let Err(stop) = self.realize(arg) {
+                return Err(with_function(
+                    stop,
+                    builtin.name,
+                    args,
+                    &Fingerprints::of(args),
+                ));
             }
         }
-        let marks = Marks::of(args);
+        let fingerprints = Fingerprints::of(args);
         match run(self, args) {
             Ok(value) => Ok(value),
-            Err(stop) => Err(named(stop, builtin.name, args, &marks)),
+            Err(stop) => Err(with_function(stop, builtin.name, args, &fingerprints)),
         }
     }
 }
@@ -877,7 +884,7 @@ fn append_line(line: &mut String, text: &str) -> Evaluated<()> {
             .ok_or(Limit::Memory)?;
         grow_text(line, wanted);
     }
-    push_watched(line, text);
+    push_metered(line, text);
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::{Eval, Evaluated};
 use crate::error::{Error, Kind, Stop, Unwind};
 use crate::heap;
-use crate::host::{Branching, Host};
+use crate::host::{Host, WorkerEvent};
 use crate::value::Value;
 
 impl<'r> Eval<'r> {
@@ -25,7 +25,7 @@ impl<'r> Eval<'r> {
         }
         self.reserve_values(count)?;
         let shared = self.shared;
-        let workers = claim(&shared.workers, self.limits().workers, count);
+        let workers = claim_workers(&shared.workers, self.limits().workers, count);
         if workers == 0 {
             return Err(Kind::Capacity.into());
         }
@@ -35,14 +35,14 @@ impl<'r> Eval<'r> {
         let (globals, journal, steps) = (&self.globals, &self.journal, &self.steps);
         let host = self.host();
         let work = || {
-            let _told = Worker(host);
+            let _guard = WorkerGuard(host);
             let mut eval = Eval::new(shared);
             eval.globals = std::sync::Arc::clone(globals);
             eval.journal = journal.clone();
             eval.steps = steps.clone();
-            eval.worker = true;
+            eval.is_worker = true;
             loop {
-                host.branching(Branching::Next);
+                host.worker_event(WorkerEvent::Next);
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }
@@ -66,9 +66,9 @@ impl<'r> Eval<'r> {
         };
         // The worker's memory is charged to the program from the first byte to the last.
         let worker = || {
-            let before = heap::live();
+            let before = heap::thread_balance();
             shared.meter.within(work);
-            heap::live() - before
+            heap::thread_balance() - before
         };
         let mut held = 0;
         let mut spawned = 0;
@@ -82,11 +82,11 @@ impl<'r> Eval<'r> {
                 })
                 .collect();
             spawned = threads.len();
-            host.branching(Branching::Started(spawned));
+            host.worker_event(WorkerEvent::Started(spawned));
             for thread in threads {
                 held += thread.join().unwrap_or(0);
             }
-            host.branching(Branching::Joined);
+            host.worker_event(WorkerEvent::Joined);
         });
         shared.workers.fetch_sub(workers, Ordering::AcqRel);
         // This thread now holds what the workers allocated and did not free.
@@ -118,16 +118,16 @@ impl<'r> Eval<'r> {
 }
 
 /// Reports to the host when a worker ends, even by a panic.
-struct Worker<'h>(&'h dyn Host);
+struct WorkerGuard<'h>(&'h dyn Host);
 
-impl Drop for Worker<'_> {
+impl Drop for WorkerGuard<'_> {
     fn drop(&mut self) {
-        self.0.branching(Branching::Ended);
+        self.0.worker_event(WorkerEvent::Ended);
     }
 }
 
 /// Claims up to `wanted` free workers and returns how many were claimed.
-fn claim(alive: &AtomicUsize, most: usize, wanted: usize) -> usize {
+fn claim_workers(alive: &AtomicUsize, most: usize, wanted: usize) -> usize {
     let mut claimed = 0;
     let _ = alive.fetch_update(Ordering::AcqRel, Ordering::Acquire, |alive| {
         claimed = wanted.min(most.saturating_sub(alive));

@@ -2,7 +2,7 @@
 //! nothing of the functions that consume them.
 //!
 //! A lazy sequence exists only in locals and arguments. Anything that keeps a value, shows it or hands it out gets a
-//! vector: at every such place the sequence is settled ([`Eval::settle`]), and each item is charged.
+//! vector: at every such place the sequence is realized ([`Eval::realize`]), and each item is charged.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -11,19 +11,22 @@ use smallvec::SmallVec;
 
 use super::{Eval, Evaluated, ITEM_STEPS};
 use crate::analyze::ir::Op;
-use crate::builtins::{Builtin, Takes, callable, made_of};
-use crate::error::{Kind, Marks, Stop, about, at, at_item, bad_value, named, of_empty, wrong_type};
+use crate::builtins::{Builtin, Consumes, callable, combined_value};
+use crate::error::{
+    Fingerprints, Kind, Stop, about, at, at_item, bad_value, in_empty_reduction, with_function,
+    wrong_type,
+};
 use crate::form::Span;
 use crate::function::{Combinator, Combined};
-use crate::value::shape::Freed;
+use crate::value::shape::FreedInSlices;
 use crate::value::{Items, Value, Vector, number_cmp};
 
 /// Collections up to this length are processed eagerly, however many functions follow.
-pub const AT_ONCE_MAX: usize = 64;
+pub const EAGER_LEN_MAX: usize = 64;
 
 /// The lazy sequence that `value` is, if it is one.
 #[inline]
-pub fn unsettled(value: &Value) -> Option<&Arc<Combined>> {
+pub fn as_lazy(value: &Value) -> Option<&Arc<Combined>> {
     match value {
         Value::Combined(made) if made.kind == Combinator::Sequence => Some(made),
         _ => None,
@@ -31,26 +34,26 @@ pub fn unsettled(value: &Value) -> Option<&Arc<Combined>> {
 }
 
 /// A lazy sequence over `source`, which is not a sequence itself.
-pub fn sequence_of(source: Value) -> Value {
-    made_of(Combinator::Sequence, vec![source])
+pub fn lazy_sequence(source: Value) -> Value {
+    combined_value(Combinator::Sequence, vec![source])
 }
 
 /// A lazy sequence of numbers; `bounds` are its start, end and step.
 pub fn range(bounds: [Value; 3]) -> Value {
-    sequence_of(made_of(Combinator::Range, bounds.to_vec()))
+    lazy_sequence(combined_value(Combinator::Range, bounds.to_vec()))
 }
 
 /// `sequence` with `step` appended to its transducers.
-fn through(sequence: &Combined, step: Value) -> Value {
+fn append_step(sequence: &Combined, step: Value) -> Value {
     let mut parts = sequence.parts.clone();
     parts.push(step);
-    made_of(Combinator::Sequence, parts)
+    combined_value(Combinator::Sequence, parts)
 }
 
 /// `(map f)`, `(take n)` and similar calls without a collection.
 pub fn transducer(builtin: &'static Builtin, mut args: Vec<Value>) -> Value {
     args.insert(0, Value::Builtin(builtin));
-    made_of(Combinator::Transducer, args)
+    combined_value(Combinator::Transducer, args)
 }
 
 /// The value inside a `(reduced x)`.
@@ -63,47 +66,47 @@ pub fn reduced(value: &Value) -> Option<&Value> {
 }
 
 /// Whether `value` is a sequence without an end.
-pub fn endless(value: &Value) -> bool {
-    unsettled(value).is_some_and(|sequence| sequence.endless)
+pub fn is_endless(value: &Value) -> bool {
+    as_lazy(value).is_some_and(|sequence| sequence.endless)
 }
 
 /// The deepest nesting of sequences whose items come from other sequences. Making an item visits all of them.
 const DEPTH_MAX: u32 = 16;
 
-/// Settles a sequence that nests too deep to be the source of another; an endless one is refused.
-fn nests(eval: &mut Eval<'_>, sequence: &mut Value) -> Evaluated<()> {
-    match unsettled(sequence).is_none() || sequence.shape().depth <= DEPTH_MAX {
+/// Realizes a sequence that nests too deep to be the source of another; an endless one is refused.
+fn limit_nesting(eval: &mut Eval<'_>, sequence: &mut Value) -> Evaluated<()> {
+    match as_lazy(sequence).is_none() || sequence.shape().depth <= DEPTH_MAX {
         true => Ok(()),
-        false => eval.settle(sequence),
+        false => eval.realize(sequence),
     }
 }
 
 /// A sequence of the results of `function` on the items of `columns`, side by side.
-pub fn beside(eval: &mut Eval<'_>, function: Value, columns: &mut [Value]) -> Evaluated {
+pub fn zip_with(eval: &mut Eval<'_>, function: Value, columns: &mut [Value]) -> Evaluated {
     let mut parts = vec![function];
     for column in columns {
-        nests(eval, column)?;
+        limit_nesting(eval, column)?;
         parts.push(std::mem::take(column));
     }
-    Ok(sequence_of(made_of(Combinator::Beside, parts)))
+    Ok(lazy_sequence(combined_value(Combinator::ZipWith, parts)))
 }
 
 /// A sequence of the items of each of `parts`, one part after the other.
 pub fn chain(eval: &mut Eval<'_>, mut parts: Vec<Value>) -> Evaluated {
     for part in &mut parts {
-        nests(eval, part)?;
+        limit_nesting(eval, part)?;
     }
-    Ok(sequence_of(made_of(Combinator::Chain, parts)))
+    Ok(lazy_sequence(combined_value(Combinator::Chain, parts)))
 }
 
 /// A sequence of `items` followed by those of the sequence `endless`.
-pub fn before(eval: &mut Eval<'_>, mut items: Vec<Value>, endless: Value) -> Evaluated {
+pub fn prepend(eval: &mut Eval<'_>, mut items: Vec<Value>, endless: Value) -> Evaluated {
     if items.is_empty() {
         return Ok(endless);
     }
     let mut behind = vec![endless];
     // Items put before items are merged into one vector.
-    if let Some(made) = unsettled(&behind[0])
+    if let Some(made) = as_lazy(&behind[0])
         && let [Value::Combined(source)] = made.parts.as_slice()
         && let (Combinator::Chain, [Value::Vector(first), rest @ ..]) =
             (source.kind, source.parts.as_slice())
@@ -118,8 +121,8 @@ pub fn before(eval: &mut Eval<'_>, mut items: Vec<Value>, endless: Value) -> Eva
 }
 
 /// A sequence without its first `count` items.
-pub fn behind(eval: &mut Eval<'_>, value: Value, count: usize) -> Evaluated {
-    let Some(made) = unsettled(&value) else {
+pub fn drop_first(eval: &mut Eval<'_>, value: Value, count: usize) -> Evaluated {
+    let Some(made) = as_lazy(&value) else {
         return Ok(value);
     };
     // The items that were skipped need not be computed again.
@@ -131,10 +134,10 @@ pub fn behind(eval: &mut Eval<'_>, value: Value, count: usize) -> Evaluated {
             first = eval.call1(function, first)?;
         }
         let parts = vec![function.clone(), first];
-        return Ok(sequence_of(made_of(Combinator::Iterate, parts)));
+        return Ok(lazy_sequence(combined_value(Combinator::Iterate, parts)));
     }
     if made.endless {
-        return Ok(dropped(made.parts.clone(), count));
+        return Ok(drop_lazily(made.parts.clone(), count));
     }
     let mut stream = eval.stream(value)?;
     for _ in 0..count {
@@ -150,7 +153,7 @@ pub fn behind(eval: &mut Eval<'_>, value: Value, count: usize) -> Evaluated {
 }
 
 /// The sequence of these parts without its first `count` items, which are skipped on demand.
-pub fn dropped(mut parts: Vec<Value>, count: usize) -> Value {
+pub fn drop_lazily(mut parts: Vec<Value>, count: usize) -> Value {
     let drop = crate::builtins::lookup("drop").expect("a row of the table");
     let before = match parts.last() {
         Some(Value::Combined(last)) => match last.parts.as_slice() {
@@ -166,12 +169,12 @@ pub fn dropped(mut parts: Vec<Value>, count: usize) -> Value {
     }
     let count = before.unwrap_or(0).saturating_add(count);
     parts.push(transducer(drop, vec![Value::from(count)]));
-    made_of(Combinator::Sequence, parts)
+    combined_value(Combinator::Sequence, parts)
 }
 
 /// The parts of a sequence; for any other collection, the parts of a sequence over it.
 pub fn parts_of(collection: &Value) -> Vec<Value> {
-    match unsettled(collection) {
+    match as_lazy(collection) {
         Some(made) => made.parts.clone(),
         None => vec![collection.clone()],
     }
@@ -179,7 +182,7 @@ pub fn parts_of(collection: &Value) -> Vec<Value> {
 
 /// The start, end and step of a plain range of integers.
 pub fn integers(value: &Value) -> Option<(i64, i64, i64)> {
-    let [Value::Combined(source)] = unsettled(value)?.parts.as_slice() else {
+    let [Value::Combined(source)] = as_lazy(value)?.parts.as_slice() else {
         return None;
     };
     match (source.kind, source.parts.as_slice()) {
@@ -221,7 +224,7 @@ pub struct Stream {
     /// The steps before this one have emitted the items that they held back.
     flushed: usize,
     /// Whether nobody can observe when its steps run.
-    quiet: bool,
+    is_pure: bool,
 }
 
 enum Source {
@@ -245,7 +248,7 @@ enum Source {
     Repeat(Value),
     Cycle(Vector, usize),
     Repeatedly(Value),
-    Beside(Value, Vec<Stream>),
+    ZipWith(Value, Vec<Stream>),
     Chain(Option<Box<Stream>>, std::vec::IntoIter<Value>),
 }
 
@@ -262,7 +265,7 @@ enum Step {
     TakeWhile(Value),
     DropWhile(Value, bool),
     TakeNth(usize, usize),
-    Distinct(Freed<BTreeSet<Value>>),
+    Distinct(FreedInSlices<BTreeSet<Value>>),
     Dedupe(Option<Value>),
     Interpose(Value, bool),
     /// The size of a window, the distance between the starts of windows, the items to skip before the next window, and
@@ -286,19 +289,24 @@ impl Step {
             let function = args.first().cloned().unwrap_or_default();
             match callable(&function) {
                 Ok(()) => Ok(function),
-                Err(stop) => Err(named(stop, builtin.name, args, &Marks::of(args))),
+                Err(stop) => Err(with_function(
+                    stop,
+                    builtin.name,
+                    args,
+                    &Fingerprints::of(args),
+                )),
             }
         };
         let count = || -> Evaluated<usize> {
             crate::builtins::amount(args.first().unwrap_or(&Value::Nil))
-                .map_err(|stop| named(stop, builtin.name, args, &Marks::of(args)))
+                .map_err(|stop| with_function(stop, builtin.name, args, &Fingerprints::of(args)))
         };
         let positive = || match count()? {
-            0 => Err(named(
+            0 => Err(with_function(
                 bad_value("n must be a positive integer"),
                 builtin.name,
                 args,
-                &Marks::of(args),
+                &Fingerprints::of(args),
             )),
             count => Ok(count),
         };
@@ -316,7 +324,7 @@ impl Step {
             "take-while" => Step::TakeWhile(function()?),
             "drop-while" => Step::DropWhile(function()?, true),
             "take-nth" => Step::TakeNth(positive()?, 0),
-            "distinct" => Step::Distinct(Freed::default()),
+            "distinct" => Step::Distinct(FreedInSlices::default()),
             "dedupe" => Step::Dedupe(None),
             "interpose" => Step::Interpose(args.first().cloned().unwrap_or_default(), false),
             "partition" => match args {
@@ -389,12 +397,12 @@ impl Stream {
 
     /// Whether items may be made in chunks, for callers that consume all of them. Intermediate results may be large, so
     /// they are held one at a time: only the last step of a chunk may make new values.
-    fn goes_in_chunks(&self) -> bool {
+    fn is_chunkable(&self) -> bool {
         let (last, before) = match self.steps.split_last() {
             Some((last, before)) => (Some(last), before),
             None => (None, [].as_slice()),
         };
-        self.quiet
+        self.is_pure
             && self.waiting.is_empty()
             && !self.done
             && matches!(
@@ -667,7 +675,7 @@ impl Stream {
             }
             Step::Reductions(function, folded, false) => match folded.take() {
                 Some(folded) => folded,
-                None => eval.call(function, &mut []).map_err(of_empty)?,
+                None => eval.call(function, &mut []).map_err(in_empty_reduction)?,
             },
             _ => return Ok(()),
         };
@@ -800,7 +808,7 @@ impl Source {
                 item
             }
             Source::Repeatedly(function) => Some(eval.call(function, &mut [])?),
-            Source::Beside(function, columns) => {
+            Source::ZipWith(function, columns) => {
                 let mut row = SmallVec::<[Value; 4]>::new();
                 for column in columns {
                     match column.next(eval)? {
@@ -857,13 +865,13 @@ impl Source {
             (Combinator::Repeat, [item]) => Source::Repeat(item.clone()),
             (Combinator::Cycle, [Value::Vector(items)]) => Source::Cycle(items.clone(), 0),
             (Combinator::Repeatedly, [function]) => Source::Repeatedly(function.clone()),
-            (Combinator::Beside, [function, columns @ ..]) => {
+            (Combinator::ZipWith, [function, columns @ ..]) => {
                 let mut streams = Vec::with_capacity(columns.len());
                 for column in columns {
                     eval.charge(ITEM_STEPS)?;
                     streams.push(eval.stream(column.clone())?);
                 }
-                Source::Beside(function.clone(), streams)
+                Source::ZipWith(function.clone(), streams)
             }
             (Combinator::Chain, parts) => Source::Chain(None, Vec::from(parts).into_iter()),
             _ => return Err(wrong_type("a collection", &value)),
@@ -875,8 +883,8 @@ impl Eval<'_> {
     /// The items of anything seqable, in order.
     pub fn stream(&mut self, value: Value) -> Evaluated<Stream> {
         let mut steps = Vec::new();
-        let quiet = unsettled(&value).is_some();
-        let source = match unsettled(&value) {
+        let is_pure = as_lazy(&value).is_some();
+        let source = match as_lazy(&value) {
             Some(sequence) => {
                 let [source, through @ ..] = sequence.parts.as_slice() else {
                     return Err(wrong_type("a collection", &value));
@@ -888,21 +896,21 @@ impl Eval<'_> {
             }
             None => Source::of(self, value)?,
         };
-        Ok(self.started(source, steps, quiet))
+        Ok(self.new_stream(source, steps, is_pure))
     }
 
     /// The items of `value`, passed through the transducer `xform`.
-    pub fn transduced(&mut self, xform: &Value, value: Value) -> Evaluated<Stream> {
+    pub fn transduce(&mut self, xform: &Value, value: Value) -> Evaluated<Stream> {
         let mut stream = self.stream(value)?;
         let mut steps = Vec::new();
         self.steps(xform, &mut steps)?;
         stream.steps.extend(steps);
         let Stream { source, steps, .. } = stream;
         // A transducer may have any effect, item by item.
-        Ok(self.started(source, steps, false))
+        Ok(self.new_stream(source, steps, false))
     }
 
-    fn started(&self, source: Source, steps: Vec<Step>, quiet: bool) -> Stream {
+    fn new_stream(&self, source: Source, steps: Vec<Step>, is_pure: bool) -> Stream {
         let mut stream = Stream {
             source,
             given: vec![0; steps.len()],
@@ -910,7 +918,7 @@ impl Eval<'_> {
             waiting: Vec::new(),
             done: false,
             flushed: 0,
-            quiet,
+            is_pure,
         };
         // `(take 0)` requests nothing from the source.
         let last_empty = stream
@@ -961,7 +969,7 @@ impl Eval<'_> {
             self.reserve_values(*left)?;
             items.reserve_exact(*left);
         }
-        if stream.goes_in_chunks() {
+        if stream.is_chunkable() {
             let mut chunk = Vec::with_capacity(CHUNK);
             loop {
                 stream.next_chunk(self, &mut chunk)?;
@@ -982,17 +990,17 @@ impl Eval<'_> {
 
     /// Replaces a sequence by a vector.
     #[inline]
-    pub fn settle(&mut self, value: &mut Value) -> Evaluated<()> {
-        match unsettled(value) {
+    pub fn realize(&mut self, value: &mut Value) -> Evaluated<()> {
+        match as_lazy(value) {
             None => Ok(()),
-            Some(_) => self.settle_sequence(value),
+            Some(_) => self.realize_sequence(value),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn settle_sequence(&mut self, value: &mut Value) -> Evaluated<()> {
-        if endless(value) {
+    fn realize_sequence(&mut self, value: &mut Value) -> Evaluated<()> {
+        if is_endless(value) {
             return Err(bad_value(about(
                 "the sequence has no end: bound it where it is made, as in (take 10 (iterate inc 0))",
                 value,
@@ -1005,13 +1013,13 @@ impl Eval<'_> {
 
     /// `value`, or a vector of its items if it is a sequence.
     #[inline]
-    pub fn settled(&mut self, mut value: Value) -> Evaluated {
-        self.settle(&mut value)?;
+    pub fn realized(&mut self, mut value: Value) -> Evaluated {
+        self.realize(&mut value)?;
         Ok(value)
     }
 
     /// The result of a builtin on an endless sequence: the sequence with the builtin appended to its transducers.
-    pub fn deferred(
+    pub fn with_transducer(
         &mut self,
         builtin: &'static Builtin,
         args: &[Value],
@@ -1019,45 +1027,50 @@ impl Eval<'_> {
     ) -> Evaluated {
         let mut args = args.to_vec();
         // An argument may become an item, such as a separator.
-        args.iter_mut().try_for_each(|arg| self.settle(arg))?;
+        args.iter_mut().try_for_each(|arg| self.realize(arg))?;
         // Errors are raised at the call of the builtin, not when an item is requested.
         Step::of(builtin, &args)?;
         let step = transducer(builtin, args);
-        Ok(match unsettled(sequence) {
-            Some(sequence) => through(sequence, step),
-            None => made_of(Combinator::Sequence, vec![sequence.clone(), step]),
+        Ok(match as_lazy(sequence) {
+            Some(sequence) => append_step(sequence, step),
+            None => combined_value(Combinator::Sequence, vec![sequence.clone(), step]),
         })
     }
 
     /// Calls a builtin whose items the enclosing call consumes. When there are many of them, and nobody can observe
     /// when they are made, they are made one by one.
-    pub(super) fn call_deferred(
+    pub(super) fn call_lazily(
         &mut self,
         builtin: &'static Builtin,
         mut args: smallvec::SmallVec<[Value; 4]>,
         span: Span,
     ) -> Evaluated {
         let many = |value: &Value| match value {
-            Value::Vector(items) => items.len() > AT_ONCE_MAX,
-            Value::Map(entries) => entries.len() > AT_ONCE_MAX,
-            Value::Set(members) => members.len() > AT_ONCE_MAX,
-            _ => unsettled(value).is_some(),
+            Value::Vector(items) => items.len() > EAGER_LEN_MAX,
+            Value::Map(entries) => entries.len() > EAGER_LEN_MAX,
+            Value::Set(members) => members.len() > EAGER_LEN_MAX,
+            _ => as_lazy(value).is_some(),
         };
-        let taken = &args[builtin.takes.of(args.len())];
-        let defers = builtin.arity.accepts(args.len())
-            && (builtin.takes == Takes::None || taken.iter().any(many))
-            && args.iter().all(|arg| self.is_quiet(arg));
-        if let Some(later) = builtin.later
-            && defers
+        let taken = &args[builtin.consumes.of(args.len())];
+        let is_lazy = builtin.arity.accepts(args.len())
+            && (builtin.consumes == Consumes::None || taken.iter().any(many))
+            && args.iter().all(|arg| self.is_pure(arg));
+        if let Some(lazy) = builtin.lazy
+            && is_lazy
         {
-            let marks = Marks::of(&args);
-            match later(self, builtin, &mut args) {
+            let fingerprints = Fingerprints::of(&args);
+            match lazy(self, builtin, &mut args) {
                 Ok(None) => {}
                 Ok(Some(sequence)) => {
                     self.tick()?;
                     return Ok(sequence);
                 }
-                Err(stop) => return Err(at(named(stop, builtin.name, &args, &marks), span)),
+                Err(stop) => {
+                    return Err(at(
+                        with_function(stop, builtin.name, &args, &fingerprints),
+                        span,
+                    ));
+                }
             }
         }
         self.builtin(builtin, &mut args, span)
@@ -1065,34 +1078,30 @@ impl Eval<'_> {
 
     /// Whether nobody can observe when `function` is called: it prints nothing, defines nothing, calls no tool, does
     /// not end the program, and reads no global that may be redefined.
-    fn is_quiet(&self, function: &Value) -> bool {
+    fn is_pure(&self, function: &Value) -> bool {
         /// The number of functions that are examined.
         const FUNCTIONS_MAX: usize = 64;
         let mut pending = vec![function.clone()];
         let mut seen = BTreeSet::new();
         while let Some(function) = pending.pop() {
             match &function {
-                Value::Builtin(builtin) if builtin.is_loud() => return false,
+                Value::Builtin(builtin) if builtin.has_effects() => return false,
                 Value::Fn(closure) => {
-                    if closure.lambda.loud || seen.len() >= FUNCTIONS_MAX {
+                    if closure.lambda.has_effects || seen.len() >= FUNCTIONS_MAX {
                         return false;
                     }
                     if !seen.insert(Arc::as_ptr(&closure.lambda).addr()) {
                         continue;
                     }
                     let captured = closure.captures.iter();
-                    pending.extend(
-                        captured
-                            .filter(|value| Eval::called_somehow(value))
-                            .cloned(),
-                    );
+                    pending.extend(captured.filter(|value| Eval::may_run_code(value)).cloned());
                     for id in &closure.lambda.globals {
-                        if self.shared.names.is_shifting(*id) {
+                        if self.shared.names.is_redefinable(*id) {
                             return false;
                         }
                         match self.globals.get(*id as usize) {
                             Some(Some(definition)) => {
-                                if Eval::called_somehow(&definition.value) {
+                                if Eval::may_run_code(&definition.value) {
                                     pending.push(definition.value.clone());
                                 }
                             }
@@ -1105,7 +1114,7 @@ impl Eval<'_> {
                     _ if made.parts.len() > FUNCTIONS_MAX || made.depth > 8 => return false,
                     _ => {
                         let parts = made.parts.iter();
-                        pending.extend(parts.filter(|part| Eval::called_somehow(part)).cloned());
+                        pending.extend(parts.filter(|part| Eval::may_run_code(part)).cloned());
                     }
                 },
                 Value::Var(_) => return false,
@@ -1116,7 +1125,7 @@ impl Eval<'_> {
     }
 
     /// Whether `value` may run code of a program when it is called.
-    fn called_somehow(value: &Value) -> bool {
+    fn may_run_code(value: &Value) -> bool {
         matches!(
             value,
             Value::Fn(_) | Value::Builtin(_) | Value::Combined(_) | Value::Var(_)
@@ -1139,7 +1148,7 @@ impl Eval<'_> {
         let mut folded = first;
         let mut index = before;
         if let Some(op) = op
-            && stream.goes_in_chunks()
+            && stream.is_chunkable()
         {
             // An operator needs all items.
             let mut chunk = Vec::with_capacity(CHUNK);

@@ -84,17 +84,17 @@ impl Host for Watched<'_> {
     }
 
     fn pulse(&self) -> Pulse {
-        let goes_on = if std::thread::current().id() == self.thread {
-            let goes_on = self.look() < self.deadline;
-            if !goes_on && let Ok(mut seen) = self.seen.lock() {
+        let may_continue = if std::thread::current().id() == self.thread {
+            let may_continue = self.look() < self.deadline;
+            if !may_continue && let Ok(mut seen) = self.seen.lock() {
                 let last = seen.last;
                 seen.stopped.get_or_insert(last);
             }
-            goes_on
+            may_continue
         } else {
             (self.gauge.passed)() < self.start + self.gauge.limit
         };
-        if goes_on {
+        if may_continue {
             Pulse::Continue
         } else {
             Pulse::TimedOut
@@ -105,7 +105,7 @@ impl Host for Watched<'_> {
 impl Watched<'_> {
     fn look(&self) -> Duration {
         let now = (self.gauge.spent)();
-        let live = heap::live();
+        let live = heap::thread_balance();
         if let Ok(mut seen) = self.seen.lock() {
             if seen.stopped.is_none() {
                 seen.gap = seen.gap.max(now.saturating_sub(seen.last));
@@ -278,7 +278,7 @@ fn watched<T>(gauge: &Gauge, work: impl FnOnce(&dyn Host, &Meter<'_>) -> T) -> (
         memory_bytes: MEMORY_BYTES,
         ..Limits::default()
     };
-    let (before, live) = ((gauge.spent)(), heap::live());
+    let (before, live) = ((gauge.spent)(), heap::thread_balance());
     let host = Watched {
         gauge,
         thread: std::thread::current().id(),

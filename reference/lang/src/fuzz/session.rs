@@ -16,7 +16,9 @@ const TURNS: usize = 3;
 /// is a session.
 pub fn snapshot(bytes: &[u8]) {
     let (changes, bytes) = bytes.split_at(bytes.len().min(16));
-    let mut env = Env::new().noting_results().with_journal(Default::default());
+    let mut env = Env::new()
+        .recording_results()
+        .with_journal(Default::default());
     let mut turns = bytes.chunks(bytes.len().div_ceil(TURNS + 1).max(1));
     for (at, turn) in (1..).zip(turns.by_ref().take(TURNS)) {
         let (outcome, mut after) = ended(&program(turn), &env.clone().in_turn(at));

@@ -156,18 +156,18 @@ fn memory_and_length_are_bounded() {
     let account = heap::Account::new(1_000_000);
     let error = account.within(|| read(&text, Duplicates::Last, &account).unwrap_err());
     assert_eq!(error.problem, Problem::Limit(Limit::Memory));
-    assert!(account.most() < 1_100_000, "{}", account.most());
+    assert!(account.peak() < 1_100_000, "{}", account.peak());
     let value = from_str(&text).unwrap();
     assert_eq!(
         to_string_within(&value, 1_000, &Unwatched),
-        Err(Over::Bytes.into())
+        Err(SinkError::Bytes.into())
     );
     let written = account.within(|| to_string_within(&value, usize::MAX, &account));
     assert!(written.is_ok(), "{} bytes of text fit", text.len());
     let large = Value::integer(BigInt::from(1) << 3_000_000);
     assert_eq!(
         to_string_within(&large, usize::MAX, &Unwatched),
-        Err(Over::Limit(Limit::Time).into())
+        Err(SinkError::Limit(Limit::Time).into())
     );
 }
 

@@ -68,7 +68,7 @@ fn large_integers_show_their_leading_digits() {
             &mut Sink::new(String::new(), usize::MAX, &Unwatched),
             &Value::integer(BigInt::from(1) << 3_000_000),
         ),
-        Err(Over::Limit(Limit::Time))
+        Err(SinkError::Limit(Limit::Time))
     );
 }
 
@@ -103,7 +103,7 @@ proptest! {
         prop_assert!(out.len() <= bytes_max && whole.starts_with(&out));
         match written {
             Ok(()) => prop_assert_eq!(out, whole),
-            Err(over) => prop_assert!(over == Over::Bytes && whole.len() > bytes_max),
+            Err(over) => prop_assert!(over == SinkError::Bytes && whole.len() > bytes_max),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::error::quote::{self, Quote, Veil};
+use crate::error::quote::{self, Quote, Redact};
 use crate::form::Span;
 use crate::visible::is_obeyed;
 
@@ -265,16 +265,16 @@ pub(super) fn position(text: &str, at: usize) -> (u32, u32) {
 
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.told(&quote::open))
+        f.write_str(&self.render(&quote::unredacted))
     }
 }
 
 impl std::error::Error for ReadError {}
 
 impl ReadError {
-    /// The message, with the token that it quotes veiled.
-    pub(crate) fn told(&self, veil: &Veil<'_>) -> String {
-        let (what, advice) = self.words(veil);
+    /// The message, with the token that it quotes redacted.
+    pub(crate) fn render(&self, redact: &Redact<'_>) -> String {
+        let (what, advice) = self.words(redact);
         if !self.is_syntax() {
             return format!("{what}: {advice}");
         }
@@ -285,9 +285,9 @@ impl ReadError {
     }
 
     /// What is wrong, and what to write instead.
-    fn words(&self, veil: &Veil<'_>) -> (String, String) {
+    fn words(&self, redact: &Redact<'_>) -> (String, String) {
         use ReadErrorKind as Kind;
-        let token = printable(&self.found.shown(veil));
+        let token = printable(&self.found.render(redact));
         let not_a = |what: &str| format!("`{token}` is not {what}");
         let unsupported = |what: &str| format!("{what} `{token}` is not supported");
         let (what, advice): (String, &str) = match &self.kind {

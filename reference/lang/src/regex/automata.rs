@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::Slots;
 use super::parse::{Assert, Greed, Node};
-use crate::clock::Meter;
+use crate::clock::WorkMeter;
 use crate::error::Stop;
 
 /// The most bytes that a compiled pattern may take.
@@ -189,7 +189,7 @@ impl Automata {
         built: &mut Built,
         text: &str,
         from: usize,
-        meter: &mut dyn Meter,
+        meter: &mut dyn WorkMeter,
     ) -> Result<Result<Option<(usize, usize)>, GaveUp>, Stop> {
         let end = match self.end(&mut built.forward, text.as_bytes(), from, meter)? {
             Ok(Some(end)) => end,
@@ -205,7 +205,7 @@ impl Automata {
         cache: &mut Cache,
         text: &[u8],
         from: usize,
-        meter: &mut dyn Meter,
+        meter: &mut dyn WorkMeter,
     ) -> Result<Result<Option<usize>, GaveUp>, Stop> {
         let input = Input::new(text).range(from..);
         let Ok(mut state) = self.forward.start_state_forward(cache, &input) else {
@@ -250,7 +250,7 @@ impl Automata {
         text: &[u8],
         from: usize,
         end: usize,
-        meter: &mut dyn Meter,
+        meter: &mut dyn WorkMeter,
     ) -> Result<Result<Option<usize>, GaveUp>, Stop> {
         let input = Input::new(text).span(from..end).anchored(Anchored::Yes);
         let Ok(mut state) = self.backward.start_state_reverse(cache, &input) else {

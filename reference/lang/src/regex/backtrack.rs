@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::parse::Greed;
 use super::program::{Inst, Pc, Program, Set, holds};
 use super::{Clock, Slots};
-use crate::clock::Meter;
+use crate::clock::WorkMeter;
 use crate::error::Stop;
 
 const NONE: usize = usize::MAX;
@@ -51,7 +51,7 @@ impl<'s> Search<'s> {
         text: &'s str,
         from: usize,
         whole: bool,
-        meter: &'s mut dyn Meter,
+        meter: &'s mut dyn WorkMeter,
     ) -> Result<Option<Slots>, Stop> {
         let mut search = Search {
             program,
@@ -118,7 +118,7 @@ impl<'s> Search<'s> {
         let base = self.back.len();
         loop {
             self.clock.spend(1)?;
-            let goes_on = match self.program.insts[place] {
+            let may_continue = match self.program.insts[place] {
                 Inst::Char(wanted) => self.take(&mut at, |character| character == wanted),
                 Inst::Set(set) => {
                     let set = &self.program.sets[set];
@@ -196,7 +196,7 @@ impl<'s> Search<'s> {
                     greed,
                 } => self.run_of(place, &mut at, set, (min, max), greed)?,
             };
-            if goes_on {
+            if may_continue {
                 place += 1;
                 continue;
             }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use regex_automata::{Input, meta};
 use smallvec::SmallVec;
 
-use crate::clock::Meter;
+use crate::clock::WorkMeter;
 use crate::error::Stop;
 use automata::{Automata, Built};
 use parse::{Assert, Node, Parsed, TOO_LARGE};
@@ -47,11 +47,11 @@ type Slots = SmallVec<[usize; 8]>;
 /// Counts the steps of one of our own engines, and reports them to the meter regularly.
 struct Clock<'m> {
     steps: usize,
-    meter: &'m mut dyn Meter,
+    meter: &'m mut dyn WorkMeter,
 }
 
 impl<'m> Clock<'m> {
-    fn new(meter: &'m mut dyn Meter) -> Self {
+    fn new(meter: &'m mut dyn WorkMeter) -> Self {
         Clock { steps: 0, meter }
     }
 
@@ -148,7 +148,7 @@ struct Caches {
 impl Scratch {
     /// The entry for `regex`, which is compiled if it is new here.
     #[inline]
-    fn of(&mut self, regex: &Arc<Regex>, meter: &mut dyn Meter) -> Result<&mut Kept, Stop> {
+    fn of(&mut self, regex: &Arc<Regex>, meter: &mut dyn WorkMeter) -> Result<&mut Kept, Stop> {
         let known = self
             .kept
             .iter()
@@ -162,7 +162,7 @@ impl Scratch {
     }
 
     #[cold]
-    fn compile(&mut self, regex: &Arc<Regex>, meter: &mut dyn Meter) -> Result<(), Stop> {
+    fn compile(&mut self, regex: &Arc<Regex>, meter: &mut dyn WorkMeter) -> Result<(), Stop> {
         meter.work(COMPILE_STEPS)?;
         let mut bytes = 0;
         self.kept.retain(|kept| {
@@ -237,7 +237,7 @@ impl Regex {
         text: &str,
         from: usize,
         scratch: &mut Scratch,
-        meter: &mut dyn Meter,
+        meter: &mut dyn WorkMeter,
     ) -> Result<Option<(usize, usize)>, Stop> {
         let Kept {
             compiled, built, ..
@@ -252,7 +252,7 @@ impl Regex {
         text: &str,
         from: usize,
         scratch: &mut Scratch,
-        meter: &mut dyn Meter,
+        meter: &mut dyn WorkMeter,
     ) -> Result<Option<Match>, Stop> {
         let Kept {
             compiled, built, ..
@@ -266,7 +266,7 @@ impl Regex {
         self: &Arc<Self>,
         text: &str,
         scratch: &mut Scratch,
-        meter: &mut dyn Meter,
+        meter: &mut dyn WorkMeter,
     ) -> Result<Option<Match>, Stop> {
         let Kept {
             compiled, built, ..
@@ -316,7 +316,7 @@ impl Compiled {
         &self,
         built: &mut Caches,
         text: &str,
-        meter: &mut dyn Meter,
+        meter: &mut dyn WorkMeter,
     ) -> Result<Option<Slots>, Stop> {
         if !self.plain {
             return backtrack::Search::run(self.program(), text, 0, true, meter);
@@ -349,7 +349,7 @@ impl Compiled {
         text: &str,
         from: usize,
         groups: usize,
-        meter: &mut dyn Meter,
+        meter: &mut dyn WorkMeter,
     ) -> Result<Option<Slots>, Stop> {
         if !self.plain {
             return backtrack::Search::run(self.program(), text, from, false, meter);
@@ -398,7 +398,7 @@ impl Compiled {
         anchored: bool,
         whole: bool,
         groups: usize,
-        meter: &mut dyn Meter,
+        meter: &mut dyn WorkMeter,
     ) -> Result<Option<Slots>, Stop> {
         let search = threads::Search {
             program: self.program(),

@@ -247,7 +247,7 @@ impl Compiler {
         /// Metered steps per node.
         const NODE_STEPS: usize = 32;
         // Compilation continues even after a limit was reached; the size of a pattern bounds the work.
-        clock::goes_on(NODE_STEPS);
+        clock::may_continue(NODE_STEPS);
         match node {
             Node::Empty => {}
             Node::Char(character) => self.push(Inst::Char(*character)),

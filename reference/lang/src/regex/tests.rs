@@ -7,7 +7,7 @@ use crate::error::Limit;
 /// Fails after this many steps.
 struct Steps(usize);
 
-impl Meter for Steps {
+impl WorkMeter for Steps {
     fn work(&mut self, steps: usize) -> Result<(), Stop> {
         assert!(
             steps <= 1 << 18,

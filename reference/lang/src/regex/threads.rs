@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::program::{Inst, Pc, Program, holds};
 use super::{Clock, Slots};
-use crate::clock::Meter;
+use crate::clock::WorkMeter;
 use crate::error::Stop;
 
 const NONE: usize = usize::MAX;
@@ -66,7 +66,7 @@ pub struct Search<'s> {
 }
 
 impl Search<'_> {
-    pub fn run(&self, meter: &mut dyn Meter) -> Result<Option<Slots>, Stop> {
+    pub fn run(&self, meter: &mut dyn WorkMeter) -> Result<Option<Slots>, Stop> {
         let (insts, states) = (self.program.insts.len(), self.program.states());
         let words = 2 * states + insts * (1 + self.slots);
         meter.reserve(2 * words * size_of::<usize>())?;

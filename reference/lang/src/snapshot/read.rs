@@ -14,10 +14,10 @@ use super::order::{Spent, Work};
 use super::{Error, FUEL, NAME, VERSION, VERSION_WITHOUT_TURNS, checksum, steps, tag};
 use crate::analyze::{
     self,
-    ir::{Lambda, Written},
+    ir::{Lambda, SourcePosition},
 };
 use crate::builtins;
-use crate::env::{Brief, Definition, Env, Names};
+use crate::env::{Definition, Env, Names, ValueSummary};
 use crate::error::{Kind, Limit};
 use crate::function::{Closure, Combinator, Combined, Identity};
 use crate::host::{Host, Pulse};
@@ -196,7 +196,7 @@ impl<'b> Reader<'b> {
             false => Some(self.map()?),
         };
         let steps = Some(self.map()?).filter(|steps| !steps.is_empty());
-        let notes_results = self.input.bool().map_err(|error| self.bad(&error))?;
+        let records_results = self.input.bool().map_err(|error| self.bad(&error))?;
         let turn = match self.has_turns {
             true => self.input.u64().map_err(|error| self.bad(&error))?,
             false => 0,
@@ -208,7 +208,7 @@ impl<'b> Reader<'b> {
             history,
             journal,
             steps,
-            notes_results,
+            records_results,
             turn,
         })
     }
@@ -225,7 +225,7 @@ impl<'b> Reader<'b> {
             Value::Str(doc) => Some(doc),
             _ => return Err(self.malformed("a docstring is no string")),
         };
-        let gave = match self.null()? {
+        let last_result = match self.null()? {
             true => None,
             false => {
                 self.array_of(2)?;
@@ -235,13 +235,17 @@ impl<'b> Reader<'b> {
                     .find(|kind| kind.word() == word)
                     .ok_or_else(|| self.malformed("a kind of value is unknown"))?;
                 let count = self.input.u64().map_err(|error| self.bad(&error))?;
-                Some(Brief {
+                Some(ValueSummary {
                     kind,
                     count: usize::try_from(count).unwrap_or(usize::MAX),
                 })
             }
         };
-        Ok(Some(Definition { value, doc, gave }))
+        Ok(Some(Definition {
+            value,
+            doc,
+            last_result,
+        }))
     }
 
     fn node(&mut self) -> Read<Node> {
@@ -387,12 +391,12 @@ impl<'b> Reader<'b> {
             globals.push(self.str()?.into());
         }
         let written = match self.has_turns {
-            true => Written {
+            true => SourcePosition {
                 turn: self.input.u64().map_err(|error| self.bad(&error))?,
                 line: self.index()?,
                 column: self.index()?,
             },
-            false => Written::first(0),
+            false => SourcePosition::start_of_turn(0),
         };
         self.look()?;
         let limits = ReadLimits {

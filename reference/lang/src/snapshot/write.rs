@@ -12,7 +12,7 @@ use minicbor::data::Tag;
 use num_bigint::{BigInt, Sign};
 
 use super::{Error, FUEL, NAME, SLICE_BYTES, VERSION, checksum, steps, tag};
-use crate::analyze::ir::{Source, Written};
+use crate::analyze::ir::{SourcePosition, SourceText};
 use crate::env::{Definition, Env};
 use crate::host::{Host, Pulse};
 use crate::value::{Entries, Items, Members, Text, Value};
@@ -120,7 +120,12 @@ fn session(env: &Env, nodes: &mut Nodes<'_>, rest: &mut Out) -> Result<(), Error
     part(&Value::Map(env.context.clone()), nodes, rest)?;
     array(rest, env.globals.len());
     for definition in env.globals.iter() {
-        let Some(Definition { value, doc, gave }) = definition else {
+        let Some(Definition {
+            value,
+            doc,
+            last_result,
+        }) = definition
+        else {
             done(rest.null());
             continue;
         };
@@ -130,12 +135,12 @@ fn session(env: &Env, nodes: &mut Nodes<'_>, rest: &mut Out) -> Result<(), Error
             None => done(rest.null()),
             Some(doc) => part(&Value::Str(doc.clone()), nodes, rest)?,
         }
-        match gave {
+        match last_result {
             None => done(rest.null()),
-            Some(gave) => {
+            Some(last_result) => {
                 array(rest, 2);
-                done(rest.str(gave.kind.word()));
-                done(rest.u64(gave.count as u64));
+                done(rest.str(last_result.kind.word()));
+                done(rest.u64(last_result.count as u64));
             }
         }
     }
@@ -148,7 +153,7 @@ fn session(env: &Env, nodes: &mut Nodes<'_>, rest: &mut Out) -> Result<(), Error
         None => done(rest.null()),
     }
     part(&Value::Map(env.steps()), nodes, rest)?;
-    done(rest.bool(env.notes_results));
+    done(rest.bool(env.records_results));
     done(rest.u64(env.turn));
     Ok(())
 }
@@ -453,7 +458,7 @@ impl<'h> Nodes<'h> {
         Ok(node)
     }
 
-    fn code(&mut self, source: &Arc<Source>) -> Result<u32, Error> {
+    fn code(&mut self, source: &Arc<SourceText>) -> Result<u32, Error> {
         let address = (Arc::as_ptr(source).addr(), Form::Code);
         if let Some(node) = self.by_address.get(&address) {
             return Ok(*node);
@@ -468,7 +473,7 @@ impl<'h> Nodes<'h> {
         for name in globals {
             done(self.out.str(name));
         }
-        let Written { turn, line, column } = source.written;
+        let SourcePosition { turn, line, column } = source.written;
         done(self.out.u64(turn));
         done(self.out.u32(line));
         done(self.out.u32(column));

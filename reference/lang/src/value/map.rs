@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::order::{key_cmp, sort_by};
 use super::shape::{
-    DROP_DEPTH_MAX, Freed, Remains, Shape, Slot, TREE_PATH_BYTES, TREE_TIMES, drop_flat, fit, free,
-    freed, watched,
+    DROP_DEPTH_MAX, FreedInSlices, PendingDrop, Shape, TREE_PATH_BYTES, TREE_TIMES, TreeValue,
+    drop_flat, fit, free, freed, metered,
 };
 use super::{Text, Value};
 use crate::{clock, heap};
@@ -33,7 +33,7 @@ struct Data {
 #[derive(Clone)]
 enum Store {
     Flat(Vec<(Value, Value)>),
-    Tree(Box<imbl::OrdMap<Value, Slot>>),
+    Tree(Box<imbl::OrdMap<Value, TreeValue>>),
 }
 
 impl Default for Store {
@@ -231,7 +231,9 @@ impl Map {
                     None
                 }
             },
-            Store::Tree(entries) => entries.insert(key, Slot::new(value)).map(Slot::into_value),
+            Store::Tree(entries) => entries
+                .insert(key, TreeValue::new(value))
+                .map(TreeValue::into_value),
         };
         data.shape = match &old {
             Some(old) => data.shape.without(old.shape()).with(value_shape),
@@ -285,8 +287,8 @@ impl Map {
         if self.len() > FLAT_LEN_MAX
             && let Store::Flat(entries) = &self.0.entries
         {
-            let tree = watched(entries.iter())
-                .map(|(key, value)| (key.clone(), Slot::new(value.clone())))
+            let tree = metered(entries.iter())
+                .map(|(key, value)| (key.clone(), TreeValue::new(value.clone())))
                 .collect();
             self.0 = Arc::new(Data {
                 entries: Store::Tree(Box::new(tree)),
@@ -303,7 +305,7 @@ fn underscored(name: &str) -> Text {
     const SLICE_BYTES: usize = 16 * 1024;
     let (mut under, mut rest) = (String::with_capacity(name.len()), name);
     while !rest.is_empty() {
-        clock::goes_on(SLICE_BYTES / 4);
+        clock::may_continue(SLICE_BYTES / 4);
         let (slice, more) = rest.split_at(rest.floor_char_boundary(SLICE_BYTES));
         under.push_str(&slice.replace('-', "_"));
         rest = more;
@@ -315,7 +317,7 @@ fn underscored(name: &str) -> Text {
 /// writing.
 pub fn one_kind_each<T>(items: &mut [T], key: fn(&mut T) -> &mut Value) {
     let (mut keywords, mut strings) = (false, false);
-    for item in watched(items.iter_mut()) {
+    for item in metered(items.iter_mut()) {
         match key(item) {
             Value::Keyword(_) => keywords = true,
             Value::Str(_) => strings = true,
@@ -325,7 +327,7 @@ pub fn one_kind_each<T>(items: &mut [T], key: fn(&mut T) -> &mut Value) {
     if !(keywords && strings) {
         return;
     }
-    let mut firsts = Freed::<BTreeMap<Value, bool>>::default();
+    let mut firsts = FreedInSlices::<BTreeMap<Value, bool>>::default();
     for item in items {
         let key = key(item);
         let Some(text) = key.key_text() else { continue };
@@ -365,8 +367,8 @@ impl Drop for Data {
     fn drop(&mut self) {
         if self.shape.depth >= DROP_DEPTH_MAX {
             drop_flat(match std::mem::take(&mut self.entries) {
-                Store::Flat(entries) => Remains::Entries(entries),
-                Store::Tree(entries) => Remains::EntryTree(entries),
+                Store::Flat(entries) => PendingDrop::Entries(entries),
+                Store::Tree(entries) => PendingDrop::EntryTree(entries),
             });
         } else if let Store::Flat(entries) = &mut self.entries {
             free(entries);
@@ -386,7 +388,7 @@ impl Map {
     pub(crate) fn of_sorted(mut entries: Vec<(Value, Value)>) -> Map {
         fit(&mut entries);
         let mut shape = Shape::EMPTY;
-        for (key, value) in watched(entries.iter()) {
+        for (key, value) in metered(entries.iter()) {
             shape = shape.with(key.shape()).with(value.shape());
         }
         Map(Arc::new(Data {
@@ -405,7 +407,7 @@ impl From<Vec<(Value, Value)>> for Map {
         let mut sorted = true;
         for pair in entries.windows(2) {
             // When a limit was reached, nobody sees the result.
-            clock::goes_on(ENTRY_STEPS);
+            clock::may_continue(ENTRY_STEPS);
             if key_cmp(&pair[0].0, &pair[1].0) != Ordering::Less {
                 sorted = false;
                 break;
@@ -415,7 +417,7 @@ impl From<Vec<(Value, Value)>> for Map {
             sort_by(&mut entries, |(key, _)| key, key_cmp);
             // Of two equal neighbours the later one is kept: swap the values, drop the second.
             entries.dedup_by(|later, earlier| {
-                clock::goes_on(ENTRY_STEPS);
+                clock::may_continue(ENTRY_STEPS);
                 let same = key_cmp(&later.0, &earlier.0) == Ordering::Equal;
                 if same {
                     std::mem::swap(&mut later.1, &mut earlier.1);
@@ -434,10 +436,10 @@ impl FromIterator<(Value, Value)> for Map {
             .size_hint()
             .0
             .saturating_mul(size_of::<(Value, Value)>());
-        if !heap::afford(bytes) {
+        if !heap::reserve_or_overdraw(bytes) {
             return Map::new();
         }
-        Map::from(watched(entries).collect::<Vec<_>>())
+        Map::from(metered(entries).collect::<Vec<_>>())
     }
 }
 
@@ -455,7 +457,7 @@ pub enum Entries<'a> {
     /// From a single buffer.
     Flat(std::slice::Iter<'a, (Value, Value)>),
     /// From a tree.
-    Tree(Box<imbl::ordmap::Iter<'a, Value, Slot, imbl::shared_ptr::DefaultSharedPtr>>),
+    Tree(Box<imbl::ordmap::Iter<'a, Value, TreeValue, imbl::shared_ptr::DefaultSharedPtr>>),
 }
 
 impl<'a> Iterator for Entries<'a> {

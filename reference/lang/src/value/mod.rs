@@ -27,7 +27,7 @@ macro_rules! allocation {
     };
 }
 
-pub mod held;
+pub mod heap_size;
 mod map;
 mod order;
 mod set;
@@ -37,7 +37,7 @@ mod vector;
 
 use std::sync::Arc;
 
-pub use held::Held;
+pub use heap_size::HeapSize;
 pub(crate) use map::ENTRY_STEPS;
 pub use map::{Entries, Map, one_kind_each};
 pub use num_bigint::BigInt;
@@ -161,21 +161,21 @@ pub enum Type {
     Duration,
 }
 
-/// Identifies a value without holding it; see [`Value::mark`].
+/// Identifies a value without holding it; see [`Value::fingerprint`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct Fingerprint {
     pub kind: Type,
     bits: u64,
 }
 
-impl Mark {
-    /// The mark in an unused place.
-    pub const NIL: Mark = Mark {
+impl Fingerprint {
+    /// The fingerprint in an unused place.
+    pub const NIL: Fingerprint = Fingerprint {
         kind: Type::Nil,
         bits: 0,
     };
-    /// A mark that no value has.
-    pub const NONE: Mark = Mark {
+    /// A fingerprint that no value has.
+    pub const NONE: Fingerprint = Fingerprint {
         kind: Type::Nil,
         bits: u64::MAX,
     };
@@ -308,7 +308,7 @@ impl Value {
 
     /// Identifies this value among others: its kind, and its address or its content.
     #[inline]
-    pub(crate) fn mark(&self) -> Mark {
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
         let (kind, bits) = match self {
             Value::Nil => (Type::Nil, 0),
             Value::Bool(truth) => (Type::Boolean, u64::from(*truth)),
@@ -330,7 +330,7 @@ impl Value {
             Value::Instant(instant) => (Type::Instant, instant.micros().cast_unsigned()),
             Value::Duration(micros) => (Type::Duration, micros.cast_unsigned()),
         };
-        Mark { kind, bits }
+        Fingerprint { kind, bits }
     }
 
     /// The address of a collection that somebody else holds too, so that work on it need not be repeated.

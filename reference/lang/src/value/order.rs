@@ -14,7 +14,7 @@ use num_traits::FromPrimitive;
 use smallvec::SmallVec;
 
 use super::Value;
-use super::shape::{give_back, watched};
+use super::shape::{free_flat, metered};
 use crate::{clock, heap};
 
 /// Metered steps per pair of parts.
@@ -66,22 +66,22 @@ pub fn sort_by<T>(
     let sort = |run: &mut Vec<T>| {
         // The library's sort panics when a comparison stops early.
         if run.len() > 1 {
-            clock::without_looks(|| run.sort_by(|a, b| compare(key(a), key(b))));
+            clock::uninterrupted(|| run.sort_by(|a, b| compare(key(a), key(b))));
         }
     };
-    let total = watched(items.iter())
+    let total = metered(items.iter())
         .map(weight)
         .fold(0, u64::saturating_add);
     if total <= RUN_WEIGHT {
         return sort(items);
     }
     let bytes = items.len().saturating_mul(size_of::<T>());
-    if !heap::afford(bytes) {
+    if !heap::reserve_or_overdraw(bytes) {
         return;
     }
     let mut runs: Vec<Vec<T>> = Vec::new();
     let mut run_weight = u64::MAX;
-    for item in watched(items.drain(..)) {
+    for item in metered(items.drain(..)) {
         run_weight = run_weight.saturating_add(weight(&item));
         match runs.last_mut() {
             Some(run) if run_weight <= RUN_WEIGHT => run.push(item),
@@ -91,12 +91,12 @@ pub fn sort_by<T>(
             }
         }
     }
-    give_back(std::mem::take(items));
+    free_flat(std::mem::take(items));
     for run in &mut runs {
-        clock::goes_on(RUN_WEIGHT as usize);
+        clock::may_continue(RUN_WEIGHT as usize);
         sort(run);
     }
-    if !heap::afford(bytes) {
+    if !heap::reserve_or_overdraw(bytes) {
         return;
     }
     while runs.len() > 1 {
@@ -123,7 +123,7 @@ fn merge<T>(
     let mut merged = Vec::with_capacity(left.len() + right.len());
     let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
     while let (Some(earlier), Some(later)) = (left.peek(), right.peek()) {
-        if !clock::goes_on(NODE_STEPS) {
+        if !clock::may_continue(NODE_STEPS) {
             break;
         }
         merged.extend(match compare(key(later), key(earlier)) {
@@ -131,8 +131,8 @@ fn merge<T>(
             _ => left.next(),
         });
     }
-    merged.extend(watched(left));
-    merged.extend(watched(right));
+    merged.extend(metered(left));
+    merged.extend(metered(right));
     merged
 }
 
@@ -142,7 +142,7 @@ pub fn equal(a: &Value, b: &Value) -> bool {
     let mut next = Some((a, b));
     loop {
         if let Some((a, b)) = next {
-            if !pending.is_empty() && !clock::goes_on(NODE_STEPS) {
+            if !pending.is_empty() && !clock::may_continue(NODE_STEPS) {
                 return false;
             }
             match (a, b) {
@@ -209,7 +209,7 @@ fn is_nan(value: &Value) -> bool {
 fn has_nan(value: &Value) -> bool {
     let mut pending: SmallVec<[&Value; 8]> = SmallVec::from_slice(&[value]);
     while let Some(value) = pending.pop() {
-        if !clock::goes_on(NODE_STEPS) {
+        if !clock::may_continue(NODE_STEPS) {
             return false;
         }
         match value {
@@ -273,7 +273,7 @@ fn order(a: &Value, b: &Value, mode: Mode) -> Ordering {
     let mut next = Some((a, b, mode));
     loop {
         if let Some((a, b, mode)) = next {
-            if !pending.is_empty() && !clock::goes_on(NODE_STEPS) {
+            if !pending.is_empty() && !clock::may_continue(NODE_STEPS) {
                 return Ordering::Equal;
             }
             let found = match (a, b) {
@@ -405,7 +405,7 @@ fn big_cmp(a: &Arc<BigInt>, b: &Arc<BigInt>) -> Ordering {
     /// The number of bits that are compared in about the time of a step.
     const STEP_BITS: u64 = 1_024;
     let steps = a.bits().min(b.bits()) / STEP_BITS;
-    if Arc::ptr_eq(a, b) || !clock::goes_on(steps as usize) {
+    if Arc::ptr_eq(a, b) || !clock::may_continue(steps as usize) {
         return Ordering::Equal;
     }
     a.cmp(b)

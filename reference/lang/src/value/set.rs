@@ -1,6 +1,6 @@
 //! Sets in term order: a map whose values are ignored. Knows nothing of set algebra.
 
-use super::shape::{Shape, watched};
+use super::shape::{Shape, metered};
 use super::{Map, Value};
 
 /// A set of values. 1 and 1.0 are two members; all NaNs are one member.
@@ -15,7 +15,7 @@ impl Set {
 
     /// A set of members that the caller guarantees to be distinct and in term order.
     pub(crate) fn of_sorted(members: impl Iterator<Item = Value>) -> Set {
-        let entries = watched(members).map(|member| (member, Value::Nil));
+        let entries = metered(members).map(|member| (member, Value::Nil));
         Set(Map::of_sorted(entries.collect()))
     }
 

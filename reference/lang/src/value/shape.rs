@@ -45,7 +45,7 @@ impl Shape {
 
     /// The shape of a collection of `parts`.
     pub fn of<'a>(parts: impl Iterator<Item = &'a Value>) -> Shape {
-        watched(parts).fold(Shape::EMPTY, |shape, part| shape.with(part.shape()))
+        metered(parts).fold(Shape::EMPTY, |shape, part| shape.with(part.shape()))
     }
 
     /// The shape of this collection with one more part.
@@ -80,21 +80,21 @@ const PART_STEPS: usize = 8;
 const BLOCK_STEPS: usize = 16;
 
 /// Iterates over `parts` and checks the clock regularly: for loops that can't stop early.
-pub fn watched<T>(parts: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+pub fn metered<T>(parts: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
     let mut left = SLICE_PARTS;
     parts.inspect(move |_| {
         left -= 1;
         if left == 0 {
             left = SLICE_PARTS;
-            clock::goes_on(SLICE_PARTS * PART_STEPS);
+            clock::may_continue(SLICE_PARTS * PART_STEPS);
         }
     })
 }
 
-/// [`watched`] for loops that allocate a block per part.
-pub fn watched_blocks<T>(parts: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+/// [`metered`] for loops that allocate a block per part.
+pub fn metered_blocks<T>(parts: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
     parts.inspect(|_| {
-        clock::goes_on(BLOCK_STEPS);
+        clock::may_continue(BLOCK_STEPS);
     })
 }
 
@@ -102,22 +102,22 @@ pub fn watched_blocks<T>(parts: impl Iterator<Item = T>) -> impl Iterator<Item =
 pub fn free<T>(parts: &mut Vec<T>) {
     while parts.len() > SLICE_PARTS {
         parts.truncate(parts.len() - SLICE_PARTS);
-        clock::goes_on(SLICE_PARTS * PART_STEPS);
+        clock::may_continue(SLICE_PARTS * PART_STEPS);
     }
     if parts.capacity() * size_of::<T>() > MAPPED_BYTES {
         parts.clear();
-        give_back(std::mem::take(parts));
+        free_flat(std::mem::take(parts));
     }
 }
 
 /// Frees `parts`, none of which owns anything, in slices: the system takes pages back one by one.
-pub fn give_back<T>(mut parts: Vec<T>) {
+pub fn free_flat<T>(mut parts: Vec<T>) {
     let slice = MAPPED_BYTES / size_of::<T>().max(1);
     while parts.capacity() > slice {
         let left = parts.capacity() - slice;
         parts.truncate(left);
         parts.shrink_to(left);
-        clock::goes_on(MAPPED_BYTES / 64);
+        clock::may_continue(MAPPED_BYTES / 64);
     }
 }
 
@@ -139,7 +139,7 @@ fn shrink<T>(parts: &mut Vec<T>) {
     let slice = MAPPED_BYTES / size_of::<T>().max(1);
     while parts.capacity() - parts.len() > slice {
         parts.shrink_to(parts.capacity() - slice);
-        clock::goes_on(MAPPED_BYTES / 64);
+        clock::may_continue(MAPPED_BYTES / 64);
     }
     parts.shrink_to_fit();
 }
@@ -178,16 +178,16 @@ impl<T> Drop for Stack<T> {
 
 /// A collection that is freed in slices, one part after the other.
 #[derive(Default)]
-pub struct Freed<C: Default + IntoIterator>(C);
+pub struct FreedInSlices<C: Default + IntoIterator>(C);
 
-impl<C: Default + IntoIterator> Freed<C> {
+impl<C: Default + IntoIterator> FreedInSlices<C> {
     /// The collection, to be consumed.
     pub fn take(&mut self) -> C {
         std::mem::take(&mut self.0)
     }
 }
 
-impl<C: Default + IntoIterator> Deref for Freed<C> {
+impl<C: Default + IntoIterator> Deref for FreedInSlices<C> {
     type Target = C;
 
     fn deref(&self) -> &C {
@@ -195,27 +195,27 @@ impl<C: Default + IntoIterator> Deref for Freed<C> {
     }
 }
 
-impl<C: Default + IntoIterator> DerefMut for Freed<C> {
+impl<C: Default + IntoIterator> DerefMut for FreedInSlices<C> {
     fn deref_mut(&mut self) -> &mut C {
         &mut self.0
     }
 }
 
-impl<C: Default + IntoIterator> Drop for Freed<C> {
+impl<C: Default + IntoIterator> Drop for FreedInSlices<C> {
     fn drop(&mut self) {
-        watched(self.take().into_iter()).for_each(drop);
+        metered(self.take().into_iter()).for_each(drop);
     }
 }
 
 /// A value in a tree. A tree is freed by one call of its library, which checks no clock; so each value checks it when
 /// it is dropped.
 #[derive(Clone, Default)]
-pub struct Slot(Value);
+pub struct TreeValue(Value);
 
-impl Slot {
+impl TreeValue {
     /// Wraps a value for a tree.
-    pub fn new(value: Value) -> Slot {
-        Slot(value)
+    pub fn new(value: Value) -> TreeValue {
+        TreeValue(value)
     }
 
     /// Unwraps the value.
@@ -224,7 +224,7 @@ impl Slot {
     }
 }
 
-impl Deref for Slot {
+impl Deref for TreeValue {
     type Target = Value;
 
     fn deref(&self) -> &Value {
@@ -232,22 +232,22 @@ impl Deref for Slot {
     }
 }
 
-impl DerefMut for Slot {
+impl DerefMut for TreeValue {
     fn deref_mut(&mut self) -> &mut Value {
         &mut self.0
     }
 }
 
-impl Drop for Slot {
+impl Drop for TreeValue {
     fn drop(&mut self) {
-        clock::goes_on(PART_STEPS);
+        clock::may_continue(PART_STEPS);
     }
 }
 
 /// Meters a block that is about to be freed.
 #[inline]
 pub fn freed() {
-    clock::goes_on(BLOCK_STEPS);
+    clock::may_continue(BLOCK_STEPS);
 }
 
 /// The approximate number of bytes that a change to a tree with shared nodes copies: the path from the root to a leaf.
@@ -259,53 +259,55 @@ pub const DROP_DEPTH_MAX: u32 = 128;
 /// The contents of a deep value that nobody holds any more. A tree is kept whole: it may share nodes with other trees,
 /// so freeing it as a tree visits only the nodes that it alone holds, while taking out its items would visit all of
 /// them.
-pub enum Remains {
+pub enum PendingDrop {
     /// The parts of a vector or a function.
     Values(Vec<Value>),
     /// The entries of a map or a set.
     Entries(Vec<(Value, Value)>),
     /// A large vector.
-    ValueTree(Box<imbl::Vector<Slot>>),
+    ValueTree(Box<imbl::Vector<TreeValue>>),
     /// A large map or set.
-    EntryTree(Box<imbl::OrdMap<Value, Slot>>),
+    EntryTree(Box<imbl::OrdMap<Value, TreeValue>>),
 }
 
 thread_local! {
     /// The worklist while something deep is freed on this thread. It has no destructor, so that the destructors of
     /// other thread-locals can use it.
-    static WAITING: RefCell<ManuallyDrop<Option<Vec<Remains>>>> =
+    static WORKLIST: RefCell<ManuallyDrop<Option<Vec<PendingDrop>>>> =
         const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
-/// Frees `remains` and what they alone hold without native recursion: deep values inside call this function again,
+/// Frees `pending` and what they alone hold without native recursion: deep values inside call this function again,
 /// which puts them on the worklist.
-pub fn drop_flat(remains: Remains) {
-    let first = WAITING.with_borrow_mut(|waiting| {
-        let first = waiting.is_none();
-        waiting.get_or_insert_default().push(remains);
+pub fn drop_flat(pending: PendingDrop) {
+    let first = WORKLIST.with_borrow_mut(|worklist| {
+        let first = worklist.is_none();
+        worklist.get_or_insert_default().push(pending);
         first
     });
     if !first {
         return;
     }
-    let _ended = Ended;
-    while let Some(remains) = WAITING.with_borrow_mut(|waiting| waiting.as_mut()?.pop()) {
-        match remains {
-            Remains::Values(values) => drop_each(values, Remains::Values, is_deep),
-            Remains::Entries(entries) => drop_each(entries, Remains::Entries, |(key, value)| {
-                is_deep(key) || is_deep(value)
-            }),
-            Remains::ValueTree(tree) => drop(tree),
-            Remains::EntryTree(tree) => drop(tree),
+    let _ended = ClearWorklist;
+    while let Some(pending) = WORKLIST.with_borrow_mut(|worklist| worklist.as_mut()?.pop()) {
+        match pending {
+            PendingDrop::Values(values) => drop_each(values, PendingDrop::Values, is_deep),
+            PendingDrop::Entries(entries) => {
+                drop_each(entries, PendingDrop::Entries, |(key, value)| {
+                    is_deep(key) || is_deep(value)
+                })
+            }
+            PendingDrop::ValueTree(tree) => drop(tree),
+            PendingDrop::EntryTree(tree) => drop(tree),
         }
     }
 }
 
 /// Frees `parts` up to the first deep one, and puts the rest on the worklist before that one is freed. So the worklist
 /// is never longer than the nesting is deep.
-fn drop_each<T>(mut parts: Vec<T>, rest: fn(Vec<T>) -> Remains, deep: fn(&T) -> bool) {
+fn drop_each<T>(mut parts: Vec<T>, rest: fn(Vec<T>) -> PendingDrop, deep: fn(&T) -> bool) {
     while let Some(part) = parts.pop() {
-        clock::goes_on(PART_STEPS);
+        clock::may_continue(PART_STEPS);
         if deep(&part) && !parts.is_empty() {
             drop_flat(rest(parts));
             return;
@@ -319,12 +321,12 @@ fn is_deep(value: &Value) -> bool {
 }
 
 /// Removes the worklist when the outermost call ends, so that the next call is the outermost again.
-struct Ended;
+struct ClearWorklist;
 
-impl Drop for Ended {
+impl Drop for ClearWorklist {
     fn drop(&mut self) {
-        if let Some(waiting) = WAITING.with_borrow_mut(|waiting| waiting.take()) {
-            give_back(waiting);
+        if let Some(worklist) = WORKLIST.with_borrow_mut(|worklist| worklist.take()) {
+            free_flat(worklist);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use unicode_segmentation::{GraphemeCursor, GraphemeIncomplete};
 
-use super::shape::{freed, give_back};
+use super::shape::{free_flat, freed};
 use crate::clock;
 use crate::heap::MAPPED_BYTES;
 
@@ -167,7 +167,7 @@ fn first_grapheme(text: &str) -> usize {
         [] => 0,
         // Two ASCII characters form one grapheme only in a line end.
         [first, second, ..] if first.is_ascii() && second.is_ascii() && *first != b'\r' => {
-            if clock::goes_on(1) {
+            if clock::may_continue(1) {
                 1
             } else {
                 text.len()
@@ -185,10 +185,10 @@ fn cluster(text: &str) -> usize {
         match cursor.next_boundary(&text[start..end], start) {
             Ok(Some(boundary)) => {
                 // Looking up a character takes about ten steps.
-                let goes_on = clock::goes_on(8 + (boundary - start));
-                return if goes_on { boundary } else { text.len() };
+                let may_continue = clock::may_continue(8 + (boundary - start));
+                return if may_continue { boundary } else { text.len() };
             }
-            Err(GraphemeIncomplete::NextChunk) if clock::goes_on(4 * SLICE_BYTES) => {
+            Err(GraphemeIncomplete::NextChunk) if clock::may_continue(4 * SLICE_BYTES) => {
                 start = end;
                 end = text.floor_char_boundary(end + SLICE_BYTES);
             }
@@ -206,7 +206,7 @@ impl From<Box<str>> for Text {
         // "\r\n" is one grapheme, so ASCII text is bytewise if it contains no carriage return.
         let bytewise = text.as_bytes().chunks(COPIED_BYTES).all(|slice| {
             if slice.len() == COPIED_BYTES {
-                clock::goes_on(COPIED_BYTES / 64);
+                clock::may_continue(COPIED_BYTES / 64);
             }
             slice.is_ascii() && memchr::memchr(b'\r', slice).is_none()
         });
@@ -228,13 +228,13 @@ fn copied(text: &str) -> Box<str> {
         return text.into();
     }
     let mut copy = String::with_capacity(text.len());
-    push_watched(&mut copy, text);
+    push_metered(&mut copy, text);
     copy.into()
 }
 
 /// Frees a text, in slices between which the clock is checked if it is long.
 pub(crate) fn free_text(text: String) {
-    give_back(text.into_bytes());
+    free_flat(text.into_bytes());
 }
 
 /// The number of bytes that are copied at once.
@@ -243,7 +243,7 @@ const COPIED_BYTES: usize = 256 * 1024;
 /// Appends `part`, for which there is room, in slices between which the clock is checked. Stops early when a limit was
 /// reached.
 #[inline(always)] // It is one comparison, and a call would cost more than most parts.
-pub(crate) fn push_watched(out: &mut String, part: &str) {
+pub(crate) fn push_metered(out: &mut String, part: &str) {
     match part.len() > COPIED_BYTES {
         true => push_slices(out, part),
         false => out.push_str(part),
@@ -257,7 +257,7 @@ fn push_slices(out: &mut String, part: &str) {
         let (slice, behind) = rest.split_at(rest.floor_char_boundary(COPIED_BYTES));
         out.push_str(slice);
         rest = behind;
-        if !clock::goes_on(COPIED_BYTES / 16) {
+        if !clock::may_continue(COPIED_BYTES / 16) {
             return;
         }
     }
@@ -271,7 +271,7 @@ pub(crate) fn grow_text(text: &mut String, capacity: usize) {
     // copied at once elsewhere.
     if (COPIED_BYTES..MAPPED_BYTES).contains(&text.capacity()) {
         let mut grown = String::with_capacity(capacity);
-        push_watched(&mut grown, text);
+        push_metered(&mut grown, text);
         *text = grown;
     }
     text.reserve_exact(capacity.saturating_sub(text.len()));
@@ -324,7 +324,7 @@ impl Ord for Text {
 fn compares(bytes: usize) -> bool {
     /// Comparing shorter texts takes no longer than whatever compares them.
     const SHORT_BYTES: usize = 256;
-    bytes <= SHORT_BYTES || clock::goes_on(bytes / 64)
+    bytes <= SHORT_BYTES || clock::may_continue(bytes / 64)
 }
 
 impl std::fmt::Display for Text {

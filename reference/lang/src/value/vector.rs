@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::Value;
 use super::shape::{
-    DROP_DEPTH_MAX, Remains, Shape, Slot, TREE_PATH_BYTES, TREE_TIMES, drop_flat, fit, free, freed,
-    watched,
+    DROP_DEPTH_MAX, PendingDrop, Shape, TREE_PATH_BYTES, TREE_TIMES, TreeValue, drop_flat, fit,
+    free, freed, metered,
 };
 
 /// Above this length a change to a shared vector makes a tree that shares structure.
@@ -26,7 +26,7 @@ struct Data {
 #[derive(Clone)]
 enum Store {
     Flat(Vec<Value>),
-    Tree(Box<imbl::Vector<Slot>>),
+    Tree(Box<imbl::Vector<TreeValue>>),
 }
 
 impl Default for Store {
@@ -82,7 +82,7 @@ impl Vector {
             data.shape = Shape::EMPTY;
             return std::mem::take(items);
         }
-        watched(self.iter()).cloned().collect()
+        metered(self.iter()).cloned().collect()
     }
 
     /// The bytes of its buffer, or the most that its tree can take.
@@ -117,7 +117,7 @@ impl Vector {
         data.shape = data.shape.with(item.shape());
         match &mut data.items {
             Store::Flat(items) => items.push(item),
-            Store::Tree(items) => items.push_back(Slot::new(item)),
+            Store::Tree(items) => items.push_back(TreeValue::new(item)),
         }
     }
 
@@ -134,7 +134,7 @@ impl Vector {
                 item
             }
             Store::Tree(items) => {
-                let item = items.pop_back().map(Slot::into_value);
+                let item = items.pop_back().map(TreeValue::into_value);
                 if items.len() <= TREE_LEN_MIN {
                     let left = items.iter().map(|slot| Value::clone(slot)).collect();
                     data.items = Store::Flat(left);
@@ -174,7 +174,7 @@ impl Vector {
             && Arc::get_mut(&mut self.0).is_none()
             && let Store::Flat(items) = &self.0.items
         {
-            let slots = watched(items.iter()).map(|item| Slot::new(item.clone()));
+            let slots = metered(items.iter()).map(|item| TreeValue::new(item.clone()));
             let tree = Store::Tree(Box::new(slots.collect()));
             self.0 = Arc::new(Data {
                 items: tree,
@@ -189,8 +189,8 @@ impl Drop for Data {
     fn drop(&mut self) {
         if self.shape.depth >= DROP_DEPTH_MAX {
             drop_flat(match std::mem::take(&mut self.items) {
-                Store::Flat(items) => Remains::Values(items),
-                Store::Tree(items) => Remains::ValueTree(items),
+                Store::Flat(items) => PendingDrop::Values(items),
+                Store::Tree(items) => PendingDrop::ValueTree(items),
             });
         } else if let Store::Flat(items) = &mut self.items {
             free(items);
@@ -212,7 +212,7 @@ impl From<Vec<Value>> for Vector {
 
 impl FromIterator<Value> for Vector {
     fn from_iter<T: IntoIterator<Item = Value>>(iter: T) -> Self {
-        Vector::from(watched(iter.into_iter()).collect::<Vec<_>>())
+        Vector::from(metered(iter.into_iter()).collect::<Vec<_>>())
     }
 }
 
@@ -239,7 +239,7 @@ pub enum Items<'a> {
     Tree(Box<TreeItems<'a>>),
 }
 
-type TreeItems<'a> = imbl::vector::Iter<'a, Slot, imbl::shared_ptr::DefaultSharedPtr>;
+type TreeItems<'a> = imbl::vector::Iter<'a, TreeValue, imbl::shared_ptr::DefaultSharedPtr>;
 
 /// Separate, so that iteration over a buffer is small enough to be inlined into loops.
 #[inline(never)]

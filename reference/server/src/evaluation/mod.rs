@@ -18,11 +18,11 @@ use ptc_lang::error::Limit;
 use ptc_lang::heap::Account;
 use ptc_lang::json::{Duplicates, Problem, WriteError};
 use ptc_lang::meter::Watch;
-use ptc_lang::sink::Over;
+use ptc_lang::sink::SinkError;
 use ptc_lang::value::Map;
 use ptc_lang::{
-    Branching, Discovery, Ended, Env, Error, Host, HostFault, Limits, Meter, Outcome, Program,
-    Pulse, Ran, Reason, Value,
+    CompletedRun, Discovery, Ended, Env, Error, Host, HostFault, Limits, Meter, Outcome, Program,
+    Pulse, Reason, Value, WorkerEvent,
 };
 use ptc_protocol::limits::ProgramLimits;
 use ptc_protocol::members::{Failure, Success};
@@ -121,8 +121,8 @@ impl Schema {
         }
         match ptc_lang::json::to_string_within(value, usize::MAX, watch) {
             Ok(json) => Ok(Ok(json)),
-            Err(WriteError::Over(Over::Limit(limit))) => Err(limit),
-            Err(WriteError::Over(Over::Bytes)) => Err(Limit::Memory),
+            Err(WriteError::Sink(SinkError::Limit(limit))) => Err(limit),
+            Err(WriteError::Sink(SinkError::Bytes)) => Err(Limit::Memory),
             Err(WriteError::Path(error)) => refused(error.to_string()),
         }
     }
@@ -293,7 +293,7 @@ fn conclude_turn(
     running: &Running<'_>,
     context: Map,
 ) -> Result<Turned, Limit> {
-    let Ran {
+    let CompletedRun {
         outcome,
         before,
         after,
@@ -434,7 +434,7 @@ fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Runnin
 }
 
 impl Running<'_> {
-    fn run(&self, env: &Env) -> Ran {
+    fn run(&self, env: &Env) -> CompletedRun {
         let program = Program::new(self.job.program);
         self.job.programs.evaluation.run(&program, env, &self.place)
     }
@@ -594,7 +594,7 @@ fn failed(value: &Value, watch: &dyn Watch) -> Result<Failure, Limit> {
 
 /// The failure for a limit that was reached before or after the program ran.
 fn limited(limit: Limit, programs: &Programs) -> Failure {
-    errored(&limit.kind().anywhere(), None, "", programs)
+    errored(&limit.kind().into_error(), None, "", programs)
 }
 
 /// Does `work` on values of programs, outside of a program but within the time and memory limits of one.
@@ -637,7 +637,7 @@ const EXPLAINED_BYTES_MAX: usize = 4 * 1024;
 fn errored(error: &Error, hint: Option<String>, program: &str, programs: &Programs) -> Failure {
     let veil = programs.redactor.veil(program);
     let veil = |quoted: &str| veil.over(quoted);
-    let message = || error.message_behind(&veil);
+    let message = || error.redacted_message(&veil);
     let (reason, message) = match error.reason() {
         Reason::ParseError => (ErrorReason::ParseError, message()),
         Reason::RuntimeError => (ErrorReason::RuntimeError, message()),
@@ -735,9 +735,9 @@ impl Host for CallHost<'_> {
         Some(calls.discover(request).map_err(as_runtime_error))
     }
 
-    fn branching(&self, step: Branching) {
+    fn worker_event(&self, step: WorkerEvent) {
         if let Some(calls) = self.calls {
-            calls.branching(step);
+            calls.worker_event(step);
         }
     }
 

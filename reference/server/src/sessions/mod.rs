@@ -23,7 +23,7 @@ use crate::render::reason::SessionReason;
 use crate::settings::{HistoryCap, SessionSettings};
 use ptc_lang::error::Limit;
 use ptc_lang::meter::Watch;
-use ptc_lang::value::{Held, Map};
+use ptc_lang::value::{HeapSize, Map};
 use ptc_lang::{Env, Value, heap};
 use ptc_protocol::members::{
     HistoryNotice, LimitExceeded, SessionLimits, SessionSummary, TurnSummary,
@@ -612,12 +612,12 @@ impl Sessions {
         watch: &dyn Watch,
     ) -> Result<Value, Limit> {
         const MARKER_ITEMS: usize = 20;
-        let mut held = Held::default();
-        held.add(&value);
+        let mut size = HeapSize::default();
+        size.add(&value);
         let reckoned = size::of_within(&value, watch)?;
         let max = self.settings.history_entry_bytes;
-        let bytes = match held.bytes().div_ceil(HELD_TIMES) {
-            held if held > max => held.max(reckoned),
+        let bytes = match size.bytes().div_ceil(HELD_TIMES) {
+            held if held > max => size.max(reckoned),
             _ => reckoned,
         };
         if bytes <= max {
@@ -728,7 +728,7 @@ impl State {
     /// The state of a new session.
     fn empty(now_micros: i64) -> Self {
         State {
-            env: Env::new().noting_results(),
+            env: Env::new().recording_results(),
             bindings: 0,
             results: 0,
             turn: 0,
@@ -955,7 +955,7 @@ impl Drop for Session {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         drop(std::mem::take(&mut state.env));
         if state.held_bytes >= GIVEN_BACK_BYTES_MIN {
-            heap::give_back();
+            heap::trim();
         }
     }
 }

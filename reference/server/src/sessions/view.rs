@@ -8,7 +8,7 @@ use ptc_lang::error::Limit;
 use ptc_lang::json::Duplicates;
 use ptc_lang::meter::Watch;
 use ptc_lang::value::Type;
-use ptc_lang::{Brief, Env, Value};
+use ptc_lang::{Env, Value, ValueSummary};
 use ptc_protocol::members::{HistoryEntry, SessionUsage, SessionView, StoredBinding};
 use ptc_protocol::{
     Field, FormatOptions, UNTRUSTED_PREAMBLE, Word, format_value_within, untrusted_block,
@@ -279,7 +279,7 @@ fn memory_text(state: &State, watch: &dyn Watch) -> Result<String, Limit> {
                 let _ = writeln!(
                     values,
                     "{name:<NAME_COLUMNS$}; = {}{sample}",
-                    label(Brief::of(value))
+                    label(ValueSummary::of(value))
                 );
             }
         }
@@ -309,7 +309,7 @@ fn is_blank(value: &Value) -> bool {
 }
 
 /// The type of a value as views name it, with the size of a collection.
-fn label(value: Brief) -> String {
+fn label(value: ValueSummary) -> String {
     match value.kind {
         Type::Vector => format!("list[{}]", value.count),
         Type::Map => format!("map[{}]", value.count),

@@ -1,12 +1,12 @@
 //! Bindings and loops: `let`, `loop`, `recur`. Knows nothing of evaluation.
 
-use super::{Use, invalid, usage};
+use super::{FormUse, invalid, usage};
 use crate::analyze::Analyzer;
 use crate::analyze::ir::{Ir, Loop};
 use crate::error::{Error, Kind};
 
-pub(super) fn let_form(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
+pub(super) fn let_form(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, tail } = form;
     let [bindings, body @ ..] = args else {
         return Err(usage("let", span));
     };
@@ -17,8 +17,8 @@ pub(super) fn let_form(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Er
     })
 }
 
-pub(super) fn loop_form(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, .. } = form;
+pub(super) fn loop_form(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, .. } = form;
     let [bindings, body @ ..] = args else {
         return Err(usage("loop", span));
     };
@@ -37,8 +37,8 @@ pub(super) fn loop_form(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, E
     })
 }
 
-pub(super) fn recur(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
+pub(super) fn recur(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, tail } = form;
     let Some(takes) = a.scope().recur.filter(|_| tail) else {
         return Err(invalid(
             "recur must be in tail position of a loop or function",

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use super::patterns::local_name;
-use super::{Use, invalid, usage};
+use super::{FormUse, invalid, usage};
 use crate::analyze::Analyzer;
-use crate::analyze::ir::{Case, IfLet, Ir, Pattern, Test};
+use crate::analyze::ir::{BindingTest, Case, IfLet, Ir, Pattern};
 use crate::error::Error;
 use crate::form::{Form, FormKind};
 use crate::value::Value;
 
-pub(super) fn if_form(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
+pub(super) fn if_form(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, tail } = form;
     match args {
         [test, then] => branch(a, test, Some(then), None, tail),
         [test, then, otherwise] => branch(a, test, Some(then), Some(otherwise), tail),
@@ -19,8 +19,8 @@ pub(super) fn if_form(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Err
     }
 }
 
-pub(super) fn if_not(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
+pub(super) fn if_not(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, tail } = form;
     match args {
         [test, then] => branch(a, test, None, Some(then), tail),
         [test, then, otherwise] => branch(a, test, Some(otherwise), Some(then), tail),
@@ -44,8 +44,8 @@ pub(super) fn branch(
     Ok(Ir::If(Box::new((test, then, otherwise))))
 }
 
-pub(super) fn when(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
+pub(super) fn when(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, tail } = form;
     let [test, body @ ..] = args else {
         return Err(usage("when", span));
     };
@@ -54,8 +54,8 @@ pub(super) fn when(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error>
     Ok(Ir::If(Box::new((test, body, Ir::Const(Value::Nil)))))
 }
 
-pub(super) fn when_not(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
+pub(super) fn when_not(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, tail } = form;
     let [test, body @ ..] = args else {
         return Err(usage("when-not", span));
     };
@@ -64,31 +64,31 @@ pub(super) fn when_not(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Er
     Ok(Ir::If(Box::new((test, Ir::Const(Value::Nil), body))))
 }
 
-pub(super) fn if_let(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    if_bound(a, "if-let", Test::Truthy, form)
+pub(super) fn if_let(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    if_bound(a, "if-let", BindingTest::Truthy, form)
 }
 
-pub(super) fn if_some(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    if_bound(a, "if-some", Test::Some, form)
+pub(super) fn if_some(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    if_bound(a, "if-some", BindingTest::Some, form)
 }
 
-pub(super) fn when_let(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    when_bound(a, "when-let", Test::Truthy, form)
+pub(super) fn when_let(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    when_bound(a, "when-let", BindingTest::Truthy, form)
 }
 
-pub(super) fn when_some(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    when_bound(a, "when-some", Test::Some, form)
+pub(super) fn when_some(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    when_bound(a, "when-some", BindingTest::Some, form)
 }
 
-pub(super) fn when_first(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    when_bound(a, "when-first", Test::First, form)
+pub(super) fn when_first(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    when_bound(a, "when-first", BindingTest::First, form)
 }
 
 fn if_bound(
     a: &mut Analyzer<'_, '_>,
     name: &'static str,
-    test: Test,
-    form: Use<'_>,
+    test: BindingTest,
+    form: FormUse<'_>,
 ) -> Result<Ir, Error> {
     let (binding, then, otherwise) = match form.args {
         [binding, then] => (binding, then, None),
@@ -102,8 +102,8 @@ fn if_bound(
 fn when_bound(
     a: &mut Analyzer<'_, '_>,
     name: &'static str,
-    test: Test,
-    form: Use<'_>,
+    test: BindingTest,
+    form: FormUse<'_>,
 ) -> Result<Ir, Error> {
     let [binding, body @ ..] = form.args else {
         return Err(usage(name, form.span));
@@ -114,8 +114,8 @@ fn when_bound(
 fn binding_branch(
     a: &mut Analyzer<'_, '_>,
     form: &'static str,
-    test: Test,
-    Use { span, tail, .. }: Use<'_>,
+    test: BindingTest,
+    FormUse { span, tail, .. }: FormUse<'_>,
     binding: &Form<'_>,
     then: &[Form<'_>],
     otherwise: Option<&Form<'_>>,
@@ -127,8 +127,8 @@ fn binding_branch(
         return Err(usage(form, span));
     };
     let mut value = a.expr(value)?;
-    if test == Test::First {
-        crate::analyze::defer(&mut value);
+    if test == BindingTest::First {
+        crate::analyze::make_lazy(&mut value);
     }
     let (slot, then) = a.block(|a| {
         if let FormKind::Symbol(symbol) = name.kind {
@@ -154,8 +154,8 @@ fn binding_branch(
     })))
 }
 
-pub(super) fn cond(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
+pub(super) fn cond(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, tail } = form;
     if !args.len().is_multiple_of(2) {
         return Err(invalid(
             "cond requires even number of forms: a test and a result in turn",
@@ -172,8 +172,8 @@ pub(super) fn cond(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error>
     ))))
 }
 
-pub(super) fn condp(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
+pub(super) fn condp(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, tail } = form;
     let [pred, subject, clauses @ ..] = args else {
         return Err(usage("condp", span));
     };
@@ -215,7 +215,7 @@ pub(super) fn condp(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
                     ));
                 };
                 clauses = rest;
-                tests.push(applied(a, call, function)?);
+                tests.push(test_and_call(a, call, function)?);
                 continue;
             }
             tests.push((call, a.analyze(result, tail)?));
@@ -233,14 +233,18 @@ pub(super) fn condp(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
 }
 
 /// A test, and the call of `function` with the value of the test.
-fn applied(a: &mut Analyzer<'_, '_>, value: Ir, function: &Form<'_>) -> Result<(Ir, Ir), Error> {
+fn test_and_call(
+    a: &mut Analyzer<'_, '_>,
+    value: Ir,
+    function: &Form<'_>,
+) -> Result<(Ir, Ir), Error> {
     let span = function.span;
     let slot = a.scope().slot();
     // The test yields true if the value is truthy; the value itself stays in its slot.
     let test = Ir::IfLet(Box::new(IfLet {
         slot,
         value,
-        test: Test::Truthy,
+        test: BindingTest::Truthy,
         then: Ir::Const(Value::Bool(true)),
         otherwise: Ir::Const(Value::Nil),
         span,
@@ -257,8 +261,8 @@ fn applied(a: &mut Analyzer<'_, '_>, value: Ir, function: &Form<'_>) -> Result<(
     Ok((test, Ir::Call(Box::new(call))))
 }
 
-pub(super) fn case(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
+pub(super) fn case(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, tail } = form;
     let [subject, clauses @ ..] = args else {
         return Err(usage("case", span));
     };

@@ -1,6 +1,6 @@
 //! Order of evaluation, quoting, and the notes of tasks. Knows nothing of evaluation.
 
-use super::{Use, invalid, usage};
+use super::{FormUse, invalid, usage};
 use crate::analyze::Analyzer;
 use crate::analyze::ir::Ir;
 use crate::builtins;
@@ -8,17 +8,17 @@ use crate::error::Error;
 use crate::form::{Form, FormKind};
 use crate::value::Value;
 
-pub(super) fn do_form(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, tail, .. } = form;
+pub(super) fn do_form(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, tail, .. } = form;
     a.body(args, tail)
 }
 
-pub(super) fn comment(_: &mut Analyzer<'_, '_>, _: Use<'_>) -> Result<Ir, Error> {
+pub(super) fn comment(_: &mut Analyzer<'_, '_>, _: FormUse<'_>) -> Result<Ir, Error> {
     Ok(Ir::Const(Value::Nil))
 }
 
-pub(super) fn and(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, tail, .. } = form;
+pub(super) fn and(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, tail, .. } = form;
     match args {
         [] => Ok(Ir::Const(Value::Bool(true))),
         [only] => a.analyze(only, tail),
@@ -26,8 +26,8 @@ pub(super) fn and(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> 
     }
 }
 
-pub(super) fn or(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, tail, .. } = form;
+pub(super) fn or(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, tail, .. } = form;
     let last = args.len().saturating_sub(1);
     let mut parts = Vec::with_capacity(args.len());
     for (at, form) in args.iter().enumerate() {
@@ -60,8 +60,8 @@ pub(super) fn alternatives(
         .collect()
 }
 
-pub(super) fn quote(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, .. } = form;
+pub(super) fn quote(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, .. } = form;
     match args {
         [form] => match form.kind {
             FormKind::Symbol(_) | FormKind::List(_) => Ok(Ir::Const(a.quoted(form)?)),
@@ -74,7 +74,7 @@ pub(super) fn quote(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
     }
 }
 
-pub(super) fn var(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+pub(super) fn var(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
     match form.args {
         [
             Form {
@@ -86,21 +86,21 @@ pub(super) fn var(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> 
     }
 }
 
-pub(super) fn task(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, .. } = form;
+pub(super) fn task(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, .. } = form;
     let [id, expr] = args else {
         return Err(usage("task", span));
     };
-    a.note_loud();
+    a.note_effect();
     Ok(Ir::Task(Box::new((a.expr(id)?, a.expr(expr)?))))
 }
 
-pub(super) fn step_done(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, .. } = form;
+pub(super) fn step_done(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, .. } = form;
     let [_, _] = args else {
         return Err(usage("step-done", span));
     };
-    a.note_loud();
+    a.note_effect();
     Ok(crate::analyze::builtin_call(
         &builtins::STEP_DONE,
         a.all(args)?,
@@ -108,12 +108,12 @@ pub(super) fn step_done(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, E
     ))
 }
 
-pub(super) fn task_reset(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, .. } = form;
+pub(super) fn task_reset(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, .. } = form;
     let [_] = args else {
         return Err(usage("task-reset", span));
     };
-    a.note_loud();
+    a.note_effect();
     Ok(crate::analyze::builtin_call(
         &builtins::TASK_RESET,
         a.all(args)?,

@@ -1,19 +1,19 @@
 //! Definitions: `def`, `defn`, `defonce`. Knows nothing of evaluation.
 
-use super::{Use, invalid, usage};
+use super::{FormUse, invalid, usage};
 use crate::analyze::Analyzer;
 use crate::analyze::ir::{Def, Ir};
 use crate::error::Error;
 use crate::form::{Form, FormKind, Span};
 use crate::value::Text;
 
-pub(super) fn def(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, .. } = form;
+pub(super) fn def(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, .. } = form;
     define(a, "def", args, span, false)
 }
 
-pub(super) fn defonce(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, .. } = form;
+pub(super) fn defonce(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, .. } = form;
     define(a, "defonce", args, span, true)
 }
 
@@ -73,8 +73,8 @@ pub(super) fn global_name<'a>(form: &str, name: &Form<'a>) -> Result<&'a str, Er
     }
 }
 
-pub(super) fn defn(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, .. } = form;
+pub(super) fn defn(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, .. } = form;
     let [name, rest @ ..] = args else {
         return Err(usage("defn", span));
     };
@@ -95,7 +95,7 @@ pub(super) fn defn(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error>
     let FormKind::Vector(params) = &params.kind else {
         if let FormKind::List(_) = &params.kind {
             let id = a.define_name(name);
-            let value = super::functions::several(a, None, Some(name), rest, span)?;
+            let value = super::functions::multi_arity(a, None, Some(name), rest, span)?;
             return Ok(Ir::Def(Box::new(Def {
                 id,
                 name: name.into(),

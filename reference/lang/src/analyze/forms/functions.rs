@@ -1,9 +1,9 @@
 //! Functions: `fn` and `#(…)`. Knows nothing of evaluation.
 
 use super::patterns::is_literal;
-use super::{Use, invalid, usage};
+use super::{FormUse, invalid, usage};
 use crate::analyze::Analyzer;
-use crate::analyze::ir::{Arities, Arity, Ir};
+use crate::analyze::ir::{Arities, ArityClause, Ir};
 use crate::builtins::Builtin;
 use crate::error::Error;
 use crate::form::{Form, FormKind, Span};
@@ -69,13 +69,13 @@ impl Analyzer<'_, '_> {
     }
 }
 
-pub(super) fn function(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+pub(super) fn function(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
     literal(a, form, true)
 }
 
-/// A function literal. Its name is bound inside it only if `knows_itself`; otherwise the name is only for display.
-fn literal(a: &mut Analyzer<'_, '_>, form: Use<'_>, knows_itself: bool) -> Result<Ir, Error> {
-    let Use { args, span, .. } = form;
+/// A function literal. Its name is bound inside it only if `binds_name`; otherwise the name is only for display.
+fn literal(a: &mut Analyzer<'_, '_>, form: FormUse<'_>, binds_name: bool) -> Result<Ir, Error> {
+    let FormUse { args, span, .. } = form;
     let (name, rest) = match args {
         [
             Form {
@@ -89,10 +89,10 @@ fn literal(a: &mut Analyzer<'_, '_>, form: Use<'_>, knows_itself: bool) -> Resul
     let [params, body @ ..] = rest else {
         return Err(usage("fn", span));
     };
-    let bound = name.filter(|_| knows_itself);
+    let bound = name.filter(|_| binds_name);
     let FormKind::Vector(params) = &params.kind else {
         if let FormKind::List(_) = &params.kind {
-            return several(a, bound, name, rest, span);
+            return multi_arity(a, bound, name, rest, span);
         }
         return Err(invalid("fn parameters must be a vector", params.span));
     };
@@ -104,38 +104,42 @@ const ARGS: &str = "\0args";
 /// The head of the form that picks an arity.
 const ARITIES: &str = "\0arities";
 /// The function that stands for all functions of a `letfn`.
-const TOGETHER: &str = "\0together";
+const LETFN_ALL: &str = "\0together";
 /// The index of the one that is called.
-const WHICH: &str = "\0which";
+const LETFN_INDEX: &str = "\0which";
 /// A function whose name, in its body, means the binding of the `letfn`.
-const FN: &str = "\0fn";
+const LETFN_FN: &str = "\0fn";
 /// Makes one of the functions from the whole.
-const ONE: &str = "\0one";
+const LETFN_PICK: &str = "\0one";
 /// `apply` and `=`, whatever those names are bound to.
 const APPLY: &str = "\0apply";
 const EQUAL: &str = "\0=";
 
 /// The analysis of the internal forms that functions are rewritten to here.
-pub(super) fn hidden(name: &str) -> Option<super::Analyze> {
+pub(super) fn internal_form(name: &str) -> Option<super::Analyze> {
     match name {
         ARITIES => Some(arities),
-        FN => Some(|a, form| literal(a, form, false)),
-        ONE => Some(|a, form| known(a, &crate::builtins::LETFN, form)),
-        APPLY => Some(|a, form| named(a, "apply", form)),
-        EQUAL => Some(|a, form| named(a, "=", form)),
+        LETFN_FN => Some(|a, form| literal(a, form, false)),
+        LETFN_PICK => Some(|a, form| call_builtin(a, &crate::builtins::LETFN, form)),
+        APPLY => Some(|a, form| call_named(a, "apply", form)),
+        EQUAL => Some(|a, form| call_named(a, "=", form)),
         _ => None,
     }
 }
 
-fn named(a: &mut Analyzer<'_, '_>, name: &str, form: Use<'_>) -> Result<Ir, Error> {
-    known(
+fn call_named(a: &mut Analyzer<'_, '_>, name: &str, form: FormUse<'_>) -> Result<Ir, Error> {
+    call_builtin(
         a,
         crate::builtins::lookup(name).expect("a row of the table"),
         form,
     )
 }
 
-fn known(a: &mut Analyzer<'_, '_>, builtin: &'static Builtin, form: Use<'_>) -> Result<Ir, Error> {
+fn call_builtin(
+    a: &mut Analyzer<'_, '_>,
+    builtin: &'static Builtin,
+    form: FormUse<'_>,
+) -> Result<Ir, Error> {
     let args = a.all(form.args)?;
     Ok(crate::analyze::builtin_call(builtin, args, form.span))
 }
@@ -162,7 +166,7 @@ fn vector<'a>(items: impl IntoIterator<Item = Form<'a>>, span: Span) -> Form<'a>
 }
 
 /// `(fn name ([a] …) ([a b] …))`: a function of any arguments that calls the function of the arity that fits.
-pub(super) fn several(
+pub(super) fn multi_arity(
     a: &mut Analyzer<'_, '_>,
     name: Option<&str>,
     display: Option<&str>,
@@ -176,8 +180,8 @@ pub(super) fn several(
     a.function(name, display, &params, &[body], span)
 }
 
-fn arities(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, .. } = form;
+fn arities(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, .. } = form;
     let [title, clauses @ ..] = args else {
         return Err(usage("fn", span));
     };
@@ -186,7 +190,7 @@ fn arities(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
         _ => None,
     };
     let given = a.expr(&symbol(ARGS, span))?;
-    let mut made: Vec<Arity> = Vec::with_capacity(clauses.len());
+    let mut made: Vec<ArityClause> = Vec::with_capacity(clauses.len());
     for clause in clauses {
         let FormKind::List(items) = &clause.kind else {
             return Err(invalid(
@@ -204,13 +208,13 @@ fn arities(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
             ));
         };
         let (positional, rest) = super::patterns::split_rest(names)?;
-        let (count, open) = (positional.len(), rest.is_some());
-        if made.iter().any(|other| other.open && open) {
+        let (count, variadic) = (positional.len(), rest.is_some());
+        if made.iter().any(|other| other.variadic && variadic) {
             return Err(invalid("only one arity can have & rest", params.span));
         }
         if made
             .iter()
-            .any(|other| other.count == count && other.open == open)
+            .any(|other| other.count == count && other.variadic == variadic)
         {
             return Err(invalid(
                 format!(
@@ -219,16 +223,16 @@ fn arities(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
                 params.span,
             ));
         }
-        made.push(Arity {
+        made.push(ArityClause {
             count,
-            open,
+            variadic,
             function: a.function(None, display, names, body, clause.span)?,
         });
     }
-    if let Some(open) = made.iter().find(|arity| arity.open)
+    if let Some(variadic) = made.iter().find(|arity| arity.variadic)
         && made
             .iter()
-            .any(|arity| !arity.open && arity.count > open.count)
+            .any(|arity| !arity.variadic && arity.count > variadic.count)
     {
         return Err(invalid(
             "no arity can take more arguments than the one with & rest",
@@ -244,8 +248,8 @@ fn arities(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
 }
 
 /// `(letfn [(f [x] …) …] body …)`: each function is part of one that knows them all.
-pub(super) fn letfn(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
+pub(super) fn letfn(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, tail } = form;
     let [bindings, body @ ..] = args else {
         return Err(usage("letfn", span));
     };
@@ -272,7 +276,9 @@ pub(super) fn letfn(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
         };
         super::patterns::local_name(text, name.span)?;
         names.push(text);
-        let literal = [symbol(FN, span)].into_iter().chain(items.iter().cloned());
+        let literal = [symbol(LETFN_FN, span)]
+            .into_iter()
+            .chain(items.iter().cloned());
         literals.push(list(literal, function.span));
     }
     let parts = || {
@@ -281,7 +287,10 @@ pub(super) fn letfn(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
                 kind: FormKind::Int(at as i64),
                 span,
             };
-            let part = list([symbol(ONE, span), symbol(TOGETHER, span), which], span);
+            let part = list(
+                [symbol(LETFN_PICK, span), symbol(LETFN_ALL, span), which],
+                span,
+            );
             [symbol(name, span), part]
         });
         parts.collect::<Vec<_>>()
@@ -296,7 +305,10 @@ pub(super) fn letfn(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
             kind: FormKind::Int(at as i64),
             span,
         };
-        let test = list([symbol(EQUAL, span), symbol(WHICH, span), which], span);
+        let test = list(
+            [symbol(EQUAL, span), symbol(LETFN_INDEX, span), which],
+            span,
+        );
         // Errors of this call are reported where the function is called.
         let nowhere = Span {
             end: span.start,
@@ -305,18 +317,18 @@ pub(super) fn letfn(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
         let call = list([symbol(APPLY, span), literal, symbol(ARGS, span)], nowhere);
         picked = list([symbol("if", span), test, call, picked], span);
     }
-    let params = [WHICH, "&", ARGS].map(|name| symbol(name, span));
+    let params = [LETFN_INDEX, "&", ARGS].map(|name| symbol(name, span));
     let inner = list([symbol("let", span), vector(parts(), span), picked], span);
     let together = list(
         [
             symbol("fn", span),
-            symbol(TOGETHER, span),
+            symbol(LETFN_ALL, span),
             vector(params, span),
             inner,
         ],
         span,
     );
-    let bound = [symbol(TOGETHER, span), together]
+    let bound = [symbol(LETFN_ALL, span), together]
         .into_iter()
         .chain(parts());
     let head = [symbol("let", span), vector(bound, span)];

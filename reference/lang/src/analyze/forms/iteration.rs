@@ -1,24 +1,24 @@
 //! Iteration: `for` and `doseq`. Knows nothing of evaluation.
 
-use super::{Use, invalid, usage};
+use super::{FormUse, invalid, usage};
 use crate::analyze::Analyzer;
 use crate::analyze::ir::{Clause, For, Ir, Pattern};
 use crate::error::Error;
 use crate::form::{Form, FormKind, Span};
 
-pub(super) fn for_form(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, .. } = form;
+pub(super) fn for_form(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, .. } = form;
     iterate(a, "for", args, span, true)
 }
 
-pub(super) fn doseq(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, .. } = form;
+pub(super) fn doseq(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, .. } = form;
     iterate(a, "doseq", args, span, false)
 }
 
 /// `(dotimes [i n] body …)`: a `doseq` over the numbers below `n`.
-pub(super) fn dotimes(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, .. } = form;
+pub(super) fn dotimes(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, .. } = form;
     let [bindings, body @ ..] = args else {
         return Err(usage("dotimes", span));
     };
@@ -41,7 +41,7 @@ pub(super) fn dotimes(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Err
         let numbers = crate::analyze::builtin_call(range, Box::new([whole]), span);
         let slot = a.bind(symbol);
         let recur = a.scope().recur.take();
-        let body = a.deeper(1, |a| a.body(body, false));
+        let body = a.with_levels(1, |a| a.body(body, false));
         a.scope().recur = recur;
         let clauses = Box::new([Clause::Each(Pattern::Slot(slot), numbers)]);
         Ok(Ir::For(Box::new(For {
@@ -92,7 +92,7 @@ pub(super) fn iterate(
         for (at, pair) in items.chunks_exact(2).enumerate() {
             let FormKind::Keyword(modifier) = pair[0].kind else {
                 let mut collection = a.expr(&pair[1])?;
-                crate::analyze::defer(&mut collection);
+                crate::analyze::make_lazy(&mut collection);
                 clauses.push(Clause::Each(a.pattern(&pair[0])?, collection));
                 continue;
             };
@@ -125,7 +125,7 @@ pub(super) fn iterate(
         let floor = if nested { a.scope().next_slot() } else { start };
         // A body is not in tail position: recur cannot leave an iteration.
         let recur = a.scope().recur.take();
-        let body = a.deeper(inside as u32, |a| a.body(body, false));
+        let body = a.with_levels(inside as u32, |a| a.body(body, false));
         a.scope().recur = recur;
         Ok(Ir::For(Box::new(For { clauses: clauses.into_boxed_slice(), body: body?, collect, floor, span })))
     })

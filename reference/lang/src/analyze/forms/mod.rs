@@ -9,7 +9,7 @@ mod iteration;
 mod patterns;
 mod threading;
 
-pub(super) use threading::links;
+pub(super) use threading::chain_parts;
 
 use super::Analyzer;
 use super::ir::Ir;
@@ -20,11 +20,11 @@ use crate::heap;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-type Analyze = fn(&mut Analyzer<'_, '_>, Use<'_>) -> Result<Ir, Error>;
+type Analyze = fn(&mut Analyzer<'_, '_>, FormUse<'_>) -> Result<Ir, Error>;
 
 /// One use of a special form.
 #[derive(Clone, Copy)]
-pub struct Use<'f> {
+pub struct FormUse<'f> {
     /// The forms after its name.
     pub args: &'f [Form<'f>],
     pub span: Span,
@@ -115,8 +115,9 @@ pub const FIXED: &[&str] = &[
 
 type Index = HashMap<&'static str, &'static SpecialForm, foldhash::fast::FixedState>;
 
-static INDEX: LazyLock<Index> =
-    LazyLock::new(|| heap::aside(|| SPECIAL_FORMS.iter().map(|form| (form.name, form)).collect()));
+static INDEX: LazyLock<Index> = LazyLock::new(|| {
+    heap::uncharged(|| SPECIAL_FORMS.iter().map(|form| (form.name, form)).collect())
+});
 
 fn find(name: &str) -> Option<&'static SpecialForm> {
     INDEX.get(name).copied()
@@ -125,7 +126,7 @@ fn find(name: &str) -> Option<&'static SpecialForm> {
 /// The analysis of the special form `name`.
 pub fn special(name: &str) -> Option<Analyze> {
     if name.starts_with('\0') {
-        return threading::chain(name).or_else(|| functions::hidden(name));
+        return threading::chain(name).or_else(|| functions::internal_form(name));
     }
     find(name).map(|form| form.analyze)
 }

@@ -230,7 +230,7 @@ impl Analyzer<'_, '_> {
                 && parts.rest.is_none()
                 && parts.all.is_none()
             {
-                crate::analyze::defer(&mut value);
+                crate::analyze::make_lazy(&mut value);
             }
             pairs.push((pattern, value));
         }

@@ -1,7 +1,7 @@
 //! Threading macros: `->` and the like. Knows nothing of evaluation.
 
 use super::patterns::local_name;
-use super::{Analyze, Use, invalid, usage};
+use super::{Analyze, FormUse, invalid, usage};
 use crate::analyze::ir::{Call, Chain, Ir, Pattern, SomeChain};
 use crate::analyze::{Analyzer, budget_usage};
 use crate::error::Error;
@@ -9,8 +9,8 @@ use crate::form::{Form, FormKind, Span};
 
 /// Rewrites `step` with `value` as an additional argument.
 fn threaded<'a>(value: Form<'a>, step: &Form<'a>, last: bool) -> Form<'a> {
-    let opened = opened(step);
-    let step = opened.as_ref().unwrap_or(step);
+    let unchained = unchained(step);
+    let step = unchained.as_ref().unwrap_or(step);
     let span = step.span;
     let kind = match &step.kind {
         FormKind::List(items) if !items.is_empty() => {
@@ -32,7 +32,12 @@ fn threaded<'a>(value: Form<'a>, step: &Form<'a>, last: bool) -> Form<'a> {
     Form { kind, span }
 }
 
-fn thread(a: &mut Analyzer<'_, '_>, name: &str, form: Use<'_>, last: bool) -> Result<Ir, Error> {
+fn thread(
+    a: &mut Analyzer<'_, '_>,
+    name: &str,
+    form: FormUse<'_>,
+    last: bool,
+) -> Result<Ir, Error> {
     let [first, steps @ ..] = form.args else {
         return Err(usage(name, form.span));
     };
@@ -46,7 +51,7 @@ fn thread(a: &mut Analyzer<'_, '_>, name: &str, form: Use<'_>, last: bool) -> Re
     let mut nested = first.clone();
     for part in parts() {
         if !last {
-            refuse_function(&nested, &part[0])?;
+            reject_function_step(&nested, &part[0])?;
         }
         nested = match part {
             [step] => threaded(nested, step, last),
@@ -58,7 +63,7 @@ fn thread(a: &mut Analyzer<'_, '_>, name: &str, form: Use<'_>, last: bool) -> Re
 
 /// Refuses `(fn [x] …)` as a step of `->`: the value would take the place of the function's name, which must be a
 /// symbol.
-fn refuse_function(value: &Form<'_>, step: &Form<'_>) -> Result<(), Error> {
+fn reject_function_step(value: &Form<'_>, step: &Form<'_>) -> Result<(), Error> {
     // A vector before the parameters would itself be read as the parameters.
     let is_fitting = matches!(value.kind, FormKind::Symbol(_) | FormKind::Vector(_));
     let FormKind::List(items) = &step.kind else {
@@ -115,7 +120,7 @@ fn chained<'a>(value: Form<'a>, calls: &[Form<'a>], last: bool) -> Form<'a> {
 
 /// The parts of a form that [`chained`] made: the value, the calls in order, and whether the value is their last
 /// argument.
-pub(in crate::analyze) fn links<'f, 'a>(
+pub(in crate::analyze) fn chain_parts<'f, 'a>(
     form: &'f Form<'a>,
 ) -> Option<(&'f Form<'a>, &'f [Form<'a>], bool)> {
     let FormKind::List(items) = &form.kind else {
@@ -132,8 +137,8 @@ pub(in crate::analyze) fn links<'f, 'a>(
 }
 
 /// The form that a form of [`chained`] is equivalent to: the last call, with the others inside.
-fn opened<'a>(form: &Form<'a>) -> Option<Form<'a>> {
-    let (value, calls, last) = links(form)?;
+fn unchained<'a>(form: &Form<'a>) -> Option<Form<'a>> {
+    let (value, calls, last) = chain_parts(form)?;
     let (call, before) = calls.split_last()?;
     let value = match before {
         [] => value.clone(),
@@ -145,13 +150,13 @@ fn opened<'a>(form: &Form<'a>) -> Option<Form<'a>> {
 /// The analysis of the forms that [`chained`] makes.
 pub(super) fn chain(name: &str) -> Option<Analyze> {
     match name {
-        CHAIN_FIRST => Some(|a, form| calls(a, form, false)),
-        CHAIN_LAST => Some(|a, form| calls(a, form, true)),
+        CHAIN_FIRST => Some(|a, form| analyze_chain(a, form, false)),
+        CHAIN_LAST => Some(|a, form| analyze_chain(a, form, true)),
         _ => None,
     }
 }
 
-fn calls(a: &mut Analyzer<'_, '_>, form: Use<'_>, last: bool) -> Result<Ir, Error> {
+fn analyze_chain(a: &mut Analyzer<'_, '_>, form: FormUse<'_>, last: bool) -> Result<Ir, Error> {
     let [value, calls @ ..] = form.args else {
         return Err(usage("->", form.span));
     };
@@ -167,7 +172,7 @@ fn calls(a: &mut Analyzer<'_, '_>, form: Use<'_>, last: bool) -> Result<Ir, Erro
         if let FormKind::List(items) = &whole.kind
             && let Some((head, args)) = items.split_first()
         {
-            a.refuse_grown(head, args)?;
+            a.reject_empty_list_target(head, args)?;
         }
         let (callee, args) = match &step.kind {
             FormKind::List(items) => items.split_first().unwrap_or((step, &[])),
@@ -196,16 +201,16 @@ fn calls(a: &mut Analyzer<'_, '_>, form: Use<'_>, last: bool) -> Result<Ir, Erro
     })))
 }
 
-pub(super) fn thread_first(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+pub(super) fn thread_first(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
     thread(a, "->", form, false)
 }
 
-pub(super) fn thread_last(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+pub(super) fn thread_last(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
     thread(a, "->>", form, true)
 }
 
-pub(super) fn as_thread(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
+pub(super) fn as_thread(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
+    let FormUse { args, span, tail } = form;
     let [first, name, steps @ ..] = args else {
         return Err(usage("as->", span));
     };
@@ -242,10 +247,10 @@ fn step_symbol<'a>(span: Span) -> Form<'a> {
 fn some_thread(
     a: &mut Analyzer<'_, '_>,
     name: &str,
-    form: Use<'_>,
+    form: FormUse<'_>,
     last: bool,
 ) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
+    let FormUse { args, span, tail } = form;
     let [first, steps @ ..] = args else {
         return Err(usage(name, span));
     };
@@ -265,21 +270,21 @@ fn some_thread(
     })
 }
 
-pub(super) fn some_thread_first(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+pub(super) fn some_thread_first(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
     some_thread(a, "some->", form, false)
 }
 
-pub(super) fn some_thread_last(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+pub(super) fn some_thread_last(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
     some_thread(a, "some->>", form, true)
 }
 
 fn cond_thread(
     a: &mut Analyzer<'_, '_>,
     name: &str,
-    form: Use<'_>,
+    form: FormUse<'_>,
     last: bool,
 ) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
+    let FormUse { args, span, tail } = form;
     let [first, clauses @ ..] = args else {
         return Err(usage(name, span));
     };
@@ -306,10 +311,10 @@ fn cond_thread(
     })
 }
 
-pub(super) fn cond_thread_first(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+pub(super) fn cond_thread_first(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
     cond_thread(a, "cond->", form, false)
 }
 
-pub(super) fn cond_thread_last(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+pub(super) fn cond_thread_last(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, Error> {
     cond_thread(a, "cond->>", form, true)
 }

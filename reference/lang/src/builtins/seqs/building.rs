@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use super::deferred::{chain_later, interleave_later, step, zip_later};
 use super::endless::endless_of;
+use super::lazy::{lazy_chain, lazy_interleave, lazy_zip, step};
 use super::mapping::side_by_side;
 use super::parts::{nil_for_none, nil_if_empty};
-use super::{Result, bounded, builtin, later, transducer_of};
-use crate::builtins::{Builtin, Home, Section, Takes, at_least, between, exactly, key_of, row};
+use super::{Result, bounded, builtin, lazy_result, transducer_of};
+use crate::builtins::{Builtin, Consumes, Home, Section, at_least, between, exactly, key_of, row};
 use crate::error::{about, at_item, bad_value, quoting, wrong_type};
 use crate::eval::{Eval, sequence};
 use crate::function::Combinator;
-use crate::value::shape::Freed;
+use crate::value::shape::FreedInSlices;
 use crate::value::{Map, Value};
 
 /// The rows of this module.
@@ -21,19 +21,19 @@ pub const ROWS: &[Builtin] = &[
     row("list", "seqs.list", Section::Core, &[Home::Core], at_least(0), "(list & args)", "Makes a vector of its arguments.", vector),
     row("vec", "seqs.vec", Section::Sets, &[Home::Core, Home::Set], exactly(1), "(vec coll)", "Makes a vector of the items of a collection.", vec),
     row("seq", "seqs.seq", Section::Core, &[Home::Core], exactly(1), "(seq coll)", "Returns the items of a collection as a vector, or nil when it has none.", seq).streaming(0),
-    row("concat", "seqs.concat", Section::Core, &[Home::Core], at_least(0), "(concat coll1 coll2 ...)", "Joins collections end to end into one vector.", concat).endless().taking(Takes::From(0)).deferring(chain_later),
-    row("cons", "seqs.cons", Section::Core, &[Home::Core], exactly(2), "(cons x seq)", "Puts an item in front of the items of a collection.", cons).endless().taking(Takes::Last).deferring(chain_later),
+    row("concat", "seqs.concat", Section::Core, &[Home::Core], at_least(0), "(concat coll1 coll2 ...)", "Joins collections end to end into one vector.", concat).endless().consuming(Consumes::From(0)).lazy(lazy_chain),
+    row("cons", "seqs.cons", Section::Core, &[Home::Core], exactly(2), "(cons x seq)", "Puts an item in front of the items of a collection.", cons).endless().consuming(Consumes::Last).lazy(lazy_chain),
     row("conj", "seqs.conj", Section::Core, &[Home::Core], at_least(0), "(conj), (conj coll x ...)", "Adds items to a collection: at the end of a vector, as entries of a map, as members of a set.", conj),
     row("into", "seqs.into", Section::Core, &[Home::Core], between(0, 3), "(into), (into to), (into to from), (into to xform from)", "Adds all items of the second collection to the first.", into).streaming(1),
     row("range", "seqs.range", Section::Core, &[Home::Core], between(0, 3), "(range end), (range start end), (range start end step), (range)", "Returns the numbers from start (default 0, inclusive) to end (exclusive), by step (default 1); without an end they are endless.", range),
     row("reverse", "seqs.reverse", Section::Core, &[Home::Core], exactly(1), "(reverse coll)", "Returns the items in reverse order.", reverse),
     row("rseq", "seqs.rseq", Section::Core, &[Home::Core], exactly(1), "(rseq v)", "Returns the items of a vector in opposite order, or nil when it has none.", rseq),
-    row("distinct", "seqs.distinct", Section::Core, &[Home::Core], between(0, 1), "(distinct coll), (distinct)", "Drops items that occurred before.", distinct).streaming(0).deferring(step),
+    row("distinct", "seqs.distinct", Section::Core, &[Home::Core], between(0, 1), "(distinct coll), (distinct)", "Drops items that occurred before.", distinct).streaming(0).lazy(step),
     row("distinct-by", "aggregates.distinct-by", Section::Core, &[], exactly(2), "(distinct-by keyfn coll)", "Keeps the first item for each value of the key function.", distinct_by),
-    row("dedupe", "seqs.dedupe", Section::Core, &[Home::Core], between(0, 1), "(dedupe coll), (dedupe)", "Drops items that are the same as the item directly before.", dedupe).streaming(0).deferring(step),
-    row("interleave", "seqs.interleave", Section::Core, &[Home::Core], at_least(0), "(interleave), (interleave coll), (interleave c1 c2 ...)", "Takes items from each collection in turn until one is used up.", interleave).streaming(0).taking(Takes::From(0)).deferring(interleave_later),
-    row("interpose", "seqs.interpose", Section::Core, &[Home::Core], between(1, 2), "(interpose sep coll), (interpose sep)", "Puts a separator between neighbouring items.", interpose).streaming(1).deferring(step),
-    row("zip", "seqs.zip", Section::Core, &[], exactly(2), "(zip c1 c2)", "Pairs the items of two collections.", zip).streaming(0).taking(Takes::From(0)).deferring(zip_later),
+    row("dedupe", "seqs.dedupe", Section::Core, &[Home::Core], between(0, 1), "(dedupe coll), (dedupe)", "Drops items that are the same as the item directly before.", dedupe).streaming(0).lazy(step),
+    row("interleave", "seqs.interleave", Section::Core, &[Home::Core], at_least(0), "(interleave), (interleave coll), (interleave c1 c2 ...)", "Takes items from each collection in turn until one is used up.", interleave).streaming(0).consuming(Consumes::From(0)).lazy(lazy_interleave),
+    row("interpose", "seqs.interpose", Section::Core, &[Home::Core], between(1, 2), "(interpose sep coll), (interpose sep)", "Puts a separator between neighbouring items.", interpose).streaming(1).lazy(step),
+    row("zip", "seqs.zip", Section::Core, &[], exactly(2), "(zip c1 c2)", "Pairs the items of two collections.", zip).streaming(0).consuming(Consumes::From(0)).lazy(lazy_zip),
 ];
 
 fn vector(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -47,7 +47,7 @@ fn vec(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    if sequence::unsettled(&args[0]).is_some() {
+    if sequence::as_lazy(&args[0]).is_some() {
         return nil_for_none(eval, std::mem::take(&mut args[0]));
     }
     Ok(nil_if_empty(eval.take_items(std::mem::take(&mut args[0]))?))
@@ -56,8 +56,8 @@ fn seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn concat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let mut joined = Vec::new();
     for arg in args {
-        if sequence::endless(arg) {
-            return sequence::before(eval, joined, std::mem::take(arg));
+        if sequence::is_endless(arg) {
+            return sequence::prepend(eval, joined, std::mem::take(arg));
         }
         let part = eval.take_items(std::mem::take(arg))?;
         eval.charge(part.len())?;
@@ -72,12 +72,12 @@ fn concat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn cons(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    if sequence::endless(&args[1]) {
+    if sequence::is_endless(&args[1]) {
         let [first, endless] = args else {
             return Ok(Value::Nil);
         };
-        eval.settle(first)?;
-        return sequence::before(eval, vec![std::mem::take(first)], std::mem::take(endless));
+        eval.realize(first)?;
+        return sequence::prepend(eval, vec![std::mem::take(first)], std::mem::take(endless));
     }
     let mut items = eval.take_items(std::mem::take(&mut args[1]))?;
     eval.charge(items.len())?;
@@ -159,19 +159,19 @@ fn into(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         target = Value::vector(Vec::new());
     }
     if let [_, through @ .., from] = &*args
-        && sequence::endless(from)
+        && sequence::is_endless(from)
     {
         let mut parts = sequence::parts_of(from);
         parts.extend(through.iter().cloned());
-        let mut all = crate::builtins::made_of(Combinator::Sequence, parts);
-        if sequence::endless(&all) {
-            eval.settle(&mut all)?;
+        let mut all = crate::builtins::combined_value(Combinator::Sequence, parts);
+        if sequence::is_endless(&all) {
+            eval.realize(&mut all)?;
         }
     }
     let items = match args {
         [_, xform, from] => {
             let (xform, from) = (std::mem::take(xform), std::mem::take(from));
-            eval.transduced(&xform, from)?
+            eval.transduce(&xform, from)?
         }
         _ => eval.stream(std::mem::take(&mut args[1]))?,
     };
@@ -307,7 +307,7 @@ fn range(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn int_range(eval: &mut Eval<'_>, start: i64, end: i64, step: i64) -> Result {
     let count = sequence::integer_count(start, end, step);
-    if count > sequence::AT_ONCE_MAX {
+    if count > sequence::EAGER_LEN_MAX {
         return Ok(sequence::range([start, end, step].map(Value::Int)));
     }
     eval.charge(count)?;
@@ -328,7 +328,7 @@ fn number_range(eval: &mut Eval<'_>, start: Value, end: &Value, step: &Value) ->
     let mut items = Vec::new();
     let mut at = start.clone();
     while number_cmp(&at, end) == direction.reverse() {
-        if items.len() == sequence::AT_ONCE_MAX {
+        if items.len() == sequence::EAGER_LEN_MAX {
             return Ok(sequence::range([start, end.clone(), step.clone()]));
         }
         eval.charge(1)?;
@@ -361,8 +361,8 @@ fn distinct(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if args.is_empty() {
         return transducer_of("distinct", args);
     }
-    if sequence::endless(&args[0]) {
-        return eval.deferred(builtin("distinct"), &[], &args[0]);
+    if sequence::is_endless(&args[0]) {
+        return eval.with_transducer(builtin("distinct"), &[], &args[0]);
     }
     unique(eval, std::mem::take(&mut args[0]), |_, item| {
         Ok(item.clone())
@@ -375,7 +375,7 @@ fn unique(
     collection: Value,
     mut key: impl FnMut(&mut Eval<'_>, &Value) -> Result,
 ) -> Result {
-    let mut seen = Freed::<BTreeSet<Value>>::default();
+    let mut seen = FreedInSlices::<BTreeSet<Value>>::default();
     let mut kept = Vec::new();
     let mut items = eval.stream(collection)?;
     for index in 0.. {
@@ -412,8 +412,8 @@ fn dedupe(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if args.is_empty() {
         return transducer_of("dedupe", args);
     }
-    if sequence::endless(&args[0]) {
-        return eval.deferred(builtin("dedupe"), &[], &args[0]);
+    if sequence::is_endless(&args[0]) {
+        return eval.with_transducer(builtin("dedupe"), &[], &args[0]);
     }
     let mut items = eval.stream(std::mem::take(&mut args[0]))?;
     let mut kept: Vec<Value> = Vec::new();
@@ -432,8 +432,8 @@ fn dedupe(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn interleave(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if !args.is_empty()
-        && args.iter().all(sequence::endless)
-        && let Some(mixed) = interleave_later(eval, builtin("interleave"), args)?
+        && args.iter().all(sequence::is_endless)
+        && let Some(mixed) = lazy_interleave(eval, builtin("interleave"), args)?
     {
         return Ok(mixed);
     }
@@ -449,8 +449,8 @@ fn interleave(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn zip(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    if args.iter().all(sequence::endless)
-        && let Some(rows) = zip_later(eval, builtin("zip"), args)?
+    if args.iter().all(sequence::is_endless)
+        && let Some(rows) = lazy_zip(eval, builtin("zip"), args)?
     {
         return Ok(rows);
     }
@@ -464,8 +464,8 @@ fn zip(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn interpose(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    if let Some(later) = later(eval, "interpose", args)? {
-        return Ok(later);
+    if let Some(sequence) = lazy_result(eval, "interpose", args)? {
+        return Ok(sequence);
     }
     let items = eval.take_items(std::mem::take(&mut args[1]))?;
     eval.reserve_values(items.len() * 2)?;

@@ -1,6 +1,6 @@
 //! Sequences whose length their consumer decides.
 
-use super::deferred::repeatedly_later;
+use super::lazy::lazy_repeatedly;
 use super::parts::emptiness;
 use super::{Result, builtin};
 use crate::builtins::numbers::amount;
@@ -14,7 +14,7 @@ use crate::value::Value;
 pub const ROWS: &[Builtin] = &[
     row("iterate", "seqs.iterate", Section::Core, &[Home::Core], exactly(2), "(iterate f x)", "Returns x, (f x), (f (f x)) and so on, for as long as items are taken.", iterate),
     row("repeat", "seqs.repeat", Section::Core, &[Home::Core], between(1, 2), "(repeat n x), (repeat x)", "Returns a value n times, or for as long as items are taken.", repeat),
-    row("repeatedly", "seqs.repeatedly", Section::Core, &[Home::Core], between(1, 2), "(repeatedly n f), (repeatedly f)", "Calls a function without arguments n times, or for as long as items are taken, and returns the results.", repeatedly).deferring(repeatedly_later),
+    row("repeatedly", "seqs.repeatedly", Section::Core, &[Home::Core], between(1, 2), "(repeatedly n f), (repeatedly f)", "Calls a function without arguments n times, or for as long as items are taken, and returns the results.", repeatedly).lazy(lazy_repeatedly),
     row("cycle", "seqs.cycle", Section::Core, &[Home::Core], exactly(1), "(cycle coll)", "Returns the items of a collection again and again, for as long as items are taken.", cycle).endless(),
 ];
 
@@ -43,7 +43,7 @@ fn repeatedly(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn cycle(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    if sequence::endless(&args[0]) {
+    if sequence::is_endless(&args[0]) {
         return Ok(std::mem::take(&mut args[0]));
     }
     let items = Value::vector(eval.take_items(std::mem::take(&mut args[0]))?);
@@ -55,7 +55,7 @@ fn cycle(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 pub(super) fn endless_of(kind: Combinator, parts: &mut [Value]) -> Value {
     let parts = parts.iter_mut().map(std::mem::take).collect();
-    sequence::sequence_of(crate::builtins::made_of(kind, parts))
+    sequence::lazy_sequence(crate::builtins::combined_value(kind, parts))
 }
 
 /// As many items of a source as the first of two arguments says; an endless source with one argument.
@@ -64,11 +64,11 @@ pub(super) fn counted(eval: &mut Eval<'_>, kind: Combinator, args: &mut [Value])
         return Ok(endless_of(kind, args));
     };
     let wanted = amount(count)?;
-    if wanted <= sequence::AT_ONCE_MAX {
+    if wanted <= sequence::EAGER_LEN_MAX {
         eval.charge(wanted)?;
         return Ok(Value::vector(vec![std::mem::take(item); wanted]));
     }
     let count = std::mem::take(count);
     let source = endless_of(kind, &mut args[1..]);
-    eval.deferred(builtin("take"), &[count], &source)
+    eval.with_transducer(builtin("take"), &[count], &source)
 }

@@ -1,11 +1,13 @@
 //! Folding a collection into one value, with transducers and without.
 
-use super::deferred::{reductions_later, transduced_later};
+use super::lazy::{lazy_reductions, lazy_transduced};
 use super::parts::item_at;
 use super::{Result, builtin};
 use crate::analyze::ir::Op;
 use crate::builtins::{Builtin, Home, Section, at_least, between, callable, exactly, row};
-use crate::error::{Stop, at_item, bad_value, of_empty, of_first, wrong_type};
+use crate::error::{
+    Stop, at_item, bad_value, in_empty_reduction, with_first_accumulator, wrong_type,
+};
 use crate::eval::{Eval, sequence};
 use crate::function::Combinator;
 use crate::value::{Items, Type, Value};
@@ -15,13 +17,13 @@ use crate::value::{Items, Type, Value};
 pub const ROWS: &[Builtin] = &[
     row("reduce", "seqs.reduce", Section::Core, &[Home::Core], between(2, 3), "(reduce f coll), (reduce f init coll)", "Folds a collection into one value with a function of accumulator and item.", reduce).streaming(1),
     row("reduce-kv", "maps.reduce-kv", Section::Core, &[Home::Core], exactly(3), "(reduce-kv f init m)", "Folds a map with a function of accumulator, key and value; the keys of a vector are its indexes.", reduce_kv),
-    row("reductions", "seqs.reductions", Section::Core, &[Home::Core], between(2, 3), "(reductions f coll), (reductions f init coll)", "Folds a collection and returns every intermediate accumulator.", reductions).streaming(1).deferring(reductions_later),
+    row("reductions", "seqs.reductions", Section::Core, &[Home::Core], between(2, 3), "(reductions f coll), (reductions f init coll)", "Folds a collection and returns every intermediate accumulator.", reductions).streaming(1).lazy(lazy_reductions),
     row("reduced", "seqs.reduced", Section::Core, &[Home::Core], exactly(1), "(reduced x)", "Ends a reduction with a value when its function returns it.", make_reduced),
     row("reduced?", "seqs.reduced", Section::Core, &[Home::Core], exactly(1), "(reduced? x)", "Returns true for what reduced returns.", is_reduced),
     row("unreduced", "seqs.reduced", Section::Core, &[Home::Core], exactly(1), "(unreduced x)", "Returns what reduced was given; any other value itself.", unreduce),
     row("transduce", "seqs.transduce", Section::Core, &[Home::Core], between(3, 4), "(transduce xform f coll), (transduce xform f init coll)", "Folds the items of a collection that come through a transducer.", transduce).streaming(2),
-    row("sequence", "seqs.sequence", Section::Core, &[Home::Core], between(1, 2), "(sequence coll), (sequence xform coll)", "Returns the items of a collection that come through a transducer.", sequence).streaming(1).deferring(transduced_later),
-    row("eduction", "seqs.sequence", Section::Core, &[Home::Core], at_least(1), "(eduction xform coll), (eduction xform1 xform2 ... coll)", "Returns the items of a collection that come through a transducer.", eduction).streaming(0).deferring(transduced_later),
+    row("sequence", "seqs.sequence", Section::Core, &[Home::Core], between(1, 2), "(sequence coll), (sequence xform coll)", "Returns the items of a collection that come through a transducer.", sequence).streaming(1).lazy(lazy_transduced),
+    row("eduction", "seqs.sequence", Section::Core, &[Home::Core], at_least(1), "(eduction xform coll), (eduction xform1 xform2 ... coll)", "Returns the items of a collection that come through a transducer.", eduction).streaming(0).lazy(lazy_transduced),
     row("cat", "seqs.transducers", Section::Core, &[Home::Core], exactly(1), "cat", "Stands among transducers for the items of each item.", cat),
     row("doall", "seqs.doall", Section::Core, &[Home::Core], between(1, 2), "(doall coll), (doall n coll)", "Returns the collection; everything is evaluated at once anyway.", doall),
     row("dorun", "seqs.doall", Section::Core, &[Home::Core], between(1, 2), "(dorun coll), (dorun n coll)", "Returns nil; everything is evaluated at once anyway.", dorun).streaming(0),
@@ -75,13 +77,13 @@ fn reduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn begun(stop: Stop, before: usize, first: Type) -> Stop {
     match before {
         0 => stop,
-        _ => of_first(stop, first),
+        _ => with_first_accumulator(stop, first),
     }
 }
 
 /// The result of reducing no items: that of calling the function without arguments.
 fn of_nothing(eval: &mut Eval<'_>, function: &Value) -> Result {
-    eval.call(function, &mut []).map_err(of_empty)
+    eval.call(function, &mut []).map_err(in_empty_reduction)
 }
 
 /// Folds a range of integers without making its items; an operator needs no calls.
@@ -129,7 +131,10 @@ fn fold_integers(
 
 fn make_reduced(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let value = std::mem::take(&mut args[0]);
-    Ok(crate::builtins::made_of(Combinator::Reduced, vec![value]))
+    Ok(crate::builtins::combined_value(
+        Combinator::Reduced,
+        vec![value],
+    ))
 }
 
 fn is_reduced(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -146,9 +151,9 @@ fn reductions(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     };
     let function = std::mem::take(&mut given[0]);
     callable(&function)?;
-    if sequence::endless(collection) {
+    if sequence::is_endless(collection) {
         given[0] = function;
-        return Ok(reductions_later(eval, builtin("reductions"), args)?.unwrap_or_default());
+        return Ok(lazy_reductions(eval, builtin("reductions"), args)?.unwrap_or_default());
     }
     let mut items = eval.stream(std::mem::take(collection))?;
     let before = usize::from(given.len() < 2);
@@ -162,7 +167,7 @@ fn reductions(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             }
         },
     };
-    eval.settle(&mut acc)?;
+    eval.realize(&mut acc)?;
     let mut all = vec![acc.clone()];
     let mut index = before;
     while let Some(item) = items.next(eval)? {
@@ -185,7 +190,7 @@ fn transduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     };
     let (xform, function) = (std::mem::take(&mut given[0]), std::mem::take(&mut given[1]));
     callable(&function)?;
-    let items = eval.transduced(&xform, std::mem::take(collection))?;
+    let items = eval.transduce(&xform, std::mem::take(collection))?;
     let first = match given.get_mut(2) {
         Some(initial) => std::mem::take(initial),
         None => eval.call(&function, &mut [])?,
@@ -201,7 +206,7 @@ fn transduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 /// Whether a reducing function accepts one argument, and may change the result when called with it.
 fn completes(function: &Value) -> bool {
-    matches!(function, Value::Fn(closure) if closure.lambda.takes(1))
+    matches!(function, Value::Fn(closure) if closure.lambda.accepts(1))
 }
 
 fn sequence(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -216,18 +221,18 @@ fn eduction(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         return Ok(Value::Nil);
     };
     for xform in &mut *xforms {
-        eval.settle(xform)?;
+        eval.realize(xform)?;
     }
-    if sequence::endless(collection) {
-        let made = transduced_later(eval, builtin("sequence"), args)?;
+    if sequence::is_endless(collection) {
+        let made = lazy_transduced(eval, builtin("sequence"), args)?;
         return match made {
-            Some(made) if !sequence::endless(&made) => eval.settled(made),
+            Some(made) if !sequence::is_endless(&made) => eval.realized(made),
             made => Ok(made.unwrap_or_default()),
         };
     }
     let xforms = xforms.iter_mut().map(std::mem::take).collect();
-    let xform = crate::builtins::made_of(Combinator::Comp, xforms);
-    let items = eval.transduced(&xform, std::mem::take(collection))?;
+    let xform = crate::builtins::combined_value(Combinator::Comp, xforms);
+    let items = eval.transduce(&xform, std::mem::take(collection))?;
     Ok(Value::vector(eval.collected(items)?))
 }
 
@@ -262,10 +267,10 @@ fn dorun(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let Some(collection) = args.last_mut() else {
         return Ok(Value::Nil);
     };
-    if sequence::endless(collection) {
-        eval.settle(collection)?;
+    if sequence::is_endless(collection) {
+        eval.realize(collection)?;
     }
-    if sequence::unsettled(collection).is_none() {
+    if sequence::as_lazy(collection).is_none() {
         item_at(eval, collection, 0)?;
         return Ok(Value::Nil);
     }

@@ -1,20 +1,20 @@
 //! Grouping by position.
 
-use super::deferred::{partition_later, step};
-use super::{Result, builtin, later};
+use super::lazy::{lazy_partition, step};
+use super::{Result, builtin, lazy_result};
 use crate::builtins::numbers::index;
-use crate::builtins::{Builtin, Home, Section, Takes, between, callable, exactly, row};
+use crate::builtins::{Builtin, Consumes, Home, Section, between, callable, exactly, row};
 use crate::error::{at_item, bad_value, quoting};
 use crate::eval::{Eval, sequence};
 use crate::value::Value;
-use crate::value::shape::watched;
+use crate::value::shape::metered;
 
 /// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
-    row("partition", "seqs.partition", Section::Core, &[Home::Core], between(2, 4), "(partition n coll), (partition n step coll), (partition n step pad coll)", "Cuts a collection into groups of exactly n items and drops an incomplete last group unless padding is given.", partition).endless().taking(Takes::Last).deferring(partition_later),
-    row("partition-all", "seqs.partition-all", Section::Core, &[Home::Core], between(1, 3), "(partition-all n coll), (partition-all n step coll), (partition-all n)", "Cuts a collection into groups of n items; the last may be shorter.", partition_all).streaming(1).deferring(partition_later),
-    row("partition-by", "seqs.partition-by", Section::Core, &[Home::Core], between(1, 2), "(partition-by f coll), (partition-by f)", "Cuts a collection into groups and starts a new one whenever the result of the function changes.", partition_by).streaming(1).deferring(step),
+    row("partition", "seqs.partition", Section::Core, &[Home::Core], between(2, 4), "(partition n coll), (partition n step coll), (partition n step pad coll)", "Cuts a collection into groups of exactly n items and drops an incomplete last group unless padding is given.", partition).endless().consuming(Consumes::Last).lazy(lazy_partition),
+    row("partition-all", "seqs.partition-all", Section::Core, &[Home::Core], between(1, 3), "(partition-all n coll), (partition-all n step coll), (partition-all n)", "Cuts a collection into groups of n items; the last may be shorter.", partition_all).streaming(1).lazy(lazy_partition),
+    row("partition-by", "seqs.partition-by", Section::Core, &[Home::Core], between(1, 2), "(partition-by f coll), (partition-by f)", "Cuts a collection into groups and starts a new one whenever the result of the function changes.", partition_by).streaming(1).lazy(step),
     row("combinations", "seqs.combinations", Section::Core, &[], exactly(2), "(combinations coll n)", "Returns every choice of n items, in the order of the collection.", combinations),
 ];
 
@@ -47,7 +47,7 @@ fn windows(
         eval.charge(end - start + 1)?;
         eval.reserve_values(end - start)?;
         parts.push(Value::vector(
-            watched(items[start..end].iter()).cloned().collect(),
+            metered(items[start..end].iter()).cloned().collect(),
         ));
         start = start.saturating_add(step);
     }
@@ -62,11 +62,11 @@ fn partition(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         size
     };
     let mut collection = args.last_mut().map(std::mem::take).unwrap_or_default();
-    if args.len() < 4 && sequence::endless(&collection) {
+    if args.len() < 4 && sequence::is_endless(&collection) {
         let counts = [Value::from(size), Value::from(step)];
-        return eval.deferred(builtin("partition"), &counts, &collection);
+        return eval.with_transducer(builtin("partition"), &counts, &collection);
     }
-    eval.settle(&mut collection)?;
+    eval.realize(&mut collection)?;
     let items = eval.take_items(collection)?;
     let mut parts = windows(eval, &items, size, step, false)?;
     if args.len() == 4 {
@@ -92,12 +92,12 @@ fn partition(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn partition_all(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let size = positive(&args[0], "n")?;
     if args.len() < 3
-        && let Some(later) = later(eval, "partition-all", args)?
+        && let Some(sequence) = lazy_result(eval, "partition-all", args)?
     {
-        return Ok(later);
+        return Ok(sequence);
     }
-    if args.last().is_some_and(sequence::endless) {
-        return Ok(partition_later(eval, builtin("partition-all"), args)?.unwrap_or_default());
+    if args.last().is_some_and(sequence::is_endless) {
+        return Ok(lazy_partition(eval, builtin("partition-all"), args)?.unwrap_or_default());
     }
     let step = if args.len() == 3 {
         positive(&args[1], "step")?
@@ -110,8 +110,8 @@ fn partition_all(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn partition_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    if let Some(later) = later(eval, "partition-by", args)? {
-        return Ok(later);
+    if let Some(sequence) = lazy_result(eval, "partition-by", args)? {
+        return Ok(sequence);
     }
     callable(&args[0])?;
     let items = eval.take_items(std::mem::take(&mut args[1]))?;

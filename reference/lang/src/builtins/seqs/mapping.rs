@@ -1,8 +1,10 @@
 //! Mapping, filtering, and testing items.
 
-use super::deferred::{map_later, mapcat_later, step};
-use super::{Result, bounded, builtin, later, transducer_of};
-use crate::builtins::{Builtin, Home, Section, Takes, at_least, between, callable, exactly, row};
+use super::lazy::{lazy_map, lazy_mapcat, step};
+use super::{Result, bounded, builtin, lazy_result, transducer_of};
+use crate::builtins::{
+    Builtin, Consumes, Home, Section, at_least, between, callable, exactly, row,
+};
 use crate::error::{at_item, bad_value};
 use crate::eval::{Eval, sequence};
 use crate::value::Value;
@@ -10,19 +12,19 @@ use crate::value::Value;
 /// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
-    row("map", "seqs.map", Section::Core, &[Home::Core], at_least(1), "(map f coll), (map f c1 c2 ...), (map f)", "Calls a function on each item, or on the items of several collections side by side, and returns the results in a vector.", map).streaming(1).taking(Takes::From(1)).deferring(map_later),
-    row("mapv", "seqs.mapv", Section::Core, &[Home::Core], at_least(2), "(mapv f coll), (mapv f c1 c2 ...)", "Does what map does; both return a vector.", map).streaming(1).taking(Takes::From(1)),
-    row("mapcat", "seqs.mapcat", Section::Core, &[Home::Core], at_least(1), "(mapcat f coll), (mapcat f c1 c2 ...), (mapcat f)", "Maps a function that returns collections and joins the results end to end.", mapcat).streaming(1).taking(Takes::From(1)).deferring(mapcat_later),
-    row("map-indexed", "seqs.map-indexed", Section::Core, &[Home::Core], between(1, 2), "(map-indexed f coll), (map-indexed f)", "Calls a function with the index and the item, from index 0.", map_indexed).streaming(1).deferring(step),
-    row("filter", "seqs.filter", Section::Core, &[Home::Core], between(1, 2), "(filter pred coll), (filter pred)", "Returns the items for which the predicate holds.", filter).streaming(1).deferring(step),
+    row("map", "seqs.map", Section::Core, &[Home::Core], at_least(1), "(map f coll), (map f c1 c2 ...), (map f)", "Calls a function on each item, or on the items of several collections side by side, and returns the results in a vector.", map).streaming(1).consuming(Consumes::From(1)).lazy(lazy_map),
+    row("mapv", "seqs.mapv", Section::Core, &[Home::Core], at_least(2), "(mapv f coll), (mapv f c1 c2 ...)", "Does what map does; both return a vector.", map).streaming(1).consuming(Consumes::From(1)),
+    row("mapcat", "seqs.mapcat", Section::Core, &[Home::Core], at_least(1), "(mapcat f coll), (mapcat f c1 c2 ...), (mapcat f)", "Maps a function that returns collections and joins the results end to end.", mapcat).streaming(1).consuming(Consumes::From(1)).lazy(lazy_mapcat),
+    row("map-indexed", "seqs.map-indexed", Section::Core, &[Home::Core], between(1, 2), "(map-indexed f coll), (map-indexed f)", "Calls a function with the index and the item, from index 0.", map_indexed).streaming(1).lazy(step),
+    row("filter", "seqs.filter", Section::Core, &[Home::Core], between(1, 2), "(filter pred coll), (filter pred)", "Returns the items for which the predicate holds.", filter).streaming(1).lazy(step),
     row("filterv", "seqs.filterv", Section::Core, &[Home::Core], exactly(2), "(filterv pred coll)", "Does what filter does; both return a vector.", filter).streaming(1),
-    row("remove", "seqs.remove", Section::Core, &[Home::Core], between(1, 2), "(remove pred coll), (remove pred)", "Returns the items for which the predicate does not hold.", remove).streaming(1).deferring(step),
-    row("keep", "seqs.keep", Section::Core, &[Home::Core], between(1, 2), "(keep f coll), (keep f)", "Maps a function and keeps the results that are not nil.", keep).streaming(1).deferring(step),
-    row("keep-indexed", "seqs.keep-indexed", Section::Core, &[Home::Core], between(1, 2), "(keep-indexed f coll), (keep-indexed f)", "Maps a function of index and item and keeps the results that are not nil.", keep_indexed).streaming(1).deferring(step),
-    row("some", "seqs.some", Section::Core, &[Home::Core], at_least(2), "(some pred coll), (some pred c1 c2 ...)", "Returns the first truthy result of the predicate, or nil.", some).streaming(1).taking(Takes::From(1)),
-    row("every?", "seqs.every?", Section::Core, &[Home::Core], at_least(2), "(every? pred coll), (every? pred c1 c2 ...)", "Returns true when the predicate holds for every item.", every).streaming(1).taking(Takes::From(1)),
-    row("not-any?", "seqs.not-any?", Section::Core, &[Home::Core], at_least(2), "(not-any? pred coll), (not-any? pred c1 c2 ...)", "Returns true when the predicate holds for no item.", not_any).streaming(1).taking(Takes::From(1)),
-    row("not-every?", "seqs.not-every?", Section::Core, &[Home::Core], at_least(2), "(not-every? pred coll), (not-every? pred c1 c2 ...)", "Returns true when the predicate fails for at least one item.", not_every).streaming(1).taking(Takes::From(1)),
+    row("remove", "seqs.remove", Section::Core, &[Home::Core], between(1, 2), "(remove pred coll), (remove pred)", "Returns the items for which the predicate does not hold.", remove).streaming(1).lazy(step),
+    row("keep", "seqs.keep", Section::Core, &[Home::Core], between(1, 2), "(keep f coll), (keep f)", "Maps a function and keeps the results that are not nil.", keep).streaming(1).lazy(step),
+    row("keep-indexed", "seqs.keep-indexed", Section::Core, &[Home::Core], between(1, 2), "(keep-indexed f coll), (keep-indexed f)", "Maps a function of index and item and keeps the results that are not nil.", keep_indexed).streaming(1).lazy(step),
+    row("some", "seqs.some", Section::Core, &[Home::Core], at_least(2), "(some pred coll), (some pred c1 c2 ...)", "Returns the first truthy result of the predicate, or nil.", some).streaming(1).consuming(Consumes::From(1)),
+    row("every?", "seqs.every?", Section::Core, &[Home::Core], at_least(2), "(every? pred coll), (every? pred c1 c2 ...)", "Returns true when the predicate holds for every item.", every).streaming(1).consuming(Consumes::From(1)),
+    row("not-any?", "seqs.not-any?", Section::Core, &[Home::Core], at_least(2), "(not-any? pred coll), (not-any? pred c1 c2 ...)", "Returns true when the predicate holds for no item.", not_any).streaming(1).consuming(Consumes::From(1)),
+    row("not-every?", "seqs.not-every?", Section::Core, &[Home::Core], at_least(2), "(not-every? pred coll), (not-every? pred c1 c2 ...)", "Returns true when the predicate fails for at least one item.", not_every).streaming(1).consuming(Consumes::From(1)),
 ];
 
 /// Calls `each` with the items of the collections side by side, up to the end of the shortest.
@@ -74,11 +76,11 @@ fn map(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     callable(&function)?;
     match &*collections {
         [] => return transducer_of("map", &mut [function]),
-        [endless] if sequence::endless(endless) => {
-            return eval.deferred(builtin("map"), &[function], endless);
+        [endless] if sequence::is_endless(endless) => {
+            return eval.with_transducer(builtin("map"), &[function], endless);
         }
-        all if all.iter().all(sequence::endless) => {
-            return sequence::beside(eval, function, collections);
+        all if all.iter().all(sequence::is_endless) => {
+            return sequence::zip_with(eval, function, collections);
         }
         _ => {}
     }
@@ -121,8 +123,8 @@ fn mapcat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     callable(&function)?;
     match &*collections {
         [] => return transducer_of("mapcat", &mut [function]),
-        [endless] if sequence::endless(endless) => {
-            return eval.deferred(builtin("mapcat"), &[function], endless);
+        [endless] if sequence::is_endless(endless) => {
+            return eval.with_transducer(builtin("mapcat"), &[function], endless);
         }
         _ => bounded(eval, collections)?,
     }
@@ -142,8 +144,8 @@ fn map_indexed(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     callable(&function)?;
     match &*collections {
         [] => return transducer_of("map-indexed", &mut [function]),
-        [endless] if sequence::endless(endless) => {
-            return eval.deferred(builtin("map-indexed"), &[function], endless);
+        [endless] if sequence::is_endless(endless) => {
+            return eval.with_transducer(builtin("map-indexed"), &[function], endless);
         }
         _ => {}
     }
@@ -159,8 +161,8 @@ fn map_indexed(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn keep_indexed(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let mut kept = Vec::new();
-    if let Some(later) = later(eval, "keep-indexed", args)? {
-        return Ok(later);
+    if let Some(sequence) = lazy_result(eval, "keep-indexed", args)? {
+        return Ok(sequence);
     }
     let [function, collection] = args else {
         return Ok(Value::Nil);
@@ -182,8 +184,8 @@ fn keep_indexed(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 /// The items for which the result of the predicate is `wanted`.
 fn selected(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result {
     let name = if wanted { "filter" } else { "remove" };
-    if let Some(later) = later(eval, name, args)? {
-        return Ok(later);
+    if let Some(sequence) = lazy_result(eval, name, args)? {
+        return Ok(sequence);
     }
     let [predicate, collection] = args else {
         return Ok(Value::Nil);
@@ -221,8 +223,8 @@ fn remove(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn keep(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    if let Some(later) = later(eval, "keep", args)? {
-        return Ok(later);
+    if let Some(sequence) = lazy_result(eval, "keep", args)? {
+        return Ok(sequence);
     }
     let [function, collection] = args else {
         return Ok(Value::Nil);

@@ -2,10 +2,10 @@
 //! Anything seqable is a sequence: vectors, sets, maps as entries, strings as graphemes, nil as nothing.
 
 pub mod building;
-mod deferred;
 pub mod endless;
 pub mod folding;
 pub mod grouping;
+mod lazy;
 pub mod mapping;
 pub mod parts;
 pub mod trees;
@@ -16,7 +16,7 @@ use crate::eval::{Eval, sequence};
 use crate::value::Value;
 
 pub(super) use building::{into_target, key_function};
-pub(super) use deferred::apply_later;
+pub(super) use lazy::lazy_apply;
 pub(super) use parts::item_at;
 
 type Result<T = Value> = std::result::Result<T, Stop>;
@@ -42,19 +42,19 @@ fn transducer_of(name: &str, args: &mut [Value]) -> Result {
 
 /// Refuses collections none of which has an end.
 fn bounded(eval: &mut Eval<'_>, collections: &mut [Value]) -> Result<()> {
-    if !collections.is_empty() && collections.iter().all(sequence::endless) {
-        return eval.settle(&mut collections[0]);
+    if !collections.is_empty() && collections.iter().all(sequence::is_endless) {
+        return eval.realize(&mut collections[0]);
     }
     Ok(())
 }
 
 /// A transducer if there is no collection, or a lazy sequence if the collection has no end.
-fn later(eval: &mut Eval<'_>, name: &str, args: &mut [Value]) -> Result<Option<Value>> {
+fn lazy_result(eval: &mut Eval<'_>, name: &str, args: &mut [Value]) -> Result<Option<Value>> {
     Ok(match args {
         [_] => Some(transducer_of(name, args)?),
-        [argument, endless] if sequence::endless(endless) => {
+        [argument, endless] if sequence::is_endless(endless) => {
             let argument = std::mem::take(argument);
-            Some(eval.deferred(builtin(name), &[argument], endless)?)
+            Some(eval.with_transducer(builtin(name), &[argument], endless)?)
         }
         _ => None,
     })

@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
-use super::deferred::{drop_last_later, step, tail_later};
 use super::grouping::positive;
-use super::{Result, bounded, builtin, later, transducer_of};
+use super::lazy::{lazy_drop_last, lazy_tail, step};
+use super::{Result, bounded, builtin, lazy_result, transducer_of};
 use crate::builtins::numbers::{amount, index};
-use crate::builtins::{Builtin, Home, Section, Takes, between, callable, exactly, row};
-use crate::error::{at_item, of_no_argument, wrong_type};
+use crate::builtins::{Builtin, Consumes, Home, Section, between, callable, exactly, row};
+use crate::error::{at_item, not_an_argument, wrong_type};
 use crate::eval::{Eval, sequence};
-use crate::value::shape::watched;
+use crate::value::shape::metered;
 use crate::value::{Map, Value};
 
 /// The rows of this module.
@@ -18,22 +18,22 @@ pub const ROWS: &[Builtin] = &[
     row("first", "seqs.first", Section::Core, &[Home::Core], exactly(1), "(first coll)", "Returns the first item, or nil when there is none.", first).streaming(0),
     row("second", "seqs.second", Section::Core, &[Home::Core], exactly(1), "(second coll)", "Returns the second item, or nil when there is none.", second).streaming(0),
     row("last", "seqs.last", Section::Core, &[Home::Core], exactly(1), "(last coll)", "Returns the last item, or nil when there is none.", last).streaming(0),
-    row("rest", "seqs.rest", Section::Core, &[Home::Core], exactly(1), "(rest coll)", "Returns the items after the first, an empty vector when there are none.", rest).streaming(0).deferring(tail_later),
-    row("next", "seqs.next", Section::Core, &[Home::Core], exactly(1), "(next coll)", "Returns the items after the first, or nil when there are none.", next).streaming(0).deferring(tail_later),
+    row("rest", "seqs.rest", Section::Core, &[Home::Core], exactly(1), "(rest coll)", "Returns the items after the first, an empty vector when there are none.", rest).streaming(0).lazy(lazy_tail),
+    row("next", "seqs.next", Section::Core, &[Home::Core], exactly(1), "(next coll)", "Returns the items after the first, or nil when there are none.", next).streaming(0).lazy(lazy_tail),
     row("ffirst", "seqs.ffirst", Section::Core, &[Home::Core], exactly(1), "(ffirst coll)", "Returns the first item of the first item.", ffirst).streaming(0),
     row("fnext", "seqs.fnext", Section::Core, &[Home::Core], exactly(1), "(fnext coll)", "Returns the first of the items after the first.", second).streaming(0),
     row("nfirst", "seqs.nfirst", Section::Core, &[Home::Core], exactly(1), "(nfirst coll)", "Returns the items of the first item after its first, or nil.", nfirst).streaming(0),
-    row("nnext", "seqs.nnext", Section::Core, &[Home::Core], exactly(1), "(nnext coll)", "Returns the items after the second, or nil.", nnext).streaming(0).deferring(tail_later),
-    row("butlast", "seqs.butlast", Section::Core, &[Home::Core], exactly(1), "(butlast coll)", "Returns all items but the last, or nil when none remain.", butlast).streaming(0).deferring(drop_last_later),
-    row("nth", "seqs.nth", Section::Core, &[Home::Core], between(2, 3), "(nth coll idx), (nth coll idx not-found)", "Returns the item at an index, or the default (nil) when the index is out of range.", nth).streaming(0).taking(Takes::First),
-    row("nthnext", "seqs.nthnext", Section::Core, &[Home::Core], exactly(2), "(nthnext coll n)", "Drops n items and returns the others, or nil when none remain.", nthnext).streaming(0).taking(Takes::First).deferring(tail_later),
-    row("nthrest", "seqs.nthrest", Section::Core, &[Home::Core], exactly(2), "(nthrest coll n)", "Drops n items and returns the others, an empty vector when none remain.", nthrest).streaming(0).taking(Takes::First).deferring(tail_later),
-    row("take", "seqs.take", Section::Core, &[Home::Core], between(1, 2), "(take n coll), (take n)", "Returns the first n items.", take).streaming(1).deferring(step),
+    row("nnext", "seqs.nnext", Section::Core, &[Home::Core], exactly(1), "(nnext coll)", "Returns the items after the second, or nil.", nnext).streaming(0).lazy(lazy_tail),
+    row("butlast", "seqs.butlast", Section::Core, &[Home::Core], exactly(1), "(butlast coll)", "Returns all items but the last, or nil when none remain.", butlast).streaming(0).lazy(lazy_drop_last),
+    row("nth", "seqs.nth", Section::Core, &[Home::Core], between(2, 3), "(nth coll idx), (nth coll idx not-found)", "Returns the item at an index, or the default (nil) when the index is out of range.", nth).streaming(0).consuming(Consumes::First),
+    row("nthnext", "seqs.nthnext", Section::Core, &[Home::Core], exactly(2), "(nthnext coll n)", "Drops n items and returns the others, or nil when none remain.", nthnext).streaming(0).consuming(Consumes::First).lazy(lazy_tail),
+    row("nthrest", "seqs.nthrest", Section::Core, &[Home::Core], exactly(2), "(nthrest coll n)", "Drops n items and returns the others, an empty vector when none remain.", nthrest).streaming(0).consuming(Consumes::First).lazy(lazy_tail),
+    row("take", "seqs.take", Section::Core, &[Home::Core], between(1, 2), "(take n coll), (take n)", "Returns the first n items.", take).streaming(1).lazy(step),
     row("take-last", "seqs.take-last", Section::Core, &[Home::Core], exactly(2), "(take-last n coll)", "Returns the last n items, or nil when there are none.", take_last).streaming(1),
-    row("take-while", "seqs.take-while", Section::Core, &[Home::Core], between(1, 2), "(take-while pred coll), (take-while pred)", "Returns the leading items for which the predicate holds.", take_while).streaming(1).deferring(step),
-    row("drop", "seqs.drop", Section::Core, &[Home::Core], between(1, 2), "(drop n coll), (drop n)", "Returns the items after the first n.", drop).streaming(1).deferring(step),
-    row("drop-last", "seqs.drop-last", Section::Core, &[Home::Core], between(1, 2), "(drop-last coll), (drop-last n coll)", "Returns all items but the last n (one unless n is given).", drop_last).streaming(0).deferring(drop_last_later),
-    row("drop-while", "seqs.drop-while", Section::Core, &[Home::Core], between(1, 2), "(drop-while pred coll), (drop-while pred)", "Returns the items from the first for which the predicate fails.", drop_while).streaming(1).deferring(step),
+    row("take-while", "seqs.take-while", Section::Core, &[Home::Core], between(1, 2), "(take-while pred coll), (take-while pred)", "Returns the leading items for which the predicate holds.", take_while).streaming(1).lazy(step),
+    row("drop", "seqs.drop", Section::Core, &[Home::Core], between(1, 2), "(drop n coll), (drop n)", "Returns the items after the first n.", drop).streaming(1).lazy(step),
+    row("drop-last", "seqs.drop-last", Section::Core, &[Home::Core], between(1, 2), "(drop-last coll), (drop-last n coll)", "Returns all items but the last n (one unless n is given).", drop_last).streaming(0).lazy(lazy_drop_last),
+    row("drop-while", "seqs.drop-while", Section::Core, &[Home::Core], between(1, 2), "(drop-while pred coll), (drop-while pred)", "Returns the items from the first for which the predicate fails.", drop_while).streaming(1).lazy(step),
     row("split-at", "seqs.split-at", Section::Core, &[Home::Core], exactly(2), "(split-at n coll)", "Returns the first n items and the others as two vectors.", split_at),
     row("split-with", "seqs.split-with", Section::Core, &[Home::Core], exactly(2), "(split-with pred coll)", "Returns the leading items for which the predicate holds and the others as two vectors.", split_with),
     row("subvec", "seqs.subvec", Section::Core, &[Home::Core], between(2, 3), "(subvec v start), (subvec v start end)", "Returns the items of a vector from start (inclusive) to end (exclusive); both are moved into range.", subvec),
@@ -42,17 +42,17 @@ pub const ROWS: &[Builtin] = &[
     row("count", "seqs.count", Section::Core, &[Home::Core], exactly(1), "(count coll)", "Returns the number of items, 0 for nil.", count).streaming(0),
     row("empty?", "seqs.empty?", Section::Core, &[Home::Core], exactly(1), "(empty? coll)", "Returns true when a collection has no items.", is_empty).streaming(0),
     row("not-empty", "seqs.not-empty", Section::Core, &[Home::Core], exactly(1), "(not-empty coll)", "Returns the collection itself, or nil when it has no items.", not_empty).streaming(0),
-    row("empty", "seqs.empty", Section::Core, &[Home::Core], exactly(1), "(empty coll)", "Returns an empty collection of the same kind; nil for anything that is not a collection.", empty).kinds(),
-    row("take-nth", "seqs.take-nth", Section::Core, &[Home::Core], between(1, 2), "(take-nth n coll), (take-nth n)", "Returns every n-th item, from the first.", take_nth).streaming(1).deferring(step),
+    row("empty", "seqs.empty", Section::Core, &[Home::Core], exactly(1), "(empty coll)", "Returns an empty collection of the same kind; nil for anything that is not a collection.", empty).by_kind(),
+    row("take-nth", "seqs.take-nth", Section::Core, &[Home::Core], between(1, 2), "(take-nth n coll), (take-nth n)", "Returns every n-th item, from the first.", take_nth).streaming(1).lazy(step),
 ];
 
 fn take_nth(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     positive(&args[0], "n")?;
-    if let Some(later) = later(eval, "take-nth", args)? {
-        return Ok(later);
+    if let Some(sequence) = lazy_result(eval, "take-nth", args)? {
+        return Ok(sequence);
     }
     let step = sequence::transducer(builtin("take-nth"), vec![std::mem::take(&mut args[0])]);
-    let items = eval.transduced(&step, std::mem::take(&mut args[1]))?;
+    let items = eval.transduce(&step, std::mem::take(&mut args[1]))?;
     Ok(Value::vector(eval.collected(items)?))
 }
 
@@ -80,7 +80,7 @@ pub(in crate::builtins) fn item_at(
             eval.charge(at)?;
             members.iter().nth(at).cloned()
         }
-        _ if sequence::unsettled(collection).is_some() => return skipped_to(eval, collection, at),
+        _ if sequence::as_lazy(collection).is_some() => return skipped_to(eval, collection, at),
         _ => return Err(wrong_type("a collection", collection)),
     })
 }
@@ -122,8 +122,8 @@ fn last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             None => Ok(Value::Nil),
         };
     }
-    if sequence::endless(&args[0]) {
-        eval.settle(&mut args[0])?;
+    if sequence::is_endless(&args[0]) {
+        eval.realize(&mut args[0])?;
     }
     let mut items = eval.stream(std::mem::take(&mut args[0]))?;
     let mut last = Value::Nil;
@@ -145,14 +145,14 @@ pub(super) fn tail(eval: &mut Eval<'_>, mut collection: Value, from: usize) -> R
             }
         });
     }
-    if sequence::unsettled(&collection).is_some() {
-        return sequence::behind(eval, collection, from);
+    if sequence::as_lazy(&collection).is_some() {
+        return sequence::drop_first(eval, collection, from);
     }
     if let Value::Vector(items) = &collection {
         eval.reserve_values(items.len().saturating_sub(from))?;
         eval.charge(items.len().saturating_sub(from))?;
         return Ok(Value::vector(
-            watched(items.iter().skip(from)).cloned().collect(),
+            metered(items.iter().skip(from)).cloned().collect(),
         ));
     }
     let mut items = eval.take_items(std::mem::take(&mut collection))?;
@@ -188,13 +188,13 @@ fn next(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn ffirst(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let first = item_at(eval, &args[0], 0)?.unwrap_or_default();
-    let inner = item_at(eval, &first, 0).map_err(of_no_argument)?;
+    let inner = item_at(eval, &first, 0).map_err(not_an_argument)?;
     Ok(inner.unwrap_or_default())
 }
 
 fn nfirst(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let first = item_at(eval, &args[0], 0)?.unwrap_or_default();
-    let rest = tail(eval, first, 1).map_err(of_no_argument)?;
+    let rest = tail(eval, first, 1).map_err(not_an_argument)?;
     nil_for_none(eval, rest)
 }
 
@@ -243,7 +243,7 @@ fn take(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let [_, collection] = args else {
         return transducer_of("take", args);
     };
-    if sequence::unsettled(collection).is_some() {
+    if sequence::as_lazy(collection).is_some() {
         let mut items = eval.stream(std::mem::take(collection))?;
         let mut taken = Vec::new();
         while taken.len() < count
@@ -258,7 +258,7 @@ fn take(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         eval.reserve_values(count)?;
         eval.charge(count)?;
         return Ok(Value::vector(
-            watched(items.iter().take(count)).cloned().collect(),
+            metered(items.iter().take(count)).cloned().collect(),
         ));
     }
     let mut items = eval.take_items(std::mem::take(&mut args[1]))?;
@@ -269,7 +269,7 @@ fn take(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn take_last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let count = amount(&args[0])?;
     bounded(eval, &mut args[1..])?;
-    if sequence::unsettled(&args[1]).is_none() {
+    if sequence::as_lazy(&args[1]).is_none() {
         let items = eval.take_items(std::mem::take(&mut args[1]))?;
         let from = items.len().saturating_sub(count);
         return Ok(nil_if_empty(items.into_iter().skip(from).collect()));
@@ -328,7 +328,7 @@ fn take_while(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let [predicate, collection] = args else {
         return transducer_of("take-while", args);
     };
-    if sequence::unsettled(collection).is_some() {
+    if sequence::as_lazy(collection).is_some() {
         callable(predicate)?;
         let mut items = eval.stream(std::mem::take(collection))?;
         let mut taken = Vec::new();
@@ -349,8 +349,8 @@ fn take_while(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn drop_while(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    if let Some(later) = later(eval, "drop-while", args)? {
-        return Ok(later);
+    if let Some(sequence) = lazy_result(eval, "drop-while", args)? {
+        return Ok(sequence);
     }
     let mut items = eval.take_items(std::mem::take(&mut args[1]))?;
     let end = prefix(eval, &args[0], &items)?;
@@ -435,7 +435,7 @@ fn count(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             eval.charge(text.seek_steps())?;
             text.count()
         }
-        other if sequence::unsettled(other).is_some() => {
+        other if sequence::as_lazy(other).is_some() => {
             return counted_items(eval, std::mem::take(&mut args[0]));
         }
         other => return Err(wrong_type("a collection", other)),
@@ -447,8 +447,8 @@ fn counted_items(eval: &mut Eval<'_>, mut collection: Value) -> Result {
     if let Some((start, end, step)) = sequence::integers(&collection) {
         return Ok(Value::from(sequence::integer_count(start, end, step)));
     }
-    if sequence::endless(&collection) {
-        eval.settle(&mut collection)?;
+    if sequence::is_endless(&collection) {
+        eval.realize(&mut collection)?;
     }
     let mut items = eval.stream(collection)?;
     let mut count = 0usize;
@@ -459,7 +459,7 @@ fn counted_items(eval: &mut Eval<'_>, mut collection: Value) -> Result {
 }
 
 fn is_empty(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    if sequence::unsettled(&args[0]).is_some() {
+    if sequence::as_lazy(&args[0]).is_some() {
         return Ok(Value::Bool(item_at(eval, &args[0], 0)?.is_none()));
     }
     Ok(Value::Bool(emptiness(&args[0])?))
@@ -477,7 +477,7 @@ pub(super) fn emptiness(value: &Value) -> Result<bool> {
 }
 
 fn not_empty(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    if sequence::unsettled(&args[0]).is_some() {
+    if sequence::as_lazy(&args[0]).is_some() {
         return nil_for_none(eval, std::mem::take(&mut args[0]));
     }
     Ok(if emptiness(&args[0])? {
@@ -490,7 +490,7 @@ fn not_empty(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn empty(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(match &args[0] {
         Value::Vector(_) => Value::vector(Vec::new()),
-        sequence if sequence::unsettled(sequence).is_some() => Value::vector(Vec::new()),
+        sequence if sequence::as_lazy(sequence).is_some() => Value::vector(Vec::new()),
         Value::Map(_) => Value::Map(Map::new()),
         Value::Set(_) => Value::Set(crate::value::Set::new()),
         _ => Value::Nil,

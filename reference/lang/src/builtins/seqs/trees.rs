@@ -1,25 +1,25 @@
 //! Trees as sequences of their nodes.
 
-use super::deferred::step;
+use super::lazy::step;
 use super::{Result, builtin};
 use crate::builtins::{Builtin, Home, Section, callable, exactly, row};
-use crate::error::{of_no_argument, wrong_type};
+use crate::error::{not_an_argument, wrong_type};
 use crate::eval::{Eval, sequence};
 use crate::value::Value;
 
 /// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
-    row("flatten", "seqs.flatten", Section::Core, &[Home::Core], exactly(1), "(flatten coll)", "Replaces nested vectors by their items, at every depth.", flatten).streaming(0).deferring(step),
+    row("flatten", "seqs.flatten", Section::Core, &[Home::Core], exactly(1), "(flatten coll)", "Replaces nested vectors by their items, at every depth.", flatten).streaming(0).lazy(step),
     row("tree-seq", "seqs.tree-seq", Section::Core, &[Home::Core], exactly(3), "(tree-seq branch? children root)", "Returns the nodes of a tree in depth-first order.", tree_seq),
 ];
 
 fn flatten(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    if sequence::unsettled(&args[0]).is_some() {
-        let flat = eval.deferred(builtin("flatten"), &[], &args[0])?;
-        return match sequence::endless(&flat) {
+    if sequence::as_lazy(&args[0]).is_some() {
+        let flat = eval.with_transducer(builtin("flatten"), &[], &args[0])?;
+        return match sequence::is_endless(&flat) {
             true => Ok(flat),
-            false => eval.settled(flat),
+            false => eval.realized(flat),
         };
     }
     match &args[0] {
@@ -57,7 +57,7 @@ fn tree_seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     while let Some(node) = pending.pop() {
         if eval.call1(branch, node.clone())?.truthy() {
             let below = eval.call1(children, node.clone())?;
-            let below = eval.take_items(below).map_err(of_no_argument)?;
+            let below = eval.take_items(below).map_err(not_an_argument)?;
             pending.extend(below.into_iter().rev());
         }
         nodes.push(node);

@@ -17,7 +17,7 @@ impl Host for World {
 
 /// Everything that is said about `program`, whose context has an entry, to a reader who may not see `secret`.
 fn told(program: &str, secret: &str) -> String {
-    let veil = |text: &str| text.replace(secret, "[REDACTED]");
+    let redact = |text: &str| text.replace(secret, "[REDACTED]");
     let context: Map = [(Value::str("piece-one"), Value::Nil)]
         .into_iter()
         .collect();
@@ -26,9 +26,12 @@ fn told(program: &str, secret: &str) -> String {
     let Ended::Error(error) = outcome.ended else {
         panic!("{program} is no error");
     };
-    let said = [error.message_behind(&veil), error.explained(program, &veil)];
+    let said = [
+        error.redacted_message(&redact),
+        error.explained(program, &redact),
+    ];
     // As the caller does with the whole text.
-    veil(&said.join("\n"))
+    redact(&said.join("\n"))
 }
 
 #[test]

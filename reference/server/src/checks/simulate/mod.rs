@@ -24,7 +24,7 @@ use crate::settings::Settings;
 use crate::upstreams;
 use model::{Key, Sessions};
 use peers::{CANARY, Manner, NAMES, Peers, Start};
-use ptc_lang::Branching;
+use ptc_lang::WorkerEvent;
 use ptc_rpc::Frame;
 use ptc_secrets::{ConfigDocument, Redactor};
 use ptc_upstream::{Configured, Driver, Surroundings};
@@ -274,11 +274,11 @@ impl Driver for Turnstile {
         }
     }
 
-    fn branching(&self, step: Branching) {
+    fn worker_event(&self, step: WorkerEvent) {
         let own = WORKER.get().unwrap_or_default();
         match step {
-            Branching::Started(0) => {}
-            Branching::Started(workers) => {
+            WorkerEvent::Started(0) => {}
+            WorkerEvent::Started(workers) => {
                 let mut threads = self.threads();
                 while threads.arrived < workers {
                     let waited = self.turn.wait(threads);
@@ -288,7 +288,7 @@ impl Driver for Turnstile {
                 threads.joining.insert(own, workers);
                 self.pass_on(&mut threads);
             }
-            Branching::Next if WORKER.get().is_none() => {
+            WorkerEvent::Next if WORKER.get().is_none() => {
                 let mut threads = self.threads();
                 threads.last += 1;
                 let (number, parent) = (threads.last, threads.running);
@@ -299,8 +299,8 @@ impl Driver for Turnstile {
                 self.turn.notify_all();
                 self.wait_for_turn(threads, number);
             }
-            Branching::Next => self.give_way(),
-            Branching::Ended => {
+            WorkerEvent::Next => self.give_way(),
+            WorkerEvent::Ended => {
                 let mut threads = self.threads();
                 let parent = threads.parents.remove(&own).unwrap_or_default();
                 let left = threads.joining.entry(parent).or_default();
@@ -312,7 +312,7 @@ impl Driver for Turnstile {
                 self.pass_on(&mut threads);
             }
             // Without workers the thread was never paused.
-            Branching::Joined => self.wait_for_turn(self.threads(), own),
+            WorkerEvent::Joined => self.wait_for_turn(self.threads(), own),
         }
     }
 }

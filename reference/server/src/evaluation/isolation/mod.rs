@@ -27,7 +27,7 @@ pub mod worker;
 use std::time::Instant;
 
 use ptc_lang::meter::Meter;
-use ptc_lang::{Env, Host, HostFault, Limits, Program, Ran};
+use ptc_lang::{CompletedRun, Env, Host, HostFault, Limits, Program};
 use ptc_secrets::Veil;
 
 /// Where programs are evaluated.
@@ -96,7 +96,7 @@ impl Evaluation {
 
     /// Evaluates a program as [`ptc_lang::run_metered`] does. Blocks until it ended, so it must not be called on a thread of the
     /// executor.
-    pub fn run(&self, program: &Program, env: &Env, place: &EvaluationContext<'_>) -> Ran {
+    pub fn run(&self, program: &Program, env: &Env, place: &EvaluationContext<'_>) -> CompletedRun {
         debug_assert!(
             tokio::task::try_id().is_none(),
             "a program runs inside a task"
@@ -104,7 +104,7 @@ impl Evaluation {
         match self {
             Evaluation::Thread => {
                 let (outcome, after) = ptc_lang::run_metered(program, env, place.meter);
-                Ran {
+                CompletedRun {
                     outcome,
                     before: env.clone(),
                     after,

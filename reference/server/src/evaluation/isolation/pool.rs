@@ -18,8 +18,8 @@ use ptc_lang::error::{self, known_code};
 use ptc_lang::form::Span;
 use ptc_lang::heap::Account;
 use ptc_lang::{
-    Discovery, Ended, Env, Error, Host, HostFault, Kind, Limits, Outcome, Program, Pulse, Ran,
-    Reason, Value, print, snapshot,
+    CompletedRun, Discovery, Ended, Env, Error, Host, HostFault, Kind, Limits, Outcome, Program,
+    Pulse, Reason, Value, print, snapshot,
 };
 
 use super::frames::{self, Bounds, Done, Down, End, Inbox, Question, Reply, Run, Up};
@@ -148,7 +148,7 @@ impl Processes {
 
     /// Evaluates a program. What it holds while it runs is charged inside its process; the server's work on its behalf, and the
     /// environment that it leaves, are charged to its meter here.
-    pub fn run(&self, program: &Program, env: &Env, place: &EvaluationContext<'_>) -> Ran {
+    pub fn run(&self, program: &Program, env: &Env, place: &EvaluationContext<'_>) -> CompletedRun {
         let mut prints = Vec::new();
         // Frames belong to the server, and are bounded.
         let elsewhere = Account::new(u64::MAX);
@@ -165,7 +165,7 @@ impl Processes {
             }
             None => (env.clone(), env.clone()),
         };
-        Ran {
+        CompletedRun {
             outcome: Outcome { ended, prints },
             before,
             after,
@@ -237,7 +237,7 @@ impl Processes {
                 if Instant::now() >= asked.deadline {
                     return Err(match &state.failure {
                         Some(problem) => lost(&format!("cannot start another one: {problem}")),
-                        None => Kind::Timeout.anywhere(),
+                        None => Kind::Timeout.into_error(),
                     });
                 }
                 stopped(asked.host.pulse())?;
@@ -452,21 +452,21 @@ impl Guard<'_> {
     fn bury(&mut self, end: Broken, host: &dyn Host) -> Error {
         let status = self.worker.as_mut().and_then(Worker::end);
         match end {
-            Broken::Stopped(Pulse::Cancelled) => return Kind::Cancelled.anywhere(),
-            Broken::Stopped(_) => return Kind::Timeout.anywhere(),
-            Broken::Memory => return Kind::Memory.anywhere(),
+            Broken::Stopped(Pulse::Cancelled) => return Kind::Cancelled.into_error(),
+            Broken::Stopped(_) => return Kind::Timeout.into_error(),
+            Broken::Memory => return Kind::Memory.into_error(),
             Broken::Lied(problem) => return lost(problem),
             Broken::Gone | Broken::Unbegun => {}
         }
         if host.pulse() == Pulse::Cancelled {
-            return Kind::Cancelled.anywhere();
+            return Kind::Cancelled.into_error();
         }
         let signal = status.and_then(|status| status.signal());
         match signal {
             // The limit of CPU time exceeds what any single program may take.
-            Some(libc::SIGXCPU) => Kind::Timeout.anywhere(),
+            Some(libc::SIGXCPU) => Kind::Timeout.into_error(),
             // A failed allocation and a native stack overflow abort the process.
-            Some(libc::SIGABRT) => Kind::Memory.anywhere(),
+            Some(libc::SIGABRT) => Kind::Memory.into_error(),
             Some(signal) => lost(&format!("it was ended by signal {signal}")),
             None => lost("it ended"),
         }
@@ -820,7 +820,7 @@ fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Left>), Erro
         let free_bytes = usize::try_from(free_bytes.saturating_mul(2)).unwrap_or(usize::MAX);
         let room = usize::try_from(asked.limits.memory_bytes).unwrap_or(usize::MAX);
         let read = meter.within(|| {
-            meter.with_room(room, || {
+            meter.with_extra_memory(room, || {
                 meter.reading(free_bytes, || snapshot::read_metered(&left, meter))
             })
         });
@@ -848,7 +848,7 @@ fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Left>), Erro
                 Some(Reason::Timeout) => Kind::Timeout,
                 Some(Reason::MemoryLimit) => Kind::Memory,
                 Some(Reason::Cancelled) => Kind::Cancelled,
-                Some(reason) => Kind::Told {
+                Some(reason) => Kind::Reported {
                     reason,
                     code: known_code(&code),
                     message,
@@ -856,9 +856,9 @@ fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Left>), Erro
                 None => return Err(lost("it ended for no known reason")),
             };
             let span = span.map(|(start, end)| Span { start, end });
-            Err(kind.in_place(error::Place {
+            Err(kind.at_place(error::Place {
                 span,
-                told: Some(explained),
+                explanation: Some(explained),
                 ..error::Place::default()
             }))
         }
@@ -868,17 +868,17 @@ fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Left>), Erro
 fn stopped(pulse: Pulse) -> Result<(), Error> {
     match pulse {
         Pulse::Continue => Ok(()),
-        Pulse::TimedOut => Err(Kind::Timeout.anywhere()),
-        Pulse::Cancelled => Err(Kind::Cancelled.anywhere()),
-        Pulse::OutOfMemory => Err(Kind::Memory.anywhere()),
+        Pulse::TimedOut => Err(Kind::Timeout.into_error()),
+        Pulse::Cancelled => Err(Kind::Cancelled.into_error()),
+        Pulse::OutOfMemory => Err(Kind::Memory.into_error()),
     }
 }
 
 fn unwritten(error: snapshot::Error) -> Error {
     match error.limit() {
-        Some(Pulse::Cancelled) => Kind::Cancelled.anywhere(),
-        Some(Pulse::OutOfMemory) => Kind::Memory.anywhere(),
-        Some(_) => Kind::Timeout.anywhere(),
+        Some(Pulse::Cancelled) => Kind::Cancelled.into_error(),
+        Some(Pulse::OutOfMemory) => Kind::Memory.into_error(),
+        Some(_) => Kind::Timeout.into_error(),
         None => lost(&error.to_string()),
     }
 }
@@ -886,5 +886,5 @@ fn unwritten(error: snapshot::Error) -> Error {
 /// The error of a program whose process failed.
 fn lost(problem: &str) -> Error {
     let problem = format!("the process that evaluated the program was lost: {problem}");
-    Kind::Other(problem.into()).anywhere()
+    Kind::Other(problem.into()).into_error()
 }

@@ -157,7 +157,7 @@ impl Link {
                 drop(asked);
                 self.send(&Up::Done(done));
                 if self.held_much.swap(false, Ordering::Relaxed) {
-                    heap::give_back();
+                    heap::trim();
                 }
             }
         }
@@ -219,9 +219,9 @@ impl Link {
     fn ask<T>(&self, question: Question, used: impl FnOnce(&Reply) -> T) -> T {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         self.send(&Up::Ask { number, question });
-        let reply = heap::aside(|| self.answer(number));
+        let reply = heap::uncharged(|| self.answer(number));
         let made = used(&reply);
-        heap::aside(|| drop(reply));
+        heap::uncharged(|| drop(reply));
         made
     }
 
@@ -364,7 +364,7 @@ impl World<'_> {
                 let end = End::Error {
                     reason: error.reason().word().into(),
                     code: error.code().into(),
-                    message: error.message_behind(&|quoted| self.veiled(quoted)),
+                    message: error.redacted_message(&|quoted| self.veiled(quoted)),
                     span: error
                         .span_in(asked.program.as_str())
                         .map(|span| (span.start, span.end)),
@@ -518,7 +518,7 @@ impl Host for World<'_> {
             }
             Err(_) => false,
         };
-        if due && heap::aside(|| self.link.is_cancelled()) {
+        if due && heap::uncharged(|| self.link.is_cancelled()) {
             self.cancelled.store(true, Ordering::Relaxed);
             return Pulse::Cancelled;
         }

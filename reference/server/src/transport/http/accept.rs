@@ -168,7 +168,7 @@ async fn sweep(endpoint: Arc<Endpoint>, permits: Arc<ConnectionPermits>) {
         tokio::time::sleep(endpoint.sweep_every()).await;
         endpoint.sweep(Instant::now());
         if permits.crowd_has_left(CROWD) {
-            heap::give_back();
+            heap::trim();
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::shape::watched;
+use super::shape::metered;
 use super::{Map, Text, Value};
 use crate::analyze::ir::Lambda;
 use crate::clock;
@@ -21,19 +21,19 @@ const VISIT_STEPS: usize = 16;
 
 /// The bytes that several values take together.
 #[derive(Default)]
-pub struct Held<'v> {
+pub struct HeapSize<'v> {
     bytes: usize,
     /// The addresses of shared allocations that were counted.
     seen: HashSet<usize, foldhash::fast::FixedState>,
     pending: Vec<&'v Value>,
 }
 
-impl<'v> Held<'v> {
+impl<'v> HeapSize<'v> {
     /// Counts `value` and everything that it holds.
     pub fn add(&mut self, value: &'v Value) {
         self.pending.push(value);
         while let Some(value) = self.pending.pop() {
-            if !clock::goes_on(VISIT_STEPS) {
+            if !clock::may_continue(VISIT_STEPS) {
                 self.pending.clear();
                 break;
             }
@@ -62,13 +62,13 @@ impl<'v> Held<'v> {
             }
             Value::Vector(items) => {
                 if self.collection(items.shared_address(), items.buffer_bytes()) {
-                    self.pending.extend(watched(items.iter()));
+                    self.pending.extend(metered(items.iter()));
                 }
             }
             Value::Map(map) => self.map(map),
             Value::Set(set) => {
                 if self.collection(set.shared_address(), set.buffer_bytes()) {
-                    self.pending.extend(watched(set.iter()));
+                    self.pending.extend(metered(set.iter()));
                 }
             }
             Value::Fn(closure) => {
@@ -112,7 +112,7 @@ impl<'v> Held<'v> {
 
     fn map(&mut self, map: &'v Map) {
         if self.collection(map.shared_address(), map.buffer_bytes()) {
-            for (key, value) in watched(map.iter()) {
+            for (key, value) in metered(map.iter()) {
                 self.pending.push(key);
                 self.pending.push(value);
             }

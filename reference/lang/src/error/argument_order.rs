@@ -3,8 +3,8 @@
 
 use smallvec::SmallVec;
 
-use super::{Found, Marks, explain};
-use crate::builtins::{self, Takes};
+use super::{Fingerprints, ValuePreview, explain};
+use crate::builtins::{self, Consumes};
 use crate::value::Type;
 
 /// The kinds of callable values.
@@ -39,16 +39,24 @@ const KINDS: &[(&[&str], &[Type])] = &[
 
 /// Whether `found`, an unexpected value in position `at`, looks like the argument for another position of the function
 /// `name`, and all arguments would be valid in another order.
-pub(super) fn swapped(name: &str, expected: &str, found: &Found, at: usize, marks: &Marks) -> bool {
+pub(super) fn is_swapped(
+    name: &str,
+    expected: &str,
+    found: &ValuePreview,
+    at: usize,
+    fingerprints: &Fingerprints,
+) -> bool {
     /// Functions of a text and a position or a count.
     const TEXT_AND_COUNT: &[&str] = &["subs", ".charAt", ".repeat", ".substring"];
-    if explain::JOINS.contains(&name) || (found.kind == Type::Regex && name.starts_with('.')) {
+    if explain::COLLECTIONS_ONLY.contains(&name)
+        || (found.kind == Type::Regex && name.starts_with('.'))
+    {
         return false;
     }
     let other_from = |first: usize, kinds: &[Type]| {
-        let mut others = marks.seen().iter().enumerate().skip(first);
+        let mut others = fingerprints.as_slice().iter().enumerate().skip(first);
         others.any(|(place, other)| {
-            place != at && kinds.contains(&other.kind) && !alike(name, at, place)
+            place != at && kinds.contains(&other.kind) && !take_same_kinds(name, at, place)
         })
     };
     let other = |kinds: &[Type]| other_from(0, kinds);
@@ -74,12 +82,12 @@ pub(super) fn swapped(name: &str, expected: &str, found: &Found, at: usize, mark
         Type::String if expects(&["a regex"]) && !expects(&["string"]) => other(&[Type::Regex]),
         _ => false,
     };
-    looks && would_do(name, expected, at, marks)
+    looks && fits_reordered(name, expected, at, fingerprints)
 }
 
 /// Whether the positions `a` and `b` of the function `name` take the same kinds: an argument that is wrong in one is
 /// wrong in the other.
-fn alike(name: &str, a: usize, b: usize) -> bool {
+fn take_same_kinds(name: &str, a: usize, b: usize) -> bool {
     /// The first of several consecutive positions that take the same kinds.
     const FROM: &[(&str, usize)] = &[
         ("LocalDate/of", 0),
@@ -90,10 +98,10 @@ fn alike(name: &str, a: usize, b: usize) -> bool {
         ("subvec", 1),
     ];
     let known = FROM.iter().find(|(known, _)| *known == name);
-    let from = match builtins::lookup(name).map(|builtin| builtin.takes) {
+    let from = match builtins::lookup(name).map(|builtin| builtin.consumes) {
         _ if let Some((_, from)) = known => *from,
         _ if name.starts_with("bit-") || name.starts_with("Math/") => 0,
-        Some(Takes::From(from)) => from,
+        Some(Consumes::From(from)) => from,
         _ => return false,
     };
     a.min(b) >= from
@@ -101,16 +109,20 @@ fn alike(name: &str, a: usize, b: usize) -> bool {
 
 /// Whether the arguments of `name` would match the kinds in one of its signatures in another order. Position `at` takes
 /// what is `expected` there.
-fn would_do(name: &str, expected: &str, at: usize, marks: &Marks) -> bool {
+fn fits_reordered(name: &str, expected: &str, at: usize, fingerprints: &Fingerprints) -> bool {
     let Some(builtin) = builtins::lookup(name) else {
         return true;
     };
-    let given: SmallVec<[Type; Marks::MAX]> = marks.seen().iter().map(|mark| mark.kind).collect();
+    let given: SmallVec<[Type; Fingerprints::MAX]> = fingerprints
+        .as_slice()
+        .iter()
+        .map(|fingerprint| fingerprint.kind)
+        .collect();
     let count = given.len();
     let shapes = builtin.shapes().filter_map(|signature| {
         (0..count)
             .map(|place| builtins::parameter(signature, place, count))
-            .collect::<Option<SmallVec<[&str; Marks::MAX]>>>()
+            .collect::<Option<SmallVec<[&str; Fingerprints::MAX]>>>()
     });
     let mut shapes = shapes.peekable();
     // A function that is called with more arguments than its signatures show takes any kind.
@@ -120,17 +132,17 @@ fn would_do(name: &str, expected: &str, at: usize, marks: &Marks) -> bool {
                 true => is_expected(expected, kind),
                 false => takes(parameters[place], kind),
             };
-            any_order(&given, 0, 0, &fits)
+            can_assign(&given, 0, 0, &fits)
         })
 }
 
 /// Whether the arguments that are not in `used` can be assigned to the positions from `place` on.
-fn any_order(given: &[Type], place: usize, used: u32, fits: &dyn Fn(usize, Type) -> bool) -> bool {
+fn can_assign(given: &[Type], place: usize, used: u32, fits: &dyn Fn(usize, Type) -> bool) -> bool {
     place == given.len()
         || given.iter().enumerate().any(|(from, kind)| {
             used & (1 << from) == 0
                 && fits(place, *kind)
-                && any_order(given, place + 1, used | (1 << from), fits)
+                && can_assign(given, place + 1, used | (1 << from), fits)
         })
 }
 

@@ -19,7 +19,7 @@ pub(super) fn step(
     let before = usize::from(!matches!(row.name, "distinct" | "dedupe" | "flatten"));
     match args.split_last() {
         Some((collection, given)) if given.len() == before => {
-            eval.deferred(row, given, collection).map(Some)
+            eval.with_transducer(row, given, collection).map(Some)
         }
         _ => Ok(None),
     }
@@ -29,28 +29,28 @@ fn seqable(value: &Value) -> bool {
     matches!(
         value,
         Value::Nil | Value::Vector(_) | Value::Map(_) | Value::Set(_) | Value::Str(_)
-    ) || sequence::unsettled(value).is_some()
+    ) || sequence::as_lazy(value).is_some()
 }
 
-fn beside_later(
+fn lazy_zip_with(
     eval: &mut Eval<'_>,
     function: Value,
     columns: &mut [Value],
 ) -> Result<Option<Value>> {
     if Eval::callable(&function) && columns.iter().all(seqable) {
-        return sequence::beside(eval, function, columns).map(Some);
+        return sequence::zip_with(eval, function, columns).map(Some);
     }
     Ok(None)
 }
 
-pub(super) fn map_later(
+pub(super) fn lazy_map(
     eval: &mut Eval<'_>,
     row: &'static Builtin,
     args: &mut [Value],
 ) -> Result<Option<Value>> {
     match args {
         [_, _] => step(eval, row, args),
-        [function, columns @ ..] => beside_later(eval, function.clone(), columns),
+        [function, columns @ ..] => lazy_zip_with(eval, function.clone(), columns),
         [] => Ok(None),
     }
 }
@@ -61,56 +61,59 @@ pub(super) fn joined(eval: &mut Eval<'_>, rows: Option<Value>) -> Result<Option<
     let mut parts = sequence::parts_of(&rows);
     eval.reserve_values(parts.len() + 1)?;
     parts.push(builtin("cat").value());
-    Ok(Some(crate::builtins::made_of(Combinator::Sequence, parts)))
+    Ok(Some(crate::builtins::combined_value(
+        Combinator::Sequence,
+        parts,
+    )))
 }
 
-pub(super) fn mapcat_later(
+pub(super) fn lazy_mapcat(
     eval: &mut Eval<'_>,
     row: &'static Builtin,
     args: &mut [Value],
 ) -> Result<Option<Value>> {
     if args.len() <= 2 {
-        return map_later(eval, row, args);
+        return lazy_map(eval, row, args);
     }
-    let rows = map_later(eval, row, args)?;
+    let rows = lazy_map(eval, row, args)?;
     joined(eval, rows)
 }
 
-pub(super) fn zip_later(
+pub(super) fn lazy_zip(
     eval: &mut Eval<'_>,
     _: &'static Builtin,
     args: &mut [Value],
 ) -> Result<Option<Value>> {
-    beside_later(eval, builtin("vector").value(), args)
+    lazy_zip_with(eval, builtin("vector").value(), args)
 }
 
-pub(super) fn interleave_later(
+pub(super) fn lazy_interleave(
     eval: &mut Eval<'_>,
     row: &'static Builtin,
     args: &mut [Value],
 ) -> Result<Option<Value>> {
-    let rows = zip_later(eval, row, args)?;
+    let rows = lazy_zip(eval, row, args)?;
     joined(eval, rows)
 }
 
-pub(super) fn chain_later(
+pub(super) fn lazy_chain(
     eval: &mut Eval<'_>,
     row: &'static Builtin,
     args: &mut [Value],
 ) -> Result<Option<Value>> {
-    if !args[row.takes.of(args.len())].iter().all(seqable) {
+    if !args[row.consumes.of(args.len())].iter().all(seqable) {
         return Ok(None);
     }
     let mut parts: Vec<Value> = args.iter_mut().map(std::mem::take).collect();
     if row.name == "cons" {
-        eval.settle(&mut parts[0])?;
+        eval.realize(&mut parts[0])?;
         parts[0] = Value::vector(vec![std::mem::take(&mut parts[0])]);
     }
     sequence::chain(eval, parts).map(Some)
 }
 
 /// `rest` and similar functions.
-pub(super) fn tail_later(
+pub(super) fn lazy_tail(
     eval: &mut Eval<'_>,
     row: &'static Builtin,
     args: &mut [Value],
@@ -123,7 +126,7 @@ pub(super) fn tail_later(
     let collection = std::mem::take(&mut args[0]);
     let rest = match sequence::integers(&collection) {
         Some(_) => tail(eval, collection, from)?,
-        None => sequence::dropped(sequence::parts_of(&collection), from),
+        None => sequence::drop_lazily(sequence::parts_of(&collection), from),
     };
     match row.name {
         "rest" | "nthrest" => Ok(Some(rest)),
@@ -131,7 +134,7 @@ pub(super) fn tail_later(
     }
 }
 
-pub(super) fn drop_last_later(
+pub(super) fn lazy_drop_last(
     eval: &mut Eval<'_>,
     row: &'static Builtin,
     args: &mut [Value],
@@ -139,18 +142,18 @@ pub(super) fn drop_last_later(
     let Some((collection, given)) = args.split_last() else {
         return Ok(None);
     };
-    if sequence::endless(collection) {
+    if sequence::is_endless(collection) {
         return Ok(None);
     }
     let count = given.first().cloned().unwrap_or(Value::Int(1));
-    let kept = eval.deferred(builtin("drop-last"), &[count], collection)?;
+    let kept = eval.with_transducer(builtin("drop-last"), &[count], collection)?;
     match row.name {
         "butlast" => nil_for_none(eval, kept).map(Some),
         _ => Ok(Some(kept)),
     }
 }
 
-pub(super) fn partition_later(
+pub(super) fn lazy_partition(
     eval: &mut Eval<'_>,
     row: &'static Builtin,
     args: &mut [Value],
@@ -165,10 +168,10 @@ pub(super) fn partition_later(
         Value::from(positive(step, "step")?),
     ];
     let collection = args.last().cloned().unwrap_or_default();
-    eval.deferred(row, &counts, &collection).map(Some)
+    eval.with_transducer(row, &counts, &collection).map(Some)
 }
 
-pub(super) fn reductions_later(
+pub(super) fn lazy_reductions(
     eval: &mut Eval<'_>,
     row: &'static Builtin,
     args: &mut [Value],
@@ -177,13 +180,13 @@ pub(super) fn reductions_later(
         return Ok(None);
     };
     if let Some(initial) = given.get_mut(1) {
-        eval.settle(initial)?;
+        eval.realize(initial)?;
     }
-    eval.deferred(row, given, collection).map(Some)
+    eval.with_transducer(row, given, collection).map(Some)
 }
 
 /// `sequence` and `eduction`.
-pub(super) fn transduced_later(
+pub(super) fn lazy_transduced(
     eval: &mut Eval<'_>,
     _: &'static Builtin,
     args: &mut [Value],
@@ -194,19 +197,24 @@ pub(super) fn transduced_later(
     let mut parts = sequence::parts_of(collection);
     for xform in xforms {
         // A value that is not a transducer is refused here, not when an item is requested.
-        eval.transduced(xform, Value::Nil)?;
+        eval.transduce(xform, Value::Nil)?;
         parts.push(std::mem::take(xform));
     }
-    Ok(Some(crate::builtins::made_of(Combinator::Sequence, parts)))
+    Ok(Some(crate::builtins::combined_value(
+        Combinator::Sequence,
+        parts,
+    )))
 }
 
-pub(super) fn repeatedly_later(
+pub(super) fn lazy_repeatedly(
     eval: &mut Eval<'_>,
     _: &'static Builtin,
     args: &mut [Value],
 ) -> Result<Option<Value>> {
     match args {
-        [count, function] if Eval::callable(function) && amount(count)? > sequence::AT_ONCE_MAX => {
+        [count, function]
+            if Eval::callable(function) && amount(count)? > sequence::EAGER_LEN_MAX =>
+        {
             counted(eval, Combinator::Repeatedly, args).map(Some)
         }
         _ => Ok(None),
@@ -214,7 +222,7 @@ pub(super) fn repeatedly_later(
 }
 
 /// `(apply concat colls)`.
-pub(in crate::builtins) fn apply_later(
+pub(in crate::builtins) fn lazy_apply(
     eval: &mut Eval<'_>,
     _: &'static Builtin,
     args: &mut [Value],
