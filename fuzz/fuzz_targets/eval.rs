@@ -6,4 +6,4 @@ use libfuzzer_sys::fuzz_target;
 
 ptc_lang::counting_allocator!();
 
-fuzz_target!(|data: &[u8]| ptc_lang::fuzz::generated(data));
+fuzz_target!(|data: &[u8]| ptc_lang::fuzz::generated_program(data));

@@ -17,7 +17,7 @@ enum Check {
 const CHECKS: &[(&str, Check)] = &[
     ("answer", Check::Text(ptc_upstream::fuzz::answer)),
     ("config", Check::Text(ptc_upstream::fuzz::config)),
-    ("eval", Check::Bytes(ptc_lang::fuzz::generated)),
+    ("eval", Check::Bytes(ptc_lang::fuzz::generated_program)),
     ("fixture", Check::Bytes(conformance::fuzz::check_fixture)),
     ("frames", Check::Bytes(ptc_rpc::fuzz::frames)),
     ("hostile", Check::Bytes(hostile)),
@@ -44,8 +44,8 @@ fn hostile(data: &[u8]) {
     static START: std::sync::LazyLock<std::time::Instant> =
         std::sync::LazyLock::new(std::time::Instant::now);
     let gauge = ptc_lang::fuzz::Gauge {
-        spent: || START.elapsed(),
-        passed: || START.elapsed(),
+        cpu_time: || START.elapsed(),
+        wall_time: || START.elapsed(),
         limit: std::time::Duration::from_millis(60),
         gap: std::time::Duration::from_secs(10),
         end: std::time::Duration::from_secs(10),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use ariadne::{Config, IndexType, Label, Report, ReportKind, Source};
 use ptc_lang::error::Redact;
 use ptc_lang::value::Map;
-use ptc_lang::visible::{is_obeyed, visible};
+use ptc_lang::visible::{escape_nonprinting, is_nonprinting};
 use ptc_lang::{Ended, Error, Value, json};
 use ptc_secrets::LineColumn;
 
@@ -207,7 +207,7 @@ fn run(wanted: &Wanted) -> ExitCode {
         Ended::Fail(value) => {
             let value = evaluator.readable(&evaluator.clean(value));
             Err(match value {
-                Ok(value) => visible(&format!("(fail {value})")).into_owned(),
+                Ok(value) => escape_nonprinting(&format!("(fail {value})")).into_owned(),
                 Err(message) => message,
             })
         }
@@ -245,11 +245,11 @@ fn diagnostic(error: &Error, name: &str, text: &str, veil: &Redact<'_>) -> Strin
     if !explained.is_empty() {
         message = format!("{message}\n{explained}");
     }
-    let message = visible(&message);
+    let message = escape_nonprinting(&message);
     let Some(span) = error.span_in(text).filter(|span| span.end > span.start) else {
         return message.into_owned();
     };
-    let name = &*visible(name);
+    let name = &*escape_nonprinting(name);
     let range = span.start as usize..span.end as usize;
     let colour = std::io::stderr().is_terminal();
     let config = Config::default()
@@ -271,7 +271,7 @@ fn diagnostic(error: &Error, name: &str, text: &str, veil: &Redact<'_>) -> Strin
 fn in_place(text: &str) -> String {
     let letters = text.chars().map(|letter| match letter {
         '\n' | '\t' => letter,
-        letter if !is_obeyed(letter) => letter,
+        letter if !is_nonprinting(letter) => letter,
         letter => match letter.len_utf8() {
             1 => '?',
             2 => '¿',

@@ -19,7 +19,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use ptc_lang::visible::visible;
+use ptc_lang::visible::escape_nonprinting;
 
 /// The allocator declaration that a binary running commands needs once.
 pub use ptc_lang::counting_allocator;
@@ -190,7 +190,7 @@ fn print(text: impl AsRef<[u8]>) -> ExitCode {
 fn write(text: &[u8]) -> std::io::Result<()> {
     let mut out = std::io::stdout();
     let written = match std::str::from_utf8(text) {
-        Ok(text) if out.is_terminal() => out.write_all(visible(text).as_bytes()),
+        Ok(text) if out.is_terminal() => out.write_all(escape_nonprinting(text).as_bytes()),
         _ => out.write_all(text),
     };
     match written.and_then(|()| out.flush()) {
@@ -236,7 +236,11 @@ fn put_private(path: &str, bytes: &[u8]) -> std::io::Result<()> {
 
 /// Writes a message for people to standard error. If that fails, the exit status still tells.
 fn tell(message: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "{}", visible(&message.to_string()));
+    let _ = writeln!(
+        std::io::stderr(),
+        "{}",
+        escape_nonprinting(&message.to_string())
+    );
 }
 
 /// Writes to standard error why a command failed.

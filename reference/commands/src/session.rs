@@ -2,7 +2,7 @@
 
 use crate::start::told;
 use crate::{asks_help, environment, fail, print, private_file, put_private};
-use ptc_lang::visible::is_obeyed;
+use ptc_lang::visible::is_nonprinting;
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX, Secret};
 use ptc_server::clock;
 use ptc_server::redact;
@@ -195,6 +195,6 @@ fn row(listed: &ListedSession, redactor: &Redactor) -> String {
 fn printable(title: &str) -> String {
     title
         .chars()
-        .map(|c| if is_obeyed(c) { ' ' } else { c })
+        .map(|c| if is_nonprinting(c) { ' ' } else { c })
         .collect()
 }

@@ -18,9 +18,9 @@ const ORDERS: usize = 5_000;
 /// The number of strings in the context.
 const NAMES: usize = 2_000;
 
-struct Nowhere;
+struct NullHost;
 
-impl Host for Nowhere {
+impl Host for NullHost {
     fn now_micros(&self) -> i64 {
         0
     }
@@ -62,21 +62,21 @@ fn snapshots(criterion: &mut Criterion) {
         symbols: u32::MAX,
         ..Limits::default()
     };
-    let (outcome, env) = run(&Program::new(program), &Env::new(), &limits, &Nowhere);
+    let (outcome, env) = run(&Program::new(program), &Env::new(), &limits, &NullHost);
     assert!(
         matches!(outcome.ended, Ended::Value(_)),
         "{:?}",
         outcome.ended
     );
-    let bytes = env.snapshot(usize::MAX, &Nowhere).expect("written");
+    let bytes = env.snapshot(usize::MAX, &NullHost).expect("written");
     assert!(bytes.len() >= SESSION_BYTES, "{} bytes", bytes.len());
     let [write, read] = SNAPSHOTS;
     let mut group = criterion.benchmark_group(SNAPSHOT_GROUP);
     group.bench_function(write.id, |bencher| {
-        bencher.iter(|| env.snapshot(usize::MAX, &Nowhere));
+        bencher.iter(|| env.snapshot(usize::MAX, &NullHost));
     });
     group.bench_function(read.id, |bencher| {
-        bencher.iter(|| Env::restore(&bytes, &limits, &Nowhere).expect("read"));
+        bencher.iter(|| Env::restore(&bytes, &limits, &NullHost).expect("read"));
     });
     group.finish();
 }
@@ -87,7 +87,7 @@ fn once(figure: &Figure, env: &Env) -> Value {
         &Program::new(black_box(figure.program)),
         env,
         &Limits::default(),
-        &Nowhere,
+        &NullHost,
     );
     match outcome.ended {
         Ended::Value(value) => value,

@@ -403,7 +403,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_is_there_or_listed_twice() {
+    fn absent_names_are_undefined_and_unique() {
         let mut seen = std::collections::HashSet::new();
         for name in ABSENT.iter().flat_map(|(names, _)| names.iter()) {
             assert!(seen.insert(name), "{name} is listed twice");

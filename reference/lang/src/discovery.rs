@@ -431,7 +431,7 @@ mod tests {
 
     /// A class is listed completely: a member that is missing from the listing could not be found.
     #[test]
-    fn every_member_is_listed_with_its_class() {
+    fn classes_list_all_their_members() {
         let listed = |name| CLASSES.iter().any(|class| class.has(name));
         let members = builtins::all().filter(|builtin| builtin.section == Section::Interop);
         for builtin in members.filter(|builtin| !builtin.bare || builtin.name.starts_with('.')) {

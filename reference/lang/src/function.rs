@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::analyze::ir::Lambda;
 use crate::value::Value;
-use crate::value::shape::{DROP_DEPTH_MAX, PendingDrop, drop_flat, freed};
+use crate::value::shape::{DROP_DEPTH_MAX, PendingDrop, charge_free, drop_flat};
 
 /// A function written in the program, with its captured values.
 pub struct Closure {
@@ -143,7 +143,7 @@ impl Combined {
     /// The key that orders it among combined functions. It is independent of the object for a tool, which its name
     /// identifies, and for a function of a `letfn`, which its group and index identify; any other function is equal
     /// only to itself.
-    pub fn standing(&self) -> (u8, &str, u64, i64) {
+    pub fn order_key(&self) -> (u8, &str, u64, i64) {
         match (self.kind, self.parts.as_slice()) {
             (Combinator::Tool, [Value::Str(name)]) => (0, name, 0, 0),
             (Combinator::Letfn, [Value::Fn(all), Value::Int(which)]) => {
@@ -213,7 +213,7 @@ pub enum Combinator {
 
 impl Combinator {
     /// The combinators that make a function of other values.
-    pub const MADE: [Combinator; 12] = [
+    pub const FUNCTION_MAKERS: [Combinator; 12] = [
         Combinator::Partial,
         Combinator::Letfn,
         Combinator::Comp,
@@ -283,7 +283,7 @@ impl Drop for Closure {
         if self.depth >= DROP_DEPTH_MAX {
             drop_flat(PendingDrop::Values(std::mem::take(&mut self.captures)));
         }
-        freed();
+        charge_free();
     }
 }
 
@@ -292,6 +292,6 @@ impl Drop for Combined {
         if self.depth >= DROP_DEPTH_MAX {
             drop_flat(PendingDrop::Values(std::mem::take(&mut self.parts)));
         }
-        freed();
+        charge_free();
     }
 }

@@ -11,9 +11,10 @@ use crate::meter::Unwatched;
 use crate::reader::{ReadLimits, read};
 
 pub use hostile::{
-    Gauge, Sighting, calls, counted, hostile, hostile_text, measured, operands, sighting,
+    Gauge, Measurement, calls, calls_with_large_counts, hostile, hostile_text, measure,
+    measure_within_bounds, operands,
 };
-pub use program::{eval, generated, print_read, program, reads};
+pub use program::{eval, generated_program, print_read, program, reads};
 pub use session::{same_session, snapshot, snapshot_bytes};
 
 /// The guarantees of the reader: it ends, spans are within the text and nested, limits hold, an error points into the

@@ -139,7 +139,7 @@ pub fn from_str(text: &str) -> Result<Value, JsonError> {
 pub fn read(text: &str, duplicates: Duplicates, watch: &dyn Watch) -> Result<Value, JsonError> {
     let mut builder = Builder::new(duplicates, watch);
     let scanned = ptc_json::scan(text, &mut builder);
-    builder.built(scanned)
+    builder.finish(scanned)
 }
 
 /// [`read`] of text that was validated before and is not validated again.
@@ -153,7 +153,7 @@ pub fn build(
 ) -> Result<Value, JsonError> {
     let mut builder = Builder::new(duplicates, watch);
     let visited = json.visit(&mut builder);
-    builder.built(visited)
+    builder.finish(visited)
 }
 
 /// The compact JSON text of `value`: object keys sorted, keywords as their names, dates, instants and
@@ -303,20 +303,20 @@ fn shortened(text: &str) -> Option<String> {
 }
 
 /// Values read between two checks of memory.
-const VALUES_BETWEEN_LOOKS: u32 = 256;
+const VALUES_BETWEEN_CHECKS: u32 = 256;
 
 /// Builds values from the events of a scanner. The parts of all open collections are stored one after the other.
 struct Builder<'t, 'w> {
     duplicates: Duplicates,
     watch: &'w dyn Watch,
-    until_look: u32,
+    until_check: u32,
     items: Vec<Value>,
     entries: Vec<(Value, Value)>,
     open: Vec<OpenContainer>,
     keys: Keys<'t>,
     /// A string with escapes, decoded so far.
     spelled: String,
-    whole: Value,
+    result: Value,
 }
 
 /// A collection that is still open, with the index of its first part.
@@ -331,20 +331,20 @@ impl<'t, 'w> Builder<'t, 'w> {
         Builder {
             duplicates,
             watch,
-            until_look: VALUES_BETWEEN_LOOKS,
+            until_check: VALUES_BETWEEN_CHECKS,
             items: Vec::new(),
             entries: Vec::new(),
             open: Vec::new(),
             keys: Keys::default(),
             spelled: String::new(),
-            whole: Value::Nil,
+            result: Value::Nil,
         }
     }
 
     /// The value that was built from the scanned text.
-    fn built(self, scanned: Result<(), Stopped<Problem>>) -> Result<Value, JsonError> {
+    fn finish(self, scanned: Result<(), Stopped<Problem>>) -> Result<Value, JsonError> {
         match scanned {
-            Ok(()) => Ok(self.whole),
+            Ok(()) => Ok(self.result),
             Err(Stopped { why, offset }) => Err(JsonError {
                 problem: why,
                 offset,
@@ -354,11 +354,11 @@ impl<'t, 'w> Builder<'t, 'w> {
 
     /// Adds a value to the innermost open collection, or makes it the result.
     #[inline]
-    fn place(&mut self, value: Value) -> Result<(), Problem> {
+    fn add_value(&mut self, value: Value) -> Result<(), Problem> {
         match self.open.last() {
             Some(OpenContainer::Array(_)) => {
                 if self.items.len() == self.items.capacity() {
-                    ask::<Value>(self.items.len())?;
+                    reserve_items::<Value>(self.items.len())?;
                 }
                 self.items.push(value);
             }
@@ -367,13 +367,13 @@ impl<'t, 'w> Builder<'t, 'w> {
                     entry.1 = value;
                 }
             }
-            None => self.whole = value,
+            None => self.result = value,
         }
         Ok(())
     }
 
     fn object(&mut self, start: usize) -> Result<Value, Problem> {
-        ask::<(Value, Value)>(2 * (self.entries.len() - start))?;
+        reserve_items::<(Value, Value)>(2 * (self.entries.len() - start))?;
         let mut entries: Vec<_> = self.entries.drain(start..).collect();
         if self.duplicates == Duplicates::First {
             sort_by(&mut entries, |(key, _)| key, key_cmp);
@@ -388,7 +388,7 @@ impl<'t, 'w> Builder<'t, 'w> {
     fn string(&mut self, text: Quoted<'t>) -> Result<Text, Problem> {
         Ok(match text {
             Quoted::Plain(text) => {
-                ask::<u8>(text.len())?;
+                reserve_items::<u8>(text.len())?;
                 Text::from(text)
             }
             Quoted::Spelled => Text::from(std::mem::take(&mut self.spelled)),
@@ -398,9 +398,9 @@ impl<'t, 'w> Builder<'t, 'w> {
     /// Checks memory and the clock at regular intervals.
     #[inline]
     fn look(&mut self) -> Result<(), Problem> {
-        self.until_look -= 1;
-        if self.until_look == 0 {
-            self.until_look = VALUES_BETWEEN_LOOKS;
+        self.until_check -= 1;
+        if self.until_check == 0 {
+            self.until_check = VALUES_BETWEEN_CHECKS;
             self.watch.look().map_err(Problem::Limit)?;
         }
         Ok(())
@@ -421,7 +421,7 @@ impl<'t> Visitor<'t> for Builder<'t, '_> {
     /// Depth takes memory just as parts do.
     fn open(&mut self, container: Container, _: usize) -> Result<(), Problem> {
         if self.open.len() == self.open.capacity() {
-            ask::<OpenContainer>(self.open.len())?;
+            reserve_items::<OpenContainer>(self.open.len())?;
         }
         self.open.push(match container {
             Container::Array => OpenContainer::Array(self.items.len()),
@@ -433,7 +433,7 @@ impl<'t> Visitor<'t> for Builder<'t, '_> {
     fn close(&mut self, _: usize) -> Result<(), Problem> {
         let value = match self.open.last().copied() {
             Some(OpenContainer::Array(start)) => {
-                ask::<Value>(self.items.len() - start)?;
+                reserve_items::<Value>(self.items.len() - start)?;
                 Value::vector(self.items.drain(start..).collect())
             }
             Some(OpenContainer::Object(start)) => self.object(start)?,
@@ -442,7 +442,7 @@ impl<'t> Visitor<'t> for Builder<'t, '_> {
         self.open.pop();
         // Nested containers may close one directly after the other.
         self.look()?;
-        self.place(value)
+        self.add_value(value)
     }
 
     /// Adds an entry with this key; its value is filled in later.
@@ -455,7 +455,7 @@ impl<'t> Visitor<'t> for Builder<'t, '_> {
             _ => self.string(name)?,
         };
         if self.entries.len() == self.entries.capacity() {
-            ask::<(Value, Value)>(self.entries.len())?;
+            reserve_items::<(Value, Value)>(self.entries.len())?;
         }
         self.entries.push((Value::Str(key), Value::Nil));
         Ok(())
@@ -476,12 +476,12 @@ impl<'t> Visitor<'t> for Builder<'t, '_> {
             Scalar::Empty(Container::Object) => Value::Map(Map::new()),
         };
         self.look()?;
-        self.place(value)
+        self.add_value(value)
     }
 
     fn piece(&mut self, piece: &'t str) -> Result<(), Problem> {
         if piece.len() > self.spelled.capacity() - self.spelled.len() {
-            ask::<u8>(piece.len().max(self.spelled.len()))?;
+            reserve_items::<u8>(piece.len().max(self.spelled.len()))?;
         }
         clock::may_continue(1);
         self.spelled.push_str(piece);
@@ -490,7 +490,7 @@ impl<'t> Visitor<'t> for Builder<'t, '_> {
 
     fn letter(&mut self, letter: char) -> Result<(), Problem> {
         if letter.len_utf8() > self.spelled.capacity() - self.spelled.len() {
-            ask::<u8>(self.spelled.len())?;
+            reserve_items::<u8>(self.spelled.len())?;
         }
         clock::may_continue(1);
         self.spelled.push(letter);
@@ -525,7 +525,7 @@ fn integer(text: &str) -> Result<Value, Problem> {
 
 /// Reserves memory for a copy of a collection of `parts`.
 #[inline]
-fn ask<T>(parts: usize) -> Result<(), Problem> {
+fn reserve_items<T>(parts: usize) -> Result<(), Problem> {
     /// The next check catches smaller amounts.
     const LARGE_BYTES: usize = 4_096;
     let bytes = parts.saturating_mul(size_of::<T>());
@@ -555,11 +555,11 @@ impl<'t> Keys<'t> {
     fn text(&mut self, key: &'t str, position: usize) -> Text {
         match self.last.get(position) {
             Some(last) if last.as_str() == key => last.clone(),
-            _ => self.other(key, position),
+            _ => self.intern(key, position),
         }
     }
 
-    fn other(&mut self, key: &'t str, position: usize) -> Text {
+    fn intern(&mut self, key: &'t str, position: usize) -> Text {
         if key.len() > Self::KEY_BYTES_MAX {
             return Text::from(key);
         }
@@ -595,28 +595,28 @@ enum Part<'a> {
         index: usize,
     },
     Object {
-        entries: Fields<'a>,
+        entries: SortedEntries<'a>,
         key: &'a str,
         first: bool,
     },
 }
 
 /// The entries of a map in the order of their keys as text.
-enum Fields<'a> {
+enum SortedEntries<'a> {
     InOrder(Entries<'a>),
     Sorted(std::vec::IntoIter<(&'a str, &'a Value)>),
 }
 
-impl<'a> Iterator for Fields<'a> {
+impl<'a> Iterator for SortedEntries<'a> {
     type Item = (&'a str, &'a Value);
 
     fn next(&mut self) -> Option<Self::Item> {
         match self {
-            Fields::InOrder(entries) => {
+            SortedEntries::InOrder(entries) => {
                 let (key, value) = entries.next()?;
                 Some((key.key_text()?.as_str(), value))
             }
-            Fields::Sorted(entries) => entries.next(),
+            SortedEntries::Sorted(entries) => entries.next(),
         }
     }
 }
@@ -678,7 +678,7 @@ impl<'a> Writer<'a, '_, '_> {
             Value::Int(integer) => write!(out, "{integer}")?,
             Value::BigInt(integer) => out.push_integer(integer)?,
             Value::Float(float) if float.is_finite() => out.push_str(&print::float(*float))?,
-            Value::Float(_) => return Err(self.refuse(PathProblem::Special)),
+            Value::Float(_) => return Err(self.path_error(PathProblem::Special)),
             Value::Str(text) | Value::Keyword(text) => write_string(out, text)?,
             Value::Date(_) | Value::Instant(_) | Value::Duration(_) => {
                 write_string(out, &crate::time::text(value))?;
@@ -692,7 +692,7 @@ impl<'a> Writer<'a, '_, '_> {
                 });
             }
             Value::Map(map) => {
-                let entries = self.fields(map)?;
+                let entries = self.sorted_entries(map)?;
                 self.out.push('{')?;
                 self.open.push(Part::Object {
                     entries,
@@ -707,24 +707,24 @@ impl<'a> Writer<'a, '_, '_> {
             | Value::Combined(_)
             | Value::Var(_)
             | Value::Regex(_) => {
-                return Err(self.refuse(PathProblem::Kind(value.kind().word())));
+                return Err(self.path_error(PathProblem::Kind(value.kind().word())));
             }
         }
         Ok(())
     }
 
-    fn fields(&mut self, map: &'a Map) -> Result<Fields<'a>, WriteError> {
-        self.out.visit(1 + map.len())?;
+    fn sorted_entries(&mut self, map: &'a Map) -> Result<SortedEntries<'a>, WriteError> {
+        self.out.charge_steps(1 + map.len())?;
         let (mut keywords, mut strings) = (false, false);
         for key in map.keys() {
             match key {
                 Value::Keyword(_) => keywords = true,
                 Value::Str(_) => strings = true,
-                _ => return Err(self.refuse(PathProblem::Key)),
+                _ => return Err(self.path_error(PathProblem::Key)),
             }
         }
         if !(keywords && strings) {
-            return Ok(Fields::InOrder(map.iter()));
+            return Ok(SortedEntries::InOrder(map.iter()));
         }
         if !heap::reserve(map.len().saturating_mul(size_of::<(&str, &Value)>())) {
             return Err(SinkError::Limit(Limit::Memory).into());
@@ -735,13 +735,13 @@ impl<'a> Writer<'a, '_, '_> {
             .collect();
         entries.sort_by_key(|(key, _)| *key);
         if entries.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-            return Err(self.refuse(PathProblem::SameKey));
+            return Err(self.path_error(PathProblem::SameKey));
         }
-        Ok(Fields::Sorted(entries.into_iter()))
+        Ok(SortedEntries::Sorted(entries.into_iter()))
     }
 
     #[cold]
-    fn refuse(&self, problem: PathProblem) -> WriteError {
+    fn path_error(&self, problem: PathProblem) -> WriteError {
         use fmt::Write as _;
         let mut path = String::new();
         for part in &self.open {

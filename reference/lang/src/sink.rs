@@ -36,7 +36,7 @@ pub struct Sink<'w> {
     text: String,
     bytes_max: usize,
     watch: &'w dyn Watch,
-    until_look: usize,
+    until_check: usize,
     /// The work that writing integers may still take; `None` when there is no limit.
     work_left: Option<u64>,
 }
@@ -44,7 +44,7 @@ pub struct Sink<'w> {
 /// The most work that the integers of one text may take.
 const WORK_MAX: u64 = 1 << 30;
 /// Writes and blocks of bytes between two checks: together much less than a millisecond of work.
-const WRITES_BETWEEN_LOOKS: usize = 2_048;
+const WRITES_BETWEEN_CHECKS: usize = 2_048;
 /// The number of bytes that are copied in about the time of one write.
 const BLOCK_BYTES: usize = 64;
 /// Growth below this size is not worth reserving.
@@ -74,7 +74,7 @@ impl<'w> Sink<'w> {
             text,
             bytes_max,
             watch,
-            until_look: WRITES_BETWEEN_LOOKS,
+            until_check: WRITES_BETWEEN_CHECKS,
             work_left: Some(WORK_MAX),
         }
     }
@@ -201,18 +201,18 @@ impl<'w> Sink<'w> {
     /// # Errors
     /// The limit that ends the program.
     #[inline]
-    pub fn visit(&mut self, steps: usize) -> Result<(), SinkError> {
-        if steps < self.until_look {
-            self.until_look -= steps;
+    pub fn charge_steps(&mut self, steps: usize) -> Result<(), SinkError> {
+        if steps < self.until_check {
+            self.until_check -= steps;
             return Ok(());
         }
-        self.until_look = WRITES_BETWEEN_LOOKS;
+        self.until_check = WRITES_BETWEEN_CHECKS;
         self.look()
     }
 
     #[inline]
     fn push_piece(&mut self, piece: &str) -> Result<(), SinkError> {
-        self.visit(1 + piece.len() / BLOCK_BYTES)?;
+        self.charge_steps(1 + piece.len() / BLOCK_BYTES)?;
         if piece.len() > self.text.capacity() - self.text.len() {
             self.grow(piece)?;
         }

@@ -18,14 +18,14 @@ const BYTES: usize = 160;
 /// How often a failing seed is tried.
 const TRIES: u32 = 3;
 /// The number of seeds between two progress reports of a long run.
-const TOLD_EVERY: u64 = 1_000;
+const PROGRESS_EVERY: u64 = 1_000;
 /// The smallest stack of a server thread.
 const STACK_BYTES: usize = 512 * 1024;
 
 fn gauge() -> fuzz::Gauge {
     fuzz::Gauge {
-        spent: clock::spent,
-        passed: clock::passed,
+        cpu_time: clock::cpu_time,
+        wall_time: clock::wall_time,
         limit: Duration::from_millis(60),
         gap: Duration::from_millis(10) * SLOWNESS,
         end: Duration::from_millis(50) * SLOWNESS,
@@ -55,7 +55,7 @@ fn on_small_stack(job: impl FnOnce() + Send + 'static) -> std::thread::Result<()
 }
 
 #[test]
-fn no_program_works_without_a_clock() {
+fn hostile_programs_stay_within_their_bounds() {
     #[expect(
         clippy::disallowed_methods,
         reason = "a test is told how long it may take"
@@ -74,7 +74,7 @@ fn no_program_works_without_a_clock() {
         if !(0..TRIES).any(|_| holds(seed)) {
             failed.push(seed);
         }
-        if (seed + 1 - from).is_multiple_of(TOLD_EVERY) {
+        if (seed + 1 - from).is_multiple_of(PROGRESS_EVERY) {
             eprintln!("{} seeds, failed: {failed:?}", seed + 1 - from);
         }
     }
@@ -82,22 +82,22 @@ fn no_program_works_without_a_clock() {
 }
 
 #[test]
-fn work_without_a_clock_is_found() {
+fn work_without_clock_checks_is_detected() {
     let found = on_small_stack(|| {
         let gauge = fuzz::Gauge {
             work: || {
-                let until = clock::spent() + Duration::from_millis(100) * SLOWNESS;
-                while clock::spent() < until {}
+                let until = clock::cpu_time() + Duration::from_millis(100) * SLOWNESS;
+                while clock::cpu_time() < until {}
             },
             ..gauge()
         };
-        fuzz::measured("(tool/work {})", &Env::new(), &gauge);
+        fuzz::measure_within_bounds("(tool/work {})", &Env::new(), &gauge);
     });
     assert!(found.is_err(), "a tool that works without a clock is found");
 }
 
 #[test]
-fn memory_that_grows_is_found() {
+fn leaked_memory_is_detected() {
     let found = on_small_stack(|| {
         let gauge = fuzz::Gauge {
             work: || {
@@ -105,7 +105,7 @@ fn memory_that_grows_is_found() {
             },
             ..gauge()
         };
-        fuzz::measured("(tool/work {})", &Env::new(), &gauge);
+        fuzz::measure_within_bounds("(tool/work {})", &Env::new(), &gauge);
     });
     assert!(found.is_err(), "a tool that holds what it takes is found");
 }

@@ -41,10 +41,10 @@ const CALLS_MAX: usize = 500;
 /// The largest number of arguments that is tried.
 const ARGUMENTS_MAX: usize = 4;
 /// The number of checks of the clock after which a call is stopped: some calls ask for more than any limit allows.
-const LOOKS_MAX: usize = 50;
+const PULSES_MAX: usize = 50;
 
 /// Functions that refuse a value that is not one of their arguments, and what that value is.
-const OTHERS: &[(&str, &str)] = &[
+const WITHOUT_ARGUMENT: &[(&str, &str)] = &[
     ("assoc-in", "a step of the path"),
     ("update-in", "a step of the path"),
     ("ffirst", "the first item"),
@@ -58,7 +58,7 @@ const OTHERS: &[(&str, &str)] = &[
 
 /// Beginnings of messages, after the kind, that are not about an argument of the called function, and what they are
 /// about.
-const ELSEWHERE: &[(&str, &str)] = &[
+const WITHOUT_NAME: &[(&str, &str)] = &[
     ("a vector", "the vector that stands for a function"),
     ("a map", "the map that stands for a function"),
     ("a set", "the set that stands for a function"),
@@ -77,15 +77,15 @@ const ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 #[derive(Default)]
-struct World(AtomicUsize);
+struct TestHost(AtomicUsize);
 
-impl Host for World {
+impl Host for TestHost {
     fn now_micros(&self) -> i64 {
         0
     }
 
     fn pulse(&self) -> Pulse {
-        match self.0.fetch_add(1, Ordering::Relaxed) > LOOKS_MAX {
+        match self.0.fetch_add(1, Ordering::Relaxed) > PULSES_MAX {
             true => Pulse::TimedOut,
             false => Pulse::Continue,
         }
@@ -93,12 +93,12 @@ impl Host for World {
 }
 
 fn error_of(program: &str) -> Option<Error> {
-    let world = World::default();
+    let host = TestHost::default();
     let (outcome, _) = run(
         &Program::new(program),
         &Env::new(),
         &Limits::default(),
-        &world,
+        &host,
     );
     match outcome.ended {
         Ended::Error(error) if error.reason() == Reason::RuntimeError => Some(error),
@@ -130,7 +130,11 @@ fn fault(
     let said = message
         .split_once("rror: ")
         .map_or(&*message, |(_, said)| said);
-    let elsewhere = || ELSEWHERE.iter().any(|(start, _)| said.starts_with(start));
+    let elsewhere = || {
+        WITHOUT_NAME
+            .iter()
+            .any(|(start, _)| said.starts_with(start))
+    };
     if !message.contains(name) && !elsewhere() {
         return Some(format!("does not name {name}: {message}"));
     }
@@ -147,7 +151,7 @@ fn fault(
         return None;
     }
     let Some(at) = error.place.argument else {
-        let known = OTHERS.iter().any(|(other, _)| *other == name);
+        let known = WITHOUT_ARGUMENT.iter().any(|(other, _)| *other == name);
         // Among equal arguments it is unknown which one the function took first.
         let equals = kinds.iter().filter(|kind| **kind == found.kind.word());
         let told = known || !error.place.items.is_empty() || equals.count() > 1;
@@ -165,7 +169,7 @@ fn fault(
 }
 
 #[test]
-fn errors_name_the_function_and_the_argument_that_it_refused() {
+fn errors_name_the_function_and_rejected_argument() {
     let mut faults = BTreeMap::new();
     let (mut asked, mut refused) = (BTreeSet::new(), BTreeSet::new());
     let functions = builtins().filter(|builtin| builtin.signatures != builtin.name);
@@ -201,7 +205,9 @@ fn errors_name_the_function_and_the_argument_that_it_refused() {
         asked.len(),
         refused.len()
     );
-    let idle = OTHERS.iter().filter(|(name, _)| !asked.contains(name));
+    let idle = WITHOUT_ARGUMENT
+        .iter()
+        .filter(|(name, _)| !asked.contains(name));
     assert_eq!(idle.count(), 0, "a row for what refuses nothing");
 }
 
@@ -211,7 +217,7 @@ const LARGE: [&str; 2] = ["99999999999999999999", "-99999999999999999999"];
 /// An error about an integer of more than 64 bits says what was expected instead, and quotes the given integer rather
 /// than the nearest one that fits.
 #[test]
-fn errors_say_what_is_wrong_with_large_integers() {
+fn errors_quote_large_integers_exactly() {
     let mut faults = BTreeMap::new();
     let mut refused = BTreeSet::new();
     for builtin in builtins().filter(|builtin| builtin.signatures != builtin.name) {
@@ -286,7 +292,7 @@ const EQUALS: &[(&str, Option<usize>)] = &[
 ];
 
 #[test]
-fn equal_values_are_told_apart() {
+fn equal_arguments_are_distinguished() {
     let mut named = 0;
     for (program, argument) in EQUALS {
         let error = error_of(program).unwrap_or_else(|| panic!("{program} is no error"));

@@ -26,8 +26,8 @@ const STACK_BYTES: usize = 512 * 1024;
 
 fn gauge() -> fuzz::Gauge {
     fuzz::Gauge {
-        spent: clock::spent,
-        passed: clock::passed,
+        cpu_time: clock::cpu_time,
+        wall_time: clock::wall_time,
         limit: Duration::from_millis(40),
         gap: GAP_MAX,
         end: GAP_MAX * END_GAPS,
@@ -47,19 +47,19 @@ const STRAIN_MAX: f64 = 8.0;
 fn strain() -> f64 {
     const BLOCKS: usize = 4_000;
     const LARGE_BYTES: usize = 2 << 20;
-    let before = clock::spent();
+    let before = clock::cpu_time();
     let blocks: Vec<Box<usize>> = (0..BLOCKS).map(Box::new).collect();
     drop(std::hint::black_box(blocks));
     drop(std::hint::black_box(vec![1u8; LARGE_BYTES]));
-    let spent = clock::spent() - before;
+    let spent = clock::cpu_time() - before;
     spent.div_duration_f64(UNSTRAINED).clamp(1.0, STRAIN_MAX)
 }
 
 /// The longest gap of a program, and the other observations. A slow end counts as a gap, on its own scale; delays of a
 /// busy machine are factored out.
-fn sighted(text: &str, env: &Env, gauge: &fuzz::Gauge) -> (Duration, isize, &'static str) {
+fn longest_gap(text: &str, env: &Env, gauge: &fuzz::Gauge) -> (Duration, isize, &'static str) {
     let before = strain();
-    let seen = fuzz::sighting(text, env, gauge);
+    let seen = fuzz::measure(text, env, gauge);
     let strain = before.max(strain());
     let gap = seen.gap.max(seen.end / END_GAPS).div_f64(strain);
     (gap, seen.grown, seen.how)
@@ -78,7 +78,7 @@ fn audit(at: usize, every: usize) -> Longest {
         ("v", &operands[at]),
         ("w", &operands[(at + 5) % operands.len()]),
     ] {
-        env = fuzz::sighting(&format!("(def {name} {value}) nil"), &env, &definitions).env;
+        env = fuzz::measure(&format!("(def {name} {value}) nil"), &env, &definitions).env;
     }
     let mut longest = Longest::new();
     for (number, (name, call)) in fuzz::calls(at).into_iter().enumerate() {
@@ -87,7 +87,7 @@ fn audit(at: usize, every: usize) -> Longest {
         }
         let text = format!("(do {call} nil)");
         let gap = (0..TRIES)
-            .map(|_| sighted(&text, &env, &gauge).0)
+            .map(|_| longest_gap(&text, &env, &gauge).0)
             .take_while_inclusive(|gap| *gap > GAP_MAX / 3)
             .min()
             .unwrap_or_default();
@@ -120,7 +120,7 @@ trait TakeWhileInclusive: Iterator + Sized {
 impl<I: Iterator> TakeWhileInclusive for I {}
 
 #[test]
-fn no_builtin_works_long_without_a_look_at_the_clock() {
+fn builtins_check_the_clock_often_enough() {
     #[expect(
         clippy::disallowed_methods,
         reason = "a test is told how long it may take"
@@ -163,7 +163,7 @@ fn no_builtin_works_long_without_a_look_at_the_clock() {
 
 /// Calls whose arguments must fit each other, which random operands hardly ever do: definitions, and calls that use
 /// them.
-const FITTING: &[(&str, &[&str])] = &[
+const CALLS_WITH_SETUP: &[(&str, &[&str])] = &[
     // Text that almost fills the memory, written after other text and in parts; values that grow until memory is
     // exhausted, and are freed.
     (
@@ -545,7 +545,7 @@ const FITTING: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn arguments_that_fit_are_worked_on_with_looks_at_the_clock() {
+fn calls_on_large_values_check_the_clock() {
     const GROWTH_BYTES_MAX: isize = 28 << 20;
     ptc_lang::heap::tune();
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
@@ -554,13 +554,13 @@ fn arguments_that_fit_are_worked_on_with_looks_at_the_clock() {
         let mut definitions = fuzz::Gauge { ..gauge };
         definitions.limit = Duration::from_secs(20);
         let mut failed = Vec::new();
-        for (given, calls) in FITTING {
-            let set = fuzz::sighting(given, &Env::new(), &definitions);
+        for (given, calls) in CALLS_WITH_SETUP {
+            let set = fuzz::measure(given, &Env::new(), &definitions);
             assert_eq!(set.how, "value", "{given}");
             for call in *calls {
                 let text = format!("(do {call} nil)");
                 let tries = (0..TRIES)
-                    .map(|_| sighted(&text, &set.env, &gauge))
+                    .map(|_| longest_gap(&text, &set.env, &gauge))
                     .take_while_inclusive(|(gap, grown, _)| {
                         *gap > GAP_MAX || *grown > GROWTH_BYTES_MAX
                     });
@@ -584,31 +584,31 @@ fn arguments_that_fit_are_worked_on_with_looks_at_the_clock() {
 
 /// A measurement that never detects anything proves nothing.
 #[test]
-fn work_without_a_look_is_seen() {
+fn work_without_clock_checks_is_detected() {
     let found = std::thread::spawn(|| {
         let gauge = fuzz::Gauge {
             work: || {
-                let until = clock::spent() + GAP_MAX * 2;
-                while clock::spent() < until {}
+                let until = clock::cpu_time() + GAP_MAX * 2;
+                while clock::cpu_time() < until {}
             },
             ..gauge()
         };
-        fuzz::sighting("(tool/work {})", &Env::new(), &gauge).gap
+        fuzz::measure("(tool/work {})", &Env::new(), &gauge).gap
     });
     assert!(found.join().expect("it ends") > GAP_MAX);
 }
 
 #[test]
-fn large_counts_of_what_is_short_are_worked_on_with_looks_at_the_clock() {
+fn calls_with_large_counts_check_the_clock() {
     ptc_lang::heap::tune();
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
     let found = thread.spawn(|| {
         let (gauge, env) = (gauge(), Env::new());
         let mut slow = Vec::new();
-        for (_, call) in fuzz::counted() {
+        for (_, call) in fuzz::calls_with_large_counts() {
             let text = format!("(do {call} nil)");
             let gap = (0..TRIES)
-                .map(|_| sighted(&text, &env, &gauge).0)
+                .map(|_| longest_gap(&text, &env, &gauge).0)
                 .take_while_inclusive(|gap| *gap > GAP_MAX)
                 .min()
                 .unwrap_or_default();

@@ -12,17 +12,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, rng_seed: proptest::test_runner::RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
     #[test]
-    fn generated_programs_end_well(bytes in prop::collection::vec(any::<u8>(), 0..160)) {
-        fuzz::generated(&bytes);
+    fn generated_programs_end_properly(bytes in prop::collection::vec(any::<u8>(), 0..160)) {
+        fuzz::generated_program(&bytes);
     }
 
     #[test]
-    fn sessions_go_on_from_snapshots(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn sessions_continue_from_snapshots(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         fuzz::snapshot(&bytes);
     }
 
     #[test]
-    fn any_bytes_are_a_snapshot_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_read_or_rejected_as_snapshot(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         fuzz::snapshot_bytes(&bytes);
     }
 
@@ -32,12 +32,12 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_program(text in "[ \\PC()\\[\\]{}#\"':;0-9a-z+*]{0,40}") {
+    fn any_text_runs_as_a_program(text in "[ \\PC()\\[\\]{}#\"':;0-9a-z+*]{0,40}") {
         fuzz::eval(&text);
     }
 
     #[test]
-    fn text_of_few_tokens_is_a_program(text in r#"(?:[(){}\[\] ]|é|\\é|"é"|"日"|日|a|:é|1|inc|str|x-|\("a" 1\)|'|\#|~|@|,|;é\n){1,14}"#) {
+    fn any_short_token_sequence_runs(text in r#"(?:[(){}\[\] ]|é|\\é|"é"|"日"|日|a|:é|1|inc|str|x-|\("a" 1\)|'|\#|~|@|,|;é\n){1,14}"#) {
         fuzz::eval(&text);
     }
 

@@ -13,9 +13,9 @@ const PROGRAMS: &str = include_str!("wrong/programs.clj");
 /// The least number of programs.
 const PROGRAMS_MIN: usize = 250;
 
-struct Nowhere;
+struct NullHost;
 
-impl Host for Nowhere {
+impl Host for NullHost {
     fn now_micros(&self) -> i64 {
         0
     }
@@ -25,15 +25,15 @@ fn error(program: &str) -> Error {
     let rows = vec![(Value::str("orders"), Value::vector(Vec::new()))];
     let env = Env::new().with_context(Map::from(rows));
     let program = Program::new(program);
-    match run(&program, &env, &Limits::default(), &Nowhere).0.ended {
+    match run(&program, &env, &Limits::default(), &NullHost).0.ended {
         Ended::Error(error) => error,
         ended => panic!("{} is not wrong: {ended:?}", program.text()),
     }
 }
 
 #[test]
-fn every_message_has_a_place_and_nearly_every_one_a_way_out() {
-    let (mut told, mut count, mut with_way_out) = (String::new(), 0usize, 0usize);
+fn messages_have_a_position_and_mostly_advice() {
+    let (mut told, mut count, mut with_advice) = (String::new(), 0usize, 0usize);
     for program in PROGRAMS.lines() {
         let error = error(program);
         let message = error.message();
@@ -48,7 +48,7 @@ fn every_message_has_a_place_and_nearly_every_one_a_way_out() {
             || ["Did you mean", "expected (", "write ", "Available "]
                 .iter()
                 .any(|mark| message.contains(mark));
-        with_way_out += usize::from(in_message || explained.lines().any(|line| !place(line)));
+        with_advice += usize::from(in_message || explained.lines().any(|line| !place(line)));
         count += 1;
         let _ = writeln!(told, "{program}\n    {message}");
         for line in explained.lines() {
@@ -57,8 +57,8 @@ fn every_message_has_a_place_and_nearly_every_one_a_way_out() {
     }
     assert!(count >= PROGRAMS_MIN, "{count} programs");
     assert!(
-        with_way_out * 10 >= count * 9,
-        "{with_way_out} of {count} have a way out"
+        with_advice * 10 >= count * 9,
+        "{with_advice} of {count} have a way out"
     );
     insta::with_settings!({
         snapshot_path => "../../../golden/lang",

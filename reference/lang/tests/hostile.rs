@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 use std::time::Duration;
 
 use bombs::{BRACKETS, Bomb, DEEP, DOUBLED, LONG, LONG_UNLIKE, USES, brackets, long_unlike};
-use clock::{passed, spent};
+use clock::{cpu_time, wall_time};
 use ptc_lang::meter::Unwatched;
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value, heap, json, print, run};
@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_millis(if cfg!(debug_assertions) { 4_000 
 
 /// Ends a program by the CPU time of its thread, and by wall-clock time: a thread that waits for its workers uses no
 /// CPU.
-struct Clock {
+struct DeadlineHost {
     deadline: Duration,
     patience: Duration,
     start: Duration,
@@ -34,19 +34,19 @@ struct Clock {
     peak: AtomicIsize,
 }
 
-impl Clock {
-    fn new(patience: Duration) -> Clock {
-        Clock {
-            deadline: spent() + patience,
+impl DeadlineHost {
+    fn new(patience: Duration) -> DeadlineHost {
+        DeadlineHost {
+            deadline: cpu_time() + patience,
             patience,
-            start: passed(),
+            start: wall_time(),
             thread: std::thread::current().id(),
             peak: AtomicIsize::new(heap::thread_balance()),
         }
     }
 }
 
-impl Host for Clock {
+impl Host for DeadlineHost {
     fn now_micros(&self) -> i64 {
         0
     }
@@ -55,9 +55,9 @@ impl Host for Clock {
         let goes_on = if std::thread::current().id() == self.thread {
             self.peak
                 .fetch_max(heap::thread_balance(), Ordering::Relaxed);
-            spent() < self.deadline
+            cpu_time() < self.deadline
         } else {
-            passed() - self.start < self.patience
+            wall_time() - self.start < self.patience
         };
         if goes_on {
             return Pulse::Continue;
@@ -73,8 +73,8 @@ fn end(program: &str, limits: &Limits, patience: Duration) -> String {
 
 /// The same in the environment `env`, together with the environment afterwards.
 fn end_in(env: &Env, program: &str, limits: &Limits, patience: Duration) -> (String, Env) {
-    let start = spent();
-    let host = Clock::new(patience);
+    let start = cpu_time();
+    let host = DeadlineHost::new(patience);
     let before = heap::thread_balance();
     let (outcome, env) = run(&Program::new(program), env, limits, &host);
     let held = heap::thread_balance() - before;
@@ -94,7 +94,7 @@ fn end_in(env: &Env, program: &str, limits: &Limits, patience: Duration) -> (Str
         }
     };
     drop(outcome);
-    let took = spent() - start;
+    let took = cpu_time() - start;
     let peak = host.peak.into_inner() - before;
     assert!(
         peak <= 2 * limits.memory_bytes as isize,
@@ -187,7 +187,7 @@ fn deep_json_text() {
                 json::from_str(&text).map(|value| json::to_string(&value).map(|text| text.len()));
             let context = Map::from(vec![(Value::from("t"), Value::from(text))]);
             let env = Env::new().with_context(context);
-            let host = Clock::new(PATIENCE);
+            let host = DeadlineHost::new(PATIENCE);
             let program = Program::new(
                 "(let [v (json/parse-string data/t)] [(= v (json/parse-string (json/generate-string v)))])",
             );
@@ -238,7 +238,7 @@ fn recursion() {
 }
 
 #[test]
-fn long_programs_are_analysed_within_the_limits() {
+fn long_programs_are_analysed_within_limits() {
     on_small_stack(|| {
         for (open, part, close) in LONG_UNLIKE {
             let text = long_unlike(open, part, close);
@@ -257,7 +257,7 @@ fn long_programs_are_analysed_within_the_limits() {
 }
 
 #[test]
-fn brackets_without_end() {
+fn unclosed_brackets() {
     on_small_stack(|| {
         for (open, close) in BRACKETS {
             for count in [64, 1_000, 65_536, 1_000_000] {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicIsize, Ordering as Memory};
 use std::time::Duration;
 
-use clock::spent;
+use clock::cpu_time;
 use proptest::prelude::*;
 use ptc_lang::meter::Unwatched;
 use ptc_lang::value::{Map, Set, equal, key_cmp, term_cmp};
@@ -17,9 +17,9 @@ use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value, heap, print, run
 
 ptc_lang::counting_allocator!();
 
-struct Nowhere;
+struct NullHost;
 
-impl Host for Nowhere {
+impl Host for NullHost {
     fn now_micros(&self) -> i64 {
         0
     }
@@ -38,7 +38,7 @@ fn check(program: &str, context: &[(&str, Value)]) -> Value {
         memory_bytes: 100 << 20,
         ..Limits::default()
     };
-    let (outcome, _) = run(&Program::new(program), &env(context), &limits, &Nowhere);
+    let (outcome, _) = run(&Program::new(program), &env(context), &limits, &NullHost);
     match outcome.ended {
         Ended::Value(value) => value,
         other => panic!("{program}: {other:?}"),
@@ -65,7 +65,7 @@ fn items(value: &Value) -> Vec<Value> {
 
 /// Whether a map that is built step by step keeps one entry for both keys: a keyword and a string with the same name
 /// are one key (`keys.writes`).
-fn one_key(a: &Value, b: &Value) -> bool {
+fn is_same_key(a: &Value, b: &Value) -> bool {
     let names = a.key_text().zip(b.key_text());
     a == b || names.is_some_and(|(a, b)| a == b)
 }
@@ -105,7 +105,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(250))]
 
     #[test]
-    fn orders_are_orders(a in any_value(), b in any_value(), c in any_value()) {
+    fn comparisons_are_total_orders(a in any_value(), b in any_value(), c in any_value()) {
         for order in [key_cmp, term_cmp] {
             prop_assert_eq!(order(&a, &a), Ordering::Equal);
             prop_assert_eq!(order(&a, &b), order(&b, &a).reverse());
@@ -125,13 +125,13 @@ proptest! {
     }
 
     #[test]
-    fn programs_see_the_same_laws(a in any_value(), b in any_value()) {
+    fn programs_agree_with_the_comparison_laws(a in any_value(), b in any_value()) {
         let context = [("a", a.clone()), ("b", b.clone())];
         let program = "(let [a data/a b data/b]
             [(= a b) (not (not= b a)) (contains? #{a} b) (= 1 (get {[a] 1} [b])) (= 1 (count (distinct [a b])))
              (= 1 (count (frequencies [a b]))) (= 1 (count (group-by identity [a b]))) (= 1 (count (conj #{a} b)))
              (= 1 (count (assoc {a 1} b 2))) (= {} (dissoc {a 1} b))])";
-        let (level, same, one) = (equal(&a, &b), a == b, one_key(&a, &b));
+        let (level, same, one) = (equal(&a, &b), a == b, is_same_key(&a, &b));
         let wanted = [level, level, same, same, same, one, one, same, one, one];
         prop_assert_eq!(check(program, &context), vector(wanted.map(Value::from)));
     }
@@ -149,10 +149,10 @@ proptest! {
     }
 
     #[test]
-    fn maps_and_sets_keep_what_is_put_in(list in prop::collection::vec((any_value(), 0i64..9), 0..12)) {
+    fn maps_and_sets_agree_with_btreemap(list in prop::collection::vec((any_value(), 0i64..9), 0..12)) {
         let mut model: BTreeMap<Value, i64> = BTreeMap::new();
         for (key, value) in &list {
-            let stored = model.keys().find(|stored| one_key(stored, key)).unwrap_or(key).clone();
+            let stored = model.keys().find(|stored| is_same_key(stored, key)).unwrap_or(key).clone();
             model.insert(stored, *value);
         }
         let pairs = vector(list.iter().map(|(key, value)| vector([key.clone(), Value::Int(*value)])));
@@ -466,7 +466,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn sequence_functions_follow_their_models(
+    fn sequence_functions_agree_with_their_models(
         xs in prop_oneof![prop::collection::vec(-5i64..40, 0..12), prop::collection::vec(-5i64..40, 60..150)],
         n in 0usize..9,
     ) {
@@ -533,7 +533,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn versions_of_a_vector_stay(len in prop_oneof![0usize..4, 60usize..140], changes in changes()) {
+    fn vector_versions_are_immutable(len in prop_oneof![0usize..4, 60usize..140], changes in changes()) {
         let first: Vec<i64> = (0..len as i64).collect();
         let program = versions(&changes, |change| match change {
             Change::Put(x) => format!("(conj @ {x})"),
@@ -554,7 +554,7 @@ proptest! {
     }
 
     #[test]
-    fn versions_of_a_map_stay(len in prop_oneof![0i64..4, 60i64..140], changes in changes()) {
+    fn map_versions_are_immutable(len in prop_oneof![0i64..4, 60i64..140], changes in changes()) {
         let first: BTreeMap<i64, i64> = (0..len).map(|key| (key, key)).collect();
         let value = |map: &BTreeMap<i64, i64>| {
             Value::Map(map.iter().map(|(key, value)| (Value::Int(*key), Value::Int(*value))).collect())
@@ -575,7 +575,7 @@ proptest! {
     }
 
     #[test]
-    fn versions_of_a_set_stay(len in prop_oneof![0i64..4, 60i64..140], changes in changes()) {
+    fn set_versions_are_immutable(len in prop_oneof![0i64..4, 60i64..140], changes in changes()) {
         let first: BTreeSet<i64> = (0..len).collect();
         let value = |set: &BTreeSet<i64>| Value::Set(set.iter().map(|x| Value::Int(*x)).collect());
         let program = versions(&changes, |change| match change {
@@ -597,10 +597,10 @@ proptest! {
 // --- programs that read everything again
 
 /// Choices that shrink: when the bytes are used up, every choice is the first.
-struct Dice<'b>(std::slice::Iter<'b, u8>);
+struct Choices<'b>(std::slice::Iter<'b, u8>);
 
-impl Dice<'_> {
-    fn roll(&mut self, sides: usize) -> usize {
+impl Choices<'_> {
+    fn choose(&mut self, sides: usize) -> usize {
         usize::from(self.0.next().copied().unwrap_or(0)) % sides
     }
 }
@@ -610,14 +610,14 @@ enum Node {
     Var(char),
     Leaf(&'static str),
     Form {
-        row: &'static Row,
+        row: &'static ModelForm,
         names: Vec<char>,
         parts: Vec<Node>,
     },
 }
 
 /// A form with `@0` … for its parts and `$0` … for the names that it binds, and a model of its result.
-struct Row {
+struct ModelForm {
     text: &'static str,
     /// The parts that see names of the form, each with the indices of those names.
     sees: &'static [(usize, &'static [usize])],
@@ -696,9 +696,9 @@ fn rounds(
     Some(acc)
 }
 
-const FORMS: &[Row] = &[
+const FORMS: &[ModelForm] = &[
     // Functions.
-    Row {
+    ModelForm {
         text: "(conj @0 7)",
         sees: &[],
         model: |m, n| {
@@ -706,7 +706,7 @@ const FORMS: &[Row] = &[
             Some(plus(&v, [Value::Int(7)]))
         },
     },
-    Row {
+    ModelForm {
         text: "(vec (pop @0))",
         sees: &[],
         model: |m, n| {
@@ -715,7 +715,7 @@ const FORMS: &[Row] = &[
             Some(vector(v))
         },
     },
-    Row {
+    ModelForm {
         text: "(assoc @0 0 :h)",
         sees: &[],
         model: |m, n| {
@@ -727,7 +727,7 @@ const FORMS: &[Row] = &[
             Some(vector(v))
         },
     },
-    Row {
+    ModelForm {
         text: "(update (conj @0 1) 0 vector)",
         sees: &[],
         model: |m, n| {
@@ -737,7 +737,7 @@ const FORMS: &[Row] = &[
             Some(vector(v))
         },
     },
-    Row {
+    ModelForm {
         text: "(conj @0 @1)",
         sees: &[],
         model: |m, n| {
@@ -745,7 +745,7 @@ const FORMS: &[Row] = &[
             Some(plus(&a, [b]))
         },
     },
-    Row {
+    ModelForm {
         text: "(into @0 @1)",
         sees: &[],
         model: |m, n| {
@@ -753,7 +753,7 @@ const FORMS: &[Row] = &[
             Some(plus(&a, items(&b)))
         },
     },
-    Row {
+    ModelForm {
         text: "(concat @0 @1)",
         sees: &[],
         model: |m, n| {
@@ -761,7 +761,7 @@ const FORMS: &[Row] = &[
             Some(plus(&a, items(&b)))
         },
     },
-    Row {
+    ModelForm {
         text: "(reduce conj @0 @1)",
         sees: &[],
         model: |m, n| {
@@ -769,7 +769,7 @@ const FORMS: &[Row] = &[
             Some(plus(&a, items(&b)))
         },
     },
-    Row {
+    ModelForm {
         text: "(apply conj @0 @1)",
         sees: &[],
         model: |m, n| {
@@ -777,22 +777,22 @@ const FORMS: &[Row] = &[
             Some(plus(&a, items(&b)))
         },
     },
-    Row {
+    ModelForm {
         text: "(reverse @0)",
         sees: &[],
         model: |m, n| Some(vector(m.one(n)?.into_iter().rev())),
     },
-    Row {
+    ModelForm {
         text: "(rest @0)",
         sees: &[],
         model: |m, n| Some(vector(m.one(n)?.into_iter().skip(1))),
     },
-    Row {
+    ModelForm {
         text: "(mapv vector @0)",
         sees: &[],
         model: |m, n| Some(vector(m.one(n)?.into_iter().map(|item| vector([item])))),
     },
-    Row {
+    ModelForm {
         text: "(cons @0 @1)",
         sees: &[],
         model: |m, n| {
@@ -800,7 +800,7 @@ const FORMS: &[Row] = &[
             Some(plus(&vector([a]), items(&b)))
         },
     },
-    Row {
+    ModelForm {
         text: "[@0 @1]",
         sees: &[],
         model: |m, n| {
@@ -808,7 +808,7 @@ const FORMS: &[Row] = &[
             Some(vector([a, b]))
         },
     },
-    Row {
+    ModelForm {
         text: "(vals {:b @0 :a @1})",
         sees: &[],
         model: |m, n| {
@@ -816,12 +816,12 @@ const FORMS: &[Row] = &[
             Some(vector([b, a]))
         },
     },
-    Row {
+    ModelForm {
         text: "(get (assoc {:a @0} :b @1) :a)",
         sees: &[],
         model: |m, n| Some(m.two(n)?.0),
     },
-    Row {
+    ModelForm {
         text: "(get (update {:a @0} :a conj @1) :a)",
         sees: &[],
         model: |m, n| {
@@ -829,7 +829,7 @@ const FORMS: &[Row] = &[
             Some(plus(&a, [b]))
         },
     },
-    Row {
+    ModelForm {
         text: "(:b (:a (update-in {:a {:b @0}} [:a :b] into @1)))",
         sees: &[],
         model: |m, n| {
@@ -837,7 +837,7 @@ const FORMS: &[Row] = &[
             Some(plus(&a, items(&b)))
         },
     },
-    Row {
+    ModelForm {
         text: "(:a (merge-with into {:a @0} {:a @1}))",
         sees: &[],
         model: |m, n| {
@@ -845,12 +845,12 @@ const FORMS: &[Row] = &[
             Some(plus(&a, items(&b)))
         },
     },
-    Row {
+    ModelForm {
         text: "(vec (vals (dissoc {:a @0 :b @1} :a)))",
         sees: &[],
         model: |m, n| Some(vector([m.two(n)?.1])),
     },
-    Row {
+    ModelForm {
         text: "(assoc-in (conj @0 1) [0] @1)",
         sees: &[],
         model: |m, n| {
@@ -860,17 +860,17 @@ const FORMS: &[Row] = &[
             Some(vector(v))
         },
     },
-    Row {
+    ModelForm {
         text: "(peek [@0 @1])",
         sees: &[],
         model: |m, n| Some(m.two(n)?.1),
     },
-    Row {
+    ModelForm {
         text: "(do @0 @1)",
         sees: &[],
         model: |m, n| Some(m.two(n)?.1),
     },
-    Row {
+    ModelForm {
         text: "(if (= @0 @1) [1] [2])",
         sees: &[],
         model: |m, n| {
@@ -879,7 +879,7 @@ const FORMS: &[Row] = &[
         },
     },
     // Control.
-    Row {
+    ModelForm {
         text: "(if (< (count @0) 3) @1 @2)",
         sees: &[],
         model: |m, n| {
@@ -887,7 +887,7 @@ const FORMS: &[Row] = &[
             m.part(n, if short(&test, 3) { 1 } else { 2 }, &[])
         },
     },
-    Row {
+    ModelForm {
         text: "(cond (< (count @0) 1) @1 (< (count @2) 3) @3 :else @4)",
         sees: &[],
         model: |m, n| {
@@ -898,7 +898,7 @@ const FORMS: &[Row] = &[
             m.part(n, if short(&test, 3) { 3 } else { 4 }, &[])
         },
     },
-    Row {
+    ModelForm {
         text: "(case (count @0) 0 @1 (1 2) @2 @3)",
         sees: &[],
         model: |m, n| {
@@ -910,7 +910,7 @@ const FORMS: &[Row] = &[
             m.part(n, branch, &[])
         },
     },
-    Row {
+    ModelForm {
         text: "(or (and (< (count @0) 2) @1) @2)",
         sees: &[],
         model: |m, n| {
@@ -918,7 +918,7 @@ const FORMS: &[Row] = &[
             m.part(n, if short(&test, 2) { 1 } else { 2 }, &[])
         },
     },
-    Row {
+    ModelForm {
         text: "(cond-> @0 (< (count @1) 2) (into @2))",
         sees: &[],
         model: |m, n| {
@@ -930,7 +930,7 @@ const FORMS: &[Row] = &[
             Some(plus(&start, items(&more)))
         },
     },
-    Row {
+    ModelForm {
         text: "(some-> @0 (into @1) (conj 5))",
         sees: &[],
         model: |m, n| {
@@ -938,7 +938,7 @@ const FORMS: &[Row] = &[
             Some(plus(&plus(&a, items(&b)), [Value::Int(5)]))
         },
     },
-    Row {
+    ModelForm {
         text: "(if-let [$0 (seq @0)] @1 @2)",
         sees: &[(1, &[0])],
         model: |m, n| {
@@ -950,7 +950,7 @@ const FORMS: &[Row] = &[
             }
         },
     },
-    Row {
+    ModelForm {
         text: "(if-some [$0 @0] [@1 $0] [])",
         sees: &[(1, &[0])],
         model: |m, n| {
@@ -959,7 +959,7 @@ const FORMS: &[Row] = &[
             Some(vector([body, value]))
         },
     },
-    Row {
+    ModelForm {
         text: "(as-> @0 $0 (conj $0 8) (into $0 @1))",
         sees: &[(1, &[0])],
         model: |m, n| {
@@ -969,7 +969,7 @@ const FORMS: &[Row] = &[
         },
     },
     // Bindings.
-    Row {
+    ModelForm {
         text: "(let [$0 @0 $1 @1] [@2 $1])",
         sees: &[(1, &[0]), (2, &[0, 1])],
         model: |m, n| {
@@ -979,7 +979,7 @@ const FORMS: &[Row] = &[
             Some(vector([body, b]))
         },
     },
-    Row {
+    ModelForm {
         text: "(let [$0 @0 $1 (conj $0 1) $2 (assoc $1 0 :x)] [(into @1 $1) $2])",
         sees: &[(1, &[0, 1, 2])],
         model: |m, n| {
@@ -997,7 +997,7 @@ const FORMS: &[Row] = &[
             Some(vector([plus(&body, items(&b)), c]))
         },
     },
-    Row {
+    ModelForm {
         text: "(let [[$0 $1 :as $2] [@0 @1]] @2)",
         sees: &[(2, &[0, 1, 2])],
         model: |m, n| {
@@ -1006,7 +1006,7 @@ const FORMS: &[Row] = &[
             m.part(n, 2, &[(0, &a), (1, &b), (2, &all)])
         },
     },
-    Row {
+    ModelForm {
         text: "(let [[$0 & $1] [@0 @1 @2]] @3)",
         sees: &[(3, &[0, 1])],
         model: |m, n| {
@@ -1015,7 +1015,7 @@ const FORMS: &[Row] = &[
             m.part(n, 3, &[(0, &a), (1, &rest)])
         },
     },
-    Row {
+    ModelForm {
         text: "(let [{$0 :k :or {$0 @0}} {:z @1}] [@2 $0])",
         sees: &[(2, &[0])],
         model: |m, n| {
@@ -1025,7 +1025,7 @@ const FORMS: &[Row] = &[
             Some(vector([body, value]))
         },
     },
-    Row {
+    ModelForm {
         text: "((fn [$0 $1] @2) @0 @1)",
         sees: &[(2, &[0, 1])],
         model: |m, n| {
@@ -1033,7 +1033,7 @@ const FORMS: &[Row] = &[
             m.part(n, 2, &[(0, &a), (1, &b)])
         },
     },
-    Row {
+    ModelForm {
         text: "(let [$1 (fn [$0] @2)] [($1 @0) ($1 @1)])",
         sees: &[(2, &[0])],
         model: |m, n| {
@@ -1042,7 +1042,7 @@ const FORMS: &[Row] = &[
             Some(vector([a, b]))
         },
     },
-    Row {
+    ModelForm {
         text: "(mapv (fn [$0] @2) [@0 @1 @0])",
         sees: &[(2, &[0])],
         model: |m, n| {
@@ -1055,7 +1055,7 @@ const FORMS: &[Row] = &[
             Some(vector(made))
         },
     },
-    Row {
+    ModelForm {
         text: "(reduce (fn [$0 $1] @3) @0 [@1 @2])",
         sees: &[(3, &[0, 1])],
         model: |m, n| {
@@ -1066,7 +1066,7 @@ const FORMS: &[Row] = &[
         },
     },
     // Repetition.
-    Row {
+    ModelForm {
         text: "(loop [i 0 $0 @0] (if (< i 3) (recur (inc i) @1) [@2 $0]))",
         sees: &[(1, &[0]), (2, &[0])],
         model: |m, n| {
@@ -1076,7 +1076,7 @@ const FORMS: &[Row] = &[
             Some(vector([body, last]))
         },
     },
-    Row {
+    ModelForm {
         text: "(loop [i 0 $0 @0 $1 @1] (if (< i 2) (recur (inc i) @2 (conj $1 $0)) @3))",
         sees: &[(1, &[0]), (2, &[0, 1]), (3, &[0, 1])],
         model: |m, n| {
@@ -1094,7 +1094,7 @@ const FORMS: &[Row] = &[
             m.part(n, 3, &[(0, &a), (1, &b)])
         },
     },
-    Row {
+    ModelForm {
         text: "(loop [i 0 {$0 :k :or {$0 @0}} {} acc []] (if (< i 3) (recur (inc i) {} (conj acc @1)) acc))",
         sees: &[(1, &[0])],
         model: |m, n| {
@@ -1107,7 +1107,7 @@ const FORMS: &[Row] = &[
             Some(vector(made))
         },
     },
-    Row {
+    ModelForm {
         text: "((fn [i $0 & [$1]] (if (< i 3) (recur (inc i) @2 [@3]) [$0 $1])) 0 @0 @1)",
         sees: &[(2, &[0, 1]), (3, &[0, 1])],
         model: |m, n| {
@@ -1124,7 +1124,7 @@ const FORMS: &[Row] = &[
             Some(vector([first, b]))
         },
     },
-    Row {
+    ModelForm {
         text: "((fn self [i $0] (if (< i 2) (conj (self (inc i) @1) $0) @2)) 0 @0)",
         sees: &[(1, &[0]), (2, &[0])],
         model: |m, n| {
@@ -1135,7 +1135,7 @@ const FORMS: &[Row] = &[
             Some(plus(&body, [second, first]))
         },
     },
-    Row {
+    ModelForm {
         text: "(for [$0 [@0 @1] $1 [@2 @3] :let [$2 @4] :when (< (count $2) 9)] [@5 $2 $0])",
         sees: &[(2, &[0]), (3, &[0]), (4, &[0, 1]), (5, &[0, 1, 2])],
         model: |m, n| {
@@ -1164,7 +1164,7 @@ const FORMS: &[Row] = &[
             Some(vector(made))
         },
     },
-    Row {
+    ModelForm {
         text: "(for [{$0 :k :or {$0 @0}} [{} {:k @1} {}] :while (< (count @2) 99)] @3)",
         sees: &[(2, &[0]), (3, &[0])],
         model: |m, n| {
@@ -1183,7 +1183,7 @@ const FORMS: &[Row] = &[
             Some(vector(made))
         },
     },
-    Row {
+    ModelForm {
         text: "(do (doseq [$0 [@0 @1]] @2) @3)",
         sees: &[(2, &[0])],
         model: |m, n| {
@@ -1203,17 +1203,17 @@ fn marks(text: &str, mark: char) -> usize {
         .count()
 }
 
-fn node(dice: &mut Dice<'_>, depth: usize, scope: &mut Vec<char>) -> Node {
-    if depth == 0 || dice.roll(5) == 0 {
-        if scope.is_empty() || dice.roll(4) == 0 {
-            return Node::Leaf(LEAVES[dice.roll(LEAVES.len())]);
+fn node(choices: &mut Choices<'_>, depth: usize, scope: &mut Vec<char>) -> Node {
+    if depth == 0 || choices.choose(5) == 0 {
+        if scope.is_empty() || choices.choose(4) == 0 {
+            return Node::Leaf(LEAVES[choices.choose(LEAVES.len())]);
         }
-        return Node::Var(scope[dice.roll(scope.len())]);
+        return Node::Var(scope[choices.choose(scope.len())]);
     }
-    let row = &FORMS[dice.roll(FORMS.len())];
+    let row = &FORMS[choices.choose(FORMS.len())];
     // Only a few names, so that they shadow each other.
     let mut names: Vec<char> = (0..marks(row.text, '$'))
-        .map(|_| ['a', 'b', 'c', 'd'][dice.roll(4)])
+        .map(|_| ['a', 'b', 'c', 'd'][choices.choose(4)])
         .collect();
     if row.text.contains("[$1 (fn") {
         // Nothing reads the name of a function.
@@ -1225,7 +1225,7 @@ fn node(dice: &mut Dice<'_>, depth: usize, scope: &mut Vec<char>) -> Node {
             for (_, sees) in row.sees.iter().filter(|(part, _)| *part == at) {
                 scope.extend(sees.iter().map(|name| names[*name]));
             }
-            let part = node(dice, depth - 1, scope);
+            let part = node(choices, depth - 1, scope);
             scope.truncate(mark);
             part
         })
@@ -1259,8 +1259,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn nothing_that_is_read_again_has_changed(bytes in prop::collection::vec(any::<u8>(), 5..160)) {
-        let root = node(&mut Dice(bytes.iter()), 5, &mut Vec::new());
+    fn reread_values_are_unchanged(bytes in prop::collection::vec(any::<u8>(), 5..160)) {
+        let root = node(&mut Choices(bytes.iter()), 5, &mut Vec::new());
         let mut reference = Reference { names: Vec::new(), fuel: 4_000 };
         let Some(wanted) = reference.eval(&root) else {
             return Ok(());
@@ -1276,7 +1276,7 @@ proptest! {
 // --- any program at all
 
 /// Ends a program when its time is up, and observes the memory that it holds.
-struct Watch {
+struct DeadlineHost {
     start: Duration,
     patience: Duration,
     thread: std::thread::ThreadId,
@@ -1284,7 +1284,7 @@ struct Watch {
     most: AtomicIsize,
 }
 
-impl Host for Watch {
+impl Host for DeadlineHost {
     fn now_micros(&self) -> i64 {
         1_700_000_000_000_000
     }
@@ -1294,7 +1294,7 @@ impl Host for Watch {
             self.most
                 .fetch_max(heap::thread_balance() - self.base, Memory::Relaxed);
         }
-        if spent().saturating_sub(self.start) < self.patience {
+        if cpu_time().saturating_sub(self.start) < self.patience {
             Pulse::Continue
         } else {
             Pulse::TimedOut
@@ -1303,7 +1303,7 @@ impl Host for Watch {
 }
 
 /// Checks that any `program` ends in time and within its memory limit, and that its value can be shown.
-fn endure(program: &str) {
+fn check_ends(program: &str) {
     const MEMORY_BYTES: u64 = 4 << 20;
     const PATIENCE: Duration = Duration::from_millis(200);
     /// The longest time between two checks of the clock in a test build.
@@ -1319,19 +1319,19 @@ fn endure(program: &str) {
             Value::Map(Map::from(vec![(Value::from("a"), Value::Int(1))])),
         ),
     ]);
-    let watch = Watch {
-        start: spent(),
+    let host = DeadlineHost {
+        start: cpu_time(),
         patience: PATIENCE,
         thread: std::thread::current().id(),
         base: heap::thread_balance(),
         most: AtomicIsize::new(0),
     };
-    let (outcome, _env) = run(&Program::new(program), &context, &limits, &watch);
-    let took = spent() - watch.start;
-    let most = watch
+    let (outcome, _env) = run(&Program::new(program), &context, &limits, &host);
+    let took = cpu_time() - host.start;
+    let most = host
         .most
         .into_inner()
-        .max(heap::thread_balance() - watch.base);
+        .max(heap::thread_balance() - host.base);
     assert!(
         most <= 2 * MEMORY_BYTES as isize,
         "{program}: held {most} bytes"
@@ -1485,40 +1485,40 @@ const SHAPES: &[&str] = &[
     "(defn x [y] (x @)) (x @)",
 ];
 
-fn any_form(dice: &mut Dice<'_>, depth: usize) -> String {
+fn any_form(choices: &mut Choices<'_>, depth: usize) -> String {
     if depth == 0 {
-        return ATOMS[dice.roll(ATOMS.len())].to_owned();
+        return ATOMS[choices.choose(ATOMS.len())].to_owned();
     }
-    match dice.roll(8) {
-        0 | 1 => ATOMS[dice.roll(ATOMS.len())].to_owned(),
+    match choices.choose(8) {
+        0 | 1 => ATOMS[choices.choose(ATOMS.len())].to_owned(),
         2 | 3 => {
-            let shape = SHAPES[dice.roll(SHAPES.len())];
+            let shape = SHAPES[choices.choose(SHAPES.len())];
             let mut pieces = shape.split('@');
             let mut out = pieces.next().unwrap_or_default().to_owned();
             for piece in pieces {
-                out += &any_form(dice, depth - 1);
+                out += &any_form(choices, depth - 1);
                 out += piece;
             }
             out
         }
         4 => {
             let forms = ptc_lang::special_forms();
-            let name = forms[(dice.roll(256) * 7 + dice.roll(7)) % forms.len()].name;
-            let args: Vec<String> = (0..dice.roll(5))
-                .map(|_| any_form(dice, depth - 1))
+            let name = forms[(choices.choose(256) * 7 + choices.choose(7)) % forms.len()].name;
+            let args: Vec<String> = (0..choices.choose(5))
+                .map(|_| any_form(choices, depth - 1))
                 .collect();
             format!("({name} {})", args.join(" "))
         }
         _ => {
             let all: Vec<_> = ptc_lang::builtins().collect();
-            let builtin = all[(dice.roll(256) * 256 + dice.roll(256)) % all.len()];
+            let builtin = all[(choices.choose(256) * 256 + choices.choose(256)) % all.len()];
             let least = usize::from(builtin.arity.min);
             let most = builtin.arity.max.map_or(least + 3, usize::from);
-            let count = match dice.roll(12) {
-                0 => dice.roll(5),
-                _ => least + dice.roll(most - least + 1),
+            let count = match choices.choose(12) {
+                0 => choices.choose(5),
+                _ => least + choices.choose(most - least + 1),
             };
-            let args: Vec<String> = (0..count).map(|_| any_form(dice, depth - 1)).collect();
+            let args: Vec<String> = (0..count).map(|_| any_form(choices, depth - 1)).collect();
             format!("({} {})", builtin.name, args.join(" "))
         }
     }
@@ -1529,7 +1529,7 @@ proptest! {
 
     #[test]
     fn every_program_ends(bytes in prop::collection::vec(any::<u8>(), 4..60)) {
-        endure(&any_form(&mut Dice(bytes.iter()), 3));
+        check_ends(&any_form(&mut Choices(bytes.iter()), 3));
     }
 }
 
@@ -1538,13 +1538,13 @@ proptest! {
 
     #[test]
     fn every_text_ends(text in "\\PC{0,60}|[\\[\\](){}#'^`~@%&:/\\\\\"; a-z0-9.\n-]{0,60}") {
-        endure(&text);
+        check_ends(&text);
     }
 
     #[test]
-    fn every_cut_of_a_program_ends(bytes in prop::collection::vec(any::<u8>(), 4..40), cut in any::<prop::sample::Index>()) {
-        let program = any_form(&mut Dice(bytes.iter()), 3);
+    fn every_truncated_program_ends(bytes in prop::collection::vec(any::<u8>(), 4..40), cut in any::<prop::sample::Index>()) {
+        let program = any_form(&mut Choices(bytes.iter()), 3);
         let starts: Vec<usize> = program.char_indices().map(|(at, _)| at).collect();
-        endure(&program[..starts[cut.index(starts.len())]]);
+        check_ends(&program[..starts[cut.index(starts.len())]]);
     }
 }

@@ -14,12 +14,12 @@ ptc_lang::counting_allocator!();
 const RECORDS: usize = 5_000;
 
 /// Observes how much memory the program holds.
-struct Watch {
+struct PeakHost {
     before: isize,
     peak: AtomicIsize,
 }
 
-impl Host for Watch {
+impl Host for PeakHost {
     fn now_micros(&self) -> i64 {
         0
     }
@@ -49,9 +49,9 @@ fn records() -> Env {
 }
 
 /// The value of `program` under `limits`, and the most bytes that it was observed to hold.
-fn held(env: &Env, program: &str, limits: &Limits) -> Result<(String, isize), String> {
+fn peak_of(env: &Env, program: &str, limits: &Limits) -> Result<(String, isize), String> {
     let before = heap::thread_balance();
-    let host = Watch {
+    let host = PeakHost {
         before,
         peak: AtomicIsize::new(0),
     };
@@ -95,7 +95,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 fn programs_over_thousands_of_records_fit_the_default_limits() {
     let env = records();
     for (program, value) in PROGRAMS {
-        let (shown, peak) = held(&env, program, &Limits::default())
+        let (shown, peak) = peak_of(&env, program, &Limits::default())
             .unwrap_or_else(|reason| panic!("{program}: {reason}"));
         println!("{peak:>9} bytes  {program}");
         assert_eq!(&shown, value, "{program}");
@@ -103,7 +103,7 @@ fn programs_over_thousands_of_records_fit_the_default_limits() {
 }
 
 #[test]
-fn what_does_not_fit_is_stopped() {
+fn programs_over_the_memory_limit_stop() {
     let env = records();
     let limits = Limits {
         memory_bytes: 64 * 1024,
@@ -114,7 +114,7 @@ fn what_does_not_fit_is_stopped() {
         "(group-by :id data/records)",
     ] {
         assert_eq!(
-            held(&env, program, &limits),
+            peak_of(&env, program, &limits),
             Err("memory_limit".to_owned()),
             "{program}"
         );
@@ -123,7 +123,7 @@ fn what_does_not_fit_is_stopped() {
 
 /// The memory of a large integer is reserved before the integer is made.
 #[test]
-fn large_integers_are_paid_for_before_they_are_made() {
+fn large_integers_are_charged_before_allocation() {
     const LIMIT_BYTES: u64 = 24 * 1024;
     const INTEGER_BYTES: u64 = 32 * 1024;
     let digits = "7".repeat(78_000);
@@ -136,7 +136,7 @@ fn large_integers_are_paid_for_before_they_are_made() {
         ..Limits::default()
     };
     let held = |call: &str| {
-        let host = Watch {
+        let host = PeakHost {
             before: heap::thread_balance(),
             peak: AtomicIsize::new(0),
         };
@@ -180,9 +180,9 @@ fn large_integers_are_paid_for_before_they_are_made() {
 
 /// Counts the checks of the clock, as a measure of work.
 #[derive(Default)]
-struct Looks(AtomicIsize);
+struct CountingHost(AtomicIsize);
 
-impl Host for Looks {
+impl Host for CountingHost {
     fn now_micros(&self) -> i64 {
         0
     }
@@ -196,7 +196,7 @@ impl Host for Looks {
 /// Trees that contain all earlier trees share nearly all of their nodes: twice as many take twice the work, not four
 /// times, and freeing them takes no more memory than making them.
 #[test]
-fn deep_trees_are_freed_with_what_they_alone_hold() {
+fn freeing_deep_trees_visits_only_unshared_nodes() {
     const VERSIONS: usize = 1_500;
     for step in [
         "(conj v v)",
@@ -206,15 +206,15 @@ fn deep_trees_are_freed_with_what_they_alone_hold() {
         "(conj v (partial + v))",
         "(assoc (if (= v []) {} v) i v)",
     ] {
-        let looks = |versions: usize| {
+        let checks = |versions: usize| {
             let program =
                 format!("(loop [v [] i 0] (if (< i {versions}) (recur {step} (inc i)) nil))");
-            let (host, limits) = (Looks::default(), Limits::default());
+            let (host, limits) = (CountingHost::default(), Limits::default());
             let (outcome, _) = run(&Program::new(program.as_str()), &Env::new(), &limits, &host);
             assert!(matches!(outcome.ended, Ended::Value(_)), "{program}");
             host.0.into_inner()
         };
-        let (some, more) = (looks(VERSIONS), looks(2 * VERSIONS));
+        let (some, more) = (checks(VERSIONS), checks(2 * VERSIONS));
         println!("{some:>6} {more:>6} looks  {step}");
         assert!(more <= 3 * some, "{step}: {some} looks, then {more}");
     }
@@ -222,18 +222,18 @@ fn deep_trees_are_freed_with_what_they_alone_hold() {
         "(loop [v (vec (range 1000)) i 0] (if (< i 300) (recur (assoc v 500 v) (inc i)) 1))";
     let shared = "(loop [v (vec (range 1000)) w [] i 0] (if (< i 300) (recur (assoc v 500 i) (conj w v) (inc i)) 1))";
     let [deep, flat] =
-        [versions, shared].map(|program| held(&Env::new(), program, &Limits::default()));
+        [versions, shared].map(|program| peak_of(&Env::new(), program, &Limits::default()));
     let ((_, deep), (_, flat)) = (deep.expect("it fits"), flat.expect("it fits"));
     println!("{deep:>9} bytes deep, {flat} flat");
     assert!(deep <= 2 * flat, "{deep} bytes deep, {flat} flat");
 }
 
 /// A host with a tool that is itself a program.
-struct Nesting {
+struct ProgramToolHost {
     tool: [String; 1],
 }
 
-impl Host for Nesting {
+impl Host for ProgramToolHost {
     fn now_micros(&self) -> i64 {
         0
     }
@@ -243,7 +243,7 @@ impl Host for Nesting {
     }
 
     fn call(&self, _: &str, args: &Value) -> Result<Value, HostFault> {
-        let alone = Looks::default();
+        let alone = CountingHost::default();
         let env =
             Env::new().with_context([(Value::str("args"), args.clone())].into_iter().collect());
         let tool = Program::new("(count (mapv str (range (:n data/args))))");
@@ -260,8 +260,8 @@ impl Host for Nesting {
 
 /// What the tools of a program hold while they run counts as the program's, however many run at once.
 #[test]
-fn a_program_that_a_tool_runs_counts_in_the_one_that_called() {
-    let host = Nesting {
+fn tool_programs_are_charged_to_the_caller() {
+    let host = ProgramToolHost {
         tool: ["make".to_owned()],
     };
     let most = |program: &str, memory_bytes: u64| {
@@ -294,7 +294,7 @@ fn a_program_that_a_tool_runs_counts_in_the_one_that_called() {
 /// not many times as much: memory that analysis uses temporarily is counted too, most of all for a function with many
 /// locals.
 #[test]
-fn kept_code_counts_what_it_takes() {
+fn stored_code_is_counted_fully() {
     const ARMS: usize = 1_500;
     type Arm = fn(usize) -> String;
     let forms: &[(&str, Arm)] = &[
@@ -313,7 +313,7 @@ fn kept_code_counts_what_it_takes() {
         ("{#}", |i| format!(":k{i} x")),
         ("(let [#] x)", |i| format!("v{i} (inc x)")),
     ];
-    let (limits, host) = (Limits::default(), Looks::default());
+    let (limits, host) = (Limits::default(), CountingHost::default());
     let go = |program: &str| run(&Program::new(program), &Env::new(), &limits, &host);
     // Make what a process makes only once.
     drop(go("(def f (fn [x] (case x 1 2 3)))"));

@@ -4,9 +4,9 @@ use ptc_lang::{Ended, Env, Host, Limits, Program, print, run};
 
 ptc_lang::counting_allocator!();
 
-struct Nowhere;
+struct NullHost;
 
-impl Host for Nowhere {
+impl Host for NullHost {
     fn now_micros(&self) -> i64 {
         0
     }
@@ -17,7 +17,7 @@ fn check(program: &str) -> String {
         &Program::new(program),
         &Env::new(),
         &Limits::default(),
-        &Nowhere,
+        &NullHost,
     );
     match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => print::readable(&value),
@@ -27,7 +27,7 @@ fn check(program: &str) -> String {
 }
 
 #[test]
-fn programs() {
+fn typical_programs_run() {
     insta::assert_snapshot!(check("(let [[a {:keys [b]}] [1 {:b 2}]] [a b])"), @"[1 2]");
     insta::assert_snapshot!(check("(return {:a [1 2.0 \"x\"]})"), @r#"{:a [1 2.0 "x"]}"#);
     insta::assert_snapshot!(check("(-> 5 return)"), @"5");

@@ -16,9 +16,9 @@ const BYTES_MAX: usize = 64 << 20;
 
 /// A world without a clock, which stops programs that run long.
 #[derive(Default)]
-struct World(AtomicU32);
+struct TestHost(AtomicU32);
 
-impl Host for World {
+impl Host for TestHost {
     fn now_micros(&self) -> i64 {
         1_700_000_000_000_000
     }
@@ -32,16 +32,16 @@ impl Host for World {
 }
 
 fn bytes(env: &Env) -> Vec<u8> {
-    env.snapshot(BYTES_MAX, &World::default())
+    env.snapshot(BYTES_MAX, &TestHost::default())
         .expect("a session is written")
 }
 
 fn restored(bytes: &[u8]) -> Env {
-    Env::restore(bytes, &Limits::default(), &World::default()).expect("a snapshot is read")
+    Env::restore(bytes, &Limits::default(), &TestHost::default()).expect("a snapshot is read")
 }
 
 fn refused(bytes: &[u8]) -> Error {
-    match Env::restore(bytes, &Limits::default(), &World::default()) {
+    match Env::restore(bytes, &Limits::default(), &TestHost::default()) {
         Ok(_) => panic!("the bytes are no snapshot"),
         Err(error) => error,
     }
@@ -52,7 +52,7 @@ fn turn(env: &Env, program: &str) -> (Ended, Env) {
         &Program::new(program),
         env,
         &Limits::default(),
-        &World::default(),
+        &TestHost::default(),
     );
     if let Ended::Value(value) | Ended::Return(value) = &outcome.ended {
         after.remember(value.clone());
@@ -61,7 +61,7 @@ fn turn(env: &Env, program: &str) -> (Ended, Env) {
 }
 
 /// The result of the last of `turns`, when the session is written and read before each of them.
-fn travelled(turns: &[&str]) -> String {
+fn replay_through_snapshots(turns: &[&str]) -> String {
     let mut env = Env::new()
         .recording_results()
         .with_journal(Map::new())
@@ -86,7 +86,7 @@ fn travelled(turns: &[&str]) -> String {
 }
 
 #[test]
-fn sessions_keep_what_they_hold() {
+fn sessions_survive_snapshots() {
     let cases: &[(&[&str], &str)] = &[
         (
             &["(def x 1)", "(def y (+ x 1))", "[x y *1 *2]"],
@@ -299,7 +299,7 @@ fn sessions_keep_what_they_hold() {
         ),
     ];
     for (turns, expected) in cases {
-        let given = travelled(turns);
+        let given = replay_through_snapshots(turns);
         if !expected.is_empty() {
             assert!(
                 given.contains(expected),
@@ -313,7 +313,7 @@ fn sessions_keep_what_they_hold() {
 // The language knows no files; its tests read the corpus.
 #[allow(clippy::disallowed_methods)]
 #[test]
-fn programs_of_the_corpus_go_on_from_snapshots() {
+fn corpus_sessions_continue_from_snapshots() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/corpus");
     let mut programs = 0;
     let mut files: Vec<_> = std::fs::read_dir(corpus)
@@ -350,7 +350,7 @@ fn programs_of_the_corpus_go_on_from_snapshots() {
 }
 
 #[test]
-fn what_is_shared_is_written_once_and_shared_again() {
+fn shared_values_are_written_once_and_stay_shared() {
     let long = "x".repeat(10_000);
     let text = Value::str(long.as_str());
     let row = Value::vector(vec![text; 10]);
@@ -382,7 +382,7 @@ fn what_is_shared_is_written_once_and_shared_again() {
 }
 
 #[test]
-fn depth_costs_no_native_stack() {
+fn deep_values_use_no_native_stack() {
     let deep = std::thread::Builder::new()
         .stack_size(256 * 1024)
         .spawn(|| {
@@ -396,20 +396,22 @@ fn depth_costs_no_native_stack() {
             }
             let mut env = Env::new();
             env.define("deep", value);
-            let written = env.snapshot(BYTES_MAX, &World::default()).expect("written");
+            let written = env
+                .snapshot(BYTES_MAX, &TestHost::default())
+                .expect("written");
             let limits = Limits {
                 memory_bytes: 1 << 30,
                 ..Limits::default()
             };
-            let again = Env::restore(&written, &limits, &World::default()).expect("read");
-            assert!(again.snapshot(BYTES_MAX, &World::default()) == Ok(written));
+            let again = Env::restore(&written, &limits, &TestHost::default()).expect("read");
+            assert!(again.snapshot(BYTES_MAX, &TestHost::default()) == Ok(written));
         })
         .expect("a thread");
     deep.join().expect("no overflow");
 }
 
 #[test]
-fn every_builtin_and_every_function_of_functions_travels() {
+fn every_builtin_survives_a_snapshot() {
     for builtin in ptc_lang::builtins() {
         // Some can only be written with a namespace: these are called as in their signatures.
         let called = builtin.signatures.trim_start_matches('(');
@@ -453,20 +455,20 @@ fn equal_sessions_give_equal_bytes() {
 }
 
 #[test]
-fn hostile_bytes_are_refused_with_their_fault() {
+fn damaged_snapshots_are_rejected_with_the_reason() {
     let (_, env) = turn(&Env::new(), "(def f (fn [x] (map inc [x 1.5 {:k \"v\"}])))");
     let good = bytes(&env);
     assert_eq!(refused(b""), Error::Foreign);
     assert_eq!(refused(b"PK\x03\x04 another format"), Error::Foreign);
     for at in 0..good.len() {
         assert!(
-            Env::restore(&good[..at], &Limits::default(), &World::default()).is_err(),
+            Env::restore(&good[..at], &Limits::default(), &TestHost::default()).is_err(),
             "cut at {at}"
         );
         let mut changed = good.clone();
         changed[at] ^= 0x20;
         assert!(
-            Env::restore(&changed, &Limits::default(), &World::default()).is_err(),
+            Env::restore(&changed, &Limits::default(), &TestHost::default()).is_err(),
             "changed at {at}"
         );
     }
@@ -511,26 +513,26 @@ fn snapshots_of_version_1_are_read() {
         Ended::Error(error) => error.explained("(scale nil)", &|quoted| quoted.to_owned()),
         other => panic!("{other:?}"),
     };
-    let told = explained(&env);
+    let explained = explained(&env);
     let place = "in `scale`, which an earlier program defined, at line 1, column 30: (* x rate)";
-    assert!(told.starts_with(place), "{told}");
+    assert!(explained.starts_with(place), "{explained}");
     // The version decides: neither version may contain the parts of the other.
     for (from, to) in [(0x01, 0x02), (0x02, 0x01)] {
-        let mut relabelled = if from == 1 { old.clone() } else { bytes(&env) };
-        assert_eq!(relabelled[17], from);
-        relabelled[17] = to;
-        let end = relabelled.len() - 5;
-        let checksum = crc32fast::hash(&relabelled[..end]).to_be_bytes();
-        relabelled[end + 1..].copy_from_slice(&checksum);
+        let mut with_other_version = if from == 1 { old.clone() } else { bytes(&env) };
+        assert_eq!(with_other_version[17], from);
+        with_other_version[17] = to;
+        let end = with_other_version.len() - 5;
+        let checksum = crc32fast::hash(&with_other_version[..end]).to_be_bytes();
+        with_other_version[end + 1..].copy_from_slice(&checksum);
         assert!(
-            matches!(refused(&relabelled), Error::Malformed { .. }),
+            matches!(refused(&with_other_version), Error::Malformed { .. }),
             "{from} as {to}"
         );
     }
 }
 
 #[test]
-fn errors_name_the_turn_of_a_function_from_anywhere() {
+fn errors_name_the_turn_after_a_snapshot() {
     let program = "(def k 1)\n\n  (def f\n (let [y 1] (fn [x] (inc x))))";
     let (_, env) = turn(&Env::new().in_turn(7), program);
     let (_, env) = turn(&env.in_turn(8), "(def g (partial map f))");
@@ -539,22 +541,22 @@ fn errors_name_the_turn_of_a_function_from_anywhere() {
         let Ended::Error(error) = ended else {
             panic!("{ended:?}");
         };
-        let told = error.explained("(g [nil])", &|quoted| quoted.to_owned());
+        let explained = error.explained("(g [nil])", &|quoted| quoted.to_owned());
         let place = "in a function, which turn 7 defined, at line 4, column 21: (inc x)";
-        assert!(told.starts_with(place), "{told}");
+        assert!(explained.starts_with(place), "{explained}");
     }
 }
 
 #[test]
-fn a_snapshot_ends_at_its_bound_and_with_the_clock() {
+fn snapshots_respect_size_limit_and_cancellation() {
     let mut env = Env::new();
     env.define("x", Value::str("x".repeat(10_000)));
     assert_eq!(
-        env.snapshot(5_000, &World::default()),
+        env.snapshot(5_000, &TestHost::default()),
         Err(Error::TooLarge { bytes_max: 5_000 })
     );
-    struct Ended;
-    impl Host for Ended {
+    struct CancellingHost;
+    impl Host for CancellingHost {
         fn now_micros(&self) -> i64 {
             0
         }
@@ -564,18 +566,18 @@ fn a_snapshot_ends_at_its_bound_and_with_the_clock() {
     }
     env.define("y", Value::vector((0..20_000).map(Value::Int).collect()));
     assert_eq!(
-        env.snapshot(BYTES_MAX, &Ended),
+        env.snapshot(BYTES_MAX, &CancellingHost),
         Err(Error::Stopped(Pulse::Cancelled))
     );
     let written = bytes(&env);
     assert!(matches!(
-        Env::restore(&written, &Limits::default(), &Ended),
+        Env::restore(&written, &Limits::default(), &CancellingHost),
         Err(Error::Stopped(Pulse::Cancelled))
     ));
 }
 
 #[test]
-fn values_travel_beside_a_session() {
+fn extra_values_are_saved_with_a_session() {
     let shared = Value::vector(vec![Value::str("x".repeat(1_000))]);
     let mut env = Env::new();
     env.define("x", shared.clone());
@@ -583,12 +585,12 @@ fn values_travel_beside_a_session() {
         &env,
         &[&shared, &Value::Nil, &shared],
         BYTES_MAX,
-        &World::default(),
+        &TestHost::default(),
     )
     .expect("written");
     assert!(written.len() < 1_300);
     let (env, values) =
-        snapshot::read(&written, &Limits::default(), &World::default()).expect("read");
+        snapshot::read(&written, &Limits::default(), &TestHost::default()).expect("read");
     assert_eq!(values.len(), 3);
     assert!(env.get("x") == values.first() && values[1].is_nil());
     let program: Arc<str> = "x".into();

@@ -11,9 +11,9 @@ use values::{leaf, rich_text, value};
 
 ptc_lang::counting_allocator!();
 
-struct Nowhere;
+struct NullHost;
 
-impl Host for Nowhere {
+impl Host for NullHost {
     fn now_micros(&self) -> i64 {
         0
     }
@@ -27,7 +27,7 @@ fn check(program: &str, context: &[(&str, Value)]) -> Value {
         .collect::<Map>();
     let env = Env::new().with_context(context);
     let limits = Limits::default();
-    let (outcome, _) = run(&Program::new(program), &env, &limits, &Nowhere);
+    let (outcome, _) = run(&Program::new(program), &env, &limits, &NullHost);
     match outcome.ended {
         Ended::Value(value) => value,
         other => panic!("{program}: {other:?}"),
@@ -117,7 +117,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn positions_in_long_text_are_those_of_its_graphemes(text in long_text(), at in 0usize..720) {
+    fn long_text_positions_count_graphemes(text in long_text(), at in 0usize..720) {
         let parts = graphemes(&text);
         let given = Text::from(&*text);
         // Twice, because the first look-up may build an index.
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_printed_reads_back(value in value()) {
+    fn printed_values_read_back(value in value()) {
         let printed = print::readable(&value);
         prop_assert_eq!(&check(&printed, &[]), &value, "{}", printed);
         let by_program = check("(pr-str data/v)", &[("v", value)]);
@@ -149,7 +149,7 @@ proptest! {
     }
 
     #[test]
-    fn previews_are_cut_where_they_say(value in value(), graphemes_max in 0usize..40) {
+    fn previews_are_truncated_at_their_limit(value in value(), graphemes_max in 0usize..40) {
         let preview = print::preview(&value, 3, graphemes_max);
         let note = format!(" ... (truncated at {graphemes_max} chars; use println on specific fields)");
         let mut whole = Sink::unbounded();
@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn parts_are_counted_in_graphemes(text in rich_text(), start in 0usize..12, end in 0usize..12) {
+    fn substrings_count_graphemes(text in rich_text(), start in 0usize..12, end in 0usize..12) {
         let parts = graphemes(&text);
         let model = parts.get(start.min(parts.len())..end.min(parts.len())).unwrap_or_default().concat();
         let context = [("s", text.as_str().into()), ("start", start.into()), ("end", end.into())];
@@ -174,7 +174,7 @@ proptest! {
     }
 
     #[test]
-    fn indexes_are_those_of_graphemes(text in rich_text(), wanted in "[a-c ,]{0,2}|e|\u{301}|👩|🚀", from in 0usize..8) {
+    fn indexes_count_graphemes(text in rich_text(), wanted in "[a-c ,]{0,2}|e|\u{301}|👩|🚀", from in 0usize..8) {
         let starts: Vec<usize> = text.grapheme_indices(true).map(|(at, _)| at).chain([text.len()]).collect();
         let grapheme_of = |at: usize| starts.iter().rposition(|start| *start <= at).unwrap();
         let from_byte = starts.get(from).copied().unwrap_or(text.len());
@@ -191,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_split_is_joined_again(parts in prop::collection::vec("[a-z]{0,3}", 1..6)) {
+    fn split_text_joins_back(parts in prop::collection::vec("[a-z]{0,3}", 1..6)) {
         let text = parts.join(",");
         let context = [("s", text.as_str().into()), ("parts", Value::vector(parts.iter().map(|part| part.as_str().into()).collect()))];
         prop_assert_eq!(text_of(&check("(join \",\" data/parts)", &context)), text.clone());
@@ -205,7 +205,7 @@ proptest! {
     }
 
     #[test]
-    fn replacing_is_what_the_standard_library_does(text in rich_text(), wanted in "[a-c]{0,2}", with in "[$0-9x]{0,4}") {
+    fn replace_agrees_with_std(text in rich_text(), wanted in "[a-c]{0,2}", with in "[$0-9x]{0,4}") {
         let context = [("s", text.as_str().into()), ("w", wanted.as_str().into()), ("r", with.as_str().into())];
         let replaced = check("(replace data/s data/w data/r)", &context);
         prop_assert_eq!(text_of(&replaced), text.replace(&wanted, &with));
@@ -214,7 +214,7 @@ proptest! {
     }
 
     #[test]
-    fn decimals_are_rounded_from_the_exact_value(float in float(), places in 0u32..12) {
+    fn fixed_notation_rounds_exactly(float in float(), places in 0u32..12) {
         let written = text_of(&check(&format!("(format \"%.{places}f\" data/x)"), &[("x", float.into())]));
         let (numerator, denominator) = ratio(float.abs());
         let model = rounded(&(numerator * power_of_ten(places)), &denominator);
@@ -226,7 +226,7 @@ proptest! {
     }
 
     #[test]
-    fn mantissas_are_rounded_from_the_exact_value(float in float(), places in 0u32..12) {
+    fn scientific_notation_rounds_exactly(float in float(), places in 0u32..12) {
         prop_assume!(float != 0.0);
         let written = text_of(&check(&format!("(format \"%.{places}e\" data/x)"), &[("x", float.into())]));
         let (mantissa, exponent) = written.split_once('e').unwrap();
@@ -244,7 +244,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_are_read_as_the_standard_library_does(text in "[-+]?[0-9]{0,20}(\\.[0-9]{0,4})?(e-?[0-9]{1,2})?| 1|1 |0x1|1_0|inf|nan") {
+    fn number_parsing_agrees_with_std(text in "[-+]?[0-9]{0,20}(\\.[0-9]{0,4})?(e-?[0-9]{1,2})?| 1|1 |0x1|1_0|inf|nan") {
         let context = [("s", text.as_str().into())];
         let long = text.parse::<i64>().map_or(Value::Nil, Value::Int);
         prop_assert_eq!(check("(parse-long data/s)", &context), long);

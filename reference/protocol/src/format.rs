@@ -88,7 +88,7 @@ impl Writer<'_> {
         if self.cut {
             return;
         }
-        let visited = self.out.visit(1);
+        let visited = self.out.charge_steps(1);
         self.went(visited);
         match value {
             Value::Str(text) => self.string(text, printable),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ptc_lang::visible::{is_obeyed, is_plain};
+use ptc_lang::visible::{is_nonprinting, is_printable};
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::limits::HINT_BYTES_MAX;
@@ -28,7 +28,7 @@ pub(crate) fn one_line(text: &str, max: usize) -> String {
             }
             // Control characters would let a description write outside its line, and bidirectional ones reorder the text next to
             // it.
-            out.push_str(if grapheme.contains(is_obeyed) {
+            out.push_str(if grapheme.contains(is_nonprinting) {
                 "\u{fffd}"
             } else {
                 grapheme
@@ -42,9 +42,9 @@ pub(crate) fn one_line(text: &str, max: usize) -> String {
 /// `text` without characters that a terminal obeys: an upstream's text must not write outside its line, move the cursor, or change
 /// the direction of the text next to it.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    match is_plain(text) {
+    match is_printable(text) {
         true => Cow::Borrowed(text),
-        false => Cow::Owned(text.replace(is_obeyed, "\u{fffd}")),
+        false => Cow::Owned(text.replace(is_nonprinting, "\u{fffd}")),
     }
 }
 

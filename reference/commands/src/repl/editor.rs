@@ -12,7 +12,7 @@ use rustyline::history::DefaultHistory;
 use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Helper};
 
-use ptc_lang::visible::is_obeyed;
+use ptc_lang::visible::is_nonprinting;
 
 use super::prompt::{command_names, line_of_input};
 
@@ -182,7 +182,7 @@ impl Completer for Names {
         let names = self.builtin.iter().chain(&self.defined);
         // A config or a session may contain names with control characters.
         let mut found: Vec<String> = names
-            .filter(|name| name.starts_with(word) && !name.contains(is_obeyed))
+            .filter(|name| name.starts_with(word) && !name.contains(is_nonprinting))
             .cloned()
             .collect();
         found.sort();

@@ -220,7 +220,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(.matches s pattern)",
         "Returns true when a pattern, given as text, matches the whole string.",
-        matches_whole,
+        matches,
     ),
     row(
         ".equalsIgnoreCase",
@@ -230,7 +230,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(.equalsIgnoreCase s t)",
         "Returns true when two strings differ in case at most.",
-        equals_in_any_case,
+        equals_ignore_case,
     ),
     row(
         ".equals",
@@ -712,7 +712,7 @@ fn replace_text(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> 
 }
 
 /// Replaces the text in argument 1 by a regex.
-fn take_pattern(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<(), Stop> {
+fn compile_pattern_argument(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<(), Stop> {
     string(args, 0)?;
     let regex = compiled(eval, string(args, 1)?)?;
     args[1] = Value::Regex(regex);
@@ -721,22 +721,22 @@ fn take_pattern(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<(), Stop> {
 
 fn replace_pattern(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     string(args, 2)?;
-    take_pattern(eval, args)?;
+    compile_pattern_argument(eval, args)?;
     replace(eval, args)
 }
 
 fn split_text(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
-    take_pattern(eval, args)?;
+    compile_pattern_argument(eval, args)?;
     split(eval, args)
 }
 
-fn matches_whole(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
-    take_pattern(eval, args)?;
+fn matches(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    compile_pattern_argument(eval, args)?;
     args.swap(0, 1);
     Ok(Value::Bool(!re_matches(eval, args)?.is_nil()))
 }
 
-fn equals_in_any_case(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+fn equals_ignore_case(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     string(args, 0)?;
     if args[1].is_nil() {
         return Ok(Value::Bool(false));

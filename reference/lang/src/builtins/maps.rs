@@ -109,7 +109,7 @@ fn path(eval: &mut Eval<'_>, value: &Value) -> Result<Vec<Value>> {
 }
 
 /// The value that the path `steps` leads to.
-pub fn look_along<'s>(
+pub fn look_up_path<'s>(
     eval: &mut Eval<'_>,
     holder: &Value,
     steps: impl IntoIterator<Item = &'s Value>,
@@ -126,7 +126,7 @@ pub fn look_along<'s>(
 
 fn get_in(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let steps = path(eval, &args[1])?;
-    let found = look_along(eval, &args[0], &steps)?;
+    let found = look_up_path(eval, &args[0], &steps)?;
     Ok(found
         .or_else(|| args.get_mut(2).map(std::mem::take))
         .unwrap_or_default())
@@ -336,7 +336,7 @@ fn without(eval: &mut Eval<'_>, args: &mut [Value], kind: Type, expected: &'stat
         match holder {
             Value::Map(map) => {
                 eval.change(map.copy_bytes())?;
-                if let Some(stored) = map.stored(item).cloned() {
+                if let Some(stored) = map.stored_key(item).cloned() {
                     map.remove(&stored);
                 }
             }
@@ -351,7 +351,7 @@ fn without(eval: &mut Eval<'_>, args: &mut [Value], kind: Type, expected: &'stat
 }
 
 /// The stored key that a flexible read of `key` finds, else `key` itself.
-fn read_key(holder: &Value, key: Value) -> Value {
+fn key_to_read(holder: &Value, key: Value) -> Value {
     match holder {
         Value::Map(map) => map.find(&key).map_or(key, |(stored, _)| stored.clone()),
         _ => key,
@@ -359,15 +359,15 @@ fn read_key(holder: &Value, key: Value) -> Value {
 }
 
 /// The key that a write to `key` affects.
-fn written_key(holder: &Value, key: Value) -> Value {
+fn key_to_write(holder: &Value, key: Value) -> Value {
     match holder {
-        Value::Map(map) => map.stored(&key).cloned().unwrap_or(key),
+        Value::Map(map) => map.stored_key(&key).cloned().unwrap_or(key),
         _ => key,
     }
 }
 
 /// Takes the value of the stored `key` out of `holder`, so that it can be changed in place.
-fn take_out(eval: &mut Eval<'_>, holder: &mut Value, key: &Value) -> Result {
+fn take_value(eval: &mut Eval<'_>, holder: &mut Value, key: &Value) -> Result {
     eval.walk(key)?;
     Ok(match holder {
         Value::Map(map) => {
@@ -389,7 +389,7 @@ fn take_out(eval: &mut Eval<'_>, holder: &mut Value, key: &Value) -> Result {
 }
 
 /// Replaces the value at the path `steps` by the result of `change`, creating maps where nothing exists.
-fn change_along(
+fn update_path(
     eval: &mut Eval<'_>,
     holder: Value,
     steps: Vec<Value>,
@@ -401,11 +401,11 @@ fn change_along(
     let mut inner = holder;
     for (at, step) in steps.into_iter().enumerate() {
         let key = if at < last || flexible_last {
-            read_key(&inner, step)
+            key_to_read(&inner, step)
         } else {
-            written_key(&inner, step)
+            key_to_write(&inner, step)
         };
-        let below = take_out(eval, &mut inner, &key)?;
+        let below = take_value(eval, &mut inner, &key)?;
         opened.push((inner, key));
         inner = below;
     }
@@ -425,13 +425,18 @@ fn assoc_in(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if steps.is_empty() {
         steps.push(Value::Nil);
     }
-    holds_keys(holder)?;
+    check_holder(holder)?;
     let value = std::mem::take(value);
-    change_along(eval, std::mem::take(holder), steps, false, |_, _| Ok(value))
+    update_path(eval, std::mem::take(holder), steps, false, |_, _| Ok(value))
         .map_err(not_an_argument)
 }
 
-fn applied(eval: &mut Eval<'_>, function: &Value, value: Value, extra: &mut [Value]) -> Result {
+fn call_with_extra(
+    eval: &mut Eval<'_>,
+    function: &Value,
+    value: Value,
+    extra: &mut [Value],
+) -> Result {
     let mut args = Vec::with_capacity(extra.len() + 1);
     args.push(value);
     args.extend(extra.iter_mut().map(std::mem::take));
@@ -443,15 +448,15 @@ fn update(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         return Ok(Value::Nil);
     };
     callable(function)?;
-    holds_keys(holder)?;
+    check_holder(holder)?;
     let steps = vec![std::mem::take(key)];
     let holder = std::mem::take(holder);
-    change_along(eval, holder, steps, true, |eval, value| {
-        applied(eval, function, value, extra)
+    update_path(eval, holder, steps, true, |eval, value| {
+        call_with_extra(eval, function, value, extra)
     })
 }
 
-fn holds_keys(holder: &Value) -> Result<()> {
+fn check_holder(holder: &Value) -> Result<()> {
     match holder {
         Value::Nil | Value::Map(_) | Value::Vector(_) => Ok(()),
         other => Err(wrong_type("a map, vector or nil", other)),
@@ -467,10 +472,10 @@ fn update_in(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if steps.is_empty() {
         steps.push(Value::Nil);
     }
-    holds_keys(holder)?;
+    check_holder(holder)?;
     let holder = std::mem::take(holder);
-    change_along(eval, holder, steps, true, |eval, value| {
-        applied(eval, function, value, extra)
+    update_path(eval, holder, steps, true, |eval, value| {
+        call_with_extra(eval, function, value, extra)
     })
     .map_err(not_an_argument)
 }
@@ -500,7 +505,7 @@ fn merged(eval: &mut Eval<'_>, maps: &mut [Value], combine: Option<&Value>) -> R
                         eval.charge(1)?;
                         eval.walk(key)?;
                         eval.change(merged.copy_bytes())?;
-                        let key = merged.stored(key).unwrap_or(key).clone();
+                        let key = merged.stored_key(key).unwrap_or(key).clone();
                         let value = match combine.and_then(|call| Some((call, merged.take(&key)?)))
                         {
                             Some((call, old)) => eval.call2(call, old, value.clone())?,
@@ -537,7 +542,7 @@ fn update_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         eval.walk(&key)?;
         Ok((key, value.clone()))
     })?;
-    Ok(updated.map_or(Value::Nil, |entries| Value::Map(Map::gathered(entries))))
+    Ok(updated.map_or(Value::Nil, |entries| Value::Map(Map::from_writes(entries))))
 }
 
 /// The results of `update`, with the given function, for each entry of a map or each index and item of a vector; `None`
@@ -592,11 +597,11 @@ fn zipmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         eval.walk(&key)?;
         entries.push((key, value));
     }
-    Ok(Value::Map(Map::gathered(entries)))
+    Ok(Value::Map(Map::from_writes(entries)))
 }
 
 /// A map, or `None` for nil.
-fn map_or_nothing(value: &mut Value) -> Result<Option<Map>> {
+fn take_map(value: &mut Value) -> Result<Option<Map>> {
     match std::mem::take(value) {
         Value::Nil => Ok(None),
         Value::Map(map) => Ok(Some(map)),
@@ -605,8 +610,8 @@ fn map_or_nothing(value: &mut Value) -> Result<Option<Map>> {
 }
 
 fn rename_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let map = map_or_nothing(&mut args[0])?;
-    let names = map_or_nothing(&mut args[1])?;
+    let map = take_map(&mut args[0])?;
+    let names = take_map(&mut args[1])?;
     let (Some(map), Some(names)) = (map, names) else {
         return Ok(Value::Nil);
     };
@@ -620,7 +625,7 @@ fn rename_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         eval.walk(new)?;
         // A name of the other kind is renamed too, unless it has a new name of its own.
         let stored = map
-            .stored(old)
+            .stored_key(old)
             .filter(|stored| *stored == old || names.get(stored).is_none());
         if let Some(value) = stored.and_then(|stored| renamed.remove(stored)) {
             moved.push((new.clone(), value));
@@ -634,7 +639,7 @@ fn rename_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn map_invert(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let Some(map) = map_or_nothing(&mut args[0])? else {
+    let Some(map) = take_map(&mut args[0])? else {
         return Ok(Value::Map(Map::new()));
     };
     eval.reserve_values(map.len() * 2)?;
@@ -644,7 +649,7 @@ fn map_invert(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         eval.walk(value)?;
         entries.push((value.clone(), key.clone()));
     }
-    Ok(Value::Map(Map::gathered(entries)))
+    Ok(Value::Map(Map::from_writes(entries)))
 }
 
 fn select(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -710,7 +715,7 @@ fn map_of_pairs(eval: &mut Eval<'_>, name: &str, args: &mut [Value]) -> Result {
         eval.walk(&pair[0])?;
         entries.push((std::mem::take(&mut pair[0]), std::mem::take(&mut pair[1])));
     }
-    Ok(Value::Map(Map::gathered(entries)))
+    Ok(Value::Map(Map::from_writes(entries)))
 }
 
 // --- sets
@@ -765,7 +770,7 @@ fn union(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 /// The members of the first set that are in every other set (`wanted`) or in none of them.
-fn kept_members(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result {
+fn retain_members(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result {
     let Some((first, others)) = args.split_first_mut() else {
         return Ok(Value::Set(Set::new()));
     };
@@ -786,9 +791,9 @@ fn kept_members(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result
 }
 
 fn intersection(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    kept_members(eval, args, true)
+    retain_members(eval, args, true)
 }
 
 fn difference(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    kept_members(eval, args, false)
+    retain_members(eval, args, false)
 }

@@ -679,7 +679,9 @@ pub fn key_of(eval: &mut Eval<'_>, key: &Value, item: &Value) -> Result<Value, S
             _ => eval.call1(key, item.clone()),
         },
         Value::Str(_) => Ok(maps::look_up(eval, item, key)?.unwrap_or_default()),
-        Value::Vector(steps) => Ok(maps::look_along(eval, item, steps.iter())?.unwrap_or_default()),
+        Value::Vector(steps) => {
+            Ok(maps::look_up_path(eval, item, steps.iter())?.unwrap_or_default())
+        }
         _ => eval.call1(key, item.clone()),
     }
 }

@@ -31,10 +31,10 @@ pub const ROWS: &[Builtin] = &[
 type Result<T = Value> = std::result::Result<T, Stop>;
 
 /// The term order of two values; a date and an instant cannot be compared (`order.temporals`).
-pub fn compared(eval: &mut Eval<'_>, a: &Value, b: &Value) -> Result<Ordering> {
+pub fn compare_terms(eval: &mut Eval<'_>, a: &Value, b: &Value) -> Result<Ordering> {
     eval.walk_both(a, b)?;
     if let (Value::Date(_), Value::Instant(_)) | (Value::Instant(_), Value::Date(_)) = (a, b) {
-        return Err(apart());
+        return Err(not_comparable());
     }
     Ok(term_cmp(a, b))
 }
@@ -45,19 +45,19 @@ fn is_nan(value: &Value) -> bool {
 
 /// The kinds of values that ordering operators compare.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Scale {
+enum OrderedKind {
     Number,
     Date,
     Instant,
     Duration,
 }
 
-fn scale(value: &Value) -> Option<Scale> {
+fn ordered_kind(value: &Value) -> Option<OrderedKind> {
     match value {
-        Value::Int(_) | Value::BigInt(_) | Value::Float(_) => Some(Scale::Number),
-        Value::Date(_) => Some(Scale::Date),
-        Value::Instant(_) => Some(Scale::Instant),
-        Value::Duration(_) => Some(Scale::Duration),
+        Value::Int(_) | Value::BigInt(_) | Value::Float(_) => Some(OrderedKind::Number),
+        Value::Date(_) => Some(OrderedKind::Date),
+        Value::Instant(_) => Some(OrderedKind::Instant),
+        Value::Duration(_) => Some(OrderedKind::Duration),
         _ => None,
     }
 }
@@ -70,36 +70,36 @@ pub fn comparable<'v>(values: impl IntoIterator<Item = &'v Value>) -> Result<()>
         return Ok(());
     };
     for value in values {
-        match (scale(first), scale(value)) {
+        match (ordered_kind(first), ordered_kind(value)) {
             (Some(a), Some(b)) if a == b => {}
-            (Some(Scale::Date), Some(Scale::Instant))
-            | (Some(Scale::Instant), Some(Scale::Date)) => {
-                return Err(apart());
+            (Some(OrderedKind::Date), Some(OrderedKind::Instant))
+            | (Some(OrderedKind::Instant), Some(OrderedKind::Date)) => {
+                return Err(not_comparable());
             }
             (None, _) => return Err(wrong_type("a number", first)),
-            (Some(Scale::Number), _) | (_, None) => {
-                return Err(wrong_type(scale_word(first), value));
+            (Some(OrderedKind::Number), _) | (_, None) => {
+                return Err(wrong_type(ordered_kind_word(first), value));
             }
-            (_, Some(_)) => return Err(wrong_type(scale_word(value), first)),
+            (_, Some(_)) => return Err(wrong_type(ordered_kind_word(value), first)),
         }
     }
     Ok(())
 }
 
-fn scale_word(value: &Value) -> &'static str {
-    match scale(value) {
-        Some(Scale::Date) => "a date",
-        Some(Scale::Instant) => "an instant",
-        Some(Scale::Duration) => "a duration",
+fn ordered_kind_word(value: &Value) -> &'static str {
+    match ordered_kind(value) {
+        Some(OrderedKind::Date) => "a date",
+        Some(OrderedKind::Instant) => "an instant",
+        Some(OrderedKind::Duration) => "a duration",
         _ => "a number",
     }
 }
 
-fn apart() -> Stop {
+fn not_comparable() -> Stop {
     bad_value("a date and an instant do not compare; make both dates or both instants")
 }
 
-fn chain(args: &[Value], holds: fn(Ordering) -> bool) -> Result {
+fn compare_pairs(args: &[Value], holds: fn(Ordering) -> bool) -> Result {
     if let [Value::Int(a), Value::Int(b)] = args {
         return Ok(Value::Bool(holds(a.cmp(b))));
     }
@@ -112,19 +112,19 @@ fn chain(args: &[Value], holds: fn(Ordering) -> bool) -> Result {
 }
 
 fn less(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    chain(args, Ordering::is_lt)
+    compare_pairs(args, Ordering::is_lt)
 }
 
 fn less_equal(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    chain(args, Ordering::is_le)
+    compare_pairs(args, Ordering::is_le)
 }
 
 fn greater(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    chain(args, Ordering::is_gt)
+    compare_pairs(args, Ordering::is_gt)
 }
 
 fn greater_equal(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    chain(args, Ordering::is_ge)
+    compare_pairs(args, Ordering::is_ge)
 }
 
 fn all_equal(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<bool> {
@@ -190,7 +190,7 @@ pub(super) fn compare(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if let Some(nan) = args.iter().find(|arg| is_nan(arg)) {
         return Err(bad_value(about("##NaN has no place in an order", nan)));
     }
-    Ok(Value::Int(match compared(eval, &args[0], &args[1])? {
+    Ok(Value::Int(match compare_terms(eval, &args[0], &args[1])? {
         Ordering::Less => -1,
         Ordering::Equal => 0,
         Ordering::Greater => 1,
@@ -267,7 +267,7 @@ fn sort_keyed(
                     weight = weight.saturating_add(key.shape().weight);
                 }
                 if dates && instants {
-                    return Err(apart());
+                    return Err(not_comparable());
                 }
                 // Each key is compared about once per level of the merge.
                 eval.walk_weight(weight.saturating_mul(u64::from(items.len().ilog2()) + 1))?;
@@ -387,7 +387,7 @@ fn extreme_by(
             None => true,
             Some(_) if is_nan(&found) => false,
             Some((leader, _)) if is_nan(leader) => true,
-            Some((leader, _)) => compared(eval, &found, leader)? == better,
+            Some((leader, _)) => compare_terms(eval, &found, leader)? == better,
         };
         if wins {
             best = Some((found, item));
@@ -398,7 +398,7 @@ fn extreme_by(
 
 /// As in Clojure: the argument for which a function returns the extreme value, the last of equals. A single argument is
 /// returned as it is.
-fn by_function(eval: &mut Eval<'_>, args: &mut [Value], better: Ordering) -> Result {
+fn extreme_argument(eval: &mut Eval<'_>, args: &mut [Value], better: Ordering) -> Result {
     let (function, items) = args
         .split_first_mut()
         .ok_or_else(|| Stop::from(Kind::Other("no function".into())))?;
@@ -426,14 +426,14 @@ fn by_function(eval: &mut Eval<'_>, args: &mut [Value], better: Ordering) -> Res
 }
 
 fn min_key(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    by_function(eval, args, Ordering::Less)
+    extreme_argument(eval, args, Ordering::Less)
 }
 
 fn max_key(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    by_function(eval, args, Ordering::Greater)
+    extreme_argument(eval, args, Ordering::Greater)
 }
 
-fn by(eval: &mut Eval<'_>, args: &mut [Value], better: Ordering) -> Result {
+fn extreme_item(eval: &mut Eval<'_>, args: &mut [Value], better: Ordering) -> Result {
     let Some((key, items)) = args.split_first_mut() else {
         return Ok(Value::Nil);
     };
@@ -464,11 +464,11 @@ fn by(eval: &mut Eval<'_>, args: &mut [Value], better: Ordering) -> Result {
 }
 
 fn min_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    by(eval, args, Ordering::Less)
+    extreme_item(eval, args, Ordering::Less)
 }
 
 fn max_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    by(eval, args, Ordering::Greater)
+    extreme_item(eval, args, Ordering::Greater)
 }
 
 fn are_distinct(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {

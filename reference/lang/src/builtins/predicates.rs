@@ -62,7 +62,7 @@ pub const ROWS: &[Builtin] = &[
 type Result<T = Value> = std::result::Result<T, Stop>;
 
 /// A stand-in for a value of which only the kind matters: a lazy sequence counts as a vector, and need not be realized.
-fn seen(value: &Value) -> &Value {
+fn kind_stand_in(value: &Value) -> &Value {
     static VECTOR: LazyLock<Value> = LazyLock::new(|| Value::vector(Vec::new()));
     match as_lazy(value) {
         Some(_) => &VECTOR,
@@ -73,7 +73,7 @@ fn seen(value: &Value) -> &Value {
 macro_rules! predicates {
     ($($name:ident($pattern:pat $(=> $guard:expr)?);)*) => {
         $(fn $name(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-            Ok(Value::Bool(matches!(seen(&args[0]), $pattern $(if $guard)?)))
+            Ok(Value::Bool(matches!(kind_stand_in(&args[0]), $pattern $(if $guard)?)))
         })*
     };
 }
@@ -118,7 +118,7 @@ fn sign(value: &Value) -> Option<std::cmp::Ordering> {
 }
 
 /// Refuses values that are not numbers, for the predicates that need one (`predicates.numbers`).
-fn a_number(value: &Value) -> Result<&Value> {
+fn require_number(value: &Value) -> Result<&Value> {
     match value {
         Value::Int(_) | Value::BigInt(_) | Value::Float(_) => Ok(value),
         _ => Err(wrong_type("a number", value)),
@@ -127,7 +127,9 @@ fn a_number(value: &Value) -> Result<&Value> {
 
 /// Whether `holds` is true for the comparison of a number with zero.
 fn signed(args: &[Value], holds: fn(std::cmp::Ordering) -> bool) -> Result {
-    Ok(Value::Bool(sign(a_number(&args[0])?).is_some_and(holds)))
+    Ok(Value::Bool(
+        sign(require_number(&args[0])?).is_some_and(holds),
+    ))
 }
 
 fn is_zero(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -142,21 +144,21 @@ fn is_neg(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     signed(args, std::cmp::Ordering::is_lt)
 }
 
-fn whole_with(value: &Value, holds: fn(std::cmp::Ordering) -> bool) -> Value {
+fn is_integer_with_sign(value: &Value, holds: fn(std::cmp::Ordering) -> bool) -> Value {
     let whole = matches!(value, Value::Int(_) | Value::BigInt(_));
     Value::Bool(whole && sign(value).is_some_and(holds))
 }
 
 fn is_pos_int(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(whole_with(&args[0], std::cmp::Ordering::is_gt))
+    Ok(is_integer_with_sign(&args[0], std::cmp::Ordering::is_gt))
 }
 
 fn is_neg_int(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(whole_with(&args[0], std::cmp::Ordering::is_lt))
+    Ok(is_integer_with_sign(&args[0], std::cmp::Ordering::is_lt))
 }
 
 fn is_nat_int(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(whole_with(&args[0], std::cmp::Ordering::is_ge))
+    Ok(is_integer_with_sign(&args[0], std::cmp::Ordering::is_ge))
 }
 
 /// Whether an integral number is odd; `None` for any other value.
@@ -170,11 +172,13 @@ fn parity(value: &Value) -> Option<bool> {
 }
 
 fn is_odd(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(Value::Bool(parity(a_number(&args[0])?) == Some(true)))
+    Ok(Value::Bool(parity(require_number(&args[0])?) == Some(true)))
 }
 
 fn is_even(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(Value::Bool(parity(a_number(&args[0])?) == Some(false)))
+    Ok(Value::Bool(
+        parity(require_number(&args[0])?) == Some(false),
+    ))
 }
 
 fn is_infinite(_: &mut Eval<'_>, args: &mut [Value]) -> Result {

@@ -128,14 +128,14 @@ pub(super) fn compiled(eval: &mut Eval<'_>, pattern: &str) -> Result<Arc<Regex>,
     Ok(regex)
 }
 
-type Span = (usize, usize);
+type ByteSpan = (usize, usize);
 
 fn find_at(
     eval: &mut Eval<'_>,
     regex: &Arc<Regex>,
     text: &str,
     from: usize,
-) -> Result<Option<Span>, Stop> {
+) -> Result<Option<ByteSpan>, Stop> {
     let mut scratch = std::mem::take(&mut eval.scratch);
     let found = regex.find_at(text, from, &mut scratch, eval);
     eval.scratch = scratch;
@@ -155,7 +155,7 @@ fn captures_at(
 }
 
 /// The value of a match: its text, or a vector with its groups.
-fn shape(eval: &mut Eval<'_>, text: &str, found: &Match) -> Result<Value, Stop> {
+fn match_value(eval: &mut Eval<'_>, text: &str, found: &Match) -> Result<Value, Stop> {
     let mut parts = Vec::with_capacity(found.groups().len());
     for group in found.groups() {
         parts.push(match group {
@@ -191,7 +191,7 @@ fn re_find(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
         return Ok(Value::from(&text[start..end]));
     }
     match captures_at(eval, regex, text, 0)? {
-        Some(found) => shape(eval, text, &found),
+        Some(found) => match_value(eval, text, &found),
         None => Ok(Value::Nil),
     }
 }
@@ -202,13 +202,13 @@ pub(super) fn re_matches(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Valu
     let found = regex.matches(text, &mut scratch, eval);
     eval.scratch = scratch;
     match found? {
-        Some(found) => shape(eval, text, &found),
+        Some(found) => match_value(eval, text, &found),
         None => Ok(Value::Nil),
     }
 }
 
 /// The position where a search continues after a match: one character further after an empty match.
-fn behind(text: &str, start: usize, end: usize) -> Option<usize> {
+fn next_start(text: &str, start: usize, end: usize) -> Option<usize> {
     if end > start {
         return Some(end);
     }
@@ -233,10 +233,10 @@ fn re_seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
             if found.len() == found.capacity() {
                 eval.reserve_values(found.len().max(4))?;
             }
-            found.push(shape(eval, text, &groups)?);
+            found.push(match_value(eval, text, &groups)?);
             groups.span()
         };
-        from = behind(text, start, end);
+        from = next_start(text, start, end);
     }
     Ok(Value::vector(found))
 }
@@ -268,7 +268,7 @@ pub(super) fn split_into(
             push_part(eval, &mut parts, &text[part_start..start])?;
             part_start = end;
         }
-        from = behind(text, start, end);
+        from = next_start(text, start, end);
     }
     push_part(eval, &mut parts, &text[part_start..])?;
     match trims {
@@ -296,7 +296,7 @@ pub(super) fn replace_by(
             break;
         };
         let (start, end) = found.span();
-        let matched = shape(eval, text, &found)?;
+        let matched = match_value(eval, text, &found)?;
         let replacement = match eval.call1(made, matched)? {
             Value::Str(replacement) => replacement,
             other => {
@@ -306,7 +306,7 @@ pub(super) fn replace_by(
         push(eval, &mut out, &text[copied..start])?;
         push(eval, &mut out, &replacement)?;
         copied = end;
-        from = behind(text, start, end);
+        from = next_start(text, start, end);
     }
     push(eval, &mut out, &text[copied..])?;
     Ok(Value::from(out))
@@ -341,7 +341,7 @@ pub(super) fn replace_all(
             push(eval, &mut out, piece)?;
         }
         copied = end;
-        from = behind(text, start, end);
+        from = next_start(text, start, end);
     }
     push(eval, &mut out, &text[copied..])?;
     Ok(Value::from(out))

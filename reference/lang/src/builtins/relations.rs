@@ -61,7 +61,7 @@ fn rows(eval: &mut Eval<'_>, relation: &Value) -> Result<Vec<Map>, Stop> {
 }
 
 /// The values of a row under each of `keys`: each in a vector of its own, nil for a missing one.
-fn under(eval: &mut Eval<'_>, row: &Map, keys: &[Value]) -> Result<Value, Stop> {
+fn values_of_keys(eval: &mut Eval<'_>, row: &Map, keys: &[Value]) -> Result<Value, Stop> {
     let row = Value::Map(row.clone());
     let mut values = Vec::with_capacity(keys.len());
     for key in keys {
@@ -74,7 +74,7 @@ fn under(eval: &mut Eval<'_>, row: &Map, keys: &[Value]) -> Result<Value, Stop> 
 }
 
 /// The entries of a row under `keys`, as stored.
-fn cut(eval: &mut Eval<'_>, row: &Map, keys: &[Value]) -> Result<Value, Stop> {
+fn select_entries(eval: &mut Eval<'_>, row: &Map, keys: &[Value]) -> Result<Value, Stop> {
     let mut entries = Vec::with_capacity(keys.len());
     for key in keys {
         eval.charge(1)?;
@@ -89,7 +89,7 @@ fn cut(eval: &mut Eval<'_>, row: &Map, keys: &[Value]) -> Result<Value, Stop> {
 }
 
 /// Appends `row` to the rows under `key`.
-fn gather(eval: &mut Eval<'_>, groups: &mut Map, key: Value, row: Value) -> Result<(), Stop> {
+fn add_to_group(eval: &mut Eval<'_>, groups: &mut Map, key: Value, row: Value) -> Result<(), Stop> {
     eval.change(groups.copy_bytes())?;
     let mut group = match groups.take(&key) {
         Some(Value::Vector(group)) => group,
@@ -124,12 +124,12 @@ fn join(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let (ours, theirs): (Vec<Value>, Vec<Value>) = keys.into_iter().unzip();
     let mut groups = Map::new();
     for row in second {
-        let key = under(eval, &row, &theirs)?;
-        gather(eval, &mut groups, key, Value::Map(row))?;
+        let key = values_of_keys(eval, &row, &theirs)?;
+        add_to_group(eval, &mut groups, key, Value::Map(row))?;
     }
     let mut joined = Vec::new();
     for row in first {
-        let key = under(eval, &row, &ours)?;
+        let key = values_of_keys(eval, &row, &ours)?;
         let Some(Value::Vector(matches)) = groups.get(&key).cloned() else {
             continue;
         };
@@ -157,7 +157,7 @@ fn project(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let (rows, keys) = (rows(eval, &args[0])?, eval.items(&args[1])?);
     let mut projected = Vec::with_capacity(rows.len());
     for row in rows {
-        projected.push(cut(eval, &row, &keys)?);
+        projected.push(select_entries(eval, &row, &keys)?);
     }
     Ok(Value::Set(projected.into_iter().collect()))
 }
@@ -166,10 +166,10 @@ fn index(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let (rows, keys) = (rows(eval, &args[0])?, eval.items(&args[1])?);
     let mut groups = Map::new();
     for row in rows {
-        let key = cut(eval, &row, &keys)?;
+        let key = select_entries(eval, &row, &keys)?;
         let row = Value::Map(row);
         eval.walk(&row)?;
-        gather(eval, &mut groups, key, row)?;
+        add_to_group(eval, &mut groups, key, row)?;
     }
     let mut entries = Vec::with_capacity(groups.len());
     for (key, group) in &groups {

@@ -850,7 +850,7 @@ fn in_case(eval: &mut Eval<'_>, text: &str, change: fn(&str) -> String) -> Resul
         return Ok(change(text));
     }
     let mut out = String::with_capacity(text.len());
-    let mut around = Neighbours::default();
+    let mut around = SigmaContext::default();
     let mut at = 0;
     while at < text.len() {
         let end = text.floor_char_boundary(at + SLICE_BYTES);
@@ -872,7 +872,7 @@ fn in_case(eval: &mut Eval<'_>, text: &str, change: fn(&str) -> String) -> Resul
 
 /// The context of a position in a text, for the one letter whose lower-case form depends on it.
 #[derive(Default)]
-struct Neighbours {
+struct SigmaContext {
     /// The position up to which characters were examined, and the stand-in for the last significant one.
     seen: usize,
     last: Option<char>,
@@ -881,11 +881,11 @@ struct Neighbours {
     next: Option<char>,
 }
 
-impl Neighbours {
+impl SigmaContext {
     /// A letter if a word continues before `place`, else a space. Calls come with ascending places.
     fn before(&mut self, text: &str, place: usize) -> Result<char, Stop> {
         for character in text[self.seen..place].chars().rev() {
-            if let Some(stands_for) = counted(character)? {
+            if let Some(stands_for) = sigma_stand_in(character)? {
                 self.last = Some(stands_for);
                 break;
             }
@@ -900,7 +900,7 @@ impl Neighbours {
         if self.found < place {
             (self.found, self.next) = (text.len(), Some(' '));
             for (at, character) in text[place..].char_indices() {
-                if let Some(stands_for) = counted(character)? {
+                if let Some(stands_for) = sigma_stand_in(character)? {
                     (self.found, self.next) = (place + at, Some(stands_for));
                     break;
                 }
@@ -912,14 +912,14 @@ impl Neighbours {
 
 /// The stand-in for a character next to a `Σ`: a letter, a space for a character that ends a word, or `None` for one
 /// that is skipped, such as an apostrophe. Determined by how the library converts a `Σ` before it.
-fn counted(character: char) -> Result<Option<char>, Stop> {
+fn sigma_stand_in(character: char) -> Result<Option<char>, Stop> {
     /// Metered steps to determine a stand-in.
-    const FOUND_OUT_STEPS: usize = 64;
+    const STAND_IN_STEPS: usize = 64;
     let within_word = |behind: &str| format!("aΣ{behind}").to_lowercase().starts_with("aσ");
     if character.is_ascii_alphabetic() {
         return Ok(Some('a'));
     }
-    clock::check(FOUND_OUT_STEPS)?;
+    clock::check(STAND_IN_STEPS)?;
     let mut buffer = [0; 4];
     let alone = character.encode_utf8(&mut buffer);
     Ok(
@@ -1111,9 +1111,9 @@ mod tests {
     use super::*;
     use crate::{Ended, Env, Host, Limits, Program, run};
 
-    struct Nowhere;
+    struct NullHost;
 
-    impl Host for Nowhere {
+    impl Host for NullHost {
         fn now_micros(&self) -> i64 {
             0
         }
@@ -1121,7 +1121,7 @@ mod tests {
 
     /// Converted in slices, long words come out as the library converts them in one piece, wherever the slices end.
     #[test]
-    fn a_sigma_is_written_as_its_word_asks_for_wherever_it_is_cut() {
+    fn final_sigma_does_not_depend_on_slice_ends() {
         let parts = [
             "Σ", "Α", "'", "\u{301}", " ", "ΑΣ", "Σ'", "ʰ", "\u{345}", "1", "Ⅷ",
         ];
@@ -1144,7 +1144,7 @@ mod tests {
                 let context = context.map(|(name, part)| (Value::from(name), Value::from(part)));
                 let env = Env::new().with_context(context.into_iter().collect());
                 let limits = Limits::default();
-                let (outcome, _) = run(&Program::new(call), &env, &limits, &Nowhere);
+                let (outcome, _) = run(&Program::new(call), &env, &limits, &NullHost);
                 let Ended::Value(Value::Str(found)) = outcome.ended else {
                     panic!("seed {seed}: {:?}", outcome.ended);
                 };

@@ -663,20 +663,20 @@ fn today(eval: &mut Eval<'_>) -> Result<Value, Stop> {
     ))
 }
 
-fn outside(asked: &Value) -> Stop {
+fn out_of_range(asked: &Value) -> Stop {
     bad_value(about("the date is outside the years 0 to 9999", asked))
 }
 
 fn day_of_epoch(asked: &Value) -> Result<Value, Stop> {
     let days = i32::try_from(index(asked)?).ok();
     let days = days.filter(|days| time::civil(*days).is_some());
-    days.map(Value::Date).ok_or_else(|| outside(asked))
+    days.map(Value::Date).ok_or_else(|| out_of_range(asked))
 }
 
 fn moment_of(args: &[Value], unit: i64, digits: u8) -> Result<Value, Stop> {
     let micros = index(&args[0])?.checked_mul(unit);
     let micros = micros.filter(|micros| within_years(*micros));
-    let micros = micros.ok_or_else(|| outside(&args[0]))?;
+    let micros = micros.ok_or_else(|| out_of_range(&args[0]))?;
     Ok(Value::Instant(Instant::new(micros, digits)))
 }
 
@@ -686,7 +686,7 @@ fn date_of(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     match date {
         Some(date) => Ok(Value::Date(time::days(date))),
         None => match args.iter().find(|arg| matches!(arg, Value::BigInt(_))) {
-            Some(large) => Err(outside(large)),
+            Some(large) => Err(out_of_range(large)),
             None => Err(bad_value(format!("there is no date {year}-{month}-{day}"))),
         },
     }
@@ -694,21 +694,21 @@ fn date_of(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
 
 /// The calendar date in argument 0.
 fn calendar(args: &[Value]) -> Result<jiff::civil::Date, Stop> {
-    time::civil(date(args)?).ok_or_else(|| outside(&args[0]))
+    time::civil(date(args)?).ok_or_else(|| out_of_range(&args[0]))
 }
 
 fn months_later(args: &mut [Value], unit: i64) -> Result<Value, Stop> {
     let date = calendar(args)?;
     let months = index(&args[1])?
         .checked_mul(unit)
-        .ok_or_else(|| outside(&args[1]))?;
+        .ok_or_else(|| out_of_range(&args[1]))?;
     let span = jiff::Span::new()
         .try_months(months)
-        .map_err(|_| outside(&args[1]))?;
-    let later = date.checked_add(span).map_err(|_| outside(&args[1]))?;
+        .map_err(|_| out_of_range(&args[1]))?;
+    let later = date.checked_add(span).map_err(|_| out_of_range(&args[1]))?;
     match later.year() >= 0 {
         true => Ok(Value::Date(time::days(later))),
-        false => Err(outside(&args[1])),
+        false => Err(out_of_range(&args[1])),
     }
 }
 
@@ -729,7 +729,7 @@ fn moment_later(args: &mut [Value], unit: i64) -> Result<Value, Stop> {
     let later = index(&args[1])?.checked_mul(unit);
     let later = later.and_then(|later| moment.micros().checked_add(later));
     let later = later.filter(|micros| within_years(*micros));
-    let micros = later.ok_or_else(|| outside(&args[1]))?;
+    let micros = later.ok_or_else(|| out_of_range(&args[1]))?;
     // Milliseconds are shown when some were added.
     let fraction = |micros: i64| micros.rem_euclid(MICROS_PER_SECOND);
     let digits = match fraction(micros) == fraction(moment.micros()) {
@@ -775,7 +775,7 @@ fn units_between(args: &[Value], from: usize, unit: usize) -> Result<Value, Stop
                 // A month counts once its day is reached.
                 const DAYS_MAX: i64 = 32;
                 let packed = |days: i32, asked: &Value| {
-                    let date = time::civil(days).ok_or_else(|| outside(asked))?;
+                    let date = time::civil(days).ok_or_else(|| out_of_range(asked))?;
                     let months = i64::from(date.year()) * 12 + i64::from(date.month());
                     Ok::<_, Stop>(months * DAYS_MAX + i64::from(date.day()))
                 };
@@ -895,7 +895,7 @@ fn days_later(args: &mut [Value], direction: i64) -> Result<Value, Stop> {
         .and_then(|days| i32::try_from(days).ok())
         .filter(|days| time::civil(*days).is_some())
         .map(Value::Date)
-        .ok_or_else(|| outside(&args[1]))
+        .ok_or_else(|| out_of_range(&args[1]))
 }
 
 fn order(args: &[Value]) -> Result<Ordering, Stop> {

@@ -71,7 +71,7 @@ fn close(eval: &mut Eval<'_>, kind: CollectionKind, parts: Vec<Value>) -> Result
                 eval.walk(&key)?;
                 entries.push((key, value));
             }
-            Value::Map(Map::gathered(entries))
+            Value::Map(Map::from_writes(entries))
         }
     })
 }
@@ -179,7 +179,7 @@ fn with_keys(eval: &mut Eval<'_>, args: &mut [Value], key: fn(&Value) -> Option<
         let entries = map
             .iter()
             .map(|(old, value)| (key(old).unwrap_or_else(|| old.clone()), value.clone()));
-        Ok(Value::Map(Map::gathered(entries.collect())))
+        Ok(Value::Map(Map::from_writes(entries.collect())))
     };
     rewrite(eval, None, Some(&visit), form)
 }

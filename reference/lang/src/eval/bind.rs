@@ -121,7 +121,7 @@ impl Eval<'_> {
                 while let (Some(key), Some(value)) = (rest.next(), rest.next()) {
                     entries.push((key, value));
                 }
-                merge(self, &mut [Value::Map(Map::gathered(entries)), more])?
+                merge(self, &mut [Value::Map(Map::from_writes(entries)), more])?
             }
             _ => {
                 return Err(Kind::Destructure {

@@ -837,7 +837,7 @@ impl Source {
     fn of(eval: &mut Eval<'_>, value: Value) -> Evaluated<Source> {
         let Value::Combined(made) = &value else {
             return Ok(match value {
-                Value::Vector(items) if items.moves() => {
+                Value::Vector(items) if items.is_unshared() => {
                     Source::Items(items.into_vec().into_iter())
                 }
                 Value::Vector(items) => Source::Vector(items, 0),

@@ -20,9 +20,9 @@ use crate::{
 /// The clocks and bounds that a run is measured with.
 pub struct Gauge {
     /// CPU time of the calling thread.
-    pub spent: fn() -> Duration,
+    pub cpu_time: fn() -> Duration,
     /// Wall-clock time.
-    pub passed: fn() -> Duration,
+    pub wall_time: fn() -> Duration,
     /// The time limit of a program: CPU time for its own thread, wall-clock time for its workers.
     pub limit: Duration,
     /// The longest CPU time allowed between two checks of the clock.
@@ -48,17 +48,17 @@ const SESSION_BYTES: u64 = 4 << 20;
 const SNAPSHOT_BYTES_MAX: usize = 16 << 20;
 
 /// The host of one program.
-struct Watched<'g> {
+struct MeasuringHost<'g> {
     gauge: &'g Gauge,
     thread: ThreadId,
     deadline: Duration,
     start: Duration,
     names: Vec<String>,
-    seen: Mutex<Seen>,
+    seen: Mutex<Observations>,
 }
 
 /// What was observed of the program's own thread.
-struct Seen {
+struct Observations {
     /// CPU time of the last check.
     last: Duration,
     /// The longest time between two checks.
@@ -69,7 +69,7 @@ struct Seen {
     most: isize,
 }
 
-impl Host for Watched<'_> {
+impl Host for MeasuringHost<'_> {
     fn tool_names(&self) -> &[String] {
         &self.names
     }
@@ -85,14 +85,14 @@ impl Host for Watched<'_> {
 
     fn pulse(&self) -> Pulse {
         let may_continue = if std::thread::current().id() == self.thread {
-            let may_continue = self.look() < self.deadline;
+            let may_continue = self.record_check() < self.deadline;
             if !may_continue && let Ok(mut seen) = self.seen.lock() {
                 let last = seen.last;
                 seen.stopped.get_or_insert(last);
             }
             may_continue
         } else {
-            (self.gauge.passed)() < self.start + self.gauge.limit
+            (self.gauge.wall_time)() < self.start + self.gauge.limit
         };
         if may_continue {
             Pulse::Continue
@@ -102,9 +102,9 @@ impl Host for Watched<'_> {
     }
 }
 
-impl Watched<'_> {
-    fn look(&self) -> Duration {
-        let now = (self.gauge.spent)();
+impl MeasuringHost<'_> {
+    fn record_check(&self) -> Duration {
+        let now = (self.gauge.cpu_time)();
         let live = heap::thread_balance();
         if let Ok(mut seen) = self.seen.lock() {
             if seen.stopped.is_none() {
@@ -124,16 +124,16 @@ pub fn hostile(bytes: &[u8], gauge: &Gauge) {
     let mut env = Env::new();
     let mut rest = Bytes(bytes);
     for _ in 0..TURNS {
-        let after = measured(&hostile_program(&mut rest), &env, gauge);
-        env = kept(env, after, gauge);
+        let after = measure_within_bounds(&hostile_program(&mut rest), &env, gauge);
+        env = persist(env, after, gauge);
     }
-    let after = measured(&keeping_program(&mut Bytes(bytes)), &env, gauge);
-    env = kept(env, after, gauge);
+    let after = measure_within_bounds(&keeping_program(&mut Bytes(bytes)), &env, gauge);
+    env = persist(env, after, gauge);
     let (outcome, _) = run(
         &Program::new("(clojure.core/+ 1 2)"),
         &env,
         &Limits::default(),
-        &Idle,
+        &NullHost,
     );
     assert!(
         matches!(outcome.ended, Ended::Value(Value::Int(3))),
@@ -143,19 +143,19 @@ pub fn hostile(bytes: &[u8], gauge: &Gauge) {
 
 /// The session after a turn, as a server that persists it would keep it: `after`, or `before` when `after` is too
 /// large.
-fn kept(before: Env, after: Env, gauge: &Gauge) -> Env {
-    let (held, seen) = watched(gauge, |_, meter| meter.within(|| after.held_bytes()));
+fn persist(before: Env, after: Env, gauge: &Gauge) -> Env {
+    let (held, seen) = observe(gauge, |_, meter| meter.within(|| after.held_bytes()));
     seen.assert_within(gauge, "to reckon what a session holds");
     if held > SESSION_BYTES {
         return before;
     }
-    let write = |env: &Env| watched(gauge, |host, _| env.snapshot(SNAPSHOT_BYTES_MAX, host));
+    let write = |env: &Env| observe(gauge, |host, _| env.snapshot(SNAPSHOT_BYTES_MAX, host));
     let (written, seen) = write(&after);
     seen.assert_within(gauge, "to write a session");
     let Some(written) = unless_stopped(written) else {
         return after;
     };
-    let (restored, seen) = watched(gauge, |_, meter| {
+    let (restored, seen) = observe(gauge, |_, meter| {
         meter.within(|| snapshot::read_metered(&written, meter))
     });
     seen.assert_within(gauge, "to read a session");
@@ -182,7 +182,7 @@ fn unless_stopped<T>(done: Result<T, snapshot::Error>) -> Option<T> {
 }
 
 /// What was observed of one program.
-pub struct Sighting {
+pub struct Measurement {
     /// The longest CPU time without a check of the clock, until it had to stop.
     pub gap: Duration,
     /// CPU time from when it had to stop until it ended.
@@ -200,8 +200,8 @@ pub struct Sighting {
 }
 
 /// Runs one program, and panics when it exceeds a bound.
-pub fn measured(text: &str, env: &Env, gauge: &Gauge) -> Env {
-    let Sighting {
+pub fn measure_within_bounds(text: &str, env: &Env, gauge: &Gauge) -> Env {
+    let Measurement {
         gap,
         end,
         took,
@@ -209,7 +209,7 @@ pub fn measured(text: &str, env: &Env, gauge: &Gauge) -> Env {
         grown,
         how,
         env,
-    } = sighting(text, env, gauge);
+    } = measure(text, env, gauge);
     assert!(
         gap <= gauge.gap,
         "{gap:?} without a look at the clock ({how}): {text}"
@@ -226,14 +226,14 @@ pub fn measured(text: &str, env: &Env, gauge: &Gauge) -> Env {
 }
 
 /// Runs one program and returns what was observed.
-pub fn sighting(text: &str, env: &Env, gauge: &Gauge) -> Sighting {
+pub fn measure(text: &str, env: &Env, gauge: &Gauge) -> Measurement {
     let program = Program::new(text);
     let ((outcome, env), seen) =
-        watched(gauge, |host, meter| run(&program, env, meter.limits, host));
-    let ended = (gauge.spent)();
-    shown(&outcome, text);
-    Sighting {
-        shown: (gauge.spent)() - ended,
+        observe(gauge, |host, meter| run(&program, env, meter.limits, host));
+    let ended = (gauge.cpu_time)();
+    show_outcome(&outcome, text);
+    Measurement {
+        shown: (gauge.cpu_time)() - ended,
         how: match &outcome.ended {
             Ended::Error(error) => error.reason().word(),
             _ => "value",
@@ -247,16 +247,16 @@ pub fn sighting(text: &str, env: &Env, gauge: &Gauge) -> Sighting {
 }
 
 /// What was observed of a piece of work.
-struct Done {
+struct WorkMeasurement {
     gap: Duration,
     end: Duration,
     took: Duration,
     grown: isize,
 }
 
-impl Done {
+impl WorkMeasurement {
     fn assert_within(&self, gauge: &Gauge, what: &str) {
-        let Done {
+        let WorkMeasurement {
             gap,
             end,
             took,
@@ -273,19 +273,22 @@ impl Done {
 }
 
 /// Does `work` under the limits of a program, with a host and a meter that observe it.
-fn watched<T>(gauge: &Gauge, work: impl FnOnce(&dyn Host, &Meter<'_>) -> T) -> (T, Done) {
+fn observe<T>(
+    gauge: &Gauge,
+    work: impl FnOnce(&dyn Host, &Meter<'_>) -> T,
+) -> (T, WorkMeasurement) {
     let limits = Limits {
         memory_bytes: MEMORY_BYTES,
         ..Limits::default()
     };
-    let (before, live) = ((gauge.spent)(), heap::thread_balance());
-    let host = Watched {
+    let (before, live) = ((gauge.cpu_time)(), heap::thread_balance());
+    let host = MeasuringHost {
         gauge,
         thread: std::thread::current().id(),
         deadline: before + gauge.limit,
-        start: (gauge.passed)(),
+        start: (gauge.wall_time)(),
         names: vec!["work".to_owned()],
-        seen: Mutex::new(Seen {
+        seen: Mutex::new(Observations {
             last: before,
             gap: Duration::ZERO,
             stopped: None,
@@ -293,13 +296,13 @@ fn watched<T>(gauge: &Gauge, work: impl FnOnce(&dyn Host, &Meter<'_>) -> T) -> (
         }),
     };
     let done = work(&host, &Meter::new(&limits, &host));
-    host.look();
-    let ended = (gauge.spent)();
+    host.record_check();
+    let ended = (gauge.cpu_time)();
     let seen = host
         .seen
         .into_inner()
         .unwrap_or_else(|seen| seen.into_inner());
-    let seen = Done {
+    let seen = WorkMeasurement {
         gap: seen.gap,
         end: seen.stopped.map_or(Duration::ZERO, |at| ended - at),
         took: ended.saturating_sub(before),
@@ -411,7 +414,7 @@ pub fn calls(turn: usize) -> Vec<(&'static str, String)> {
 
 /// Calls of every builtin with short values and one large number, a combination that the operands of [`calls`] lack:
 /// counts, sizes and positions.
-pub fn counted() -> Vec<(&'static str, String)> {
+pub fn calls_with_large_counts() -> Vec<(&'static str, String)> {
     const COUNTS: [&str; 3] = ["30000000", "9007199254740991", "-9007199254740991"];
     const SHAPES: [&str; 14] = [
         "#",
@@ -456,7 +459,7 @@ pub fn counted() -> Vec<(&'static str, String)> {
 }
 
 /// Shows an outcome as a server does.
-fn shown(outcome: &Outcome, text: &str) {
+fn show_outcome(outcome: &Outcome, text: &str) {
     match &outcome.ended {
         Ended::Value(value) | Ended::Return(value) | Ended::Fail(value) => {
             drop(print::preview(
@@ -473,9 +476,9 @@ fn shown(outcome: &Outcome, text: &str) {
     }
 }
 
-struct Idle;
+struct NullHost;
 
-impl Host for Idle {
+impl Host for NullHost {
     fn now_micros(&self) -> i64 {
         0
     }
@@ -699,7 +702,7 @@ fn hostile_program(bytes: &mut Bytes<'_>) -> String {
 /// A program that keeps values of these kinds in definitions: in collections, captured by functions, as keys, shared
 /// and unshared.
 fn keeping_program(bytes: &mut Bytes<'_>) -> String {
-    const KEPT: [&str; 8] = [
+    const DEFINITIONS: [&str; 8] = [
         "(def kept [a b c d])",
         "(def kept (fn [x] [a b c d x]))",
         "(def kept {a b, :c c, [d] :d})",
@@ -711,7 +714,7 @@ fn keeping_program(bytes: &mut Bytes<'_>) -> String {
     ];
     let (_, mut out) = values(bytes);
     for _ in 0..2 {
-        out.push_str(KEPT[bytes.below(KEPT.len())]);
+        out.push_str(DEFINITIONS[bytes.below(DEFINITIONS.len())]);
         out.push(' ');
     }
     out.push_str("(def again kept) nil)");

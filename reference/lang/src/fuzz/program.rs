@@ -19,12 +19,12 @@ const DEPTH_MAX: u32 = 6;
 const PROGRAM_BYTES_MAX: usize = 2_000;
 
 /// A world without a clock, with one tool that returns its argument.
-struct World {
+struct EchoHost {
     names: Vec<String>,
     pulses: AtomicU32,
 }
 
-impl Host for World {
+impl Host for EchoHost {
     fn tool_names(&self) -> &[String] {
         &self.names
     }
@@ -48,9 +48,9 @@ impl Host for World {
 /// What must hold for every program: it ends; its outcome can be shown, within limits; an error has a message; printed
 /// lines are truncated; the next program works with the environment that it leaves behind.
 pub fn eval(text: &str) {
-    let (outcome, env) = ended(text, &Env::new());
+    let (outcome, env) = run_program(text, &Env::new());
     check_outcome(&outcome, text);
-    let (next, _) = ended("(clojure.core/+ 1 2)", &env);
+    let (next, _) = run_program("(clojure.core/+ 1 2)", &env);
     assert!(
         matches!(next.ended, Ended::Value(Value::Int(3))),
         "the next program works after {text}"
@@ -58,7 +58,7 @@ pub fn eval(text: &str) {
 }
 
 /// [`eval`] of a program generated from bytes.
-pub fn generated(bytes: &[u8]) {
+pub fn generated_program(bytes: &[u8]) {
     eval(&program(bytes));
 }
 
@@ -66,7 +66,7 @@ pub fn generated(bytes: &[u8]) {
 pub fn print_read(bytes: &[u8]) {
     let value = Bytes(bytes).value(0);
     let printed = print::readable(&value);
-    let (outcome, _) = ended(&printed, &Env::new());
+    let (outcome, _) = run_program(&printed, &Env::new());
     let Ended::Value(again) = outcome.ended else {
         panic!("{printed} reads as no value: {:?}", outcome.ended);
     };
@@ -78,17 +78,17 @@ pub fn print_read(bytes: &[u8]) {
     assert_eq!(printed, print::readable(&again), "printing is stable");
 }
 
-pub(super) fn ended(text: &str, env: &Env) -> (Outcome, Env) {
+pub(super) fn run_program(text: &str, env: &Env) -> (Outcome, Env) {
     let limits = Limits {
         memory_bytes: 2 * 1024 * 1024,
         workers: 2,
         ..Limits::default()
     };
-    let world = World {
+    let host = EchoHost {
         names: vec!["echo".to_owned()],
         pulses: AtomicU32::new(0),
     };
-    run(&Program::new(text), env, &limits, &world)
+    run(&Program::new(text), env, &limits, &host)
 }
 
 fn check_outcome(outcome: &Outcome, text: &str) {

@@ -1,6 +1,6 @@
 //! Sessions generated from bytes, and bytes read as snapshots, with the properties that each must have.
 
-use super::program::{ended, program};
+use super::program::{program, run_program};
 use crate::meter::Unwatched;
 use crate::sink::Sink;
 use crate::snapshot::{self, Error};
@@ -21,13 +21,13 @@ pub fn snapshot(bytes: &[u8]) {
         .with_journal(Default::default());
     let mut turns = bytes.chunks(bytes.len().div_ceil(TURNS + 1).max(1));
     for (at, turn) in (1..).zip(turns.by_ref().take(TURNS)) {
-        let (outcome, mut after) = ended(&program(turn), &env.clone().in_turn(at));
+        let (outcome, mut after) = run_program(&program(turn), &env.clone().in_turn(at));
         if let Ended::Value(value) | Ended::Return(value) = outcome.ended {
             after.remember(value);
         }
         env = after;
     }
-    let Ok(written) = env.snapshot(BYTES_MAX, &Patient) else {
+    let Ok(written) = env.snapshot(BYTES_MAX, &UnlimitedHost) else {
         return;
     };
     same_session(&env, &written, &program(turns.next().unwrap_or_default()));
@@ -50,23 +50,23 @@ pub fn snapshot_bytes(bytes: &[u8]) {
 
 /// Panics unless `written`, a snapshot of `env`, continues as `env` does.
 pub fn same_session(env: &Env, written: &[u8], next: &str) {
-    let restored = match Env::restore(written, &roomy(), &Patient) {
+    let restored = match Env::restore(written, &large_limits(), &UnlimitedHost) {
         Ok(restored) => restored,
         Err(error) => panic!("what was written is read: {error}"),
     };
-    let again = restored.snapshot(BYTES_MAX, &Patient);
+    let again = restored.snapshot(BYTES_MAX, &UnlimitedHost);
     assert!(
         again.as_deref() == Ok(written),
         "what was read is written as it was"
     );
-    let (expected, expected_env) = ended(next, env);
-    let (found, found_env) = ended(next, &restored);
+    let (expected, expected_env) = run_program(next, env);
+    let (found, found_env) = run_program(next, &restored);
     // Newly shared structure is copied before it is changed, so a limit may be reached sooner or later than before.
     if is_limit(&expected) || is_limit(&found) {
         return;
     }
-    assert_eq!(shown(&expected), shown(&found), "{next}");
-    let bytes = |env: &Env| env.snapshot(BYTES_MAX, &Patient);
+    assert_eq!(outcome_text(&expected), outcome_text(&found), "{next}");
+    let bytes = |env: &Env| env.snapshot(BYTES_MAX, &UnlimitedHost);
     assert!(
         bytes(&expected_env) == bytes(&found_env),
         "the sessions stay equal after {next}"
@@ -75,14 +75,14 @@ pub fn same_session(env: &Env, written: &[u8], next: &str) {
 
 /// Any bytes are read as a session, or refused.
 fn hostile(bytes: &[u8]) {
-    let env = match Env::restore(bytes, &Limits::default(), &Patient) {
+    let env = match Env::restore(bytes, &Limits::default(), &UnlimitedHost) {
         Ok(env) => env,
         Err(error) => {
             assert!(!error.to_string().is_empty());
             return;
         }
     };
-    let written = match env.snapshot(BYTES_MAX, &Patient) {
+    let written = match env.snapshot(BYTES_MAX, &UnlimitedHost) {
         Ok(written) => written,
         Err(Error::TooLarge { .. }) => return,
         Err(error) => panic!("what was read is written: {error}"),
@@ -98,11 +98,11 @@ fn hostile(bytes: &[u8]) {
         .map(|(name, ..)| format!("({name} 1 2)"))
         .collect();
     for call in names {
-        let _ = ended(&call, &env);
+        let _ = run_program(&call, &env);
     }
 }
 
-fn roomy() -> Limits {
+fn large_limits() -> Limits {
     Limits {
         memory_bytes: 1 << 30,
         ..Limits::default()
@@ -117,7 +117,7 @@ fn is_limit(outcome: &Outcome) -> bool {
 }
 
 /// An outcome as text.
-fn shown(outcome: &Outcome) -> String {
+fn outcome_text(outcome: &Outcome) -> String {
     const BYTES: usize = 64 * 1024;
     let value = |value: &Value| {
         let mut text = Sink::new(String::new(), BYTES, &Unwatched);
@@ -135,9 +135,9 @@ fn shown(outcome: &Outcome) -> String {
 }
 
 /// A world that gives snapshots all the time that they need.
-struct Patient;
+struct UnlimitedHost;
 
-impl crate::Host for Patient {
+impl crate::Host for UnlimitedHost {
     fn now_micros(&self) -> i64 {
         0
     }

@@ -16,9 +16,9 @@ fn check_refusal(value: &Value) -> String {
 }
 
 /// Counts how often it is checked.
-struct Asked(std::cell::Cell<usize>);
+struct CountingWatch(std::cell::Cell<usize>);
 
-impl Watch for Asked {
+impl Watch for CountingWatch {
     fn look(&self) -> Result<(), Limit> {
         self.0.set(self.0.get() + 1);
         Ok(())
@@ -26,19 +26,19 @@ impl Watch for Asked {
 }
 
 #[test]
-fn what_opens_and_what_closes_is_looked_at() {
+fn nested_json_polls_the_watch() {
     const DEPTH: usize = 100_000;
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
-        let asked = Asked(Default::default());
+        let watch = CountingWatch(Default::default());
         let text = open.repeat(DEPTH) + "1" + &close.repeat(DEPTH);
-        read(&text, Duplicates::First, &asked).unwrap();
-        let least = 2 * DEPTH / VALUES_BETWEEN_LOOKS as usize;
-        assert!(asked.0.get() >= least, "{} looks", asked.0.get());
+        read(&text, Duplicates::First, &watch).unwrap();
+        let least = 2 * DEPTH / VALUES_BETWEEN_CHECKS as usize;
+        assert!(watch.0.get() >= least, "{} looks", watch.0.get());
     }
 }
 
 #[test]
-fn text_becomes_values() {
+fn json_text_is_read_as_values() {
     for (text, printed) in [
         (
             "[1,\"a\",null,true,false,2.5,{}]",
@@ -62,13 +62,13 @@ fn text_becomes_values() {
 }
 
 #[test]
-fn the_first_of_equal_keys_can_win() {
+fn first_of_duplicate_keys_can_win() {
     let value = read("{\"b\":0,\"a\":1,\"a\":2}", Duplicates::First, &Unwatched);
     assert_eq!(crate::print::readable(&value.unwrap()), "{\"a\" 1 \"b\" 0}");
 }
 
 #[test]
-fn long_strings_end_where_short_ones_do() {
+fn long_strings_end_at_the_closing_quote() {
     for length in [0, 1, 31, 32, 33, 40, 47, 48, 100] {
         for end in ["\"", "\\n\"", "\u{1}", "é\"", "\u{80}\u{7f}\""] {
             let text = format!("\"{}{end}", "x".repeat(length));
@@ -80,7 +80,7 @@ fn long_strings_end_where_short_ones_do() {
 }
 
 #[test]
-fn refusals_say_where() {
+fn syntax_errors_state_their_position() {
     for (text, message) in [
         ("", "the text ends too early at byte 0"),
         ("[1,\n é]", "unexpected character at byte 5"),
@@ -106,7 +106,7 @@ fn refusals_say_where() {
 }
 
 #[test]
-fn values_without_a_json_form_are_refused_with_their_path() {
+fn unrepresentable_values_are_rejected_with_their_path() {
     let map = |entries: Vec<(Value, Value)>| Value::Map(Map::from(entries));
     let nan = Value::Float(f64::NAN);
     let row = map(vec![(Value::keyword("ts"), nan.clone())]);
@@ -129,7 +129,7 @@ fn values_without_a_json_form_are_refused_with_their_path() {
 }
 
 #[test]
-fn keys_are_written_in_the_order_of_their_text() {
+fn object_keys_are_written_sorted() {
     let map = Map::from(vec![
         ("a".into(), Value::Int(1)),
         (Value::keyword("b"), Value::keyword("x")),
@@ -142,7 +142,7 @@ fn keys_are_written_in_the_order_of_their_text() {
 }
 
 #[test]
-fn depth_is_bounded_by_size_alone() {
+fn nesting_is_limited_only_by_size() {
     const DEPTH: usize = 1_000_000;
     let text = "[".repeat(DEPTH) + &"]".repeat(DEPTH);
     let value = from_str(&text).unwrap();
@@ -172,7 +172,7 @@ fn memory_and_length_are_bounded() {
 }
 
 #[test]
-fn records_share_the_text_of_their_keys() {
+fn records_share_key_text() {
     let value = from_str(r#"[{"k":1,"l":2},{"l":3,"k":4}]"#).unwrap();
     let Value::Vector(rows) = value else {
         panic!("an array")
@@ -189,7 +189,7 @@ fn records_share_the_text_of_their_keys() {
 }
 
 #[test]
-fn long_decimals_are_read_as_the_library_reads_them() {
+fn long_decimals_parse_like_std() {
     for seed in 0..300 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut text = String::from(["", "-", "+"][random.usize(..3)]);
@@ -258,12 +258,12 @@ proptest! {
     }
 
     #[test]
-    fn keeps_its_promises(text in "[\\[\\]{}:,\"\\\\ux0-9eE.+a-f \n-]{0,40}") {
+    fn any_text_is_read_or_rejected(text in "[\\[\\]{}:,\"\\\\ux0-9eE.+a-f \n-]{0,40}") {
         crate::fuzz::json(&text);
     }
 
     #[test]
-    fn refuses_what_serde_json_refuses(text in "[\\[\\]{}:,\"\\\\ux0-9eE.+a-f \n-]{0,12}") {
+    fn rejects_what_serde_json_rejects(text in "[\\[\\]{}:,\"\\\\ux0-9eE.+a-f \n-]{0,12}") {
         let theirs = serde_json::from_str::<serde_json::Value>(&text);
         prop_assert_eq!(from_str(&text).is_ok(), theirs.is_ok(), "{:?}", text);
     }

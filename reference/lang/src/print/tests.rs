@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn floats_are_short() {
+fn floats_print_shortest_digits() {
     for (value, text) in [
         (0.0, "0.0"),
         (-0.0, "-0.0"),
@@ -44,7 +44,7 @@ fn strings_are_escaped() {
 
 /// The slices and chunks of a long string may end anywhere, with characters to escape on both sides.
 #[test]
-fn strings_are_escaped_wherever_slices_end() {
+fn escapes_at_slice_ends_are_kept() {
     for escaped in ["\u{85}", "\u{1}", "\"", "é\n", "😀\u{9f}\u{80}"] {
         for before in (4080..4100).chain(8180..8196) {
             let text = "a".repeat(before) + &escaped.repeat(3) + "b";
@@ -73,7 +73,7 @@ fn large_integers_show_their_leading_digits() {
 }
 
 #[test]
-fn lines_are_cut() {
+fn long_lines_are_truncated() {
     assert_eq!(line("abc".into(), 3), "abc");
     assert_eq!(line("ae\u{301}cd".into(), 2), "ae\u{301}... (2/4 chars)");
     assert_eq!(line("e\u{301}".into(), 1), "e\u{301}");
@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn bounds_hold(text in "\\PC{0,40}", bytes_max in 0usize..60) {
+    fn bounded_output_keeps_its_limit(text in "\\PC{0,40}", bytes_max in 0usize..60) {
         let value = Value::vector(vec![text.as_str().into(), Value::Int(7)]);
         let mut out = Sink::new(String::new(), bytes_max, &Unwatched);
         let written = write_readable(&mut out, &value);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn tokens_split_where_the_seed_says() {
+fn tokens_split_at_specified_points() {
     for (text, expected) in [
         ("read_text_file", "read text file"),
         ("readTextFile", "read text file"),

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::error::quote::{self, Quote, Redact};
 use crate::form::Span;
-use crate::visible::is_obeyed;
+use crate::visible::is_nonprinting;
 
 /// The bracket that opens a collection, with its prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -580,7 +580,7 @@ fn printable(token: &str) -> String {
 }
 
 fn is_invisible(ch: char) -> bool {
-    is_obeyed(ch)
+    is_nonprinting(ch)
         || ch.is_whitespace()
         || matches!(ch, '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }

@@ -291,12 +291,12 @@ fn distinct_names_are_limited() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in "\\PC*") {
+    fn any_text_is_read_or_rejected(text in "\\PC*") {
         crate::fuzz::reader(&text);
     }
 
     #[test]
-    fn text_of_tokens_is_read_or_refused(tokens in prop::collection::vec(token(), 0..60)) {
+    fn any_token_sequence_is_read_or_rejected(tokens in prop::collection::vec(token(), 0..60)) {
         crate::fuzz::reader(&tokens.concat());
     }
 }

@@ -113,12 +113,12 @@ pub struct Automata {
 
 /// The parts of the automata that were built so far.
 #[derive(Debug)]
-pub struct Built {
+pub struct AutomataCache {
     forward: Cache,
     backward: Cache,
 }
 
-impl Built {
+impl AutomataCache {
     /// Bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
         self.forward.memory_usage() + self.backward.memory_usage()
@@ -170,8 +170,8 @@ impl Automata {
     }
 
     /// Buffers for the parts that will be built.
-    pub fn built(&self) -> Built {
-        Built {
+    pub fn create_cache(&self) -> AutomataCache {
+        AutomataCache {
             forward: self.forward.create_cache(),
             backward: self.backward.create_cache(),
         }
@@ -186,17 +186,17 @@ impl Automata {
     /// The start and end of the first match at or after byte `from`.
     pub fn find(
         &self,
-        built: &mut Built,
+        cache: &mut AutomataCache,
         text: &str,
         from: usize,
         meter: &mut dyn WorkMeter,
     ) -> Result<Result<Option<(usize, usize)>, GaveUp>, Stop> {
-        let end = match self.end(&mut built.forward, text.as_bytes(), from, meter)? {
+        let end = match self.end(&mut cache.forward, text.as_bytes(), from, meter)? {
             Ok(Some(end)) => end,
             Ok(None) => return Ok(Ok(None)),
             Err(gave_up) => return Ok(Err(gave_up)),
         };
-        let start = self.start(&mut built.backward, text.as_bytes(), from, end, meter)?;
+        let start = self.start(&mut cache.backward, text.as_bytes(), from, end, meter)?;
         Ok(start.map(|start| start.map(|start| (start, end))))
     }
 

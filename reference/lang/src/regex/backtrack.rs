@@ -4,8 +4,8 @@
 use smallvec::SmallVec;
 
 use super::parse::Greed;
-use super::program::{Inst, Pc, Program, Set, holds};
-use super::{Clock, Slots};
+use super::program::{CharSet, Inst, Pc, Program, holds};
+use super::{Slots, StepCounter};
 use crate::clock::WorkMeter;
 use crate::error::Stop;
 
@@ -13,7 +13,7 @@ const NONE: usize = usize::MAX;
 
 /// What to do when the current thread fails.
 #[derive(Clone, Copy)]
-enum Back {
+enum Undo {
     To(Pc, usize),
     /// Restore the old value of a slot.
     Slot(usize, usize),
@@ -40,8 +40,8 @@ pub struct Search<'s> {
     from: usize,
     slots: Slots,
     marks: SmallVec<[usize; 8]>,
-    back: Vec<Back>,
-    clock: Clock<'s>,
+    backtrack: Vec<Undo>,
+    clock: StepCounter<'s>,
 }
 
 impl<'s> Search<'s> {
@@ -59,11 +59,11 @@ impl<'s> Search<'s> {
             from,
             slots: SmallVec::from_elem(NONE, program.slots),
             marks: SmallVec::from_elem(NONE, program.marks),
-            back: Vec::new(),
-            clock: Clock::new(meter),
+            backtrack: Vec::new(),
+            clock: StepCounter::new(meter),
         };
         let found = search.first(whole);
-        search.clock.tell()?;
+        search.clock.report()?;
         found
     }
 
@@ -84,7 +84,7 @@ impl<'s> Search<'s> {
                     return Ok(None);
                 }
             }
-            if let Some(end) = self.body(0, at, end)? {
+            if let Some(end) = self.match_from(0, at, end)? {
                 self.slots[0] = at;
                 self.slots[1] = end;
                 return Ok(Some(std::mem::take(&mut self.slots)));
@@ -97,55 +97,55 @@ impl<'s> Search<'s> {
     }
 
     #[inline]
-    fn push(&mut self, back: Back) -> Result<(), Stop> {
-        if self.back.len() == self.back.capacity() {
-            let more = self.back.len().max(16);
-            self.clock.meter.reserve(more * size_of::<Back>())?;
-            self.back.reserve_exact(more);
+    fn push(&mut self, back: Undo) -> Result<(), Stop> {
+        if self.backtrack.len() == self.backtrack.capacity() {
+            let more = self.backtrack.len().max(16);
+            self.clock.meter.reserve(more * size_of::<Undo>())?;
+            self.backtrack.reserve_exact(more);
         }
-        self.back.push(back);
+        self.backtrack.push(back);
         Ok(())
     }
 
-    /// Matches from the instruction `place` on at `at`, up to the first [`Inst::Done`], which must be at `end` if that
+    /// Matches from the instruction `pc` on at `at`, up to the first [`Inst::Done`], which must be at `end` if that
     /// is given. Returns the end of the match. Changes of slots and marks are undone when an earlier choice fails.
-    fn body(
+    fn match_from(
         &mut self,
-        mut place: Pc,
+        mut pc: Pc,
         mut at: usize,
         end: Option<usize>,
     ) -> Result<Option<usize>, Stop> {
-        let base = self.back.len();
+        let base = self.backtrack.len();
         loop {
             self.clock.spend(1)?;
-            let may_continue = match self.program.insts[place] {
-                Inst::Char(wanted) => self.take(&mut at, |character| character == wanted),
+            let may_continue = match self.program.insts[pc] {
+                Inst::Char(wanted) => self.consume(&mut at, |character| character == wanted),
                 Inst::Set(set) => {
                     let set = &self.program.sets[set];
-                    self.take(&mut at, |character| set.has(character))
+                    self.consume(&mut at, |character| set.has(character))
                 }
                 Inst::Split(first, second) => {
-                    self.push(Back::To(second, at))?;
-                    place = first;
+                    self.push(Undo::To(second, at))?;
+                    pc = first;
                     continue;
                 }
                 Inst::Jump(to) => {
-                    place = to;
+                    pc = to;
                     continue;
                 }
                 Inst::Save(slot) => {
-                    self.push(Back::Slot(slot, self.slots[slot]))?;
+                    self.push(Undo::Slot(slot, self.slots[slot]))?;
                     self.slots[slot] = at;
                     true
                 }
                 Inst::Mark(mark) => {
-                    self.push(Back::Mark(mark, self.marks[mark]))?;
+                    self.push(Undo::Mark(mark, self.marks[mark]))?;
                     self.marks[mark] = at;
                     true
                 }
                 Inst::Unless { mark, exit } => {
                     if self.marks[mark] == at {
-                        place = exit;
+                        pc = exit;
                         continue;
                     }
                     true
@@ -153,16 +153,18 @@ impl<'s> Search<'s> {
                 Inst::Assert(assert) => holds(assert, self.text, at, self.from),
                 Inst::Done => {
                     if end.is_none_or(|end| at == end) {
-                        self.keep(base)?;
+                        self.commit(base)?;
                         return Ok(Some(at));
                     }
                     false
                 }
-                Inst::Backref { group, folded } => self.again(&mut at, group, folded)?,
-                Inst::Atomic { next } => match self.body(place + 1, at, None)? {
+                Inst::Backref { group, folded } => {
+                    self.match_backreference(&mut at, group, folded)?
+                }
+                Inst::Atomic { next } => match self.match_from(pc + 1, at, None)? {
                     Some(behind) => {
                         at = behind;
-                        place = next;
+                        pc = next;
                         continue;
                     }
                     None => false,
@@ -174,17 +176,17 @@ impl<'s> Search<'s> {
                     max,
                     next,
                 } => {
-                    let before = self.back.len();
+                    let before = self.backtrack.len();
                     let found = if ahead {
-                        self.body(place + 1, at, None)?.is_some()
+                        self.match_from(pc + 1, at, None)?.is_some()
                     } else {
-                        self.behind(place + 1, at, min, max)?
+                        self.match_behind(pc + 1, at, min, max)?
                     };
                     if found && negative {
                         self.undo(before)?;
                     }
                     if found != negative {
-                        place = next;
+                        pc = next;
                         continue;
                     }
                     false
@@ -194,14 +196,14 @@ impl<'s> Search<'s> {
                     min,
                     max,
                     greed,
-                } => self.run_of(place, &mut at, set, (min, max), greed)?,
+                } => self.match_run(pc, &mut at, set, (min, max), greed)?,
             };
             if may_continue {
-                place += 1;
+                pc += 1;
                 continue;
             }
             match self.step_back(base)? {
-                Some(other) => (place, at) = other,
+                Some(other) => (pc, at) = other,
                 None => return Ok(None),
             }
         }
@@ -209,30 +211,32 @@ impl<'s> Search<'s> {
 
     /// The next alternative to try, of those pushed since `base`.
     fn step_back(&mut self, base: usize) -> Result<Option<(Pc, usize)>, Stop> {
-        while self.back.len() > base {
+        while self.backtrack.len() > base {
             self.clock.spend(1)?;
-            let Some(back) = self.back.pop() else { break };
+            let Some(back) = self.backtrack.pop() else {
+                break;
+            };
             match back {
-                Back::To(place, at) => return Ok(Some((place, at))),
-                Back::Slot(slot, old) => self.slots[slot] = old,
-                Back::Mark(mark, old) => self.marks[mark] = old,
-                Back::Less { next, least, end } => {
+                Undo::To(pc, at) => return Ok(Some((pc, at))),
+                Undo::Slot(slot, old) => self.slots[slot] = old,
+                Undo::Mark(mark, old) => self.marks[mark] = old,
+                Undo::Less { next, least, end } => {
                     let last = self.text[..end].chars().next_back();
                     let end = end - last.map_or(0, char::len_utf8);
                     if end > least {
-                        self.push(Back::Less { next, least, end })?;
+                        self.push(Undo::Less { next, least, end })?;
                     }
                     return Ok(Some((next, end)));
                 }
-                Back::More { run, end, left } => {
+                Undo::More { run, end, left } => {
                     let Inst::Run { set, .. } = self.program.insts[run] else {
                         continue;
                     };
                     let set = &self.program.sets[set];
                     let mut end = end;
-                    if self.take(&mut end, |character| set.has(character)) {
+                    if self.consume(&mut end, |character| set.has(character)) {
                         if left > 1 {
-                            self.push(Back::More {
+                            self.push(Undo::More {
                                 run,
                                 end,
                                 left: left - 1,
@@ -247,26 +251,26 @@ impl<'s> Search<'s> {
     }
 
     /// Discards the alternatives pushed since `base`, but keeps the records of changes to undo.
-    fn keep(&mut self, base: usize) -> Result<(), Stop> {
-        self.clock.spend((self.back.len() - base) / 4)?;
+    fn commit(&mut self, base: usize) -> Result<(), Stop> {
+        self.clock.spend((self.backtrack.len() - base) / 4)?;
         let mut kept = base;
-        for at in base..self.back.len() {
-            if let Back::Slot(..) | Back::Mark(..) = self.back[at] {
-                self.back[kept] = self.back[at];
+        for at in base..self.backtrack.len() {
+            if let Undo::Slot(..) | Undo::Mark(..) = self.backtrack[at] {
+                self.backtrack[kept] = self.backtrack[at];
                 kept += 1;
             }
         }
-        self.back.truncate(kept);
+        self.backtrack.truncate(kept);
         Ok(())
     }
 
     /// Undoes all changes recorded since `base`.
     fn undo(&mut self, base: usize) -> Result<(), Stop> {
-        self.clock.spend((self.back.len() - base) / 4)?;
-        while self.back.len() > base {
-            match self.back.pop() {
-                Some(Back::Slot(slot, old)) => self.slots[slot] = old,
-                Some(Back::Mark(mark, old)) => self.marks[mark] = old,
+        self.clock.spend((self.backtrack.len() - base) / 4)?;
+        while self.backtrack.len() > base {
+            match self.backtrack.pop() {
+                Some(Undo::Slot(slot, old)) => self.slots[slot] = old,
+                Some(Undo::Mark(mark, old)) => self.marks[mark] = old,
                 _ => {}
             }
         }
@@ -275,7 +279,7 @@ impl<'s> Search<'s> {
 
     /// Consumes the next character if it is `wanted`.
     #[inline]
-    fn take(&self, at: &mut usize, wanted: impl FnOnce(char) -> bool) -> bool {
+    fn consume(&self, at: &mut usize, wanted: impl FnOnce(char) -> bool) -> bool {
         match next_char(self.text, *at) {
             Some(character) if wanted(character) => {
                 *at += character.len_utf8();
@@ -286,7 +290,12 @@ impl<'s> Search<'s> {
     }
 
     /// Consumes the text that `group` matched. A group that took no part does not match anything.
-    fn again(&mut self, at: &mut usize, group: usize, folded: bool) -> Result<bool, Stop> {
+    fn match_backreference(
+        &mut self,
+        at: &mut usize,
+        group: usize,
+        folded: bool,
+    ) -> Result<bool, Stop> {
         let (start, end) = (self.slots[2 * group], self.slots[2 * group + 1]);
         if start == NONE || end == NONE || start > end {
             return Ok(false);
@@ -303,7 +312,7 @@ impl<'s> Search<'s> {
         let mut behind = *at;
         for wanted in wanted.chars() {
             self.clock.spend(1)?;
-            if !self.take(&mut behind, |character| same_folded(character, wanted)) {
+            if !self.consume(&mut behind, |character| same_folded(character, wanted)) {
                 return Ok(false);
             }
         }
@@ -311,11 +320,11 @@ impl<'s> Search<'s> {
         Ok(true)
     }
 
-    /// Whether the body at `place` matches text that ends at `at`; shorter texts are tried first.
-    fn behind(&mut self, place: Pc, at: usize, min: usize, max: usize) -> Result<bool, Stop> {
+    /// Whether the body at `pc` matches text that ends at `at`; shorter texts are tried first.
+    fn match_behind(&mut self, pc: Pc, at: usize, min: usize, max: usize) -> Result<bool, Stop> {
         let mut start = at;
         for length in 0..=max {
-            if length >= min && self.body(place, start, Some(at))?.is_some() {
+            if length >= min && self.match_from(pc, start, Some(at))?.is_some() {
                 return Ok(true);
             }
             self.clock.spend(1)?;
@@ -328,15 +337,15 @@ impl<'s> Search<'s> {
     }
 
     /// Consumes a run of characters of a set.
-    fn run_of(
+    fn match_run(
         &mut self,
-        place: Pc,
+        pc: Pc,
         at: &mut usize,
         set: usize,
         (min, max): (usize, usize),
         greed: Greed,
     ) -> Result<bool, Stop> {
-        let set: &Set = &self.program.sets[set];
+        let set: &CharSet = &self.program.sets[set];
         let wanted = if greed == Greed::Lazy { min } else { max };
         let (mut taken, mut least) = (0, *at);
         while taken < wanted {
@@ -344,7 +353,7 @@ impl<'s> Search<'s> {
                 least = *at;
             }
             self.clock.spend(1)?;
-            if !self.take(at, |character| set.has(character)) {
+            if !self.consume(at, |character| set.has(character)) {
                 break;
             }
             taken += 1;
@@ -357,13 +366,13 @@ impl<'s> Search<'s> {
         }
         match greed {
             Greed::Possessive => {}
-            Greed::Greedy if *at > least => self.push(Back::Less {
-                next: place + 1,
+            Greed::Greedy if *at > least => self.push(Undo::Less {
+                next: pc + 1,
                 least,
                 end: *at,
             })?,
-            Greed::Lazy if max > min => self.push(Back::More {
-                run: place,
+            Greed::Lazy if max > min => self.push(Undo::More {
+                run: pc,
                 end: *at,
                 left: max - min,
             })?,

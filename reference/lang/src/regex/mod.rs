@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 
 use crate::clock::WorkMeter;
 use crate::error::Stop;
-use automata::{Automata, Built};
+use automata::{Automata, AutomataCache};
 use parse::{Assert, Node, Parsed, TOO_LARGE};
 use program::Program;
 
@@ -45,14 +45,14 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 type Slots = SmallVec<[usize; 8]>;
 
 /// Counts the steps of one of our own engines, and reports them to the meter regularly.
-struct Clock<'m> {
+struct StepCounter<'m> {
     steps: usize,
     meter: &'m mut dyn WorkMeter,
 }
 
-impl<'m> Clock<'m> {
+impl<'m> StepCounter<'m> {
     fn new(meter: &'m mut dyn WorkMeter) -> Self {
-        Clock { steps: 0, meter }
+        StepCounter { steps: 0, meter }
     }
 
     #[inline]
@@ -61,13 +61,13 @@ impl<'m> Clock<'m> {
         const STEPS: usize = 4_096;
         self.steps += steps;
         if self.steps >= STEPS {
-            self.tell()?;
+            self.report()?;
         }
         Ok(())
     }
 
     /// Reports the steps since the last call of the meter.
-    fn tell(&mut self) -> Result<(), Stop> {
+    fn report(&mut self) -> Result<(), Stop> {
         self.meter.work(std::mem::take(&mut self.steps))
     }
 }
@@ -129,71 +129,79 @@ impl Match {
 #[derive(Default)]
 pub struct Scratch {
     /// The most recently used one comes first.
-    kept: Vec<Kept>,
+    cached: Vec<CachedRegex>,
 }
 
-struct Kept {
+struct CachedRegex {
     regex: Arc<Regex>,
     compiled: Compiled,
-    built: Caches,
+    caches: Caches,
 }
 
 #[derive(Default)]
 struct Caches {
     direct: Option<meta::Cache>,
     whole: Option<meta::Cache>,
-    automata: Option<Built>,
+    automata: Option<AutomataCache>,
 }
 
 impl Scratch {
     /// The entry for `regex`, which is compiled if it is new here.
     #[inline]
-    fn of(&mut self, regex: &Arc<Regex>, meter: &mut dyn WorkMeter) -> Result<&mut Kept, Stop> {
+    fn entry(
+        &mut self,
+        regex: &Arc<Regex>,
+        meter: &mut dyn WorkMeter,
+    ) -> Result<&mut CachedRegex, Stop> {
         let known = self
-            .kept
+            .cached
             .iter()
             .position(|kept| Arc::ptr_eq(&kept.regex, regex));
         match known {
             Some(0) => {}
-            Some(at) => self.kept[..=at].rotate_right(1),
+            Some(at) => self.cached[..=at].rotate_right(1),
             None => self.compile(regex, meter)?,
         }
-        Ok(&mut self.kept[0])
+        Ok(&mut self.cached[0])
     }
 
     #[cold]
     fn compile(&mut self, regex: &Arc<Regex>, meter: &mut dyn WorkMeter) -> Result<(), Stop> {
         meter.work(COMPILE_STEPS)?;
         let mut bytes = 0;
-        self.kept.retain(|kept| {
+        self.cached.retain(|kept| {
             bytes += kept.bytes();
             bytes < KEPT_BYTES_MAX
         });
-        let parsed = checked(&regex.source).expect("the pattern was right when it was read");
-        let kept = Kept {
+        let parsed = parse_checked(&regex.source).expect("the pattern was right when it was read");
+        let kept = CachedRegex {
             regex: Arc::clone(regex),
             compiled: Compiled::new(parsed),
-            built: Caches::default(),
+            caches: Caches::default(),
         };
-        self.kept.insert(0, kept);
+        self.cached.insert(0, kept);
         Ok(())
     }
 }
 
-impl Kept {
+impl CachedRegex {
     fn bytes(&self) -> usize {
-        let caches = [&self.built.direct, &self.built.whole];
-        let caches = caches.into_iter().flatten();
-        let built = self.built.automata.as_ref().map_or(0, Built::heap_bytes);
-        caches.map(meta::Cache::memory_usage).sum::<usize>()
-            + built
+        let library = [&self.caches.direct, &self.caches.whole];
+        let library = library.into_iter().flatten();
+        let automata = self
+            .caches
+            .automata
+            .as_ref()
+            .map_or(0, AutomataCache::heap_bytes);
+        library.map(meta::Cache::memory_usage).sum::<usize>()
+            + automata
             + self.compiled.heap_bytes()
-            + size_of::<Kept>()
+            + size_of::<CachedRegex>()
     }
 }
 
 /// Parses `pattern` and checks that it is valid and not too large.
-fn checked(pattern: &str) -> Result<Parsed, String> {
+fn parse_checked(pattern: &str) -> Result<Parsed, String> {
     let parsed = parse::parse(pattern)?;
     if parsed.node.size() > SIZE_MAX {
         return Err(TOO_LARGE.to_owned());
@@ -212,7 +220,7 @@ impl Regex {
         }
         Ok(Regex {
             source: pattern.into(),
-            groups: checked(pattern)?.groups,
+            groups: parse_checked(pattern)?.groups,
         })
     }
 
@@ -239,10 +247,10 @@ impl Regex {
         scratch: &mut Scratch,
         meter: &mut dyn WorkMeter,
     ) -> Result<Option<(usize, usize)>, Stop> {
-        let Kept {
-            compiled, built, ..
-        } = scratch.of(self, meter)?;
-        let found = compiled.search(built, text, from, 0, meter)?;
+        let CachedRegex {
+            compiled, caches, ..
+        } = scratch.entry(self, meter)?;
+        let found = compiled.search(caches, text, from, 0, meter)?;
         Ok(found.map(|slots| (slots[0], slots[1])))
     }
 
@@ -254,10 +262,10 @@ impl Regex {
         scratch: &mut Scratch,
         meter: &mut dyn WorkMeter,
     ) -> Result<Option<Match>, Stop> {
-        let Kept {
-            compiled, built, ..
-        } = scratch.of(self, meter)?;
-        let found = compiled.search(built, text, from, self.groups, meter)?;
+        let CachedRegex {
+            compiled, caches, ..
+        } = scratch.entry(self, meter)?;
+        let found = compiled.search(caches, text, from, self.groups, meter)?;
         Ok(found.map(|slots| Match { slots }))
     }
 
@@ -268,10 +276,10 @@ impl Regex {
         scratch: &mut Scratch,
         meter: &mut dyn WorkMeter,
     ) -> Result<Option<Match>, Stop> {
-        let Kept {
-            compiled, built, ..
-        } = scratch.of(self, meter)?;
-        let found = compiled.matches(built, text, meter)?;
+        let CachedRegex {
+            compiled, caches, ..
+        } = scratch.entry(self, meter)?;
+        let found = compiled.matches(caches, text, meter)?;
         Ok(found.map(|slots| Match { slots }))
     }
 }
@@ -280,7 +288,7 @@ impl Compiled {
     fn new(parsed: Parsed) -> Compiled {
         let node = parsed.node;
         let plain = node.is_plain();
-        let direct = (plain && node.states() <= STATES_MAX && !node.may_stand_still())
+        let direct = (plain && node.states() <= STATES_MAX && !node.has_empty_iteration())
             .then(|| automata::direct(&node, false))
             .flatten();
         Compiled {
@@ -314,14 +322,16 @@ impl Compiled {
     /// The match of the whole `text`, with all groups.
     fn matches(
         &self,
-        built: &mut Caches,
+        caches: &mut Caches,
         text: &str,
         meter: &mut dyn WorkMeter,
     ) -> Result<Option<Slots>, Stop> {
         if !self.plain {
             return backtrack::Search::run(self.program(), text, 0, true, meter);
         }
-        let direct = self.direct.is_some() && self.is_little(text.len()) && !self.needs_own(text);
+        let direct = self.direct.is_some()
+            && self.is_small_search(text.len())
+            && !self.needs_own_engine(text);
         if direct && self.whole.get().is_none() {
             meter.work(COMPILE_STEPS)?;
         }
@@ -330,8 +340,8 @@ impl Compiled {
                 .whole
                 .get_or_init(|| automata::direct(&self.node, true))
         {
-            meter.work(self.work(text.len()))?;
-            let cache = built.whole.get_or_insert_with(|| regex.create_cache());
+            meter.work(self.search_steps(text.len()))?;
+            let cache = caches.whole.get_or_insert_with(|| regex.create_cache());
             return Ok(automata::search(
                 regex,
                 cache,
@@ -339,13 +349,13 @@ impl Compiled {
                 self.groups,
             ));
         }
-        self.follow(text, 0, true, true, self.groups, meter)
+        self.search_threads(text, 0, true, true, self.groups, meter)
     }
 
     /// The first match at or after byte `from`, with `groups` groups: none or all.
     fn search(
         &self,
-        built: &mut Caches,
+        caches: &mut Caches,
         text: &str,
         from: usize,
         groups: usize,
@@ -354,14 +364,18 @@ impl Compiled {
         if !self.plain {
             return backtrack::Search::run(self.program(), text, from, false, meter);
         }
-        let Some(regex) = self.direct.as_ref().filter(|_| !self.needs_own(text)) else {
-            return self.follow(text, from, false, false, groups, meter);
+        let Some(regex) = self
+            .direct
+            .as_ref()
+            .filter(|_| !self.needs_own_engine(text))
+        else {
+            return self.search_threads(text, from, false, false, groups, meter);
         };
-        if self.is_little(text.len() - from) {
-            let cache = built.direct.get_or_insert_with(|| regex.create_cache());
+        if self.is_small_search(text.len() - from) {
+            let cache = caches.direct.get_or_insert_with(|| regex.create_cache());
             let found = automata::search(regex, cache, &Input::new(text).range(from..), groups);
             let end = found.as_ref().map_or(text.len(), |found| found[1]);
-            meter.work(self.work(end - from))?;
+            meter.work(self.search_steps(end - from))?;
             return Ok(found);
         }
         if self.automata.get().is_none() {
@@ -371,27 +385,29 @@ impl Compiled {
             .automata
             .get_or_init(|| Automata::new(&self.node, self.steps));
         let Some(automata) = automata else {
-            return self.follow(text, from, false, false, groups, meter);
+            return self.search_threads(text, from, false, false, groups, meter);
         };
-        let cache = built.automata.get_or_insert_with(|| automata.built());
+        let cache = caches
+            .automata
+            .get_or_insert_with(|| automata.create_cache());
         match automata.find(cache, text, from, meter)? {
             Ok(None) => Ok(None),
             Ok(Some((start, end))) if groups == 0 => Ok(Some(SmallVec::from_slice(&[start, end]))),
             // The span of the match is known: only its groups are still needed.
-            Ok(Some((start, end))) if self.is_little(end - start) => {
-                let cache = built.direct.get_or_insert_with(|| regex.create_cache());
+            Ok(Some((start, end))) if self.is_small_search(end - start) => {
+                let cache = caches.direct.get_or_insert_with(|| regex.create_cache());
                 let input = Input::new(text)
                     .span(start..end)
                     .anchored(regex_automata::Anchored::Yes);
-                meter.work(self.work(end - start))?;
+                meter.work(self.search_steps(end - start))?;
                 Ok(automata::search(regex, cache, &input, groups))
             }
-            Ok(Some((start, _))) => self.follow(text, start, true, false, groups, meter),
-            Err(automata::GaveUp) => self.follow(text, from, false, false, groups, meter),
+            Ok(Some((start, _))) => self.search_threads(text, start, true, false, groups, meter),
+            Err(automata::GaveUp) => self.search_threads(text, from, false, false, groups, meter),
         }
     }
 
-    fn follow(
+    fn search_threads(
         &self,
         text: &str,
         from: usize,
@@ -418,19 +434,19 @@ impl Compiled {
 
     /// Whether our own engine is needed: for `$` before a final line feed of `text`, for `^` after it, and for `\G`,
     /// none of which the library supports.
-    fn needs_own(&self, text: &str) -> bool {
+    fn needs_own_engine(&self, text: &str) -> bool {
         self.continues || self.line_feed && text.ends_with('\n')
     }
 
     /// Whether the library finishes a search of `bytes` bytes of text in time in any case.
     #[inline]
-    fn is_little(&self, bytes: usize) -> bool {
+    fn is_small_search(&self, bytes: usize) -> bool {
         self.steps.saturating_mul(bytes as u64) <= DIRECT_STEPS_MAX
     }
 
     /// The number of steps of a search through `bytes` of text in the worst case.
     #[inline]
-    fn work(&self, bytes: usize) -> usize {
+    fn search_steps(&self, bytes: usize) -> usize {
         usize::try_from(self.steps)
             .unwrap_or(usize::MAX)
             .saturating_mul(bytes)

@@ -160,7 +160,7 @@ pub(super) const NO_GROUP: &str = "it refers to a group that it does not have";
 pub(super) const TOO_LARGE: &str = "it is too large once repetitions are written out";
 
 /// Group numbers from this one on stand for references by name that are not resolved yet.
-const NAMED: usize = 1 << 20;
+const UNRESOLVED_GROUP: usize = 1 << 20;
 
 /// Parses `pattern`. Errors: a sentence that says what is wrong with it.
 pub fn parse(pattern: &str) -> Result<Parsed, String> {
@@ -176,7 +176,7 @@ pub fn parse(pattern: &str) -> Result<Parsed, String> {
         referred: 0,
         repeatable: false,
     };
-    parser.all()?;
+    parser.alternatives()?;
     let mut node = parser.finish_group();
     if parser.referred > parser.groups {
         return Err(NO_GROUP.to_owned());
@@ -198,7 +198,9 @@ pub fn parse(pattern: &str) -> Result<Parsed, String> {
 /// Replaces references by name with group numbers.
 fn resolve(node: &mut Node, groups: &[usize]) {
     match node {
-        Node::Backref { group, .. } if *group >= NAMED => *group = groups[*group - NAMED],
+        Node::Backref { group, .. } if *group >= UNRESOLVED_GROUP => {
+            *group = groups[*group - UNRESOLVED_GROUP]
+        }
         Node::Cat(nodes) | Node::Alt(nodes) => {
             nodes.iter_mut().for_each(|node| resolve(node, groups));
         }
@@ -211,7 +213,7 @@ fn resolve(node: &mut Node, groups: &[usize]) {
 }
 
 impl<'p> Parser<'p> {
-    fn all(&mut self) -> Result<(), String> {
+    fn alternatives(&mut self) -> Result<(), String> {
         while let Some(next) = self.rest.chars().next() {
             if self.flags.spaced && self.skip_space(next) {
                 continue;
@@ -332,7 +334,7 @@ impl<'p> Parser<'p> {
             '*' => (0, None),
             '+' => (1, None),
             '?' => (0, Some(1)),
-            _ => self.counts()?,
+            _ => self.repetition_bounds()?,
         };
         if !std::mem::take(&mut self.repeatable) {
             return Err(NOTHING_TO_REPEAT.to_owned());
@@ -361,7 +363,7 @@ impl<'p> Parser<'p> {
     }
 
     /// The minimum and maximum after `{`.
-    fn counts(&mut self) -> Result<(u32, Option<u32>), String> {
+    fn repetition_bounds(&mut self) -> Result<(u32, Option<u32>), String> {
         let bad = || BAD_REPEAT.to_owned();
         let (inside, behind) = self.rest.split_once('}').ok_or_else(bad)?;
         self.rest = behind;
@@ -409,7 +411,7 @@ impl<'p> Parser<'p> {
             GroupKind::Plain
         } else if self.take(">") {
             GroupKind::Atomic
-        } else if let Some((ahead, negative)) = self.look() {
+        } else if let Some((ahead, negative)) = self.look_around() {
             GroupKind::Look { ahead, negative }
         } else if self.take("<") || self.take("P<") {
             self.groups += 1;
@@ -438,7 +440,7 @@ impl<'p> Parser<'p> {
         Ok(())
     }
 
-    fn look(&mut self) -> Option<(bool, bool)> {
+    fn look_around(&mut self) -> Option<(bool, bool)> {
         const SIGNS: [(&str, bool, bool); 4] = [
             ("=", true, false),
             ("!", true, true),
@@ -550,7 +552,7 @@ impl<'p> Parser<'p> {
                 let name = self.name()?;
                 self.named.push(name);
                 self.push(Node::Backref {
-                    group: NAMED + self.named.len() - 1,
+                    group: UNRESOLVED_GROUP + self.named.len() - 1,
                     folded: self.flags.folded,
                 });
             }
@@ -708,7 +710,7 @@ impl<'p> Parser<'p> {
             'Q' => {
                 let (quoted, behind) = self.rest.split_once("\\E").unwrap_or((self.rest, ""));
                 self.rest = behind;
-                quoted.chars().for_each(|quoted| code(out, quoted));
+                quoted.chars().for_each(|quoted| push_literal(out, quoted));
             }
             'E' => {}
             'd' | 'D' | 'w' | 'W' | 's' | 'S' => out.push_str(token),
@@ -719,7 +721,7 @@ impl<'p> Parser<'p> {
             }
             _ => {
                 let character = self.character(token, next)?;
-                code(out, character);
+                push_literal(out, character);
             }
         }
         Ok(())
@@ -727,7 +729,7 @@ impl<'p> Parser<'p> {
 }
 
 /// Appends a character, escaped so that it stands only for itself.
-fn code(out: &mut String, character: char) {
+fn push_literal(out: &mut String, character: char) {
     out.push_str(&format!("\\x{{{:X}}}", u32::from(character)));
 }
 
@@ -838,14 +840,14 @@ impl Node {
     }
 
     /// Whether an iteration of an unbounded loop may match the empty string.
-    pub fn may_stand_still(&self) -> bool {
+    pub fn has_empty_iteration(&self) -> bool {
         match self {
             Node::Repeat { node, max, .. } => {
-                max.is_none() && node.width().0 == 0 || node.may_stand_still()
+                max.is_none() && node.width().0 == 0 || node.has_empty_iteration()
             }
-            Node::Cat(nodes) | Node::Alt(nodes) => nodes.iter().any(Node::may_stand_still),
+            Node::Cat(nodes) | Node::Alt(nodes) => nodes.iter().any(Node::has_empty_iteration),
             Node::Group(_, node) | Node::Atomic(node) | Node::Look { node, .. } => {
-                node.may_stand_still()
+                node.has_empty_iteration()
             }
             _ => false,
         }

@@ -69,13 +69,13 @@ pub enum Inst {
 
 /// A set of characters.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Set {
+pub struct CharSet {
     ascii: u128,
     ranges: Box<[(char, char)]>,
 }
 
-impl Set {
-    fn new(class: &ClassUnicode) -> Set {
+impl CharSet {
+    fn new(class: &ClassUnicode) -> CharSet {
         let mut ascii = 0;
         let mut ranges = Vec::new();
         for range in class.ranges() {
@@ -87,7 +87,7 @@ impl Set {
                 ranges.push((range.start().max('\u{80}'), range.end()));
             }
         }
-        Set {
+        CharSet {
             ascii,
             ranges: ranges.into(),
         }
@@ -118,7 +118,7 @@ pub struct Program {
     /// The instructions; execution starts at the first.
     pub insts: Vec<Inst>,
     /// The sets of characters that instructions refer to.
-    pub sets: Vec<Set>,
+    pub sets: Vec<CharSet>,
     /// The number of slots: the start and end of the match and of each group.
     pub slots: usize,
     /// The number of marks.
@@ -127,7 +127,7 @@ pub struct Program {
     /// see [`Program::state`].
     states: Vec<usize>,
     /// The characters that a match may begin with; `None` when it may begin with any, or be empty.
-    pub first: Option<Set>,
+    pub first: Option<CharSet>,
 }
 
 impl Program {
@@ -145,7 +145,7 @@ impl Program {
         compiler.emit(node);
         compiler.push(Inst::Done);
         let mut first = ClassUnicode::empty();
-        let first = (!begins(node, &mut first)).then(|| Set::new(&first));
+        let first = (!collect_first_chars(node, &mut first)).then(|| CharSet::new(&first));
         Program {
             insts: compiler.insts,
             sets: compiler.sets,
@@ -164,13 +164,13 @@ impl Program {
     /// The state of a thread at `place` for which the `taken` outermost iterations around `place` have consumed
     /// something; only iterations that may match the empty string count. An iteration inside one that has consumed
     /// nothing has consumed nothing either, so one number describes them all. Threads in the same state continue alike.
-    pub fn state(&self, place: Pc, taken: usize) -> usize {
-        self.states[place] + taken
+    pub fn state(&self, pc: Pc, taken: usize) -> usize {
+        self.states[pc] + taken
     }
 
     /// The number of enclosing iterations whose progress makes a difference at `place`.
-    pub fn rounds(&self, place: Pc) -> usize {
-        self.states[place + 1] - self.states[place] - 1
+    pub fn rounds(&self, pc: Pc) -> usize {
+        self.states[pc + 1] - self.states[pc] - 1
     }
 
     /// Bytes on the heap.
@@ -178,14 +178,14 @@ impl Program {
         let sets = self.sets.iter().chain(&self.first);
         self.insts.capacity() * size_of::<Inst>()
             + self.states.capacity() * size_of::<usize>()
-            + self.sets.capacity() * size_of::<Set>()
+            + self.sets.capacity() * size_of::<CharSet>()
             + sets.map(|set| size_of_val(&*set.ranges)).sum::<usize>()
     }
 }
 
 /// Adds the characters that `node` may begin with. Returns true if it may match without consuming anything, or begin
 /// with any character.
-fn begins(node: &Node, first: &mut ClassUnicode) -> bool {
+fn collect_first_chars(node: &Node, first: &mut ClassUnicode) -> bool {
     match node {
         Node::Empty | Node::Assert(_) | Node::Look { .. } => true,
         Node::Backref { .. } => {
@@ -204,23 +204,25 @@ fn begins(node: &Node, first: &mut ClassUnicode) -> bool {
             first.union(class);
             false
         }
-        Node::Cat(nodes) => nodes.iter().all(|node| begins(node, first)),
+        Node::Cat(nodes) => nodes.iter().all(|node| collect_first_chars(node, first)),
         Node::Alt(nodes) => {
             let mut open = false;
             for node in nodes {
                 // Each branch adds its own first characters.
-                open |= begins(node, first);
+                open |= collect_first_chars(node, first);
             }
             open
         }
-        Node::Group(_, node) | Node::Atomic(node) => begins(node, first),
-        Node::Repeat { node, min, max, .. } => *max == Some(0) || begins(node, first) || *min == 0,
+        Node::Group(_, node) | Node::Atomic(node) => collect_first_chars(node, first),
+        Node::Repeat { node, min, max, .. } => {
+            *max == Some(0) || collect_first_chars(node, first) || *min == 0
+        }
     }
 }
 
 struct Compiler {
     insts: Vec<Inst>,
-    sets: Vec<Set>,
+    sets: Vec<CharSet>,
     /// The sets of known classes, by address: an expanded repetition compiles the same class repeatedly.
     set_of: HashMap<*const ClassUnicode, usize>,
     states: Vec<usize>,
@@ -324,7 +326,7 @@ impl Compiler {
         {
             let set = match node {
                 Node::Class(class) => self.set_of(class),
-                Node::Char(character) => self.set(Set::new(&ClassUnicode::new([
+                Node::Char(character) => self.set(CharSet::new(&ClassUnicode::new([
                     regex_syntax::hir::ClassUnicodeRange::new(*character, *character),
                 ]))),
                 _ => return,
@@ -412,12 +414,12 @@ impl Compiler {
         if let Some(set) = self.set_of.get(&address) {
             return *set;
         }
-        let set = self.set(Set::new(class));
+        let set = self.set(CharSet::new(class));
         self.set_of.insert(address, set);
         set
     }
 
-    fn set(&mut self, set: Set) -> usize {
+    fn set(&mut self, set: CharSet) -> usize {
         // Repetitions produce the same set again and again.
         match self.sets.iter().rposition(|known| *known == set) {
             Some(at) => at,

@@ -40,7 +40,7 @@ fn check(pattern: &str, text: &str) -> String {
 }
 
 #[test]
-fn patterns_are_those_of_the_jvm() {
+fn patterns_match_as_in_java() {
     for (pattern, text, found) in [
         (r"\h+", "a \t\u{a0}b", " \t\u{a0}"),
         (r"[\h,]+", "a ,b", " ,"),
@@ -78,7 +78,7 @@ fn patterns_are_those_of_the_jvm() {
 }
 
 #[test]
-fn refusals_say_what_is_wrong() {
+fn malformed_patterns_are_explained() {
     for (pattern, problem) in [
         ("(", "a group is not closed, add `)`"),
         ("a)", "a `)` closes no group"),
@@ -102,7 +102,7 @@ fn refusals_say_what_is_wrong() {
 }
 
 #[test]
-fn plain_patterns_may_be_nested_deep() {
+fn deeply_nested_plain_patterns_compile() {
     let pattern = "(".repeat(100) + "a" + &")".repeat(100);
     assert_eq!(check(&pattern, "ba"), "a");
     let regex = Arc::new(Regex::new(&pattern).unwrap());
@@ -112,7 +112,7 @@ fn plain_patterns_may_be_nested_deep() {
 }
 
 #[test]
-fn the_whole_text_is_matched() {
+fn matches_covers_the_whole_text() {
     let whole = |pattern: &str, text: &str| {
         let regex = Arc::new(Regex::new(pattern).unwrap());
         let found = regex.matches(text, &mut Scratch::default(), &mut Steps(PATIENCE));
@@ -126,7 +126,7 @@ fn the_whole_text_is_matched() {
 }
 
 #[test]
-fn only_what_is_specified_is_understood() {
+fn unspecified_syntax_is_rejected() {
     for (pattern, problem) in [
         (r"\((?:[^()]|(?R))*\)", "unknown flag `(?R`"),
         ("(?-R)a", "unknown flag `(?-R`"),
@@ -168,7 +168,7 @@ fn only_what_is_specified_is_understood() {
 }
 
 #[test]
-fn what_steps_back_is_that_of_the_jvm() {
+fn backtracking_constructs_match_as_in_java() {
     for (pattern, text, found) in [
         ("(?=a)*b", "b", "b"),
         ("(?<=a)?b", "ab", "b"),
@@ -208,7 +208,7 @@ fn what_steps_back_is_that_of_the_jvm() {
 }
 
 /// Small patterns of every plain construct, and texts to search.
-fn some(mut seed: u64) -> (String, String) {
+fn plain_pattern(mut seed: u64) -> (String, String) {
     let mut below = |count: u64| {
         seed = seed
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -269,17 +269,17 @@ fn loops(mut seed: u64) -> (String, String) {
 }
 
 /// All engines find the same match, with the same groups.
-fn agree(pattern: &str, mut text: String) {
-    let Ok(parsed) = checked(pattern) else {
+fn check_engines_agree(pattern: &str, mut text: String) {
+    let Ok(parsed) = parse_checked(pattern) else {
         return;
     };
     let (regex, built) = (Compiled::new(parsed), &mut Caches::default());
-    if regex.needs_own(&text) {
+    if regex.needs_own_engine(&text) {
         text.push('.');
     }
     let meter = &mut Steps(PATIENCE);
     let chosen = regex.search(built, &text, 0, regex.groups, meter).unwrap();
-    let threads = regex.follow(&text, 0, false, false, regex.groups, meter);
+    let threads = regex.search_threads(&text, 0, false, false, regex.groups, meter);
     assert_eq!(threads.unwrap(), chosen, "{pattern} in {text:?}");
     // A look-ahead in front forces backtracking.
     let look = Node::Look {
@@ -297,17 +297,17 @@ fn agree(pattern: &str, mut text: String) {
     if let Some(found) = stepped(false) {
         assert_eq!(found, chosen, "{pattern} in {text:?}");
     }
-    if !regex.node.may_stand_still()
+    if !regex.node.has_empty_iteration()
         && let Some(automata) = Automata::new(&regex.node, regex.steps)
     {
-        let found = automata.find(&mut automata.built(), &text, 0, meter);
+        let found = automata.find(&mut automata.create_cache(), &text, 0, meter);
         if let Ok(found) = found.unwrap() {
             let span = chosen.as_ref().map(|slots| (slots[0], slots[1]));
             assert_eq!(found, span, "{pattern} in {text:?}");
         }
     }
     let whole = regex.matches(built, &text, meter).unwrap();
-    let followed = regex.follow(&text, 0, true, true, regex.groups, meter);
+    let followed = regex.search_threads(&text, 0, true, true, regex.groups, meter);
     assert_eq!(followed.unwrap(), whole, "{pattern} in {text:?}");
     if let Some(found) = stepped(true) {
         assert_eq!(found, whole, "{pattern} in {text:?}");
@@ -317,16 +317,16 @@ fn agree(pattern: &str, mut text: String) {
 #[test]
 fn engines_agree() {
     for seed in 0..4_000 {
-        let (pattern, text) = some(seed);
-        agree(&pattern, text);
+        let (pattern, text) = plain_pattern(seed);
+        check_engines_agree(&pattern, text);
         let (pattern, text) = loops(seed);
-        agree(&pattern, text);
+        check_engines_agree(&pattern, text);
     }
 }
 
 /// Generated patterns on which the engines once differed.
 #[test]
-fn engines_agree_where_they_did_not() {
+fn engines_agree_on_former_differences() {
     for (pattern, text) in [
         ("(a*)*", "aab"),
         ("(?:(?:b||c)(?:|a))*", "bc"),
@@ -335,12 +335,12 @@ fn engines_agree_where_they_did_not() {
         (r"\w+?1|\w+?2?", "ab1"),
         (r"(a|b)?(?:\b){1,3}b+", "aéa \nb a"),
     ] {
-        agree(pattern, text.to_owned());
+        check_engines_agree(pattern, text.to_owned());
     }
 }
 
 #[test]
-fn long_texts_are_searched_as_short_ones() {
+fn long_and_short_texts_give_the_same_matches() {
     let text = "x".repeat(200_000) + "ab=12 " + &"y".repeat(200_000) + "cd=34";
     assert_eq!(check(r"\w(\w)=(\d+)", &text), "ab=12");
     assert_eq!(check(r"\d+$", &text), "34");
@@ -385,7 +385,7 @@ fn searches_are_bounded() {
 }
 
 #[test]
-fn only_the_text_of_a_regex_is_kept() {
+fn regexes_keep_only_their_text() {
     let regex = Arc::new(Regex::new(r"\w{15}").unwrap());
     assert_eq!(regex.heap_bytes(), 6);
     let (mut scratch, meter) = (Scratch::default(), &mut Steps(usize::MAX));
@@ -394,9 +394,9 @@ fn only_the_text_of_a_regex_is_kept() {
         other.find_at("abc", 0, &mut scratch, meter).unwrap();
     }
     regex.find_at("abc", 0, &mut scratch, meter).unwrap();
-    let kept = &scratch.kept;
+    let kept = &scratch.cached;
     assert!(Arc::ptr_eq(&kept[0].regex, &regex));
-    let bytes: usize = kept.iter().map(Kept::bytes).sum();
+    let bytes: usize = kept.iter().map(CachedRegex::bytes).sum();
     assert!(
         kept.len() > 1 && bytes < 2 * KEPT_BYTES_MAX,
         "{} {bytes}",

@@ -7,7 +7,7 @@
 use smallvec::SmallVec;
 
 use super::program::{Inst, Pc, Program, holds};
-use super::{Clock, Slots};
+use super::{Slots, StepCounter};
 use crate::clock::WorkMeter;
 use crate::error::Stop;
 
@@ -15,7 +15,7 @@ const NONE: usize = usize::MAX;
 
 /// The threads at one position, in order of preference, each with its slots.
 #[derive(Debug, Default)]
-struct Ways {
+struct ThreadList {
     /// The instruction of each thread, which consumes a character or ends the match.
     order: Vec<Pc>,
     /// The index in `seen` of each state that is there.
@@ -26,7 +26,7 @@ struct Ways {
     seen: Vec<usize>,
 }
 
-impl Ways {
+impl ThreadList {
     fn clear(&mut self) {
         self.order.clear();
         self.slots.clear();
@@ -34,7 +34,7 @@ impl Ways {
     }
 
     /// Records that `state` is reached. Returns false if it was reached before.
-    fn reach(&mut self, state: usize) -> bool {
+    fn insert_state(&mut self, state: usize) -> bool {
         let at = self.index[state];
         if at < self.seen.len() && self.seen[at] == state {
             return false;
@@ -46,7 +46,7 @@ impl Ways {
 }
 
 /// Pending work while the threads from an instruction are followed.
-enum Todo {
+enum Pending {
     /// Continue at an instruction; this many of the outermost iterations around it have consumed something.
     Follow(Pc, usize),
     Restore(usize, usize),
@@ -70,18 +70,18 @@ impl Search<'_> {
         let (insts, states) = (self.program.insts.len(), self.program.states());
         let words = 2 * states + insts * (1 + self.slots);
         meter.reserve(2 * words * size_of::<usize>())?;
-        let mut now = Ways {
+        let mut now = ThreadList {
             index: vec![0; states],
-            ..Ways::default()
+            ..ThreadList::default()
         };
-        let mut then = Ways {
+        let mut then = ThreadList {
             index: vec![0; states],
-            ..Ways::default()
+            ..ThreadList::default()
         };
-        let mut todo = Vec::new();
+        let mut pending = Vec::new();
         let mut slots: Slots = SmallVec::from_elem(NONE, self.slots);
         let mut found: Option<Slots> = None;
-        let mut clock = Clock::new(meter);
+        let mut clock = StepCounter::new(meter);
         let mut at = self.from;
         loop {
             let mut next = self.text[at..].chars().next();
@@ -107,15 +107,15 @@ impl Search<'_> {
             if found.is_none() && (!self.anchored || at == self.from) {
                 slots.fill(NONE);
                 slots[0] = at;
-                self.follow(0, at, &mut now, &mut slots, &mut todo, &mut clock)?;
+                self.add_threads(0, at, &mut now, &mut slots, &mut pending, &mut clock)?;
             }
-            for way in 0..now.order.len() {
-                let place = now.order[way];
-                let takes = match (self.program.insts[place], next) {
+            for thread in 0..now.order.len() {
+                let pc = now.order[thread];
+                let takes = match (self.program.insts[pc], next) {
                     (Inst::Char(wanted), Some(character)) => wanted == character,
                     (Inst::Set(set), Some(character)) => self.program.sets[set].has(character),
                     (Inst::Done, _) if !self.whole || at == self.text.len() => {
-                        let kept = &now.slots[way * self.slots..][..self.slots];
+                        let kept = &now.slots[thread * self.slots..][..self.slots];
                         let mut kept = Slots::from_slice(kept);
                         kept[1] = at;
                         found = Some(kept);
@@ -126,14 +126,14 @@ impl Search<'_> {
                 };
                 if takes {
                     let behind = at + next.map_or(0, char::len_utf8);
-                    let kept = &now.slots[way * self.slots..][..self.slots];
+                    let kept = &now.slots[thread * self.slots..][..self.slots];
                     slots.copy_from_slice(kept);
-                    self.follow(
-                        place + 1,
+                    self.add_threads(
+                        pc + 1,
                         behind,
                         &mut then,
                         &mut slots,
-                        &mut todo,
+                        &mut pending,
                         &mut clock,
                     )?;
                 }
@@ -144,62 +144,62 @@ impl Search<'_> {
             then.clear();
             at += character.len_utf8();
         }
-        clock.tell()?;
+        clock.report()?;
         Ok(found)
     }
 
-    /// Adds every thread that continues from `place`, in order of preference.
-    fn follow(
+    /// Adds every thread that continues from `pc`, in order of preference.
+    fn add_threads(
         &self,
-        place: Pc,
+        pc: Pc,
         at: usize,
-        ways: &mut Ways,
+        threads: &mut ThreadList,
         slots: &mut [usize],
-        todo: &mut Vec<Todo>,
-        clock: &mut Clock<'_>,
+        pending: &mut Vec<Pending>,
+        clock: &mut StepCounter<'_>,
     ) -> Result<(), Stop> {
         // After a character every iteration has consumed something, and before the first instruction there are no
         // iterations.
-        todo.push(Todo::Follow(place, usize::MAX));
-        while let Some(next) = todo.pop() {
-            let (mut place, mut taken) = match next {
-                Todo::Follow(place, taken) => (place, taken),
-                Todo::Restore(slot, old) => {
+        pending.push(Pending::Follow(pc, usize::MAX));
+        while let Some(next) = pending.pop() {
+            let (mut pc, mut taken) = match next {
+                Pending::Follow(pc, taken) => (pc, taken),
+                Pending::Restore(slot, old) => {
                     slots[slot] = old;
                     continue;
                 }
             };
             loop {
-                let rounds = self.program.rounds(place);
+                let rounds = self.program.rounds(pc);
                 taken = taken.min(rounds);
-                if !ways.reach(self.program.state(place, taken)) {
+                if !threads.insert_state(self.program.state(pc, taken)) {
                     break;
                 }
                 clock.spend(1)?;
-                match self.program.insts[place] {
-                    Inst::Jump(to) => place = to,
+                match self.program.insts[pc] {
+                    Inst::Jump(to) => pc = to,
                     Inst::Split(first, second) => {
-                        todo.push(Todo::Follow(second, taken));
-                        place = first;
+                        pending.push(Pending::Follow(second, taken));
+                        pc = first;
                     }
                     Inst::Save(slot) => {
                         if let Some(kept) = slots.get_mut(slot) {
-                            todo.push(Todo::Restore(slot, *kept));
+                            pending.push(Pending::Restore(slot, *kept));
                             *kept = at;
                         }
-                        place += 1;
+                        pc += 1;
                     }
                     Inst::Assert(assert) => {
                         if !holds(assert, self.text, at, self.from) {
                             break;
                         }
-                        place += 1;
+                        pc += 1;
                     }
-                    Inst::Unless { exit, .. } if taken < rounds => place = exit,
-                    Inst::Mark(_) | Inst::Unless { .. } => place += 1,
+                    Inst::Unless { exit, .. } if taken < rounds => pc = exit,
+                    Inst::Mark(_) | Inst::Unless { .. } => pc += 1,
                     _ => {
-                        ways.order.push(place);
-                        ways.slots.extend_from_slice(slots);
+                        threads.order.push(pc);
+                        threads.slots.extend_from_slice(slots);
                         clock.spend(slots.len() / 8)?;
                         break;
                     }

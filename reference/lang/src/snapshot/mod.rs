@@ -129,8 +129,8 @@ pub fn read_metered(bytes: &[u8], meter: &Meter<'_>) -> Result<(Env, Vec<Value>)
 /// The body of a snapshot, if it is intact and of this version.
 #[cfg(feature = "checks")]
 pub(crate) fn body(bytes: &[u8]) -> Option<&[u8]> {
-    let opened = read::open(bytes, &crate::meter::Unwatched).ok()?;
-    (opened.version == u64::from(VERSION)).then_some(opened.body)
+    let envelope = read::open(bytes, &crate::meter::Unwatched).ok()?;
+    (envelope.version == u64::from(VERSION)).then_some(envelope.body)
 }
 
 /// A snapshot with this body, which may be invalid.

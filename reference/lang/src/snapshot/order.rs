@@ -9,23 +9,23 @@ use foldhash::fast::RandomState;
 use crate::value::{Value, key_cmp};
 
 /// The remaining budget for comparisons.
-pub struct Work {
+pub struct CompareBudget {
     steps: usize,
 }
 
 /// The budget is used up: no valid snapshot of this length needs so many comparisons.
-pub struct Spent;
+pub struct BudgetSpent;
 
-impl Work {
+impl CompareBudget {
     /// The budget for a snapshot of `bytes` bytes.
-    pub fn of(bytes: usize) -> Work {
-        Work {
+    pub fn of(bytes: usize) -> CompareBudget {
+        CompareBudget {
             steps: bytes.saturating_mul(64).saturating_add(1 << 16),
         }
     }
 
     /// Whether `a` comes before `b`.
-    pub fn ordered(&mut self, a: &Value, b: &Value) -> Result<bool, Spent> {
+    pub fn is_before(&mut self, a: &Value, b: &Value) -> Result<bool, BudgetSpent> {
         // The largest number of nodes that a comparison visits without sharing.
         let weight = a.shape().weight.min(b.shape().weight);
         if let Some(rest) = usize::try_from(weight)
@@ -40,11 +40,11 @@ impl Work {
 
     /// [`key_cmp`], which visits no pair of collections twice: unless they were equal the first time, the comparison
     /// has ended.
-    fn compare(&mut self, a: &Value, b: &Value) -> Result<Ordering, Spent> {
+    fn compare(&mut self, a: &Value, b: &Value) -> Result<Ordering, BudgetSpent> {
         let mut level: HashSet<(usize, usize), RandomState> = HashSet::default();
         let mut pending = vec![(a, b)];
         while let Some((a, b)) = pending.pop() {
-            self.steps = self.steps.checked_sub(1).ok_or(Spent)?;
+            self.steps = self.steps.checked_sub(1).ok_or(BudgetSpent)?;
             let by_length = match (a, b) {
                 (Value::Vector(left), Value::Vector(right)) => {
                     if left.same(right) || !new_pair(&mut level, a, b) {
@@ -52,10 +52,10 @@ impl Work {
                     }
                     // The common items decide first, then the length.
                     let shared = left.len().min(right.len());
-                    self.steps = self.steps.checked_sub(shared).ok_or(Spent)?;
+                    self.steps = self.steps.checked_sub(shared).ok_or(BudgetSpent)?;
                     if left.len() != right.len() {
                         // Different lengths decide when nothing before them does.
-                        pending.push((shorter(left.len() < right.len()), LATER));
+                        pending.push((length_stand_in(left.len() < right.len()), REFERENCE));
                     }
                     let at = pending.len();
                     pending.extend(left.iter().zip(right.iter()));
@@ -68,7 +68,7 @@ impl Work {
                     }
                     let by_length = left.len().cmp(&right.len());
                     if by_length == Ordering::Equal {
-                        self.steps = self.steps.checked_sub(2 * left.len()).ok_or(Spent)?;
+                        self.steps = self.steps.checked_sub(2 * left.len()).ok_or(BudgetSpent)?;
                         let at = pending.len();
                         pending.extend(left.keys().zip(right.keys()));
                         pending.extend(left.values().zip(right.values()));
@@ -82,7 +82,7 @@ impl Work {
                     }
                     let by_length = left.len().cmp(&right.len());
                     if by_length == Ordering::Equal {
-                        self.steps = self.steps.checked_sub(left.len()).ok_or(Spent)?;
+                        self.steps = self.steps.checked_sub(left.len()).ok_or(BudgetSpent)?;
                         let at = pending.len();
                         pending.extend(left.iter().zip(right.iter()));
                         pending[at..].reverse();
@@ -100,14 +100,14 @@ impl Work {
     }
 }
 
-static BEFORE: Value = Value::Int(0);
-static BEHIND: Value = Value::Int(2);
+static LOW: Value = Value::Int(0);
+static HIGH: Value = Value::Int(2);
 static MIDDLE: Value = Value::Int(1);
-const LATER: &Value = &MIDDLE;
+const REFERENCE: &Value = &MIDDLE;
 
-/// A value that comes before [`LATER`], or one that comes after it.
-fn shorter(left: bool) -> &'static Value {
-    if left { &BEFORE } else { &BEHIND }
+/// A value that comes before [`REFERENCE`], or one that comes after it.
+fn length_stand_in(left: bool) -> &'static Value {
+    if left { &LOW } else { &HIGH }
 }
 
 fn new_pair(level: &mut HashSet<(usize, usize), RandomState>, a: &Value, b: &Value) -> bool {

@@ -10,7 +10,7 @@ use minicbor::data::Type as Cbor;
 use minicbor::{Decoder, decode};
 use num_bigint::{BigInt, Sign};
 
-use super::order::{Spent, Work};
+use super::order::{BudgetSpent, CompareBudget};
 use super::{Error, FUEL, NAME, VERSION, VERSION_WITHOUT_TURNS, checksum, steps, tag};
 use crate::analyze::{
     self,
@@ -46,23 +46,23 @@ pub fn read(bytes: &[u8], limits: &Limits, host: &dyn Host) -> Result<(Env, Vec<
 }
 
 /// A snapshot whose name, version and checksum are valid.
-pub struct Opened<'b> {
+pub struct Envelope<'b> {
     pub version: u64,
     pub body: &'b [u8],
 }
 
-pub fn read_body(opened: &Opened<'_>, watch: &dyn Watch) -> Result<(Env, Vec<Value>), Error> {
-    let Opened { version, body } = *opened;
-    let mut reader = Reader {
+pub fn read_body(envelope: &Envelope<'_>, watch: &dyn Watch) -> Result<(Env, Vec<Value>), Error> {
+    let Envelope { version, body } = *envelope;
+    let mut reader = SnapshotReader {
         has_turns: version > VERSION_WITHOUT_TURNS,
         input: Decoder::new(body),
         length: body.len(),
         nodes: Vec::new(),
-        codes: Vec::new(),
+        functions_of_code: Vec::new(),
         names: Arc::new(Names::default()),
         places: HashMap::default(),
         functions: 0,
-        work: Work::of(body.len()),
+        compare_budget: CompareBudget::of(body.len()),
         watch,
         fuel: FUEL,
     };
@@ -74,7 +74,7 @@ pub fn read_body(opened: &Opened<'_>, watch: &dyn Watch) -> Result<(Env, Vec<Val
 }
 
 /// Checks the envelope of a snapshot.
-pub fn open<'b>(bytes: &'b [u8], watch: &dyn Watch) -> Result<Opened<'b>, Error> {
+pub fn open<'b>(bytes: &'b [u8], watch: &dyn Watch) -> Result<Envelope<'b>, Error> {
     let mut input = Decoder::new(bytes);
     let foreign = |_| Error::Foreign;
     if input.tag().map_err(foreign)?.as_u64() != tag::CBOR
@@ -96,7 +96,7 @@ pub fn open<'b>(bytes: &'b [u8], watch: &dyn Watch) -> Result<Opened<'b>, Error>
     }
     match checksum(&bytes[..signed], &mut || watch.look()) {
         Err(limit) => Err(stopped(limit)),
-        Ok(found) if found == told => Ok(Opened { version, body }),
+        Ok(found) if found == told => Ok(Envelope { version, body }),
         Ok(_) => Err(Error::Damaged),
     }
 }
@@ -110,34 +110,34 @@ fn stopped(limit: Limit) -> Error {
     }
 }
 
-struct Reader<'b> {
+struct SnapshotReader<'b> {
     /// Whether the version has turns.
     has_turns: bool,
     input: Decoder<'b>,
     length: usize,
-    nodes: Vec<Node>,
+    nodes: Vec<DecodedNode>,
     /// The functions of each piece of code.
-    codes: Vec<Vec<(Arc<Lambda>, usize)>>,
+    functions_of_code: Vec<Vec<(Arc<Lambda>, usize)>>,
     names: Arc<Names>,
     /// The places of functions in the order of values, by node.
     places: HashMap<u32, u64, RandomState>,
     /// The number of these functions that were made.
     functions: usize,
-    work: Work,
+    compare_budget: CompareBudget,
     watch: &'b dyn Watch,
     fuel: u32,
 }
 
-enum Node {
+enum DecodedNode {
     Value(Value),
-    /// The index of its functions in `codes`.
+    /// The index of its functions in `functions_of_code`.
     Code(usize),
 }
 
 /// The error is boxed, so that values are moved without room for an error.
 type Read<T> = Result<T, Box<Error>>;
 
-impl<'b> Reader<'b> {
+impl<'b> SnapshotReader<'b> {
     fn contents(&mut self) -> Read<(Env, Vec<Value>)> {
         self.array_of(5)?;
         let count = self.array()?;
@@ -196,9 +196,15 @@ impl<'b> Reader<'b> {
             false => Some(self.map()?),
         };
         let steps = Some(self.map()?).filter(|steps| !steps.is_empty());
-        let records_results = self.input.bool().map_err(|error| self.bad(&error))?;
+        let records_results = self
+            .input
+            .bool()
+            .map_err(|error| self.decode_error(&error))?;
         let turn = match self.has_turns {
-            true => self.input.u64().map_err(|error| self.bad(&error))?,
+            true => self
+                .input
+                .u64()
+                .map_err(|error| self.decode_error(&error))?,
             false => 0,
         };
         Ok(Env {
@@ -234,7 +240,10 @@ impl<'b> Reader<'b> {
                     .into_iter()
                     .find(|kind| kind.word() == word)
                     .ok_or_else(|| self.malformed("a kind of value is unknown"))?;
-                let count = self.input.u64().map_err(|error| self.bad(&error))?;
+                let count = self
+                    .input
+                    .u64()
+                    .map_err(|error| self.decode_error(&error))?;
                 Some(ValueSummary {
                     kind,
                     count: usize::try_from(count).unwrap_or(usize::MAX),
@@ -248,7 +257,7 @@ impl<'b> Reader<'b> {
         }))
     }
 
-    fn node(&mut self) -> Read<Node> {
+    fn node(&mut self) -> Read<DecodedNode> {
         let value = match self.kind()? {
             Cbor::String => Value::str(self.str()?),
             Cbor::Array => {
@@ -259,14 +268,14 @@ impl<'b> Reader<'b> {
                 let count = self
                     .input
                     .map()
-                    .map_err(|error| self.bad(&error))?
+                    .map_err(|error| self.decode_error(&error))?
                     .ok_or_else(|| self.malformed("a map has no length"))?;
                 let count = self.bounded(count)?;
                 let mut entries: Vec<(Value, Value)> = Vec::with_capacity(count);
                 for _ in 0..count {
                     let (key, value) = (self.part()?, self.part()?);
                     if let Some((last, _)) = entries.last() {
-                        self.in_order(last, &key)?;
+                        self.check_order(last, &key)?;
                     }
                     entries.push((key, value));
                 }
@@ -279,7 +288,7 @@ impl<'b> Reader<'b> {
                     for _ in 0..count {
                         let member = self.part()?;
                         if let Some(last) = members.last() {
-                            self.in_order(last, &member)?;
+                            self.check_order(last, &member)?;
                         }
                         members.push(member);
                     }
@@ -299,10 +308,10 @@ impl<'b> Reader<'b> {
             },
             _ => return Err(self.malformed("a node is neither text nor a collection")),
         };
-        Ok(Node::Value(value))
+        Ok(DecodedNode::Value(value))
     }
 
-    fn object(&mut self) -> Read<Node> {
+    fn object(&mut self) -> Read<DecodedNode> {
         let count = self.array()?;
         let kind = self.str()?;
         let named: Option<fn(Text) -> Value> = match kind {
@@ -323,19 +332,19 @@ impl<'b> Reader<'b> {
                     })?
                     .value()
             }
-            ("code", 6) if self.has_turns => return self.code().map(Node::Code),
-            ("code", 3) if !self.has_turns => return self.code().map(Node::Code),
+            ("code", 6) if self.has_turns => return self.code().map(DecodedNode::Code),
+            ("code", 3) if !self.has_turns => return self.code().map(DecodedNode::Code),
             ("fn", 4) => {
                 let identity = self.identity();
                 let code = self.index()?;
-                let Some(Node::Code(code)) = self.nodes.get(code as usize) else {
+                let Some(DecodedNode::Code(code)) = self.nodes.get(code as usize) else {
                     return Err(self.malformed("a function has no code"));
                 };
                 let code = *code;
                 let number = self.index()? as usize;
                 let count = self.array()?;
                 let captures = self.parts(count)?;
-                let Some((lambda, captured)) = self.codes[code].get(number) else {
+                let Some((lambda, captured)) = self.functions_of_code[code].get(number) else {
                     return Err(self.malformed("code has fewer functions"));
                 };
                 if *captured != captures.len() {
@@ -348,7 +357,7 @@ impl<'b> Reader<'b> {
             ("made", 3) => {
                 let identity = self.identity();
                 let word = self.str()?;
-                let kind = Combinator::MADE
+                let kind = Combinator::FUNCTION_MAKERS
                     .into_iter()
                     .find(|kind| kind.name() == word)
                     .ok_or_else(|| {
@@ -365,7 +374,7 @@ impl<'b> Reader<'b> {
             }
             _ => return Err(self.malformed("a kind of node is unknown")),
         };
-        Ok(Node::Value(value))
+        Ok(DecodedNode::Value(value))
     }
 
     /// The identity of the function in the next node.
@@ -392,7 +401,10 @@ impl<'b> Reader<'b> {
         }
         let written = match self.has_turns {
             true => SourcePosition {
-                turn: self.input.u64().map_err(|error| self.bad(&error))?,
+                turn: self
+                    .input
+                    .u64()
+                    .map_err(|error| self.decode_error(&error))?,
                 line: self.index()?,
                 column: self.index()?,
             },
@@ -404,7 +416,7 @@ impl<'b> Reader<'b> {
             symbols: u32::MAX,
             ..ReadLimits::default()
         };
-        let what = || brief(text);
+        let what = || excerpt(text);
         let forms =
             reader::read(text, &limits).map_err(|error| unsupported(what(), error.to_string()))?;
         if forms.len() != 1 {
@@ -418,8 +430,8 @@ impl<'b> Reader<'b> {
                 Kind::Memory => Error::Memory.into(),
                 _ => unsupported(what(), error.message()),
             })?;
-        self.codes.push(functions);
-        Ok(self.codes.len() - 1)
+        self.functions_of_code.push(functions);
+        Ok(self.functions_of_code.len() - 1)
     }
 
     fn parts(&mut self, count: usize) -> Read<Vec<Value>> {
@@ -438,7 +450,7 @@ impl<'b> Reader<'b> {
         let rest = self.input.input().get(at..).unwrap_or_default();
         if rest.starts_with(&REF) {
             self.input.set_position(at + REF.len());
-            return self.referred();
+            return self.referenced_value();
         }
         // Nearly as frequent, and only one byte long.
         let short = match rest.first() {
@@ -452,13 +464,14 @@ impl<'b> Reader<'b> {
             self.input.set_position(at + 1);
             return Ok(value);
         }
-        let bad = |error: decode::Error| malformed(error.position().unwrap_or_default(), EXPECTED);
+        let decode_error =
+            |error: decode::Error| malformed(error.position().unwrap_or_default(), EXPECTED);
         Ok(match self.kind()? {
-            Cbor::F64 => Value::Float(self.input.f64().map_err(bad)?),
+            Cbor::F64 => Value::Float(self.input.f64().map_err(decode_error)?),
             Cbor::Tag => match self.tag()? {
-                tag::REF => self.referred()?,
+                tag::REF => self.referenced_value()?,
                 tag::DATE => {
-                    let days = self.input.i32().map_err(bad)?;
+                    let days = self.input.i32().map_err(decode_error)?;
                     if time::civil(days).is_none() {
                         return Err(self.malformed("a date lies outside the years 0 to 9999"));
                     }
@@ -468,8 +481,8 @@ impl<'b> Reader<'b> {
                     let count = self.array()?;
                     match (self.str()?, count) {
                         ("instant", 3) => {
-                            let micros = self.input.i64().map_err(bad)?;
-                            let digits = self.input.u8().map_err(bad)?;
+                            let micros = self.input.i64().map_err(decode_error)?;
+                            let digits = self.input.u8().map_err(decode_error)?;
                             if !time::within_years(micros) || digits > DIGITS_MAX {
                                 return Err(
                                     self.malformed("an instant lies outside the years 0 to 9999")
@@ -477,22 +490,22 @@ impl<'b> Reader<'b> {
                             }
                             Value::Instant(Instant::new(micros, digits))
                         }
-                        ("duration", 2) => Value::Duration(self.input.i64().map_err(bad)?),
+                        ("duration", 2) => Value::Duration(self.input.i64().map_err(decode_error)?),
                         _ => return Err(self.malformed("a kind of part is unknown")),
                     }
                 }
                 _ => return Err(self.malformed("a tag is unknown")),
             },
-            _ => Value::Int(self.input.i64().map_err(bad)?),
+            _ => Value::Int(self.input.i64().map_err(decode_error)?),
         })
     }
 
     /// The value of the earlier node whose index comes next.
-    fn referred(&mut self) -> Read<Value> {
+    fn referenced_value(&mut self) -> Read<Value> {
         let node = self.index()?;
         match self.nodes.get(node as usize) {
-            Some(Node::Value(value)) => Ok(value.clone()),
-            Some(Node::Code(_)) => Err(self.malformed("code is no value")),
+            Some(DecodedNode::Value(value)) => Ok(value.clone()),
+            Some(DecodedNode::Code(_)) => Err(self.malformed("code is no value")),
             None => Err(self.malformed("a reference does not point back")),
         }
     }
@@ -504,31 +517,42 @@ impl<'b> Reader<'b> {
         }
     }
 
-    fn in_order(&mut self, before: &Value, after: &Value) -> Read<()> {
-        match self.work.ordered(before, after) {
+    fn check_order(&mut self, before: &Value, after: &Value) -> Read<()> {
+        match self.compare_budget.is_before(before, after) {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.malformed("keys do not stand in term order")),
-            Err(Spent) => Err(self.malformed("its keys take too long to compare")),
+            Err(BudgetSpent) => Err(self.malformed("its keys take too long to compare")),
         }
     }
 
     fn magnitude(&mut self) -> Read<BigInt> {
-        let bytes = self.input.bytes().map_err(|error| self.bad(&error))?;
+        let bytes = self
+            .input
+            .bytes()
+            .map_err(|error| self.decode_error(&error))?;
         Ok(BigInt::from_bytes_be(Sign::Plus, bytes))
     }
 
     fn kind(&self) -> Read<Cbor> {
-        self.input.datatype().map_err(|error| self.bad(&error))
+        self.input
+            .datatype()
+            .map_err(|error| self.decode_error(&error))
     }
 
     fn tag(&mut self) -> Read<u64> {
-        let tag = self.input.tag().map_err(|error| self.bad(&error))?;
+        let tag = self
+            .input
+            .tag()
+            .map_err(|error| self.decode_error(&error))?;
         Ok(tag.as_u64())
     }
 
     fn str(&mut self) -> Read<&'b str> {
-        let text = self.input.str().map_err(|error| self.bad(&error))?;
-        self.worked(0, text.len())?;
+        let text = self
+            .input
+            .str()
+            .map_err(|error| self.decode_error(&error))?;
+        self.charge(0, text.len())?;
         Ok(text)
     }
 
@@ -544,12 +568,15 @@ impl<'b> Reader<'b> {
     }
 
     fn index(&mut self) -> Read<u32> {
-        self.input.u32().map_err(|error| self.bad(&error))
+        self.input.u32().map_err(|error| self.decode_error(&error))
     }
 
     /// Reads the length of an array.
     fn array(&mut self) -> Read<usize> {
-        let length = self.input.array().map_err(|error| self.bad(&error))?;
+        let length = self
+            .input
+            .array()
+            .map_err(|error| self.decode_error(&error))?;
         let length = length.ok_or_else(|| self.malformed("an array has no length"))?;
         self.bounded(length)
     }
@@ -570,11 +597,11 @@ impl<'b> Reader<'b> {
     }
 
     fn tick(&mut self) -> Read<()> {
-        self.worked(1, 0)
+        self.charge(1, 0)
     }
 
     /// Meters parts and bytes that are read.
-    fn worked(&mut self, parts: usize, bytes: usize) -> Read<()> {
+    fn charge(&mut self, parts: usize, bytes: usize) -> Read<()> {
         self.fuel = self.fuel.saturating_sub(steps(parts, bytes));
         if self.fuel == 0 {
             self.fuel = FUEL;
@@ -588,7 +615,7 @@ impl<'b> Reader<'b> {
         self.watch.look().map_err(|limit| Box::new(stopped(limit)))
     }
 
-    fn bad(&self, error: &decode::Error) -> Box<Error> {
+    fn decode_error(&self, error: &decode::Error) -> Box<Error> {
         malformed(error.position().unwrap_or(self.input.position()), EXPECTED)
     }
 
@@ -609,11 +636,11 @@ fn unsupported(what: String, problem: String) -> Box<Error> {
 }
 
 /// The beginning of a text.
-fn brief(text: &str) -> String {
+fn excerpt(text: &str) -> String {
     const CHARS: usize = 60;
-    let mut brief: String = text.chars().take(CHARS).collect();
-    if brief.len() < text.len() {
-        brief.push('…');
+    let mut excerpt: String = text.chars().take(CHARS).collect();
+    if excerpt.len() < text.len() {
+        excerpt.push('…');
     }
-    brief
+    excerpt
 }

@@ -29,7 +29,7 @@ pub fn write(
     host: &dyn Host,
 ) -> Result<Vec<u8>, Error> {
     // A definition takes at least one node, and usually one more.
-    let mut nodes = Nodes::new(2 * env.globals.len(), bytes_max, host);
+    let mut nodes = NodeWriter::new(2 * env.globals.len(), bytes_max, host);
     let mut rest = Encoder::new(Vec::new());
     session(env, &mut nodes, &mut rest)?;
     array(&mut rest, values.len());
@@ -46,11 +46,11 @@ pub fn write(
         if front.writer().len() + name.len() > bytes_max {
             return Err(Error::TooLarge { bytes_max });
         }
-        done(front.str(name));
+        infallible(front.str(name));
     }
     array(&mut front, compared.len());
     for (_, node) in compared {
-        done(front.u32(node));
+        infallible(front.u32(node));
     }
     array(&mut front, starts.len());
     let (front, nodes, rest) = (front.into_writer(), out.into_writer(), rest.into_writer());
@@ -78,26 +78,26 @@ pub fn seal(
 ) -> Result<Vec<u8>, Error> {
     let length = front.len() + nodes.len() + rest.len();
     let mut head = Encoder::new(Vec::with_capacity(front.len() + 40));
-    done(head.tag(Tag::new(tag::CBOR)));
+    infallible(head.tag(Tag::new(tag::CBOR)));
     array(&mut head, 4);
-    done(head.str(NAME));
-    done(head.u32(VERSION));
-    done(head.bytes_len(length as u64));
+    infallible(head.str(NAME));
+    infallible(head.u32(VERSION));
+    infallible(head.bytes_len(length as u64));
     head.writer_mut().extend_from_slice(front);
     nodes.reserve_exact(head.writer().len() + rest.len() + CHECKSUM_BYTES_MAX);
-    let mut whole = put_before(nodes, head.writer(), look)?;
+    let mut whole = prepend(nodes, head.writer(), look)?;
     for piece in rest.chunks(SLICE_BYTES) {
         look()?;
         whole.extend_from_slice(piece);
     }
     let checksum = checksum(&whole, look)?;
     let mut whole = Encoder::new(whole);
-    done(whole.u32(checksum));
+    infallible(whole.u32(checksum));
     Ok(whole.into_writer())
 }
 
 /// Prepends `head` to `bytes` in the same allocation.
-fn put_before(
+fn prepend(
     mut bytes: Vec<u8>,
     head: &[u8],
     look: &mut dyn FnMut() -> Result<(), Error>,
@@ -115,7 +115,7 @@ fn put_before(
     Ok(bytes)
 }
 
-fn session(env: &Env, nodes: &mut Nodes<'_>, rest: &mut Out) -> Result<(), Error> {
+fn session(env: &Env, nodes: &mut NodeWriter<'_>, rest: &mut Out) -> Result<(), Error> {
     array(rest, 7);
     part(&Value::Map(env.context.clone()), nodes, rest)?;
     array(rest, env.globals.len());
@@ -126,21 +126,21 @@ fn session(env: &Env, nodes: &mut Nodes<'_>, rest: &mut Out) -> Result<(), Error
             last_result,
         }) = definition
         else {
-            done(rest.null());
+            infallible(rest.null());
             continue;
         };
         array(rest, 3);
         part(value, nodes, rest)?;
         match doc {
-            None => done(rest.null()),
+            None => infallible(rest.null()),
             Some(doc) => part(&Value::Str(doc.clone()), nodes, rest)?,
         }
         match last_result {
-            None => done(rest.null()),
+            None => infallible(rest.null()),
             Some(last_result) => {
                 array(rest, 2);
-                done(rest.str(last_result.kind.word()));
-                done(rest.u64(last_result.count as u64));
+                infallible(rest.str(last_result.kind.word()));
+                infallible(rest.u64(last_result.count as u64));
             }
         }
     }
@@ -150,31 +150,31 @@ fn session(env: &Env, nodes: &mut Nodes<'_>, rest: &mut Out) -> Result<(), Error
     }
     match &env.journal {
         Some(journal) => part(&Value::Map(journal.clone()), nodes, rest)?,
-        None => done(rest.null()),
+        None => infallible(rest.null()),
     }
     part(&Value::Map(env.steps()), nodes, rest)?;
-    done(rest.bool(env.records_results));
-    done(rest.u64(env.turn));
+    infallible(rest.bool(env.records_results));
+    infallible(rest.u64(env.turn));
     Ok(())
 }
 
 /// Writes a value as a part, after writing the nodes that it needs.
-fn part(value: &Value, nodes: &mut Nodes<'_>, out: &mut Out) -> Result<(), Error> {
+fn part(value: &Value, nodes: &mut NodeWriter<'_>, out: &mut Out) -> Result<(), Error> {
     let node = nodes.add(value)?;
     inline(value, node, out);
     Ok(())
 }
 
 /// The nodes written so far, with tables to find them again.
-struct Nodes<'h> {
+struct NodeWriter<'h> {
     out: Out,
     /// The start of each node's bytes; they end where the next node begins.
     starts: Vec<usize>,
     /// The nodes by their bytes.
-    by_content: HashTable<Known>,
+    by_content: HashTable<WrittenNode>,
     hasher: RandomState,
     /// The nodes of shared allocations, by address and form.
-    by_address: HashMap<(usize, Form), u32, RandomState>,
+    by_address: HashMap<(usize, AllocationRole), u32, RandomState>,
     /// Functions that have a place in the order of values: the place, and the node.
     compared: Vec<(u64, u32)>,
     bytes_max: usize,
@@ -184,7 +184,7 @@ struct Nodes<'h> {
 
 /// The role of an allocation: one text may be both a string and a keyword.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Form {
+enum AllocationRole {
     Str,
     Keyword,
     Symbol,
@@ -194,7 +194,7 @@ enum Form {
 }
 
 /// A node with the hash of its bytes.
-struct Known {
+struct WrittenNode {
     hash: u64,
     node: u32,
 }
@@ -231,7 +231,7 @@ impl<'a> Iterator for Parts<'a> {
 
 impl<'a> Parts<'a> {
     /// Whether `value` is of a kind that has parts.
-    fn may_be_of(value: &Value) -> bool {
+    fn has_parts(value: &Value) -> bool {
         matches!(
             value,
             Value::Vector(_) | Value::Map(_) | Value::Set(_) | Value::Fn(_) | Value::Combined(_)
@@ -252,15 +252,15 @@ impl<'a> Parts<'a> {
     }
 }
 
-impl<'h> Nodes<'h> {
+impl<'h> NodeWriter<'h> {
     /// The nodes, their starts, and the compared functions.
     fn into_parts(self) -> (Out, Vec<usize>, Vec<(u64, u32)>) {
         (self.out, self.starts, self.compared)
     }
 
     /// No nodes, with capacity for `room` of them.
-    fn new(room: usize, bytes_max: usize, host: &'h dyn Host) -> Nodes<'h> {
-        Nodes {
+    fn new(room: usize, bytes_max: usize, host: &'h dyn Host) -> NodeWriter<'h> {
+        NodeWriter {
             out: Encoder::new(Vec::new()),
             starts: Vec::with_capacity(room),
             by_content: HashTable::with_capacity(room),
@@ -278,10 +278,10 @@ impl<'h> Nodes<'h> {
         if is_inline(value) {
             return Ok(None);
         }
-        if let Some(node) = self.known(value) {
+        if let Some(node) = self.existing_node(value) {
             return Ok(Some(node));
         }
-        if !Parts::may_be_of(value) {
+        if !Parts::has_parts(value) {
             return self.close(value, &[]).map(Some);
         }
         let mut open = vec![OpenValue {
@@ -297,13 +297,13 @@ impl<'h> Nodes<'h> {
             };
             match innermost.parts.next() {
                 Some(part) => {
-                    self.worked(1, 0)?;
+                    self.charge(1, 0)?;
                     if is_inline(part) {
                         continue;
                     }
-                    match self.known(part) {
+                    match self.existing_node(part) {
                         Some(node) => indices.push(node),
-                        None if !Parts::may_be_of(part) => indices.push(self.close(part, &[])?),
+                        None if !Parts::has_parts(part) => indices.push(self.close(part, &[])?),
                         None => open.push(OpenValue {
                             value: part,
                             parts: Parts::of(part),
@@ -324,7 +324,7 @@ impl<'h> Nodes<'h> {
     }
 
     /// Meters parts and bytes that are written.
-    fn worked(&mut self, parts: usize, bytes: usize) -> Result<(), Error> {
+    fn charge(&mut self, parts: usize, bytes: usize) -> Result<(), Error> {
         self.fuel = self.fuel.saturating_sub(steps(parts, bytes));
         if self.fuel == 0 {
             self.fuel = FUEL;
@@ -335,9 +335,9 @@ impl<'h> Nodes<'h> {
 
     /// Writes text in slices, since it may be as long as memory allows.
     fn text(&mut self, text: &str) -> Result<(), Error> {
-        done(self.out.str_len(text.len() as u64));
+        infallible(self.out.str_len(text.len() as u64));
         for slice in text.as_bytes().chunks(SLICE_BYTES) {
-            self.worked(0, slice.len())?;
+            self.charge(0, slice.len())?;
             self.out.writer_mut().extend_from_slice(slice);
         }
         Ok(())
@@ -349,7 +349,7 @@ impl<'h> Nodes<'h> {
     }
 
     /// Refuses `more` bytes when they exceed the limit.
-    fn room(&self, more: usize) -> Result<(), Error> {
+    fn check_size(&self, more: usize) -> Result<(), Error> {
         match self.out.writer().len().saturating_add(more) > self.bytes_max {
             true => Err(Error::TooLarge {
                 bytes_max: self.bytes_max,
@@ -359,7 +359,7 @@ impl<'h> Nodes<'h> {
     }
 
     /// The node of a shared value that was already written.
-    fn known(&self, value: &Value) -> Option<u32> {
+    fn existing_node(&self, value: &Value) -> Option<u32> {
         self.by_address.get(&address(value)?).copied()
     }
 
@@ -376,8 +376,8 @@ impl<'h> Nodes<'h> {
             Value::Set(set) => set.len(),
             _ => 0,
         };
-        self.room(size)?;
-        self.worked(1, size)?;
+        self.check_size(size)?;
+        self.charge(1, size)?;
         let code = match value {
             Value::Fn(closure) => Some(self.code(&closure.lambda.source.0)?),
             _ => None,
@@ -402,26 +402,26 @@ impl<'h> Nodes<'h> {
             Value::Builtin(builtin) => named(out, "builtin", builtin.name),
             Value::BigInt(int) => big(out, int),
             Value::Regex(regex) => {
-                done(out.tag(Tag::new(tag::REGEX)));
-                done(out.str(regex.source()));
+                infallible(out.tag(Tag::new(tag::REGEX)));
+                infallible(out.str(regex.source()));
             }
             Value::Vector(items) => {
                 array(out, items.len());
                 parts(out, Parts::of(value));
             }
             Value::Map(map) => {
-                done(out.map(map.len() as u64));
+                infallible(out.map(map.len() as u64));
                 parts(out, Parts::of(value));
             }
             Value::Set(set) => {
-                done(out.tag(Tag::new(tag::SET)));
+                infallible(out.tag(Tag::new(tag::SET)));
                 array(out, set.len());
                 parts(out, Parts::of(value));
             }
             Value::Fn(closure) => {
                 object(out, "fn", 4);
-                done(out.u32(code.unwrap_or_default()));
-                done(out.u32(closure.lambda.source.1));
+                infallible(out.u32(code.unwrap_or_default()));
+                infallible(out.u32(closure.lambda.source.1));
                 array(out, closure.captures.len());
                 parts(out, Parts::of(value));
             }
@@ -429,15 +429,15 @@ impl<'h> Nodes<'h> {
                 Some(Value::Str(name)) => named(out, "tool", name),
                 _ => {
                     object(out, "made", 3);
-                    done(out.str(combined.kind.name()));
+                    infallible(out.str(combined.kind.name()));
                     array(out, combined.parts.len());
                     parts(out, Parts::of(value));
                 }
             },
             // Written as parts.
-            _ => done(out.null()),
+            _ => infallible(out.null()),
         }
-        self.room(PART_BYTES)?;
+        self.check_size(PART_BYTES)?;
         let identity = match value {
             Value::Fn(closure) => Some(&closure.identity),
             Value::Combined(combined) if combined.tool().is_none() => Some(&combined.identity),
@@ -445,12 +445,12 @@ impl<'h> Nodes<'h> {
         };
         let node = match identity {
             Some(identity) => {
-                let node = self.next(start)?;
+                let node = self.push_node(start)?;
                 self.compared
                     .extend(identity.found().map(|place| (place, node)));
                 node
             }
-            None => self.distinct(start)?,
+            None => self.deduplicate(start)?,
         };
         if let Some(address) = address(value) {
             self.by_address.insert(address, node);
@@ -459,31 +459,31 @@ impl<'h> Nodes<'h> {
     }
 
     fn code(&mut self, source: &Arc<SourceText>) -> Result<u32, Error> {
-        let address = (Arc::as_ptr(source).addr(), Form::Code);
+        let address = (Arc::as_ptr(source).addr(), AllocationRole::Code);
         if let Some(node) = self.by_address.get(&address) {
             return Ok(*node);
         }
         let globals: &[Arc<str>] = source.globals.get().map_or(&[], |globals| globals);
         let bytes = globals.iter().map(|name| name.len() + 5).sum::<usize>();
-        self.room(source.text.len().saturating_add(bytes))?;
+        self.check_size(source.text.len().saturating_add(bytes))?;
         let start = self.out.writer().len();
         object(&mut self.out, "code", 6);
-        done(self.out.str(&source.text));
+        infallible(self.out.str(&source.text));
         array(&mut self.out, globals.len());
         for name in globals {
-            done(self.out.str(name));
+            infallible(self.out.str(name));
         }
         let SourcePosition { turn, line, column } = source.written;
-        done(self.out.u64(turn));
-        done(self.out.u32(line));
-        done(self.out.u32(column));
-        let node = self.distinct(start)?;
+        infallible(self.out.u64(turn));
+        infallible(self.out.u32(line));
+        infallible(self.out.u32(column));
+        let node = self.deduplicate(start)?;
         self.by_address.insert(address, node);
         Ok(node)
     }
 
     /// The node whose bytes begin at `start`, or an earlier identical one.
-    fn distinct(&mut self, start: usize) -> Result<u32, Error> {
+    fn deduplicate(&mut self, start: usize) -> Result<u32, Error> {
         let bytes = self.out.writer();
         let hash = self.hasher.hash_one(&bytes[start..]);
         let starts = &self.starts;
@@ -497,15 +497,15 @@ impl<'h> Nodes<'h> {
             self.out.writer_mut().truncate(start);
             return Ok(node);
         }
-        let node = self.next(start)?;
-        let known = Known { hash, node };
+        let node = self.push_node(start)?;
+        let known = WrittenNode { hash, node };
         self.by_content
             .insert_unique(hash, known, |known| known.hash);
         Ok(node)
     }
 
     /// Adds a node whose bytes begin at `start`, and returns its index.
-    fn next(&mut self, start: usize) -> Result<u32, Error> {
+    fn push_node(&mut self, start: usize) -> Result<u32, Error> {
         let bytes_max = self.bytes_max;
         let node = u32::try_from(self.starts.len()).map_err(|_| Error::TooLarge { bytes_max })?;
         self.starts.push(start);
@@ -514,16 +514,16 @@ impl<'h> Nodes<'h> {
 }
 
 /// The address and form of a value that others hold too.
-fn address(value: &Value) -> Option<(usize, Form)> {
+fn address(value: &Value) -> Option<(usize, AllocationRole)> {
     fn arc<T>(held: &Arc<T>) -> Option<usize> {
         (Arc::strong_count(held) > 1).then(|| Arc::as_ptr(held).addr())
     }
     let text = |text: &Text, form| Some((text.shared_address()?, form));
     match value {
-        Value::Str(name) => text(name, Form::Str),
-        Value::Keyword(name) => text(name, Form::Keyword),
-        Value::Symbol(name) => text(name, Form::Symbol),
-        Value::Var(name) => text(name, Form::Var),
+        Value::Str(name) => text(name, AllocationRole::Str),
+        Value::Keyword(name) => text(name, AllocationRole::Keyword),
+        Value::Symbol(name) => text(name, AllocationRole::Symbol),
+        Value::Var(name) => text(name, AllocationRole::Var),
         _ => {
             let address = match value {
                 Value::Vector(items) => items.shared_address(),
@@ -536,7 +536,7 @@ fn address(value: &Value) -> Option<(usize, Form)> {
                 Value::Builtin(builtin) => Some(std::ptr::from_ref(*builtin).addr()),
                 _ => None,
             };
-            Some((address?, Form::Other))
+            Some((address?, AllocationRole::Other))
         }
     }
 }
@@ -558,28 +558,28 @@ fn is_inline(value: &Value) -> bool {
 /// Writes a part: a small value itself, else a reference to its node.
 fn inline(value: &Value, node: Option<u32>, out: &mut Out) {
     match value {
-        Value::Nil => done(out.null()),
-        Value::Bool(bool) => done(out.bool(*bool)),
-        Value::Int(int) => done(out.i64(*int)),
+        Value::Nil => infallible(out.null()),
+        Value::Bool(bool) => infallible(out.bool(*bool)),
+        Value::Int(int) => infallible(out.i64(*int)),
         // All NaNs are written alike.
-        Value::Float(float) if float.is_nan() => done(out.f64(f64::NAN)),
-        Value::Float(float) => done(out.f64(*float)),
+        Value::Float(float) if float.is_nan() => infallible(out.f64(f64::NAN)),
+        Value::Float(float) => infallible(out.f64(*float)),
         Value::Date(days) => {
-            done(out.tag(Tag::new(tag::DATE)));
-            done(out.i32(*days));
+            infallible(out.tag(Tag::new(tag::DATE)));
+            infallible(out.i32(*days));
         }
         Value::Instant(instant) => {
             object(out, "instant", 3);
-            done(out.i64(instant.micros()));
-            done(out.u8(instant.digits));
+            infallible(out.i64(instant.micros()));
+            infallible(out.u8(instant.digits));
         }
         Value::Duration(micros) => {
             object(out, "duration", 2);
-            done(out.i64(*micros));
+            infallible(out.i64(*micros));
         }
         _ => {
-            done(out.tag(Tag::new(tag::REF)));
-            done(out.u32(node.unwrap_or_default()));
+            infallible(out.tag(Tag::new(tag::REF)));
+            infallible(out.u32(node.unwrap_or_default()));
         }
     }
 }
@@ -595,28 +595,28 @@ fn big(out: &mut Out, int: &BigInt) {
         true => tag::NEGATIVE,
         false => tag::POSITIVE,
     };
-    done(out.tag(Tag::new(kind)));
-    done(out.bytes(&bytes));
+    infallible(out.tag(Tag::new(kind)));
+    infallible(out.bytes(&bytes));
 }
 
 fn named(out: &mut Out, kind: &str, name: &str) {
     object(out, kind, 2);
-    done(out.str(name));
+    infallible(out.str(name));
 }
 
 /// Begins an array of `length` items, the first of which names its kind.
 fn object(out: &mut Out, kind: &str, length: usize) {
-    done(out.tag(Tag::new(tag::OBJECT)));
+    infallible(out.tag(Tag::new(tag::OBJECT)));
     array(out, length);
-    done(out.str(kind));
+    infallible(out.str(kind));
 }
 
 fn array(out: &mut Out, length: usize) {
-    done(out.array(length as u64));
+    infallible(out.array(length as u64));
 }
 
 /// Writing to memory does not fail.
-fn done<T>(written: Result<T, minicbor::encode::Error<Infallible>>) {
+fn infallible<T>(written: Result<T, minicbor::encode::Error<Infallible>>) {
     written
         .map(drop)
         .expect("writing to a buffer does not fail");

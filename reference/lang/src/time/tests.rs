@@ -12,7 +12,7 @@ fn check(text: &str) -> String {
 }
 
 #[test]
-fn texts_are_read() {
+fn valid_times_are_parsed() {
     for (text, shown) in [
         ("2025-03-09T14:05:06-05:30", "2025-03-09T19:35:06Z"),
         ("2025-03-09T14:05:06,5Z", "2025-03-09T14:05:06.5Z"),
@@ -30,7 +30,7 @@ fn texts_are_read() {
 }
 
 #[test]
-fn other_texts_are_refused() {
+fn invalid_times_are_rejected() {
     for text in [
         "",
         "T",

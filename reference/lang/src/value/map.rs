@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::order::{key_cmp, sort_by};
 use super::shape::{
-    DROP_DEPTH_MAX, FreedInSlices, PendingDrop, Shape, TREE_PATH_BYTES, TREE_TIMES, TreeValue,
-    drop_flat, fit, free, freed, metered,
+    DROP_DEPTH_MAX, FreedInSlices, PendingDrop, Shape, TREE_OVERHEAD, TREE_PATH_BYTES, TreeValue,
+    charge_free, drop_flat, fit, free, metered,
 };
 use super::{Text, Value};
 use crate::{clock, heap};
@@ -86,7 +86,7 @@ impl Map {
         let keyword = matches!(key, Value::Keyword(_));
         self.find_text(text, keyword).or_else(|| {
             text.contains('-')
-                .then(|| underscored(text))
+                .then(|| with_underscores(text))
                 .and_then(|under| self.find_text(&under, keyword))
         })
     }
@@ -126,7 +126,7 @@ impl Map {
     /// The stored key that a write to `key` affects: `key` itself if present, else the same name in the other kind
     /// (`keys.writes.there`). `None` when neither is present.
     #[inline]
-    pub fn stored(&self, key: &Value) -> Option<&Value> {
+    pub fn stored_key(&self, key: &Value) -> Option<&Value> {
         let entry = match key.key_text() {
             Some(text) => self.find_text(text, matches!(key, Value::Keyword(_))),
             None => self.entry(key),
@@ -136,7 +136,7 @@ impl Map {
 
     /// Stores `value` under the key that is already stored, else under `key`, and returns the previous value.
     pub fn put(&mut self, key: Value, value: Value) -> Option<Value> {
-        match self.stored(&key) {
+        match self.stored_key(&key) {
             Some(stored) => {
                 let stored = stored.clone();
                 self.insert(stored, value)
@@ -147,8 +147,8 @@ impl Map {
 
     /// A map of entries that are inserted in order: of a name in two kinds, the first stays the key, and the last value
     /// wins.
-    pub fn gathered(mut entries: Vec<(Value, Value)>) -> Map {
-        one_kind_each(&mut entries, |(key, _)| key);
+    pub fn from_writes(mut entries: Vec<(Value, Value)>) -> Map {
+        unify_key_kinds(&mut entries, |(key, _)| key);
         Map::from(entries)
     }
 
@@ -196,7 +196,7 @@ impl Map {
         size_of::<(Value, Value)>()
             * match &self.0.entries {
                 Store::Flat(entries) => entries.capacity(),
-                Store::Tree(entries) => entries.len() * TREE_TIMES,
+                Store::Tree(entries) => entries.len() * TREE_OVERHEAD,
             }
     }
 
@@ -301,7 +301,7 @@ impl Map {
 
 /// The name with underscores in place of hyphens.
 #[inline(never)]
-fn underscored(name: &str) -> Text {
+fn with_underscores(name: &str) -> Text {
     const SLICE_BYTES: usize = 16 * 1024;
     let (mut under, mut rest) = (String::with_capacity(name.len()), name);
     while !rest.is_empty() {
@@ -315,7 +315,7 @@ fn underscored(name: &str) -> Text {
 
 /// Replaces each key by the first key of the same name, when it occurs in two kinds. `items` are in the order of
 /// writing.
-pub fn one_kind_each<T>(items: &mut [T], key: fn(&mut T) -> &mut Value) {
+pub fn unify_key_kinds<T>(items: &mut [T], key: fn(&mut T) -> &mut Value) {
     let (mut keywords, mut strings) = (false, false);
     for item in metered(items.iter_mut()) {
         match key(item) {
@@ -373,7 +373,7 @@ impl Drop for Data {
         } else if let Store::Flat(entries) = &mut self.entries {
             free(entries);
         }
-        freed();
+        charge_free();
     }
 }
 

@@ -39,7 +39,7 @@ use std::sync::Arc;
 
 pub use heap_size::HeapSize;
 pub(crate) use map::ENTRY_STEPS;
-pub use map::{Entries, Map, one_kind_each};
+pub use map::{Entries, Map, unify_key_kinds};
 pub use num_bigint::BigInt;
 pub use order::{equal, key_cmp, number_cmp, sort_by, term_cmp};
 pub use set::{Members, Set};

@@ -22,7 +22,7 @@ const NODE_STEPS: usize = 4;
 
 /// Which numbers compare as equal.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum NumberOrder {
     /// An integer comes before the float of the same value.
     Key,
     /// Numbers of the same value are equal.
@@ -35,7 +35,7 @@ pub fn term_cmp(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Str(a), Value::Str(b)) | (Value::Keyword(a), Value::Keyword(b)) => a.cmp(b),
         (Value::Int(a), Value::Int(b)) => a.cmp(b),
-        _ => order(a, b, Mode::Term),
+        _ => order(a, b, NumberOrder::Term),
     }
 }
 
@@ -45,7 +45,7 @@ pub fn key_cmp(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Str(a), Value::Str(b)) | (Value::Keyword(a), Value::Keyword(b)) => a.cmp(b),
         (Value::Int(a), Value::Int(b)) => a.cmp(b),
-        _ => order(a, b, Mode::Key),
+        _ => order(a, b, NumberOrder::Key),
     }
 }
 
@@ -166,7 +166,7 @@ pub fn equal(a: &Value, b: &Value) -> bool {
                     }
                 }
                 _ => {
-                    if !level(a, b) {
+                    if !equal_leaves(a, b) {
                         return false;
                     }
                 }
@@ -186,7 +186,7 @@ pub fn equal(a: &Value, b: &Value) -> bool {
 
 /// Equality of values without parts.
 #[inline]
-fn level(a: &Value, b: &Value) -> bool {
+fn equal_leaves(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Nil, Value::Nil) => true,
         (Value::Bool(a), Value::Bool(b)) => a == b,
@@ -197,7 +197,7 @@ fn level(a: &Value, b: &Value) -> bool {
             Value::Int(_) | Value::BigInt(_) | Value::Float(_),
             Value::Int(_) | Value::BigInt(_) | Value::Float(_),
         ) => !is_nan(a) && !is_nan(b) && number_cmp(a, b) == Ordering::Equal,
-        _ => rank(a) == rank(b) && order(a, b, Mode::Key) == Ordering::Equal,
+        _ => rank(a) == rank(b) && order(a, b, NumberOrder::Key) == Ordering::Equal,
     }
 }
 
@@ -267,9 +267,9 @@ impl<'a> Iterator for Side<'a> {
     }
 }
 
-fn order(a: &Value, b: &Value, mode: Mode) -> Ordering {
+fn order(a: &Value, b: &Value, mode: NumberOrder) -> Ordering {
     // Inside the keys of maps and the members of sets, 1 and 1.0 differ in either mode.
-    let mut pending: SmallVec<[(Side<'_>, Side<'_>, Mode); 4]> = SmallVec::new();
+    let mut pending: SmallVec<[(Side<'_>, Side<'_>, NumberOrder); 4]> = SmallVec::new();
     let mut next = Some((a, b, mode));
     loop {
         if let Some((a, b, mode)) = next {
@@ -283,14 +283,18 @@ fn order(a: &Value, b: &Value, mode: Mode) -> Ordering {
                 }
                 (Value::Map(a), Value::Map(b)) if !a.same(b) => {
                     pending.push((Side::Values(a.iter()), Side::Values(b.iter()), mode));
-                    pending.push((Side::Keys(a.iter()), Side::Keys(b.iter()), Mode::Key));
+                    pending.push((Side::Keys(a.iter()), Side::Keys(b.iter()), NumberOrder::Key));
                     a.len().cmp(&b.len())
                 }
                 (Value::Set(a), Value::Set(b)) if !a.same(b) => {
-                    pending.push((Side::Members(a.iter()), Side::Members(b.iter()), Mode::Key));
+                    pending.push((
+                        Side::Members(a.iter()),
+                        Side::Members(b.iter()),
+                        NumberOrder::Key,
+                    ));
                     a.len().cmp(&b.len())
                 }
-                _ => flat_order(a, b, mode),
+                _ => order_leaves(a, b, mode),
             };
             if found != Ordering::Equal {
                 return found;
@@ -313,7 +317,7 @@ fn order(a: &Value, b: &Value, mode: Mode) -> Ordering {
 }
 
 /// Order of values without parts, and of values of different ranks.
-fn flat_order(a: &Value, b: &Value, mode: Mode) -> Ordering {
+fn order_leaves(a: &Value, b: &Value, mode: NumberOrder) -> Ordering {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => a.cmp(b),
         (
@@ -322,9 +326,9 @@ fn flat_order(a: &Value, b: &Value, mode: Mode) -> Ordering {
         ) => {
             let by_value = number_cmp(a, b);
             match mode {
-                Mode::Key => by_value
+                NumberOrder::Key => by_value
                     .then_with(|| matches!(a, Value::Float(_)).cmp(&matches!(b, Value::Float(_)))),
-                Mode::Term => by_value,
+                NumberOrder::Term => by_value,
             }
         }
         (Value::Str(a), Value::Str(b))
@@ -339,10 +343,10 @@ fn flat_order(a: &Value, b: &Value, mode: Mode) -> Ordering {
         (Value::Fn(a), Value::Fn(b)) if Arc::ptr_eq(a, b) => Ordering::Equal,
         (Value::Fn(a), Value::Fn(b)) => a.identity.place().cmp(&b.identity.place()),
         (Value::Combined(a), Value::Combined(b)) if Arc::ptr_eq(a, b) => Ordering::Equal,
-        (Value::Combined(a), Value::Combined(b)) => a.standing().cmp(&b.standing()),
+        (Value::Combined(a), Value::Combined(b)) => a.order_key().cmp(&b.order_key()),
         _ => {
             let (left, right) = (rank(a), rank(b));
-            if left == SPELLED && right == SPELLED {
+            if left == SPELLING_RANK && right == SPELLING_RANK {
                 return spelling(a).cmp(&spelling(b));
             }
             left.cmp(&right)
@@ -351,13 +355,13 @@ fn flat_order(a: &Value, b: &Value, mode: Mode) -> Ordering {
 }
 
 /// Keywords, booleans and nil share one rank, and are ordered by spelling.
-const SPELLED: u8 = 1;
+const SPELLING_RANK: u8 = 1;
 
 /// The rank of a kind in term order.
 fn rank(value: &Value) -> u8 {
     match value {
         Value::Int(_) | Value::BigInt(_) | Value::Float(_) => 0,
-        Value::Nil | Value::Bool(_) | Value::Keyword(_) => SPELLED,
+        Value::Nil | Value::Bool(_) | Value::Keyword(_) => SPELLING_RANK,
         Value::Symbol(_) => 2,
         Value::Builtin(_) => 3,
         Value::Fn(_) => 4,

@@ -145,7 +145,7 @@ fn shrink<T>(parts: &mut Vec<T>) {
 }
 
 /// The most bytes that a tree takes per byte of its parts: its nodes are at least half full.
-pub const TREE_TIMES: usize = 2;
+pub const TREE_OVERHEAD: usize = 2;
 
 /// A stack of pending work, freed in slices when the work ends early: it may be as large as memory allows.
 pub struct Stack<T>(Vec<T>);
@@ -246,7 +246,7 @@ impl Drop for TreeValue {
 
 /// Meters a block that is about to be freed.
 #[inline]
-pub fn freed() {
+pub fn charge_free() {
     clock::may_continue(BLOCK_STEPS);
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use unicode_segmentation::{GraphemeCursor, GraphemeIncomplete};
 
-use super::shape::{free_flat, freed};
+use super::shape::{charge_free, free_flat};
 use crate::clock;
 use crate::heap::MAPPED_BYTES;
 
@@ -28,7 +28,7 @@ impl Drop for Data {
         if self.text.len() > MAPPED_BYTES {
             free_text(std::mem::take(&mut self.text).into_string());
         }
-        freed();
+        charge_free();
     }
 }
 
@@ -296,7 +296,7 @@ impl PartialEq for Text {
     #[inline]
     fn eq(&self, other: &Text) -> bool {
         let (a, b) = (&*self.0.text, &*other.0.text);
-        self.same(other) || a.len() == b.len() && compares(a.len()) && a == b
+        self.same(other) || a.len() == b.len() && charge_comparison(a.len()) && a == b
     }
 }
 
@@ -311,7 +311,7 @@ impl PartialOrd for Text {
 impl Ord for Text {
     fn cmp(&self, other: &Text) -> std::cmp::Ordering {
         let (a, b) = (&*self.0.text, &*other.0.text);
-        if self.same(other) || !compares(a.len().min(b.len())) {
+        if self.same(other) || !charge_comparison(a.len().min(b.len())) {
             std::cmp::Ordering::Equal
         } else {
             a.cmp(b)
@@ -321,7 +321,7 @@ impl Ord for Text {
 
 /// Meters a comparison of `bytes`. Returns false when a limit was reached.
 #[inline]
-fn compares(bytes: usize) -> bool {
+fn charge_comparison(bytes: usize) -> bool {
     /// Comparing shorter texts takes no longer than whatever compares them.
     const SHORT_BYTES: usize = 256;
     bytes <= SHORT_BYTES || clock::may_continue(bytes / 64)

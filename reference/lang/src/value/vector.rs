@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::Value;
 use super::shape::{
-    DROP_DEPTH_MAX, PendingDrop, Shape, TREE_PATH_BYTES, TREE_TIMES, TreeValue, drop_flat, fit,
-    free, freed, metered,
+    DROP_DEPTH_MAX, PendingDrop, Shape, TREE_OVERHEAD, TREE_PATH_BYTES, TreeValue, charge_free,
+    drop_flat, fit, free, metered,
 };
 
 /// Above this length a change to a shared vector makes a tree that shares structure.
@@ -70,7 +70,7 @@ impl Vector {
     }
 
     /// Whether [`Vector::into_vec`] would copy nothing.
-    pub fn moves(&self) -> bool {
+    pub fn is_unshared(&self) -> bool {
         Arc::strong_count(&self.0) == 1 && matches!(self.0.items, Store::Flat(_))
     }
 
@@ -90,7 +90,7 @@ impl Vector {
         size_of::<Value>()
             * match &self.0.items {
                 Store::Flat(items) => items.capacity(),
-                Store::Tree(items) => items.len() * TREE_TIMES,
+                Store::Tree(items) => items.len() * TREE_OVERHEAD,
             }
     }
 
@@ -195,7 +195,7 @@ impl Drop for Data {
         } else if let Store::Flat(items) = &mut self.items {
             free(items);
         }
-        freed();
+        charge_free();
     }
 }
 

@@ -12,13 +12,13 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Wall-clock time since the first call.
 #[allow(dead_code, reason = "not every test asks for it")]
-pub fn passed() -> Duration {
+pub fn wall_time() -> Duration {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     START.elapsed()
 }
 
 /// CPU time of this thread.
-pub fn spent() -> Duration {
+pub fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(
         u64::try_from(time.tv_sec).unwrap_or(0),

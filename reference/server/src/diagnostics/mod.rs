@@ -11,7 +11,7 @@ pub mod record;
 pub mod trace;
 
 use crate::settings::Level;
-use ptc_lang::visible::{is_obeyed, is_plain};
+use ptc_lang::visible::{is_nonprinting, is_printable};
 use ptc_secrets::Redactor;
 use std::fmt::Write as _;
 use tracing_subscriber::layer::SubscriberExt;
@@ -47,12 +47,12 @@ pub fn install(level: Level, redactor: &Redactor) -> Sinks {
 
 /// Escapes characters that a terminal would obey in a line of JSON, where they occur only inside strings.
 fn unobeyed(line: String) -> String {
-    if is_plain(&line) {
+    if is_printable(&line) {
         return line;
     }
     let mut shown = String::with_capacity(line.len() + 16);
     for letter in line.chars() {
-        match is_obeyed(letter) {
+        match is_nonprinting(letter) {
             // All of them fit four hex digits, and writing to a string cannot fail.
             true => drop(write!(shown, "\\u{:04x}", u32::from(letter))),
             false => shown.push(letter),

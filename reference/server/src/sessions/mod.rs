@@ -612,12 +612,12 @@ impl Sessions {
         watch: &dyn Watch,
     ) -> Result<Value, Limit> {
         const MARKER_ITEMS: usize = 20;
-        let mut size = HeapSize::default();
-        size.add(&value);
+        let mut heap_size = HeapSize::default();
+        heap_size.add(&value);
         let reckoned = size::of_within(&value, watch)?;
         let max = self.settings.history_entry_bytes;
-        let bytes = match size.bytes().div_ceil(HELD_TIMES) {
-            held if held > max => size.max(reckoned),
+        let bytes = match heap_size.bytes().div_ceil(HELD_TIMES) {
+            held if held > max => held.max(reckoned),
             _ => reckoned,
         };
         if bytes <= max {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::endless::endless_of;
 use super::lazy::{lazy_chain, lazy_interleave, lazy_zip, step};
-use super::mapping::side_by_side;
-use super::parts::{nil_for_none, nil_if_empty};
+use super::mapping::for_each_zipped;
+use super::parts::{nil_if_empty, non_empty_or_nil};
 use super::{Result, bounded, builtin, lazy_result, transducer_of};
 use crate::builtins::{Builtin, Consumes, Home, Section, at_least, between, exactly, key_of, row};
 use crate::error::{about, at_item, bad_value, quoting, wrong_type};
@@ -48,7 +48,7 @@ fn vec(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if sequence::as_lazy(&args[0]).is_some() {
-        return nil_for_none(eval, std::mem::take(&mut args[0]));
+        return non_empty_or_nil(eval, std::mem::take(&mut args[0]));
     }
     Ok(nil_if_empty(eval.take_items(std::mem::take(&mut args[0]))?))
 }
@@ -189,13 +189,13 @@ pub(in crate::builtins) fn into_target(
         const ITEM_BYTES: usize = 2 * size_of::<(Value, Value)>();
         let items = eval.collected(items)?;
         let is_vector = matches!(target, Value::Vector(_));
-        if is_vector || items.len() <= TOGETHER_MAX || eval.room() / ITEM_BYTES > items.len() {
+        if is_vector || items.len() <= BATCH_LEN || eval.room() / ITEM_BYTES > items.len() {
             return into_whole(eval, target, items);
         }
         // Many items may be equal: adding them in batches takes less memory.
         let mut items = items.into_iter();
         while items.len() > 0 {
-            let some = items.by_ref().take(TOGETHER_MAX).collect();
+            let some = items.by_ref().take(BATCH_LEN).collect();
             target = into_whole(eval, target, some)?;
         }
         return Ok(target);
@@ -211,7 +211,7 @@ pub(in crate::builtins) fn into_target(
     }
     loop {
         let mut some = Vec::new();
-        while some.len() < TOGETHER_MAX
+        while some.len() < BATCH_LEN
             && let Some(item) = items.next(eval)?
         {
             if some.len() == some.capacity() {
@@ -219,7 +219,7 @@ pub(in crate::builtins) fn into_target(
             }
             some.push(item);
         }
-        let last = some.len() < TOGETHER_MAX;
+        let last = some.len() < BATCH_LEN;
         target = into_whole(eval, target, some)?;
         if last {
             return Ok(target);
@@ -228,7 +228,7 @@ pub(in crate::builtins) fn into_target(
 }
 
 /// The number of items of a sequence that are added to a map or set at once.
-const TOGETHER_MAX: usize = 4096;
+const BATCH_LEN: usize = 4096;
 
 /// Adds `items` to `target`.
 fn into_whole(eval: &mut Eval<'_>, mut target: Value, items: Vec<Value>) -> Result {
@@ -258,7 +258,7 @@ fn into_whole(eval: &mut Eval<'_>, mut target: Value, items: Vec<Value>) -> Resu
                 }
             }
             eval.charge(entries.len())?;
-            return Ok(Value::Map(Map::gathered(entries)));
+            return Ok(Value::Map(Map::from_writes(entries)));
         }
         Value::Set(set) if set.is_empty() && items.len() > 8 => {
             for item in &items {
@@ -439,7 +439,7 @@ fn interleave(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     }
     let mut mixed = Vec::new();
     if !args.is_empty() {
-        side_by_side(eval, args, |eval, row| {
+        for_each_zipped(eval, args, |eval, row| {
             eval.charge(row.len())?;
             mixed.extend(row.iter_mut().map(std::mem::take));
             Ok(true)
@@ -455,7 +455,7 @@ fn zip(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         return Ok(rows);
     }
     let mut rows = Vec::new();
-    side_by_side(eval, args, |eval, row| {
+    for_each_zipped(eval, args, |eval, row| {
         eval.charge(row.len())?;
         rows.push(Value::vector(row.iter_mut().map(std::mem::take).collect()));
         Ok(true)

@@ -49,12 +49,12 @@ fn reduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             Some(initial) => initial,
             None => match items.next() {
                 Some(first) => first.clone(),
-                None => return of_nothing(eval, &function),
+                None => return reduce_empty(eval, &function),
             },
         };
         let kind = first.kind();
         let result = fold(eval, &function, first, items, before);
-        return result.map_err(|stop| begun(stop, before, kind));
+        return result.map_err(|stop| with_initial_value(stop, before, kind));
     }
     if let Some((start, end, step)) = sequence::integers(&collection) {
         return fold_integers(eval, &function, initial, (start, end, step));
@@ -64,17 +64,17 @@ fn reduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         Some(initial) => initial,
         None => match items.next(eval)? {
             Some(first) => first,
-            None => return of_nothing(eval, &function),
+            None => return reduce_empty(eval, &function),
         },
     };
     let kind = first.kind();
     let result = eval.fold_stream(&function, first, items, before);
-    result.map_err(|stop| begun(stop, before, kind))
+    result.map_err(|stop| with_initial_value(stop, before, kind))
 }
 
 /// Adds to an error how the reduction began: `before` items were used as the initial value, which is of the kind
 /// `first`.
-fn begun(stop: Stop, before: usize, first: Type) -> Stop {
+fn with_initial_value(stop: Stop, before: usize, first: Type) -> Stop {
     match before {
         0 => stop,
         _ => with_first_accumulator(stop, first),
@@ -82,7 +82,7 @@ fn begun(stop: Stop, before: usize, first: Type) -> Stop {
 }
 
 /// The result of reducing no items: that of calling the function without arguments.
-fn of_nothing(eval: &mut Eval<'_>, function: &Value) -> Result {
+fn reduce_empty(eval: &mut Eval<'_>, function: &Value) -> Result {
     eval.call(function, &mut []).map_err(in_empty_reduction)
 }
 
@@ -104,7 +104,7 @@ fn fold_integers(
         Some(initial) => initial,
         None => match items.next() {
             Some(first) => Value::Int(first),
-            None => return of_nothing(eval, function),
+            None => return reduce_empty(eval, function),
         },
     };
     for (index, item) in items.enumerate() {
@@ -162,7 +162,7 @@ fn reductions(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         None => match items.next(eval)? {
             Some(first) => first,
             None => {
-                let empty = of_nothing(eval, &function)?;
+                let empty = reduce_empty(eval, &function)?;
                 return Ok(Value::vector(vec![empty]));
             }
         },
@@ -197,7 +197,7 @@ fn transduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     };
     let folded = eval.fold_stream(&function, first, items, 0)?;
     // A function that also accepts one argument completes the result.
-    if completes(&function) {
+    if has_completion(&function) {
         eval.call1(&function, folded)
     } else {
         Ok(folded)
@@ -205,7 +205,7 @@ fn transduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 /// Whether a reducing function accepts one argument, and may change the result when called with it.
-fn completes(function: &Value) -> bool {
+fn has_completion(function: &Value) -> bool {
     matches!(function, Value::Fn(closure) if closure.lambda.accepts(1))
 }
 

@@ -2,7 +2,7 @@
 
 use super::endless::counted;
 use super::grouping::positive;
-use super::parts::{amount_after, nil_for_none, tail};
+use super::parts::{checked_amount, non_empty_or_nil, tail};
 use super::{Result, builtin};
 use crate::builtins::Builtin;
 use crate::builtins::numbers::amount;
@@ -119,7 +119,7 @@ pub(super) fn lazy_tail(
     args: &mut [Value],
 ) -> Result<Option<Value>> {
     let from = match (row.name, &*args) {
-        ("nthnext" | "nthrest", _) => amount_after(eval, args)?,
+        ("nthnext" | "nthrest", _) => checked_amount(eval, args)?,
         ("nnext", _) => 2,
         _ => 1,
     };
@@ -130,7 +130,7 @@ pub(super) fn lazy_tail(
     };
     match row.name {
         "rest" | "nthrest" => Ok(Some(rest)),
-        _ => nil_for_none(eval, rest).map(Some),
+        _ => non_empty_or_nil(eval, rest).map(Some),
     }
 }
 
@@ -148,7 +148,7 @@ pub(super) fn lazy_drop_last(
     let count = given.first().cloned().unwrap_or(Value::Int(1));
     let kept = eval.with_transducer(builtin("drop-last"), &[count], collection)?;
     match row.name {
-        "butlast" => nil_for_none(eval, kept).map(Some),
+        "butlast" => non_empty_or_nil(eval, kept).map(Some),
         _ => Ok(Some(kept)),
     }
 }

@@ -28,7 +28,7 @@ pub const ROWS: &[Builtin] = &[
 ];
 
 /// Calls `each` with the items of the collections side by side, up to the end of the shortest.
-pub(super) fn side_by_side(
+pub(super) fn for_each_zipped(
     eval: &mut Eval<'_>,
     collections: &mut [Value],
     mut each: impl FnMut(&mut Eval<'_>, &mut [Value]) -> Result<bool>,
@@ -85,7 +85,7 @@ fn map(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         _ => {}
     }
     if let [Value::Vector(items)] = &mut *collections
-        && items.moves()
+        && items.is_unshared()
     {
         // A buffer that nobody else reads is reused for the result.
         let mut items = std::mem::take(items).into_vec();
@@ -100,7 +100,7 @@ fn map(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         })?;
         return Ok(Value::vector(results));
     }
-    side_by_side(eval, collections, |eval, row| {
+    for_each_zipped(eval, collections, |eval, row| {
         results.push(eval.call(&function, row)?);
         Ok(true)
     })?;
@@ -129,7 +129,7 @@ fn mapcat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         _ => bounded(eval, collections)?,
     }
     let mut results = Vec::new();
-    side_by_side(eval, collections, |eval, row| {
+    for_each_zipped(eval, collections, |eval, row| {
         let part = eval.call(&function, row)?;
         let part = eval.take_items(part)?;
         eval.charge(part.len())?;
@@ -150,7 +150,7 @@ fn map_indexed(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         _ => {}
     }
     let mut results = Vec::new();
-    side_by_side(eval, collections, |eval, row| {
+    for_each_zipped(eval, collections, |eval, row| {
         let mut with_index = vec![Value::from(results.len())];
         with_index.extend(row.iter_mut().map(std::mem::take));
         results.push(eval.call(&function, &mut with_index)?);
@@ -245,11 +245,11 @@ fn keep(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 /// The first result whose truth is `wanted`; `None` when there is none.
-fn first_true(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result<Option<Value>> {
+fn find_result(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result<Option<Value>> {
     let (function, collections) = split_first(args)?;
     callable(&function)?;
     let mut found = None;
-    side_by_side(eval, collections, |eval, row| {
+    for_each_zipped(eval, collections, |eval, row| {
         let result = eval.call(&function, row)?;
         if result.truthy() == wanted {
             found = Some(result);
@@ -260,17 +260,17 @@ fn first_true(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result<O
 }
 
 fn some(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(first_true(eval, args, true)?.unwrap_or_default())
+    Ok(find_result(eval, args, true)?.unwrap_or_default())
 }
 
 fn every(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(Value::Bool(first_true(eval, args, false)?.is_none()))
+    Ok(Value::Bool(find_result(eval, args, false)?.is_none()))
 }
 
 fn not_any(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(Value::Bool(first_true(eval, args, true)?.is_none()))
+    Ok(Value::Bool(find_result(eval, args, true)?.is_none()))
 }
 
 fn not_every(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(Value::Bool(first_true(eval, args, false)?.is_some()))
+    Ok(Value::Bool(find_result(eval, args, false)?.is_some()))
 }

@@ -80,13 +80,13 @@ pub(in crate::builtins) fn item_at(
             eval.charge(at)?;
             members.iter().nth(at).cloned()
         }
-        _ if sequence::as_lazy(collection).is_some() => return skipped_to(eval, collection, at),
+        _ if sequence::as_lazy(collection).is_some() => return lazy_item_at(eval, collection, at),
         _ => return Err(wrong_type("a collection", collection)),
     })
 }
 
 /// The item at index `at` of a lazy sequence.
-fn skipped_to(eval: &mut Eval<'_>, sequence: &Value, at: usize) -> Result<Option<Value>> {
+fn lazy_item_at(eval: &mut Eval<'_>, sequence: &Value, at: usize) -> Result<Option<Value>> {
     if let Some((start, end, step)) = sequence::integers(sequence) {
         let inside = at < sequence::integer_count(start, end, step);
         return Ok(inside.then(|| Value::Int(start.wrapping_add((at as i64).wrapping_mul(step)))));
@@ -118,7 +118,7 @@ fn last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if let Some((start, end, step)) = sequence::integers(&args[0]) {
         let count = sequence::integer_count(start, end, step);
         return match count.checked_sub(1) {
-            Some(at) => Ok(skipped_to(eval, &args[0], at)?.unwrap_or_default()),
+            Some(at) => Ok(lazy_item_at(eval, &args[0], at)?.unwrap_or_default()),
             None => Ok(Value::Nil),
         };
     }
@@ -169,7 +169,7 @@ pub(super) fn nil_if_empty(items: Vec<Value>) -> Value {
 }
 
 /// `collection`, or nil when it has no items.
-pub(super) fn nil_for_none(eval: &mut Eval<'_>, collection: Value) -> Result {
+pub(super) fn non_empty_or_nil(eval: &mut Eval<'_>, collection: Value) -> Result {
     let some = match &collection {
         Value::Vector(items) => !items.is_empty(),
         other => item_at(eval, other, 0)?.is_some(),
@@ -183,7 +183,7 @@ fn rest(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn next(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let rest = tail(eval, std::mem::take(&mut args[0]), 1)?;
-    nil_for_none(eval, rest)
+    non_empty_or_nil(eval, rest)
 }
 
 fn ffirst(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -195,12 +195,12 @@ fn ffirst(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn nfirst(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let first = item_at(eval, &args[0], 0)?.unwrap_or_default();
     let rest = tail(eval, first, 1).map_err(not_an_argument)?;
-    nil_for_none(eval, rest)
+    non_empty_or_nil(eval, rest)
 }
 
 fn nnext(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let rest = tail(eval, std::mem::take(&mut args[0]), 2)?;
-    nil_for_none(eval, rest)
+    non_empty_or_nil(eval, rest)
 }
 
 fn butlast(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -222,18 +222,18 @@ fn nth(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn nthnext(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let from = amount_after(eval, args)?;
+    let from = checked_amount(eval, args)?;
     let rest = tail(eval, std::mem::take(&mut args[0]), from)?;
-    nil_for_none(eval, rest)
+    non_empty_or_nil(eval, rest)
 }
 
 fn nthrest(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let from = amount_after(eval, args)?;
+    let from = checked_amount(eval, args)?;
     tail(eval, std::mem::take(&mut args[0]), from)
 }
 
 /// The count of `(nthrest coll n)`; an error of the collection takes precedence.
-pub(super) fn amount_after(eval: &mut Eval<'_>, args: &[Value]) -> Result<usize> {
+pub(super) fn checked_amount(eval: &mut Eval<'_>, args: &[Value]) -> Result<usize> {
     item_at(eval, &args[0], 0)?;
     amount(&args[1])
 }
@@ -361,17 +361,17 @@ fn drop_while(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn split_with(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let items = eval.take_items(std::mem::take(&mut args[1]))?;
     let end = prefix(eval, &args[0], &items)?;
-    parted(eval, items, end)
+    split_items(eval, items, end)
 }
 
 fn split_at(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let count = amount(&args[0])?;
     let items = eval.take_items(std::mem::take(&mut args[1]))?;
-    parted(eval, items, count)
+    split_items(eval, items, count)
 }
 
 /// Splits `items` after the first `count`; the shorter half is moved.
-fn parted(eval: &mut Eval<'_>, mut items: Vec<Value>, count: usize) -> Result {
+fn split_items(eval: &mut Eval<'_>, mut items: Vec<Value>, count: usize) -> Result {
     let count = count.min(items.len());
     let moved = count.min(items.len() - count);
     eval.reserve_values(moved)?;
@@ -436,14 +436,14 @@ fn count(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             text.count()
         }
         other if sequence::as_lazy(other).is_some() => {
-            return counted_items(eval, std::mem::take(&mut args[0]));
+            return count_items(eval, std::mem::take(&mut args[0]));
         }
         other => return Err(wrong_type("a collection", other)),
     }))
 }
 
 /// The number of items of a lazy sequence.
-fn counted_items(eval: &mut Eval<'_>, mut collection: Value) -> Result {
+fn count_items(eval: &mut Eval<'_>, mut collection: Value) -> Result {
     if let Some((start, end, step)) = sequence::integers(&collection) {
         return Ok(Value::from(sequence::integer_count(start, end, step)));
     }
@@ -478,7 +478,7 @@ pub(super) fn emptiness(value: &Value) -> Result<bool> {
 
 fn not_empty(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if sequence::as_lazy(&args[0]).is_some() {
-        return nil_for_none(eval, std::mem::take(&mut args[0]));
+        return non_empty_or_nil(eval, std::mem::take(&mut args[0]));
     }
     Ok(if emptiness(&args[0])? {
         Value::Nil

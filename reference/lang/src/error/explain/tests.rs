@@ -3,9 +3,9 @@
 use crate::value::Map;
 use crate::{Ended, Env, Host, Limits, Program, Pulse, Value, run};
 
-struct World;
+struct TestHost;
 
-impl Host for World {
+impl Host for TestHost {
     fn now_micros(&self) -> i64 {
         0
     }
@@ -16,13 +16,13 @@ impl Host for World {
 }
 
 /// Everything that is said about `program`, whose context has an entry, to a reader who may not see `secret`.
-fn told(program: &str, secret: &str) -> String {
+fn explain(program: &str, secret: &str) -> String {
     let redact = |text: &str| text.replace(secret, "[REDACTED]");
     let context: Map = [(Value::str("piece-one"), Value::Nil)]
         .into_iter()
         .collect();
     let env = Env::new().with_context(context);
-    let (outcome, _) = run(&Program::new(program), &env, &Limits::default(), &World);
+    let (outcome, _) = run(&Program::new(program), &env, &Limits::default(), &TestHost);
     let Ended::Error(error) = outcome.ended else {
         panic!("{program} is no error");
     };
@@ -35,7 +35,7 @@ fn told(program: &str, secret: &str) -> String {
 }
 
 #[test]
-fn nothing_is_made_of_a_name_that_is_hidden() {
+fn advice_reveals_nothing_of_redacted_names() {
     const SECRETS: &[&str] = &[
         "piece-one.piece-two.piece-three",
         "piece-one/piece-two",
@@ -68,36 +68,36 @@ fn nothing_is_made_of_a_name_that_is_hidden() {
     for secret in SECRETS {
         for program in PROGRAMS {
             let program = program.replace('§', secret);
-            let told = told(&program, secret);
+            let text = explain(&program, secret);
             // Anyone may see the context's own entry.
-            let told = told.replace("`context` object has data/piece-one", "");
-            assert!(!told.contains("piece-"), "{program} says {told}");
+            let text = text.replace("`context` object has data/piece-one", "");
+            assert!(!text.contains("piece-"), "{program} says {text}");
         }
     }
 }
 
 #[test]
-fn no_near_name_stands_for_one_that_is_hidden() {
+fn redacted_names_get_no_suggestion() {
     for program in [
         "(let [canary-one 1] canary-ones)",
         "(def canary-one 1) (inc canary-ones)",
     ] {
-        let said = told(program, "canary-ones");
+        let said = explain(program, "canary-ones");
         assert!(!said.contains("Did you mean"), "{said}");
-        assert!(told(program, "other").contains("Did you mean `canary-one`"));
+        assert!(explain(program, "other").contains("Did you mean `canary-one`"));
     }
-    assert!(!told("data/piece-ones", "piece-ones").contains("perhaps"));
-    assert!(told("data/piece-ones", "other").contains("perhaps data/piece-one is meant"));
+    assert!(!explain("data/piece-ones", "piece-ones").contains("perhaps"));
+    assert!(explain("data/piece-ones", "other").contains("perhaps data/piece-one is meant"));
 }
 
 #[test]
-fn what_is_hidden_by_its_blanks_is_hidden_where_they_are_taken_out() {
-    let told = told("(inc \"a  hidden\n text\")", "a  hidden\n text");
-    assert!(!told.contains("hidden text"), "{told}");
+fn secrets_stay_redacted_when_blanks_collapse() {
+    let text = explain("(inc \"a  hidden\n text\")", "a  hidden\n text");
+    assert!(!text.contains("hidden text"), "{text}");
 }
 
 #[test]
-fn members_of_members_are_read_one_by_one() {
+fn nested_member_access_is_explained_step_by_step() {
     for (program, written) in [
         ("(let [x 1] x.y.z)", "write (:z (:y x))"),
         ("(let [x 1] x.y)", "write (:y x)"),
@@ -105,21 +105,21 @@ fn members_of_members_are_read_one_by_one() {
         ("data.count", "write data/count"),
         ("(let [x 1] x.y.count)", "write (count …)"),
     ] {
-        let said = told(program, "other");
+        let said = explain(program, "other");
         assert!(said.contains(written), "{program}: {said}");
     }
     for program in ["foo..bar", "foo.bar.", "a.b.c.d.e.f.g.h.i"] {
-        let said = told(program, "other");
+        let said = explain(program, "other");
         assert!(!said.contains("members are read"), "{program}: {said}");
     }
 }
 
 #[test]
-fn a_walk_that_was_not_begun_is_told_from_one_that_took_too_long() {
+fn oversized_walk_differs_from_a_timeout() {
     for walk in ["(compare d d)", "(= d d)", "#{d}"] {
         let program =
             format!("(let [d (reduce (fn [acc _] [acc acc]) 1 (range 30))] (count {walk}))");
-        let said = told(&program, "zork");
+        let said = explain(&program, "zork");
         assert!(
             said.contains("not begun: it would look at 2147483647 values"),
             "{said}"
