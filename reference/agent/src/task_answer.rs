@@ -113,9 +113,9 @@ pub fn task_answer(
             }
         }
     };
-    watch.look()?;
+    watch.check_limits()?;
     let answer = answer(value, constraints.apply(structured), bytes_max);
-    watch.look()?;
+    watch.check_limits()?;
     Ok(Ok(answer))
 }
 

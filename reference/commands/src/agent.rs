@@ -738,7 +738,7 @@ struct Waiting {
 }
 
 impl Watch for Waiting {
-    fn look(&self) -> Result<(), Limit> {
+    fn check_limits(&self) -> Result<(), Limit> {
         if heap::is_overdrawn() {
             return Err(Limit::Memory);
         }

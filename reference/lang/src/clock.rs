@@ -52,7 +52,7 @@ pub fn may_continue(steps: usize) -> bool {
             STEPS_LEFT.set(left);
             true
         }
-        None => look(),
+        None => poll(),
     }
 }
 
@@ -82,7 +82,7 @@ pub fn has_stopped() -> bool {
 
 #[cold]
 #[inline(never)]
-fn look() -> bool {
+fn poll() -> bool {
     if has_stopped() {
         return false;
     }

@@ -397,11 +397,11 @@ impl<'t, 'w> Builder<'t, 'w> {
 
     /// Checks memory and the clock at regular intervals.
     #[inline]
-    fn look(&mut self) -> Result<(), Problem> {
+    fn check_limits(&mut self) -> Result<(), Problem> {
         self.until_check -= 1;
         if self.until_check == 0 {
             self.until_check = VALUES_BETWEEN_CHECKS;
-            self.watch.look().map_err(Problem::Limit)?;
+            self.watch.check_limits().map_err(Problem::Limit)?;
         }
         Ok(())
     }
@@ -427,7 +427,7 @@ impl<'t> Visitor<'t> for Builder<'t, '_> {
             Container::Array => OpenContainer::Array(self.items.len()),
             Container::Object => OpenContainer::Object(self.entries.len()),
         });
-        self.look()
+        self.check_limits()
     }
 
     fn close(&mut self, _: usize) -> Result<(), Problem> {
@@ -441,7 +441,7 @@ impl<'t> Visitor<'t> for Builder<'t, '_> {
         };
         self.open.pop();
         // Nested containers may close one directly after the other.
-        self.look()?;
+        self.check_limits()?;
         self.add_value(value)
     }
 
@@ -475,7 +475,7 @@ impl<'t> Visitor<'t> for Builder<'t, '_> {
             Scalar::Empty(Container::Array) => Value::vector(Vec::new()),
             Scalar::Empty(Container::Object) => Value::Map(Map::new()),
         };
-        self.look()?;
+        self.check_limits()?;
         self.add_value(value)
     }
 

@@ -13,14 +13,14 @@ pub trait Watch {
     ///
     /// # Errors
     /// The limit that was reached.
-    fn look(&self) -> Result<(), Limit>;
+    fn check_limits(&self) -> Result<(), Limit>;
 }
 
 /// A watch without limits: for values that do not come from a program.
 pub struct Unwatched;
 
 impl Watch for Unwatched {
-    fn look(&self) -> Result<(), Limit> {
+    fn check_limits(&self) -> Result<(), Limit> {
         Ok(())
     }
 }
@@ -60,7 +60,7 @@ impl<'h> Meter<'h> {
 
     /// Returns memory that the program freed to the system at once, if it held much. Call it on the thread that ran the
     /// program, outside of [`Meter::within`].
-    pub fn settle(&self) {
+    pub fn trim(&self) {
         if self.held_much() {
             heap::trim();
         }
@@ -99,15 +99,15 @@ impl<'h> Meter<'h> {
 }
 
 impl Watch for Meter<'_> {
-    fn look(&self) -> Result<(), Limit> {
-        self.account.look()?;
+    fn check_limits(&self) -> Result<(), Limit> {
+        self.account.check_limits()?;
         self.host.pulse().limit()
     }
 }
 
 /// Checks memory alone, for work without a clock.
 impl Watch for Account {
-    fn look(&self) -> Result<(), Limit> {
+    fn check_limits(&self) -> Result<(), Limit> {
         heap::refuel();
         if self.is_overdrawn() {
             return Err(Limit::Memory);

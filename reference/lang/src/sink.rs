@@ -110,9 +110,9 @@ impl<'w> Sink<'w> {
         }
         let mut rest = text;
         while !rest.is_empty() {
-            let (piece, behind) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
             self.push_piece(piece)?;
-            rest = behind;
+            rest = after;
         }
         Ok(())
     }
@@ -133,20 +133,20 @@ impl<'w> Sink<'w> {
     pub fn push_integer(&mut self, integer: &BigInt) -> Result<(), SinkError> {
         const DIGITS_PER_1000_BITS: u64 = 301;
         let digits = integer.bits() / 1000 * DIGITS_PER_1000_BITS;
-        let unwanted = digits.saturating_sub((self.room() as u64).saturating_add(2));
-        self.watch.look()?;
+        let excess = digits.saturating_sub((self.room() as u64).saturating_add(2));
+        self.watch.check_limits()?;
         // The work grows with about the square of the length.
         let words = (integer.bits() / 64).min(self.room() as u64 / 16);
         let work = words.saturating_mul(words);
         if let Some(left) = &mut self.work_left {
             *left = left.checked_sub(work).ok_or(Limit::Time)?;
         }
-        let wanted = digits - unwanted.min(digits);
+        let wanted = digits - excess.min(digits);
         let leading;
-        let integer = match u32::try_from(unwanted) {
+        let integer = match u32::try_from(excess) {
             // A few leading digits take a single division, whose cost depends on the length of its result.
-            Ok(unwanted @ 1..) if wanted < u64::from(INTEGER_PIECE_DIGITS) => {
-                leading = integer / BigInt::from(10).pow(unwanted);
+            Ok(excess @ 1..) if wanted < u64::from(INTEGER_PIECE_DIGITS) => {
+                leading = integer / BigInt::from(10).pow(excess);
                 &leading
             }
             _ => integer,
@@ -159,14 +159,14 @@ impl<'w> Sink<'w> {
             self.push_str(&first.to_string())?;
         }
         while let Some(piece) = pieces.pop() {
-            self.look()?;
+            self.check_limits()?;
             self.push_str(&format!(
                 "{:0>1$}",
                 piece.to_string(),
                 INTEGER_PIECE_DIGITS as usize
             ))?;
         }
-        match unwanted {
+        match excess {
             0 => Ok(()),
             _ => Err(SinkError::Bytes),
         }
@@ -177,7 +177,7 @@ impl<'w> Sink<'w> {
         let piece = BigUint::from(10u8).pow(INTEGER_PIECE_DIGITS);
         let mut pieces = Vec::new();
         while integer >= piece {
-            self.look()?;
+            self.check_limits()?;
             let (rest, last) = integer.div_rem(&piece);
             pieces.push(last);
             integer = rest;
@@ -187,8 +187,8 @@ impl<'w> Sink<'w> {
     }
 
     /// Checks the watch and the clock.
-    fn look(&mut self) -> Result<(), SinkError> {
-        self.watch.look()?;
+    fn check_limits(&mut self) -> Result<(), SinkError> {
+        self.watch.check_limits()?;
         // This many writes, or one piece of an integer, take several thousand steps.
         match clock::may_continue(16 * 1024) {
             true => Ok(()),
@@ -207,7 +207,7 @@ impl<'w> Sink<'w> {
             return Ok(());
         }
         self.until_check = WRITES_BETWEEN_CHECKS;
-        self.look()
+        self.check_limits()
     }
 
     #[inline]

@@ -181,19 +181,19 @@ fn parse_instant(date: &str, time: &str) -> Result<ParsedInstant, InstantError> 
 
 /// The microseconds and the number of digits of an optional fraction, and the text after it.
 fn fraction(text: &str) -> Option<(i64, u8, &str)> {
-    let Some(behind) = text.strip_prefix(['.', ',']) else {
+    let Some(after) = text.strip_prefix(['.', ',']) else {
         return Some((0, 0, text));
     };
-    let end = behind
+    let end = after
         .find(|character: char| !character.is_ascii_digit())
-        .unwrap_or(behind.len());
+        .unwrap_or(after.len());
     let digits = end.min(FRACTION_DIGITS_MAX);
     if digits == 0 {
         return None;
     }
     let scale = 10i64.pow((FRACTION_DIGITS_MAX - digits) as u32);
-    let micros = behind[..digits].parse::<i64>().ok()? * scale;
-    Some((micros, digits as u8, &behind[end..]))
+    let micros = after[..digits].parse::<i64>().ok()? * scale;
+    Some((micros, digits as u8, &after[end..]))
 }
 
 /// `hh:mm:ss` as seconds since midnight.

@@ -127,13 +127,13 @@ fn fault(
 ) -> Option<String> {
     let message = error.message();
     let explained = error.explained(program, &|text: &str| text.to_owned());
-    let said = message
+    let sentence = message
         .split_once("rror: ")
-        .map_or(&*message, |(_, said)| said);
+        .map_or(&*message, |(_, sentence)| sentence);
     let elsewhere = || {
         WITHOUT_NAME
             .iter()
-            .any(|(start, _)| said.starts_with(start))
+            .any(|(start, _)| sentence.starts_with(start))
     };
     if !message.contains(name) && !elsewhere() {
         return Some(format!("does not name {name}: {message}"));
@@ -154,8 +154,8 @@ fn fault(
         let known = WITHOUT_ARGUMENT.iter().any(|(other, _)| *other == name);
         // Among equal arguments it is unknown which one the function took first.
         let equals = kinds.iter().filter(|kind| **kind == found.kind.word());
-        let told = known || !error.place.items.is_empty() || equals.count() > 1;
-        return (!told).then(|| format!("names no argument: {message}"));
+        let is_exempt = known || !error.place.items.is_empty() || equals.count() > 1;
+        return (!is_exempt).then(|| format!("names no argument: {message}"));
     };
     let words = format!(
         "argument {} of `{written}` is {}",
@@ -296,10 +296,10 @@ fn equal_arguments_are_distinguished() {
     let mut named = 0;
     for (program, argument) in EQUALS {
         let error = error_of(program).unwrap_or_else(|| panic!("{program} is no error"));
-        let said = error.explained(program, &|text: &str| text.to_owned());
+        let sentence = error.explained(program, &|text: &str| text.to_owned());
         named += usize::from(error.place.argument.is_some());
         let right = error.place.argument.is_none() || error.place.argument == *argument;
-        assert!(right, "{program}: {said}");
+        assert!(right, "{program}: {sentence}");
     }
     assert!(named > 10, "only {named} errors name an argument");
 }

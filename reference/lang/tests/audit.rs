@@ -112,8 +112,8 @@ trait TakeWhileInclusive: Iterator + Sized {
         self,
         fits: impl Fn(&Self::Item) -> bool,
     ) -> impl Iterator<Item = Self::Item> {
-        let mut goes_on = true;
-        self.take_while(move |item| std::mem::replace(&mut goes_on, fits(item)))
+        let mut may_continue = true;
+        self.take_while(move |item| std::mem::replace(&mut may_continue, fits(item)))
     }
 }
 

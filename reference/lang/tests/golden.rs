@@ -33,7 +33,7 @@ fn error(program: &str) -> Error {
 
 #[test]
 fn messages_have_a_position_and_mostly_advice() {
-    let (mut told, mut count, mut with_advice) = (String::new(), 0usize, 0usize);
+    let (mut report, mut count, mut with_advice) = (String::new(), 0usize, 0usize);
     for program in PROGRAMS.lines() {
         let error = error(program);
         let message = error.message();
@@ -50,9 +50,9 @@ fn messages_have_a_position_and_mostly_advice() {
                 .any(|mark| message.contains(mark));
         with_advice += usize::from(in_message || explained.lines().any(|line| !place(line)));
         count += 1;
-        let _ = writeln!(told, "{program}\n    {message}");
+        let _ = writeln!(report, "{program}\n    {message}");
         for line in explained.lines() {
-            let _ = writeln!(told, "    {line}");
+            let _ = writeln!(report, "    {line}");
         }
     }
     assert!(count >= PROGRAMS_MIN, "{count} programs");
@@ -65,6 +65,6 @@ fn messages_have_a_position_and_mostly_advice() {
         prepend_module_to_snapshot => false,
         omit_expression => true,
     }, {
-        insta::assert_snapshot!("wrong-programs", told);
+        insta::assert_snapshot!("wrong-programs", report);
     });
 }

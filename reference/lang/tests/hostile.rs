@@ -52,14 +52,14 @@ impl Host for DeadlineHost {
     }
 
     fn pulse(&self) -> Pulse {
-        let goes_on = if std::thread::current().id() == self.thread {
+        let may_continue = if std::thread::current().id() == self.thread {
             self.peak
                 .fetch_max(heap::thread_balance(), Ordering::Relaxed);
             cpu_time() < self.deadline
         } else {
             wall_time() - self.start < self.patience
         };
-        if goes_on {
+        if may_continue {
             return Pulse::Continue;
         }
         Pulse::TimedOut

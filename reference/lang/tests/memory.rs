@@ -331,11 +331,11 @@ fn stored_code_is_counted_fully() {
             let before = heap::thread_balance();
             let (env, _) = ptc_lang::snapshot::read(&snapshot, &limits, &host).expect("it is one");
             let read = (heap::thread_balance() - before, env.held_bytes());
-            for (real, told) in [made, read] {
-                let told = isize::try_from(told).expect("it was allocated");
+            for (real, counted) in [made, read] {
+                let counted = isize::try_from(counted).expect("it was allocated");
                 assert!(
-                    real <= told && told <= 3 * real,
-                    "{wrap} {form} {}: {told} for {real} bytes",
+                    real <= counted && counted <= 3 * real,
+                    "{wrap} {form} {}: {counted} for {real} bytes",
                     arm(7)
                 );
             }

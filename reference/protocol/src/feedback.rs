@@ -148,7 +148,7 @@ pub fn execution_feedback_within(
         }
     };
     let delta = memory_delta(memory, prior, options.preview_chars, watch)?;
-    watch.look()?;
+    watch.check_limits()?;
     let joined = match prints.is_empty() {
         true => None,
         false => Some(joined(prints)?),
@@ -208,7 +208,7 @@ fn memory_delta(
         ..MemoryDelta::default()
     };
     for (name, value) in memory {
-        watch.look()?;
+        watch.check_limits()?;
         if differs(prior.get(name).unwrap_or(&Value::Nil), value) {
             let (text, truncated) = preview_within(value, chars, watch)?;
             delta.truncated |= truncated;

@@ -234,7 +234,7 @@ impl Check<'_> {
         self.until_look = self.until_look.saturating_sub(parts);
         if self.until_look == 0 {
             self.until_look = PARTS_BETWEEN_LOOKS;
-            self.watch.look()?;
+            self.watch.check_limits()?;
         }
         Ok(())
     }

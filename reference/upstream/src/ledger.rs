@@ -237,7 +237,8 @@ fn watched<'p, T: 'p>(
     parts: impl Iterator<Item = T> + 'p,
     watch: &'p dyn Watch,
 ) -> impl Iterator<Item = T> + 'p {
-    let goes_on = move |at: usize| !at.is_multiple_of(PARTS_BETWEEN_LOOKS) || watch.look().is_ok();
+    let goes_on =
+        move |at: usize| !at.is_multiple_of(PARTS_BETWEEN_LOOKS) || watch.check_limits().is_ok();
     let numbered = parts.enumerate().take_while(move |(at, _)| goes_on(*at));
     numbered.map(|(_, part)| part)
 }

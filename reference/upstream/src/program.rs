@@ -518,7 +518,7 @@ impl ProgramCalls {
 
 /// Whether the program may go on, for output written on its behalf.
 impl Watch for ProgramCalls {
-    fn look(&self) -> Result<(), Limit> {
+    fn check_limits(&self) -> Result<(), Limit> {
         if heap::is_overdrawn() {
             return Err(Limit::Memory);
         }

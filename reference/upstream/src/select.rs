@@ -110,7 +110,7 @@ pub(crate) fn select(
     }
     Ok(match texts() {
         None => nothing(),
-        Some(text) => match parse_while(text.as_bytes(), || watch.look()) {
+        Some(text) => match parse_while(text.as_bytes(), || watch.check_limits()) {
             Ok(json) => Selected {
                 json: scrubbed_compact(json, redactor, watch)?,
                 kind: ValueKind::Json,
@@ -139,12 +139,12 @@ fn scrubbed_compact(
 ) -> Result<JsonText, Limit> {
     // Scrubs the original text: parsing a number may drop digits.
     let clean = match scrub_json_text(json.text(), redactor) {
-        Cow::Borrowed(_) => return json.compact_while(|| watch.look()),
+        Cow::Borrowed(_) => return json.compact_while(|| watch.check_limits()),
         Cow::Owned(clean) => clean,
     };
     // The scrubbed text must be parsed again; its escapes were written by the redactor.
-    match parse_while(clean.as_bytes(), || watch.look()) {
-        Ok(clean) => clean.compact_while(|| watch.look()),
+    match parse_while(clean.as_bytes(), || watch.check_limits()) {
+        Ok(clean) => clean.compact_while(|| watch.check_limits()),
         Err(Unread::Stopped(limit)) => Err(limit),
         Err(Unread::Malformed(_)) => Ok(JsonText::string(&clean)),
     }

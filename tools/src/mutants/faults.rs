@@ -808,6 +808,7 @@ const ACCOUNTS: &[&str] = &[
     "charge",
     "charge_large",
     "charge_text",
+    "check_limits",
     "copy_bytes",
     "heap_bytes",
     "held_bytes",

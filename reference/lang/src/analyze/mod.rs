@@ -293,7 +293,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         self.fuel -= 1;
         if self.fuel == 0 {
             self.fuel = FUEL;
-            self.look()?;
+            self.check_limits()?;
         }
         // The reader bounds nesting, but threading macros nest their steps.
         let result = stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.form(form, tail));
@@ -301,8 +301,10 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         result
     }
 
-    fn look(&self) -> Result<(), Error> {
-        self.watch.look().map_err(|limit| limit.kind().into_error())
+    fn check_limits(&self) -> Result<(), Error> {
+        self.watch
+            .check_limits()
+            .map_err(|limit| limit.kind().into_error())
     }
 
     /// Refuses an expansion that would be `more` levels deeper than the current form, before it is built.
@@ -951,7 +953,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
 
     fn regex(&mut self, pattern: &str, span: Span) -> Result<Value, Error> {
         // Regex literals are compiled here, and a program may contain thousands.
-        self.look()?;
+        self.check_limits()?;
         match Regex::new(pattern) {
             Ok(regex) => {
                 let regex = Arc::new(regex);

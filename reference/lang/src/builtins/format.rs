@@ -79,8 +79,8 @@ fn format(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let mut rest = template.as_str();
     while let Some(at) = memchr::memchr(b'%', rest.as_bytes()) {
         push(eval, &mut out, &rest[..at])?;
-        let (directive, behind) = parse(&rest[at..])?;
-        rest = behind;
+        let (directive, after) = parse(&rest[at..])?;
+        rest = after;
         eval.charge(1)?;
         let value = match directive.conversion {
             '%' | 'n' => &Value::Nil,
@@ -111,9 +111,9 @@ fn parse(text: &str) -> Result<(Directive<'_>, &str), Stop> {
     let mut body = &text[1..];
     // Digits before a `$` are an argument number; otherwise they are parsed as flags and width.
     let digits = metered(body.bytes().take_while(u8::is_ascii_digit)).count();
-    let position = body[digits..].strip_prefix('$').and_then(|behind| {
+    let position = body[digits..].strip_prefix('$').and_then(|after| {
         let number = body[..digits].parse().ok().filter(|number| *number > 0)?;
-        body = behind;
+        body = after;
         Some(Argument::At(number))
     });
     let flags_end = body
@@ -128,16 +128,16 @@ fn parse(text: &str) -> Result<(Directive<'_>, &str), Stop> {
         let end = rest
             .find(|character: char| !character.is_ascii_digit())
             .unwrap_or(rest.len());
-        let (digits, behind) = rest.split_at(end);
-        rest = behind;
+        let (digits, after) = rest.split_at(end);
+        rest = after;
         // A number beyond any memory size is treated like the largest one.
         (!digits.is_empty()).then(|| digits.parse::<usize>().unwrap_or(usize::MAX))
     };
     let width = number();
     let mut precision = None;
     let mut dangling = false;
-    if let Some(behind) = rest.strip_prefix('.') {
-        rest = behind;
+    if let Some(after) = rest.strip_prefix('.') {
+        rest = after;
         let end = rest
             .find(|character: char| !character.is_ascii_digit())
             .unwrap_or(rest.len());
@@ -146,8 +146,8 @@ fn parse(text: &str) -> Result<(Directive<'_>, &str), Stop> {
         rest = &rest[end..];
     }
     let conversion = rest.chars().next();
-    let behind = &rest[conversion.map_or(0, char::len_utf8)..];
-    let written = &text[..text.len() - behind.len()];
+    let after = &rest[conversion.map_or(0, char::len_utf8)..];
+    let written = &text[..text.len() - after.len()];
     let refused = |problem: &str| bad_value(format!("{problem}: {written}"));
     let Some((conversion, allowed)) = DIRECTIVES
         .iter()
@@ -186,7 +186,7 @@ fn parse(text: &str) -> Result<(Directive<'_>, &str), Stop> {
         argument,
         upper: conversion.is_ascii_uppercase(),
     };
-    Ok((directive, behind))
+    Ok((directive, after))
 }
 
 fn fill(

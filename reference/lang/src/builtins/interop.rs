@@ -910,8 +910,8 @@ fn class(pattern: &str) -> ClassUnicode {
 
 fn is_in(class: &ClassUnicode, character: char) -> bool {
     let ranges = class.ranges();
-    let behind = ranges.partition_point(|range| range.start() <= character);
-    behind > 0 && character <= ranges[behind - 1].end()
+    let count = ranges.partition_point(|range| range.start() <= character);
+    count > 0 && character <= ranges[count - 1].end()
 }
 
 fn is_letter(character: char) -> bool {
@@ -932,8 +932,8 @@ fn digit(args: &[Value], base: u32) -> Result<Value, Stop> {
     let found = character.to_digit(base).or_else(|| {
         // The digits of a script are consecutive and in order.
         let ranges = DIGITS.ranges();
-        let behind = ranges.partition_point(|range| range.start() <= character);
-        let range = ranges[..behind].last()?;
+        let count = ranges.partition_point(|range| range.start() <= character);
+        let range = ranges[..count].last()?;
         let value = (u32::from(character) - u32::from(range.start())) % 10;
         (character <= range.end() && value < base).then_some(value)
     });

@@ -524,21 +524,21 @@ pub fn parameter(signature: &'static str, at: usize, count: usize) -> Option<&'s
     let named = parameters
         .iter()
         .position(|word| matches!(*word, "..." | "&"));
-    let (named, behind) = match named {
+    let (named, after) = match named {
         Some(end) if parameters[end] == "..." => parameters.split_at(end),
         Some(end) => (&parameters[..end], &[][..]),
         None => (parameters, &[][..]),
     };
     // A repeated parameter has the name of the one before the `...`.
-    let (repeats, behind) = (!behind.is_empty(), behind.get(1..).unwrap_or_default());
+    let (repeats, after) = (!after.is_empty(), after.get(1..).unwrap_or_default());
     let open = repeats || named.len() < parameters.len();
     let fits = match open {
-        true => named.len() + behind.len() <= count + 1,
+        true => named.len() + after.len() <= count + 1,
         false => named.len() == count,
     };
     let from_end = count.saturating_sub(at + 1);
-    let name = match behind.len().checked_sub(from_end + 1) {
-        Some(place) => behind.get(place),
+    let name = match after.len().checked_sub(from_end + 1) {
+        Some(place) => after.get(place),
         None => named.get(at).or(named.last().filter(|_| repeats)),
     };
     name.copied().filter(|_| fits)

@@ -861,8 +861,8 @@ fn in_case(eval: &mut Eval<'_>, text: &str, change: fn(&str) -> String) -> Resul
         if memchr::memmem::find(slice.as_bytes(), "Σ".as_bytes()).is_none() {
             push(eval, &mut out, &change(slice))?;
         } else {
-            let (before, behind) = (around.before(text, at)?, around.behind(text, end)?);
-            let changed = change(&format!("{before}{slice}{behind}"));
+            let (before, after) = (around.before(text, at)?, around.after(text, end)?);
+            let changed = change(&format!("{before}{slice}{after}"));
             push(eval, &mut out, &changed[1..changed.len() - 1])?;
         }
         at = end;
@@ -895,7 +895,7 @@ impl SigmaContext {
     }
 
     /// A letter if a word continues after `place`, else a space. Calls come with ascending places.
-    fn behind(&mut self, text: &str, place: usize) -> Result<char, Stop> {
+    fn after(&mut self, text: &str, place: usize) -> Result<char, Stop> {
         // A place is the end of a slice, and the first call searches.
         if self.found < place {
             (self.found, self.next) = (text.len(), Some(' '));
@@ -915,7 +915,7 @@ impl SigmaContext {
 fn sigma_stand_in(character: char) -> Result<Option<char>, Stop> {
     /// Metered steps to determine a stand-in.
     const STAND_IN_STEPS: usize = 64;
-    let within_word = |behind: &str| format!("aΣ{behind}").to_lowercase().starts_with("aσ");
+    let within_word = |after: &str| format!("aΣ{after}").to_lowercase().starts_with("aσ");
     if character.is_ascii_alphabetic() {
         return Ok(Some('a'));
     }
@@ -1084,8 +1084,8 @@ pub(super) fn parse_double(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Va
     let is_blank = |byte: &u8| *byte <= b' ';
     let start = metered(text.bytes().take_while(is_blank)).count();
     let text = &text[start..];
-    let behind = metered(text.bytes().rev().take_while(is_blank)).count();
-    Ok(match &text[..text.len() - behind] {
+    let after = metered(text.bytes().rev().take_while(is_blank)).count();
+    Ok(match &text[..text.len() - after] {
         "NaN" => Value::Float(f64::NAN),
         "Infinity" | "+Infinity" => Value::Float(f64::INFINITY),
         "-Infinity" => Value::Float(f64::NEG_INFINITY),

@@ -663,14 +663,14 @@ fn today(eval: &mut Eval<'_>) -> Result<Value, Stop> {
     ))
 }
 
-fn out_of_range(asked: &Value) -> Stop {
-    bad_value(about("the date is outside the years 0 to 9999", asked))
+fn out_of_range(requested: &Value) -> Stop {
+    bad_value(about("the date is outside the years 0 to 9999", requested))
 }
 
-fn day_of_epoch(asked: &Value) -> Result<Value, Stop> {
-    let days = i32::try_from(index(asked)?).ok();
+fn day_of_epoch(requested: &Value) -> Result<Value, Stop> {
+    let days = i32::try_from(index(requested)?).ok();
     let days = days.filter(|days| time::civil(*days).is_some());
-    days.map(Value::Date).ok_or_else(|| out_of_range(asked))
+    days.map(Value::Date).ok_or_else(|| out_of_range(requested))
 }
 
 fn moment_of(args: &[Value], unit: i64, digits: u8) -> Result<Value, Stop> {
@@ -774,8 +774,8 @@ fn units_between(args: &[Value], from: usize, unit: usize) -> Result<Value, Stop
             (_, Some(size)) => {
                 // A month counts once its day is reached.
                 const DAYS_MAX: i64 = 32;
-                let packed = |days: i32, asked: &Value| {
-                    let date = time::civil(days).ok_or_else(|| out_of_range(asked))?;
+                let packed = |days: i32, requested: &Value| {
+                    let date = time::civil(days).ok_or_else(|| out_of_range(requested))?;
                     let months = i64::from(date.year()) * 12 + i64::from(date.month());
                     Ok::<_, Stop>(months * DAYS_MAX + i64::from(date.day()))
                 };

@@ -67,8 +67,8 @@ impl Error {
             program.get(span.start as usize..span.end as usize)?,
         );
         if let Kind::Unbound(names) = &self.kind {
-            let behind = program.get(span.end as usize..)?;
-            if before.ends_with('"') || behind.starts_with('"') {
+            let after = program.get(span.end as usize..)?;
+            if before.ends_with('"') || after.starts_with('"') {
                 return Some("a `\"` inside a string is written `\\\"`".to_owned());
             }
             // If the unknown name is a misspelt function, an operator among its arguments does not mean infix notation.
@@ -78,10 +78,10 @@ impl Error {
             if before.ends_with('(') {
                 let first = names.first().filter(|name| unknown(name));
                 return first
-                    .filter(|_| !has_collection_argument(behind))
-                    .and_then(|_| infix_advice(behind));
+                    .filter(|_| !has_collection_argument(after))
+                    .and_then(|_| infix_advice(after));
             }
-            let assigned = first_word(behind.trim_start()) == Some("=") && !before.contains('(');
+            let assigned = first_word(after.trim_start()) == Some("=") && !before.contains('(');
             return assigned.then(|| {
                 "a name gets its value by (def name value), or by (let [name value] …) for one form"
                     .to_owned()
@@ -99,8 +99,8 @@ impl Error {
                 })
             }
             Kind::NotCallable(_) => {
-                let behind = head.and_then(|head| inside.strip_prefix(head));
-                behind
+                let after = head.and_then(|head| inside.strip_prefix(head));
+                after
                     .and_then(infix_advice)
                     .or_else(|| head.and_then(shadowing_advice))
             }
@@ -233,20 +233,20 @@ fn first_word(text: &str) -> Option<&str> {
 }
 
 /// Advice about an operator that is written after its first operand.
-fn infix_advice(behind: &str) -> Option<String> {
+fn infix_advice(after: &str) -> Option<String> {
     const OPERATORS: &[&str] = &[
         "+", "-", "*", "/", "=", "==", "not=", "<", ">", "<=", ">=", "and", "or", "mod", "rem",
     ];
-    let operator = first_word(behind.trim_start())?;
+    let operator = first_word(after.trim_start())?;
     OPERATORS.contains(&operator).then(|| {
         format!("an operator stands in front of what it works on: ({operator} a b), not (a {operator} b)")
     })
 }
 
-/// Whether a collection follows the operator in `behind`: then both are arguments of an unknown function.
-fn has_collection_argument(behind: &str) -> bool {
-    let end = behind.find(')').unwrap_or(behind.len());
-    behind[..end].contains(['[', '{'])
+/// Whether a collection follows the operator in `after`: then both are arguments of an unknown function.
+fn has_collection_argument(after: &str) -> bool {
+    let end = after.find(')').unwrap_or(after.len());
+    after[..end].contains(['[', '{'])
 }
 
 /// Advice about a threading step that takes the value in a different position than the enclosing form inserts it;
@@ -273,15 +273,15 @@ fn threading_advice(before: &str) -> Option<&'static str> {
 /// Advice about a form with one part too many; `inside` begins with its name.
 fn extra_part_advice(form: &str, inside: &str) -> Option<String> {
     let first = inside.strip_prefix(form)?.trim_start();
-    let behind = first.strip_prefix(first_word(first)?)?.trim_start();
+    let after = first.strip_prefix(first_word(first)?)?.trim_start();
     match form {
-        "def" | "defonce" if behind.starts_with('[') => {
+        "def" | "defonce" if after.starts_with('[') => {
             Some("a function is defined by (defn name [x y] body …)".to_owned())
         }
-        "def" | "defonce" if first_word(behind) == Some("=") => {
+        "def" | "defonce" if first_word(after) == Some("=") => {
             Some("leave the = out, as in (def name value)".to_owned())
         }
-        "if" | "if-not" => infix_advice(behind),
+        "if" | "if-not" => infix_advice(after),
         _ => None,
     }
 }

@@ -343,9 +343,9 @@ impl ValuePreview {
 
     /// The index of this value among `args`, when it is one of them.
     fn argument_index(&self, args: &[Value], fingerprints: &Fingerprints) -> Option<usize> {
-        let stands = |arg: &Value| std::ptr::from_ref(arg).addr() == self.address;
+        let is_in_place = |arg: &Value| std::ptr::from_ref(arg).addr() == self.address;
         args.iter()
-            .position(stands)
+            .position(is_in_place)
             .or_else(|| self.moved_argument_index(args, fingerprints))
     }
 

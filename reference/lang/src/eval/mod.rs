@@ -237,7 +237,7 @@ impl<'r> Eval<'r> {
     #[cold]
     #[inline(never)]
     pub fn refuel(&mut self) -> Evaluated<()> {
-        Ok(self.shared.meter.look()?)
+        Ok(self.shared.meter.check_limits()?)
     }
 
     #[inline]

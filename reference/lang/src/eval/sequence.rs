@@ -104,9 +104,9 @@ pub fn prepend(eval: &mut Eval<'_>, mut items: Vec<Value>, endless: Value) -> Ev
     if items.is_empty() {
         return Ok(endless);
     }
-    let mut behind = vec![endless];
+    let mut after = vec![endless];
     // Items put before items are merged into one vector.
-    if let Some(made) = as_lazy(&behind[0])
+    if let Some(made) = as_lazy(&after[0])
         && let [Value::Combined(source)] = made.parts.as_slice()
         && let (Combinator::Chain, [Value::Vector(first), rest @ ..]) =
             (source.kind, source.parts.as_slice())
@@ -114,10 +114,10 @@ pub fn prepend(eval: &mut Eval<'_>, mut items: Vec<Value>, endless: Value) -> Ev
         eval.reserve_values(items.len() + first.len())?;
         eval.charge(first.len())?;
         items.extend(first.iter().cloned());
-        behind = rest.to_vec();
+        after = rest.to_vec();
     }
-    behind.insert(0, Value::vector(items));
-    chain(eval, behind)
+    after.insert(0, Value::vector(items));
+    chain(eval, after)
 }
 
 /// A sequence without its first `count` items.

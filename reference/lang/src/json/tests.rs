@@ -19,7 +19,7 @@ fn check_refusal(value: &Value) -> String {
 struct CountingWatch(std::cell::Cell<usize>);
 
 impl Watch for CountingWatch {
-    fn look(&self) -> Result<(), Limit> {
+    fn check_limits(&self) -> Result<(), Limit> {
         self.0.set(self.0.get() + 1);
         Ok(())
     }

@@ -162,8 +162,8 @@ impl<'s> Search<'s> {
                     self.match_backreference(&mut at, group, folded)?
                 }
                 Inst::Atomic { next } => match self.match_from(pc + 1, at, None)? {
-                    Some(behind) => {
-                        at = behind;
+                    Some(end_at) => {
+                        at = end_at;
                         pc = next;
                         continue;
                     }
@@ -309,14 +309,14 @@ impl<'s> Search<'s> {
             }
             return Ok(same);
         }
-        let mut behind = *at;
+        let mut end_at = *at;
         for wanted in wanted.chars() {
             self.clock.spend(1)?;
-            if !self.consume(&mut behind, |character| same_folded(character, wanted)) {
+            if !self.consume(&mut end_at, |character| same_folded(character, wanted)) {
                 return Ok(false);
             }
         }
-        *at = behind;
+        *at = end_at;
         Ok(true)
     }
 

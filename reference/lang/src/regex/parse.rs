@@ -218,7 +218,7 @@ impl<'p> Parser<'p> {
             if self.flags.spaced && self.skip_space(next) {
                 continue;
             }
-            let behind = &self.rest[next.len_utf8()..];
+            let after = &self.rest[next.len_utf8()..];
             match next {
                 '\\' => self.escape()?,
                 '[' => {
@@ -228,7 +228,7 @@ impl<'p> Parser<'p> {
                 }
                 '(' => self.open_group()?,
                 ')' => {
-                    self.rest = behind;
+                    self.rest = after;
                     let node = self.finish_group();
                     let open = self.open.pop().ok_or_else(|| NOT_OPEN.to_owned())?;
                     self.branches = open.branches;
@@ -247,14 +247,14 @@ impl<'p> Parser<'p> {
                     });
                 }
                 '|' => {
-                    self.rest = behind;
+                    self.rest = after;
                     let branch = cat(std::mem::take(&mut self.items));
                     self.branches.push(branch);
                     self.repeatable = false;
                 }
                 '*' | '+' | '?' | '{' => self.repeat(next)?,
                 '^' | '$' => {
-                    self.rest = behind;
+                    self.rest = after;
                     self.push(Node::Assert(match (next, self.flags.lines) {
                         ('^', false) => Assert::Start,
                         ('^', true) => Assert::LineStart,
@@ -263,7 +263,7 @@ impl<'p> Parser<'p> {
                     }));
                 }
                 '.' => {
-                    self.rest = behind;
+                    self.rest = after;
                     let mut any = ClassUnicode::empty();
                     if !self.flags.all {
                         any.push(ClassUnicodeRange::new('\n', '\n'));
@@ -272,7 +272,7 @@ impl<'p> Parser<'p> {
                     self.push(Node::Class(any));
                 }
                 literal => {
-                    self.rest = behind;
+                    self.rest = after;
                     self.literal(literal);
                 }
             }
@@ -322,7 +322,7 @@ impl<'p> Parser<'p> {
             return true;
         }
         if next == '#' {
-            self.rest = self.rest.split_once('\n').map_or("", |(_, behind)| behind);
+            self.rest = self.rest.split_once('\n').map_or("", |(_, after)| after);
             return true;
         }
         false
@@ -365,8 +365,8 @@ impl<'p> Parser<'p> {
     /// The minimum and maximum after `{`.
     fn repetition_bounds(&mut self) -> Result<(u32, Option<u32>), String> {
         let bad = || BAD_REPEAT.to_owned();
-        let (inside, behind) = self.rest.split_once('}').ok_or_else(bad)?;
-        self.rest = behind;
+        let (inside, after) = self.rest.split_once('}').ok_or_else(bad)?;
+        self.rest = after;
         let number = |digits: &str| {
             if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
                 return Err(bad());
@@ -389,9 +389,9 @@ impl<'p> Parser<'p> {
 
     /// Consumes `sign` if it follows; returns whether it did.
     fn take(&mut self, sign: &str) -> bool {
-        let behind = self.rest.strip_prefix(sign);
-        self.rest = behind.unwrap_or(self.rest);
-        behind.is_some()
+        let after = self.rest.strip_prefix(sign);
+        self.rest = after.unwrap_or(self.rest);
+        after.is_some()
     }
 
     fn open_group(&mut self) -> Result<(), String> {
@@ -401,11 +401,11 @@ impl<'p> Parser<'p> {
             self.groups += 1;
             GroupKind::Group(self.groups)
         } else if self.take("#") {
-            let (_, behind) = self
+            let (_, after) = self
                 .rest
                 .split_once(')')
                 .ok_or_else(|| NOT_CLOSED.to_owned())?;
-            self.rest = behind;
+            self.rest = after;
             return Ok(());
         } else if self.take(":") {
             GroupKind::Plain
@@ -455,7 +455,7 @@ impl<'p> Parser<'p> {
 
     /// The name before `>`.
     fn name(&mut self) -> Result<&'p str, String> {
-        let (name, behind) = self
+        let (name, after) = self
             .rest
             .split_once('>')
             .ok_or_else(|| BAD_NAME.to_owned())?;
@@ -466,7 +466,7 @@ impl<'p> Parser<'p> {
         if !rightly {
             return Err(BAD_NAME.to_owned());
         }
-        self.rest = behind;
+        self.rest = after;
         Ok(name)
     }
 
@@ -515,8 +515,8 @@ impl<'p> Parser<'p> {
         self.rest = &self.rest[token.len()..];
         match next {
             'Q' => {
-                let (quoted, behind) = self.rest.split_once("\\E").unwrap_or((self.rest, ""));
-                self.rest = behind;
+                let (quoted, after) = self.rest.split_once("\\E").unwrap_or((self.rest, ""));
+                self.rest = after;
                 quoted.chars().for_each(|quoted| self.literal(quoted));
             }
             'E' => {}
@@ -597,11 +597,11 @@ impl<'p> Parser<'p> {
             }
             'x' => {
                 let digits = if self.take("{") {
-                    let (digits, behind) = self
+                    let (digits, after) = self
                         .rest
                         .split_once('}')
                         .ok_or_else(|| BAD_CODE.to_owned())?;
-                    self.rest = behind;
+                    self.rest = after;
                     digits
                 } else {
                     self.digits(2)?
@@ -708,8 +708,8 @@ impl<'p> Parser<'p> {
         };
         match next {
             'Q' => {
-                let (quoted, behind) = self.rest.split_once("\\E").unwrap_or((self.rest, ""));
-                self.rest = behind;
+                let (quoted, after) = self.rest.split_once("\\E").unwrap_or((self.rest, ""));
+                self.rest = after;
                 quoted.chars().for_each(|quoted| push_literal(out, quoted));
             }
             'E' => {}

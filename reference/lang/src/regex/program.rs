@@ -461,6 +461,6 @@ fn word_around(text: &str, at: usize) -> bool {
         .chars()
         .next_back()
         .is_some_and(is_word_character);
-    let behind = text[at..].chars().next().is_some_and(is_word_character);
-    before != behind
+    let after = text[at..].chars().next().is_some_and(is_word_character);
+    before != after
 }

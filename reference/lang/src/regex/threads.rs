@@ -125,12 +125,12 @@ impl Search<'_> {
                     _ => false,
                 };
                 if takes {
-                    let behind = at + next.map_or(0, char::len_utf8);
+                    let next_at = at + next.map_or(0, char::len_utf8);
                     let kept = &now.slots[thread * self.slots..][..self.slots];
                     slots.copy_from_slice(kept);
                     self.add_threads(
                         pc + 1,
-                        behind,
+                        next_at,
                         &mut then,
                         &mut slots,
                         &mut pending,

@@ -86,11 +86,11 @@ fn steps(parts: usize, bytes: usize) -> u32 {
     u32::try_from(parts.saturating_add(bytes / PART_BYTES)).unwrap_or(u32::MAX)
 }
 
-/// The checksum of `bytes`; `look` is called regularly and may end the work.
-fn checksum<E>(bytes: &[u8], look: &mut dyn FnMut() -> Result<(), E>) -> Result<u32, E> {
+/// The checksum of `bytes`; `check_limits` is called regularly and may end the work.
+fn checksum<E>(bytes: &[u8], check_limits: &mut dyn FnMut() -> Result<(), E>) -> Result<u32, E> {
     let mut hasher = crc32fast::Hasher::new();
     for slice in bytes.chunks(SLICE_BYTES) {
-        look()?;
+        check_limits()?;
         hasher.update(slice);
     }
     Ok(hasher.finalize())

@@ -90,13 +90,13 @@ pub fn open<'b>(bytes: &'b [u8], watch: &dyn Watch) -> Result<Envelope<'b>, Erro
     let damaged = |_| Error::Damaged;
     let body = input.bytes().map_err(damaged)?;
     let signed = input.position();
-    let told = input.u32().map_err(damaged)?;
+    let stored = input.u32().map_err(damaged)?;
     if input.position() != bytes.len() {
         return Err(Error::Damaged);
     }
-    match checksum(&bytes[..signed], &mut || watch.look()) {
+    match checksum(&bytes[..signed], &mut || watch.check_limits()) {
         Err(limit) => Err(stopped(limit)),
-        Ok(found) if found == told => Ok(Envelope { version, body }),
+        Ok(found) if found == stored => Ok(Envelope { version, body }),
         Ok(_) => Err(Error::Damaged),
     }
 }
@@ -298,7 +298,7 @@ impl<'b> SnapshotReader<'b> {
                 tag::NEGATIVE => Value::integer(-self.magnitude()? - 1_i32),
                 tag::REGEX => {
                     let source = self.str()?;
-                    self.look()?;
+                    self.check_limits()?;
                     let regex = Regex::new(source)
                         .map_err(|problem| unsupported(format!("regex #\"{source}\""), problem))?;
                     Value::Regex(Arc::new(regex))
@@ -410,7 +410,7 @@ impl<'b> SnapshotReader<'b> {
             },
             false => SourcePosition::start_of_turn(0),
         };
-        self.look()?;
+        self.check_limits()?;
         let limits = ReadLimits {
             nesting: NESTING_MAX,
             symbols: u32::MAX,
@@ -605,14 +605,16 @@ impl<'b> SnapshotReader<'b> {
         self.fuel = self.fuel.saturating_sub(steps(parts, bytes));
         if self.fuel == 0 {
             self.fuel = FUEL;
-            self.look()?;
+            self.check_limits()?;
         }
         Ok(())
     }
 
     /// Checks the clock and memory.
-    fn look(&self) -> Read<()> {
-        self.watch.look().map_err(|limit| Box::new(stopped(limit)))
+    fn check_limits(&self) -> Read<()> {
+        self.watch
+            .check_limits()
+            .map_err(|limit| Box::new(stopped(limit)))
     }
 
     fn decode_error(&self, error: &decode::Error) -> Box<Error> {

@@ -57,24 +57,24 @@ pub fn write(
     if front.len() + nodes.len() + rest.len() > bytes_max {
         return Err(Error::TooLarge { bytes_max });
     }
-    seal(&front, nodes, &rest, &mut || look(host))
+    seal(&front, nodes, &rest, &mut || check_limits(host))
 }
 
 /// Checks whether the host ends the work.
-fn look(host: &dyn Host) -> Result<(), Error> {
+fn check_limits(host: &dyn Host) -> Result<(), Error> {
     match host.pulse() {
         Pulse::Continue => Ok(()),
         stopped => Err(Error::Stopped(stopped)),
     }
 }
 
-/// Wraps a body, given in three pieces, in its envelope; `look` is called regularly and may end the work. The second
+/// Wraps a body, given in three pieces, in its envelope; `check_limits` is called regularly and may end the work. The second
 /// piece, which can be as large as the value itself, stays in its allocation: there may be no room for it twice.
 pub fn seal(
     front: &[u8],
     mut nodes: Vec<u8>,
     rest: &[u8],
-    look: &mut dyn FnMut() -> Result<(), Error>,
+    check_limits: &mut dyn FnMut() -> Result<(), Error>,
 ) -> Result<Vec<u8>, Error> {
     let length = front.len() + nodes.len() + rest.len();
     let mut head = Encoder::new(Vec::with_capacity(front.len() + 40));
@@ -85,12 +85,12 @@ pub fn seal(
     infallible(head.bytes_len(length as u64));
     head.writer_mut().extend_from_slice(front);
     nodes.reserve_exact(head.writer().len() + rest.len() + CHECKSUM_BYTES_MAX);
-    let mut whole = prepend(nodes, head.writer(), look)?;
+    let mut whole = prepend(nodes, head.writer(), check_limits)?;
     for piece in rest.chunks(SLICE_BYTES) {
-        look()?;
+        check_limits()?;
         whole.extend_from_slice(piece);
     }
-    let checksum = checksum(&whole, look)?;
+    let checksum = checksum(&whole, check_limits)?;
     let mut whole = Encoder::new(whole);
     infallible(whole.u32(checksum));
     Ok(whole.into_writer())
@@ -100,13 +100,13 @@ pub fn seal(
 fn prepend(
     mut bytes: Vec<u8>,
     head: &[u8],
-    look: &mut dyn FnMut() -> Result<(), Error>,
+    check_limits: &mut dyn FnMut() -> Result<(), Error>,
 ) -> Result<Vec<u8>, Error> {
     let mut end = bytes.len();
     bytes.resize(end + head.len(), 0);
     // From the end, so that nothing is overwritten before it is moved.
     while end > 0 {
-        look()?;
+        check_limits()?;
         let start = end.saturating_sub(SLICE_BYTES);
         bytes.copy_within(start..end, start + head.len());
         end = start;
@@ -328,7 +328,7 @@ impl<'h> NodeWriter<'h> {
         self.fuel = self.fuel.saturating_sub(steps(parts, bytes));
         if self.fuel == 0 {
             self.fuel = FUEL;
-            look(self.host)?;
+            check_limits(self.host)?;
         }
         Ok(())
     }

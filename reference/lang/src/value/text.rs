@@ -154,8 +154,8 @@ impl Text {
 pub(crate) fn graphemes(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
-        let (grapheme, behind) = rest.split_at(first_grapheme(rest));
-        rest = behind;
+        let (grapheme, after) = rest.split_at(first_grapheme(rest));
+        rest = after;
         (!grapheme.is_empty()).then_some(grapheme)
     })
 }
@@ -254,9 +254,9 @@ pub(crate) fn push_metered(out: &mut String, part: &str) {
 fn push_slices(out: &mut String, part: &str) {
     let mut rest = part;
     while rest.len() > COPIED_BYTES {
-        let (slice, behind) = rest.split_at(rest.floor_char_boundary(COPIED_BYTES));
+        let (slice, after) = rest.split_at(rest.floor_char_boundary(COPIED_BYTES));
         out.push_str(slice);
-        rest = behind;
+        rest = after;
         if !clock::may_continue(COPIED_BYTES / 16) {
             return;
         }

@@ -168,7 +168,7 @@ fn validated(
         }
     };
     let preview = job.room.preview(&json);
-    watch.look()?;
+    watch.check_limits()?;
     Ok(Ok(Some(Field::Exact(json, preview))))
 }
 
@@ -188,7 +188,7 @@ fn printed(
                 return Ok(());
             }
             until_look = BYTES_BETWEEN_LOOKS;
-            watch.look()
+            watch.check_limits()
         };
         if let Cow::Owned(clean) = redactor.scrub_within(line, &mut look)? {
             *line = clean;
@@ -239,7 +239,7 @@ fn conclude(
         ..prompting(Success::new(&value, shown), redactor)
     };
     // A result that comes too late is a timeout, however well the program went.
-    watch.look()?;
+    watch.check_limits()?;
     Ok(Ok(success))
 }
 
@@ -370,7 +370,7 @@ fn conclude_turn(
     });
     upstreams::add(&mut payload, &entries, true);
     // A result that comes too late is a timeout, and keeps nothing.
-    watch.look()?;
+    watch.check_limits()?;
     Ok(Turned::Kept {
         payload,
         ready: Box::new(ready),
@@ -429,7 +429,7 @@ fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Runnin
             calls: calls.as_ref(),
         })
     });
-    meter.settle();
+    meter.trim();
     done
 }
 
@@ -445,7 +445,7 @@ impl Running<'_> {
         let map = self
             .meter
             .reading(free_bytes, || read_context(json, self.meter))?;
-        self.meter.look()?;
+        self.meter.check_limits()?;
         Ok(map)
     }
 
@@ -511,9 +511,9 @@ pub fn planned(
     let concluded = meter.within(|| {
         let ran = programs.evaluation.run(&Program::new(program), env, &place);
         conclude(ran, &meter)?;
-        meter.look()
+        meter.check_limits()
     });
-    meter.settle();
+    meter.trim();
     concluded
 }
 
@@ -585,7 +585,7 @@ fn failed(value: &Value, watch: &dyn Watch) -> Result<Failure, Limit> {
         }
         _ => preview_within(value, PREVIEW_ITEMS, FAIL_CHARS, watch)?,
     };
-    watch.look()?;
+    watch.check_limits()?;
     Ok(Failure {
         result: Some(text.clone().into()),
         ..Failure::new(ErrorReason::Fail.name(), text)

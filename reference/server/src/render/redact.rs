@@ -142,7 +142,7 @@ impl Walk<'_> {
         self.redactor
             .scrub_within(text, &mut || match std::mem::replace(&mut short, false) {
                 true => Ok(()),
-                false => self.watch.look(),
+                false => self.watch.check_limits(),
             })
     }
 
@@ -171,7 +171,7 @@ impl Walk<'_> {
             return Ok(());
         }
         self.until_look = PARTS_BETWEEN_LOOKS;
-        self.watch.look()
+        self.watch.check_limits()
     }
 }
 

@@ -532,7 +532,7 @@ impl Sessions {
     ) -> Result<Result<Ready, LimitExceeded>, Limit> {
         let judged = self.judged(turn, leaving, watch);
         // A count that was interrupted may be too low.
-        watch.look()?;
+        watch.check_limits()?;
         match judged {
             Ok(ready) => Ok(Ok(ready)),
             Err(Unkept::Exceeded(exceeded)) => Ok(Err(exceeded)),

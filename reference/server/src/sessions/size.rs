@@ -106,7 +106,7 @@ impl<'w> Walk<'w> {
         self.until_look = self.until_look.saturating_sub(nodes);
         if self.until_look == 0 {
             self.until_look = NODES_BETWEEN_LOOKS;
-            self.watch.look()?;
+            self.watch.check_limits()?;
         }
         Ok(())
     }

@@ -81,7 +81,7 @@ pub fn inspect(
         ..SessionView::default()
     };
     add(sessions, &state, &mut reply, watch)?;
-    watch.look()?;
+    watch.check_limits()?;
     Ok(reply)
 }
 
@@ -231,7 +231,7 @@ fn limits(
     let mut sizes: Vec<(u64, String)> = Vec::new();
     for (name, value, _) in state.env.definitions() {
         sizes.push((size::of(value), name.to_owned()));
-        watch.look()?;
+        watch.check_limits()?;
     }
     sizes.sort_by(|left, right| right.0.cmp(&left.0).then_with(|| left.1.cmp(&right.1)));
     let top = sizes.into_iter().take(TOP_BINDINGS);

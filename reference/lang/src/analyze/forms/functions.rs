@@ -310,11 +310,14 @@ pub(super) fn letfn(a: &mut Analyzer<'_, '_>, form: FormUse<'_>) -> Result<Ir, E
             span,
         );
         // Errors of this call are reported where the function is called.
-        let nowhere = Span {
+        let empty_span = Span {
             end: span.start,
             ..span
         };
-        let call = list([symbol(APPLY, span), literal, symbol(ARGS, span)], nowhere);
+        let call = list(
+            [symbol(APPLY, span), literal, symbol(ARGS, span)],
+            empty_span,
+        );
         picked = list([symbol("if", span), test, call, picked], span);
     }
     let params = [LETFN_INDEX, "&", ARGS].map(|name| symbol(name, span));

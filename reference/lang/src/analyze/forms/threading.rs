@@ -14,10 +14,10 @@ fn threaded<'a>(value: Form<'a>, step: &Form<'a>, last: bool) -> Form<'a> {
     let span = step.span;
     let kind = match &step.kind {
         FormKind::List(items) if !items.is_empty() => {
-            let (before, behind) = items.split_at(if last { items.len() } else { 1 });
+            let (before, after) = items.split_at(if last { items.len() } else { 1 });
             let items = before.iter().cloned();
             let items = items.chain(std::iter::once(value));
-            FormKind::List(items.chain(behind.iter().cloned()).collect())
+            FormKind::List(items.chain(after.iter().cloned()).collect())
         }
         // An empty list has no callee: it becomes a call of nil with the value.
         FormKind::List(_) => {
@@ -186,8 +186,8 @@ fn analyze_chain(a: &mut Analyzer<'_, '_>, form: FormUse<'_>, last: bool) -> Res
         let args = a.all(args)?;
         // Nothing is known here about the threaded value.
         let before = (!last).then_some(&Ir::Budget);
-        let behind = last.then_some(&Ir::Budget);
-        a.note_arguments(&callee, &mut before.into_iter().chain(&args).chain(behind));
+        let after = last.then_some(&Ir::Budget);
+        a.note_arguments(&callee, &mut before.into_iter().chain(&args).chain(after));
         steps.push(Call {
             callee,
             args,

@@ -159,8 +159,8 @@ fn combinations(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             return Ok(Value::vector(found));
         };
         picked[at] += 1;
-        for behind in at + 1..size {
-            picked[behind] = picked[behind - 1] + 1;
+        for later in at + 1..size {
+            picked[later] = picked[later - 1] + 1;
         }
     }
 }

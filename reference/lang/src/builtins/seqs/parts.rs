@@ -136,11 +136,13 @@ fn last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 /// The items from index `from` on.
 pub(super) fn tail(eval: &mut Eval<'_>, mut collection: Value, from: usize) -> Result {
     if let Some((start, end, step)) = sequence::integers(&collection) {
-        let gone = from.min(sequence::integer_count(start, end, step));
-        return Ok(match gone {
-            gone if gone == sequence::integer_count(start, end, step) => Value::vector(Vec::new()),
-            gone => {
-                let start = start.wrapping_add((gone as i64).wrapping_mul(step));
+        let dropped = from.min(sequence::integer_count(start, end, step));
+        return Ok(match dropped {
+            dropped if dropped == sequence::integer_count(start, end, step) => {
+                Value::vector(Vec::new())
+            }
+            dropped => {
+                let start = start.wrapping_add((dropped as i64).wrapping_mul(step));
                 sequence::range([start, end, step].map(Value::Int))
             }
         });
@@ -380,8 +382,8 @@ fn split_items(eval: &mut Eval<'_>, mut items: Vec<Value>, count: usize) -> Resu
         let first = items.drain(..count).collect();
         [first, items]
     } else {
-        let behind = items.split_off(count);
-        [items, behind]
+        let after = items.split_off(count);
+        [items, after]
     };
     Ok(Value::vector(parts.map(Value::vector).to_vec()))
 }

@@ -26,12 +26,12 @@ fn explain(program: &str, secret: &str) -> String {
     let Ended::Error(error) = outcome.ended else {
         panic!("{program} is no error");
     };
-    let said = [
+    let text = [
         error.redacted_message(&redact),
         error.explained(program, &redact),
     ];
     // As the caller does with the whole text.
-    redact(&said.join("\n"))
+    redact(&text.join("\n"))
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn redacted_names_get_no_suggestion() {
         "(let [canary-one 1] canary-ones)",
         "(def canary-one 1) (inc canary-ones)",
     ] {
-        let said = explain(program, "canary-ones");
-        assert!(!said.contains("Did you mean"), "{said}");
+        let text = explain(program, "canary-ones");
+        assert!(!text.contains("Did you mean"), "{text}");
         assert!(explain(program, "other").contains("Did you mean `canary-one`"));
     }
     assert!(!explain("data/piece-ones", "piece-ones").contains("perhaps"));
@@ -105,12 +105,12 @@ fn nested_member_access_is_explained_step_by_step() {
         ("data.count", "write data/count"),
         ("(let [x 1] x.y.count)", "write (count …)"),
     ] {
-        let said = explain(program, "other");
-        assert!(said.contains(written), "{program}: {said}");
+        let text = explain(program, "other");
+        assert!(text.contains(written), "{program}: {text}");
     }
     for program in ["foo..bar", "foo.bar.", "a.b.c.d.e.f.g.h.i"] {
-        let said = explain(program, "other");
-        assert!(!said.contains("members are read"), "{program}: {said}");
+        let text = explain(program, "other");
+        assert!(!text.contains("members are read"), "{program}: {text}");
     }
 }
 
@@ -119,10 +119,10 @@ fn oversized_walk_differs_from_a_timeout() {
     for walk in ["(compare d d)", "(= d d)", "#{d}"] {
         let program =
             format!("(let [d (reduce (fn [acc _] [acc acc]) 1 (range 30))] (count {walk}))");
-        let said = explain(&program, "zork");
+        let text = explain(&program, "zork");
         assert!(
-            said.contains("not begun: it would look at 2147483647 values"),
-            "{said}"
+            text.contains("not begun: it would look at 2147483647 values"),
+            "{text}"
         );
     }
 }
