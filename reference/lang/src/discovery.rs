@@ -378,18 +378,20 @@ pub fn members(reference: &str) -> Option<Vec<&'static Entry>> {
     }
     let row = match reference {
         // The one class that is a namespace: its short name is that of the namespace.
-        "java.lang.Math" => named("Math"),
-        _ => named(reference),
+        "java.lang.Math" => find_namespace("Math"),
+        _ => find_namespace(reference),
     };
     row.map(offers)
 }
 
 /// The members of a namespace, sorted by name; `None` for classes and unknown names.
 pub fn publics(reference: &str) -> Option<Vec<&'static Entry>> {
-    named(reference).filter(|row| !is_class(row)).map(offers)
+    find_namespace(reference)
+        .filter(|row| !is_class(row))
+        .map(offers)
 }
 
-fn named(reference: &str) -> Option<&'static Namespace> {
+fn find_namespace(reference: &str) -> Option<&'static Namespace> {
     NAMESPACES
         .iter()
         .find(|row| row.spellings.contains(&reference))

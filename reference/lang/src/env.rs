@@ -265,7 +265,7 @@ impl Names {
     }
 
     /// No names, with capacity for `count`.
-    pub fn with_room(count: usize) -> Names {
+    pub fn with_capacity(count: usize) -> Names {
         Names {
             positions: HashMap::with_capacity_and_hasher(count, Default::default()),
             names: Vec::with_capacity(count),

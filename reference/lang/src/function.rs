@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::analyze::ir::Lambda;
 use crate::value::Value;
-use crate::value::shape::{DROP_DEPTH_MAX, PendingDrop, charge_free, drop_flat};
+use crate::value::shape::{DROP_DEPTH_MAX, PendingDrop, charge_free, drop_iteratively};
 
 /// A function written in the program, with its captured values.
 pub struct Closure {
@@ -281,7 +281,7 @@ fn deepest(parts: &[Value]) -> u32 {
 impl Drop for Closure {
     fn drop(&mut self) {
         if self.depth >= DROP_DEPTH_MAX {
-            drop_flat(PendingDrop::Values(std::mem::take(&mut self.captures)));
+            drop_iteratively(PendingDrop::Values(std::mem::take(&mut self.captures)));
         }
         charge_free();
     }
@@ -290,7 +290,7 @@ impl Drop for Closure {
 impl Drop for Combined {
     fn drop(&mut self) {
         if self.depth >= DROP_DEPTH_MAX {
-            drop_flat(PendingDrop::Values(std::mem::take(&mut self.parts)));
+            drop_iteratively(PendingDrop::Values(std::mem::take(&mut self.parts)));
         }
         charge_free();
     }

@@ -332,7 +332,7 @@ mod mapped {
 
     /// Whether a block of this layout gets its own mapping.
     #[inline(always)]
-    pub fn takes(layout: Layout) -> bool {
+    pub fn applies(layout: Layout) -> bool {
         layout.size() >= super::MAPPED_BYTES && layout.align() <= PAGE_BYTES
     }
 
@@ -373,7 +373,7 @@ mod mapped {
 mod mapped {
     use std::alloc::Layout;
 
-    pub fn takes(_: Layout) -> bool {
+    pub fn applies(_: Layout) -> bool {
         false
     }
 
@@ -537,7 +537,7 @@ const CACHED_BYTES: usize = 1024;
 /// As [`GlobalAlloc::alloc`].
 #[inline(always)]
 unsafe fn new_block(layout: Layout) -> *mut u8 {
-    match mapped::takes(layout) {
+    match mapped::applies(layout) {
         true => mapped::map(layout.size()),
         false => unsafe { System.alloc(layout) },
     }
@@ -550,7 +550,7 @@ unsafe fn new_block(layout: Layout) -> *mut u8 {
 #[inline(always)]
 unsafe fn free_block(block: *mut u8, layout: Layout) {
     unsafe {
-        if mapped::takes(layout) {
+        if mapped::applies(layout) {
             // The system clears pages before anyone else gets them.
             return mapped::unmap(block, layout.size());
         }
@@ -579,7 +579,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         THREAD.with(|thread| thread.record_growth(layout.size()));
-        match mapped::takes(layout) {
+        match mapped::applies(layout) {
             true => mapped::map(layout.size()),
             false => unsafe { System.alloc_zeroed(layout) },
         }
@@ -598,7 +598,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
         // bytes.
         unsafe {
             let new_layout = Layout::from_size_align_unchecked(new_size, layout.align());
-            match (mapped::takes(layout), mapped::takes(new_layout)) {
+            match (mapped::applies(layout), mapped::applies(new_layout)) {
                 // A larger block may move together with its pages, and leaves nothing behind.
                 (true, true) => return mapped::resize(ptr, layout.size(), new_size),
                 (false, false) if new_size > CACHED_BYTES && !overwrites() => {

@@ -224,7 +224,7 @@ pub(crate) const INTEGER_DIGITS_MAX: usize = 78_913;
 pub(crate) fn parse_integer(digits: &str) -> Option<BigInt> {
     /// Below this many digits the simple conversion is faster.
     const SIMPLE_DIGITS_MAX: usize = 1_000;
-    fn halves(digits: &str) -> Option<BigInt> {
+    fn parse_halves(digits: &str) -> Option<BigInt> {
         if digits.len() <= SIMPLE_DIGITS_MAX {
             return digits.parse().ok();
         }
@@ -233,11 +233,11 @@ pub(crate) fn parse_integer(digits: &str) -> Option<BigInt> {
         let low_digits = digits.len() / 2;
         let (high, low) = digits.split_at_checked(digits.len() - low_digits)?;
         let shift = BigInt::from(10).pow(u32::try_from(low_digits).ok()?);
-        Some(halves(high)? * shift + halves(low)?)
+        Some(parse_halves(high)? * shift + parse_halves(low)?)
     }
     match digits.strip_prefix('-') {
-        Some(digits) => halves(digits).map(|integer| -integer),
-        None => halves(digits),
+        Some(digits) => parse_halves(digits).map(|integer| -integer),
+        None => parse_halves(digits),
     }
 }
 

@@ -7,14 +7,14 @@
 //!
 //! ptc_lang::counting_allocator!();
 //!
-//! struct Nowhere;
-//! impl Host for Nowhere {
+//! struct NullHost;
+//! impl Host for NullHost {
 //!     fn now_micros(&self) -> i64 {
 //!         0
 //!     }
 //! }
 //!
-//! let (outcome, _) = run(&Program::new("(+ 1 2)"), &Env::new(), &Limits::default(), &Nowhere);
+//! let (outcome, _) = run(&Program::new("(+ 1 2)"), &Env::new(), &Limits::default(), &NullHost);
 //! assert!(matches!(outcome.ended, Ended::Value(value) if ptc_lang::print::readable(&value) == "3"));
 //! ```
 

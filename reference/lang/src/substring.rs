@@ -40,7 +40,7 @@ impl<'n> Needle<'n> {
     ) -> Result<Option<usize>, Stop> {
         let text = &text.as_bytes()[from..];
         let Some(finder) = &self.short else {
-            let found = hashed::<false>(text, self.bytes, meter)?;
+            let found = find_by_hash::<false>(text, self.bytes, meter)?;
             return Ok(found.map(|at| from + at));
         };
         let mut start = 0;
@@ -69,7 +69,7 @@ pub fn find_last(
 ) -> Result<Option<usize>, Stop> {
     let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
     if wanted.len() > SHORT_BYTES_MAX {
-        return hashed::<true>(text, wanted, meter);
+        return find_by_hash::<true>(text, wanted, meter);
     }
     let finder = FinderRev::new(wanted);
     let mut end = text.len();
@@ -87,7 +87,7 @@ pub fn find_last(
 }
 
 /// The position of the first occurrence of the long text `wanted`, or of the last one if `FROM_END`.
-fn hashed<const FROM_END: bool>(
+fn find_by_hash<const FROM_END: bool>(
     text: &[u8],
     wanted: &[u8],
     meter: &mut dyn WorkMeter,
@@ -119,7 +119,7 @@ fn hashed<const FROM_END: bool>(
             } else {
                 at
             };
-            if same(&text[start..start + length], wanted, meter)? {
+            if eq_metered(&text[start..start + length], wanted, meter)? {
                 return Ok(Some(start));
             }
         }
@@ -137,7 +137,7 @@ fn hashed<const FROM_END: bool>(
 }
 
 /// Whether two texts of the same length are equal.
-fn same(a: &[u8], b: &[u8], meter: &mut dyn WorkMeter) -> Result<bool, Stop> {
+fn eq_metered(a: &[u8], b: &[u8], meter: &mut dyn WorkMeter) -> Result<bool, Stop> {
     for (a, b) in a.chunks(WINDOW_BYTES).zip(b.chunks(WINDOW_BYTES)) {
         meter.work(WINDOW_BYTES / 8)?;
         if a != b {
@@ -180,7 +180,7 @@ mod tests {
             wanted.len(),
             text.len()
         );
-        let hashed = hashed::<false>(text.as_bytes(), wanted.as_bytes(), &mut Unbounded);
+        let hashed = find_by_hash::<false>(text.as_bytes(), wanted.as_bytes(), &mut Unbounded);
         assert_eq!(hashed.unwrap(), text.find(wanted));
     }
 

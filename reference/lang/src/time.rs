@@ -64,7 +64,7 @@ pub fn days(date: Date) -> i32 {
 }
 
 /// Microseconds from the epoch to the midnight at the start of the day.
-pub fn moment_of_date(days: i32) -> i64 {
+pub fn micros_of_date(days: i32) -> i64 {
     i64::from(days) * MICROS_PER_DAY
 }
 
@@ -94,16 +94,16 @@ pub fn is_date_shaped(text: &str) -> bool {
 /// text.
 pub fn parse_loose(text: &str) -> Option<Instant> {
     match parse(text) {
-        Some(Value::Date(days)) => return Some(Instant::new(moment_of_date(days), 0)),
+        Some(Value::Date(days)) => return Some(Instant::new(micros_of_date(days), 0)),
         Some(Value::Instant(instant)) => return Some(instant),
         _ => {}
     }
     if let Some((date, time)) = text.split_once(' ')
-        && let Ok(moment) = parse_instant(date, time)
+        && let Ok(parsed) = parse_instant(date, time)
     {
-        return Some(moment.instant);
+        return Some(parsed.instant);
     }
-    rfc_2822(text)
+    parse_rfc_2822(text)
 }
 
 /// Why a text is not an instant with an offset.
@@ -123,9 +123,9 @@ pub enum InstantError {
 /// ahead of UTC. A space may replace the `T`.
 pub fn parse_instant_with_offset(text: &str) -> Result<(Instant, i64), InstantError> {
     let (date, time) = text.split_once(['T', ' ']).ok_or(InstantError::Format)?;
-    let moment = parse_instant(date, time)?;
-    let ahead = moment.ahead.ok_or(InstantError::Offset)?;
-    Ok((moment.instant, ahead))
+    let parsed = parse_instant(date, time)?;
+    let ahead = parsed.ahead.ok_or(InstantError::Offset)?;
+    Ok((parsed.instant, ahead))
 }
 
 fn iso_date(text: &str) -> Option<Date> {
@@ -136,7 +136,11 @@ fn iso_date(text: &str) -> Option<Date> {
 fn date_fields(text: &str) -> Option<(i64, i64, i64)> {
     let (year, rest) = text.split_once('-')?;
     let (month, day) = rest.split_once('-')?;
-    Some((number(year, 4)?, number(month, 2)?, number(day, 2)?))
+    Some((
+        parse_number(year, 4)?,
+        parse_number(month, 2)?,
+        parse_number(day, 2)?,
+    ))
 }
 
 pub fn civil_date(year: i64, month: i64, day: i64) -> Option<Date> {
@@ -149,7 +153,7 @@ pub fn civil_date(year: i64, month: i64, day: i64) -> Option<Date> {
 }
 
 /// The number of exactly `digits` ASCII digits.
-fn number(text: &str, digits: usize) -> Option<i64> {
+fn parse_number(text: &str, digits: usize) -> Option<i64> {
     if text.len() != digits || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -167,20 +171,20 @@ fn parse_instant(date: &str, time: &str) -> Result<ParsedInstant, InstantError> 
     let (year, month, day) = date_fields(date).ok_or(InstantError::Format)?;
     let clock = time.get(..8).and_then(clock_fields);
     let (hour, minute, second) = clock.ok_or(InstantError::Format)?;
-    let (fraction, digits, rest) = fraction(&time[8..]).ok_or(InstantError::Format)?;
+    let (fraction, digits, rest) = parse_fraction(&time[8..]).ok_or(InstantError::Format)?;
     let ahead = match rest {
         "" => None,
-        _ => Some(offset(rest).ok_or(InstantError::Format)?),
+        _ => Some(parse_offset(rest).ok_or(InstantError::Format)?),
     };
     let date = civil_date(year, month, day).ok_or(InstantError::Date)?;
     let seconds = seconds_of_day(hour, minute, second).ok_or(InstantError::Time)?;
-    let instant =
-        at(date, seconds - ahead.unwrap_or(0), fraction, digits).ok_or(InstantError::Date)?;
+    let instant = instant_at(date, seconds - ahead.unwrap_or(0), fraction, digits)
+        .ok_or(InstantError::Date)?;
     Ok(ParsedInstant { instant, ahead })
 }
 
 /// The microseconds and the number of digits of an optional fraction, and the text after it.
-fn fraction(text: &str) -> Option<(i64, u8, &str)> {
+fn parse_fraction(text: &str) -> Option<(i64, u8, &str)> {
     let Some(after) = text.strip_prefix(['.', ',']) else {
         return Some((0, 0, text));
     };
@@ -197,7 +201,7 @@ fn fraction(text: &str) -> Option<(i64, u8, &str)> {
 }
 
 /// `hh:mm:ss` as seconds since midnight.
-fn clock(text: &str) -> Option<i64> {
+fn parse_clock(text: &str) -> Option<i64> {
     let (hour, minute, second) = clock_fields(text)?;
     seconds_of_day(hour, minute, second)
 }
@@ -205,7 +209,11 @@ fn clock(text: &str) -> Option<i64> {
 fn clock_fields(text: &str) -> Option<(i64, i64, i64)> {
     let mut parts = text.split(':');
     let (hour, minute, second) = (parts.next()?, parts.next()?, parts.next()?);
-    let fields = (number(hour, 2)?, number(minute, 2)?, number(second, 2)?);
+    let fields = (
+        parse_number(hour, 2)?,
+        parse_number(minute, 2)?,
+        parse_number(second, 2)?,
+    );
     parts.next().is_none().then_some(fields)
 }
 
@@ -214,7 +222,7 @@ fn seconds_of_day(hour: i64, minute: i64, second: i64) -> Option<i64> {
 }
 
 /// The number of seconds that `Z`, `+hh`, `+hhmm` or `+hh:mm` is ahead of UTC.
-fn offset(text: &str) -> Option<i64> {
+fn parse_offset(text: &str) -> Option<i64> {
     if text == "Z" {
         return Some(0);
     }
@@ -228,14 +236,14 @@ fn offset(text: &str) -> Option<i64> {
         4 => (digits.get(..2)?, digits.get(2..)?),
         _ => digits.split_once(':')?,
     };
-    let (hour, minute) = (number(hour, 2)?, number(minute, 2)?);
+    let (hour, minute) = (parse_number(hour, 2)?, parse_number(minute, 2)?);
     let seconds = hour * 3_600 + minute * 60;
     // ISO 8601 does not write UTC as a negative zero.
     (hour < 24 && minute < 60 && (sign, seconds) != (-1, 0)).then_some(sign * seconds)
 }
 
-fn at(date: Date, seconds: i64, fraction: i64, digits: u8) -> Option<Instant> {
-    let micros = moment_of_date(days(date)) + seconds * MICROS_PER_SECOND + fraction;
+fn instant_at(date: Date, seconds: i64, fraction: i64, digits: u8) -> Option<Instant> {
+    let micros = micros_of_date(days(date)) + seconds * MICROS_PER_SECOND + fraction;
     within_years(micros).then(|| Instant::new(micros, digits))
 }
 
@@ -261,7 +269,7 @@ const ZONES: &[(&str, i64)] = &[
 ];
 
 /// `[Sun, ]9 Mar 2025 14:05[:06][ zone]`; the name of the weekday is not checked against the date.
-fn rfc_2822(text: &str) -> Option<Instant> {
+fn parse_rfc_2822(text: &str) -> Option<Instant> {
     let mut words = text.split(' ').filter(|word| !word.is_empty());
     let mut word = words.next()?;
     if let Some(weekday) = word.strip_suffix(',') {
@@ -270,22 +278,22 @@ fn rfc_2822(text: &str) -> Option<Instant> {
         }
         word = words.next()?;
     }
-    let day = number(word, word.len().clamp(1, 2))?;
+    let day = parse_number(word, word.len().clamp(1, 2))?;
     let month = words.next()?;
     let month = MONTHS.iter().position(|name| *name == month)? as i64 + 1;
     let year = words.next()?;
     let year = match year.len() {
-        2 => match number(year, 2)? {
+        2 => match parse_number(year, 2)? {
             recent @ ..50 => recent + 2000,
             past => past + 1900,
         },
-        _ => number(year, 4)?,
+        _ => parse_number(year, 4)?,
     };
     let date = civil_date(year, month, day)?;
     let time = words.next()?;
     let seconds = match time.len() {
-        5 => clock(&format!("{time}:00"))?,
-        _ => clock(time)?,
+        5 => parse_clock(&format!("{time}:00"))?,
+        _ => parse_clock(time)?,
     };
     let offset = match words.next() {
         None => 0,
@@ -293,7 +301,7 @@ fn rfc_2822(text: &str) -> Option<Instant> {
             Some((_, hours)) => hours * 3_600,
             None if zone.len() == 5 => match zone {
                 "-0000" => 0,
-                _ => offset(zone)?,
+                _ => parse_offset(zone)?,
             },
             None => return None,
         },
@@ -301,7 +309,7 @@ fn rfc_2822(text: &str) -> Option<Instant> {
     if words.next().is_some() {
         return None;
     }
-    at(date, seconds - offset, 0, 0)
+    instant_at(date, seconds - offset, 0, 0)
 }
 
 #[cfg(test)]

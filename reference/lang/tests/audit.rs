@@ -158,7 +158,7 @@ fn builtins_check_the_clock_often_enough() {
         .expect("a table");
     }
     let slow: Vec<_> = rows.iter().filter(|(_, (gap, _))| *gap > GAP_MAX).collect();
-    assert!(slow.is_empty(), "without a look for too long: {slow:#?}");
+    assert!(slow.is_empty(), "without a check for too long: {slow:#?}");
 }
 
 /// Calls whose arguments must fit each other, which random operands hardly ever do: definitions, and calls that use
@@ -619,5 +619,5 @@ fn calls_with_large_counts_check_the_clock() {
         slow
     });
     let slow = found.expect("a thread starts").join().expect("no panic");
-    assert!(slow.is_empty(), "without a look for too long: {slow:#?}");
+    assert!(slow.is_empty(), "without a check for too long: {slow:#?}");
 }

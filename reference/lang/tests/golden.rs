@@ -58,7 +58,7 @@ fn messages_have_a_position_and_mostly_advice() {
     assert!(count >= PROGRAMS_MIN, "{count} programs");
     assert!(
         with_advice * 10 >= count * 9,
-        "{with_advice} of {count} have a way out"
+        "{with_advice} of {count} have advice"
     );
     insta::with_settings!({
         snapshot_path => "../../../golden/lang",

@@ -215,8 +215,8 @@ fn freeing_deep_trees_visits_only_unshared_nodes() {
             host.0.into_inner()
         };
         let (some, more) = (checks(VERSIONS), checks(2 * VERSIONS));
-        println!("{some:>6} {more:>6} looks  {step}");
-        assert!(more <= 3 * some, "{step}: {some} looks, then {more}");
+        println!("{some:>6} {more:>6} checks  {step}");
+        assert!(more <= 3 * some, "{step}: {some} checks, then {more}");
     }
     let versions =
         "(loop [v (vec (range 1000)) i 0] (if (< i 300) (recur (assoc v 500 v) (inc i)) 1))";

@@ -223,7 +223,7 @@ fn memory_delta(
 pub fn differs(before: &Value, after: &Value) -> bool {
     const WEIGHT_MAX: u64 = 10_000;
     let weight = before.shape().weight.min(after.shape().weight);
-    !before.same(after) && (weight > WEIGHT_MAX || !ptc_lang::value::equal(before, after))
+    !before.ptr_eq(after) && (weight > WEIGHT_MAX || !ptc_lang::value::equal(before, after))
 }
 
 fn memory_text(delta: &MemoryDelta, chars: usize) -> String {

@@ -33,7 +33,7 @@ fn total(
     if let Some(key) = key {
         key_function(key)?;
     }
-    bounded(eval, collection)?;
+    require_bounded(eval, collection)?;
     let mut items = eval.stream(std::mem::take(collection))?;
     let (mut sum, mut count) = (Value::Int(0), 0);
     let mut index = 0;
@@ -111,7 +111,7 @@ fn group<T: Default, R>(groups: &mut Groups<T>, key: Value, add: impl FnOnce(&mu
 }
 
 fn frequencies(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    bounded(eval, &mut args[0])?;
+    require_bounded(eval, &mut args[0])?;
     let mut items = eval.stream(std::mem::take(&mut args[0]))?;
     let mut counts = Groups::<i64>::default();
     while let Some(item) = items.next(eval)? {
@@ -128,7 +128,7 @@ fn frequencies(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 /// Refuses a sequence without an end.
-fn bounded(eval: &mut Eval<'_>, collection: &mut Value) -> Result<()> {
+fn require_bounded(eval: &mut Eval<'_>, collection: &mut Value) -> Result<()> {
     match sequence::is_endless(collection) {
         true => eval.realize(collection),
         false => Ok(()),
@@ -140,7 +140,7 @@ fn group_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         return Err(Kind::Other("group-by takes two arguments".into()).into());
     };
     key_function(key)?;
-    bounded(eval, collection)?;
+    require_bounded(eval, collection)?;
     let mut items = eval.stream(std::mem::take(collection))?;
     let mut groups = Groups::<Vec<Value>>::default();
     let mut index = 0;

@@ -129,7 +129,7 @@ fn apropos(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 /// Asks the host about anything but a local name.
-fn ask(eval: &mut Eval<'_>, form: &str, reference: &str, request: &Discovery<'_>) -> Result {
+fn ask_host(eval: &mut Eval<'_>, form: &str, reference: &str, request: &Discovery<'_>) -> Result {
     eval.refuel()?;
     match eval.host().discover(request) {
         Some(answer) => answer.map_err(crate::eval::host_fault),
@@ -153,7 +153,7 @@ fn dir(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
                 .map(|entry| Value::from(entry.line()))
                 .collect(),
         )),
-        None => ask(
+        None => ask_host(
             eval,
             "dir",
             &name,
@@ -173,14 +173,14 @@ fn doc(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             "{reference}\nDescription: {}\nKind: {}\nNamespace: {}\nSignatures: {}",
             entry.doc, entry.kind, entry.namespace, entry.signatures
         ))),
-        None => ask(eval, "doc", &name, &Discovery::Doc { reference: &name }),
+        None => ask_host(eval, "doc", &name, &Discovery::Doc { reference: &name }),
     }
 }
 
 fn meta(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let name = reference("meta", &args[0], true)?;
     match discovery::find(&name) {
-        Some((entry, reference)) => Ok(keyed([
+        Some((entry, reference)) => Ok(keyword_map([
             ("description", entry.doc.into()),
             ("kind", entry.kind.into()),
             ("name", entry.name.into()),
@@ -190,11 +190,11 @@ fn meta(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             ("signatures", shapes(entry)),
             ("source", "local".into()),
         ])),
-        None => ask(eval, "meta", &name, &Discovery::Meta { reference: &name }),
+        None => ask_host(eval, "meta", &name, &Discovery::Meta { reference: &name }),
     }
 }
 
-fn keyed<const N: usize>(entries: [(&str, Value); N]) -> Value {
+fn keyword_map<const N: usize>(entries: [(&str, Value); N]) -> Value {
     Value::Map(
         entries
             .into_iter()
@@ -216,7 +216,7 @@ fn ns_publics(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
         )
     })?;
     let describe = |entry: &&Entry| {
-        let description = keyed([
+        let description = keyword_map([
             ("arglists", shapes(entry)),
             ("doc", entry.doc.into()),
             ("name", entry.name.into()),

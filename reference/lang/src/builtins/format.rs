@@ -100,7 +100,7 @@ fn format(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
                 })?
             }
         };
-        fill(eval, &mut out, &directive, value)?;
+        push_directive(eval, &mut out, &directive, value)?;
     }
     push(eval, &mut out, rest)?;
     Ok(Value::from(out))
@@ -189,7 +189,7 @@ fn parse(text: &str) -> Result<(Directive<'_>, &str), Stop> {
     Ok((directive, after))
 }
 
-fn fill(
+fn push_directive(
     eval: &mut Eval<'_>,
     out: &mut String,
     directive: &Directive<'_>,
@@ -200,7 +200,7 @@ fn fill(
         'n' => return push(eval, out, "\n"),
         '%' => text.push('%'),
         's' => append_text(eval, &mut text, value)?,
-        'b' => text.push_str(if value.truthy() { "true" } else { "false" }),
+        'b' => text.push_str(if value.is_truthy() { "true" } else { "false" }),
         'c' => match value {
             Value::Str(character) if character.count() == 1 => text.push_str(character),
             other => return Err(wrong_type("a character for %c", other)),
@@ -268,7 +268,7 @@ fn number(
             let precision = directive.precision.unwrap_or(PRECISION);
             if precision > 0 {
                 digits.push('.');
-                zeros(eval, &mut digits, precision)?;
+                push_zeros(eval, &mut digits, precision)?;
             }
             (negative, digits)
         }
@@ -385,7 +385,7 @@ fn unsigned(text: String) -> (bool, String) {
     }
 }
 
-fn zeros(eval: &mut Eval<'_>, out: &mut String, count: usize) -> Result<(), Stop> {
+fn push_zeros(eval: &mut Eval<'_>, out: &mut String, count: usize) -> Result<(), Stop> {
     eval.reserve(count.saturating_add(out.capacity()))?;
     out.extend(std::iter::repeat_n('0', count));
     Ok(())
@@ -402,7 +402,7 @@ fn fixed(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Result<St
     if longer.ends_with('5') && longer.parse() == Ok(value) && is_exact(&longer, value) {
         text = rounded_up(&longer[..longer.len() - 1]);
     }
-    zeros(eval, &mut text, precision - places)?;
+    push_zeros(eval, &mut text, precision - places)?;
     Ok(text)
 }
 
@@ -413,8 +413,8 @@ fn scientific(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Resu
     eval.charge(8 + places / 8)?;
     let text = format!("{value:.places$e}");
     let longer = format!("{value:.*e}", places + 1);
-    let (mut mantissa, mut exponent) = halves(&text);
-    let (longer_mantissa, longer_exponent) = halves(&longer);
+    let (mut mantissa, mut exponent) = mantissa_and_exponent(&text);
+    let (longer_mantissa, longer_exponent) = mantissa_and_exponent(&longer);
     if longer_mantissa.ends_with('5') && longer.parse() == Ok(value) && is_exact(&longer, value) {
         mantissa = rounded_up(&longer_mantissa[..longer_mantissa.len() - 1]);
         exponent = longer_exponent;
@@ -424,7 +424,7 @@ fn scientific(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Resu
             exponent += 1;
         }
     }
-    zeros(eval, &mut mantissa, precision - places)?;
+    push_zeros(eval, &mut mantissa, precision - places)?;
     let sign = if exponent < 0 { '-' } else { '+' };
     Ok(format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs()))
 }
@@ -440,7 +440,7 @@ fn general(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Result<
         return fixed(eval, value, Some(digits - 1));
     }
     let text = scientific(eval, value, Some(digits - 1))?;
-    let (_, exponent) = halves(&text);
+    let (_, exponent) = mantissa_and_exponent(&text);
     match i32::try_from(digits) {
         Ok(digits) if exponent >= digits || exponent < GENERAL_EXPONENT_MIN => Ok(text),
         Err(_) if exponent < GENERAL_EXPONENT_MIN => Ok(text),
@@ -464,7 +464,7 @@ fn general_integer(
     let places = wanted - digits.len();
     if places > 0 {
         digits.push('.');
-        zeros(eval, &mut digits, places)?;
+        push_zeros(eval, &mut digits, places)?;
     }
     Ok(digits)
 }
@@ -487,12 +487,12 @@ fn scientific_integer(eval: &mut Eval<'_>, digits: &str, precision: usize) -> Re
     }
     if precision > 0 {
         mantissa.insert(1, '.');
-        zeros(eval, &mut mantissa, precision + 1 - kept)?;
+        push_zeros(eval, &mut mantissa, precision + 1 - kept)?;
     }
     Ok(format!("{mantissa}e+{exponent:02}"))
 }
 
-fn halves(text: &str) -> (String, i32) {
+fn mantissa_and_exponent(text: &str) -> (String, i32) {
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     (mantissa.to_owned(), exponent.parse().unwrap_or(0))
 }
@@ -504,7 +504,7 @@ fn is_exact(text: &str, value: f64) -> bool {
     } else {
         format!("{value:.EXACT_PLACES$}")
     };
-    let (text, exact) = (halves(text), halves(&exact));
+    let (text, exact) = (mantissa_and_exponent(text), mantissa_and_exponent(&exact));
     text.1 == exact.1
         && exact
             .0

@@ -44,11 +44,11 @@ pub static DOTIMES: Builtin = row("dotimes", "forms.dotimes", Section::Iteration
 
 /// The builtin that the form `letfn` calls with the function for the whole group and the index of one of them.
 #[rustfmt::skip]
-pub static LETFN: Builtin = row("letfn", "forms.letfn", Section::Definitions, &[], exactly(2), "(letfn f which)", "Returns one of the functions that know each other.", |_, args| Ok(combined_value(Combinator::Letfn, owned(args))));
+pub static LETFN: Builtin = row("letfn", "forms.letfn", Section::Definitions, &[], exactly(2), "(letfn f which)", "Returns one of the functions that know each other.", |_, args| Ok(combined_value(Combinator::Letfn, take_args(args))));
 
 type Result<T = Value> = std::result::Result<T, Stop>;
 
-fn owned(args: &mut [Value]) -> Vec<Value> {
+fn take_args(args: &mut [Value]) -> Vec<Value> {
     args.iter_mut().map(std::mem::take).collect()
 }
 
@@ -81,7 +81,7 @@ fn apply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     {
         // A function that folds its arguments does not need all of them at once.
         let mut items = eval.stream(std::mem::take(collection))?;
-        let mut given = owned(given).into_iter();
+        let mut given = take_args(given).into_iter();
         let (first, before) = match given.next() {
             Some(first) => (first, 0),
             None => match items.next(eval)? {
@@ -99,7 +99,7 @@ fn apply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if given.is_empty() {
         return eval.call(function, &mut rest);
     }
-    let mut all = owned(given);
+    let mut all = take_args(given);
     eval.reserve_values(all.len() + rest.len())?;
     eval.charge(rest.len())?;
     all.extend(rest);
@@ -107,43 +107,43 @@ fn apply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn partial(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(combined_value(Combinator::Partial, owned(args)))
+    Ok(combined_value(Combinator::Partial, take_args(args)))
 }
 
 fn comp(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if let [only] = args {
         return Ok(std::mem::take(only));
     }
-    Ok(combined_value(Combinator::Comp, owned(args)))
+    Ok(combined_value(Combinator::Comp, take_args(args)))
 }
 
 fn juxt(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(combined_value(Combinator::Juxt, owned(args)))
+    Ok(combined_value(Combinator::Juxt, take_args(args)))
 }
 
 fn complement(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(combined_value(Combinator::Complement, owned(args)))
+    Ok(combined_value(Combinator::Complement, take_args(args)))
 }
 
 fn constantly(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(combined_value(Combinator::Constantly, owned(args)))
+    Ok(combined_value(Combinator::Constantly, take_args(args)))
 }
 
 fn fnil(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(combined_value(Combinator::Fnil, owned(args)))
+    Ok(combined_value(Combinator::Fnil, take_args(args)))
 }
 
 fn every_pred(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(combined_value(Combinator::EveryPred, owned(args)))
+    Ok(combined_value(Combinator::EveryPred, take_args(args)))
 }
 
 fn some_fn(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(combined_value(Combinator::SomeFn, owned(args)))
+    Ok(combined_value(Combinator::SomeFn, take_args(args)))
 }
 
 fn memoize(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     super::callable(&args[0])?;
-    Ok(combined_value(Combinator::Memoize, owned(args)))
+    Ok(combined_value(Combinator::Memoize, take_args(args)))
 }
 
 // --- parallel calls
@@ -196,7 +196,7 @@ fn pcalls(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         }
         .into());
     }
-    let functions = owned(args);
+    let functions = take_args(args);
     let results = eval.parallel("pcalls", functions.len(), &|eval, index| {
         eval.call(&functions[index], &mut [])
     })?;

@@ -665,7 +665,7 @@ fn select(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let mut kept = Vec::new();
     for (index, member) in members.into_iter().enumerate() {
         let answer = eval.call1(predicate, member.clone());
-        if answer.map_err(|stop| at_item(stop, index))?.truthy() {
+        if answer.map_err(|stop| at_item(stop, index))?.is_truthy() {
             kept.push(member);
         }
     }

@@ -165,7 +165,7 @@ fn reserve_bits(bits: u64) -> Result<()> {
 }
 
 /// An integer result, refused when it is too large.
-fn whole(int: BigInt) -> Result {
+fn checked_integer(int: BigInt) -> Result {
     let bits = int.bits();
     if bits > INTEGER_BITS_MAX {
         return Err(Limit::Memory.into());
@@ -186,7 +186,7 @@ pub fn plus(a: &Value, b: &Value) -> Result {
     if let (Value::Float(a), Value::Float(b)) = (a, b) {
         return Ok(Value::Float(a + b));
     }
-    mixed(a, b, |a, b| a + b, |a, b| a + b)
+    apply_mixed(a, b, |a, b| a + b, |a, b| a + b)
 }
 
 #[inline]
@@ -196,7 +196,7 @@ fn minus(a: &Value, b: &Value) -> Result {
     {
         return Ok(Value::Int(difference));
     }
-    mixed(a, b, |a, b| a - b, |a, b| a - b)
+    apply_mixed(a, b, |a, b| a - b, |a, b| a - b)
 }
 
 #[inline]
@@ -211,10 +211,10 @@ fn times(a: &Value, b: &Value) -> Result {
     {
         return Err(Limit::Memory.into());
     }
-    mixed(a, b, |a, b| a * b, |a, b| a * b)
+    apply_mixed(a, b, |a, b| a * b, |a, b| a * b)
 }
 
-fn mixed(
+fn apply_mixed(
     a: &Value,
     b: &Value,
     floats: fn(f64, f64) -> f64,
@@ -230,7 +230,7 @@ fn mixed(
     if a.bits().max(b.bits()) > INTEGER_BITS_MAX {
         return Err(Limit::Memory.into());
     }
-    whole(ints(a, b))
+    checked_integer(ints(a, b))
 }
 
 /// Charges an operation on two large integers: a product or a quotient takes time proportional to the product of their
@@ -359,7 +359,7 @@ fn dec(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 /// Integer division, also for floats with integer values.
-fn whole_division(
+fn integer_division(
     eval: &mut Eval<'_>,
     args: &[Value],
     ints: fn(&BigInt, &BigInt) -> BigInt,
@@ -384,11 +384,11 @@ fn whole_division(
         return Ok(Value::Float(floats(a, b)));
     }
     reserve_bits((a.bits() + b.bits()) * 2)?;
-    whole(ints(&a.big(), &b.big()))
+    checked_integer(ints(&a.big(), &b.big()))
 }
 
 fn quot(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let result = whole_division(
+    let result = integer_division(
         eval,
         args,
         |a, b| a / b,
@@ -397,7 +397,7 @@ fn quot(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     )?;
     match result {
         Value::Float(float) => match BigInt::from_f64(float) {
-            Some(int) => whole(int),
+            Some(int) => checked_integer(int),
             None => Err(Kind::Arithmetic("the quotient is beyond every float").into()),
         },
         other => Ok(other),
@@ -405,7 +405,7 @@ fn quot(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn rem(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    whole_division(eval, args, |a, b| a % b, i64::checked_rem, remainder)
+    integer_division(eval, args, |a, b| a % b, i64::checked_rem, remainder)
 }
 
 /// The remainder; NaN when `b` is infinite, as in `a - b * 0`.
@@ -423,7 +423,7 @@ fn modulo(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             }
         })
     };
-    whole_division(
+    integer_division(
         eval,
         args,
         |a, b| a.mod_floor(b),
@@ -446,7 +446,7 @@ fn abs(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
             .map_or_else(|| Value::integer(-BigInt::from(int)), Value::Int),
         Number::Big(int) => {
             reserve_bits(int.bits())?;
-            whole(int.abs())?
+            checked_integer(int.abs())?
         }
         Number::Float(float) => Value::Float(float.abs()),
     })
@@ -455,7 +455,7 @@ fn abs(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn rounded(args: &mut [Value], round: fn(f64) -> f64) -> Result {
     match number(&args[0])? {
         Number::Float(float) => match BigInt::from_f64(round(float)) {
-            Some(int) => whole(int),
+            Some(int) => checked_integer(int),
             None => Ok(Value::Float(float)),
         },
         _ => Ok(std::mem::take(&mut args[0])),
@@ -524,7 +524,7 @@ fn signum(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 /// Checks for two integers: floor division and modulus are not defined for floats.
-fn integers(args: &[Value]) -> Result<()> {
+fn require_integers(args: &[Value]) -> Result<()> {
     match args
         .iter()
         .find(|arg| !matches!(arg, Value::Int(_) | Value::BigInt(_)))
@@ -535,12 +535,12 @@ fn integers(args: &[Value]) -> Result<()> {
 }
 
 fn floor_mod(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    integers(args)?;
+    require_integers(args)?;
     modulo(eval, args)
 }
 
 fn floor_div(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    integers(args)?;
+    require_integers(args)?;
     let remainder = modulo(eval, &mut [args[0].clone(), args[1].clone()])?;
     let whole = minus(&args[0], &remainder)?;
     quot(eval, &mut [whole, args[1].clone()])
@@ -600,7 +600,7 @@ fn bits(args: &[Value], small: fn(i64, i64) -> i64, large: fn(BigInt, BigInt) ->
     for arg in &args[1..] {
         result = match (&result, arg) {
             (Value::Int(a), Value::Int(b)) => Value::Int(small(*a, *b)),
-            (a, b) => whole(large(integer(a)?, integer(b)?))?,
+            (a, b) => checked_integer(large(integer(a)?, integer(b)?))?,
         };
     }
     Ok(result)
@@ -623,7 +623,7 @@ fn bit_and_not(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn bit_not(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    whole(not(integer(&args[0])?))
+    checked_integer(not(integer(&args[0])?))
 }
 
 fn not(int: BigInt) -> BigInt {
@@ -631,7 +631,7 @@ fn not(int: BigInt) -> BigInt {
 }
 
 /// The position of a bit, or a shift distance.
-fn count(value: &Value) -> Result<u64> {
+fn bit_position(value: &Value) -> Result<u64> {
     match value {
         Value::Int(int) => u64::try_from(*int).map_err(|_| {
             bad_value(about(
@@ -658,7 +658,7 @@ fn power_of_two(position: u64) -> Result<BigInt> {
 }
 
 fn bit_shift_left(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let (int, count) = (integer(&args[0])?, count(&args[1])?);
+    let (int, count) = (integer(&args[0])?, bit_position(&args[1])?);
     if int.is_zero() {
         return Ok(Value::Int(0));
     }
@@ -666,19 +666,19 @@ fn bit_shift_left(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
         return Err(Limit::Memory.into());
     }
     reserve_bits(int.bits() + count)?;
-    whole(int << count)
+    checked_integer(int << count)
 }
 
 fn bit_shift_right(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let (int, count) = (integer(&args[0])?, count(&args[1])?);
+    let (int, count) = (integer(&args[0])?, bit_position(&args[1])?);
     if count >= int.bits() {
         return Ok(Value::Int(if int.is_negative() { -1 } else { 0 }));
     }
-    whole(int >> count)
+    checked_integer(int >> count)
 }
 
 fn bit_test(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let (int, position) = (integer(&args[0])?, count(&args[1])?);
+    let (int, position) = (integer(&args[0])?, bit_position(&args[1])?);
     Ok(Value::Bool(if position >= int.bits() {
         int.is_negative()
     } else {
@@ -687,15 +687,15 @@ fn bit_test(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn bit_set(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    whole(integer(&args[0])? | power_of_two(count(&args[1])?)?)
+    checked_integer(integer(&args[0])? | power_of_two(bit_position(&args[1])?)?)
 }
 
 fn bit_clear(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    whole(integer(&args[0])? & not(power_of_two(count(&args[1])?)?))
+    checked_integer(integer(&args[0])? & not(power_of_two(bit_position(&args[1])?)?))
 }
 
 fn bit_flip(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    whole(integer(&args[0])? ^ power_of_two(count(&args[1])?)?)
+    checked_integer(integer(&args[0])? ^ power_of_two(bit_position(&args[1])?)?)
 }
 
 /// An integer used as a count or index (`seqs.counts.integers`).

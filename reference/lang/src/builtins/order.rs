@@ -233,7 +233,7 @@ fn precedes(
         // A comparator such as >= returns true both ways for equal items, which then keep their order.
         Value::Bool(true) => Ok(!eval
             .call2(comparator, earlier.clone(), later.clone())?
-            .truthy()),
+            .is_truthy()),
         Value::Bool(false) => Ok(false),
         Value::Int(order) => Ok(order < 0),
         Value::BigInt(order) => Ok(order.sign() == num_bigint::Sign::Minus),

@@ -194,11 +194,11 @@ fn is_nan(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn not(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(Value::Bool(!args[0].truthy()))
+    Ok(Value::Bool(!args[0].is_truthy()))
 }
 
 fn boolean(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(Value::Bool(args[0].truthy()))
+    Ok(Value::Bool(args[0].is_truthy()))
 }
 
 fn keyword(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {

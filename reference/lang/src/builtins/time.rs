@@ -7,7 +7,7 @@ use super::{Builtin, BuiltinValue, Home, Section, between, exactly, fixed, row};
 use crate::error::{Stop, about, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
 use crate::time::{
-    self, MICROS_PER_DAY, MICROS_PER_MILLI, MICROS_PER_SECOND, moment_of_date, within_years,
+    self, MICROS_PER_DAY, MICROS_PER_MILLI, MICROS_PER_SECOND, micros_of_date, within_years,
 };
 use crate::value::{Instant, Value};
 
@@ -61,7 +61,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(.plusDays local-date n)",
         "Returns a date a number of days later.",
-        |_, args| days_later(args, 1),
+        |_, args| add_days(args, 1),
     ),
     row(
         ".minusDays",
@@ -71,7 +71,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(.minusDays local-date n)",
         "Returns a date a number of days earlier.",
-        |_, args| days_later(args, -1),
+        |_, args| add_days(args, -1),
     ),
     row(
         ".isBefore",
@@ -162,7 +162,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(Instant/ofEpochMilli millis)",
         "Returns the moment so many milliseconds after 1970.",
-        |_, args| moment_of(args, MICROS_PER_MILLI, 3),
+        |_, args| instant_of(args, MICROS_PER_MILLI, 3),
     ).qualified(),
     row(
         "Instant/ofEpochSecond",
@@ -172,7 +172,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(Instant/ofEpochSecond seconds)",
         "Returns the moment so many seconds after 1970.",
-        |_, args| moment_of(args, MICROS_PER_SECOND, 0),
+        |_, args| instant_of(args, MICROS_PER_SECOND, 0),
     ).qualified(),
     row(
         "LocalDate/ofEpochDay",
@@ -262,7 +262,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(.plusWeeks local-date n)",
         "Returns a date a number of weeks later.",
-        |_, args| days_later(args, 7),
+        |_, args| add_days(args, 7),
     ),
     row(
         ".plusMonths",
@@ -272,7 +272,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(.plusMonths local-date n)",
         "Returns a date a number of months later, at the latest the last day of its month.",
-        |_, args| months_later(args, 1),
+        |_, args| add_months(args, 1),
     ),
     row(
         ".plusYears",
@@ -282,7 +282,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(.plusYears local-date n)",
         "Returns a date a number of years later, at the latest the last day of its month.",
-        |_, args| months_later(args, 12),
+        |_, args| add_months(args, 12),
     ),
     row(
         ".minusWeeks",
@@ -292,7 +292,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(.minusWeeks local-date n)",
         "Returns a date a number of weeks earlier.",
-        |_, args| days_later(args, -7),
+        |_, args| add_days(args, -7),
     ),
     row(
         ".minusMonths",
@@ -302,7 +302,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(.minusMonths local-date n)",
         "Returns a date a number of months earlier, at the latest the last day of its month.",
-        |_, args| months_later(args, -1),
+        |_, args| add_months(args, -1),
     ),
     row(
         ".minusYears",
@@ -312,7 +312,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(.minusYears local-date n)",
         "Returns a date a number of years earlier, at the latest the last day of its month.",
-        |_, args| months_later(args, -12),
+        |_, args| add_months(args, -12),
     ),
     row(
         ".isEqual",
@@ -432,7 +432,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(.plusSeconds instant n)",
         "Returns an instant a number of seconds later.",
-        |_, args| moment_later(args, MICROS_PER_SECOND),
+        |_, args| add_to_instant(args, MICROS_PER_SECOND),
     ),
     row(
         ".minusSeconds",
@@ -442,7 +442,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(.minusSeconds instant n)",
         "Returns an instant a number of seconds earlier.",
-        |_, args| moment_later(args, -MICROS_PER_SECOND),
+        |_, args| add_to_instant(args, -MICROS_PER_SECOND),
     ),
     row(
         ".plusMinutes",
@@ -452,7 +452,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(.plusMinutes instant n)",
         "Returns an instant a number of minutes later.",
-        |_, args| moment_later(args, MICROS_PER_SECOND * 60),
+        |_, args| add_to_instant(args, MICROS_PER_SECOND * 60),
     ),
     row(
         ".minusMinutes",
@@ -462,7 +462,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(.minusMinutes instant n)",
         "Returns an instant a number of minutes earlier.",
-        |_, args| moment_later(args, -MICROS_PER_SECOND * 60),
+        |_, args| add_to_instant(args, -MICROS_PER_SECOND * 60),
     ),
     row(
         ".plusHours",
@@ -472,7 +472,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(.plusHours instant n)",
         "Returns an instant a number of hours later.",
-        |_, args| moment_later(args, MICROS_PER_SECOND * 3_600),
+        |_, args| add_to_instant(args, MICROS_PER_SECOND * 3_600),
     ),
     row(
         ".minusHours",
@@ -482,7 +482,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(.minusHours instant n)",
         "Returns an instant a number of hours earlier.",
-        |_, args| moment_later(args, -MICROS_PER_SECOND * 3_600),
+        |_, args| add_to_instant(args, -MICROS_PER_SECOND * 3_600),
     ),
     row(
         ".plusMillis",
@@ -492,7 +492,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(.plusMillis instant n)",
         "Returns an instant a number of milliseconds later.",
-        |_, args| moment_later(args, MICROS_PER_MILLI),
+        |_, args| add_to_instant(args, MICROS_PER_MILLI),
     ),
     row(
         ".minusMillis",
@@ -502,7 +502,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(.minusMillis instant n)",
         "Returns an instant a number of milliseconds earlier.",
-        |_, args| moment_later(args, -MICROS_PER_MILLI),
+        |_, args| add_to_instant(args, -MICROS_PER_MILLI),
     ),
     row(
         ".until",
@@ -673,7 +673,7 @@ fn day_of_epoch(requested: &Value) -> Result<Value, Stop> {
     days.map(Value::Date).ok_or_else(|| out_of_range(requested))
 }
 
-fn moment_of(args: &[Value], unit: i64, digits: u8) -> Result<Value, Stop> {
+fn instant_of(args: &[Value], unit: i64, digits: u8) -> Result<Value, Stop> {
     let micros = index(&args[0])?.checked_mul(unit);
     let micros = micros.filter(|micros| within_years(*micros));
     let micros = micros.ok_or_else(|| out_of_range(&args[0]))?;
@@ -697,7 +697,7 @@ fn calendar(args: &[Value]) -> Result<jiff::civil::Date, Stop> {
     time::civil(date(args)?).ok_or_else(|| out_of_range(&args[0]))
 }
 
-fn months_later(args: &mut [Value], unit: i64) -> Result<Value, Stop> {
+fn add_months(args: &mut [Value], unit: i64) -> Result<Value, Stop> {
     let date = calendar(args)?;
     let months = index(&args[1])?
         .checked_mul(unit)
@@ -724,17 +724,17 @@ fn with_day(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     }
 }
 
-fn moment_later(args: &mut [Value], unit: i64) -> Result<Value, Stop> {
-    let moment = instant(args, 0)?;
+fn add_to_instant(args: &mut [Value], unit: i64) -> Result<Value, Stop> {
+    let instant = instant(args, 0)?;
     let later = index(&args[1])?.checked_mul(unit);
-    let later = later.and_then(|later| moment.micros().checked_add(later));
+    let later = later.and_then(|later| instant.micros().checked_add(later));
     let later = later.filter(|micros| within_years(*micros));
     let micros = later.ok_or_else(|| out_of_range(&args[1]))?;
     // Milliseconds are shown when some were added.
     let fraction = |micros: i64| micros.rem_euclid(MICROS_PER_SECOND);
-    let digits = match fraction(micros) == fraction(moment.micros()) {
-        true => moment.digits,
-        false => moment.digits.max(3),
+    let digits = match fraction(micros) == fraction(instant.micros()) {
+        true => instant.digits,
+        false => instant.digits.max(3),
     };
     Ok(Value::Instant(Instant::new(micros, digits)))
 }
@@ -844,9 +844,9 @@ fn new_date(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
         let millis = eval.host().now_micros().div_euclid(MICROS_PER_MILLI);
         return Ok(Value::Instant(Instant::new(millis * MICROS_PER_MILLI, 3)));
     };
-    let moment = match arg {
+    let instant = match arg {
         Value::Instant(instant) => Some(*instant),
-        Value::Date(days) => Some(Instant::new(moment_of_date(*days), 0)),
+        Value::Date(days) => Some(Instant::new(micros_of_date(*days), 0)),
         Value::Int(count) => {
             let (unit, digits) = if count.unsigned_abs() >= MILLIS_FROM {
                 (MICROS_PER_MILLI, 3)
@@ -867,8 +867,8 @@ fn new_date(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
             ));
         }
     };
-    match moment {
-        Some(moment) => Ok(Value::Instant(moment)),
+    match instant {
+        Some(instant) => Ok(Value::Instant(instant)),
         None => Err(bad_value(quoting(
             "expected seconds or milliseconds in the years 0 to 9999, or text in ISO 8601 or RFC 2822, got ",
             arg,
@@ -882,7 +882,7 @@ fn get_time(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     ))
 }
 
-fn days_later(args: &mut [Value], direction: i64) -> Result<Value, Stop> {
+fn add_days(args: &mut [Value], direction: i64) -> Result<Value, Stop> {
     let days = date(args)?;
     let count = match &args[1] {
         Value::Int(count) => Some(*count),

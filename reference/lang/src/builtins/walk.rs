@@ -3,7 +3,7 @@
 use super::{Builtin, Home, Section, callable, exactly, row};
 use crate::error::{Stop, not_an_argument, wrong_type};
 use crate::eval::Eval;
-use crate::value::shape::Stack;
+use crate::value::shape::WorkStack;
 use crate::value::{Map, Value};
 
 /// The rows of this module.
@@ -83,7 +83,7 @@ fn rewrite(
     after: Option<Visit<'_>>,
     form: Value,
 ) -> Result {
-    let mut stack = Stack::<OpenCollection>::default();
+    let mut stack = WorkStack::<OpenCollection>::default();
     let mut next = form;
     loop {
         let value = match before {
@@ -146,15 +146,15 @@ fn walk(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn prewalk(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    rewritten(eval, args, true)
+    rewrite_with_function(eval, args, true)
 }
 
 fn postwalk(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    rewritten(eval, args, false)
+    rewrite_with_function(eval, args, false)
 }
 
 /// A form whose parts are rewritten by a function, each before its own parts or after them.
-fn rewritten(eval: &mut Eval<'_>, args: &mut [Value], before: bool) -> Result {
+fn rewrite_with_function(eval: &mut Eval<'_>, args: &mut [Value], before: bool) -> Result {
     let [function, form] = args else {
         return Ok(Value::Nil);
     };
@@ -168,7 +168,11 @@ fn rewritten(eval: &mut Eval<'_>, args: &mut [Value], before: bool) -> Result {
 }
 
 /// Rewrites the keys of every map in a form.
-fn with_keys(eval: &mut Eval<'_>, args: &mut [Value], key: fn(&Value) -> Option<Value>) -> Result {
+fn rewrite_keys(
+    eval: &mut Eval<'_>,
+    args: &mut [Value],
+    key: fn(&Value) -> Option<Value>,
+) -> Result {
     let form = std::mem::take(&mut args[0]);
     let visit = |eval: &mut Eval<'_>, form: Value| {
         let Value::Map(map) = &form else {
@@ -185,7 +189,7 @@ fn with_keys(eval: &mut Eval<'_>, args: &mut [Value], key: fn(&Value) -> Option<
 }
 
 fn keywordize_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    with_keys(eval, args, |key| match key {
+    rewrite_keys(eval, args, |key| match key {
         // A string that is not a valid keyword stays.
         Value::Str(name) if crate::reader::is_readable_keyword(name) => {
             Some(Value::Keyword(name.clone()))
@@ -195,7 +199,7 @@ fn keywordize_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn stringify_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    with_keys(eval, args, |key| match key {
+    rewrite_keys(eval, args, |key| match key {
         Value::Keyword(name) => Some(Value::Str(name.clone())),
         _ => None,
     })

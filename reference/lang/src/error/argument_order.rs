@@ -61,7 +61,7 @@ pub(super) fn is_swapped(
     };
     let other = |kinds: &[Type]| other_from(0, kinds);
     let expects = |words: &[&str]| words.iter().any(|word| expected.contains(word));
-    let looks = match found.kind {
+    let seems_swapped = match found.kind {
         Type::Function | Type::Keyword if expects(&["collection", "map", "vector"]) => {
             other(&[Type::Vector, Type::Map, Type::Set, Type::String])
         }
@@ -82,7 +82,7 @@ pub(super) fn is_swapped(
         Type::String if expects(&["a regex"]) && !expects(&["string"]) => other(&[Type::Regex]),
         _ => false,
     };
-    looks && fits_reordered(name, expected, at, fingerprints)
+    seems_swapped && fits_reordered(name, expected, at, fingerprints)
 }
 
 /// Whether the positions `a` and `b` of the function `name` take the same kinds: an argument that is wrong in one is

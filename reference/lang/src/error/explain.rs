@@ -954,7 +954,7 @@ fn type_advice(function: &str, expected: &str, found: Type, place: &Place) -> Ve
     }
     let compares = COMPARISONS.contains(&function);
     let counts = !compares && expected.contains("a number");
-    let way = match found {
+    let advice = match found {
         Type::Nil if compares || counts => {
             "leave nil out, as in (filter some? xs), or give a default, as in (or x 0)"
         }
@@ -1098,7 +1098,7 @@ fn type_advice(function: &str, expected: &str, found: Type, place: &Place) -> Ve
         }
         _ => return called(),
     };
-    vec![way.to_owned()]
+    vec![advice.to_owned()]
 }
 
 #[cfg(test)]

@@ -343,9 +343,9 @@ impl ValuePreview {
 
     /// The index of this value among `args`, when it is one of them.
     fn argument_index(&self, args: &[Value], fingerprints: &Fingerprints) -> Option<usize> {
-        let is_in_place = |arg: &Value| std::ptr::from_ref(arg).addr() == self.address;
+        let is_same_address = |arg: &Value| std::ptr::from_ref(arg).addr() == self.address;
         args.iter()
-            .position(is_in_place)
+            .position(is_same_address)
             .or_else(|| self.moved_argument_index(args, fingerprints))
     }
 

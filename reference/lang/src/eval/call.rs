@@ -419,7 +419,7 @@ impl<'r> Eval<'r> {
                 }
                 Ok(Value::vector(results))
             }
-            Combinator::Complement => Ok(Value::Bool(!self.call(&parts[0], args)?.truthy())),
+            Combinator::Complement => Ok(Value::Bool(!self.call(&parts[0], args)?.is_truthy())),
             Combinator::Constantly => Ok(parts[0].clone()),
             Combinator::Fnil => {
                 let [function, defaults @ ..] = parts else {
@@ -435,7 +435,7 @@ impl<'r> Eval<'r> {
             Combinator::EveryPred => {
                 self.realize_all(args)?;
                 for (predicate, arg) in predicate_pairs(parts, args) {
-                    if !self.call1(predicate, arg.clone())?.truthy() {
+                    if !self.call1(predicate, arg.clone())?.is_truthy() {
                         return Ok(Value::Bool(false));
                     }
                 }
@@ -446,7 +446,7 @@ impl<'r> Eval<'r> {
                 let mut last = Value::Nil;
                 for (function, arg) in predicate_pairs(parts, args) {
                     last = self.call1(function, arg.clone())?;
-                    if last.truthy() {
+                    if last.is_truthy() {
                         return Ok(last);
                     }
                 }

@@ -362,7 +362,7 @@ impl<'r> Eval<'r> {
             }
             Ir::If(parts) => {
                 let (test, then, otherwise) = &**parts;
-                if self.eval(test, frame)?.truthy() {
+                if self.eval(test, frame)?.is_truthy() {
                     self.eval(then, frame)
                 } else {
                     self.eval(otherwise, frame)
@@ -464,7 +464,7 @@ impl<'r> Eval<'r> {
                 let mut last = Value::Nil;
                 for part in parts {
                     last = self.eval(part, frame)?;
-                    if !last.truthy() {
+                    if !last.is_truthy() {
                         break;
                     }
                 }
@@ -474,7 +474,7 @@ impl<'r> Eval<'r> {
                 let mut last = Value::Nil;
                 for part in parts {
                     last = self.eval(part, frame)?;
-                    if last.truthy() {
+                    if last.is_truthy() {
                         break;
                     }
                 }
@@ -482,7 +482,7 @@ impl<'r> Eval<'r> {
             }
             Ir::Cond(parts) => {
                 for (test, result) in &parts.0 {
-                    if self.eval(test, frame)?.truthy() {
+                    if self.eval(test, frame)?.is_truthy() {
                         return self.eval(result, frame);
                     }
                 }
@@ -504,7 +504,7 @@ impl<'r> Eval<'r> {
             Ir::IfLet(parts) => {
                 let mut value = self.eval(&parts.value, frame)?;
                 let counts = match parts.test {
-                    BindingTest::Truthy => value.truthy(),
+                    BindingTest::Truthy => value.is_truthy(),
                     BindingTest::Some => !value.is_nil(),
                     BindingTest::First => match self
                         .stream(value.clone())
@@ -602,7 +602,7 @@ impl<'r> Eval<'r> {
                 let (key, span) = &**data;
                 match self.shared.env.context.get(key) {
                     Some(value) => Ok(value.clone()),
-                    None => Err(self.no_data(key).at(*span).into()),
+                    None => Err(self.missing_data_error(key).at(*span).into()),
                 }
             }
             Ir::Context => Ok(Value::Map(self.shared.env.context.clone())),
@@ -682,7 +682,7 @@ impl<'r> Eval<'r> {
     /// The error for a key that the context lacks, with some of the keys that it has.
     #[cold]
     #[inline(never)]
-    fn no_data(&self, key: &Value) -> Kind {
+    fn missing_data_error(&self, key: &Value) -> Kind {
         const NAMES_MAX: usize = 20;
         const NAME_BYTES_MAX: usize = 100;
         let names = self.shared.env.context.keys().filter_map(Value::key_text);
@@ -746,14 +746,14 @@ impl<'r> Eval<'r> {
                 Ok(true)
             }
             Clause::When(test) => {
-                if self.eval(test, frame)?.truthy() {
+                if self.eval(test, frame)?.is_truthy() {
                     self.eval_for(parts, at + 1, frame, results)
                 } else {
                     Ok(true)
                 }
             }
             Clause::While(test) => {
-                if self.eval(test, frame)?.truthy() {
+                if self.eval(test, frame)?.is_truthy() {
                     self.eval_for(parts, at + 1, frame, results)
                 } else {
                     Ok(false)

@@ -445,7 +445,7 @@ impl Stream {
                         let mut passes = SmallVec::<[bool; CHUNK]>::new();
                         let all = items.as_slice().iter().into();
                         eval.call_each(predicate, all, before, |_, _, result| {
-                            passes.push(result.truthy() == *wanted);
+                            passes.push(result.is_truthy() == *wanted);
                             Ok(true)
                         })?;
                         let mut passes = passes.into_iter();
@@ -466,7 +466,7 @@ impl Stream {
         match &mut self.steps[index] {
             Step::Map(function) => Ok(Some(eval.call1(function, item)?)),
             Step::Filter(predicate, wanted) => {
-                let passes = eval.call1(predicate, item.clone())?.truthy() == *wanted;
+                let passes = eval.call1(predicate, item.clone())?.is_truthy() == *wanted;
                 Ok(passes.then_some(item))
             }
             _ => self.step_rare(eval, index, item),
@@ -523,7 +523,7 @@ impl Stream {
                 }
             },
             Step::TakeWhile(predicate) => {
-                if eval.call1(predicate, item.clone())?.truthy() {
+                if eval.call1(predicate, item.clone())?.is_truthy() {
                     Some(item)
                 } else {
                     self.end(index);
@@ -531,7 +531,7 @@ impl Stream {
                 }
             }
             Step::DropWhile(predicate, dropping) => {
-                if *dropping && eval.call1(predicate, item.clone())?.truthy() {
+                if *dropping && eval.call1(predicate, item.clone())?.is_truthy() {
                     None
                 } else {
                     *dropping = false;
@@ -747,7 +747,7 @@ impl Source {
         let mut seen = 0;
         for (item, map) in maps {
             seen += 1;
-            if map.lookup(field).is_some_and(Value::truthy) == wanted {
+            if map.lookup(field).is_some_and(Value::is_truthy) == wanted {
                 items.push(item.clone());
             }
         }

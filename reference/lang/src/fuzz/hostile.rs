@@ -212,7 +212,7 @@ pub fn measure_within_bounds(text: &str, env: &Env, gauge: &Gauge) -> Env {
     } = measure(text, env, gauge);
     assert!(
         gap <= gauge.gap,
-        "{gap:?} without a look at the clock ({how}): {text}"
+        "{gap:?} without a check of the clock ({how}): {text}"
     );
     assert!(end <= gauge.end, "{end:?} to stop ({how}): {text}");
     assert!(
@@ -262,7 +262,7 @@ impl WorkMeasurement {
             took,
             grown,
         } = self;
-        assert!(*gap <= gauge.gap, "{gap:?} without a look {what}");
+        assert!(*gap <= gauge.gap, "{gap:?} without a check {what}");
         assert!(*end <= gauge.end, "{end:?} to stop {what}");
         assert!(
             *took <= gauge.limit + gauge.gap + gauge.end,

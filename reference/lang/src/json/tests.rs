@@ -33,7 +33,7 @@ fn nested_json_polls_the_watch() {
         let text = open.repeat(DEPTH) + "1" + &close.repeat(DEPTH);
         read(&text, Duplicates::First, &watch).unwrap();
         let least = 2 * DEPTH / VALUES_BETWEEN_CHECKS as usize;
-        assert!(watch.0.get() >= least, "{} looks", watch.0.get());
+        assert!(watch.0.get() >= least, "{} checks", watch.0.get());
     }
 }
 
@@ -185,7 +185,7 @@ fn records_share_key_text() {
         })
         .map(|key| key.expect("a text key"))
         .collect();
-    assert!(keys[0].same(&keys[1]));
+    assert!(keys[0].ptr_eq(&keys[1]));
 }
 
 #[test]

@@ -77,7 +77,7 @@ impl<'a> Lexer<'a> {
             b'#' => self.dispatch()?,
             b'\'' => self.quote()?,
             _ if self.is_number(self.at) => Token::Atom(self.number()?),
-            _ if is(byte, SYMBOL) => Token::Atom(symbol_kind(self.symbol(self.at)?)),
+            _ if is_in_class(byte, SYMBOL) => Token::Atom(symbol_kind(self.symbol(self.at)?)),
             _ => return Err(self.unexpected()),
         };
         Ok(Some(token))
@@ -85,7 +85,7 @@ impl<'a> Lexer<'a> {
 
     fn skip_blank(&mut self) {
         while let Some(byte) = self.byte(self.at) {
-            if is(byte, BLANK) {
+            if is_in_class(byte, BLANK) {
                 self.at += 1;
             } else if byte == b';' {
                 let rest = &self.bytes[self.at..];
@@ -177,7 +177,7 @@ impl<'a> Lexer<'a> {
 
     fn starts_symbol(&self, at: usize) -> bool {
         self.byte(at)
-            .is_some_and(|b| is(b, SYMBOL) && b != b'\'' && !self.is_number(at))
+            .is_some_and(|b| is_in_class(b, SYMBOL) && b != b'\'' && !self.is_number(at))
     }
 
     /// A symbol whose name starts at `from`, which is after `start` when there is a prefix.
@@ -475,14 +475,14 @@ impl<'a> Lexer<'a> {
 
     fn scan(&self, class: u8, from: usize) -> usize {
         let rest = &self.bytes[from..];
-        from + rest.iter().take_while(|b| is(**b, class)).count()
+        from + rest.iter().take_while(|b| is_in_class(**b, class)).count()
     }
 
     fn ends_token(&self, at: usize) -> bool {
         match self.byte(at) {
             None => true,
             Some(b'#') => matches!(self.byte(at + 1), Some(b'{' | b'(' | b'"')),
-            Some(byte) => is(byte, END),
+            Some(byte) => is_in_class(byte, END),
         }
     }
 
@@ -597,25 +597,25 @@ const DIGIT: u8 = 16;
 
 /// Whether `name` after a colon is a valid keyword.
 pub(super) fn is_keyword(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|byte| is(byte, KEYWORD))
+    !name.is_empty() && name.bytes().all(|byte| is_in_class(byte, KEYWORD))
 }
 
-fn is(byte: u8, class: u8) -> bool {
+fn is_in_class(byte: u8, class: u8) -> bool {
     CLASSES[byte as usize] & class != 0
 }
 
 const CLASSES: [u8; 256] = {
     let mut classes = [0; 256];
-    classes = with(classes, b" \t\n\r,", BLANK | END);
-    classes = with(classes, b"()[]{}\";", END);
-    classes = with(classes, b"0123456789", SYMBOL | KEYWORD | DIGIT);
-    classes = with(classes, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", SYMBOL | KEYWORD);
-    classes = with(classes, b"abcdefghijklmnopqrstuvwxyz", SYMBOL | KEYWORD);
-    classes = with(classes, b"+-*<>=?!_$", SYMBOL | KEYWORD);
-    with(classes, b"/.%&'", SYMBOL)
+    classes = with_class(classes, b" \t\n\r,", BLANK | END);
+    classes = with_class(classes, b"()[]{}\";", END);
+    classes = with_class(classes, b"0123456789", SYMBOL | KEYWORD | DIGIT);
+    classes = with_class(classes, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", SYMBOL | KEYWORD);
+    classes = with_class(classes, b"abcdefghijklmnopqrstuvwxyz", SYMBOL | KEYWORD);
+    classes = with_class(classes, b"+-*<>=?!_$", SYMBOL | KEYWORD);
+    with_class(classes, b"/.%&'", SYMBOL)
 };
 
-const fn with(mut classes: [u8; 256], bytes: &[u8], class: u8) -> [u8; 256] {
+const fn with_class(mut classes: [u8; 256], bytes: &[u8], class: u8) -> [u8; 256] {
     let mut i = 0;
     while i < bytes.len() {
         classes[bytes[i] as usize] = class;

@@ -94,14 +94,14 @@ struct Reader<'a> {
 /// An open construct that expects forms.
 #[derive(Clone, Copy)]
 struct Frame {
-    awaits: Awaits,
+    expected: Expected,
     start: u32,
     /// The index of its first form in `Reader::forms`.
     base: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Awaits {
+enum Expected {
     /// Forms until the closing bracket.
     Close(Opener),
     /// One form, which is discarded: `#_`.
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
             match token {
                 Token::Atom(kind) => self.atom(kind)?,
                 Token::Open(opener) => self.open(opener)?,
-                Token::Discard => self.push(Awaits::Discarded),
+                Token::Discard => self.push(Expected::Discarded),
                 Token::Close(_) => {}
             }
         }
@@ -160,13 +160,13 @@ impl<'a> Reader<'a> {
         }
         self.depth += 1;
         self.quoted += u32::from(opener == Opener::QuotedList);
-        self.push(Awaits::Close(opener));
+        self.push(Expected::Close(opener));
         Ok(())
     }
 
-    fn push(&mut self, awaits: Awaits) {
+    fn push(&mut self, expected: Expected) {
         self.frames.push(Frame {
-            awaits,
+            expected,
             start: self.lexer.span().start,
             base: self.forms.len() as u32,
         });
@@ -176,8 +176,8 @@ impl<'a> Reader<'a> {
         let Some(frame) = self.frames.pop() else {
             return Err(self.lexer.fault(ReadErrorKind::Stray { close }));
         };
-        let Awaits::Close(opener) = frame.awaits else {
-            return Err(self.lacks_discarded(frame));
+        let Expected::Close(opener) = frame.expected else {
+            return Err(self.missing_discarded_form(frame));
         };
         if opener.close() != close {
             return Err(self.lexer.mismatch(opener, frame.start, close));
@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
 
     fn deliver(&mut self, form: Form<'a>) {
         match self.frames.last() {
-            Some(frame) if frame.awaits == Awaits::Discarded => {
+            Some(frame) if frame.expected == Expected::Discarded => {
                 self.frames.pop();
             }
             _ => self.forms.push(form),
@@ -227,12 +227,12 @@ impl<'a> Reader<'a> {
 
     /// The error for text that ends inside `innermost`.
     fn unclosed(&self, innermost: Frame) -> Box<ReadError> {
-        let Awaits::Close(opener) = innermost.awaits else {
-            return self.lacks_discarded(innermost);
+        let Expected::Close(opener) = innermost.expected else {
+            return self.missing_discarded_form(innermost);
         };
-        let open = self.frames.iter().rev().filter_map(|f| match f.awaits {
-            Awaits::Close(opener) => Some(opener.close()),
-            Awaits::Discarded => None,
+        let open = self.frames.iter().rev().filter_map(|f| match f.expected {
+            Expected::Close(opener) => Some(opener.close()),
+            Expected::Discarded => None,
         });
         let kind = ReadErrorKind::Unclosed {
             opener,
@@ -243,7 +243,7 @@ impl<'a> Reader<'a> {
             .fault_at(kind, innermost.start, opener.text().len() as u32)
     }
 
-    fn lacks_discarded(&self, frame: Frame) -> Box<ReadError> {
+    fn missing_discarded_form(&self, frame: Frame) -> Box<ReadError> {
         self.lexer
             .fault_at(ReadErrorKind::DiscardNothing, frame.start, 2)
     }

@@ -80,7 +80,7 @@ pub struct Regex {
 }
 
 /// The compiled form of a regex.
-struct Compiled {
+struct CompiledRegex {
     node: Node,
     groups: usize,
     /// Whether it is searched without backtracking.
@@ -134,7 +134,7 @@ pub struct Scratch {
 
 struct CachedRegex {
     regex: Arc<Regex>,
-    compiled: Compiled,
+    compiled: CompiledRegex,
     caches: Caches,
 }
 
@@ -176,7 +176,7 @@ impl Scratch {
         let parsed = parse_checked(&regex.source).expect("the pattern was right when it was read");
         let kept = CachedRegex {
             regex: Arc::clone(regex),
-            compiled: Compiled::new(parsed),
+            compiled: CompiledRegex::new(parsed),
             caches: Caches::default(),
         };
         self.cached.insert(0, kept);
@@ -284,14 +284,14 @@ impl Regex {
     }
 }
 
-impl Compiled {
-    fn new(parsed: Parsed) -> Compiled {
+impl CompiledRegex {
+    fn new(parsed: Parsed) -> CompiledRegex {
         let node = parsed.node;
         let plain = node.is_plain();
         let direct = (plain && node.states() <= STATES_MAX && !node.has_empty_iteration())
             .then(|| automata::direct(&node, false))
             .flatten();
-        Compiled {
+        CompiledRegex {
             groups: parsed.groups,
             plain,
             steps: node.size().saturating_add(2),

@@ -11,7 +11,7 @@ impl WorkMeter for Steps {
     fn work(&mut self, steps: usize) -> Result<(), Stop> {
         assert!(
             steps <= 1 << 18,
-            "{steps} steps without a look at the clock"
+            "{steps} steps without a check of the clock"
         );
         match self.0.checked_sub(steps) {
             Some(left) => self.0 = left,
@@ -273,7 +273,7 @@ fn check_engines_agree(pattern: &str, mut text: String) {
     let Ok(parsed) = parse_checked(pattern) else {
         return;
     };
-    let (regex, built) = (Compiled::new(parsed), &mut Caches::default());
+    let (regex, built) = (CompiledRegex::new(parsed), &mut Caches::default());
     if regex.needs_own_engine(&text) {
         text.push('.');
     }

@@ -47,7 +47,7 @@ impl CompareBudget {
             self.steps = self.steps.checked_sub(1).ok_or(BudgetSpent)?;
             let by_length = match (a, b) {
                 (Value::Vector(left), Value::Vector(right)) => {
-                    if left.same(right) || !new_pair(&mut level, a, b) {
+                    if left.ptr_eq(right) || !new_pair(&mut level, a, b) {
                         continue;
                     }
                     // The common items decide first, then the length.
@@ -63,7 +63,7 @@ impl CompareBudget {
                     continue;
                 }
                 (Value::Map(left), Value::Map(right)) => {
-                    if left.same(right) || !new_pair(&mut level, a, b) {
+                    if left.ptr_eq(right) || !new_pair(&mut level, a, b) {
                         continue;
                     }
                     let by_length = left.len().cmp(&right.len());

@@ -141,7 +141,7 @@ impl<'b> SnapshotReader<'b> {
     fn contents(&mut self) -> Read<(Env, Vec<Value>)> {
         self.array_of(5)?;
         let count = self.array()?;
-        let mut names = Names::with_room(count.min(NAMES_ROOM));
+        let mut names = Names::with_capacity(count.min(NAMES_ROOM));
         for _ in 0..count {
             self.tick()?;
             let name = self.str()?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::order::{key_cmp, sort_by};
 use super::shape::{
     DROP_DEPTH_MAX, FreedInSlices, PendingDrop, Shape, TREE_OVERHEAD, TREE_PATH_BYTES, TreeValue,
-    charge_free, drop_flat, fit, free, metered,
+    charge_free, drop_iteratively, free, metered, shrink_if_sparse,
 };
 use super::{Text, Value};
 use crate::{clock, heap};
@@ -366,7 +366,7 @@ fn find(entries: &[(Value, Value)], key: &Value) -> Result<usize, usize> {
 impl Drop for Data {
     fn drop(&mut self) {
         if self.shape.depth >= DROP_DEPTH_MAX {
-            drop_flat(match std::mem::take(&mut self.entries) {
+            drop_iteratively(match std::mem::take(&mut self.entries) {
                 Store::Flat(entries) => PendingDrop::Entries(entries),
                 Store::Tree(entries) => PendingDrop::EntryTree(entries),
             });
@@ -386,7 +386,7 @@ impl Default for Map {
 impl Map {
     /// A map of `entries`, which the caller guarantees to be in term order of distinct keys.
     pub(crate) fn of_sorted(mut entries: Vec<(Value, Value)>) -> Map {
-        fit(&mut entries);
+        shrink_if_sparse(&mut entries);
         let mut shape = Shape::EMPTY;
         for (key, value) in metered(entries.iter()) {
             shape = shape.with(key.shape()).with(value.shape());

@@ -20,7 +20,7 @@ macro_rules! allocation {
 
             /// Whether both are the same allocation.
             #[inline]
-            pub fn same(&self, other: &$name) -> bool {
+            pub fn ptr_eq(&self, other: &$name) -> bool {
                 Arc::ptr_eq(&self.0, &other.0)
             }
         }
@@ -273,7 +273,7 @@ impl Value {
 
     /// Whether the value counts as true: everything but `nil` and `false`.
     #[inline]
-    pub fn truthy(&self) -> bool {
+    pub fn is_truthy(&self) -> bool {
         !matches!(self, Value::Nil | Value::Bool(false))
     }
 
@@ -344,13 +344,13 @@ impl Value {
     }
 
     /// Whether both are one allocation; if so they are equal without a walk, except for NaN.
-    pub fn same(&self, other: &Value) -> bool {
+    pub fn ptr_eq(&self, other: &Value) -> bool {
         match (self, other) {
-            (Value::Str(a), Value::Str(b)) => a.same(b),
+            (Value::Str(a), Value::Str(b)) => a.ptr_eq(b),
             (Value::BigInt(a), Value::BigInt(b)) => Arc::ptr_eq(a, b),
-            (Value::Vector(a), Value::Vector(b)) => a.same(b),
-            (Value::Map(a), Value::Map(b)) => a.same(b),
-            (Value::Set(a), Value::Set(b)) => a.same(b),
+            (Value::Vector(a), Value::Vector(b)) => a.ptr_eq(b),
+            (Value::Map(a), Value::Map(b)) => a.ptr_eq(b),
+            (Value::Set(a), Value::Set(b)) => a.ptr_eq(b),
             _ => false,
         }
     }

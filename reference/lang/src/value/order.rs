@@ -277,16 +277,16 @@ fn order(a: &Value, b: &Value, mode: NumberOrder) -> Ordering {
                 return Ordering::Equal;
             }
             let found = match (a, b) {
-                (Value::Vector(a), Value::Vector(b)) if !a.same(b) => {
+                (Value::Vector(a), Value::Vector(b)) if !a.ptr_eq(b) => {
                     pending.push((Side::Items(a.iter()), Side::Items(b.iter()), mode));
                     Ordering::Equal
                 }
-                (Value::Map(a), Value::Map(b)) if !a.same(b) => {
+                (Value::Map(a), Value::Map(b)) if !a.ptr_eq(b) => {
                     pending.push((Side::Values(a.iter()), Side::Values(b.iter()), mode));
                     pending.push((Side::Keys(a.iter()), Side::Keys(b.iter()), NumberOrder::Key));
                     a.len().cmp(&b.len())
                 }
-                (Value::Set(a), Value::Set(b)) if !a.same(b) => {
+                (Value::Set(a), Value::Set(b)) if !a.ptr_eq(b) => {
                     pending.push((
                         Side::Members(a.iter()),
                         Side::Members(b.iter()),

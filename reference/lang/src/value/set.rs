@@ -85,8 +85,8 @@ impl Set {
     }
 
     /// Whether both are the same allocation.
-    pub fn same(&self, other: &Set) -> bool {
-        self.0.same(&other.0)
+    pub fn ptr_eq(&self, other: &Set) -> bool {
+        self.0.ptr_eq(&other.0)
     }
 }
 

@@ -127,7 +127,7 @@ const SPARE_PARTS: usize = 8;
 /// Shrinks `parts` when its capacity exceeds four times its length. Otherwise a long buffer that was shortened in place
 /// would keep all of its memory for as long as somebody holds the few parts that are left.
 #[inline]
-pub fn fit<T>(parts: &mut Vec<T>) {
+pub fn shrink_if_sparse<T>(parts: &mut Vec<T>) {
     if parts.capacity() / 4 > parts.len() + SPARE_PARTS {
         shrink(parts);
     }
@@ -148,15 +148,15 @@ fn shrink<T>(parts: &mut Vec<T>) {
 pub const TREE_OVERHEAD: usize = 2;
 
 /// A stack of pending work, freed in slices when the work ends early: it may be as large as memory allows.
-pub struct Stack<T>(Vec<T>);
+pub struct WorkStack<T>(Vec<T>);
 
-impl<T> Default for Stack<T> {
-    fn default() -> Stack<T> {
-        Stack(Vec::new())
+impl<T> Default for WorkStack<T> {
+    fn default() -> WorkStack<T> {
+        WorkStack(Vec::new())
     }
 }
 
-impl<T> Deref for Stack<T> {
+impl<T> Deref for WorkStack<T> {
     type Target = Vec<T>;
 
     fn deref(&self) -> &Vec<T> {
@@ -164,13 +164,13 @@ impl<T> Deref for Stack<T> {
     }
 }
 
-impl<T> DerefMut for Stack<T> {
+impl<T> DerefMut for WorkStack<T> {
     fn deref_mut(&mut self) -> &mut Vec<T> {
         &mut self.0
     }
 }
 
-impl<T> Drop for Stack<T> {
+impl<T> Drop for WorkStack<T> {
     fn drop(&mut self) {
         free(&mut self.0);
     }
@@ -279,7 +279,7 @@ thread_local! {
 
 /// Frees `pending` and what they alone hold without native recursion: deep values inside call this function again,
 /// which puts them on the worklist.
-pub fn drop_flat(pending: PendingDrop) {
+pub fn drop_iteratively(pending: PendingDrop) {
     let first = WORKLIST.with_borrow_mut(|worklist| {
         let first = worklist.is_none();
         worklist.get_or_insert_default().push(pending);
@@ -309,7 +309,7 @@ fn drop_each<T>(mut parts: Vec<T>, rest: fn(Vec<T>) -> PendingDrop, deep: fn(&T)
     while let Some(part) = parts.pop() {
         clock::may_continue(PART_STEPS);
         if deep(&part) && !parts.is_empty() {
-            drop_flat(rest(parts));
+            drop_iteratively(rest(parts));
             return;
         }
     }

@@ -60,7 +60,7 @@ impl Text {
 
     /// Length in graphemes.
     pub fn count(&self) -> usize {
-        match self.starts() {
+        match self.grapheme_starts() {
             None if self.is_bytewise() => self.0.text.len(),
             None => self.graphemes().count(),
             Some(starts) => {
@@ -88,7 +88,7 @@ impl Text {
         if self.is_bytewise() {
             return (index <= text.len()).then_some(index);
         }
-        let (from, skip) = match self.starts() {
+        let (from, skip) = match self.grapheme_starts() {
             None => (0, index),
             Some(starts) => match starts.get(index / INDEX_STEP) {
                 Some(start) => (*start, index % INDEX_STEP),
@@ -113,7 +113,7 @@ impl Text {
         if self.is_bytewise() {
             return offset;
         }
-        let (from, before) = match self.starts() {
+        let (from, before) = match self.grapheme_starts() {
             None => (0, 0),
             Some(starts) => {
                 let at = starts.partition_point(|start| *start <= offset) - 1;
@@ -129,7 +129,7 @@ impl Text {
     }
 
     /// The index of a long text; its first entry is 0.
-    fn starts(&self) -> Option<&[usize]> {
+    fn grapheme_starts(&self) -> Option<&[usize]> {
         let index = self.0.index.as_ref()?;
         if self.0.text.len() <= SCAN_BYTES_MAX {
             return None;
@@ -217,13 +217,13 @@ impl From<Box<str>> for Text {
 
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
-        Text::from(copied(text))
+        Text::from(copy_metered(text))
     }
 }
 
 /// Copies `text`, in slices between which the clock is checked if it is long: its memory may be touched for the first
 /// time.
-fn copied(text: &str) -> Box<str> {
+fn copy_metered(text: &str) -> Box<str> {
     if text.len() <= COPIED_BYTES {
         return text.into();
     }
@@ -296,7 +296,7 @@ impl PartialEq for Text {
     #[inline]
     fn eq(&self, other: &Text) -> bool {
         let (a, b) = (&*self.0.text, &*other.0.text);
-        self.same(other) || a.len() == b.len() && charge_comparison(a.len()) && a == b
+        self.ptr_eq(other) || a.len() == b.len() && charge_comparison(a.len()) && a == b
     }
 }
 
@@ -311,7 +311,7 @@ impl PartialOrd for Text {
 impl Ord for Text {
     fn cmp(&self, other: &Text) -> std::cmp::Ordering {
         let (a, b) = (&*self.0.text, &*other.0.text);
-        if self.same(other) || !charge_comparison(a.len().min(b.len())) {
+        if self.ptr_eq(other) || !charge_comparison(a.len().min(b.len())) {
             std::cmp::Ordering::Equal
         } else {
             a.cmp(b)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Value;
 use super::shape::{
     DROP_DEPTH_MAX, PendingDrop, Shape, TREE_OVERHEAD, TREE_PATH_BYTES, TreeValue, charge_free,
-    drop_flat, fit, free, metered,
+    drop_iteratively, free, metered, shrink_if_sparse,
 };
 
 /// Above this length a change to a shared vector makes a tree that shares structure.
@@ -130,7 +130,7 @@ impl Vector {
         let item = match &mut data.items {
             Store::Flat(items) => {
                 let item = items.pop();
-                fit(items);
+                shrink_if_sparse(items);
                 item
             }
             Store::Tree(items) => {
@@ -188,7 +188,7 @@ impl Vector {
 impl Drop for Data {
     fn drop(&mut self) {
         if self.shape.depth >= DROP_DEPTH_MAX {
-            drop_flat(match std::mem::take(&mut self.items) {
+            drop_iteratively(match std::mem::take(&mut self.items) {
                 Store::Flat(items) => PendingDrop::Values(items),
                 Store::Tree(items) => PendingDrop::ValueTree(items),
             });
@@ -201,7 +201,7 @@ impl Drop for Data {
 
 impl From<Vec<Value>> for Vector {
     fn from(mut items: Vec<Value>) -> Self {
-        fit(&mut items);
+        shrink_if_sparse(&mut items);
         let shape = Shape::of(items.iter());
         Vector(Arc::new(Data {
             items: Store::Flat(items),

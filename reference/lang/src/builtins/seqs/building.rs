@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::endless::endless_of;
+use super::endless::endless_sequence;
 use super::lazy::{lazy_chain, lazy_interleave, lazy_zip, step};
 use super::mapping::for_each_zipped;
 use super::parts::{nil_if_empty, non_empty_or_nil};
-use super::{Result, bounded, builtin, lazy_result, transducer_of};
+use super::{Result, builtin, lazy_result, require_bounded, transducer_of};
 use crate::builtins::{Builtin, Consumes, Home, Section, at_least, between, exactly, key_of, row};
 use crate::error::{about, at_item, bad_value, quoting, wrong_type};
 use crate::eval::{Eval, sequence};
@@ -292,7 +292,7 @@ fn range(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             int_range(eval, *start, *end, *step)
         }
         (Value::Int(_), Value::Nil, Value::Int(_)) if args.is_empty() => {
-            Ok(endless_of(Combinator::Range, &mut [start, end, step]))
+            Ok(endless_sequence(Combinator::Range, &mut [start, end, step]))
         }
         _ => {
             for bound in &*args {
@@ -393,7 +393,7 @@ fn unique(
 }
 
 fn distinct_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    bounded(eval, &mut args[1..])?;
+    require_bounded(eval, &mut args[1..])?;
     let items = std::mem::take(&mut args[1]);
     let function = std::mem::take(&mut args[0]);
     key_function(&function)?;

@@ -20,11 +20,11 @@ pub const ROWS: &[Builtin] = &[
 
 fn iterate(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     callable(&args[0])?;
-    Ok(endless_of(Combinator::Iterate, args))
+    Ok(endless_sequence(Combinator::Iterate, args))
 }
 
 fn repeat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    counted(eval, Combinator::Repeat, args)
+    take_or_endless(eval, Combinator::Repeat, args)
 }
 
 fn repeatedly(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -39,7 +39,7 @@ fn repeatedly(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         }
         return Ok(Value::vector(results));
     }
-    Ok(endless_of(Combinator::Repeatedly, args))
+    Ok(endless_sequence(Combinator::Repeatedly, args))
 }
 
 fn cycle(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -49,19 +49,19 @@ fn cycle(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let items = Value::vector(eval.take_items(std::mem::take(&mut args[0]))?);
     Ok(match emptiness(&items)? {
         true => items,
-        false => endless_of(Combinator::Cycle, &mut [items]),
+        false => endless_sequence(Combinator::Cycle, &mut [items]),
     })
 }
 
-pub(super) fn endless_of(kind: Combinator, parts: &mut [Value]) -> Value {
+pub(super) fn endless_sequence(kind: Combinator, parts: &mut [Value]) -> Value {
     let parts = parts.iter_mut().map(std::mem::take).collect();
     sequence::lazy_sequence(crate::builtins::combined_value(kind, parts))
 }
 
 /// As many items of a source as the first of two arguments says; an endless source with one argument.
-pub(super) fn counted(eval: &mut Eval<'_>, kind: Combinator, args: &mut [Value]) -> Result {
+pub(super) fn take_or_endless(eval: &mut Eval<'_>, kind: Combinator, args: &mut [Value]) -> Result {
     let [count, item] = args else {
-        return Ok(endless_of(kind, args));
+        return Ok(endless_sequence(kind, args));
     };
     let wanted = amount(count)?;
     if wanted <= sequence::EAGER_LEN_MAX {
@@ -69,6 +69,6 @@ pub(super) fn counted(eval: &mut Eval<'_>, kind: Combinator, args: &mut [Value])
         return Ok(Value::vector(vec![std::mem::take(item); wanted]));
     }
     let count = std::mem::take(count);
-    let source = endless_of(kind, &mut args[1..]);
+    let source = endless_sequence(kind, &mut args[1..]);
     eval.with_transducer(builtin("take"), &[count], &source)
 }

@@ -1,6 +1,6 @@
 //! Lazy sequences for calls whose items are consumed one by one: what a row's `later` returns in place of a vector.
 
-use super::endless::counted;
+use super::endless::take_or_endless;
 use super::grouping::positive;
 use super::parts::{checked_amount, non_empty_or_nil, tail};
 use super::{Result, builtin};
@@ -56,7 +56,7 @@ pub(super) fn lazy_map(
 }
 
 /// The concatenated items of the items of a sequence.
-pub(super) fn joined(eval: &mut Eval<'_>, rows: Option<Value>) -> Result<Option<Value>> {
+pub(super) fn lazy_join(eval: &mut Eval<'_>, rows: Option<Value>) -> Result<Option<Value>> {
     let Some(rows) = rows else { return Ok(None) };
     let mut parts = sequence::parts_of(&rows);
     eval.reserve_values(parts.len() + 1)?;
@@ -76,7 +76,7 @@ pub(super) fn lazy_mapcat(
         return lazy_map(eval, row, args);
     }
     let rows = lazy_map(eval, row, args)?;
-    joined(eval, rows)
+    lazy_join(eval, rows)
 }
 
 pub(super) fn lazy_zip(
@@ -93,7 +93,7 @@ pub(super) fn lazy_interleave(
     args: &mut [Value],
 ) -> Result<Option<Value>> {
     let rows = lazy_zip(eval, row, args)?;
-    joined(eval, rows)
+    lazy_join(eval, rows)
 }
 
 pub(super) fn lazy_chain(
@@ -215,7 +215,7 @@ pub(super) fn lazy_repeatedly(
         [count, function]
             if Eval::callable(function) && amount(count)? > sequence::EAGER_LEN_MAX =>
         {
-            counted(eval, Combinator::Repeatedly, args).map(Some)
+            take_or_endless(eval, Combinator::Repeatedly, args).map(Some)
         }
         _ => Ok(None),
     }
@@ -230,7 +230,7 @@ pub(in crate::builtins) fn lazy_apply(
     match args {
         [Value::Builtin(function), rows] if function.name == "concat" => {
             let rows = std::mem::take(rows);
-            joined(eval, Some(rows))
+            lazy_join(eval, Some(rows))
         }
         _ => Ok(None),
     }

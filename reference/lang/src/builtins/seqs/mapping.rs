@@ -1,7 +1,7 @@
 //! Mapping, filtering, and testing items.
 
 use super::lazy::{lazy_map, lazy_mapcat, step};
-use super::{Result, bounded, builtin, lazy_result, transducer_of};
+use super::{Result, builtin, lazy_result, require_bounded, transducer_of};
 use crate::builtins::{
     Builtin, Consumes, Home, Section, at_least, between, callable, exactly, row,
 };
@@ -126,7 +126,7 @@ fn mapcat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         [endless] if sequence::is_endless(endless) => {
             return eval.with_transducer(builtin("mapcat"), &[function], endless);
         }
-        _ => bounded(eval, collections)?,
+        _ => require_bounded(eval, collections)?,
     }
     let mut results = Vec::new();
     for_each_zipped(eval, collections, |eval, row| {
@@ -182,7 +182,7 @@ fn keep_indexed(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 /// The items for which the result of the predicate is `wanted`.
-fn selected(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result {
+fn filter_by(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result {
     let name = if wanted { "filter" } else { "remove" };
     if let Some(sequence) = lazy_result(eval, name, args)? {
         return Ok(sequence);
@@ -195,7 +195,7 @@ fn selected(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result {
     if let Value::Vector(items) = &*collection {
         // Only the kept items are copied.
         eval.call_each(predicate, items.iter(), 0, |_, item, answer| {
-            if answer.truthy() == wanted {
+            if answer.is_truthy() == wanted {
                 kept.push(item.clone());
             }
             Ok(true)
@@ -206,7 +206,7 @@ fn selected(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result {
     let mut index = 0;
     while let Some(item) = items.next(eval)? {
         let answer = eval.call1(predicate, item.clone());
-        if answer.map_err(|stop| at_item(stop, index))?.truthy() == wanted {
+        if answer.map_err(|stop| at_item(stop, index))?.is_truthy() == wanted {
             kept.push(item);
         }
         index += 1;
@@ -215,11 +215,11 @@ fn selected(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result {
 }
 
 fn filter(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    selected(eval, args, true)
+    filter_by(eval, args, true)
 }
 
 fn remove(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    selected(eval, args, false)
+    filter_by(eval, args, false)
 }
 
 fn keep(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -251,7 +251,7 @@ fn find_result(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result<
     let mut found = None;
     for_each_zipped(eval, collections, |eval, row| {
         let result = eval.call(&function, row)?;
-        if result.truthy() == wanted {
+        if result.is_truthy() == wanted {
             found = Some(result);
         }
         Ok(found.is_none())

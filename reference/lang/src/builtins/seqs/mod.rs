@@ -41,7 +41,7 @@ fn transducer_of(name: &str, args: &mut [Value]) -> Result {
 }
 
 /// Refuses collections none of which has an end.
-fn bounded(eval: &mut Eval<'_>, collections: &mut [Value]) -> Result<()> {
+fn require_bounded(eval: &mut Eval<'_>, collections: &mut [Value]) -> Result<()> {
     if !collections.is_empty() && collections.iter().all(sequence::is_endless) {
         return eval.realize(&mut collections[0]);
     }

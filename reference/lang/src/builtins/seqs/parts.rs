@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::grouping::positive;
 use super::lazy::{lazy_drop_last, lazy_tail, step};
-use super::{Result, bounded, builtin, lazy_result, transducer_of};
+use super::{Result, builtin, lazy_result, require_bounded, transducer_of};
 use crate::builtins::numbers::{amount, index};
 use crate::builtins::{Builtin, Consumes, Home, Section, between, callable, exactly, row};
 use crate::error::{at_item, not_an_argument, wrong_type};
@@ -206,7 +206,7 @@ fn nnext(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn butlast(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    bounded(eval, args)?;
+    require_bounded(eval, args)?;
     let mut items = eval.take_items(std::mem::take(&mut args[0]))?;
     items.pop();
     Ok(nil_if_empty(items))
@@ -270,7 +270,7 @@ fn take(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn take_last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let count = amount(&args[0])?;
-    bounded(eval, &mut args[1..])?;
+    require_bounded(eval, &mut args[1..])?;
     if sequence::as_lazy(&args[1]).is_none() {
         let items = eval.take_items(std::mem::take(&mut args[1]))?;
         let from = items.len().saturating_sub(count);
@@ -308,7 +308,7 @@ fn drop_last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         1
     };
     let at = args.len() - 1;
-    bounded(eval, &mut args[at..])?;
+    require_bounded(eval, &mut args[at..])?;
     let mut items = eval.take_items(std::mem::take(&mut args[at]))?;
     items.truncate(items.len().saturating_sub(count));
     Ok(Value::vector(items))
@@ -319,7 +319,7 @@ fn prefix(eval: &mut Eval<'_>, predicate: &Value, items: &[Value]) -> Result<usi
     callable(predicate)?;
     for (at, item) in items.iter().enumerate() {
         let answer = eval.call1(predicate, item.clone());
-        if !answer.map_err(|stop| at_item(stop, at))?.truthy() {
+        if !answer.map_err(|stop| at_item(stop, at))?.is_truthy() {
             return Ok(at);
         }
     }
@@ -338,7 +338,7 @@ fn take_while(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             && eval
                 .call1(predicate, item.clone())
                 .map_err(|stop| at_item(stop, taken.len()))?
-                .truthy()
+                .is_truthy()
         {
             taken.push(item);
         }

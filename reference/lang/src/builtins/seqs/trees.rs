@@ -55,7 +55,7 @@ fn tree_seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let mut nodes = Vec::new();
     let mut pending = vec![std::mem::take(root)];
     while let Some(node) = pending.pop() {
-        if eval.call1(branch, node.clone())?.truthy() {
+        if eval.call1(branch, node.clone())?.is_truthy() {
             let below = eval.call1(children, node.clone())?;
             let below = eval.take_items(below).map_err(not_an_argument)?;
             pending.extend(below.into_iter().rev());
