@@ -181,7 +181,7 @@ impl Class {
             .map_or(self.name, |(_, short)| short)
     }
 
-    fn has(&self, name: &str) -> bool {
+    fn has_member(&self, name: &str) -> bool {
         let class = name.split_once('/').map(|(class, _)| class);
         self.others.contains(&name) || class == Some(self.short_name())
     }
@@ -189,7 +189,8 @@ impl Class {
     /// Its members, sorted by name.
     fn members(&self) -> Vec<&'static str> {
         let names = builtins::all().map(|builtin| builtin.name);
-        let named_after_it = names.filter(|name| self.has(name) && !self.others.contains(name));
+        let named_after_it =
+            names.filter(|name| self.has_member(name) && !self.others.contains(name));
         let mut members: Vec<_> = named_after_it.chain(self.others.iter().copied()).collect();
         members.sort_unstable();
         members
@@ -308,7 +309,7 @@ fn entries() -> Vec<Entry> {
         }
     }
     // Functions that are also known without their class are found by that name.
-    let is_member = |name| CLASSES.iter().any(|class| class.has(name));
+    let is_member = |name| CLASSES.iter().any(|class| class.has_member(name));
     let short_names = builtins::all().filter(|builtin| {
         builtin.section == Section::Interop && builtin.bare && !is_member(builtin.name)
     });
@@ -434,7 +435,7 @@ mod tests {
     /// A class is listed completely: a member that is missing from the listing could not be found.
     #[test]
     fn classes_list_all_their_members() {
-        let listed = |name| CLASSES.iter().any(|class| class.has(name));
+        let listed = |name| CLASSES.iter().any(|class| class.has_member(name));
         let members = builtins::all().filter(|builtin| builtin.section == Section::Interop);
         for builtin in members.filter(|builtin| !builtin.bare || builtin.name.starts_with('.')) {
             assert!(listed(builtin.name), "{} is in no class", builtin.name);

@@ -39,15 +39,15 @@ impl Closure {
 pub struct Identity(AtomicU64);
 
 /// The next free place. Only its growth matters, so relaxed ordering suffices.
-static NEXT: AtomicU64 = AtomicU64::new(1);
+static NEXT_PLACE: AtomicU64 = AtomicU64::new(1);
 
 impl Identity {
     /// Reserves `count` consecutive places and returns the first.
-    pub fn block(count: u64) -> u64 {
-        NEXT.fetch_add(count, Ordering::Relaxed)
+    pub fn reserve_block(count: u64) -> u64 {
+        NEXT_PLACE.fetch_add(count, Ordering::Relaxed)
     }
 
-    pub fn at(place: u64) -> Identity {
+    pub fn from_place(place: u64) -> Identity {
         Identity(AtomicU64::new(place))
     }
 
@@ -55,7 +55,7 @@ impl Identity {
     pub fn place(&self) -> u64 {
         match self.0.load(Ordering::Relaxed) {
             0 => {
-                let place = Identity::block(1);
+                let place = Identity::reserve_block(1);
                 // Another thread may have been first; its place counts for both.
                 match self
                     .0
@@ -70,7 +70,7 @@ impl Identity {
     }
 
     /// The place, if one was assigned.
-    pub fn found(&self) -> Option<u64> {
+    pub fn assigned(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Relaxed)).filter(|place| *place != 0)
     }
 }
@@ -78,7 +78,8 @@ impl Identity {
 /// Whether the items made from these parts have no end.
 fn is_endless(kind: Combinator, parts: &[Value]) -> bool {
     let endless = |part: &Value| matches!(part, Value::Combined(part) if part.endless);
-    let bounds = |step: &Value| matches!(step, Value::Combined(step) if step.bounds);
+    let may_end_sequence =
+        |step: &Value| matches!(step, Value::Combined(step) if step.may_end_sequence);
     match kind {
         Combinator::Range => parts.get(1).is_none_or(Value::is_nil),
         Combinator::Iterate | Combinator::Repeat | Combinator::Repeatedly => true,
@@ -90,7 +91,7 @@ fn is_endless(kind: Combinator, parts: &[Value]) -> bool {
         }
         // A source, and the transducers that its items pass through.
         Combinator::Sequence => match parts {
-            [source, steps @ ..] => endless(source) && !steps.iter().any(bounds),
+            [source, steps @ ..] => endless(source) && !steps.iter().any(may_end_sequence),
             [] => false,
         },
         _ => false,
@@ -98,7 +99,7 @@ fn is_endless(kind: Combinator, parts: &[Value]) -> bool {
 }
 
 /// Whether the transducer with these parts may end a sequence.
-fn bounds(kind: Combinator, parts: &[Value]) -> bool {
+fn may_end_sequence(kind: Combinator, parts: &[Value]) -> bool {
     match kind {
         Combinator::Transducer => matches!(
             parts.first(),
@@ -106,7 +107,7 @@ fn bounds(kind: Combinator, parts: &[Value]) -> bool {
         ),
         Combinator::Comp => parts
             .iter()
-            .any(|part| matches!(part, Value::Combined(part) if part.bounds)),
+            .any(|part| matches!(part, Value::Combined(part) if part.may_end_sequence)),
         _ => false,
     }
 }
@@ -118,11 +119,11 @@ pub struct Combined {
     pub parts: Vec<Value>,
     /// Levels of nesting through its parts.
     pub depth: u32,
-    /// Whether its items have no end. Computed on creation, as is `bounds`: parts can be shared, and a walk would visit
-    /// a shared part once for every path to it.
+    /// Whether its items have no end. Computed on creation, as is `may_end_sequence`: parts can be shared, and a walk
+    /// would visit a shared part once for every path to it.
     pub endless: bool,
     /// Whether it may end a sequence.
-    pub bounds: bool,
+    pub may_end_sequence: bool,
     /// Its place in the order of functions.
     pub identity: Identity,
 }
@@ -134,7 +135,7 @@ impl Combined {
             kind,
             depth: deepest(&parts),
             endless: is_endless(kind, &parts),
-            bounds: bounds(kind, &parts),
+            may_end_sequence: may_end_sequence(kind, &parts),
             parts,
             identity: Identity::default(),
         }

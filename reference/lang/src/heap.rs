@@ -45,7 +45,8 @@ thread_local! {
 struct Thread {
     /// Bytes allocated minus bytes freed since the last report to the account.
     unreported: Cell<isize>,
-    /// The value of `unreported` below which the thread reports to the account: lower while a payment is not yet allocated.
+    /// The value of `unreported` below which the thread reports to the account: lower while a payment is not yet
+    /// allocated.
     report_below: Cell<isize>,
     /// The sum of all reports, to any account or none.
     reported: Cell<isize>,

@@ -86,7 +86,7 @@ impl<'h> Meter<'h> {
     }
 
     /// Runs `read`; up to `free_bytes` of the values that it makes are not charged to the program: its context.
-    pub fn reading<T>(&self, free_bytes: usize, read: impl FnOnce() -> T) -> T {
+    pub fn with_free_bytes<T>(&self, free_bytes: usize, read: impl FnOnce() -> T) -> T {
         self.account.release(free_bytes);
         let before = self.account.held();
         let result = read();

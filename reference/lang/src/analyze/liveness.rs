@@ -13,12 +13,12 @@ use super::ir::{Clause, Ir, Lambda, Pattern};
 struct LiveSlots(SmallVec<[u64; 2]>);
 
 impl LiveSlots {
-    fn has(&self, slot: u32) -> bool {
+    fn contains(&self, slot: u32) -> bool {
         let (word, bit) = place(slot);
         self.0.get(word).is_some_and(|bits| bits & bit != 0)
     }
 
-    fn add(&mut self, slot: u32) {
+    fn insert(&mut self, slot: u32) {
         let (word, bit) = place(slot);
         if self.0.len() <= word {
             self.0.resize(word + 1, 0);
@@ -33,7 +33,7 @@ impl LiveSlots {
         }
     }
 
-    fn join(&mut self, other: &LiveSlots) {
+    fn union(&mut self, other: &LiveSlots) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
         }
@@ -86,8 +86,8 @@ fn on_stack(levels: u32, walk: impl FnOnce()) {
 fn mark(ir: &mut Ir, live: &mut LiveSlots) {
     match ir {
         Ir::Local { slot, last } => {
-            *last = !live.has(*slot);
-            live.add(*slot);
+            *last = !live.contains(*slot);
+            live.insert(*slot);
         }
         Ir::Const(_)
         | Ir::Capture(_)
@@ -102,7 +102,7 @@ fn mark(ir: &mut Ir, live: &mut LiveSlots) {
             let mut other = live.clone();
             mark(&mut parts.1, live);
             mark(&mut parts.2, &mut other);
-            live.join(&other);
+            live.union(&other);
             mark(&mut parts.0, live);
         }
         Ir::Cond(parts) => {
@@ -111,7 +111,7 @@ fn mark(ir: &mut Ir, live: &mut LiveSlots) {
             for (test, expr) in parts.0.iter_mut().rev() {
                 let mut taken = after.clone();
                 mark(expr, &mut taken);
-                live.join(&taken);
+                live.union(&taken);
                 mark(test, live);
             }
         }
@@ -121,14 +121,14 @@ fn mark(ir: &mut Ir, live: &mut LiveSlots) {
             for branch in &mut case.branches {
                 let mut taken = after.clone();
                 mark(branch, &mut taken);
-                live.join(&taken);
+                live.union(&taken);
             }
             mark(&mut case.subject, live);
         }
         Ir::And(parts) | Ir::Or(parts) => {
             let after = live.clone();
             for part in parts.iter_mut().rev() {
-                live.join(&after);
+                live.union(&after);
                 mark(part, live);
             }
         }
@@ -150,17 +150,17 @@ fn mark(ir: &mut Ir, live: &mut LiveSlots) {
             mark(&mut parts.then, live);
             live.remove(parts.slot);
             mark(&mut parts.otherwise, &mut other);
-            live.join(&other);
+            live.union(&other);
             mark(&mut parts.value, live);
         }
         Ir::Some(chain) => {
             // A nil ends the chain early, so every slot that is live after the chain is live between steps too.
             let after = live.clone();
             for step in chain.steps.iter_mut().rev() {
-                live.join(&after);
+                live.union(&after);
                 live.remove(chain.slot);
                 mark(step, live);
-                live.add(chain.slot);
+                live.insert(chain.slot);
             }
             live.remove(chain.slot);
             mark(&mut chain.start, live);
@@ -183,14 +183,14 @@ fn mark(ir: &mut Ir, live: &mut LiveSlots) {
         Ir::Loop(parts) => {
             // Every iteration evaluates the body and the defaults of the patterns again.
             let mut outer = LiveSlots::default();
-            reads(&parts.body, &mut outer);
+            collect_reads(&parts.body, &mut outer);
             for (pattern, _) in &parts.bindings {
-                pattern_reads(pattern, &mut outer);
+                collect_pattern_reads(pattern, &mut outer);
             }
             outer.keep_below(parts.floor);
-            live.join(&outer);
+            live.union(&outer);
             mark(&mut parts.body, live);
-            live.join(&outer);
+            live.union(&outer);
             mark_bindings(&mut parts.bindings, live);
         }
         Ir::Fn(make) => mark_all(&mut make.captures, live),
@@ -228,23 +228,25 @@ fn mark(ir: &mut Ir, live: &mut LiveSlots) {
         Ir::For(parts) => {
             // Everything but the first collection may be evaluated again.
             let mut outer = LiveSlots::default();
-            reads(&parts.body, &mut outer);
+            collect_reads(&parts.body, &mut outer);
             for (at, clause) in parts.clauses.iter().enumerate() {
                 match clause {
-                    Clause::Each(pattern, _) if at == 0 => pattern_reads(pattern, &mut outer),
-                    _ => clause_reads(clause, &mut outer),
+                    Clause::Each(pattern, _) if at == 0 => {
+                        collect_pattern_reads(pattern, &mut outer)
+                    }
+                    _ => collect_clause_reads(clause, &mut outer),
                 }
             }
             outer.keep_below(parts.floor);
-            live.join(&outer);
+            live.union(&outer);
             mark(&mut parts.body, live);
             for (at, clause) in parts.clauses.iter_mut().enumerate().rev() {
-                live.join(&outer);
+                live.union(&outer);
                 match clause {
                     Clause::Each(pattern, collection) => {
                         mark_pattern(pattern, live);
                         if at > 0 {
-                            live.join(&outer);
+                            live.union(&outer);
                         }
                         mark(collection, live);
                     }
@@ -298,10 +300,10 @@ fn mark_pattern(pattern: &mut Pattern, live: &mut LiveSlots) {
 }
 
 /// Adds every slot that `ir` reads anywhere, including its own bindings.
-fn reads(ir: &Ir, found: &mut LiveSlots) {
-    let mut all = |parts: &[Ir]| parts.iter().for_each(|part| reads(part, found));
+fn collect_reads(ir: &Ir, found: &mut LiveSlots) {
+    let mut all = |parts: &[Ir]| parts.iter().for_each(|part| collect_reads(part, found));
     match ir {
-        Ir::Local { slot, .. } => found.add(*slot),
+        Ir::Local { slot, .. } => found.insert(*slot),
         Ir::Const(_)
         | Ir::Capture(_)
         | Ir::Itself
@@ -312,21 +314,21 @@ fn reads(ir: &Ir, found: &mut LiveSlots) {
         | Ir::Budget
         | Ir::Raise(_) => {}
         Ir::If(parts) => {
-            reads(&parts.0, found);
-            reads(&parts.1, found);
-            reads(&parts.2, found);
+            collect_reads(&parts.0, found);
+            collect_reads(&parts.1, found);
+            collect_reads(&parts.2, found);
         }
         Ir::Cond(parts) => {
             for (test, expr) in &parts.0 {
-                reads(test, found);
-                reads(expr, found);
+                collect_reads(test, found);
+                collect_reads(expr, found);
             }
-            reads(&parts.1, found);
+            collect_reads(&parts.1, found);
         }
         Ir::Case(case) => {
             all(&case.branches);
-            reads(&case.subject, found);
-            reads(&case.default, found);
+            collect_reads(&case.subject, found);
+            collect_reads(&case.default, found);
         }
         Ir::Do(parts)
         | Ir::And(parts)
@@ -338,95 +340,95 @@ fn reads(ir: &Ir, found: &mut LiveSlots) {
         }
         Ir::Map(entries) => {
             for (key, value) in entries {
-                reads(key, found);
-                reads(value, found);
+                collect_reads(key, found);
+                collect_reads(value, found);
             }
         }
         Ir::Let(parts) => {
-            binding_reads(&parts.0, found);
-            reads(&parts.1, found);
+            collect_binding_reads(&parts.0, found);
+            collect_reads(&parts.1, found);
         }
         Ir::IfLet(parts) => {
-            reads(&parts.value, found);
-            reads(&parts.then, found);
-            reads(&parts.otherwise, found);
+            collect_reads(&parts.value, found);
+            collect_reads(&parts.then, found);
+            collect_reads(&parts.otherwise, found);
         }
         Ir::Some(chain) => {
             all(&chain.steps);
-            reads(&chain.start, found);
+            collect_reads(&chain.start, found);
         }
         Ir::Chain(chain) => {
-            reads(&chain.start, found);
+            collect_reads(&chain.start, found);
             for step in &chain.steps {
-                reads(&step.callee, found);
-                step.args.iter().for_each(|arg| reads(arg, found));
+                collect_reads(&step.callee, found);
+                step.args.iter().for_each(|arg| collect_reads(arg, found));
             }
         }
         Ir::Loop(parts) => {
-            binding_reads(&parts.bindings, found);
-            reads(&parts.body, found);
+            collect_binding_reads(&parts.bindings, found);
+            collect_reads(&parts.body, found);
         }
         Ir::Fn(make) => all(&make.captures),
-        Ir::Builtin1(call) => reads(&call.1, found),
+        Ir::Builtin1(call) => collect_reads(&call.1, found),
         Ir::Builtin2(call) => {
-            reads(&call.1, found);
-            reads(&call.2, found);
+            collect_reads(&call.1, found);
+            collect_reads(&call.2, found);
         }
         Ir::Op(call) => {
-            reads(&call.2, found);
-            reads(&call.3, found);
+            collect_reads(&call.2, found);
+            collect_reads(&call.3, found);
         }
-        Ir::Key(call) => reads(&call.1, found),
+        Ir::Key(call) => collect_reads(&call.1, found),
         Ir::Builtin3(call) => {
-            reads(&call.1, found);
-            reads(&call.2, found);
-            reads(&call.3, found);
+            collect_reads(&call.1, found);
+            collect_reads(&call.2, found);
+            collect_reads(&call.3, found);
         }
         Ir::BuiltinN(call) | Ir::Lazy(call) => all(&call.1),
         Ir::Arities(arities) => {
             for arity in &arities.arities {
-                reads(&arity.function, found);
+                collect_reads(&arity.function, found);
             }
-            reads(&arities.given, found);
+            collect_reads(&arities.given, found);
         }
         Ir::Call(call) => {
             all(&call.args);
-            reads(&call.callee, found);
+            collect_reads(&call.callee, found);
         }
-        Ir::Def(def) => reads(&def.value, found),
+        Ir::Def(def) => collect_reads(&def.value, found),
         Ir::Task(parts) => {
-            reads(&parts.0, found);
-            reads(&parts.1, found);
+            collect_reads(&parts.0, found);
+            collect_reads(&parts.1, found);
         }
         Ir::For(parts) => {
             parts
                 .clauses
                 .iter()
-                .for_each(|clause| clause_reads(clause, found));
-            reads(&parts.body, found);
+                .for_each(|clause| collect_clause_reads(clause, found));
+            collect_reads(&parts.body, found);
         }
     }
 }
 
-fn binding_reads(bindings: &[(Pattern, Ir)], found: &mut LiveSlots) {
+fn collect_binding_reads(bindings: &[(Pattern, Ir)], found: &mut LiveSlots) {
     for (pattern, value) in bindings {
-        pattern_reads(pattern, found);
-        reads(value, found);
+        collect_pattern_reads(pattern, found);
+        collect_reads(value, found);
     }
 }
 
-fn clause_reads(clause: &Clause, found: &mut LiveSlots) {
+fn collect_clause_reads(clause: &Clause, found: &mut LiveSlots) {
     match clause {
         Clause::Each(pattern, value) => {
-            pattern_reads(pattern, found);
-            reads(value, found);
+            collect_pattern_reads(pattern, found);
+            collect_reads(value, found);
         }
-        Clause::When(test) | Clause::While(test) => reads(test, found),
-        Clause::Let(bindings) => binding_reads(bindings, found),
+        Clause::When(test) | Clause::While(test) => collect_reads(test, found),
+        Clause::Let(bindings) => collect_binding_reads(bindings, found),
     }
 }
 
-fn pattern_reads(pattern: &Pattern, found: &mut LiveSlots) {
+fn collect_pattern_reads(pattern: &Pattern, found: &mut LiveSlots) {
     match pattern {
         Pattern::Slot(_) => {}
         Pattern::Sequence(parts) => {
@@ -434,13 +436,13 @@ fn pattern_reads(pattern: &Pattern, found: &mut LiveSlots) {
                 .items
                 .iter()
                 .chain(&parts.rest)
-                .for_each(|item| pattern_reads(item, found));
+                .for_each(|item| collect_pattern_reads(item, found));
         }
         Pattern::Map(parts) => {
             for entry in &parts.entries {
-                pattern_reads(&entry.pattern, found);
+                collect_pattern_reads(&entry.pattern, found);
                 if let Some(default) = &entry.default {
-                    reads(default, found);
+                    collect_reads(default, found);
                 }
             }
         }

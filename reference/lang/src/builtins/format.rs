@@ -66,7 +66,7 @@ enum Argument {
 }
 
 impl Directive<'_> {
-    fn has(&self, flag: char) -> bool {
+    fn has_flag(&self, flag: char) -> bool {
         self.flags.contains(flag)
     }
 }
@@ -299,16 +299,16 @@ fn number(
         ('g', other) => return Err(wrong_type("a number for %g", other)),
         (_, other) => return Err(wrong_type("a number for %f", other)),
     };
-    if directive.has(',') {
+    if directive.has_flag(',') {
         digits = grouped(eval, &digits)?;
     }
     let (sign, after) = signs(directive, negative);
     let base = match directive.conversion {
-        'x' if directive.has('#') => "0x",
-        'o' if directive.has('#') => "0",
+        'x' if directive.has_flag('#') => "0x",
+        'o' if directive.has_flag('#') => "0",
         _ => "",
     };
-    let fill = if directive.has('0') { '0' } else { ' ' };
+    let fill = if directive.has_flag('0') { '0' } else { ' ' };
     padded(
         eval,
         out,
@@ -323,10 +323,10 @@ fn number(
 /// The signs before and after a number.
 fn signs(directive: &Directive<'_>, negative: bool) -> (&'static str, &'static str) {
     match negative {
-        true if directive.has('(') => ("(", ")"),
+        true if directive.has_flag('(') => ("(", ")"),
         true => ("-", ""),
-        false if directive.has('+') => ("+", ""),
-        false if directive.has(' ') => (" ", ""),
+        false if directive.has_flag('+') => ("+", ""),
+        false if directive.has_flag(' ') => (" ", ""),
         false => ("", ""),
     }
 }
@@ -356,7 +356,7 @@ fn padded(
             out.extend(std::iter::repeat_n(fill, missing));
         }
     };
-    let left = directive.has('-');
+    let left = directive.has_flag('-');
     padding(out, !left && fill == ' ');
     out.push_str(before);
     padding(out, !left && fill == '0');

@@ -300,8 +300,8 @@ pub(crate) struct Fingerprints {
 }
 
 impl Fingerprints {
-    /// The number of arguments that get a fingerprint. A function with more arguments leaves the rest in place, where they are
-    /// found without a fingerprint.
+    /// The number of arguments that get a fingerprint. A function with more arguments leaves the rest in place, where
+    /// they are found without a fingerprint.
     const MAX: usize = 4;
 
     /// The fingerprints of `args`.
@@ -349,8 +349,8 @@ impl ValuePreview {
             .or_else(|| self.moved_argument_index(args, fingerprints))
     }
 
-    /// The index of the only argument that the function has moved out of its place and whose fingerprint is the same as this
-    /// value's. `None` when there are several, because nothing tells them apart.
+    /// The index of the only argument that the function has moved out of its place and whose fingerprint is the same as
+    /// this value's. `None` when there are several, because nothing tells them apart.
     fn moved_argument_index(&self, args: &[Value], fingerprints: &Fingerprints) -> Option<usize> {
         let pairs = fingerprints.as_slice().iter().zip(args).enumerate();
         let mut taken = pairs.filter_map(|(at, (fingerprint, now))| {
@@ -584,8 +584,8 @@ pub fn in_function(mut stop: Stop, closure: &Closure) -> Stop {
     stop
 }
 
-/// Records which function an error comes from, unless known, and which of its arguments the error is about. `fingerprints` are
-/// those of the arguments as they were passed.
+/// Records which function an error comes from, unless known, and which of its arguments the error is about.
+/// `fingerprints` are those of the arguments as they were passed.
 #[cold]
 pub(crate) fn with_function(
     mut stop: Stop,

@@ -16,8 +16,8 @@ pub(crate) fn unredacted(text: &str) -> String {
     text.to_owned()
 }
 
-/// Whether `redact` leaves `name` unchanged. For any other name, a message says nothing that is derived from its parts or
-/// resembles it: no redaction could remove that.
+/// Whether `redact` leaves `name` unchanged. For any other name, a message says nothing that is derived from its parts
+/// or resembles it: no redaction could remove that.
 pub(super) fn is_unredacted(name: &str, redact: &Redact<'_>) -> bool {
     redact(name) == name
 }

@@ -74,7 +74,7 @@ impl<'s> Search<'s> {
             let mut next = self.text[at..].chars().next();
             if !whole && let Some(first) = &self.program.first {
                 while let Some(character) = next
-                    && !first.has(character)
+                    && !first.contains(character)
                 {
                     self.clock.spend(1)?;
                     at += character.len_utf8();
@@ -122,7 +122,7 @@ impl<'s> Search<'s> {
                 Inst::Char(wanted) => self.consume(&mut at, |character| character == wanted),
                 Inst::Set(set) => {
                     let set = &self.program.sets[set];
-                    self.consume(&mut at, |character| set.has(character))
+                    self.consume(&mut at, |character| set.contains(character))
                 }
                 Inst::Split(first, second) => {
                     self.push(Undo::To(second, at))?;
@@ -234,7 +234,7 @@ impl<'s> Search<'s> {
                     };
                     let set = &self.program.sets[set];
                     let mut end = end;
-                    if self.consume(&mut end, |character| set.has(character)) {
+                    if self.consume(&mut end, |character| set.contains(character)) {
                         if left > 1 {
                             self.push(Undo::More {
                                 run,
@@ -353,7 +353,7 @@ impl<'s> Search<'s> {
                 least = *at;
             }
             self.clock.spend(1)?;
-            if !self.consume(at, |character| set.has(character)) {
+            if !self.consume(at, |character| set.contains(character)) {
                 break;
             }
             taken += 1;

@@ -95,7 +95,7 @@ impl CharSet {
 
     /// Whether the set contains `character`.
     #[inline]
-    pub fn has(&self, character: char) -> bool {
+    pub fn contains(&self, character: char) -> bool {
         if character.is_ascii() {
             return self.ascii >> u32::from(character) & 1 == 1;
         }

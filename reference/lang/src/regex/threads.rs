@@ -96,7 +96,7 @@ impl Search<'_> {
                     // the position after them.
                     now.clear();
                     while let Some(character) = next
-                        && !first.has(character)
+                        && !first.contains(character)
                     {
                         at += character.len_utf8();
                         next = self.text[at..].chars().next();
@@ -113,7 +113,7 @@ impl Search<'_> {
                 let pc = now.order[thread];
                 let takes = match (self.program.insts[pc], next) {
                     (Inst::Char(wanted), Some(character)) => wanted == character,
-                    (Inst::Set(set), Some(character)) => self.program.sets[set].has(character),
+                    (Inst::Set(set), Some(character)) => self.program.sets[set].contains(character),
                     (Inst::Done, _) if !self.whole || at == self.text.len() => {
                         let kept = &now.slots[thread * self.slots..][..self.slots];
                         let mut kept = Slots::from_slice(kept);

@@ -151,7 +151,7 @@ impl<'b> SnapshotReader<'b> {
         }
         self.names = Arc::new(names);
         let compared = self.array()?;
-        let place = Identity::block(compared as u64);
+        let place = Identity::reserve_block(compared as u64);
         for at in 0..compared {
             self.tick()?;
             let node = self.index()?;
@@ -385,7 +385,7 @@ impl<'b> SnapshotReader<'b> {
         match place {
             Some(place) => {
                 self.functions += 1;
-                Identity::at(*place)
+                Identity::from_place(*place)
             }
             None => Identity::default(),
         }

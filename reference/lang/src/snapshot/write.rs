@@ -68,8 +68,8 @@ fn check_limits(host: &dyn Host) -> Result<(), Error> {
     }
 }
 
-/// Wraps a body, given in three pieces, in its envelope; `check_limits` is called regularly and may end the work. The second
-/// piece, which can be as large as the value itself, stays in its allocation: there may be no room for it twice.
+/// Wraps a body, given in three pieces, in its envelope; `check_limits` is called regularly and may end the work. The
+/// second piece, which can be as large as the value itself, stays in its allocation: there may be no room for it twice.
 pub fn seal(
     front: &[u8],
     mut nodes: Vec<u8>,
@@ -447,7 +447,7 @@ impl<'h> NodeWriter<'h> {
             Some(identity) => {
                 let node = self.push_node(start)?;
                 self.compared
-                    .extend(identity.found().map(|place| (place, node)));
+                    .extend(identity.assigned().map(|place| (place, node)));
                 node
             }
             None => self.deduplicate(start)?,

@@ -444,7 +444,7 @@ impl Running<'_> {
         let free_bytes = json.text().len().saturating_mul(CONTEXT_FREE_TIMES);
         let map = self
             .meter
-            .reading(free_bytes, || read_context(json, self.meter))?;
+            .with_free_bytes(free_bytes, || read_context(json, self.meter))?;
         self.meter.check_limits()?;
         Ok(map)
     }

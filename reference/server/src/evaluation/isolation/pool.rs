@@ -821,7 +821,7 @@ fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Left>), Erro
         let room = usize::try_from(asked.limits.memory_bytes).unwrap_or(usize::MAX);
         let read = meter.within(|| {
             meter.with_extra_memory(room, || {
-                meter.reading(free_bytes, || snapshot::read_metered(&left, meter))
+                meter.with_free_bytes(free_bytes, || snapshot::read_metered(&left, meter))
             })
         });
         match read {
