@@ -7,7 +7,7 @@ use crate::diagnostics;
 use crate::evaluation::isolation::Terms;
 use crate::evaluation::isolation::{Evaluation, IsolationFault};
 use crate::server::Server;
-use crate::sessions::Shared;
+use crate::sessions::SharedSessions;
 #[cfg(target_os = "linux")]
 use crate::sessions::store::Address;
 use crate::settings::{HttpSettings, Settings};
@@ -125,11 +125,11 @@ pub fn serve(settings: Settings) -> Result<(), StartError> {
     let shares = server.settings.sessions.enabled || server.settings.http.is_some();
     if shares && server.settings.sessions.store.address.is_some() {
         let limit = Duration::from_millis(server.programs.timeout_ms);
-        let opened = Shared::open(&server.settings.sessions, limit);
+        let opened = SharedSessions::open(&server.settings.sessions, limit);
         let shared = opened
             .map_err(|fault| StartError::SessionStore(server.redactor.scrub(fault.to_string())))?;
         let server = Arc::get_mut(&mut server).expect(UNSHARED);
-        server.sessions.keep_in(shared);
+        server.sessions.set_shared(shared);
     }
     if server.settings.isolated {
         let started = evaluation(&server);

@@ -11,7 +11,7 @@ use crate::evaluation::isolation::{Evaluation, EvaluationContext};
 use crate::render::preview::Room;
 use crate::render::reason::{Refusal, SessionReason};
 use crate::render::redact;
-use crate::sessions::{Leaving, Ready, Sessions, Turn};
+use crate::sessions::{CheckedTurn, Sessions, Turn, TurnEffects};
 use crate::settings::Settings;
 use crate::upstreams;
 use ptc_lang::error::Limit;
@@ -244,9 +244,12 @@ fn conclude(
 }
 
 /// The outcome of a program in a session.
-pub enum Turned {
-    /// It succeeded within all limits. Permanent once `ready` is committed.
-    Kept { payload: Payload, ready: Box<Ready> },
+pub enum TurnOutcome {
+    /// It succeeded within all limits. Permanent once `checked` is committed.
+    Kept {
+        payload: Payload,
+        checked: Box<CheckedTurn>,
+    },
     /// It failed, or its result would break a limit or its schema.
     Failed(Payload),
     /// The session expired, or the call was cancelled.
@@ -260,30 +263,30 @@ const SESSION_PREVIEWS: PreviewOptions = PreviewOptions {
 };
 
 /// Runs a program in a session. Limits are checked before the schema; nothing is committed yet.
-pub fn in_session(job: &Job<'_>, sessions: &Sessions, turn: &Turn) -> Turned {
+pub fn in_session(job: &Job<'_>, sessions: &Sessions, turn: &Turn) -> TurnOutcome {
     metered(job, Some(turn.session.expires), |running| {
         let turned = running
             .context(job.context)
             .and_then(|context| conclude_turn(job, sessions, turn, running, context));
         match turned {
             Ok(turned) => turned,
-            Err(Limit::Cancelled) => Turned::Over,
+            Err(Limit::Cancelled) => TurnOutcome::Over,
             Err(limit) => unfinished(running, limited(limit, job.programs)),
         }
     })
 }
 
 /// A program that failed in a session, with nothing of what it printed.
-fn unfinished(running: &Running<'_>, failure: Failure) -> Turned {
+fn unfinished(running: &Running<'_>, failure: Failure) -> TurnOutcome {
     let prints = Some(Vec::new());
     rolled_back(running, Failure { prints, ..failure })
 }
 
 /// A failed turn of which nothing is kept.
-fn rolled_back(running: &Running<'_>, failure: Failure) -> Turned {
+fn rolled_back(running: &Running<'_>, failure: Failure) -> TurnOutcome {
     let mut payload = Payload::from(failure);
     upstreams::add(&mut payload, &running.entries(), true);
-    Turned::Failed(payload)
+    TurnOutcome::Failed(payload)
 }
 
 fn conclude_turn(
@@ -292,7 +295,7 @@ fn conclude_turn(
     turn: &Turn,
     running: &Running<'_>,
     context: Map,
-) -> Result<Turned, Limit> {
+) -> Result<TurnOutcome, Limit> {
     let Ran {
         outcome,
         before,
@@ -305,7 +308,7 @@ fn conclude_turn(
             let failure = failed(&*redact::value_within(&value, redactor, watch)?, watch)?;
             return Ok(unfinished(running, failure));
         }
-        Ended::Error(error) if error.reason() == Reason::Cancelled => return Ok(Turned::Over),
+        Ended::Error(error) if error.reason() == Reason::Cancelled => return Ok(TurnOutcome::Over),
         Ended::Error(error) => {
             let failure = errored(&error, running.hint(), job.program, job.programs);
             return Ok(unfinished(running, failure));
@@ -324,7 +327,7 @@ fn conclude_turn(
         watch,
     )?;
     let (tool_calls, upstream_calls) = upstreams::histories(&entries);
-    let leaving = Leaving {
+    let effects = TurnEffects {
         env: after,
         value: value.clone(),
         shown: visible,
@@ -332,8 +335,8 @@ fn conclude_turn(
         tool_calls: redactor.scrub(tool_calls).into_inner(),
         upstream_calls: redactor.scrub(upstream_calls).into_inner(),
     };
-    let ready = match sessions.judge(turn, leaving, watch)? {
-        Ok(ready) => ready,
+    let checked = match sessions.check_limits(turn, effects, watch)? {
+        Ok(checked) => checked,
         Err(exceeded) => {
             let message = "session persisted-state limit exceeded; eval was not committed";
             let failure = Failure::new(SessionReason::LimitExceeded.name(), message);
@@ -349,7 +352,7 @@ fn conclude_turn(
     if let Some(memory) = &mut success.memory {
         memory.changed_keys = Some(memory.changed.keys().cloned().collect());
     }
-    for notice in &ready.notices {
+    for notice in &checked.notices {
         let gap = if success.feedback.is_empty() {
             ""
         } else {
@@ -359,21 +362,21 @@ fn conclude_turn(
             .feedback
             .push_str(&format!("{gap};; {}", notice.message));
     }
-    success.truncated |= !ready.notices.is_empty();
+    success.truncated |= !checked.notices.is_empty();
     let mut payload = Payload::from(Success {
         // A turn without a value still has the member.
         result: Some(success.result.unwrap_or_default()),
         validated,
-        session: Some(ready.summary.clone()),
-        history_notices: Some(ready.notices.clone()),
+        session: Some(checked.summary.clone()),
+        history_notices: Some(checked.notices.clone()),
         ..success
     });
     upstreams::add(&mut payload, &entries, true);
     // A result that comes too late is a timeout, and keeps nothing.
     watch.look()?;
-    Ok(Turned::Kept {
+    Ok(TurnOutcome::Kept {
         payload,
-        ready: Box::new(ready),
+        checked: Box::new(checked),
     })
 }
 

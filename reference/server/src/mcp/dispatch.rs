@@ -19,7 +19,7 @@ use crate::render::reason::Refusal;
 use crate::render::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
 use crate::sessions::store::Key;
-use crate::sessions::{Message, Shared};
+use crate::sessions::{Message, SharedSessions};
 use crate::version;
 use ptc_protocol::Payload;
 use ptc_protocol::members::{Capabilities, DiscoverResult, InitializeResult, UnsupportedVersion};
@@ -314,7 +314,7 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
             // With shared protocol sessions, the call may run on another node.
             if let (Some(shared), Some(_)) = (server.sessions.shared(), connection.protocol_owner())
             {
-                shared.tell(&Message::Cancel {
+                shared.broadcast(&Message::Cancel {
                     session: Key::of(&connection.owner),
                     call: id,
                 });
@@ -324,7 +324,7 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
             tracing::info!(event = "cancelled_in_flight");
             // On stdio the next frame waits behind this one anyway.
             if connection.transport != Transport::Stdio {
-                wait_until_arrived(connection, &id, Shared::PATIENCE);
+                wait_until_arrived(connection, &id, SharedSessions::STORE_TIMEOUT);
             }
         }
         Cancelled::InFlight(answer) => {
@@ -343,7 +343,7 @@ const NAMED_BYTES_MAX: usize = 6 * ID_BYTES_MAX;
 const ARRIVAL_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Cancels a call because another node received the cancellation.
-pub fn cancel_told(server: &Server, connection: &Connection, id: &Id) {
+pub fn cancel_from_other_node(server: &Server, connection: &Connection, id: &Id) {
     match connection.cancel(id) {
         Cancelled::Unknown => {}
         Cancelled::Arriving => wait_until_arrived(connection, id, ARRIVAL_PATIENCE),

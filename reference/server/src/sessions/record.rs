@@ -42,20 +42,20 @@ struct Body {
 /// Bytes of the largest snapshot.
 pub const SNAPSHOT_BYTES_MAX: usize = 64 << 20;
 /// The time limit for writing or reading a snapshot.
-const PATIENCE: Duration = Duration::from_secs(10);
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Memory that reading a snapshot may take beyond the session's own.
 const READING_BYTES: u64 = 64 << 20;
 
 /// A host that offers a clock and a deadline, and nothing else.
-pub struct Patience(Instant);
+pub struct SnapshotDeadline(Instant);
 
-impl Patience {
+impl SnapshotDeadline {
     pub fn start() -> Self {
-        Patience(Instant::now() + PATIENCE)
+        SnapshotDeadline(Instant::now() + SNAPSHOT_TIMEOUT)
     }
 }
 
-impl Host for Patience {
+impl Host for SnapshotDeadline {
     fn now_micros(&self) -> i64 {
         clock::now_micros()
     }
@@ -95,7 +95,7 @@ impl Head {
 pub fn body(state: &State) -> Result<Vec<u8>, String> {
     let env = state
         .env
-        .snapshot(SNAPSHOT_BYTES_MAX, &Patience::start())
+        .snapshot(SNAPSHOT_BYTES_MAX, &SnapshotDeadline::start())
         .map_err(|error| error.to_string())?;
     let kept = |calls: &VecDeque<Payload>| calls.iter().map(Payload::kept).collect();
     let body = Body {
@@ -120,8 +120,8 @@ pub fn restore(state: &mut State, body: &[u8], memory_bytes: u64) -> Result<(), 
             .saturating_add(READING_BYTES),
         ..Limits::default()
     };
-    state.env =
-        Env::restore(&body.env, &limits, &Patience::start()).map_err(|error| error.to_string())?;
+    state.env = Env::restore(&body.env, &limits, &SnapshotDeadline::start())
+        .map_err(|error| error.to_string())?;
     state.bindings = state.env.definitions().len();
     state.held_bytes = state.env.held_bytes();
     state.results = usize::try_from(body.results)

@@ -3,13 +3,13 @@
 //! A turn costs two round trips: one takes the lease and reads, one commits and ends the lease. A node caches what it read or committed
 //! under its stamp, so that the next turn need not transfer the body.
 
-use super::logins::Logins;
+use super::logins::LoginFailures;
 use super::record::{self, Head};
 use super::store::{
-    self, Acquire, Address, Answer, Content, Failure, Key, Lease, New, Record, Seal, SessionStore,
-    Space, Unopened, Word,
+    self, Acquire, Address, Content, Key, Lease, Namespace, NewSession, Record, Seal, SessionStore,
+    StoreError, StoreEvent, StoreResult, Unopened,
 };
-use super::{Running, Session, SessionError, State, Turn, later};
+use super::{RunningTurn, Session, SessionError, State, Turn, instant_after};
 use crate::clock;
 use crate::diagnostics::counters::{Histogram, head};
 use crate::executor;
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// A store and this node's knowledge of it.
-pub struct Shared {
+pub struct SharedSessions {
     store: Box<dyn SessionStore>,
     /// The store of protocol sessions, for HTTP.
     protocol: Box<dyn SessionStore>,
@@ -33,27 +33,27 @@ pub struct Shared {
     settings: SessionSettings,
     /// The duration of a lease: a program's own limit plus the time to commit its result.
     term: Duration,
-    recent: Mutex<VecDeque<(Key, String, State)>>,
+    cache: Mutex<VecDeque<(Key, String, State)>>,
     /// Sessions that may exist although no client received their id, with their owners: they are closed when the next session is started.
     unclaimed: Mutex<VecDeque<(Key, String)>>,
     /// Programs that run here, and those whose lease is being requested: closing the session ends them.
-    running: Mutex<HashMap<Key, Vec<Arc<Running>>>>,
+    running: Mutex<HashMap<Key, Vec<Arc<RunningTurn>>>>,
     /// Handles messages about protocol sessions.
-    hears: OnceLock<Hears>,
-    logins: Logins,
-    away: AtomicBool,
+    handler: OnceLock<MessageHandler>,
+    logins: LoginFailures,
+    is_unavailable: AtomicBool,
     /// Whether the store's mark has been read.
-    marked: AtomicBool,
-    asked: Mutex<Instant>,
+    has_replied: AtomicBool,
+    last_reply: Mutex<Instant>,
     count: AtomicUsize,
     /// Measurements of store requests, for metrics.
-    measured: Measured,
+    metrics: StoreMetrics,
 }
 
 /// Handles messages about protocol sessions.
-type Hears = Box<dyn Fn(&Message) + Send + Sync>;
+type MessageHandler = Box<dyn Fn(&Message) + Send + Sync>;
 
-struct Measured {
+struct StoreMetrics {
     /// Duration of requests in seconds.
     requests: Histogram,
     /// Seconds until a lease was granted or refused.
@@ -76,9 +76,9 @@ const BYTES: &[f64] = &[
     256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0, 67108864.0,
 ];
 
-impl Default for Measured {
+impl Default for StoreMetrics {
     fn default() -> Self {
-        Measured {
+        StoreMetrics {
             requests: Histogram::new(SECONDS),
             leases: Histogram::new(SECONDS),
             snapshots: Histogram::new(BYTES),
@@ -98,14 +98,14 @@ const RECENT_MAX: usize = 64;
 const UNCLAIMED_MAX: usize = 64;
 /// How long a lease outlasts the program's own limit: the result is encoded and sent in this time.
 const LEASE_SLACK: Duration = Duration::from_secs(3);
-const _: () = assert!(store::PATIENCE.as_millis() <= LEASE_SLACK.as_millis());
+const _: () = assert!(store::STORE_TIMEOUT.as_millis() <= LEASE_SLACK.as_millis());
 /// When the last reply is older than this, readiness asks the store again.
 const READY_WITHIN: Duration = Duration::from_secs(1);
 /// The plaintext of the mark.
 const MARK: &[u8] = b"ptc session store";
-const MARK_PLACE: &str = "mark";
+const MARK_CONTEXT: &str = "mark";
 
-impl Shared {
+impl SharedSessions {
     /// Opens the store that the settings name, if any. `program` is the maximum duration of a program.
     ///
     /// # Errors
@@ -113,22 +113,24 @@ impl Shared {
     pub fn open(
         settings: &SessionSettings,
         program: Duration,
-    ) -> Result<Option<Arc<Shared>>, StoreFault> {
+    ) -> Result<Option<Arc<SharedSessions>>, StoreOpenError> {
         let Some(address) = &settings.store.address else {
             return Ok(None);
         };
         let seal = seal(settings)?;
-        let unusable = |cause: String| StoreFault::unusable(address, cause);
+        let unusable = |cause: String| StoreOpenError::unusable(address, cause);
         let stores = Stores {
-            programs: store::open(address, Space::Programs).map_err(unusable)?,
-            protocol: store::open(address, Space::Protocol).map_err(unusable)?,
+            programs: store::open(address, Namespace::Programs).map_err(unusable)?,
+            protocol: store::open(address, Namespace::Protocol).map_err(unusable)?,
             address: address.to_string(),
         };
-        let shared = Shared::of(stores, seal, settings, program);
+        let shared = SharedSessions::of(stores, seal, settings, program);
         match shared.check_mark() {
             Ok(()) => {}
-            Err(Failure::Away(cause)) if settings.store.optional && !shared.is_marked() => {
-                shared.told_away(&cause);
+            Err(StoreError::Unavailable(cause))
+                if settings.store.optional && !shared.has_replied() =>
+            {
+                shared.mark_unavailable(&cause);
             }
             Err(failure) => return Err(unusable(failure.to_string())),
         }
@@ -139,13 +141,13 @@ impl Shared {
         );
         let shared = Arc::new(shared);
         let listening = Arc::downgrade(&shared);
-        shared.store.listen(Box::new(move |word| {
+        shared.store.subscribe(Box::new(move |word| {
             let shared = listening.upgrade();
             if let Some(shared) = &shared {
                 match word {
-                    Word::Begins => shared.logins.hears(true),
-                    Word::Ends => shared.logins.hears(false),
-                    Word::Says(message) => shared.heard(message),
+                    StoreEvent::Subscribed => shared.logins.set_receiving(true),
+                    StoreEvent::Disconnected => shared.logins.set_receiving(false),
+                    StoreEvent::Message(message) => shared.receive(message),
                 }
             }
             shared.is_some()
@@ -154,56 +156,56 @@ impl Shared {
     }
 
     fn of(stores: Stores, seal: Seal, settings: &SessionSettings, program: Duration) -> Self {
-        Shared {
+        SharedSessions {
             store: stores.programs,
             protocol: stores.protocol,
             seal,
             address: stores.address,
             settings: settings.clone(),
-            term: super::hasty().unwrap_or(program + LEASE_SLACK),
-            recent: Mutex::default(),
+            term: super::lease_for_test().unwrap_or(program + LEASE_SLACK),
+            cache: Mutex::default(),
             unclaimed: Mutex::default(),
             running: Mutex::default(),
-            hears: OnceLock::new(),
-            logins: Logins::default(),
-            away: AtomicBool::new(false),
-            marked: AtomicBool::new(false),
-            asked: Mutex::new(Instant::now()),
+            handler: OnceLock::new(),
+            logins: LoginFailures::default(),
+            is_unavailable: AtomicBool::new(false),
+            has_replied: AtomicBool::new(false),
+            last_reply: Mutex::new(Instant::now()),
             count: AtomicUsize::new(0),
-            measured: Measured::default(),
+            metrics: StoreMetrics::default(),
         }
     }
 
     /// A node on top of stores that a simulation made.
     #[cfg(feature = "checks")]
     pub fn simulated(stores: Stores, settings: &SessionSettings, program: Duration) -> Arc<Self> {
-        let shared = Shared::of(stores, Seal::none(), settings, program);
+        let shared = SharedSessions::of(stores, Seal::none(), settings, program);
         Arc::new(shared)
     }
 
     /// Broadcasts a message and waits until the nodes acted on it, so that a client which then asks another node finds it done. If the
     /// store is away, the message is lost; messages only speed up what would happen anyway.
-    pub fn tell(&self, message: &Message) {
+    pub fn broadcast(&self, message: &Message) {
         let message = message.to_text();
         // A directory cannot broadcast, so nothing waits for it.
-        let _ = self.ask(|store| store.tell(&message));
+        let _ = self.request(|store| store.broadcast(&message));
     }
 
     /// Sets the handler for messages about protocol sessions.
-    pub fn hear(&self, act: impl Fn(&Message) + Send + Sync + 'static) {
+    pub fn on_message(&self, act: impl Fn(&Message) + Send + Sync + 'static) {
         // There is one handler per process.
-        let _ = self.hears.set(Box::new(act));
+        let _ = self.handler.set(Box::new(act));
     }
 
-    fn heard(&self, text: &str) {
+    fn receive(&self, text: &str) {
         let Some(message) = Message::from_text(text) else {
             return;
         };
         match message {
-            Message::Login { source, block } => self.logins.note(source, block),
+            Message::Login { source, block } => self.logins.record_failure(source, block),
             Message::Closed(key) => self.end_running(&key),
             Message::Cancel { .. } | Message::Ended(_) => {
-                if let Some(act) = self.hears.get() {
+                if let Some(act) = self.handler.get() {
                     act(&message);
                 }
             }
@@ -218,51 +220,54 @@ impl Shared {
 
     /// Checks that one of this node's keys opens the store's mark. An unmarked store is marked now, and a mark under an older key is
     /// replaced: a node that does not have the new key can then no longer start.
-    fn check_mark(&self) -> Answer<()> {
-        let fresh = self.seal.seal(MARK, MARK_PLACE).map_err(Failure::Away)?;
+    fn check_mark(&self) -> StoreResult<()> {
+        let fresh = self
+            .seal
+            .seal(MARK, MARK_CONTEXT)
+            .map_err(StoreError::Unavailable)?;
         let mark = self.store.mark(&fresh, None)?;
-        self.marked.store(true, Ordering::Release);
-        judge_mark(&self.seal, &mark).map_err(Failure::Away)?;
-        if !self.seal.is_newest(&mark, MARK_PLACE) {
+        self.has_replied.store(true, Ordering::Release);
+        verify_mark(&self.seal, &mark).map_err(StoreError::Unavailable)?;
+        if !self.seal.is_newest(&mark, MARK_CONTEXT) {
             self.store.mark(&fresh, Some(&mark))?;
         }
         Ok(())
     }
 
     /// Whether the store has replied at least once, so that a later failure is not a matter of reaching it.
-    fn is_marked(&self) -> bool {
-        self.marked.load(Ordering::Acquire)
+    fn has_replied(&self) -> bool {
+        self.has_replied.load(Ordering::Acquire)
     }
 
-    pub(super) fn logins(&self) -> &Logins {
+    pub(super) fn logins(&self) -> &LoginFailures {
         &self.logins
     }
 
     /// The longest that a store may take before it counts as away.
-    pub const PATIENCE: Duration = store::PATIENCE;
+    pub const STORE_TIMEOUT: Duration = store::STORE_TIMEOUT;
 
     /// Whether nodes are notified of failed logins.
-    pub(super) fn tells(&self) -> bool {
-        self.store.tells()
+    pub(super) fn can_broadcast(&self) -> bool {
+        self.store.can_broadcast()
     }
 
     /// Sends a request to the store and records its outcome.
-    pub(super) fn ask<T>(
+    pub(super) fn request<T>(
         &self,
-        ask: impl FnOnce(&dyn SessionStore) -> Answer<T>,
+        ask: impl FnOnce(&dyn SessionStore) -> StoreResult<T>,
     ) -> Result<T, SessionError> {
-        self.ask_of(&*self.store, ask)
+        self.request_from(&*self.store, ask)
     }
 
-    /// Like [`Shared::ask`], for a request that changes the store: if the store becomes unreachable meanwhile, the change may have been
+    /// Like [`SharedSessions::request`], for a request that changes the store: if the store becomes unreachable meanwhile, the change may have been
     /// made.
-    fn ask_to_change<T>(
+    fn request_change<T>(
         &self,
-        ask: impl FnOnce(&dyn SessionStore) -> Answer<T>,
+        ask: impl FnOnce(&dyn SessionStore) -> StoreResult<T>,
     ) -> Result<T, SessionError> {
-        let given_up = self.store.is_given_up();
-        self.ask(ask).map_err(|refused| match refused {
-            SessionError::Away if !given_up => SessionError::Unanswered,
+        let given_up = self.store.fails_fast();
+        self.request(ask).map_err(|refused| match refused {
+            SessionError::StoreUnavailable if !given_up => SessionError::ChangeUnknown,
             refused => refused,
         })
     }
@@ -272,72 +277,72 @@ impl Shared {
     fn close_unclaimed(&self) {
         let next = || lock(&self.unclaimed).pop_back();
         while let Some((key, owner)) = next() {
-            let closed = self.ask(|store| store.close(&key, &owner));
-            if closed == Err(SessionError::Away) {
+            let closed = self.request(|store| store.close(&key, &owner));
+            if closed == Err(SessionError::StoreUnavailable) {
                 lock(&self.unclaimed).push_back((key, owner));
                 return;
             }
         }
     }
 
-    fn ask_of<T>(
+    fn request_from<T>(
         &self,
         store: &dyn SessionStore,
-        ask: impl FnOnce(&dyn SessionStore) -> Answer<T>,
+        ask: impl FnOnce(&dyn SessionStore) -> StoreResult<T>,
     ) -> Result<T, SessionError> {
         let since = Instant::now();
         let ask = || {
             // The node was started while the store was away.
-            if !self.is_marked() {
+            if !self.has_replied() {
                 self.check_mark()?;
             }
             ask(store)
         };
-        let answer = match store.lets_go() {
+        let answer = match store.yields_executor() {
             true => ask(),
             false => executor::blocking(ask),
         };
         let seconds = since.elapsed().as_secs_f64();
-        self.measured.requests.observe(seconds);
-        self.judge(answer)
+        self.metrics.requests.observe(seconds);
+        self.record_outcome(answer)
     }
 
     /// Records whether the store replied, and translates the reply.
-    fn judge<T>(&self, answer: Answer<T>) -> Result<T, SessionError> {
+    fn record_outcome<T>(&self, answer: StoreResult<T>) -> Result<T, SessionError> {
         match answer {
-            Err(Failure::Away(cause)) => {
-                self.measured.failures.fetch_add(1, Ordering::Relaxed);
-                self.told_away(&cause);
-                Err(SessionError::Away)
+            Err(StoreError::Unavailable(cause)) => {
+                self.metrics.failures.fetch_add(1, Ordering::Relaxed);
+                self.mark_unavailable(&cause);
+                Err(SessionError::StoreUnavailable)
             }
-            Err(Failure::Unknown(cause)) => {
-                self.measured.failures.fetch_add(1, Ordering::Relaxed);
+            Err(StoreError::UnknownOutcome(cause)) => {
+                self.metrics.failures.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(
                     event = "session_store_unanswered",
                     address = self.address,
                     cause,
                 );
-                Err(SessionError::Away)
+                Err(SessionError::StoreUnavailable)
             }
-            Err(Failure::Refused(refused)) => {
-                self.told_back();
+            Err(StoreError::Rejected(refused)) => {
+                self.mark_available();
                 match refused {
-                    SessionError::Busy => self.measured.busy.fetch_add(1, Ordering::Relaxed),
-                    SessionError::Lost => self.measured.lost.fetch_add(1, Ordering::Relaxed),
+                    SessionError::Busy => self.metrics.busy.fetch_add(1, Ordering::Relaxed),
+                    SessionError::LeaseLost => self.metrics.lost.fetch_add(1, Ordering::Relaxed),
                     _ => 0,
                 };
                 Err(refused)
             }
             Ok(answer) => {
-                self.told_back();
+                self.mark_available();
                 Ok(answer)
             }
         }
     }
 
     /// Logs once that the store is away.
-    fn told_away(&self, cause: &str) {
-        if !self.away.swap(true, Ordering::AcqRel) {
+    fn mark_unavailable(&self, cause: &str) {
+        if !self.is_unavailable.swap(true, Ordering::AcqRel) {
             tracing::error!(
                 event = "session_store_unavailable",
                 address = self.address,
@@ -346,16 +351,18 @@ impl Shared {
         }
     }
 
-    fn told_back(&self) {
-        *lock(&self.asked) = Instant::now();
-        if self.away.swap(false, Ordering::AcqRel) {
+    fn mark_available(&self) {
+        *lock(&self.last_reply) = Instant::now();
+        if self.is_unavailable.swap(false, Ordering::AcqRel) {
             tracing::info!(event = "session_store_back", address = self.address);
         }
     }
 
     /// Whether sessions can be used; asks the store if there was no recent reply.
     pub fn is_ready(&self) -> bool {
-        if self.away.load(Ordering::Acquire) || lock(&self.asked).elapsed() > READY_WITHIN {
+        if self.is_unavailable.load(Ordering::Acquire)
+            || lock(&self.last_reply).elapsed() > READY_WITHIN
+        {
             return self.sweep();
         }
         true
@@ -363,10 +370,10 @@ impl Shared {
 
     /// Closes expired sessions. Returns false when the store is away.
     pub fn sweep(&self) -> bool {
-        let left = self.ask(|store| store.sweep());
-        if self.hears.get().is_some() {
+        let left = self.request(|store| store.sweep());
+        if self.handler.get().is_some() {
             // Program sessions that belong to protocol sessions end with them.
-            let _ = self.ask_of(&*self.protocol, |store| store.sweep());
+            let _ = self.request_from(&*self.protocol, |store| store.sweep());
         }
         if let Ok(count) = left {
             self.count.store(count, Ordering::Relaxed);
@@ -376,7 +383,7 @@ impl Shared {
 
     /// Measurements of store requests as Prometheus text.
     pub fn metrics(&self) -> String {
-        let Measured {
+        let StoreMetrics {
             requests,
             leases,
             snapshots,
@@ -384,7 +391,7 @@ impl Shared {
             busy,
             lost,
             read_bytes,
-        } = &self.measured;
+        } = &self.metrics;
         let mut text = String::new();
         for (histogram, name, help) in [
             (
@@ -406,7 +413,7 @@ impl Shared {
             histogram.render(&mut text, &format!("{METRICS}{name}"), help);
         }
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let up = u64::from(!self.away.load(Ordering::Acquire));
+        let up = u64::from(!self.is_unavailable.load(Ordering::Acquire));
         for (name, kind, help, value) in [
             (
                 "failures_total",
@@ -462,16 +469,16 @@ impl Shared {
         let stamp = crate::token::random(18);
         let state = State::empty(0);
         let head = Head::of(&id, title.as_deref(), &state).to_bytes();
-        let digest = store::owner_of(owner);
+        let digest = store::owner_digest(owner);
         let place = AssociatedData {
             key: &key,
             owner: &digest,
             stamp: &stamp,
         };
-        let (head, body) = self.sealed(&place, head, record::body(&state))?;
+        let (head, body) = self.seal_parts(&place, head, record::body(&state))?;
         self.close_unclaimed();
-        let created = self.ask_to_change(|store| {
-            store.create(&New {
+        let created = self.request_change(|store| {
+            store.create(&NewSession {
                 key: &key,
                 owner: &digest,
                 ttl: Duration::from_millis(ttl_ms),
@@ -485,13 +492,13 @@ impl Shared {
                 },
             })
         });
-        if created == Err(SessionError::Unanswered) {
+        if created == Err(SessionError::ChangeUnknown) {
             let mut unclaimed = lock(&self.unclaimed);
             unclaimed.truncate(UNCLAIMED_MAX - 1);
             unclaimed.push_front((key.clone(), digest.clone()));
         }
         let times = created?;
-        self.remember(&key, &stamp, &state);
+        self.cache(&key, &stamp, &state);
         let record = Record {
             key,
             owner: digest,
@@ -502,10 +509,10 @@ impl Shared {
             head,
             body: None,
         };
-        self.session(&record, owner, state)
+        self.local_session(&record, owner, state)
     }
 
-    fn sealed(
+    fn seal_parts(
         &self,
         place: &AssociatedData<'_>,
         head: Result<Vec<u8>, String>,
@@ -514,12 +521,12 @@ impl Shared {
         let seal = |part: &str, bytes: Result<Vec<u8>, String>| {
             bytes
                 .and_then(|bytes| self.seal.seal(&bytes, &place.of(part)))
-                .map_err(|_| SessionError::Unkept)
+                .map_err(|_| SessionError::TooLarge)
         };
         Ok((seal("head", head)?, seal("body", body)?))
     }
 
-    fn head(&self, record: &Record) -> Result<Head, SessionError> {
+    fn open_head(&self, record: &Record) -> Result<Head, SessionError> {
         let place = AssociatedData::of_record(record).of("head");
         let head = self.seal.open(&record.head, &place);
         head.map_err(|cause| cause.to_string())
@@ -534,13 +541,13 @@ impl Shared {
     }
 
     /// This node's copy of a session for the duration of a request.
-    fn session(
+    fn local_session(
         &self,
         record: &Record,
         owner: &str,
         state: State,
     ) -> Result<Arc<Session>, SessionError> {
-        let head = self.head(record)?;
+        let head = self.open_head(record)?;
         let times = record.times;
         let left = u64::try_from(times.expires.saturating_sub(times.now)).unwrap_or(0);
         Ok(Arc::new(Session {
@@ -549,7 +556,7 @@ impl Shared {
             title: head.title,
             created_micros: times.created,
             expires_micros: times.expires,
-            expires: later(tokio::time::Instant::now(), left / 1000),
+            expires: instant_after(tokio::time::Instant::now(), left / 1000),
             ahead_micros: times.now.saturating_sub(clock::now_micros()),
             state: Mutex::new(State {
                 turn: head.turn,
@@ -565,25 +572,30 @@ impl Shared {
     /// Reads a session for inspection.
     pub fn find(&self, id: &str, owner: &str) -> Result<Arc<Session>, SessionError> {
         let key = Key::of(id);
-        let known = self.recalled(&key);
+        let known = self.cached(&key);
         let stamp = known.as_ref().map(|(stamp, _)| stamp.as_str());
-        let digest = store::owner_of(owner);
-        let record = self.ask(|store| store.read(&key, &digest, stamp))?;
-        self.whole(&record, &digest, stamp)?;
-        let session = self.session(
+        let digest = store::owner_digest(owner);
+        let record = self.request(|store| store.read(&key, &digest, stamp))?;
+        self.check_record(&record, &digest, stamp)?;
+        let session = self.local_session(
             &record,
             owner,
             known.map_or_else(|| State::empty(0), |(_, state)| state),
         )?;
         if let Some(body) = &record.body {
-            self.fill(&session, &AssociatedData::of_record(&record), body)?;
+            self.restore_body(&session, &AssociatedData::of_record(&record), body)?;
         }
         Ok(session)
     }
 
     /// Only content that this node has cached may come without a body; otherwise a store that withholds it could pass a session off as
     /// empty. A record of another owner is refused, too.
-    fn whole(&self, record: &Record, owner: &str, known: Option<&str>) -> Result<(), SessionError> {
+    fn check_record(
+        &self,
+        record: &Record,
+        owner: &str,
+        known: Option<&str>,
+    ) -> Result<(), SessionError> {
         if record.owner != owner {
             return Err(SessionError::Foreign);
         }
@@ -594,13 +606,13 @@ impl Shared {
     }
 
     /// Decodes a body into a session and caches the result.
-    fn fill(
+    fn restore_body(
         &self,
         session: &Session,
         place: &AssociatedData<'_>,
         body: &[u8],
     ) -> Result<(), SessionError> {
-        self.measured
+        self.metrics
             .read_bytes
             .fetch_add(body.len() as u64, Ordering::Relaxed);
         let mut state = session.state();
@@ -609,7 +621,7 @@ impl Shared {
             .map_err(|cause| cause.to_string())
             .and_then(|body| record::restore(&mut state, &body, self.settings.memory_bytes))
             .map_err(|cause| self.unreadable(place.key, &cause))?;
-        self.remember(place.key, place.stamp, &state);
+        self.cache(place.key, place.stamp, &state);
         Ok(())
     }
 
@@ -622,10 +634,10 @@ impl Shared {
         within: Option<&str>,
     ) -> Result<Turn, SessionError> {
         let key = Key::of(id);
-        let known = self.recalled(&key);
+        let known = self.cached(&key);
         let stamp = known.as_ref().map(|(stamp, _)| stamp.as_str());
         let holder = crate::token::random(18);
-        let digest = store::owner_of(owner);
+        let digest = store::owner_digest(owner);
         let acquire = Acquire {
             key: &key,
             owner: &digest,
@@ -635,17 +647,17 @@ impl Shared {
         };
         // Registered before the lease is requested: if the session is closed after the store granted the lease, the broadcast finds this
         // entry.
-        let running = RunningHere::enter(self, &key);
+        let running = RunningGuard::enter(self, &key);
         let since = Instant::now();
         let asked = match within {
-            None => self.ask(|store| store.acquire(&acquire)),
-            Some(owner) => self.acquire_within(&store::owner_of(owner), &acquire),
+            None => self.request(|store| store.acquire(&acquire)),
+            Some(owner) => self.acquire_within(&store::owner_digest(owner), &acquire),
         };
-        self.measured.leases.observe(since.elapsed().as_secs_f64());
+        self.metrics.leases.observe(since.elapsed().as_secs_f64());
         let (mut record, lease) = asked?;
-        let whole = self.whole(&record, &digest, stamp);
+        let whole = self.check_record(&record, &digest, stamp);
         let token = running.token.clone();
-        let leased = Leased {
+        let leased = SessionLease {
             shared: self.clone(),
             lease,
             owner: record.owner.clone(),
@@ -655,7 +667,7 @@ impl Shared {
             _running: running,
         };
         whole?;
-        let session = self.session(
+        let session = self.local_session(
             &record,
             owner,
             known.map_or_else(|| State::empty(0), |(_, state)| state),
@@ -675,20 +687,20 @@ impl Shared {
         acquire: &Acquire<'_>,
     ) -> Result<(Record, Lease), SessionError> {
         let (protocol, answer) =
-            self.ask(|store| store.acquire_within(&*self.protocol, owner, acquire))?;
-        let begun = self.judge(answer);
+            self.request(|store| store.acquire_within(&*self.protocol, owner, acquire))?;
+        let begun = self.record_outcome(answer);
         let open = match protocol.owner == owner {
-            true => self.protocol_of(&protocol),
+            true => self.open_protocol(&protocol),
             false => Err(SessionError::Foreign),
         };
         let refused = match open {
             Ok(protocol) if !protocol.drains => return begun,
-            Ok(_) => SessionError::Drains,
+            Ok(_) => SessionError::Draining,
             Err(refused) => refused,
         };
         if let Ok((_, lease)) = begun {
             // If the store is away, the lease ends at its deadline.
-            let _ = self.ask(|store| store.release(&lease));
+            let _ = self.request(|store| store.release(&lease));
         }
         Err(refused)
     }
@@ -696,24 +708,24 @@ impl Shared {
     /// Closes a session, and ends what runs in it on any node.
     pub fn close(&self, id: &str, owner: &str) -> Result<(), SessionError> {
         let key = Key::of(id);
-        self.ask_to_change(|store| store.close(&key, &store::owner_of(owner)))?;
-        lock(&self.recent).retain(|(known, ..)| *known != key);
+        self.request_change(|store| store.close(&key, &store::owner_digest(owner)))?;
+        lock(&self.cache).retain(|(known, ..)| *known != key);
         self.end_running(&key);
-        self.tell(&Message::Closed(key));
+        self.broadcast(&Message::Closed(key));
         Ok(())
     }
 
     pub fn forget_owner(&self, owner: &str) {
         // If the store is away, the sessions expire.
-        let _ = self.ask(|store| store.close_owner(&store::owner_of(owner)));
+        let _ = self.request(|store| store.close_owner(&store::owner_digest(owner)));
     }
 
     pub fn list(&self, owner: &str) -> Result<Vec<Arc<Session>>, SessionError> {
-        let digest = store::owner_of(owner);
-        let mut records = self.ask(|store| store.list(Some(&digest)))?;
+        let digest = store::owner_digest(owner);
+        let mut records = self.request(|store| store.list(Some(&digest)))?;
         records.retain(|record| record.owner == digest);
         // An unreadable session does not affect the others; the log reports it.
-        let readable = |record| match self.session(record, owner, State::empty(0)) {
+        let readable = |record| match self.local_session(record, owner, State::empty(0)) {
             Err(SessionError::Unreadable) => None,
             session => Some(session),
         };
@@ -721,22 +733,22 @@ impl Shared {
     }
 
     /// Every live session, for operators, most recently used first. Sessions that this node cannot read are left out.
-    pub fn list_all(&self) -> Result<Vec<Listed>, SessionError> {
-        let mut records = self.ask(|store| store.list(None))?;
+    pub fn list_all(&self) -> Result<Vec<ListedSession>, SessionError> {
+        let mut records = self.request(|store| store.list(None))?;
         records.sort_by_key(|record| std::cmp::Reverse(record.times.used));
         let listed = records.into_iter().filter_map(|record| {
-            let head = self.head(&record).ok()?;
-            Some(Listed { head, record })
+            let head = self.open_head(&record).ok()?;
+            Some(ListedSession { head, record })
         });
         Ok(listed.collect())
     }
 
     /// The environment of a session.
-    pub fn env_of(&self, listed: &Listed) -> Result<Env, SessionError> {
-        let Listed { record, .. } = listed;
-        let read = self.ask(|store| store.read(&record.key, &record.owner, None))?;
-        let session = self.session(&read, "", State::empty(0))?;
-        self.fill(
+    pub fn env_of(&self, listed: &ListedSession) -> Result<Env, SessionError> {
+        let ListedSession { record, .. } = listed;
+        let read = self.request(|store| store.read(&record.key, &record.owner, None))?;
+        let session = self.local_session(&read, "", State::empty(0))?;
+        self.restore_body(
             &session,
             &AssociatedData::of_record(&read),
             read.body.as_deref().unwrap_or_default(),
@@ -745,28 +757,31 @@ impl Shared {
     }
 
     /// The environment of a session as a snapshot.
-    pub fn export(&self, listed: &Listed) -> Result<Vec<u8>, SessionError> {
+    pub fn export(&self, listed: &ListedSession) -> Result<Vec<u8>, SessionError> {
         let env = self.env_of(listed)?;
-        env.snapshot(record::SNAPSHOT_BYTES_MAX, &record::Patience::start())
-            .map_err(|_| SessionError::Unkept)
+        env.snapshot(
+            record::SNAPSHOT_BYTES_MAX,
+            &record::SnapshotDeadline::start(),
+        )
+        .map_err(|_| SessionError::TooLarge)
     }
 
     /// Closes a session of any owner.
-    pub fn delete(&self, listed: &Listed) -> Result<(), SessionError> {
-        let Listed { record, .. } = listed;
-        self.ask_to_change(|store| store.close(&record.key, &record.owner))?;
+    pub fn delete(&self, listed: &ListedSession) -> Result<(), SessionError> {
+        let ListedSession { record, .. } = listed;
+        self.request_change(|store| store.close(&record.key, &record.owner))?;
         let message = Message::Closed(record.key.clone()).to_text();
-        self.ask(|store| store.tell(&message))
+        self.request(|store| store.broadcast(&message))
     }
 
-    fn recalled(&self, key: &Key) -> Option<(String, State)> {
-        let recent = lock(&self.recent);
+    fn cached(&self, key: &Key) -> Option<(String, State)> {
+        let recent = lock(&self.cache);
         let known = recent.iter().find(|(known, ..)| known == key);
         known.map(|(_, stamp, state)| (stamp.clone(), state.clone()))
     }
 
-    fn remember(&self, key: &Key, stamp: &str, state: &State) {
-        let mut recent = lock(&self.recent);
+    fn cache(&self, key: &Key, stamp: &str, state: &State) {
+        let mut recent = lock(&self.cache);
         recent.retain(|(known, ..)| known != key);
         if recent.len() >= RECENT_MAX {
             recent.pop_front();
@@ -780,11 +795,11 @@ impl Shared {
     }
 
     /// Makes a protocol session valid on every node.
-    pub fn share_protocol(&self, new: &NewProtocol<'_>) -> Result<(), SessionError> {
+    pub fn share_protocol(&self, new: &NewProtocolSession<'_>) -> Result<(), SessionError> {
         let key = Key::of(new.id);
         let stamp = crate::token::random(18);
-        let owner = store::owner_of(new.owner);
-        let protocol = Protocol {
+        let owner = store::owner_digest(new.owner);
+        let protocol = ProtocolState {
             revision: new.revision.to_owned(),
             drains: false,
         };
@@ -793,8 +808,8 @@ impl Shared {
             owner: &owner,
             stamp: &stamp,
         };
-        let head = self.sealed_protocol(&protocol, &place)?;
-        let new = New {
+        let head = self.seal_protocol(&protocol, &place)?;
+        let new = NewSession {
             key: &key,
             owner: &owner,
             ttl: new.ttl,
@@ -807,22 +822,22 @@ impl Shared {
                 body: b"",
             },
         };
-        self.ask_of(&*self.protocol, |store| store.create(&new))
+        self.request_from(&*self.protocol, |store| store.create(&new))
             .map(drop)
     }
 
-    fn sealed_protocol(
+    fn seal_protocol(
         &self,
-        protocol: &Protocol,
+        protocol: &ProtocolState,
         place: &AssociatedData<'_>,
     ) -> Result<Vec<u8>, SessionError> {
         let bytes = minicbor::to_vec(protocol).map_err(|error| error.to_string());
         bytes
             .and_then(|bytes| self.seal.seal(&bytes, &place.of("protocol")))
-            .map_err(|_| SessionError::Unkept)
+            .map_err(|_| SessionError::TooLarge)
     }
 
-    fn protocol_of(&self, record: &Record) -> Result<Protocol, SessionError> {
+    fn open_protocol(&self, record: &Record) -> Result<ProtocolState, SessionError> {
         let opened = self.seal.open(
             &record.head,
             &AssociatedData::of_record(record).of("protocol"),
@@ -838,14 +853,14 @@ impl Shared {
         &self,
         id: &str,
         owner: &str,
-    ) -> Result<(Protocol, Duration), SessionError> {
+    ) -> Result<(ProtocolState, Duration), SessionError> {
         let key = Key::of(id);
-        let digest = store::owner_of(owner);
-        let record = self.ask_of(&*self.protocol, |store| store.read(&key, &digest, None))?;
-        self.whole(&record, &digest, None)?;
+        let digest = store::owner_digest(owner);
+        let record = self.request_from(&*self.protocol, |store| store.read(&key, &digest, None))?;
+        self.check_record(&record, &digest, None)?;
         let times = record.times;
         let left = u64::try_from(times.expires.saturating_sub(times.now)).unwrap_or_default();
-        Ok((self.protocol_of(&record)?, Duration::from_micros(left)))
+        Ok((self.open_protocol(&record)?, Duration::from_micros(left)))
     }
 
     /// Makes every node refuse tool calls in a protocol session.
@@ -853,7 +868,7 @@ impl Shared {
     /// # Errors
     /// Why the nodes cannot be made to refuse them.
     pub fn drain_protocol(&self, id: &str, owner: &str) -> Result<(), SessionError> {
-        let (key, owner) = (Key::of(id), store::owner_of(owner));
+        let (key, owner) = (Key::of(id), store::owner_digest(owner));
         let holder = crate::token::random(18);
         let acquire = Acquire {
             key: &key,
@@ -862,22 +877,23 @@ impl Shared {
             holder: &holder,
             term: LEASE_SLACK,
         };
-        let (record, lease) = self.ask_of(&*self.protocol, |store| store.acquire(&acquire))?;
-        let protocol = Protocol {
+        let (record, lease) =
+            self.request_from(&*self.protocol, |store| store.acquire(&acquire))?;
+        let protocol = ProtocolState {
             drains: true,
-            ..self.protocol_of(&record)?
+            ..self.open_protocol(&record)?
         };
         let place = AssociatedData {
             key: &key,
             owner: &owner,
             stamp: &holder,
         };
-        let head = self.sealed_protocol(&protocol, &place)?;
+        let head = self.seal_protocol(&protocol, &place)?;
         let content = Content {
             head: &head,
             body: b"",
         };
-        self.ask_of(&*self.protocol, |store| store.commit(&lease, content))
+        self.request_from(&*self.protocol, |store| store.commit(&lease, content))
     }
 
     /// Ends a protocol session on every node.
@@ -885,18 +901,18 @@ impl Shared {
         let key = Key::of(id);
         // If the store is away, the session expires.
         if self
-            .ask_of(&*self.protocol, |store| {
-                store.close(&key, &store::owner_of(owner))
+            .request_from(&*self.protocol, |store| {
+                store.close(&key, &store::owner_digest(owner))
             })
             .is_ok()
         {
-            self.tell(&Message::Ended(key));
+            self.broadcast(&Message::Ended(key));
         }
     }
 
     /// The number of protocol sessions on all nodes.
     pub fn count_protocol(&self) -> Result<usize, SessionError> {
-        self.ask_of(&*self.protocol, |store| store.sweep())
+        self.request_from(&*self.protocol, |store| store.sweep())
     }
 }
 
@@ -909,7 +925,7 @@ pub struct Stores {
 
 /// State of a protocol session that all nodes share.
 #[derive(Clone, Debug, minicbor::Encode, minicbor::Decode)]
-pub struct Protocol {
+pub struct ProtocolState {
     #[n(0)]
     pub revision: String,
     /// Its client asked to end the session: tool calls are refused.
@@ -918,7 +934,7 @@ pub struct Protocol {
 }
 
 /// A protocol session that no other node knows yet.
-pub struct NewProtocol<'a> {
+pub struct NewProtocolSession<'a> {
     pub id: &'a str,
     pub owner: &'a str,
     pub revision: &'a str,
@@ -968,12 +984,12 @@ impl Message {
             block,
         };
         Some(match word {
-            "closed" => Message::Closed(Key::told(name)),
-            "ended" => Message::Ended(Key::told(name)),
+            "closed" => Message::Closed(Key::from_digest(name)),
+            "ended" => Message::Ended(Key::from_digest(name)),
             "failed" => login(None),
             "blocked" => login(Some(Duration::from_micros(rest.parse().ok()?))),
             "cancel" => Message::Cancel {
-                session: Key::told(name),
+                session: Key::from_digest(name),
                 call: Id::from_json(ptc_rpc::parse(rest.as_bytes()).ok()?),
             },
             _ => return None,
@@ -982,15 +998,15 @@ impl Message {
 }
 
 /// A session as operators see it.
-pub struct Listed {
+pub struct ListedSession {
     pub head: Head,
     pub record: Record,
 }
 
 /// Loads the keys that the settings name.
-fn seal(settings: &SessionSettings) -> Result<Seal, StoreFault> {
+fn seal(settings: &SessionSettings) -> Result<Seal, StoreOpenError> {
     match &settings.store.key_file {
-        Some(path) => Seal::from_file(path).map_err(StoreFault::KeyFile),
+        Some(path) => Seal::from_file(path).map_err(StoreOpenError::KeyFile),
         None => Ok(Seal::none()),
     }
 }
@@ -999,40 +1015,42 @@ fn seal(settings: &SessionSettings) -> Result<Seal, StoreFault> {
 ///
 /// # Errors
 /// The error that a start would end with.
-pub fn examine(settings: &SessionSettings) -> Result<Option<(String, Vec<String>)>, StoreFault> {
+pub fn examine(
+    settings: &SessionSettings,
+) -> Result<Option<(String, Vec<String>)>, StoreOpenError> {
     let Some(address) = &settings.store.address else {
         return Ok(None);
     };
     let seal = seal(settings)?;
-    let unusable = |cause: String| StoreFault::unusable(address, cause);
-    let sight = store::look(address).map_err(unusable)?;
-    if let Some(mark) = &sight.mark {
-        judge_mark(&seal, mark).map_err(unusable)?;
+    let unusable = |cause: String| StoreOpenError::unusable(address, cause);
+    let summary = store::inspect(address).map_err(unusable)?;
+    if let Some(mark) = &summary.mark {
+        verify_mark(&seal, mark).map_err(unusable)?;
     }
     let keys = match seal.keys() {
         0 => "not encrypted".to_owned(),
         1 => "encrypted".to_owned(),
         keys => format!("encrypted under the first of {keys} keys"),
     };
-    let sessions = match sight.sessions {
+    let sessions = match summary.sessions {
         1 => "1 session".to_owned(),
         sessions => format!("{sessions} sessions"),
     };
     let line = format!("session store: {address}: {sessions}, {keys}");
-    Ok(Some((line, sight.warnings)))
+    Ok(Some((line, summary.warnings)))
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum StoreFault {
+pub enum StoreOpenError {
     #[error("--session-store-key-file / PTC_RUNNER_MCP_SESSION_STORE_KEY_FILE: {0}")]
     KeyFile(String),
     #[error("--session-store / PTC_RUNNER_MCP_SESSION_STORE: cannot use {address}: {cause}")]
     Unusable { address: String, cause: String },
 }
 
-impl StoreFault {
+impl StoreOpenError {
     fn unusable(address: &Address, cause: String) -> Self {
-        StoreFault::Unusable {
+        StoreOpenError::Unusable {
             address: address.to_string(),
             cause,
         }
@@ -1066,8 +1084,8 @@ impl<'a> AssociatedData<'a> {
 ///
 /// # Errors
 /// Why the mark does not open, and what to do.
-fn judge_mark(seal: &Seal, mark: &[u8]) -> Result<(), String> {
-    match seal.open(mark, MARK_PLACE) {
+fn verify_mark(seal: &Seal, mark: &[u8]) -> Result<(), String> {
+    match seal.open(mark, MARK_CONTEXT) {
         Ok(text) if text == MARK => Ok(()),
         Ok(_) => Err("it is marked by something else".into()),
         Err(cause) => Err(match cause {
@@ -1079,7 +1097,7 @@ fn judge_mark(seal: &Seal, mark: &[u8]) -> Result<(), String> {
                                   that it began with"
                 .into(),
             Unopened::Empty | Unopened::Foreign | Unopened::CutOff | Unopened::Damaged => format!(
-                "its `{MARK_PLACE}`, which tells the right key from a wrong one, is damaged: {cause}. Put it back from a backup, or remove it: \
+                "its `{MARK_CONTEXT}`, which tells the right key from a wrong one, is damaged: {cause}. Put it back from a backup, or remove it: \
                  the next start makes one for its own key, and what another key sealed stays unreadable"
             ),
         }),
@@ -1087,8 +1105,8 @@ fn judge_mark(seal: &Seal, mark: &[u8]) -> Result<(), String> {
 }
 
 /// A lease that ends with a commit, with its release, or when it is dropped.
-pub struct Leased {
-    shared: Arc<Shared>,
+pub struct SessionLease {
+    shared: Arc<SharedSessions>,
     lease: Lease,
     /// A digest of the owner.
     owner: String,
@@ -1097,22 +1115,22 @@ pub struct Leased {
     ended: AtomicBool,
     /// The body that was read, until it is decoded.
     body: Mutex<Option<Vec<u8>>>,
-    _running: RunningHere,
+    _running: RunningGuard,
 }
 
 /// Registers a program that runs here, or will run once it has its lease; deregisters it when dropped.
-struct RunningHere {
-    shared: Arc<Shared>,
+struct RunningGuard {
+    shared: Arc<SharedSessions>,
     key: Key,
-    token: Arc<Running>,
+    token: Arc<RunningTurn>,
 }
 
-impl RunningHere {
-    fn enter(shared: &Arc<Shared>, key: &Key) -> Self {
-        let token = Arc::new(Running::default());
+impl RunningGuard {
+    fn enter(shared: &Arc<SharedSessions>, key: &Key) -> Self {
+        let token = Arc::new(RunningTurn::default());
         let mut all = lock(&shared.running);
         all.entry(key.clone()).or_default().push(token.clone());
-        RunningHere {
+        RunningGuard {
             shared: shared.clone(),
             key: key.clone(),
             token,
@@ -1120,7 +1138,7 @@ impl RunningHere {
     }
 }
 
-impl Drop for RunningHere {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         let mut all = lock(&self.shared.running);
         if let Entry::Occupied(mut here) = all.entry(self.key.clone()) {
@@ -1134,30 +1152,33 @@ impl Drop for RunningHere {
 }
 
 /// What a turn leaves behind, encoded for the store.
-pub struct Packed {
+pub struct EncodedTurn {
     state: State,
     head: Vec<u8>,
     body: Vec<u8>,
 }
 
-impl Leased {
+impl SessionLease {
     /// Decodes the session's content unless this node had it cached.
     pub fn restore(&self, session: &Session) -> Result<(), SessionError> {
         let body = lock(&self.body).take();
         match body {
-            Some(body) => self.shared.fill(session, &self.place(&self.stamp), &body),
+            Some(body) => {
+                self.shared
+                    .restore_body(session, &self.associated_data(&self.stamp), &body)
+            }
             None => Ok(()),
         }
     }
 
-    pub fn pack(&self, session: &Session, state: State) -> Result<Packed, SessionError> {
+    pub fn encode(&self, session: &Session, state: State) -> Result<EncodedTurn, SessionError> {
         let head = Head::of(&session.id, session.title.as_deref(), &state).to_bytes();
-        let place = self.place(&self.lease.holder);
-        let (head, body) = self.shared.sealed(&place, head, record::body(&state))?;
-        Ok(Packed { state, head, body })
+        let place = self.associated_data(&self.lease.holder);
+        let (head, body) = self.shared.seal_parts(&place, head, record::body(&state))?;
+        Ok(EncodedTurn { state, head, body })
     }
 
-    fn place<'a>(&'a self, stamp: &'a str) -> AssociatedData<'a> {
+    fn associated_data<'a>(&'a self, stamp: &'a str) -> AssociatedData<'a> {
         AssociatedData {
             key: &self.lease.key,
             owner: &self.owner,
@@ -1165,29 +1186,33 @@ impl Leased {
         }
     }
 
-    pub fn commit(&self, packed: &Packed) -> Result<(), SessionError> {
+    pub fn commit(&self, encoded: &EncodedTurn) -> Result<(), SessionError> {
         if self.ended.swap(true, Ordering::AcqRel) {
-            return Err(SessionError::Lost);
+            return Err(SessionError::LeaseLost);
         }
         let content = Content {
-            head: &packed.head,
-            body: &packed.body,
+            head: &encoded.head,
+            body: &encoded.body,
         };
-        let bytes = packed.body.len() as f64;
-        self.shared.measured.snapshots.observe(bytes);
-        super::dawdle();
-        let committed = self.shared.ask(|store| store.commit(&self.lease, content));
+        let bytes = encoded.body.len() as f64;
+        self.shared.metrics.snapshots.observe(bytes);
+        super::delay_commit_for_test();
+        let committed = self
+            .shared
+            .request(|store| store.commit(&self.lease, content));
         match committed {
             Ok(()) => self
                 .shared
-                .remember(&self.lease.key, &self.lease.holder, &packed.state),
+                .cache(&self.lease.key, &self.lease.holder, &encoded.state),
             // The lease still exists; release it so that nobody has to wait for its deadline.
-            Err(SessionError::NoRoom) => drop(self.shared.ask(|store| store.release(&self.lease))),
+            Err(SessionError::StoreFull) => {
+                let _ = self.shared.request(|store| store.release(&self.lease));
+            }
             Err(_) => {}
         }
         committed.map_err(|refused| match refused {
             // The commit may have reached the store.
-            SessionError::Away => SessionError::Unconfirmed,
+            SessionError::StoreUnavailable => SessionError::CommitUnknown,
             refused => refused,
         })
     }
@@ -1195,12 +1220,12 @@ impl Leased {
     pub fn release(&self) {
         if !self.ended.swap(true, Ordering::AcqRel) {
             // If the store is away, the lease ends at its deadline.
-            let _ = self.shared.ask(|store| store.release(&self.lease));
+            let _ = self.shared.request(|store| store.release(&self.lease));
         }
     }
 }
 
-impl Drop for Leased {
+impl Drop for SessionLease {
     fn drop(&mut self) {
         self.release();
     }

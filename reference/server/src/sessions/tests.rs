@@ -9,8 +9,8 @@ fn sessions(arguments: &[&str]) -> Sessions {
     Sessions::new(Settings::read(&arguments, |_| None).unwrap().sessions)
 }
 
-fn leaving(env: Env, value: Value) -> Leaving {
-    Leaving {
+fn effects(env: Env, value: Value) -> TurnEffects {
+    TurnEffects {
         env,
         shown: value.clone(),
         value,
@@ -77,11 +77,11 @@ fn what_closes_a_session_ends_a_call_that_is_taken_in_afterwards() {
             }
         };
         if is_taken_in {
-            turn.ends_by(end);
+            turn.on_close(end);
             sessions.close(&session.id, "a").ok().unwrap();
         } else {
             sessions.close(&session.id, "a").ok().unwrap();
-            turn.ends_by(end);
+            turn.on_close(end);
         }
         assert_eq!(ends.load(Ordering::Relaxed), 1);
     }
@@ -97,18 +97,25 @@ fn limits_reject_and_history_is_previewed() {
     let turn = session.begin().ok().unwrap();
     let mut env = session.env();
     env.define("a", Value::Int(1));
-    let judged = |leaving| sessions.judge(&turn, leaving, &Unwatched).ok().unwrap();
-    let ready = judged(leaving(env.clone(), Value::str("x".repeat(100))))
+    let judged = |effects| {
+        sessions
+            .check_limits(&turn, effects, &Unwatched)
+            .ok()
+            .unwrap()
+    };
+    let checked = judged(effects(env.clone(), Value::str("x".repeat(100))))
         .ok()
         .unwrap();
-    assert_eq!(ready.notices.len(), 1);
-    turn.commit(turn.pack(ready).ok().unwrap()).ok().unwrap();
+    assert_eq!(checked.notices.len(), 1);
+    turn.commit(turn.encode(checked).ok().unwrap())
+        .ok()
+        .unwrap();
     assert_eq!(
         ptc_lang::print::readable(&session.env().history()[0]),
         "{:lisp_session_preview true}"
     );
     env.define("b", Value::Int(1));
-    let exceeded = judged(leaving(env, Value::Nil)).err().unwrap();
+    let exceeded = judged(effects(env, Value::Nil)).err().unwrap();
     assert_eq!(
         Payload::from(exceeded).to_json(),
         r#"{"actual":2,"field":"memory","limit":"max_bindings","max":1}"#

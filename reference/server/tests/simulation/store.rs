@@ -6,10 +6,12 @@
 use ptc_lang::meter::Unwatched;
 use ptc_lang::{Env, Value};
 use ptc_server::checks::sessions::store::{
-    Acquire, Answer, Content, FailedLogin, Failure, Key, Lease, LoginFailure, New, Record,
-    SessionStore, Times,
+    Acquire, Content, FailedLogin, Key, Lease, LoginFailure, NewSession, Record, SessionStore,
+    StoreError, StoreResult, Times,
 };
-use ptc_server::checks::sessions::{Leaving, SessionError, Sessions, Shared, Stores, Turn};
+use ptc_server::checks::sessions::{
+    SessionError, Sessions, SharedSessions, Stores, Turn, TurnEffects,
+};
 use ptc_server::checks::simulate::{Choices, Story};
 use ptc_server::settings::Settings;
 use std::collections::BTreeMap;
@@ -43,7 +45,7 @@ struct Held {
 }
 
 impl Ledger {
-    fn find(&mut self, key: &Key, owner: &str) -> Answer<&mut Held> {
+    fn find(&mut self, key: &Key, owner: &str) -> StoreResult<&mut Held> {
         match self.sessions.get_mut(key) {
             None if self.closed.contains(key) => Err(SessionError::Closed.into()),
             None => Err(SessionError::NotFound.into()),
@@ -52,7 +54,7 @@ impl Ledger {
         }
     }
 
-    fn create(&mut self, new: &New<'_>) -> Answer<Times> {
+    fn create(&mut self, new: &NewSession<'_>) -> StoreResult<Times> {
         let live = self.sessions.len();
         if !self.sessions.contains_key(new.key) && live >= new.count_max {
             return Err(SessionError::Full.into());
@@ -85,7 +87,7 @@ impl Ledger {
         Ok(held.record.times)
     }
 
-    fn read(&mut self, key: &Key, owner: &str, known: Option<&str>) -> Answer<Record> {
+    fn read(&mut self, key: &Key, owner: &str, known: Option<&str>) -> StoreResult<Record> {
         let now = self.now;
         let held = self.find(key, owner)?;
         let mut record = held.record.clone();
@@ -94,7 +96,7 @@ impl Ledger {
         Ok(record)
     }
 
-    fn acquire(&mut self, acquire: &Acquire<'_>) -> Answer<(Record, Lease)> {
+    fn acquire(&mut self, acquire: &Acquire<'_>) -> StoreResult<(Record, Lease)> {
         let now = self.now;
         let held = self.find(acquire.key, acquire.owner)?;
         if held.until > now && held.holder != acquire.holder {
@@ -116,7 +118,7 @@ impl Ledger {
         Ok((record, lease))
     }
 
-    fn commit(&mut self, lease: &Lease, head: &[u8], body: &[u8]) -> Answer<()> {
+    fn commit(&mut self, lease: &Lease, head: &[u8], body: &[u8]) -> StoreResult<()> {
         let (now, careful) = (self.now, self.careful);
         let held = self
             .sessions
@@ -127,7 +129,7 @@ impl Ledger {
         }
         let holds = held.fence == lease.fence && held.until > now;
         if careful && (!holds || held.record.version != lease.version) {
-            return Err(SessionError::Lost.into());
+            return Err(SessionError::LeaseLost.into());
         }
         held.record.version += 1;
         held.record.stamp.clone_from(&lease.holder);
@@ -146,7 +148,7 @@ impl Ledger {
         }
     }
 
-    fn close(&mut self, key: &Key, owner: &str) -> Answer<()> {
+    fn close(&mut self, key: &Key, owner: &str) -> StoreResult<()> {
         self.find(key, owner)?;
         self.sessions.remove(key);
         self.closed.push(key.clone());
@@ -179,18 +181,18 @@ impl Way {
         self.ledger.now += ms * 1000;
     }
 
-    fn away(&mut self, what: &str) -> Failure {
+    fn away(&mut self, what: &str) -> StoreError {
         self.made += 1;
         self.note(what);
-        Failure::Away(what.to_owned())
+        StoreError::Unavailable(what.to_owned())
     }
 
     /// Sends a request to the ledger, which may meet a fault.
     fn ask<T>(
         &mut self,
         commits: bool,
-        ask: impl Fn(&mut Ledger) -> Answer<T> + Send + Sync + 'static,
-    ) -> Answer<T> {
+        ask: impl Fn(&mut Ledger) -> StoreResult<T> + Send + Sync + 'static,
+    ) -> StoreResult<T> {
         if !self.choices.percent(self.faults) {
             return ask(&mut self.ledger);
         }
@@ -210,7 +212,9 @@ impl Way {
                 let _ = ask(&mut self.ledger);
                 match ask(&mut self.ledger) {
                     // Like `redis.rs`: the first attempt may have committed.
-                    Err(Failure::Refused(_)) if commits => Err(self.away("asked twice, refused")),
+                    Err(StoreError::Rejected(_)) if commits => {
+                        Err(self.away("asked twice, refused"))
+                    }
                     answer => answer,
                 }
             }
@@ -239,11 +243,11 @@ impl Faulty {
     fn ask<T>(
         &self,
         commits: bool,
-        ask: impl Fn(&mut Ledger) -> Answer<T> + Send + Sync + 'static,
-    ) -> Answer<T> {
+        ask: impl Fn(&mut Ledger) -> StoreResult<T> + Send + Sync + 'static,
+    ) -> StoreResult<T> {
         let mut way = lock(&self.way);
         if *lock(&self.dead) {
-            return Err(Failure::Away("its node is dead".into()));
+            return Err(StoreError::Unavailable("its node is dead".into()));
         }
         way.ask(commits, ask)
     }
@@ -254,17 +258,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SessionStore for Faulty {
-    fn mark(&self, fresh: &[u8], _: Option<&[u8]>) -> Answer<Vec<u8>> {
+    fn mark(&self, fresh: &[u8], _: Option<&[u8]>) -> StoreResult<Vec<u8>> {
         Ok(fresh.to_vec())
     }
 
-    fn create(&self, new: &New<'_>) -> Answer<Times> {
+    fn create(&self, new: &NewSession<'_>) -> StoreResult<Times> {
         let (key, owner, stamp) = (new.key.clone(), new.owner.to_owned(), new.stamp.to_owned());
         let (head, body) = (new.content.head.to_vec(), new.content.body.to_vec());
         let (ttl, idle) = (new.ttl, new.idle);
         let (count_max, per_owner_max) = (new.count_max, new.per_owner_max);
         self.ask(false, move |ledger| {
-            ledger.create(&New {
+            ledger.create(&NewSession {
                 key: &key,
                 owner: &owner,
                 ttl,
@@ -280,14 +284,14 @@ impl SessionStore for Faulty {
         })
     }
 
-    fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> Answer<Record> {
+    fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> StoreResult<Record> {
         let (key, owner, known) = (key.clone(), owner.to_owned(), known.map(str::to_owned));
         self.ask(false, move |ledger| {
             ledger.read(&key, &owner, known.as_deref())
         })
     }
 
-    fn acquire(&self, acquire: &Acquire<'_>) -> Answer<(Record, Lease)> {
+    fn acquire(&self, acquire: &Acquire<'_>) -> StoreResult<(Record, Lease)> {
         let (key, owner) = (acquire.key.clone(), acquire.owner.to_owned());
         let known = acquire.known.map(str::to_owned);
         let (holder, term) = (acquire.holder.to_owned(), acquire.term);
@@ -302,12 +306,12 @@ impl SessionStore for Faulty {
         })
     }
 
-    fn commit(&self, lease: &Lease, content: Content<'_>) -> Answer<()> {
+    fn commit(&self, lease: &Lease, content: Content<'_>) -> StoreResult<()> {
         let (lease, head, body) = (lease.clone(), content.head.to_vec(), content.body.to_vec());
         self.ask(true, move |ledger| ledger.commit(&lease, &head, &body))
     }
 
-    fn release(&self, lease: &Lease) -> Answer<()> {
+    fn release(&self, lease: &Lease) -> StoreResult<()> {
         let lease = lease.clone();
         self.ask(false, move |ledger| {
             ledger.release(&lease);
@@ -315,16 +319,16 @@ impl SessionStore for Faulty {
         })
     }
 
-    fn close(&self, key: &Key, owner: &str) -> Answer<()> {
+    fn close(&self, key: &Key, owner: &str) -> StoreResult<()> {
         let (key, owner) = (key.clone(), owner.to_owned());
         self.ask(false, move |ledger| ledger.close(&key, &owner))
     }
 
-    fn close_owner(&self, _: &str) -> Answer<()> {
+    fn close_owner(&self, _: &str) -> StoreResult<()> {
         Ok(())
     }
 
-    fn list(&self, owner: Option<&str>) -> Answer<Vec<Record>> {
+    fn list(&self, owner: Option<&str>) -> StoreResult<Vec<Record>> {
         let owner = owner.map(str::to_owned);
         self.ask(false, move |ledger| {
             let own = ledger.sessions.values().map(|held| held.record.clone());
@@ -333,15 +337,15 @@ impl SessionStore for Faulty {
         })
     }
 
-    fn sweep(&self) -> Answer<usize> {
+    fn sweep(&self) -> StoreResult<usize> {
         self.ask(false, |ledger| Ok(ledger.sessions.len()))
     }
 
-    fn login_failed(&self, _: &FailedLogin<'_>) -> Answer<LoginFailure> {
+    fn login_failed(&self, _: &FailedLogin<'_>) -> StoreResult<LoginFailure> {
         Ok(LoginFailure::Counted)
     }
 
-    fn login_succeeded(&self, _: &str) -> Answer<()> {
+    fn login_succeeded(&self, _: &str) -> StoreResult<()> {
         Ok(())
     }
 }
@@ -457,9 +461,9 @@ impl World {
             protocol: Box::new(store()),
             address: "simulated".into(),
         };
-        let shared = Shared::simulated(stores, &settings.sessions, PROGRAM);
+        let shared = SharedSessions::simulated(stores, &settings.sessions, PROGRAM);
         let mut sessions = Sessions::new(settings.sessions);
-        sessions.keep_in(Some(shared));
+        sessions.set_shared(Some(shared));
         Node { sessions, dead }
     }
 
@@ -476,7 +480,9 @@ impl World {
     fn justified(&self, refused: SessionError, before: usize) {
         let away = matches!(
             refused,
-            SessionError::Away | SessionError::Unconfirmed | SessionError::Unanswered
+            SessionError::StoreUnavailable
+                | SessionError::CommitUnknown
+                | SessionError::ChangeUnknown
         );
         if away && lock(&self.way).made == before {
             self.broken("the store is called away, and was there");
@@ -536,7 +542,7 @@ impl World {
             Err(refused) => {
                 self.justified(refused, made);
                 let left = lock(&self.way).ledger.sessions.len() > before;
-                if left && refused != SessionError::Unanswered {
+                if left && refused != SessionError::ChangeUnknown {
                     self.broken("a start that is told as undone left a session");
                 }
                 refused.reason().name()
@@ -610,7 +616,7 @@ impl World {
         let at = self.choices.below(self.open.len());
         let open = self.open.swap_remove(at);
         let (session, number) = (open.session, open.number);
-        let leaving = Leaving {
+        let effects = TurnEffects {
             env: open.env,
             value: Value::Nil,
             shown: Value::Nil,
@@ -619,19 +625,19 @@ impl World {
             upstream_calls: Vec::new(),
         };
         let sessions = &self.nodes[open.node].sessions;
-        let Ok(Ok(ready)) = sessions.judge(&open.turn, leaving, &Unwatched) else {
+        let Ok(Ok(checked)) = sessions.check_limits(&open.turn, effects, &Unwatched) else {
             self.broken("a small list is too large")
         };
-        let Ok(packed) = open.turn.pack(ready) else {
+        let Ok(encoded) = open.turn.encode(checked) else {
             self.broken("a small list can't be packed")
         };
-        let outcome = match open.turn.commit(packed) {
+        let outcome = match open.turn.commit(encoded) {
             Ok(()) => {
                 self.known[session].acknowledged.push(number);
                 "committed"
             }
-            Err(SessionError::Unconfirmed) => {
-                self.justified(SessionError::Unconfirmed, made);
+            Err(SessionError::CommitUnknown) => {
+                self.justified(SessionError::CommitUnknown, made);
                 "unconfirmed"
             }
             Err(refused) => {
@@ -675,7 +681,7 @@ impl World {
                 "closed"
             }
             Err(refused) => {
-                known.perhaps_closed |= refused == SessionError::Unanswered;
+                known.perhaps_closed |= refused == SessionError::ChangeUnknown;
                 // If the request was sent twice, the first attempt may have closed it.
                 known.closed |= refused == SessionError::Closed;
                 self.justified(refused, made);

@@ -3,7 +3,7 @@
 use super::argument::{self, Argument, Shape};
 use super::{Done, NotReady, Request, Work, card, program};
 use crate::call::Call;
-use crate::evaluation::{self, Job, Schema, Turned};
+use crate::evaluation::{self, Job, Schema, TurnOutcome};
 use crate::mcp::connection::Transport;
 use crate::mcp::dispatch;
 use crate::render::profile::{self, View};
@@ -257,9 +257,9 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
             call,
         };
         match evaluation::in_session(&job, &server.sessions, &turn) {
-            Turned::Kept { payload, ready } => {
-                let packed = match turn.pack(*ready) {
-                    Ok(packed) => packed,
+            TurnOutcome::Kept { payload, checked } => {
+                let encoded = match turn.encode(*checked) {
+                    Ok(encoded) => encoded,
                     Err(unkept) => return Done::of(refused(unkept)),
                 };
                 let stored = changed_keys(&payload).map(|keys| format!("stored: {keys}"));
@@ -271,12 +271,12 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
                 Done {
                     reply: Some(reply),
                     commit: Some(Box::new(move || {
-                        let lost = turn.commit(packed).err()?;
+                        let lost = turn.commit(encoded).err()?;
                         Some(refuse(ToolError::Session(lost)))
                     })),
                 }
             }
-            Turned::Failed(payload) => {
+            TurnOutcome::Failed(payload) => {
                 // Nothing was kept, so the summary is still correct.
                 let payload = payload.with("session", turn.session.summary_idle());
                 let suffix = suffix([
@@ -289,19 +289,19 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
                 };
                 Done::of(reply)
             }
-            Turned::Over if stdio => Done {
+            TurnOutcome::Over if stdio => Done {
                 reply: None,
                 commit: None,
             },
-            Turned::Over => Done::of(ToolReply::new(Refusal::Cancelled.payload(), view)),
+            TurnOutcome::Over => Done::of(ToolReply::new(Refusal::Cancelled.payload(), view)),
         }
     };
     Ok(Work {
         // A program that waits for a thread can be cancelled like a running one.
         admitted: Some(Box::new(move |call| {
-            began.belongs_to(call);
+            began.attach_call(call);
             let call = call.clone();
-            began.ends_by(move || {
+            began.on_close(move || {
                 if let Some(answer) = connection.cancel_call(&call) {
                     dispatch::answer_cancelled(&ending, &connection, call.id.clone(), answer);
                 }
@@ -393,7 +393,7 @@ fn begin(request: &Request<'_>, id: &str) -> Result<Turn, ToolError> {
         .begin(id, &connection.owner, connection.protocol_owner());
     begun.map_err(|refused| match refused {
         // Another node received the request to shut down.
-        SessionError::Drains => {
+        SessionError::Draining => {
             connection.drain();
             ToolError::Drains
         }

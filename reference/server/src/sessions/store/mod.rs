@@ -32,7 +32,7 @@ impl Key {
     }
 
     /// Wraps a key that another node computed.
-    pub fn told(text: &str) -> Self {
+    pub fn from_digest(text: &str) -> Self {
         Key(text.to_owned())
     }
 
@@ -45,7 +45,7 @@ impl Key {
 const DIGEST_DIGITS: usize = 32;
 
 /// A digest of the owner, which is all that a store sees of it.
-pub fn owner_of(owner: &str) -> String {
+pub fn owner_digest(owner: &str) -> String {
     digest(owner)
 }
 
@@ -56,7 +56,7 @@ fn digest(text: &str) -> String {
 }
 
 /// A session to be created.
-pub struct New<'a> {
+pub struct NewSession<'a> {
     pub key: &'a Key,
     pub owner: &'a str,
     pub ttl: Duration,
@@ -158,7 +158,7 @@ pub const SOURCES_MAX: usize = 16_384;
 
 /// The result of a read-only inspection of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sight {
+pub struct StoreSummary {
     pub mark: Option<Vec<u8>>,
     /// Number of live sessions.
     pub sessions: usize,
@@ -168,55 +168,55 @@ pub struct Sight {
 
 /// Why a store operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum StoreError {
     /// The store refused: the session cannot be used.
     #[error("{}", .0.message())]
-    Refused(SessionError),
+    Rejected(SessionError),
     /// The store is unreachable or sent a malformed reply.
     #[error("{0}")]
-    Away(String),
+    Unavailable(String),
     /// The outcome is unknown although the store is reachable: the reply was lost, or the request was too large to send in time.
     #[error("{0}")]
-    Unknown(String),
+    UnknownOutcome(String),
 }
 
-impl From<SessionError> for Failure {
+impl From<SessionError> for StoreError {
     fn from(refused: SessionError) -> Self {
-        Failure::Refused(refused)
+        StoreError::Rejected(refused)
     }
 }
 
 /// The result of a store operation.
-pub type Answer<T> = Result<T, Failure>;
+pub type StoreResult<T> = Result<T, StoreError>;
 
 /// Keeps sessions for several processes. Every operation is idempotent: it may be repeated with the same arguments when its reply was
-/// lost. It may block for a short, bounded time: [`PATIENCE`] plus the transfer time of large content. Besides the errors that an
-/// operation names, each may fail with [`Failure::Away`] and [`Failure::Unknown`].
+/// lost. It may block for a short, bounded time: [`STORE_TIMEOUT`] plus the transfer time of large content. Besides the errors that an
+/// operation names, each may fail with [`StoreError::Unavailable`] and [`StoreError::UnknownOutcome`].
 pub trait SessionStore: Send + Sync {
     /// Writes `fresh` if the store has no mark or its mark equals `replaced`, and returns the mark that the store has afterwards.
     ///
     /// # Errors
-    /// [`Failure::Away`].
-    fn mark(&self, fresh: &[u8], replaced: Option<&[u8]>) -> Answer<Vec<u8>>;
+    /// [`StoreError::Unavailable`].
+    fn mark(&self, fresh: &[u8], replaced: Option<&[u8]>) -> StoreResult<Vec<u8>>;
 
     /// Creates a session.
     ///
     /// # Errors
     /// [`SessionError::Full`], [`SessionError::OwnerFull`].
-    fn create(&self, new: &New<'_>) -> Answer<Times>;
+    fn create(&self, new: &NewSession<'_>) -> StoreResult<Times>;
 
     /// Reads a session, which counts as a use. The body is included unless `known` is the session's current stamp.
     ///
     /// # Errors
     /// [`SessionError::NotFound`], [`SessionError::Closed`], [`SessionError::Foreign`], checked in this order;
     /// [`SessionError::Unreadable`] where the facts that the store decides by are damaged, which affects no other session.
-    fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> Answer<Record>;
+    fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> StoreResult<Record>;
 
     /// Takes the lease of a session and reads it.
     ///
     /// # Errors
     /// As [`SessionStore::read`], then [`SessionError::Busy`].
-    fn acquire(&self, acquire: &Acquire<'_>) -> Answer<(Record, Lease)>;
+    fn acquire(&self, acquire: &Acquire<'_>) -> StoreResult<(Record, Lease)>;
 
     /// Like [`SessionStore::acquire`], for a session whose owner is the key of a protocol session. The protocol session is read first,
     /// which counts as a use. Returns the protocol session's record, without a body, and the result of acquiring the lease. `protocol` is
@@ -230,11 +230,13 @@ pub trait SessionStore: Send + Sync {
         protocol: &dyn SessionStore,
         protocol_owner: &str,
         acquire: &Acquire<'_>,
-    ) -> Answer<(Record, Answer<(Record, Lease)>)> {
-        let within = Key::told(acquire.owner);
+    ) -> StoreResult<(Record, StoreResult<(Record, Lease)>)> {
+        let within = Key::from_digest(acquire.owner);
         let record = protocol.read(&within, protocol_owner, None)?;
         match self.acquire(acquire) {
-            Err(failure @ (Failure::Away(_) | Failure::Unknown(_))) => Err(failure),
+            Err(failure @ (StoreError::Unavailable(_) | StoreError::UnknownOutcome(_))) => {
+                Err(failure)
+            }
             begun => Ok((record, begun)),
         }
     }
@@ -242,64 +244,64 @@ pub trait SessionStore: Send + Sync {
     /// Replaces a session's content, increments its version and ends the lease.
     ///
     /// # Errors
-    /// [`SessionError::Closed`] where the session is gone, [`SessionError::Lost`] where the lease is.
-    fn commit(&self, lease: &Lease, content: Content<'_>) -> Answer<()>;
+    /// [`SessionError::Closed`] where the session is gone, [`SessionError::LeaseLost`] where the lease is.
+    fn commit(&self, lease: &Lease, content: Content<'_>) -> StoreResult<()>;
 
     /// Ends a lease without a commit. Releasing a lease that has already ended is not an error.
     ///
     /// # Errors
-    /// [`Failure::Away`].
-    fn release(&self, lease: &Lease) -> Answer<()>;
+    /// [`StoreError::Unavailable`].
+    fn release(&self, lease: &Lease) -> StoreResult<()>;
 
     /// Closes a session, even while a program runs in it.
     ///
     /// # Errors
     /// As [`SessionStore::read`].
-    fn close(&self, key: &Key, owner: &str) -> Answer<()>;
+    fn close(&self, key: &Key, owner: &str) -> StoreResult<()>;
 
     /// Closes all sessions of an owner.
     ///
     /// # Errors
-    /// [`Failure::Away`].
-    fn close_owner(&self, owner: &str) -> Answer<()>;
+    /// [`StoreError::Unavailable`].
+    fn close_owner(&self, owner: &str) -> StoreResult<()>;
 
     /// The live sessions of one owner, or of all owners; without bodies, in no order, and without sessions whose facts are damaged.
     ///
     /// # Errors
-    /// [`Failure::Away`].
-    fn list(&self, owner: Option<&str>) -> Answer<Vec<Record>>;
+    /// [`StoreError::Unavailable`].
+    fn list(&self, owner: Option<&str>) -> StoreResult<Vec<Record>>;
 
     /// Closes expired sessions and returns the number of those that remain.
     ///
     /// # Errors
-    /// [`Failure::Away`].
-    fn sweep(&self) -> Answer<usize>;
+    /// [`StoreError::Unavailable`].
+    fn sweep(&self) -> StoreResult<usize>;
 
     /// Records a failed login.
     ///
     /// # Errors
-    /// [`Failure::Away`].
-    fn login_failed(&self, failed: &FailedLogin<'_>) -> Answer<LoginFailure>;
+    /// [`StoreError::Unavailable`].
+    fn login_failed(&self, failed: &FailedLogin<'_>) -> StoreResult<LoginFailure>;
 
     /// Clears the failures of a source after a successful login, unless the source is blocked: someone else may be guessing from the same
     /// address.
     ///
     /// # Errors
-    /// [`Failure::Away`].
-    fn login_succeeded(&self, source: &str) -> Answer<()>;
+    /// [`StoreError::Unavailable`].
+    fn login_succeeded(&self, source: &str) -> StoreResult<()>;
 
     /// Whether nodes are notified of failed logins; where they are not, the store is asked at each successful login.
-    fn tells(&self) -> bool {
+    fn can_broadcast(&self) -> bool {
         false
     }
 
     /// Whether the store is known to be away and requests fail without being sent, so that they change nothing.
-    fn is_given_up(&self) -> bool {
+    fn fails_fast(&self) -> bool {
         false
     }
 
     /// Whether a waiting operation yields its executor thread by itself; if not, the caller must arrange that.
-    fn lets_go(&self) -> bool {
+    fn yields_executor(&self) -> bool {
         false
     }
 
@@ -308,43 +310,43 @@ pub trait SessionStore: Send + Sync {
     /// listener's callback.
     ///
     /// # Errors
-    /// [`Failure::Away`].
-    fn tell(&self, _message: &str) -> Answer<()> {
+    /// [`StoreError::Unavailable`].
+    fn broadcast(&self, _message: &str) -> StoreResult<()> {
         Ok(())
     }
 
-    /// Delivers broadcasts to `heard`, on a thread of its own, until `heard` returns false. If the store is reachable, every message that
+    /// Delivers broadcasts to `listener`, on a thread of its own, until `listener` returns false. If the store is reachable, every message that
     /// is sent after this function returned is delivered.
-    fn listen(&self, _heard: Heard) {}
+    fn subscribe(&self, _heard: Listener) {}
 }
 
 /// An event for a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word<'a> {
+pub enum StoreEvent<'a> {
     /// Subscribed: no message is missed from here on.
-    Begins,
-    Says(&'a str),
+    Subscribed,
+    Message(&'a str),
     /// The connection was lost.
-    Ends,
+    Disconnected,
 }
 
 /// Handles an event; returns false to stop listening.
-pub type Heard = Box<dyn Fn(Word<'_>) -> bool + Send>;
+pub type Listener = Box<dyn Fn(StoreEvent<'_>) -> bool + Send>;
 
 /// Closed sessions that a store remembers, to distinguish them from ids that never existed.
 const CLOSED_MAX: usize = 1024;
 
 /// The longest that a store may take to connect and reply, not counting the transfer time of large content.
-pub const PATIENCE: Duration = Duration::from_secs(3);
+pub const STORE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Opens a store.
 ///
 /// # Errors
 /// The cause, without credentials.
-pub fn open(address: &Address, space: Space) -> Result<Box<dyn SessionStore>, String> {
+pub fn open(address: &Address, namespace: Namespace) -> Result<Box<dyn SessionStore>, String> {
     match address {
-        Address::Directory(path) => Ok(Box::new(file::Directory::open(path, space)?)),
-        Address::Redis(servers) => Ok(Box::new(redis::Redis::open(servers, space)?)),
+        Address::Directory(path) => Ok(Box::new(file::Directory::open(path, namespace)?)),
+        Address::Redis(servers) => Ok(Box::new(redis::Redis::open(servers, namespace)?)),
     }
 }
 
@@ -352,25 +354,25 @@ pub fn open(address: &Address, space: Space) -> Result<Box<dyn SessionStore>, St
 ///
 /// # Errors
 /// The cause, without credentials.
-pub fn look(address: &Address) -> Result<Sight, String> {
+pub fn inspect(address: &Address) -> Result<StoreSummary, String> {
     match address {
-        Address::Directory(path) => file::look(path),
-        Address::Redis(servers) => redis::Redis::open(servers, Space::Programs)?.look(),
+        Address::Directory(path) => file::inspect(path),
+        Address::Redis(servers) => redis::Redis::open(servers, Namespace::Programs)?.inspect(),
     }
 }
 
 /// Namespaces in one store. A protocol session owns program sessions under its own key; they end with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Space {
+pub enum Namespace {
     Programs,
     Protocol,
 }
 
-impl Space {
+impl Namespace {
     const fn name(self) -> &'static str {
         match self {
-            Space::Programs => "programs",
-            Space::Protocol => "protocol",
+            Namespace::Programs => "programs",
+            Namespace::Protocol => "protocol",
         }
     }
 }

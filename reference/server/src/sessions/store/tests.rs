@@ -40,7 +40,7 @@ fn redis(directory: &Path) -> Option<(Server, String)> {
     let url = format!("redis://127.0.0.1:{port}");
     for _ in 0..500 {
         let address = Address::read(&url).unwrap().unwrap();
-        let store = open(&address, Space::Programs).unwrap();
+        let store = open(&address, Namespace::Programs).unwrap();
         if store.sweep().is_ok() {
             return Some((server, url));
         }
@@ -50,7 +50,7 @@ fn redis(directory: &Path) -> Option<(Server, String)> {
 }
 
 /// A store's reply without its clock times.
-fn told(answer: Answer<Record>) -> String {
+fn told(answer: StoreResult<Record>) -> String {
     match answer {
         Ok(record) => format!(
             "{} {} {} {} {:?} {:?}",
@@ -71,7 +71,7 @@ fn history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
     let keys: Vec<Key> = (0..4)
         .map(|number| Key::of(&format!("{seed}/{number}")))
         .collect();
-    let owners = [owner_of("a"), owner_of("b")];
+    let owners = [owner_digest("a"), owner_digest("b")];
     let mut leases: Vec<Lease> = Vec::new();
     let mut said = Vec::new();
     for step in 0..60 {
@@ -85,7 +85,7 @@ fn history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
         let known = random.bool().then(|| format!("{}", random.u8(..60)));
         said.push(match random.u8(..12) {
             0..3 => {
-                let new = New {
+                let new = NewSession {
                     key,
                     owner,
                     ttl: Duration::from_secs(1_000),
@@ -160,7 +160,7 @@ fn stores_agree_on_random_histories() {
     let directory = tempfile::tempdir().unwrap();
     let file = open(
         &Address::Directory(directory.path().join("store")),
-        Space::Programs,
+        Namespace::Programs,
     )
     .unwrap();
     let Some((_server, url)) = redis(directory.path()) else {
@@ -168,7 +168,7 @@ fn stores_agree_on_random_histories() {
         history(&*file, 1);
         return;
     };
-    let redis = open(&Address::read(&url).unwrap().unwrap(), Space::Programs).unwrap();
+    let redis = open(&Address::read(&url).unwrap().unwrap(), Namespace::Programs).unwrap();
     for seed in 0..25 {
         let (left, right) = (history(&*file, seed), history(&*redis, seed));
         for (step, (left, right)) in left.iter().zip(&right).enumerate() {
@@ -234,7 +234,7 @@ fn logins_and_marks(store: &dyn SessionStore, name: &str) {
 fn lives(store: &dyn SessionStore, name: &str) {
     let wait = |ms| std::thread::sleep(Duration::from_millis(ms));
     let (owner, content) = (
-        owner_of("a"),
+        owner_digest("a"),
         Content {
             head: b"h",
             body: b"b",
@@ -242,7 +242,7 @@ fn lives(store: &dyn SessionStore, name: &str) {
     );
     let start = |name: &str, ttl, idle| {
         let key = Key::of(name);
-        let new = New {
+        let new = NewSession {
             key: &key,
             owner: &owner,
             ttl: Duration::from_millis(ttl),
@@ -271,14 +271,14 @@ fn lives(store: &dyn SessionStore, name: &str) {
     wait(60);
     assert_eq!(
         store.commit(&late, content),
-        Err(SessionError::Lost.into()),
+        Err(SessionError::LeaseLost.into()),
         "{name}"
     );
     let (_, next) = lease(&key, 10_000).unwrap();
     assert!(next.fence > late.fence);
     assert_eq!(
         store.commit(&late, content),
-        Err(SessionError::Lost.into()),
+        Err(SessionError::LeaseLost.into()),
         "{name}"
     );
     assert_eq!(store.commit(&next, content), Ok(()), "{name}");
@@ -304,7 +304,7 @@ fn lives(store: &dyn SessionStore, name: &str) {
         holder: "another".into(),
         ..now.clone()
     };
-    let lost = Err(SessionError::Lost.into());
+    let lost = Err(SessionError::LeaseLost.into());
     assert_eq!(store.commit(&before, content), lost, "{name}");
     store.release(&before).unwrap();
     assert!(store.read(&key, &owner, None).unwrap().running, "{name}");
@@ -344,13 +344,13 @@ fn lives_and_leases_end() {
     let directory = tempfile::tempdir().unwrap();
     let file = open(
         &Address::Directory(directory.path().join("store")),
-        Space::Programs,
+        Namespace::Programs,
     )
     .unwrap();
     lives(&*file, "file");
     logins_and_marks(&*file, "file");
     if let Some((_server, url)) = redis(directory.path()) {
-        let redis = open(&Address::read(&url).unwrap().unwrap(), Space::Programs).unwrap();
+        let redis = open(&Address::read(&url).unwrap().unwrap(), Namespace::Programs).unwrap();
         lives(&*redis, "redis");
         logins_and_marks(&*redis, "redis");
     }
@@ -362,10 +362,10 @@ fn a_store_that_went_away_is_found_again() {
     let Some((server, url)) = redis(directory.path()) else {
         return;
     };
-    let store = open(&Address::read(&url).unwrap().unwrap(), Space::Programs).unwrap();
+    let store = open(&Address::read(&url).unwrap().unwrap(), Namespace::Programs).unwrap();
     assert_eq!(store.sweep(), Ok(0));
     drop(server);
-    assert!(matches!(store.sweep(), Err(Failure::Away(_))));
+    assert!(matches!(store.sweep(), Err(StoreError::Unavailable(_))));
     let port = url.rsplit_once(':').unwrap().1;
     let child = Command::new("redis-server")
         .args(["--port", port, "--bind", "127.0.0.1", "--save", ""])
@@ -384,9 +384,9 @@ fn a_store_that_went_away_is_found_again() {
 fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     let directory = tempfile::tempdir().unwrap();
     let address = Address::Directory(directory.path().join("store"));
-    let (key, owner) = (Key::of("k"), owner_of("a"));
-    let first = open(&address, Space::Programs).unwrap();
-    let new = New {
+    let (key, owner) = (Key::of("k"), owner_digest("a"));
+    let first = open(&address, Namespace::Programs).unwrap();
+    let new = NewSession {
         key: &key,
         owner: &owner,
         ttl: Duration::from_secs(60),
@@ -401,7 +401,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     };
     first.create(&new).unwrap();
     drop(first);
-    let second = open(&address, Space::Programs).unwrap();
+    let second = open(&address, Namespace::Programs).unwrap();
     assert_eq!(
         second.read(&key, &owner, None).unwrap().body.as_deref(),
         Some(&b"b"[..])
@@ -446,7 +446,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     );
     assert_eq!(second.sweep(), Ok(0));
     let other = Key::of("other");
-    assert!(second.create(&New { key: &other, ..new }).is_ok());
+    assert!(second.create(&NewSession { key: &other, ..new }).is_ok());
     assert_eq!(second.list(Some(&owner)).unwrap().len(), 1);
     // However large a file is made, it is not read into memory, and does not affect others.
     let large = |name: &str| {
@@ -483,7 +483,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     assert_eq!(told, unknown);
     pipe("lock");
     let told = second.read(&Key::of("nobody"), &owner, None).err();
-    assert!(matches!(told, Some(Failure::Away(_))), "{told:?}");
+    assert!(matches!(told, Some(StoreError::Unavailable(_))), "{told:?}");
     // No link redirects writes elsewhere.
     let elsewhere = directory.path().join("elsewhere");
     let failed = FailedLogin {
@@ -496,7 +496,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     std::fs::remove_file(&place).unwrap();
     std::os::unix::fs::symlink(&elsewhere, &place).unwrap();
     let told = second.login_failed(&failed);
-    let away = Some(Failure::Away("it is a link".into()));
+    let away = Some(StoreError::Unavailable("it is a link".into()));
     assert_eq!((told.err(), elsewhere.exists()), (away, false));
     std::fs::remove_file(&place).unwrap();
     // Removed sessions are gone, and new sessions are kept; while the directory itself is missing, nothing is.
@@ -505,7 +505,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     assert_eq!(second.list(Some(&owner)).unwrap().len(), 0);
     std::fs::remove_dir_all(&store).unwrap();
     let told = second.list(Some(&owner)).err();
-    assert!(matches!(told, Some(Failure::Away(_))), "{told:?}");
+    assert!(matches!(told, Some(StoreError::Unavailable(_))), "{told:?}");
     std::fs::create_dir(&store).unwrap();
     assert!(second.create(&new).is_ok());
     assert!(second.read(&key, &owner, None).is_ok());
@@ -513,7 +513,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     assert!(
         open(
             &Address::Directory(directory.path().join("file")),
-            Space::Programs
+            Namespace::Programs
         )
         .is_err()
     );

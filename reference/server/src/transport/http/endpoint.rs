@@ -178,14 +178,18 @@ impl Endpoint {
             return;
         };
         let endpoint = Arc::downgrade(self);
-        shared.hear(move |message| {
+        shared.on_message(move |message| {
             let Some(endpoint) = endpoint.upgrade() else {
                 return;
             };
             match message {
                 Message::Cancel { session, call } => {
                     if let Some(session) = endpoint.sessions.told_of(session) {
-                        dispatch::cancel_told(&endpoint.server, &session.connection, call);
+                        dispatch::cancel_from_other_node(
+                            &endpoint.server,
+                            &session.connection,
+                            call,
+                        );
                     }
                 }
                 Message::Ended(session) => {

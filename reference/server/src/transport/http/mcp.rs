@@ -12,7 +12,7 @@ use crate::mcp::connection::{Arrival, Connection, RequestContext, STATELESS_REVI
 use crate::mcp::dispatch::{self, Handled};
 use crate::mcp::incoming::Incoming;
 use crate::render::reply::{Body as ReplyBody, Era, Reply};
-use crate::sessions::Shared;
+use crate::sessions::SharedSessions;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, State};
@@ -349,7 +349,7 @@ impl Exchange<'_> {
         let mut limit = server.call_timeout() + AWAIT_SLACK;
         if server.sessions.shared().is_some() {
             // Leaves time to report a commit that the store does not answer.
-            limit += Shared::PATIENCE;
+            limit += SharedSessions::STORE_TIMEOUT;
         }
         match tokio::time::timeout(limit, receiver).await {
             Ok(Ok(reply)) => {

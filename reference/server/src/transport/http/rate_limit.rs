@@ -4,7 +4,7 @@
 
 use super::address::AddressBlock;
 use crate::lock::lock;
-use crate::sessions::Shared;
+use crate::sessions::SharedSessions;
 use crate::sessions::store::{LoginFailure, SOURCES_MAX};
 use crate::settings::RateLimitSettings;
 use ptc_protocol::digest;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 pub struct RateLimit {
     settings: RateLimitSettings,
     sources: Mutex<HashMap<AddressBlock, Source>>,
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<SharedSessions>>,
 }
 
 struct Source {
@@ -27,7 +27,7 @@ struct Source {
 }
 
 impl RateLimit {
-    pub fn new(settings: RateLimitSettings, shared: Option<Arc<Shared>>) -> Self {
+    pub fn new(settings: RateLimitSettings, shared: Option<Arc<SharedSessions>>) -> Self {
         RateLimit {
             settings,
             sources: Mutex::new(HashMap::new()),

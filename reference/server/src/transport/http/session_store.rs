@@ -6,7 +6,7 @@
 use crate::lock::lock;
 use crate::mcp::connection::{Connection, SESSION_REVISIONS, Transport};
 use crate::sessions::store::Key;
-use crate::sessions::{NewProtocol, Protocol, SessionError, Shared};
+use crate::sessions::{NewProtocolSession, ProtocolState, SessionError, SharedSessions};
 use crate::settings::HttpSettings;
 use ptc_protocol::digest;
 use std::collections::HashMap;
@@ -40,7 +40,7 @@ pub struct SessionStore {
     /// Sessions that requests name and that this node does not know, while the store is asked for them: whatever ends such a session
     /// meanwhile, or cancels such a request, finds it here. Lock order: after `live`.
     named: Mutex<HashMap<String, Weak<Session>>>,
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<SharedSessions>>,
 }
 
 /// Why a request has no session.
@@ -78,7 +78,7 @@ impl Expired {
 }
 
 impl SessionStore {
-    pub fn new(settings: &HttpSettings, shared: Option<Arc<Shared>>) -> Self {
+    pub fn new(settings: &HttpSettings, shared: Option<Arc<SharedSessions>>) -> Self {
         SessionStore {
             count_max: settings.sessions_max,
             per_owner_max: settings.sessions_per_owner_max,
@@ -146,7 +146,7 @@ impl SessionStore {
         let Some(shared) = &self.shared else {
             return Ok(());
         };
-        let told = shared.share_protocol(&NewProtocol {
+        let told = shared.share_protocol(&NewProtocolSession {
             id: &session.id,
             owner: &session.owner_hash,
             revision: session.connection.revision(),
@@ -218,8 +218,8 @@ impl SessionStore {
                 }
                 match shared.find_protocol(&session.id, &session.owner_hash) {
                     Ok((protocol, left)) => self.keep(session, &protocol, left, now)?,
-                    Err(SessionError::Away) if here => {}
-                    Err(SessionError::Away) => return Err(Missing::Away),
+                    Err(SessionError::StoreUnavailable) if here => {}
+                    Err(SessionError::StoreUnavailable) => return Err(Missing::Away),
                     Err(_) if here => return Err(Missing::Ended(session.clone())),
                     Err(_) => return Err(Missing::Unknown),
                 }
@@ -233,7 +233,7 @@ impl SessionStore {
     fn keep(
         &self,
         session: &Arc<Session>,
-        protocol: &Protocol,
+        protocol: &ProtocolState,
         left: Duration,
         now: Instant,
     ) -> Result<(), Missing> {

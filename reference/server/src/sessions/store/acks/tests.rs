@@ -8,7 +8,7 @@ const SHORT: Duration = Duration::from_millis(1);
 fn listening() -> Acks {
     let acks = Acks::new();
     assert_eq!(acks.question(), None, "it would hear no answer");
-    acks.listen(true);
+    acks.set_listening(true);
     acks
 }
 
@@ -42,9 +42,9 @@ fn who_is_deaf_is_waited_for_once_until_somebody_answers_late() {
     let third = acks.question().unwrap();
     acks.answer(&third, "a");
     acks.wait(&third, 3, SHORT);
-    assert_eq!(acks.state().deaf, (3, 2));
+    assert_eq!(acks.state().silent, (3, 2));
     acks.answer(&first, "b");
-    assert_eq!(acks.state().deaf, (0, 0));
+    assert_eq!(acks.state().silent, (0, 0));
 }
 
 #[test]

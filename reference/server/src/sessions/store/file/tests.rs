@@ -1,6 +1,6 @@
 //! What happens around a directory: other users, other programs, its clock.
 
-use super::super::owner_of;
+use super::super::owner_digest;
 use super::*;
 use std::os::unix::fs::chown;
 
@@ -16,8 +16,8 @@ impl Place {
         Place(tempfile::tempdir().unwrap())
     }
 
-    fn open(&self, space: Space) -> Directory {
-        Directory::open(&self.0.path().join("store"), space).unwrap()
+    fn open(&self, namespace: Namespace) -> Directory {
+        Directory::open(&self.0.path().join("store"), namespace).unwrap()
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -36,7 +36,7 @@ impl Place {
 
 fn start(store: &Directory, id: &str, owner: &str) -> Key {
     let key = Key::of(id);
-    let new = New {
+    let new = NewSession {
         key: &key,
         owner,
         ttl: Duration::from_secs(600),
@@ -50,7 +50,7 @@ fn start(store: &Directory, id: &str, owner: &str) -> Key {
     key
 }
 
-fn lease(store: &Directory, key: &Key, owner: &str, holder: &str) -> Answer<(Record, Lease)> {
+fn lease(store: &Directory, key: &Key, owner: &str, holder: &str) -> StoreResult<(Record, Lease)> {
     store.acquire(&Acquire {
         key,
         owner,
@@ -81,8 +81,8 @@ fn what_root_does_with_the_store_of_another_user_stays_that_users() {
     let operators = place.0.path().join("store");
     std::fs::create_dir(&operators).unwrap();
     chown(&operators, Some(SERVICE), Some(SERVICE)).unwrap();
-    let store = place.open(Space::Programs);
-    let owner = owner_of("a");
+    let store = place.open(Namespace::Programs);
+    let owner = owner_digest("a");
     let [kept, closed] = ["kept", "closed"].map(|id| start(&store, id, &owner));
     let (_, lease) = lease(&store, &kept, &owner, "one").unwrap();
     store.commit(&lease, CONTENT).unwrap();
@@ -104,7 +104,7 @@ fn what_root_does_with_the_store_of_another_user_stays_that_users() {
     }
     failed(&store);
     store.close(&kept, &owner).unwrap();
-    place.open(Space::Programs);
+    place.open(Namespace::Programs);
     assert_eq!(std::fs::read(&roots).unwrap(), b"precious");
     assert_eq!(std::fs::metadata(&roots).unwrap().uid(), 0);
 }
@@ -112,8 +112,8 @@ fn what_root_does_with_the_store_of_another_user_stays_that_users() {
 #[test]
 fn names_that_something_else_has_are_in_the_way_of_no_session() {
     let place = Place::new();
-    let store = place.open(Space::Programs);
-    let owner = owner_of("a");
+    let store = place.open(Namespace::Programs);
+    let owner = owner_digest("a");
     let key = start(&store, "a", &owner);
     for name in ["closed", "logins", "fresh", "tried"] {
         std::fs::create_dir_all(place.file(name).join("x")).unwrap();
@@ -124,7 +124,7 @@ fn names_that_something_else_has_are_in_the_way_of_no_session() {
     store.commit(&lease, CONTENT).unwrap();
     start(&store, "b", &owner);
     assert_eq!(store.close(&key, &owner), Ok(()));
-    assert_eq!(place.open(Space::Programs).sweep(), Ok(1));
+    assert_eq!(place.open(Namespace::Programs).sweep(), Ok(1));
     std::fs::remove_dir_all(place.file("closed")).unwrap();
     std::fs::write(place.file("closed"), b"\xff").unwrap();
     let unknown = store.read(&Key::of("nobody"), &owner, None).err();
@@ -137,8 +137,8 @@ fn names_that_something_else_has_are_in_the_way_of_no_session() {
 #[test]
 fn a_start_removes_what_was_left_and_nothing_of_others() {
     let place = Place::new();
-    let store = place.open(Space::Programs);
-    let owner = owner_of("a");
+    let store = place.open(Namespace::Programs);
+    let owner = owner_digest("a");
     let key = start(&store, "a", &owner);
     let body = |number| file_name(&key, number);
     let left = [
@@ -156,7 +156,7 @@ fn a_start_removes_what_was_left_and_nothing_of_others() {
         file.unwrap().set_modified(long_ago).unwrap();
     }
     // Works even while the directory is locked.
-    let held = store.hold().unwrap();
+    let held = store.acquire_lock().unwrap();
     store.remove_strays().unwrap();
     drop(held);
     for name in &left {
@@ -170,13 +170,13 @@ fn a_start_removes_what_was_left_and_nothing_of_others() {
 #[test]
 fn a_lock_that_was_removed_keeps_nobody_out_and_lets_nobody_in() {
     let place = Place::new();
-    let store = place.open(Space::Programs);
+    let store = place.open(Namespace::Programs);
     let removed = store.open_lock().unwrap();
     std::fs::remove_file(place.file("lock")).unwrap();
     removed.lock().unwrap();
-    assert!(!store.is_the_lock(&removed).unwrap());
-    let held = store.hold().unwrap();
-    assert!(!store.is_the_lock(&removed).unwrap());
+    assert!(!store.is_current_lock(&removed).unwrap());
+    let held = store.acquire_lock().unwrap();
+    assert!(!store.is_current_lock(&removed).unwrap());
     let other = store.open_lock().unwrap();
     assert!(matches!(other.try_lock(), Err(TryLockError::WouldBlock)));
 
@@ -185,7 +185,7 @@ fn a_lock_that_was_removed_keeps_nobody_out_and_lets_nobody_in() {
         let (tell, told) = std::sync::mpsc::channel();
         let waits = &store;
         scope.spawn(move || {
-            let _held = waits.hold().unwrap();
+            let _held = waits.acquire_lock().unwrap();
             tell.send(()).unwrap();
         });
         let a_while = Duration::from_millis(50);
@@ -194,7 +194,7 @@ fn a_lock_that_was_removed_keeps_nobody_out_and_lets_nobody_in() {
         let next = File::create(place.file("next")).unwrap();
         next.lock().unwrap();
         std::fs::rename(place.file("next"), place.file("lock")).unwrap();
-        assert!(store.is_the_lock(&next).unwrap());
+        assert!(store.is_current_lock(&next).unwrap());
         drop(held);
         assert!(told.recv_timeout(a_while).is_err());
         drop(next);
@@ -205,16 +205,16 @@ fn a_lock_that_was_removed_keeps_nobody_out_and_lets_nobody_in() {
 #[test]
 fn what_belongs_to_a_session_goes_before_it() {
     let place = Place::new();
-    let store = place.open(Space::Protocol);
-    let owner = owner_of("a");
+    let store = place.open(Namespace::Protocol);
+    let owner = owner_digest("a");
     let protocol = start(&store, "protocol", &owner);
-    let programs = place.open(Space::Programs);
+    let programs = place.open(Namespace::Programs);
     let own = start(&programs, "own", protocol.as_str());
     // If they cannot be closed, a retry finds both.
     let lock = programs.open_lock().unwrap();
     lock.lock().unwrap();
     let away = store.close(&protocol, &owner);
-    assert!(matches!(away, Err(Failure::Away(_))), "{away:?}");
+    assert!(matches!(away, Err(StoreError::Unavailable(_))), "{away:?}");
     drop(lock);
     assert!(programs.read(&own, protocol.as_str(), None).is_ok());
     assert_eq!(store.close(&protocol, &owner), Ok(()));
@@ -224,10 +224,10 @@ fn what_belongs_to_a_session_goes_before_it() {
 /// Moves the clock back by a day, as seen from the directory's content.
 fn set_back(place: &Place, store: &Directory) {
     const DAY: i64 = 86_400_000_000;
-    let held = store.hold().unwrap();
+    let held = store.acquire_lock().unwrap();
     for key in held.keys().unwrap() {
         let entry = held.entry(&key).unwrap().unwrap();
-        let later = Held {
+        let later = LockedDirectory {
             now: held.now + DAY,
             _lock: None,
             ..held
@@ -246,9 +246,9 @@ fn set_back(place: &Place, store: &Directory) {
         later.put(&key, &mut moved, false).unwrap();
     }
     drop(held);
-    let path = place.file(FAILURES);
+    let path = place.file(LOGINS);
     if let Some(bytes) = read(&path, FACTS_BYTES_MAX).unwrap() {
-        let mut failures: BTreeMap<String, Failed> = minicbor::decode(&bytes).unwrap();
+        let mut failures: BTreeMap<String, SourceFailures> = minicbor::decode(&bytes).unwrap();
         for of in failures.values_mut() {
             of.since += DAY;
             of.over += DAY;
@@ -261,8 +261,8 @@ fn set_back(place: &Place, store: &Directory) {
 #[test]
 fn a_clock_that_is_set_back_makes_nothing_last_longer() {
     let place = Place::new();
-    let store = place.open(Space::Programs);
-    let owner = owner_of("a");
+    let store = place.open(Namespace::Programs);
+    let owner = owner_digest("a");
     let key = start(&store, "a", &owner);
     lease(&store, &key, &owner, "dead").unwrap();
     assert_eq!(failed(&store), LoginFailure::Counted);
@@ -273,7 +273,7 @@ fn a_clock_that_is_set_back_makes_nothing_last_longer() {
     assert!(listed.running);
     assert!(times.expires - times.now <= 600_000_000, "{times:?}");
     assert!(times.used <= times.now, "{times:?}");
-    let held = store.hold().unwrap();
+    let held = store.acquire_lock().unwrap();
     let entry = held.entry(&key).unwrap().unwrap();
     assert!(entry.until - held.now <= 5_000_000, "{entry:?}");
     drop(held);

@@ -1,7 +1,7 @@
 //! Servers that are broken or not a store at all: they send nothing, nonsense, or errors. Whatever they reply, each operation ends within
 //! a bounded time, and none panics.
 
-use crate::sessions::Shared;
+use crate::sessions::SharedSessions;
 use crate::sessions::store::*;
 use crate::settings::Settings;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -38,12 +38,12 @@ impl Fake {
         says: impl Fn(&[String]) -> Option<Vec<u8>> + Send + Sync + 'static,
         endless: Option<(Vec<u8>, Duration)>,
     ) -> Fake {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let count = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = count.local_addr().unwrap().port();
         let connections = Arc::new(AtomicUsize::new(0));
         let (says, counted): (Arc<Says>, _) = (Arc::new(says), connections.clone());
         std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
+            for stream in count.incoming().flatten() {
                 counted.fetch_add(1, Ordering::AcqRel);
                 let (says, endless) = (says.clone(), endless.clone());
                 std::thread::spawn(move || converse(stream, &*says, endless));
@@ -68,7 +68,7 @@ impl Fake {
 }
 
 fn open_at(url: &str) -> Box<dyn SessionStore> {
-    open(&Address::read(url).unwrap().unwrap(), Space::Programs).unwrap()
+    open(&Address::read(url).unwrap().unwrap(), Namespace::Programs).unwrap()
 }
 
 /// The replies of any working server, except to scripts.
@@ -121,12 +121,12 @@ fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// Far more than [`PATIENCE`], for a busy machine, yet bounded.
+/// Far more than [`STORE_TIMEOUT`], for a busy machine, yet bounded.
 const SOON: Duration = Duration::from_secs(30);
 
-fn away<T: std::fmt::Debug>(answer: Answer<T>, what: &str) {
+fn away<T: std::fmt::Debug>(answer: StoreResult<T>, what: &str) {
     assert!(
-        matches!(answer, Err(Failure::Away(_))),
+        matches!(answer, Err(StoreError::Unavailable(_))),
         "{what}: {answer:?}"
     );
 }
@@ -149,7 +149,9 @@ fn who_says_nothing_is_away_in_time_for_everybody_who_asks() {
         });
         assert!(since.elapsed() < SOON, "{scheme}: {:?}", since.elapsed());
         // From then on requests fail without being sent.
-        let refused = Err(Failure::Away("it did not answer a moment ago".into()));
+        let refused = Err(StoreError::Unavailable(
+            "it did not answer a moment ago".into(),
+        ));
         (0..50).for_each(|_| assert_eq!(store.sweep(), refused, "{scheme}"));
     }
 }
@@ -177,7 +179,10 @@ fn an_answer_that_is_too_large_is_given_up_for_who_asked() {
     let store = endless.open("redis", "");
     for asked in 1..=2 {
         let answer = store.sweep();
-        assert!(matches!(answer, Err(Failure::Unknown(_))), "{answer:?}");
+        assert!(
+            matches!(answer, Err(StoreError::UnknownOutcome(_))),
+            "{answer:?}"
+        );
         // Each request is sent, on one connection: no thread probes a store that is reachable.
         assert_eq!(endless.connections.load(Ordering::Acquire), asked);
     }
@@ -271,11 +276,17 @@ fn a_refusal_after_a_lost_answer_is_no_word_about_the_commit() {
         assert_eq!(store.sweep(), Ok(7));
         store.commit(&lease(), content)
     };
-    assert_eq!(commit(&commits(&[FULL])), Err(SessionError::NoRoom.into()));
+    assert_eq!(
+        commit(&commits(&[FULL])),
+        Err(SessionError::StoreFull.into())
+    );
     for second in [FULL, b"*1\r\n$4\r\nlost\r\n", b"*1\r\n$6\r\nclosed\r\n"] {
         let answers: &[&[u8]] = Vec::leak(vec![HANGS_UP, second]);
         let told = commit(&commits(answers));
-        assert!(matches!(told, Err(Failure::Unknown(_))), "{told:?}");
+        assert!(
+            matches!(told, Err(StoreError::UnknownOutcome(_))),
+            "{told:?}"
+        );
     }
     assert_eq!(commit(&commits(&[HANGS_UP, DONE])), Ok(()));
 }
@@ -310,7 +321,7 @@ fn the_server_of_a_cluster_that_has_the_keys_is_found_and_found_again() {
     for at in [0, 1, 0, 1] {
         keys_at.store(at, Ordering::Release);
         // A server that redirects has done nothing, so a refusal after a redirect means that nothing was kept.
-        let refused = Err(SessionError::NoRoom.into());
+        let refused = Err(SessionError::StoreFull.into());
         assert_eq!(store.commit(&lease(), content), refused);
     }
     assert!(
@@ -332,10 +343,10 @@ fn slow(bytes: usize, pause: Duration) -> u16 {
     // commit.
     const END: &[u8] = b"$1\r\n0\r\n";
     const SMALL: usize = 4 << 10;
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
+    let count = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = count.local_addr().unwrap().port();
     std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
+        for mut stream in count.incoming().flatten() {
             std::thread::spawn(move || {
                 let (mut chunk, mut end, mut taken) = (vec![0; 64 << 10], Vec::new(), 0);
                 let mut paused = false;
@@ -382,7 +393,10 @@ fn large_sessions_have_the_time_that_their_bytes_take() {
     for _ in 0..2 {
         assert_eq!(store.sweep(), Ok(7));
         let told = store.commit(&lease(), content);
-        assert!(matches!(told, Err(Failure::Unknown(_))), "{told:?}");
+        assert!(
+            matches!(told, Err(StoreError::UnknownOutcome(_))),
+            "{told:?}"
+        );
     }
     assert_eq!(store.sweep(), Ok(7));
 }
@@ -429,7 +443,7 @@ fn a_lease_in_a_session_of_another_owner_is_given_back() {
     });
     let address = format!("--session-store=redis://127.0.0.1:{}", fake.port);
     let settings = Settings::read(&[address], |_| None).unwrap().sessions;
-    let shared = Shared::open(&settings, Duration::from_secs(1))
+    let shared = SharedSessions::open(&settings, Duration::from_secs(1))
         .unwrap()
         .unwrap();
     let begun = shared.begin("ptcs_x", "session", Some("owner"));
@@ -497,7 +511,7 @@ fn sentinels_are_asked_until_one_of_them_knows_the_master() {
 
 #[test]
 fn steps_share_the_time_of_what_they_are_steps_of() {
-    let pause = |part: u32| std::thread::sleep(PATIENCE * part / 10);
+    let pause = |part: u32| std::thread::sleep(STORE_TIMEOUT * part / 10);
     // Together longer than the time limit of a reply, though each part is shorter.
     let forgetful = Fake::start(move |command| match command[0].as_str() {
         "EVALSHA" => {
@@ -573,15 +587,18 @@ fn who_listens_to_a_connection_that_is_dead_makes_another_one() {
         "PING" | "UNSUBSCRIBE" => None,
         _ => usual(command),
     });
-    let heard = Arc::new(AtomicUsize::new(0));
-    let counted = heard.clone();
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
     let store = dead.open("redis", "");
-    store.listen(Box::new(move |word| {
-        counted.fetch_add(usize::from(word == Word::Says("hello")), Ordering::AcqRel);
+    store.subscribe(Box::new(move |word| {
+        counted.fetch_add(
+            usize::from(word == StoreEvent::Message("hello")),
+            Ordering::AcqRel,
+        );
         counted.load(Ordering::Acquire) < 2
     }));
     let since = Instant::now();
-    while heard.load(Ordering::Acquire) < 2 {
+    while count.load(Ordering::Acquire) < 2 {
         assert!(since.elapsed() < 4 * SOON, "it stays deaf");
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -598,11 +615,13 @@ fn who_listens_hears_once_that_was_begun() {
         }
         usual(command)
     });
-    slow.open("redis", "").listen(Box::new(|_| false));
+    slow.open("redis", "").subscribe(Box::new(|_| false));
     assert_eq!(subscribed.load(Ordering::Acquire), 1);
     // A node that cannot subscribe does not wait forever.
     let since = Instant::now();
-    Fake::silent().open("redis", "").listen(Box::new(|_| false));
+    Fake::silent()
+        .open("redis", "")
+        .subscribe(Box::new(|_| false));
     assert!(since.elapsed() < 2 * SOON);
 }
 
@@ -681,7 +700,7 @@ fn whatever_is_answered_no_operation_panics_or_takes_long() {
             body: b"b",
         },
     );
-    let new = New {
+    let new = NewSession {
         key: &key,
         owner: "o",
         ttl: Duration::from_secs(60),
@@ -725,7 +744,7 @@ fn whatever_is_answered_no_operation_panics_or_takes_long() {
         ("login_succeeded", &|store| {
             store.login_succeeded("s").is_ok()
         }),
-        ("tell", &|store| store.tell("t").is_ok()),
+        ("broadcast", &|store| store.broadcast("t").is_ok()),
     ];
     std::thread::scope(|scope| {
         for answer in nonsense() {
