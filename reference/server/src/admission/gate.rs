@@ -14,7 +14,7 @@ pub struct Gate {
 
 /// Why a call is not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shut {
+pub enum GateClosed {
     /// This many calls are in flight, which is the maximum.
     Full(usize),
     Memory,
@@ -49,14 +49,14 @@ impl Gate {
     }
 
     /// Returns a permit, or immediately why there is none.
-    pub fn enter(self: &Arc<Self>) -> Result<Permit, Shut> {
+    pub fn enter(self: &Arc<Self>) -> Result<Permit, GateClosed> {
         let mut taken = self.taken.load(Ordering::Relaxed);
         loop {
             if taken >= self.cap {
-                return Err(Shut::Full(self.cap));
+                return Err(GateClosed::Full(self.cap));
             }
             if self.watermark.is_passed(taken) {
-                return Err(Shut::Memory);
+                return Err(GateClosed::Memory);
             }
             match self.taken.compare_exchange_weak(
                 taken,
@@ -87,7 +87,7 @@ mod tests {
         let first = gate.enter();
         let second = gate.enter();
         assert!(first.is_ok() && second.is_ok());
-        assert_eq!(gate.enter().err(), Some(Shut::Full(2)));
+        assert_eq!(gate.enter().err(), Some(GateClosed::Full(2)));
         drop(first);
         assert!(gate.enter().is_ok());
     }
@@ -95,6 +95,6 @@ mod tests {
     #[test]
     fn memory_is_told_from_calls() {
         let gate = Gate::below(1, Watermark::with_room(0, 0));
-        assert_eq!(gate.enter().err(), Some(Shut::Memory));
+        assert_eq!(gate.enter().err(), Some(GateClosed::Memory));
     }
 }

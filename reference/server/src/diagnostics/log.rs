@@ -6,7 +6,7 @@
 //! is logged.
 
 use crate::clock;
-use crate::diagnostics::unobeyed;
+use crate::diagnostics::escape_control;
 use crate::lock::lock;
 use crate::settings::Level;
 use ptc_rpc::write_string;
@@ -52,7 +52,7 @@ struct Waiting {
 /// Bytes that may wait for a slow reader; a single line may exceed this, however long it is.
 const QUEUE_BYTES_MAX: usize = 256 << 10;
 /// How long a line waits for others, so that a busy server wakes the writer once for many lines.
-const GATHERING: Duration = Duration::from_millis(1);
+const BATCH_WAIT: Duration = Duration::from_millis(1);
 /// How long an exiting process waits for a reader of stderr, and for its own writer on a busy machine.
 const FLUSH_WAIT: Duration = Duration::from_secs(1);
 
@@ -123,7 +123,7 @@ struct RequestId(Vec<u8>);
 
 impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut said = Said::new(&self.redactor);
+        let mut said = LineWriter::new(&self.redactor);
         attributes.record(&mut said);
         if let (Some(request_id), Some(span)) = (said.request_id, context.span(id)) {
             span.extensions_mut().insert(RequestId(request_id));
@@ -131,7 +131,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut said = Said::new(&self.redactor);
+        let mut said = LineWriter::new(&self.redactor);
         event.record(&mut said);
         if said.request_id.is_none()
             && let Some(mut spans) = context.event_scope(event)
@@ -203,7 +203,7 @@ impl Queue {
             .unwrap_or_else(PoisonError::into_inner);
         (waiting, _) = self
             .filled
-            .wait_timeout_while(waiting, GATHERING, |waiting| !waiting.hurried)
+            .wait_timeout_while(waiting, BATCH_WAIT, |waiting| !waiting.hurried)
             .unwrap_or_else(PoisonError::into_inner);
         waiting.hurried = false;
         std::mem::swap(&mut waiting.bytes, batch);
@@ -217,7 +217,7 @@ impl Queue {
 }
 
 /// The content of one event. Names are the server's own; values are scrubbed before they are written as JSON.
-struct Said<'a> {
+struct LineWriter<'a> {
     /// The line up to the event's name.
     line: Vec<u8>,
     request_id: Option<Vec<u8>>,
@@ -225,9 +225,9 @@ struct Said<'a> {
     redactor: &'a Redactor,
 }
 
-impl<'a> Said<'a> {
+impl<'a> LineWriter<'a> {
     fn new(redactor: &'a Redactor) -> Self {
-        Said {
+        LineWriter {
             line: Vec::new(),
             request_id: None,
             fields: Vec::new(),
@@ -235,7 +235,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    fn called(&mut self, name: &str) {
+    fn set_event(&mut self, name: &str) {
         self.line.clear();
         self.line.reserve(LINE_BYTES);
         self.line.extend_from_slice(b"{\"event\":");
@@ -244,7 +244,7 @@ impl<'a> Said<'a> {
 
     fn line(mut self, level: Level) -> Vec<u8> {
         if self.line.is_empty() {
-            self.called(UNNAMED);
+            self.set_event(UNNAMED);
         }
         let mut line = self.line;
         if !self.fields.is_empty() {
@@ -263,7 +263,7 @@ impl<'a> Said<'a> {
         line.extend_from_slice(clock::now_text().as_bytes());
         line.extend_from_slice(b"\"}");
         let mut line = match String::from_utf8(line) {
-            Ok(text) => unobeyed(text).into_bytes(),
+            Ok(text) => escape_control(text).into_bytes(),
             Err(other) => other.into_bytes(),
         };
         line.push(b'\n');
@@ -307,10 +307,10 @@ impl<'a> Said<'a> {
     }
 }
 
-impl Visit for Said<'_> {
+impl Visit for LineWriter<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
-            EVENT => self.called(value),
+            EVENT => self.set_event(value),
             REQUEST_ID => self.request_id = Some(self.string(value)),
             name => {
                 self.name(name);

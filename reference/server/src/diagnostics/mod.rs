@@ -46,7 +46,7 @@ pub fn install(level: Level, redactor: &Redactor) -> Sinks {
 }
 
 /// Escapes characters that a terminal would obey in a line of JSON, where they occur only inside strings.
-fn unobeyed(line: String) -> String {
+fn escape_control(line: String) -> String {
     if is_plain(&line) {
         return line;
     }

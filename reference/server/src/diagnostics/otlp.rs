@@ -34,7 +34,7 @@ struct Spans {
 /// A handle to the sending thread.
 #[derive(Clone)]
 pub struct Exporter {
-    queue: SyncSender<Item>,
+    queue: SyncSender<QueueItem>,
     counts: Arc<Counts>,
 }
 
@@ -46,7 +46,7 @@ struct Counts {
     waiting: AtomicUsize,
 }
 
-enum Item {
+enum QueueItem {
     Span(Payload),
     Flush(SyncSender<()>),
 }
@@ -117,7 +117,7 @@ impl Exporter {
         let until = std::time::Instant::now() + FLUSH_WAIT;
         let left = || until.saturating_duration_since(std::time::Instant::now());
         let (done, sent) = sync_channel(1);
-        let mut item = Item::Flush(done);
+        let mut item = QueueItem::Flush(done);
         // If the queue is full, sending a batch makes room.
         while let Err(TrySendError::Full(back)) = self.queue.try_send(item) {
             if left().is_zero() {
@@ -127,17 +127,17 @@ impl Exporter {
             std::thread::sleep(ROOM_PAUSE.min(left()));
         }
         let _ = sent.recv_timeout(left());
-        lost(
+        log_lost(
             "the process ends before the collector took them",
             self.counts.waiting.load(Ordering::Acquire),
         );
-        self.counts.tell_dropped();
+        self.counts.log_dropped();
     }
 
     fn send(&self, span: Payload) {
         // Counted first: the exporter may send it at any time after it is queued.
         self.counts.waiting.fetch_add(1, Ordering::AcqRel);
-        if let Err(refused) = self.queue.try_send(Item::Span(span)) {
+        if let Err(refused) = self.queue.try_send(QueueItem::Span(span)) {
             self.counts.waiting.fetch_sub(1, Ordering::AcqRel);
             // A failure to start the exporter was logged already.
             let is_full = matches!(refused, TrySendError::Full(_));
@@ -149,9 +149,9 @@ impl Exporter {
 }
 
 impl Counts {
-    fn tell_dropped(&self) {
+    fn log_dropped(&self) {
         let dropped = self.dropped.swap(0, Ordering::AcqRel);
-        lost(
+        log_lost(
             "the collector takes spans more slowly than they come",
             dropped,
         );
@@ -159,7 +159,7 @@ impl Counts {
 }
 
 /// Logs the number of lost spans, and the reason.
-fn lost(reason: &str, spans: usize) {
+fn log_lost(reason: &str, spans: usize) {
     if spans > 0 {
         tracing::warn!(event = "otlp_export_failed", reason, spans);
     }
@@ -299,7 +299,7 @@ fn request(spans: Vec<Payload>) -> String {
         .to_json()
 }
 
-fn send_all(url: &str, items: &Receiver<Item>, counts: &Counts) {
+fn send_all(url: &str, items: &Receiver<QueueItem>, counts: &Counts) {
     let off = |reason: &str| tracing::warn!(event = "otlp_export_failed", reason, spans = 0);
     let executor = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -329,11 +329,11 @@ fn send_all(url: &str, items: &Receiver<Item>, counts: &Counts) {
             };
             match executor.block_on(sending) {
                 Ok(answer) if answer.status().is_success() => {}
-                Ok(answer) => lost(&format!("http {}", answer.status().as_u16()), count),
-                Err(error) => lost(cause(&error), count),
+                Ok(answer) => log_lost(&format!("http {}", answer.status().as_u16()), count),
+                Err(error) => log_lost(cause(&error), count),
             }
             counts.waiting.fetch_sub(count, Ordering::AcqRel);
-            counts.tell_dropped();
+            counts.log_dropped();
         }
         for done in flushed {
             let _ = done.try_send(());
@@ -354,7 +354,7 @@ fn cause(error: &reqwest::Error) -> &'static str {
 }
 
 /// The next spans, the callers that wait for them to be sent, and whether more can come.
-fn batch(items: &Receiver<Item>) -> (Vec<Payload>, Vec<SyncSender<()>>, bool) {
+fn batch(items: &Receiver<QueueItem>) -> (Vec<Payload>, Vec<SyncSender<()>>, bool) {
     let (mut spans, mut flushed) = (Vec::new(), Vec::new());
     let Ok(first) = items.recv() else {
         return (spans, flushed, false);
@@ -363,8 +363,8 @@ fn batch(items: &Receiver<Item>) -> (Vec<Payload>, Vec<SyncSender<()>>, bool) {
     let mut next = Ok(first);
     loop {
         match next {
-            Ok(Item::Span(span)) => spans.push(span),
-            Ok(Item::Flush(done)) => flushed.push(done),
+            Ok(QueueItem::Span(span)) => spans.push(span),
+            Ok(QueueItem::Flush(done)) => flushed.push(done),
             Err(RecvTimeoutError::Timeout) => return (spans, flushed, true),
             Err(RecvTimeoutError::Disconnected) => return (spans, flushed, false),
         }

@@ -73,7 +73,7 @@ impl Programs {
 }
 
 /// One program to run.
-pub struct Job<'a> {
+pub struct ProgramRun<'a> {
     pub program: &'a str,
     /// Its context, as compact JSON.
     pub context: Json<'a>,
@@ -132,7 +132,7 @@ impl Schema {
 const JSON_DEPTH_MAX: u32 = 500;
 
 /// Runs a program that keeps nothing.
-pub fn one_shot(job: &Job<'_>) -> Payload {
+pub fn one_shot(job: &ProgramRun<'_>) -> Payload {
     metered(job, None, |running| {
         let shown = running.context(job.context).and_then(|context| {
             let env = Env::new().with_context(context);
@@ -142,7 +142,7 @@ pub fn one_shot(job: &Job<'_>) -> Payload {
         let mut payload: Payload = match shown {
             Ok(Ok(success)) => success.into(),
             Ok(Err(failure)) => failure.into(),
-            Err(limit) => limited(limit, job.programs).into(),
+            Err(limit) => limit_failure(limit, job.programs).into(),
         };
         upstreams::add(&mut payload, &running.entries(), false);
         payload
@@ -151,7 +151,7 @@ pub fn one_shot(job: &Job<'_>) -> Payload {
 
 /// The value as the call's schema requires, if it has one; otherwise the failure that says why it does not match.
 fn validated(
-    job: &Job<'_>,
+    job: &ProgramRun<'_>,
     value: &Value,
     watch: &dyn Watch,
 ) -> Result<Result<Option<Field>, Failure>, Limit> {
@@ -173,7 +173,7 @@ fn validated(
 }
 
 /// Printed lines with secrets redacted.
-fn printed(
+fn scrub_prints(
     mut lines: Vec<String>,
     redactor: &Redactor,
     watch: &dyn Watch,
@@ -199,8 +199,8 @@ fn printed(
 
 /// The result of a program that keeps nothing, without upstream calls.
 fn conclude(
-    job: &Job<'_>,
-    running: &Running<'_>,
+    job: &ProgramRun<'_>,
+    running: &MeteredProgram<'_>,
     outcome: Outcome,
 ) -> Result<Result<Success, Failure>, Limit> {
     let redactor = &job.programs.redactor;
@@ -208,10 +208,10 @@ fn conclude(
     let value = match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
         Ended::Fail(value) => {
-            return failed(&*redact::value_within(&value, redactor, watch)?, watch).map(Err);
+            return fail_failure(&*redact::value_within(&value, redactor, watch)?, watch).map(Err);
         }
         Ended::Error(error) => {
-            return Ok(Err(errored(
+            return Ok(Err(error_failure(
                 &error,
                 running.hint(),
                 job.program,
@@ -224,7 +224,7 @@ fn conclude(
         Err(mismatch) => return Ok(Err(mismatch)),
     };
     let nothing = BTreeMap::new();
-    let prints = printed(outcome.prints, redactor, watch)?;
+    let prints = scrub_prints(outcome.prints, redactor, watch)?;
     let shown = execution_feedback_within(
         &*redact::value_within(&value, redactor, watch)?,
         &prints,
@@ -236,7 +236,7 @@ fn conclude(
     )?;
     let success = Success {
         validated,
-        ..prompting(Success::new(&value, shown), redactor)
+        ..with_prompt(Success::new(&value, shown), redactor)
     };
     // A result that comes too late is a timeout, however well the program went.
     watch.look()?;
@@ -263,7 +263,7 @@ const SESSION_PREVIEWS: PreviewOptions = PreviewOptions {
 };
 
 /// Runs a program in a session. Limits are checked before the schema; nothing is committed yet.
-pub fn in_session(job: &Job<'_>, sessions: &Sessions, turn: &Turn) -> TurnOutcome {
+pub fn in_session(job: &ProgramRun<'_>, sessions: &Sessions, turn: &Turn) -> TurnOutcome {
     metered(job, Some(turn.session.expires), |running| {
         let turned = running
             .context(job.context)
@@ -271,29 +271,29 @@ pub fn in_session(job: &Job<'_>, sessions: &Sessions, turn: &Turn) -> TurnOutcom
         match turned {
             Ok(turned) => turned,
             Err(Limit::Cancelled) => TurnOutcome::Over,
-            Err(limit) => unfinished(running, limited(limit, job.programs)),
+            Err(limit) => failure_without_prints(running, limit_failure(limit, job.programs)),
         }
     })
 }
 
 /// A program that failed in a session, with nothing of what it printed.
-fn unfinished(running: &Running<'_>, failure: Failure) -> TurnOutcome {
+fn failure_without_prints(running: &MeteredProgram<'_>, failure: Failure) -> TurnOutcome {
     let prints = Some(Vec::new());
     rolled_back(running, Failure { prints, ..failure })
 }
 
 /// A failed turn of which nothing is kept.
-fn rolled_back(running: &Running<'_>, failure: Failure) -> TurnOutcome {
+fn rolled_back(running: &MeteredProgram<'_>, failure: Failure) -> TurnOutcome {
     let mut payload = Payload::from(failure);
     upstreams::add(&mut payload, &running.entries(), true);
     TurnOutcome::Failed(payload)
 }
 
 fn conclude_turn(
-    job: &Job<'_>,
+    job: &ProgramRun<'_>,
     sessions: &Sessions,
     turn: &Turn,
-    running: &Running<'_>,
+    running: &MeteredProgram<'_>,
     context: Map,
 ) -> Result<TurnOutcome, Limit> {
     let Ran {
@@ -305,17 +305,17 @@ fn conclude_turn(
     let value = match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
         Ended::Fail(value) => {
-            let failure = failed(&*redact::value_within(&value, redactor, watch)?, watch)?;
-            return Ok(unfinished(running, failure));
+            let failure = fail_failure(&*redact::value_within(&value, redactor, watch)?, watch)?;
+            return Ok(failure_without_prints(running, failure));
         }
         Ended::Error(error) if error.reason() == Reason::Cancelled => return Ok(TurnOutcome::Over),
         Ended::Error(error) => {
-            let failure = errored(&error, running.hint(), job.program, job.programs);
-            return Ok(unfinished(running, failure));
+            let failure = error_failure(&error, running.hint(), job.program, job.programs);
+            return Ok(failure_without_prints(running, failure));
         }
     };
     let entries = running.entries();
-    let prints = printed(outcome.prints, redactor, watch)?;
+    let prints = scrub_prints(outcome.prints, redactor, watch)?;
     let visible = redact::value_within(&value, redactor, watch)?.into_owned();
     let shown = execution_feedback_within(
         &visible,
@@ -348,7 +348,7 @@ fn conclude_turn(
         Ok(exact) => exact,
         Err(mismatch) => return Ok(rolled_back(running, mismatch)),
     };
-    let mut success = prompting(Success::with_memory(&value, shown), redactor);
+    let mut success = with_prompt(Success::with_memory(&value, shown), redactor);
     if let Some(memory) = &mut success.memory {
         memory.changed_keys = Some(memory.changed.keys().cloned().collect());
     }
@@ -396,15 +396,19 @@ fn named(
 }
 
 /// A program under its limits, from reading its context to the last byte of its result.
-struct Running<'a> {
-    job: &'a Job<'a>,
+struct MeteredProgram<'a> {
+    job: &'a ProgramRun<'a>,
     place: EvaluationContext<'a>,
     meter: &'a Meter<'a>,
     calls: Option<&'a ProgramCalls>,
 }
 
 /// Does `work` for a program within its memory limit, until its own deadline, or until `expires`, when the session ends without a reply.
-fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Running<'_>) -> T) -> T {
+fn metered<T>(
+    job: &ProgramRun<'_>,
+    expires: Option<Instant>,
+    work: impl FnOnce(&MeteredProgram<'_>) -> T,
+) -> T {
     let programs = job.programs;
     let limits = limits(programs);
     let deadline = Instant::now() + Duration::from_millis(programs.timeout_ms);
@@ -418,7 +422,7 @@ fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Runnin
     );
     let meter = Meter::new(&limits, &host);
     let done = meter.within(|| {
-        work(&Running {
+        work(&MeteredProgram {
             job,
             place: EvaluationContext {
                 meter: &meter,
@@ -436,7 +440,7 @@ fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Runnin
     done
 }
 
-impl Running<'_> {
+impl MeteredProgram<'_> {
     fn run(&self, env: &Env) -> Ran {
         let program = Program::new(self.job.program);
         self.job.programs.evaluation.run(&program, env, &self.place)
@@ -556,7 +560,7 @@ fn read_context(json: Json<'_>, watch: &dyn Watch) -> Result<Map, Limit> {
 const PROMPT: &str = "user=> ";
 
 /// Marks the prompt of a result as the server's own, so that it is not redacted.
-fn prompting(success: Success, redactor: &Redactor) -> Success {
+fn with_prompt(success: Success, redactor: &Redactor) -> Success {
     let shown = success.result.as_ref().and_then(Field::as_text);
     match shown.and_then(|text| text.strip_prefix(PROMPT)) {
         Some(shown) => {
@@ -576,7 +580,7 @@ const FAIL_STRING_CHARS: usize = 4096;
 const FAIL_CHARS: usize = 1 << 19;
 
 /// The failure for `(fail v)`.
-fn failed(value: &Value, watch: &dyn Watch) -> Result<Failure, Limit> {
+fn fail_failure(value: &Value, watch: &dyn Watch) -> Result<Failure, Limit> {
     use ptc_lang::print::{PREVIEW_ITEMS, preview_within};
     let text = match value {
         Value::Str(_) => {
@@ -596,30 +600,30 @@ fn failed(value: &Value, watch: &dyn Watch) -> Result<Failure, Limit> {
 }
 
 /// The failure for a limit that was reached before or after the program ran.
-fn limited(limit: Limit, programs: &Programs) -> Failure {
-    errored(&limit.kind().anywhere(), None, "", programs)
+fn limit_failure(limit: Limit, programs: &Programs) -> Failure {
+    error_failure(&limit.kind().anywhere(), None, "", programs)
 }
 
 /// Does `work` on values of programs, outside of a program but within the time and memory limits of one.
 ///
 /// # Errors
 /// The limit that was reached.
-pub fn watched<T>(
+pub fn within_limits<T>(
     programs: &Programs,
     work: impl FnOnce(&dyn Watch) -> Result<T, Limit>,
 ) -> Result<T, Box<Failure>> {
     let limits = limits(programs);
-    let host = Deadline(std::time::Instant::now() + Duration::from_millis(programs.timeout_ms));
+    let host = DeadlineHost(std::time::Instant::now() + Duration::from_millis(programs.timeout_ms));
     let meter = Meter::new(&limits, &host);
     meter
         .within(|| work(&meter))
-        .map_err(|limit| Box::new(limited(limit, programs)))
+        .map_err(|limit| Box::new(limit_failure(limit, programs)))
 }
 
 /// A host that offers a clock and a deadline, and nothing else.
-struct Deadline(std::time::Instant);
+struct DeadlineHost(std::time::Instant);
 
-impl Host for Deadline {
+impl Host for DeadlineHost {
     fn now_micros(&self) -> i64 {
         clock::now_micros()
     }
@@ -637,7 +641,12 @@ const EXPLAINED_BYTES_MAX: usize = 4 * 1024;
 
 /// The failure for an error or a limit. Limits are named as the operator set them; after the message, the feedback says where in
 /// `program` the error happened and what to do about it.
-fn errored(error: &Error, hint: Option<String>, program: &str, programs: &Programs) -> Failure {
+fn error_failure(
+    error: &Error,
+    hint: Option<String>,
+    program: &str,
+    programs: &Programs,
+) -> Failure {
     let veil = programs.redactor.veil(program);
     let veil = |quoted: &str| veil.over(quoted);
     let message = || error.message_behind(&veil);

@@ -13,9 +13,9 @@ trait Work: Send {
 }
 
 /// Work, with a predicate that tells whether it is void.
-struct Unless<V, W>(V, W);
+struct Voidable<V, W>(V, W);
 
-impl<V: Fn() -> bool + Send, W: FnOnce() + Send> Work for Unless<V, W> {
+impl<V: Fn() -> bool + Send, W: FnOnce() + Send> Work for Voidable<V, W> {
     fn is_void(&self) -> bool {
         self.0()
     }
@@ -29,15 +29,15 @@ impl Job {
     /// Work that must be done in any case.
     #[cfg(test)]
     pub fn new(work: impl FnOnce() + Send + 'static) -> Self {
-        Job::unless(|| false, work)
+        Job::voidable(|| false, work)
     }
 
     /// Work that may be dropped undone once `is_void`.
-    pub fn unless(
+    pub fn voidable(
         is_void: impl Fn() -> bool + Send + 'static,
         work: impl FnOnce() + Send + 'static,
     ) -> Self {
-        Job(Box::new(Unless(is_void, work)))
+        Job(Box::new(Voidable(is_void, work)))
     }
 
     pub fn run(self) {
@@ -203,7 +203,7 @@ mod tests {
         let (done, results) = channel();
         for number in 0..1_000 {
             let (waits, done) = (held.clone(), done.clone());
-            let job = Job::unless(
+            let job = Job::voidable(
                 move || number != 500,
                 move || {
                     done.send(number).unwrap();

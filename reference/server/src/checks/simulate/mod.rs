@@ -13,7 +13,7 @@ mod peers;
 pub use choices::Choices;
 
 use crate::agentic::Agentic;
-use crate::call::Answer;
+use crate::call::Responder;
 use crate::diagnostics::Sinks;
 use crate::evaluation::pool::Pool;
 use crate::mcp::connection::{Connection, RequestContext, Transport};
@@ -589,7 +589,7 @@ impl World {
             &parsed.into(),
             || {
                 let mail = self.mail.clone();
-                let answer: Answer = Box::new(move |reply| {
+                let answer: Responder = Box::new(move |reply| {
                     let mut bytes = Vec::new();
                     Reply::write(&reply, &mut bytes);
                     let mut mail = mail.lock().unwrap_or_else(PoisonError::into_inner);

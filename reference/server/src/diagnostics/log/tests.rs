@@ -59,7 +59,7 @@ fn an_empty_object_of_fields_says_nothing() {
             r#"{"event":"library_event","fields":{"a":1},"level":"info","ts":"#,
         ),
     ] {
-        let mut said = Said::new(&redactor);
+        let mut said = LineWriter::new(&redactor);
         objects.iter().for_each(|json| said.json(FIELDS, json));
         let told = String::from_utf8(said.line(Level::Info)).unwrap();
         assert!(told.starts_with(line), "{told}");
@@ -74,7 +74,7 @@ fn the_texts_of_an_argument_share_the_time_of_one() {
     let redactor = secrets.build().each_for_at_most(SCRUB_TIME_MAX);
     let slow = format!("\"{}\"", r"\\134".repeat(50));
     let json = format!("[{}]", vec![slow.as_str(); 80_000].join(","));
-    let mut said = Said::new(&redactor);
+    let mut said = LineWriter::new(&redactor);
     said.json("context", &json);
     let told = String::from_utf8(said.fields).unwrap();
     assert!(told.starts_with(&format!("\"context\":[{slow},{slow},")));
@@ -84,7 +84,7 @@ fn the_texts_of_an_argument_share_the_time_of_one() {
 #[test]
 fn what_a_terminal_obeys_is_escaped_wherever_it_stands() {
     let redactor = Redactor::empty();
-    let mut said = Said::new(&redactor);
+    let mut said = LineWriter::new(&redactor);
     said.json(FIELDS, "{\"k\u{9b}\":\"\u{202e}a\u{7f}\"}");
     said.request_id = Some(said.string("r\u{85}\u{2028}é"));
     let told = String::from_utf8(said.line(Level::Info)).unwrap();

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn sighting(id: &str) -> Sighting {
-    Sighting {
+fn info(id: &str) -> CallInfo {
+    CallInfo {
         id: Some(id.into()),
         tool: "lisp_eval".into(),
         known: Some("lisp_eval"),
@@ -41,7 +41,7 @@ fn the_oldest_is_forgotten_and_policies_reduce() {
         let ring = Ring::new(2, policy, 4096);
         for id in ["1", "2", "3"] {
             ring.remember(
-                &sighting(id),
+                &info(id),
                 &Payload::new().with("status", "ok"),
                 true,
                 &Redactor::empty(),
@@ -68,9 +68,9 @@ fn a_wide_context_is_kept_as_far_as_it_can_be_shown() {
     let long = format!("{{\"{}\":0,\"b\":0}}", "a".repeat(1 << 20));
     for context in [format!("{{{}}}", members.join(",")), long] {
         let ring = Ring::new(2, PayloadPolicy::Summary, BYTES_MAX);
-        let wide = Sighting {
+        let wide = CallInfo {
             context: JsonText::read(&context).ok(),
-            ..sighting("1")
+            ..info("1")
         };
         let payload = Payload::new().with("status", "ok");
         ring.remember(&wide, &payload, true, &Redactor::empty());
@@ -85,12 +85,7 @@ fn a_wide_context_is_kept_as_far_as_it_can_be_shown() {
 fn refusals_keep_their_reason_and_nothing_of_the_program() {
     let ring = Ring::new(10, PayloadPolicy::Summary, 4096);
     let payload = crate::render::reason::Refusal::Busy { cap: 2 }.payload();
-    ring.remember(
-        &sighting(&"x".repeat(300)),
-        &payload,
-        false,
-        &Redactor::empty(),
-    );
+    ring.remember(&info(&"x".repeat(300)), &payload, false, &Redactor::empty());
     let shown = ring.select(None, true)[0].payload(false).to_json();
     assert!(
         shown.contains(r#""program":null"#) && shown.contains(r#""reason":"busy""#),

@@ -4,7 +4,7 @@ use super::*;
 use ptc_rpc::RpcError;
 use ptc_secrets::Redactor;
 
-fn nobody() -> Answer {
+fn nobody() -> Responder {
     Box::new(|_| {})
 }
 
@@ -88,17 +88,20 @@ fn caps_are_named_and_a_cancel_frees_the_place_at_once() {
     let call = admitted(&connection, 1, &gate);
     assert_eq!(
         refused(&connection, 2, &gate),
-        NotAdmitted::Shut(Shut::Full(1))
+        NotAdmitted::GateClosed(GateClosed::Full(1))
     );
     assert!(is_cancelled(&connection, 1) && call.is_cancelled());
     assert_eq!(
-        (gate.taken(), connection.wait_until_quiet(Duration::ZERO)),
+        (gate.taken(), connection.wait_until_idle(Duration::ZERO)),
         (0, 0)
     );
     assert!(!connection.finish(&call, reply));
     let other = Connection::new("o".into(), Transport::Stdio, 9);
     let _held = [0, 1].map(|number| admitted(&other, number, &gate));
-    assert_eq!(refused(&other, 9, &gate), NotAdmitted::Shut(Shut::Full(2)));
+    assert_eq!(
+        refused(&other, 9, &gate),
+        NotAdmitted::GateClosed(GateClosed::Full(2))
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::argument::{self, Argument, Shape};
 use super::{Request, annotations};
 use crate::clock;
-use crate::diagnostics::record::{Kept, Record, Ring, trace_keys};
+use crate::diagnostics::record::{Record, Ring, SharedRecord, trace_keys};
 use crate::diagnostics::trace::Tracer;
 use crate::render::profile::View;
 use crate::render::reason::{Refusal, RefusalReason};
@@ -191,7 +191,7 @@ fn shown(value: Json<'_>, redactor: &Redactor) -> String {
     shown
 }
 
-fn select(ring: &Ring, question: &Question) -> Vec<Kept> {
+fn select(ring: &Ring, question: &Question) -> Vec<SharedRecord> {
     let since = question
         .since_seconds
         .map(|seconds| clock::now_micros().saturating_sub(seconds.saturating_mul(1_000_000)));
@@ -364,7 +364,7 @@ fn stats(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
 }
 
 /// Parts of the statistics that are dropped one after the other when the reply is too large.
-const SHRINKING: &[fn(&mut DebugStats, &[Kept])] = &[
+const SHRINKING: &[fn(&mut DebugStats, &[SharedRecord])] = &[
     |stats, _| {
         if let Some(block) = &mut stats.payload_reduction {
             block.top_reducers = None;
@@ -381,7 +381,7 @@ const SHRINKING: &[fn(&mut DebugStats, &[Kept])] = &[
     |stats, _| stats.upstream_calls = None,
 ];
 
-fn window(records: &[Kept]) -> Window {
+fn window(records: &[SharedRecord]) -> Window {
     let text = |ts: Option<i64>| ts.map(clock::text);
     Window {
         calls: records.len(),
@@ -407,7 +407,7 @@ fn named<T, F: Into<Field>>(members: BTreeMap<&str, T>, shown: impl Fn(T) -> F) 
 }
 
 /// With `timed`, includes how long the calls took.
-fn by_tool(records: &[Kept], timed: bool) -> Payload {
+fn by_tool(records: &[SharedRecord], timed: bool) -> Payload {
     let mut tools: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in records {
         tools.entry(&record.tool).or_default().push(record);
@@ -436,7 +436,7 @@ fn nearest_rank<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     sorted.get(rank - 1).copied()
 }
 
-fn upstream_calls(records: &[Kept]) -> Option<UpstreamTally> {
+fn upstream_calls(records: &[SharedRecord]) -> Option<UpstreamTally> {
     let entries: Vec<&Payload> = records
         .iter()
         .flat_map(|record| &record.upstream_calls)
@@ -481,7 +481,7 @@ fn two_digits(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-fn payload_reduction(records: &[Kept]) -> Option<PayloadReduction> {
+fn payload_reduction(records: &[SharedRecord]) -> Option<PayloadReduction> {
     let measured: Vec<(&Record, &Payload)> = records
         .iter()
         .filter_map(|record| Some((&**record, record.metrics.as_ref()?)))
@@ -576,7 +576,7 @@ fn agentic_planner(measured: &[(&Record, &Payload)]) -> Option<PlannerTally> {
     })
 }
 
-fn agentic(records: &[Kept]) -> Option<TaskTally> {
+fn agentic(records: &[SharedRecord]) -> Option<TaskTally> {
     let tasks: Vec<&Record> = records
         .iter()
         .map(|record| &**record)

@@ -20,7 +20,7 @@ use ptc_upstream::{Entry, ProgramCalls, feedback_block, ptc_metrics};
 use serde_json::Map;
 
 use super::argument::{self, Argument, Shape};
-use super::{Done, NotReady, Request, Work, annotations, program};
+use super::{NotReady, PreparedCall, Request, ToolOutcome, annotations, program};
 use crate::call::Call;
 use crate::evaluation;
 use crate::render::profile::View;
@@ -93,23 +93,25 @@ pub fn entry(server: &Server) -> Payload {
 }
 
 /// Validates the arguments and prepares the task.
-pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
+pub fn prepare(request: &Request<'_>) -> Result<PreparedCall, NotReady> {
     let server = request.server.clone();
-    let arguments = judge(request.arguments, &server).map_err(|message| {
+    let arguments = validate(request.arguments, &server).map_err(|message| {
         let failed = TaskFailed {
             reason: RefusalReason::Arguments.name(),
             message,
             ..TaskFailed::default()
         };
         let mut refusal = ToolReply::new(failed.into(), View::Mirrored);
-        refusal.aside = Some(aside(
+        refusal.aside = Some(details(
             &TaskExecution::default(),
             &PlannerReport::default(),
             None,
         ));
         refusal
     })?;
-    Ok(Work::of(move |call| carry_out(&server, call, &arguments)))
+    Ok(PreparedCall::of(move |call| {
+        execute_task(&server, call, &arguments)
+    }))
 }
 
 /// The validated arguments of a task.
@@ -120,12 +122,12 @@ struct Arguments {
     unsupported: Vec<String>,
 }
 
-fn judge(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, String> {
+fn validate(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, String> {
     let arguments = arguments
         .filter(|arguments| arguments.kind() == JsonKind::Object)
         .unwrap_or(Frame::EMPTY_OBJECT);
     let task = arguments.get("task").unwrap_or(Frame::NULL);
-    TASK.judge(task)?;
+    TASK.validate(task)?;
     let task = task.as_str().unwrap_or_default().trim().to_owned();
     if task.is_empty() {
         return Err("argument `task` must be a non-empty string".into());
@@ -136,7 +138,7 @@ fn judge(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, Str
         None => Map::new(),
         Some(given) if given.is_null() => Map::new(),
         Some(given) => {
-            CONSTRAINTS.judge(given)?;
+            CONSTRAINTS.validate(given)?;
             serde_json::from_str(&given.compact()).unwrap_or_default()
         }
     };
@@ -149,7 +151,7 @@ fn judge(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, Str
     })
 }
 
-fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> Done {
+fn execute_task(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> ToolOutcome {
     let settings = &server.settings.agentic;
     let started = Instant::now();
     let deadline = started + Duration::from_millis(settings.task_timeout_ms);
@@ -214,7 +216,7 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
         }
     };
     if matches!(outcome.end, TaskEnd::Cancelled) {
-        return Done {
+        return ToolOutcome {
             reply: None,
             commit: None,
         };
@@ -223,7 +225,7 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
     let trace_id = call.trace_id.get().cloned();
     let mut reply = reply(server, arguments, &outcome, &world, duration_ms, trace_id);
     reply.planner = outcome.requests;
-    Done::of(reply)
+    ToolOutcome::of(reply)
 }
 
 fn reply(
@@ -283,7 +285,7 @@ fn reply(
             execution.result_bytes = Some(answer.result_bytes);
             execution.truncated = Some(answer.truncated);
             execution.max_result_bytes = Some(bytes_max);
-            let aside = aside(&execution, &planner, outcome.program.as_deref());
+            let aside = details(&execution, &planner, outcome.program.as_deref());
             let answered = TaskAnswered {
                 answer: answer.answer.clone(),
                 structured_result: Field::from(&answer.structured),
@@ -303,7 +305,7 @@ fn reply(
         TaskEnd::Failed { reason, message } => failed(reason.name(), message),
         TaskEnd::Cancelled => failed("cancelled", "cancelled"),
     };
-    let aside = aside(&execution, &planner, outcome.program.as_deref());
+    let aside = details(&execution, &planner, outcome.program.as_deref());
     let failed = TaskFailed {
         reason,
         message,
@@ -323,7 +325,7 @@ fn reply(
 }
 
 /// The planner's part of the record in the debug ring: what the reply reports of it, and the size of its program.
-fn aside(execution: &TaskExecution, planner: &PlannerReport, program: Option<&str>) -> Payload {
+fn details(execution: &TaskExecution, planner: &PlannerReport, program: Option<&str>) -> Payload {
     let turns = u64::from(execution.turn_count.unwrap_or(0));
     let calls = planner.calls.unwrap_or(0) as u64;
     let status = match planner.error {

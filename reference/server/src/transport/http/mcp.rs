@@ -7,7 +7,7 @@ use super::endpoint::Endpoint;
 use super::refusal::Refusal;
 use super::session_store::{Full, Missing, Session};
 use super::stateless;
-use crate::call::{Answer, Call};
+use crate::call::{Call, Responder};
 use crate::mcp::connection::{Arrival, Connection, RequestContext, STATELESS_REVISION};
 use crate::mcp::dispatch::{self, Handled};
 use crate::mcp::incoming::Incoming;
@@ -258,7 +258,7 @@ impl Exchange<'_> {
             arrival,
             ..self.context()
         };
-        let handle = |answer: Answer| {
+        let handle = |answer: Responder| {
             dispatch::handle(server, &session.connection, &context, incoming, || answer)
         };
         let mut handled = handle(answer_to(sender));
@@ -412,7 +412,7 @@ impl Drop for CancelOnDrop<'_> {
 }
 
 /// Sends a reply as bytes, so that the thread that made it also serializes and frees it, not a thread that serves all connections.
-fn answer_to(sender: oneshot::Sender<Vec<u8>>) -> Answer {
+fn answer_to(sender: oneshot::Sender<Vec<u8>>) -> Responder {
     Box::new(move |reply| {
         // The client may have disconnected.
         let _ = sender.send(Reply::bytes(&reply));

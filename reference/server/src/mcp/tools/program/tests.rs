@@ -12,7 +12,7 @@ fn check(arguments: &str) -> String {
     )
     .unwrap();
     let json = ptc_rpc::parse(arguments.as_bytes()).unwrap();
-    match judge(Some(json), &settings) {
+    match validate(Some(json), &settings) {
         Ok(judged) => format!(
             "{} {} {:?}",
             judged.program, judged.context, judged.output_schema
