@@ -79,12 +79,12 @@ impl Server {
             .http
             .as_ref()
             .is_some_and(|http| http.metrics_path.is_some());
-        let watermark = Watermark::with_room(settings.watermark_percent, programs.memory_bytes);
+        let watermark = Watermark::with_headroom(settings.watermark_percent, programs.memory_bytes);
         let server = Server {
             counters: metrics.then(Counters::default),
             agentic,
             observers,
-            gate: Gate::below(settings.concurrent_calls, watermark),
+            gate: Gate::with_watermark(settings.concurrent_calls, watermark),
             pool: Pool::new(settings.concurrent_calls),
             programs,
             sessions: Sessions::new(settings.sessions.clone()),

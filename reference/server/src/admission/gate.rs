@@ -28,11 +28,11 @@ impl Gate {
     /// A gate with `cap` places.
     #[cfg(test)]
     pub fn new(cap: usize) -> Arc<Self> {
-        Self::below(cap, Watermark::with_room(100, 0))
+        Self::with_watermark(cap, Watermark::with_headroom(100, 0))
     }
 
     /// A gate with `cap` places, closed while memory use is above `watermark`.
-    pub fn below(cap: usize, watermark: Watermark) -> Arc<Self> {
+    pub fn with_watermark(cap: usize, watermark: Watermark) -> Arc<Self> {
         Arc::new(Gate {
             cap,
             taken: AtomicUsize::new(0),
@@ -55,7 +55,7 @@ impl Gate {
             if taken >= self.cap {
                 return Err(GateClosed::Full(self.cap));
             }
-            if self.watermark.is_passed(taken) {
+            if self.watermark.is_exceeded(taken) {
                 return Err(GateClosed::Memory);
             }
             match self.taken.compare_exchange_weak(
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn memory_is_told_from_calls() {
-        let gate = Gate::below(1, Watermark::with_room(0, 0));
+        let gate = Gate::with_watermark(1, Watermark::with_headroom(0, 0));
         assert_eq!(gate.enter().err(), Some(GateClosed::Memory));
     }
 }

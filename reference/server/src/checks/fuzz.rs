@@ -5,7 +5,7 @@ use crate::diagnostics::Sinks;
 use crate::evaluation::pool::Pool;
 use crate::server::Server;
 use crate::settings::{Origin, Settings};
-use crate::transport::http::accept::{Limits, Peer, converse};
+use crate::transport::http::accept::{Limits, Peer, serve_connection};
 use crate::transport::http::endpoint::Endpoint;
 use crate::transport::http::permits::ConnectionPermits;
 use crate::transport::http::router::router;
@@ -165,7 +165,7 @@ fn answers(bytes: &[u8], pieces_of: usize) -> Vec<u16> {
                 activity: Arc::default(),
             });
             let (_serving, end) = tokio::sync::watch::channel(false);
-            let served = converse(
+            let served = serve_connection(
                 fuzzed.router.clone(),
                 theirs,
                 peer,

@@ -23,7 +23,7 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 /// The layer that writes lines.
-struct Lines {
+struct LogLayer {
     queue: Arc<Queue>,
     redactor: Redactor,
 }
@@ -33,7 +33,7 @@ struct Lines {
 pub struct Log(Arc<Queue>);
 
 struct Queue {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<PendingLines>,
     /// Signalled when there is something to write, or somebody waits for it.
     filled: Condvar,
     /// Signalled when a batch was written.
@@ -41,12 +41,12 @@ struct Queue {
 }
 
 #[derive(Default)]
-struct Waiting {
+struct PendingLines {
     bytes: Vec<u8>,
     lost: u64,
     writing: bool,
     /// Somebody waits for the content to be written.
-    hurried: bool,
+    flush_requested: bool,
 }
 
 /// Bytes that may wait for a slow reader; a single line may exceed this, however long it is.
@@ -96,7 +96,7 @@ where
             }
     };
     let log = Log(queue.clone());
-    let lines = Lines { queue, redactor };
+    let lines = LogLayer { queue, redactor };
     (lines.with_filter(filter_fn(wanted)), log)
 }
 
@@ -121,7 +121,7 @@ fn level_of(metadata: &Metadata<'_>) -> Level {
 /// A request's id as JSON, kept with its span.
 struct RequestId(Vec<u8>);
 
-impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
+impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for LogLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let mut said = LineWriter::new(&self.redactor);
         attributes.record(&mut said);
@@ -148,7 +148,7 @@ impl Log {
     pub fn flush(&self) {
         let queue = &self.0;
         let mut waiting = queue.waiting();
-        waiting.hurried = true;
+        waiting.flush_requested = true;
         queue.filled.notify_one();
         // After a timeout there is nothing more to do: nobody reads.
         let _ = queue
@@ -159,7 +159,7 @@ impl Log {
     }
 
     /// Logs panics here, scrubbed, instead of printing them unchanged.
-    pub fn take_panics(&self) {
+    pub fn install_panic_hook(&self) {
         let log = self.clone();
         std::panic::set_hook(Box::new(move |panic| {
             let place = panic.location().map(ToString::to_string);
@@ -203,15 +203,15 @@ impl Queue {
             .unwrap_or_else(PoisonError::into_inner);
         (waiting, _) = self
             .filled
-            .wait_timeout_while(waiting, BATCH_WAIT, |waiting| !waiting.hurried)
+            .wait_timeout_while(waiting, BATCH_WAIT, |waiting| !waiting.flush_requested)
             .unwrap_or_else(PoisonError::into_inner);
-        waiting.hurried = false;
+        waiting.flush_requested = false;
         std::mem::swap(&mut waiting.bytes, batch);
         waiting.writing = true;
         std::mem::take(&mut waiting.lost)
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, PendingLines> {
         lock(&self.waiting)
     }
 }

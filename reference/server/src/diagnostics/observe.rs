@@ -151,7 +151,7 @@ impl Observers {
         let info = &observed.info;
         if let (Some(ring), true) = (&self.ring, ending != CallEnd::Unknown) {
             info.time.spend(&self.redactor, |redactor| {
-                ring.remember(info, payload, ending == CallEnd::Ran, redactor);
+                ring.record(info, payload, ending == CallEnd::Ran, redactor);
             });
         }
         let is_error = payload.text("status") == Some("error");

@@ -26,7 +26,7 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 /// The layer that passes spans of calls to the exporter.
-struct Spans {
+struct SpanLayer {
     exporter: Exporter,
     redactor: Redactor,
 }
@@ -71,7 +71,7 @@ const FLUSH_WAIT: Duration = Duration::from_secs(1);
 const ROOM_PAUSE: Duration = Duration::from_millis(10);
 const _: () = assert!(BATCH_SPANS_MAX < QUEUE_SPANS_MAX);
 /// Fields that are not exported as attributes.
-const NO_ATTRIBUTES: [&str; 4] = [call::STATUS, call::TRACE_ID, call::PARENT, call::STATE];
+const NOT_ATTRIBUTES: [&str; 4] = [call::STATUS, call::TRACE_ID, call::PARENT, call::STATE];
 /// `SPAN_KIND_SERVER`
 const KIND_SERVER: u64 = 2;
 /// `STATUS_CODE_ERROR`
@@ -103,7 +103,7 @@ where
         .name("otlp".into())
         .spawn(move || send_all(&url, &items, &counts))
         .ok()?;
-    let spans = Spans {
+    let spans = SpanLayer {
         exporter: exporter.clone(),
         redactor: redactor.clone(),
     };
@@ -171,7 +171,7 @@ struct OpenSpan {
     fields: Vec<(&'static str, String)>,
 }
 
-impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Spans {
+impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for SpanLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let mut open = OpenSpan {
             started_micros: clock::now_micros(),
@@ -236,7 +236,7 @@ impl OpenSpan {
         let attributes = self
             .fields
             .iter()
-            .filter(|(name, _)| !NO_ATTRIBUTES.contains(name))
+            .filter(|(name, _)| !NOT_ATTRIBUTES.contains(name))
             .map(|(name, value)| attribute(name, value));
         let status = match self.get(call::ERROR) {
             Some(reason) => Payload::new()

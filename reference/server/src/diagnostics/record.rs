@@ -137,7 +137,7 @@ impl Ring {
     }
 
     /// Records a call that ended with `payload`, in full. `ran` tells whether a program ran.
-    pub fn remember(&self, info: &CallInfo, payload: &Payload, ran: bool, redactor: &Redactor) {
+    pub fn record(&self, info: &CallInfo, payload: &Payload, ran: bool, redactor: &Redactor) {
         let reason = payload
             .text("reason")
             .filter(|_| payload.text("status") == Some("error"));
@@ -244,7 +244,7 @@ impl Ring {
         };
         Digested {
             preview,
-            ..digested(program)
+            ..digest_of(program)
         }
         .into()
     }
@@ -357,7 +357,7 @@ fn describe(value: Json<'_>) -> Described {
 }
 
 /// The size and the digest of a text.
-pub fn digested(text: &str) -> Digested {
+pub fn digest_of(text: &str) -> Digested {
     Digested {
         bytes: text.len(),
         sha256: digest::hex(text.as_bytes()),

@@ -85,7 +85,7 @@ impl Tracer {
         let query = info
             .program
             .as_deref()
-            .map(|program| self.shown(program))
+            .map(|program| self.scrub_text(program))
             .unwrap_or_default();
         trace.line(TraceStart {
             data: Field::Null,
@@ -164,8 +164,8 @@ impl Tracer {
                 status: request.error.map_or("ok", |_| "error"),
                 turn: turn + 1,
                 reason: request.error.map(|reason| reason.name()),
-                completion: texts.then(|| self.shown(&request.completion)),
-                prompt: texts.then(|| self.shown(&request.prompt)),
+                completion: texts.then(|| self.scrub_text(&request.completion)),
+                prompt: texts.then(|| self.scrub_text(&request.prompt)),
             };
             let took = Duration::from_millis(request.duration_ms);
             trace.event("ptc_lisp.planner.stop", Some(took), measurements, metadata);
@@ -247,11 +247,11 @@ impl Tracer {
     }
 
     /// A text of a call as the policy allows: the text itself, or its size and digest.
-    fn shown(&self, text: &str) -> String {
+    fn scrub_text(&self, text: &str) -> String {
         match self.policy {
             PayloadPolicy::Full => text.to_owned(),
             PayloadPolicy::None | PayloadPolicy::Summary => {
-                Payload::from(record::digested(text)).to_json()
+                Payload::from(record::digest_of(text)).to_json()
             }
         }
     }

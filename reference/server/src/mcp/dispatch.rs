@@ -586,7 +586,7 @@ fn tools_call(
                 Err(NotReady::Duplicate) => reject_duplicate(place.id),
                 Err(NotReady::Refused(refusal)) => {
                     record_stop(server, tool.name, &refusal.payload, since, false);
-                    ended(observed, &refusal.seen(), CallEnd::Refused);
+                    ended(observed, &refusal.observed_payload(), CallEnd::Refused);
                     reply(refusal)
                 }
                 Ok(work) => admit(&place, arrival, trace, tool, work, observed, answer()),
@@ -749,9 +749,9 @@ fn run(
             server.observers.planned(&mut observed, &reply.planner);
             server
                 .observers
-                .ended(observed, &reply.seen(), CallEnd::Ran);
+                .ended(observed, &reply.observed_payload(), CallEnd::Ran);
         }
-        server.redactor.scrub(Reply::clean(id, era, reply))
+        server.redactor.scrub(Reply::scrubbed(id, era, reply))
     });
     abandoned(followed);
 }

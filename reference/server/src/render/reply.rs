@@ -61,7 +61,7 @@ pub struct ToolReply {
     /// A last line of a slim text.
     pub suffix: Option<String>,
     /// What observers see besides the payload, under `agentic`.
-    pub aside: Option<Payload>,
+    pub observed_details: Option<Payload>,
     /// The planner's requests, for traces.
     pub planner: Vec<PlannerRequest>,
 }
@@ -73,7 +73,7 @@ impl ToolReply {
             payload,
             view,
             suffix: None,
-            aside: None,
+            observed_details: None,
             planner: Vec::new(),
         }
     }
@@ -85,8 +85,8 @@ impl ToolReply {
         });
     }
 
-    pub fn seen(&self) -> Cow<'_, Payload> {
-        match &self.aside {
+    pub fn observed_payload(&self) -> Cow<'_, Payload> {
+        match &self.observed_details {
             Some(aside) => Cow::Owned(self.payload.clone().with("agentic", aside.clone())),
             None => Cow::Borrowed(&self.payload),
         }
@@ -122,7 +122,7 @@ impl Reply {
     }
 
     /// An already scrubbed tool result in reply to `id`.
-    pub fn clean(id: Id, era: Era, tool: Scrubbed<ToolReply>) -> Self {
+    pub fn scrubbed(id: Id, era: Era, tool: Scrubbed<ToolReply>) -> Self {
         Reply {
             id: Some(id),
             body: Body::Clean(tool),
@@ -167,6 +167,6 @@ impl Scrub for ToolReply {
     fn scrub_in_place(&mut self, redactor: &Redactor) {
         self.payload.scrub_in_place(redactor);
         self.suffix.scrub_in_place(redactor);
-        self.aside.scrub_in_place(redactor);
+        self.observed_details.scrub_in_place(redactor);
     }
 }

@@ -378,7 +378,7 @@ impl Settings {
         }
         let settings = draft.unchecked();
         fault
-            .map_or_else(|| draft.judge(), Err)
+            .map_or_else(|| draft.validate(), Err)
             .map_err(|message| Refused { message, settings })
     }
 }
@@ -406,7 +406,7 @@ impl Draft {
     }
 
     /// Validates what a row could not validate alone.
-    fn judge(mut self) -> Result<Settings, String> {
+    fn validate(mut self) -> Result<Settings, String> {
         let default_profile = match self.settings.diagnostics.debug_tool {
             true => ResponseProfile::Debug,
             false => ResponseProfile::Slim,
@@ -418,10 +418,10 @@ impl Draft {
             .concurrent_calls
             .unwrap_or_else(|| cpus().min(CONCURRENT_CALLS_MAX));
         let isolated = self.isolated;
-        self.judge_store()?;
+        self.validate_store()?;
         let mut settings = std::mem::take(&mut self.settings);
         if self.http_enabled {
-            settings.http = Some(self.judge_http(settings.frame_bytes)?);
+            settings.http = Some(self.validate_http(settings.frame_bytes)?);
         }
         // Anybody may be able to reach the port.
         let reachable = settings
@@ -432,7 +432,7 @@ impl Draft {
         Ok(settings)
     }
 
-    fn judge_store(&mut self) -> Result<(), String> {
+    fn validate_store(&mut self) -> Result<(), String> {
         let store = &mut self.settings.sessions.store;
         store.address = Address::read(&self.store).map_err(|problem| {
             format!(
@@ -445,7 +445,7 @@ impl Draft {
         Ok(())
     }
 
-    fn judge_http(self, frame_bytes: usize) -> Result<HttpSettings, String> {
+    fn validate_http(self, frame_bytes: usize) -> Result<HttpSettings, String> {
         let mut http = self.http;
         http.host = match self.host.as_str() {
             "localhost" => Host::default(),
@@ -456,7 +456,7 @@ impl Draft {
         };
         let own = [http.path.as_str(), self.metrics_path.as_str()];
         if let Some(path) = own.into_iter().find(|path| !is_nameable(path)) {
-            let shown = path.chars().take(SHOWN_CHARS).collect::<String>();
+            let shown = path.chars().take(WARNING_CHARS).collect::<String>();
             return Err(format!(
                 "HTTP paths must be visible ASCII without a query or a fragment, got: {shown:?}"
             ));
@@ -535,7 +535,7 @@ fn program_memory(bytes: u64) -> u64 {
 }
 
 /// Prepends a slash to a path without one.
-fn rooted(path: String) -> String {
+fn absolute_path(path: String) -> String {
     match path.starts_with('/') {
         true => path,
         false => format!("/{path}"),
@@ -543,7 +543,7 @@ fn rooted(path: String) -> String {
 }
 
 /// Characters of a path that a message quotes.
-const SHOWN_CHARS: usize = 200;
+const WARNING_CHARS: usize = 200;
 
 /// Whether a request can have exactly this path.
 fn is_nameable(path: &str) -> bool {

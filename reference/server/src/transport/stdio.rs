@@ -1,7 +1,7 @@
 //! The stdio transport: newline-framed JSON-RPC in, replies out, and the ways in which the service ends.
 //!
 //! Cheap requests are answered on the reading thread, which also runs a program when no other call is in flight; programs answer from the
-//! thread that runs them. Calls that ask a store are handled on a separate thread, in order. Only frames are written to stdout. Knows nothing of
+//! thread that runs them. Calls that ask a store are queued for a separate thread. Only frames are written to stdout. Knows nothing of
 //! methods.
 
 use crate::call::Responder;

@@ -103,19 +103,19 @@ const MUST_OCCUR_WITH_A_STORE: &[&str] = &[
 ];
 
 fn simulate(seed: u64, honest: bool) -> Result<Story, String> {
-    told(|executor| simulate::run(executor, Choices::Seed(seed), honest))
+    catch_panic(|executor| simulate::run(executor, Choices::Seed(seed), honest))
 }
 
 fn simulate_store(seed: u64, careful: bool) -> Result<Story, String> {
-    told(|_| store::run(seed, careful))
+    catch_panic(|_| store::run(seed, careful))
 }
 
 fn simulate_http(seed: u64) -> Result<Story, String> {
-    told(|executor| http::run(executor, Choices::Seed(seed)))
+    catch_panic(|executor| http::run(executor, Choices::Seed(seed)))
 }
 
 /// Runs a simulation on its own clock; returns the message of a panic.
-fn told(run: impl FnOnce(tokio::runtime::Runtime) -> Story) -> Result<Story, String> {
+fn catch_panic(run: impl FnOnce(tokio::runtime::Runtime) -> Story) -> Result<Story, String> {
     let executor = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -140,23 +140,23 @@ fn variable(name: &str) -> Option<u64> {
 
 #[test]
 fn every_promise_holds_whatever_happens_in_whatever_order() {
-    hold("every_promise", MUST_OCCUR, |seed| simulate(seed, true));
+    run_seeds("every_promise", MUST_OCCUR, |seed| simulate(seed, true));
 }
 
 #[test]
 fn the_http_endpoint_keeps_its_promises_whatever_clients_do() {
-    hold("the_http_endpoint", MUST_OCCUR_OVER_HTTP, simulate_http);
+    run_seeds("the_http_endpoint", MUST_OCCUR_OVER_HTTP, simulate_http);
 }
 
 #[test]
 fn what_nodes_say_of_a_faulty_store_is_true() {
-    hold("what_nodes_say", MUST_OCCUR_WITH_A_STORE, |seed| {
+    run_seeds("what_nodes_say", MUST_OCCUR_WITH_A_STORE, |seed| {
         simulate_store(seed, true)
     });
 }
 
 /// Runs seed after seed; a failure says how to reproduce it.
-fn hold(test: &str, must_occur: &[&str], simulate: impl Fn(u64) -> Result<Story, String>) {
+fn run_seeds(test: &str, must_occur: &[&str], simulate: impl Fn(u64) -> Result<Story, String>) {
     let first = variable("PTC_SIMULATION_SEED").unwrap_or(0);
     let count = variable("PTC_SIMULATION_SEEDS").unwrap_or(SEEDS);
     let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();

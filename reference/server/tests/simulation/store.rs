@@ -29,13 +29,13 @@ const PROGRAM: Duration = Duration::from_secs(2);
 /// The content of a store, and its clock in microseconds.
 struct Ledger {
     now: i64,
-    sessions: BTreeMap<Key, Held>,
+    sessions: BTreeMap<Key, StoredSession>,
     closed: Vec<Key>,
     /// Whether it checks commits.
     careful: bool,
 }
 
-struct Held {
+struct StoredSession {
     record: Record,
     body: Vec<u8>,
     fence: u64,
@@ -45,7 +45,7 @@ struct Held {
 }
 
 impl Ledger {
-    fn find(&mut self, key: &Key, owner: &str) -> StoreResult<&mut Held> {
+    fn find(&mut self, key: &Key, owner: &str) -> StoreResult<&mut StoredSession> {
         match self.sessions.get_mut(key) {
             None if self.closed.contains(key) => Err(SessionError::Closed.into()),
             None => Err(SessionError::NotFound.into()),
@@ -66,7 +66,7 @@ impl Ledger {
             used: now,
             now,
         };
-        let fresh = || Held {
+        let fresh = || StoredSession {
             record: Record {
                 key: new.key.clone(),
                 owner: new.owner.to_owned(),
@@ -157,13 +157,13 @@ impl Ledger {
 }
 
 /// A request that was sent and has not arrived.
-type Late = Box<dyn FnOnce(&mut Ledger) + Send>;
+type LateRequest = Box<dyn FnOnce(&mut Ledger) + Send>;
 
 /// The connection to the ledger, shared by all nodes.
-struct Way {
+struct FaultyChannel {
     ledger: Ledger,
     choices: Choices,
-    late: Vec<Late>,
+    late: Vec<LateRequest>,
     /// The percentage of requests that meet a fault.
     faults: usize,
     /// Number of faults so far.
@@ -171,7 +171,7 @@ struct Way {
     outcomes: BTreeMap<String, usize>,
 }
 
-impl Way {
+impl FaultyChannel {
     fn note(&mut self, what: &str) {
         *self.outcomes.entry(what.to_owned()).or_default() += 1;
     }
@@ -181,7 +181,7 @@ impl Way {
         self.ledger.now += ms * 1000;
     }
 
-    fn away(&mut self, what: &str) -> StoreError {
+    fn unavailable(&mut self, what: &str) -> StoreError {
         self.made += 1;
         self.note(what);
         StoreError::Unavailable(what.to_owned())
@@ -197,15 +197,15 @@ impl Way {
             return ask(&mut self.ledger);
         }
         match self.choices.below(6) {
-            0 => Err(self.away("it fails")),
+            0 => Err(self.unavailable("it fails")),
             1 => {
                 // It takes effect, but its reply is lost.
                 let _ = ask(&mut self.ledger);
-                Err(self.away("its answer is lost"))
+                Err(self.unavailable("its answer is lost"))
             }
             2 => {
                 self.late.push(Box::new(move |ledger| drop(ask(ledger))));
-                Err(self.away("it arrives late"))
+                Err(self.unavailable("it arrives late"))
             }
             3 => {
                 self.note("it is asked twice");
@@ -213,7 +213,7 @@ impl Way {
                 match ask(&mut self.ledger) {
                     // Like `redis.rs`: the first attempt may have committed.
                     Err(StoreError::Rejected(_)) if commits => {
-                        Err(self.away("asked twice, refused"))
+                        Err(self.unavailable("asked twice, refused"))
                     }
                     answer => answer,
                 }
@@ -234,22 +234,22 @@ impl Way {
 }
 
 /// One node's view of the store. Requests of a dead node are never sent.
-struct Faulty {
-    way: Arc<Mutex<Way>>,
+struct FaultyStore {
+    channel: Arc<Mutex<FaultyChannel>>,
     dead: Arc<Mutex<bool>>,
 }
 
-impl Faulty {
+impl FaultyStore {
     fn ask<T>(
         &self,
         commits: bool,
         ask: impl Fn(&mut Ledger) -> StoreResult<T> + Send + Sync + 'static,
     ) -> StoreResult<T> {
-        let mut way = lock(&self.way);
+        let mut channel = lock(&self.channel);
         if *lock(&self.dead) {
             return Err(StoreError::Unavailable("its node is dead".into()));
         }
-        way.ask(commits, ask)
+        channel.ask(commits, ask)
     }
 }
 
@@ -257,7 +257,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl SessionStore for Faulty {
+impl SessionStore for FaultyStore {
     fn mark(&self, fresh: &[u8], _: Option<&[u8]>) -> StoreResult<Vec<u8>> {
         Ok(fresh.to_vec())
     }
@@ -356,7 +356,7 @@ struct Node {
 }
 
 /// A session as clients know it.
-struct Known {
+struct KnownSession {
     id: String,
     /// Numbers of acknowledged turns, in the order of the replies.
     acknowledged: Vec<i64>,
@@ -378,10 +378,10 @@ struct OpenTurn {
     until: i64,
 }
 
-struct World {
-    way: Arc<Mutex<Way>>,
+struct Simulation {
+    channel: Arc<Mutex<FaultyChannel>>,
     nodes: Vec<Node>,
-    known: Vec<Known>,
+    known: Vec<KnownSession>,
     open: Vec<OpenTurn>,
     choices: Choices,
     turns: i64,
@@ -395,7 +395,7 @@ struct World {
 pub fn run(seed: u64, careful: bool) -> Story {
     let mut choices = Choices::Seed(seed);
     let faults = choices.one_of(&[0, 5, 15, 40]);
-    let way = Way {
+    let channel = FaultyChannel {
         ledger: Ledger {
             now: 1,
             sessions: BTreeMap::new(),
@@ -408,8 +408,8 @@ pub fn run(seed: u64, careful: bool) -> Story {
         made: 0,
         outcomes: BTreeMap::new(),
     };
-    let mut world = World {
-        way: Arc::new(Mutex::new(way)),
+    let mut simulation = Simulation {
+        channel: Arc::new(Mutex::new(channel)),
         nodes: Vec::new(),
         known: Vec::new(),
         open: Vec::new(),
@@ -418,14 +418,14 @@ pub fn run(seed: u64, careful: bool) -> Story {
         text: String::new(),
     };
     (0..NODES).for_each(|_| {
-        let node = world.node();
-        world.nodes.push(node);
+        let node = simulation.node();
+        simulation.nodes.push(node);
     });
-    (0..STEPS).for_each(|_| world.step());
-    world.end();
-    let outcomes = std::mem::take(&mut lock(&world.way).outcomes);
+    (0..STEPS).for_each(|_| simulation.step());
+    simulation.end();
+    let outcomes = std::mem::take(&mut lock(&simulation.channel).outcomes);
     Story {
-        text: world.text,
+        text: simulation.text,
         outcomes,
     }
 }
@@ -444,11 +444,11 @@ fn numbers(env: &Env) -> Vec<i64> {
     numbers.collect()
 }
 
-impl World {
+impl Simulation {
     fn node(&self) -> Node {
         let dead = Arc::new(Mutex::new(false));
-        let store = || Faulty {
-            way: self.way.clone(),
+        let store = || FaultyStore {
+            channel: self.channel.clone(),
             dead: dead.clone(),
         };
         let flags = [
@@ -467,34 +467,34 @@ impl World {
         Node { sessions, dead }
     }
 
-    fn tell(&mut self, what: &str, outcome: &str) {
+    fn log(&mut self, what: &str, outcome: &str) {
         let _ = writeln!(self.text, "{what}: {outcome}");
-        lock(&self.way).note(outcome);
+        lock(&self.channel).note(outcome);
     }
 
-    fn broken(&self, what: &str) -> ! {
+    fn fail(&self, what: &str) -> ! {
         panic!("{what}\n{}", self.text)
     }
 
     /// Checks that an uncertain reply has a reason: it must come from a fault that was made.
-    fn justified(&self, refused: SessionError, before: usize) {
+    fn check_justified(&self, refused: SessionError, before: usize) {
         let away = matches!(
             refused,
             SessionError::StoreUnavailable
                 | SessionError::CommitUnknown
                 | SessionError::ChangeUnknown
         );
-        if away && lock(&self.way).made == before {
-            self.broken("the store is called away, and was there");
+        if away && lock(&self.channel).made == before {
+            self.fail("the store is called away, and was there");
         }
         if refused == SessionError::Unreadable {
-            self.broken("what was written can't be read");
+            self.fail("what was written can't be read");
         }
     }
 
     fn step(&mut self) {
         let node = self.choices.below(NODES);
-        let made = lock(&self.way).made;
+        let made = lock(&self.channel).made;
         match self.choices.below(12) {
             0 if self.known.len() < SESSIONS_MAX => self.start(node, made),
             0..5 if !self.known.is_empty() => self.begin(node, made),
@@ -504,20 +504,20 @@ impl World {
                 let open = self.open.swap_remove(at);
                 // The turn failed or was cancelled: its lease is released.
                 self.known[open.session].refused.push(open.number);
-                self.tell(&format!("turn {}", open.number), "failed");
+                self.log(&format!("turn {}", open.number), "failed");
             }
             9 => {
-                let mut way = lock(&self.way);
-                if !way.late.is_empty() {
-                    let count = way.late.len();
-                    let at = way.choices.below(count);
-                    let late = way.late.swap_remove(at);
-                    late(&mut way.ledger);
-                    drop(way);
-                    self.tell("late", "arrived");
+                let mut channel = lock(&self.channel);
+                if !channel.late.is_empty() {
+                    let count = channel.late.len();
+                    let at = channel.choices.below(count);
+                    let late = channel.late.swap_remove(at);
+                    late(&mut channel.ledger);
+                    drop(channel);
+                    self.log("late", "arrived");
                 }
             }
-            10 => lock(&self.way).pass_time(),
+            10 => lock(&self.channel).pass_time(),
             _ => match self.choices.below(4) {
                 0 => self.kill(node),
                 1 if !self.known.is_empty() => self.close(node, made),
@@ -527,10 +527,10 @@ impl World {
     }
 
     fn start(&mut self, node: usize, made: usize) {
-        let before = lock(&self.way).ledger.sessions.len();
+        let before = lock(&self.channel).ledger.sessions.len();
         let outcome = match self.nodes[node].sessions.start(OWNER, None, None) {
             Ok(session) => {
-                self.known.push(Known {
+                self.known.push(KnownSession {
                     id: session.id.clone(),
                     acknowledged: Vec::new(),
                     refused: Vec::new(),
@@ -540,15 +540,15 @@ impl World {
                 "started"
             }
             Err(refused) => {
-                self.justified(refused, made);
-                let left = lock(&self.way).ledger.sessions.len() > before;
+                self.check_justified(refused, made);
+                let left = lock(&self.channel).ledger.sessions.len() > before;
                 if left && refused != SessionError::ChangeUnknown {
-                    self.broken("a start that is told as undone left a session");
+                    self.fail("a start that is told as undone left a session");
                 }
                 refused.reason().name()
             }
         };
-        self.tell("start", outcome);
+        self.log("start", outcome);
     }
 
     fn begin(&mut self, node: usize, made: usize) {
@@ -560,27 +560,27 @@ impl World {
         let turn = match begun {
             Ok(turn) => turn,
             Err(refused) => {
-                self.justified(refused, made);
+                self.check_justified(refused, made);
                 let known = &self.known[session];
                 let over = matches!(refused, SessionError::Closed | SessionError::NotFound);
                 if over && !known.closed && !known.perhaps_closed {
-                    self.broken("a session is gone that nobody closed");
+                    self.fail("a session is gone that nobody closed");
                 }
-                self.tell(&format!("begin in {session}"), refused.reason().name());
+                self.log(&format!("begin in {session}"), refused.reason().name());
                 return;
             }
         };
         if self.known[session].closed {
-            self.broken("a closed session is there");
+            self.fail("a closed session is there");
         }
         if let Err(refused) = turn.restore() {
-            self.justified(refused, made);
+            self.check_justified(refused, made);
             return;
         }
-        let now = lock(&self.way).ledger.now;
+        let now = lock(&self.channel).ledger.now;
         let others = self.open.iter().filter(|open| open.session == session);
-        if others.clone().any(|open| open.until > now) && lock(&self.way).ledger.careful {
-            self.broken("two programs run in one session");
+        if others.clone().any(|open| open.until > now) && lock(&self.channel).ledger.careful {
+            self.fail("two programs run in one session");
         }
         let mut env = turn.session.env();
         let seen = numbers(&env);
@@ -589,12 +589,12 @@ impl World {
             .iter()
             .find(|number| !seen.contains(number))
         {
-            self.broken(&format!("turn {missing} was acknowledged, and is not seen"));
+            self.fail(&format!("turn {missing} was acknowledged, and is not seen"));
         }
         // The lease that was granted, whatever happened to the reply.
         let until = {
-            let way = lock(&self.way);
-            let held = way.ledger.sessions.get(&Key::of(&known.id));
+            let channel = lock(&self.channel);
+            let held = channel.ledger.sessions.get(&Key::of(&known.id));
             held.map_or(0, |held| held.until)
         };
         self.turns += 1;
@@ -609,7 +609,7 @@ impl World {
             env,
             until,
         });
-        self.tell(&format!("turn {number} in {session} on {node}"), "begun");
+        self.log(&format!("turn {number} in {session} on {node}"), "begun");
     }
 
     fn finish(&mut self, made: usize) {
@@ -626,10 +626,10 @@ impl World {
         };
         let sessions = &self.nodes[open.node].sessions;
         let Ok(Ok(checked)) = sessions.check_limits(&open.turn, effects, &Unwatched) else {
-            self.broken("a small list is too large")
+            self.fail("a small list is too large")
         };
         let Ok(encoded) = open.turn.encode(checked) else {
-            self.broken("a small list can't be packed")
+            self.fail("a small list can't be packed")
         };
         let outcome = match open.turn.commit(encoded) {
             Ok(()) => {
@@ -637,16 +637,16 @@ impl World {
                 "committed"
             }
             Err(SessionError::CommitUnknown) => {
-                self.justified(SessionError::CommitUnknown, made);
+                self.check_justified(SessionError::CommitUnknown, made);
                 "unconfirmed"
             }
             Err(refused) => {
-                self.justified(refused, made);
+                self.check_justified(refused, made);
                 self.known[session].refused.push(number);
                 refused.reason().name()
             }
         };
-        self.tell(&format!("turn {number}"), outcome);
+        self.log(&format!("turn {number}"), outcome);
     }
 
     /// Kills a node: its turns end with it, and nobody releases their leases.
@@ -662,7 +662,7 @@ impl World {
         }
         drop(dead);
         self.nodes[node] = self.node();
-        self.tell(&format!("node {node}"), "killed");
+        self.log(&format!("node {node}"), "killed");
     }
 
     fn close(&mut self, node: usize, made: usize) {
@@ -684,32 +684,33 @@ impl World {
                 known.perhaps_closed |= refused == SessionError::ChangeUnknown;
                 // If the request was sent twice, the first attempt may have closed it.
                 known.closed |= refused == SessionError::Closed;
-                self.justified(refused, made);
+                self.check_justified(refused, made);
                 refused.reason().name()
             }
         };
-        self.tell(&format!("close {session}"), outcome);
+        self.log(&format!("close {session}"), outcome);
     }
 
     fn list(&mut self, node: usize, made: usize) {
         let outcome = match self.nodes[node].sessions.list(OWNER) {
             Ok(listed) => {
-                let there = |known: &Known| listed.iter().any(|session| session.id == known.id);
+                let there =
+                    |known: &KnownSession| listed.iter().any(|session| session.id == known.id);
                 let wrong = self.known.iter().any(|known| {
                     let gone = !there(known) && !known.closed && !known.perhaps_closed;
                     gone || (there(known) && known.closed)
                 });
                 if wrong {
-                    self.broken("a list is not of what is there");
+                    self.fail("a list is not of what is there");
                 }
                 "listed"
             }
             Err(refused) => {
-                self.justified(refused, made);
+                self.check_justified(refused, made);
                 refused.reason().name()
             }
         };
-        self.tell("list", outcome);
+        self.log("list", outcome);
     }
 
     /// Delivers all late requests, stops the faults, and checks that the final state matches what clients were told.
@@ -720,41 +721,41 @@ impl World {
         }
         drop(open);
         {
-            let mut way = lock(&self.way);
-            way.faults = 0;
-            for late in std::mem::take(&mut way.late) {
-                late(&mut way.ledger);
+            let mut channel = lock(&self.channel);
+            channel.faults = 0;
+            for late in std::mem::take(&mut channel.late) {
+                late(&mut channel.ledger);
             }
-            way.ledger.now += 3_600_000_000;
+            channel.ledger.now += 3_600_000_000;
         }
         self.nodes[0] = self.node();
         for session in 0..self.known.len() {
             let known = &self.known[session];
             let kept = match self.nodes[0].sessions.find(&known.id, OWNER) {
                 Ok(kept) if !known.closed => numbers(&kept.env()),
-                Ok(_) => self.broken("a closed session is there"),
+                Ok(_) => self.fail("a closed session is there"),
                 Err(_) if known.closed || known.perhaps_closed => continue,
-                Err(refused) => self.broken(&format!("session {session}: {refused:?}")),
+                Err(refused) => self.fail(&format!("session {session}: {refused:?}")),
             };
             let place = |number: &i64| kept.iter().position(|each| each == number);
             let mut places = Vec::new();
             for number in &known.acknowledged {
                 match place(number) {
                     Some(place) => places.push(place),
-                    None => self.broken(&format!("turn {number} was acknowledged, and is lost")),
+                    None => self.fail(&format!("turn {number} was acknowledged, and is lost")),
                 }
             }
             if !places.is_sorted() {
-                self.broken("turns are kept in another order than they were acknowledged in");
+                self.fail("turns are kept in another order than they were acknowledged in");
             }
             if let Some(number) = known.refused.iter().find(|number| place(number).is_some()) {
-                self.broken(&format!("turn {number} was refused, and is kept"));
+                self.fail(&format!("turn {number} was refused, and is kept"));
             }
             let mut sorted = kept.clone();
             sorted.sort_unstable();
             sorted.dedup();
             if sorted.len() != kept.len() {
-                self.broken("a turn is kept twice");
+                self.fail("a turn is kept twice");
             }
         }
     }

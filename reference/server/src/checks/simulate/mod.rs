@@ -23,7 +23,7 @@ use crate::server::Server;
 use crate::settings::Settings;
 use crate::upstreams;
 use model::{Key, Sessions};
-use peers::{CANARY, Manner, NAMES, Peers, Start};
+use peers::{Behavior, CANARY, NAMES, Peers, Start};
 use ptc_lang::Branching;
 use ptc_rpc::Frame;
 use ptc_secrets::{ConfigDocument, Redactor};
@@ -78,10 +78,10 @@ pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices, honest: bool
         1 + choices.below(3),
     ];
     let peers = Peers::new(honest);
-    let turnstile = Arc::new(Turnstile::default());
+    let turnstile = Arc::new(Scheduler::default());
     let server = server(&executor, caps, &peers, &turnstile);
     let now = Instant::now();
-    let world = Arc::new(World {
+    let simulation = Arc::new(Simulation {
         executor: executor.clone(),
         server,
         peers,
@@ -110,17 +110,17 @@ pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices, honest: bool
             },
         }),
     });
-    let _only_once = turnstile.world.set(Arc::downgrade(&world));
-    (0..CLIENTS).for_each(|place| world.connect(place));
-    while !world.is_over() {
-        world.step();
+    let _only_once = turnstile.simulation.set(Arc::downgrade(&simulation));
+    (0..CLIENTS).for_each(|place| simulation.connect(place));
+    while !simulation.is_over() {
+        simulation.step();
     }
-    world.finish();
-    if let Some(upstreams) = &world.server.programs.upstreams {
+    simulation.finish();
+    if let Some(upstreams) = &simulation.server.programs.upstreams {
         executor.block_on(upstreams.shutdown());
     }
     let story = std::mem::replace(
-        &mut world.state().story,
+        &mut simulation.state().story,
         Story {
             text: String::new(),
             outcomes: BTreeMap::new(),
@@ -135,7 +135,7 @@ fn server(
     executor: &tokio::runtime::Runtime,
     [concurrent, sessions, per_owner]: [usize; 3],
     peers: &Peers,
-    turnstile: &Arc<Turnstile>,
+    turnstile: &Arc<Scheduler>,
 ) -> Arc<Server> {
     let flags = [
         "--sessions".to_owned(),
@@ -190,8 +190,8 @@ fn server(
 
 /// Lets the scheduler continue while a program waits, and lets only one thread run at a time.
 #[derive(Default)]
-struct Turnstile {
-    world: OnceLock<Weak<World>>,
+struct Scheduler {
+    simulation: OnceLock<Weak<Simulation>>,
     threads: Mutex<Threads>,
     turn: Condvar,
 }
@@ -202,7 +202,7 @@ struct Threads {
     /// The running thread; initially the main thread.
     running: usize,
     /// Threads that are ready to run, in the order in which they paused.
-    standing: Vec<usize>,
+    runnable: Vec<usize>,
     /// Each thread that waits for its workers, with the number of workers that are left.
     joining: BTreeMap<usize, usize>,
     /// The thread that each worker belongs to.
@@ -217,10 +217,10 @@ thread_local! {
     static WORKER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-impl Turnstile {
-    fn world(&self) -> Arc<World> {
-        let world = self.world.get().and_then(Weak::upgrade);
-        world.expect("programs run while the simulation does")
+impl Scheduler {
+    fn simulation(&self) -> Arc<Simulation> {
+        let simulation = self.simulation.get().and_then(Weak::upgrade);
+        simulation.expect("programs run while the simulation does")
     }
 
     fn threads(&self) -> MutexGuard<'_, Threads> {
@@ -228,9 +228,13 @@ impl Turnstile {
     }
 
     /// Lets one of the ready threads run.
-    fn pass_on(&self, threads: &mut Threads) {
-        let place = self.world().state().choices.below(threads.standing.len());
-        threads.running = threads.standing.remove(place);
+    fn run_next(&self, threads: &mut Threads) {
+        let place = self
+            .simulation()
+            .state()
+            .choices
+            .below(threads.runnable.len());
+        threads.running = threads.runnable.remove(place);
         self.turn.notify_all();
     }
 
@@ -242,35 +246,35 @@ impl Turnstile {
     }
 
     /// Lets any ready thread run, possibly the calling one.
-    fn give_way(&self) {
+    fn yield_now(&self) {
         let own = WORKER.get().unwrap_or_default();
         let mut threads = self.threads();
-        if threads.standing.is_empty() {
+        if threads.runnable.is_empty() {
             return;
         }
-        threads.standing.push(own);
-        self.pass_on(&mut threads);
+        threads.runnable.push(own);
+        self.run_next(&mut threads);
         if threads.running != own {
-            self.world().count("a thread gives way");
+            self.simulation().count("a thread gives way");
         }
         self.wait_for_turn(threads, own);
     }
 }
 
-impl Driver for Turnstile {
+impl Driver for Scheduler {
     fn drive(&self, mut work: Pin<&mut dyn Future<Output = ()>>) {
-        let world = self.world();
+        let simulation = self.simulation();
         loop {
-            let slice = world.state().choices.one_of(&[1, 7, 60, 400]);
+            let slice = simulation.state().choices.one_of(&[1, 7, 60, 400]);
             let slice = Duration::from_millis(slice);
             let waited = async { tokio::time::timeout(slice, work.as_mut()).await.is_ok() };
-            if world.executor.block_on(waited) {
+            if simulation.executor.block_on(waited) {
                 return;
             }
-            if !world.is_over() {
-                world.step();
+            if !simulation.is_over() {
+                simulation.step();
             }
-            self.give_way();
+            self.yield_now();
         }
     }
 
@@ -286,7 +290,7 @@ impl Driver for Turnstile {
                 }
                 threads.arrived = 0;
                 threads.joining.insert(own, workers);
-                self.pass_on(&mut threads);
+                self.run_next(&mut threads);
             }
             Branching::Next if WORKER.get().is_none() => {
                 let mut threads = self.threads();
@@ -294,12 +298,12 @@ impl Driver for Turnstile {
                 let (number, parent) = (threads.last, threads.running);
                 WORKER.set(Some(number));
                 threads.arrived += 1;
-                threads.standing.push(number);
+                threads.runnable.push(number);
                 threads.parents.insert(number, parent);
                 self.turn.notify_all();
                 self.wait_for_turn(threads, number);
             }
-            Branching::Next => self.give_way(),
+            Branching::Next => self.yield_now(),
             Branching::Ended => {
                 let mut threads = self.threads();
                 let parent = threads.parents.remove(&own).unwrap_or_default();
@@ -307,9 +311,9 @@ impl Driver for Turnstile {
                 *left = left.saturating_sub(1);
                 if *left == 0 {
                     threads.joining.remove(&parent);
-                    threads.standing.push(parent);
+                    threads.runnable.push(parent);
                 }
-                self.pass_on(&mut threads);
+                self.run_next(&mut threads);
             }
             // Without workers the thread was never paused.
             Branching::Joined => self.wait_for_turn(self.threads(), own),
@@ -320,7 +324,7 @@ impl Driver for Turnstile {
 /// Replies of programs, each with its client.
 type Mailbox = Arc<Mutex<Vec<(usize, Vec<u8>)>>>;
 
-struct World {
+struct Simulation {
     executor: Arc<tokio::runtime::Runtime>,
     server: Arc<Server>,
     peers: Peers,
@@ -338,7 +342,7 @@ struct State {
     depth: usize,
     clients: Vec<Client>,
     /// Programs that were admitted and are not answered yet.
-    asks: BTreeMap<Key, Ask>,
+    asks: BTreeMap<Key, PendingCall>,
     /// The content of the server's pool, in order, each with its session.
     queue: Vec<(Key, Option<usize>)>,
     sessions: Sessions,
@@ -356,7 +360,7 @@ struct Client {
 
 /// An admitted program.
 #[derive(Clone)]
-struct Ask {
+struct PendingCall {
     what: Program,
     /// When it began to run.
     begun: Option<Instant>,
@@ -380,7 +384,7 @@ enum Program {
 }
 
 /// Whether workers of `pmap` make these calls concurrently.
-fn by_workers(calls: &[(&str, i64)]) -> bool {
+fn calls_from_workers(calls: &[(&str, i64)]) -> bool {
     let first = calls.first();
     first.is_some_and(|(_, number)| number % PARALLEL_EVERY == 0)
 }
@@ -390,7 +394,11 @@ impl Program {
         const CALL: &str = "(let [r (tool/call {:server s :tool \"echo\" :args {:n n}})] \
                             (if (:ok r) (get (:value r) \"n\") (:reason r)))";
         let calls = |before: &str, calls: &[(&str, i64)]| {
-            let map = if by_workers(calls) { "pmap" } else { "map" };
+            let map = if calls_from_workers(calls) {
+                "pmap"
+            } else {
+                "map"
+            };
             let pairs = calls
                 .iter()
                 .map(|(name, number)| format!("[\"{name}\" {number}]"));
@@ -419,26 +427,26 @@ impl Program {
 }
 
 /// An action of the scheduler, with its weight.
-type Action = (usize, fn(&World));
+type Action = (usize, fn(&Simulation));
 
 const ACTIONS: &[Action] = &[
-    (22, World::run_program),
-    (10, World::ask_sum),
-    (14, World::ask_calls),
-    (9, World::start_session),
-    (18, World::ask_turn),
-    (3, World::ask_failing),
-    (4, World::look),
-    (2, World::forget),
-    (3, World::close),
-    (8, World::cancel),
-    (4, World::small_talk),
-    (2, World::leave),
-    (12, World::mischief),
-    (8, World::wait),
+    (22, Simulation::run_program),
+    (10, Simulation::ask_sum),
+    (14, Simulation::ask_calls),
+    (9, Simulation::start_session),
+    (18, Simulation::ask_turn),
+    (3, Simulation::ask_failing),
+    (4, Simulation::inspect_sessions),
+    (2, Simulation::forget),
+    (3, Simulation::close),
+    (8, Simulation::cancel),
+    (4, Simulation::send_protocol_requests),
+    (2, Simulation::reconnect),
+    (12, Simulation::misbehave),
+    (8, Simulation::wait),
 ];
 
-impl World {
+impl Simulation {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -458,7 +466,7 @@ impl World {
         state.steps >= STEPS || state.choices.is_over()
     }
 
-    fn tell(&self, line: &str) {
+    fn log(&self, line: &str) {
         let ms = self.began.elapsed().as_millis();
         let mut state = self.state();
         let depth = state.depth;
@@ -480,7 +488,7 @@ impl World {
     }
 
     /// Reports a violation, with everything that led to it.
-    fn wrong(&self, what: &str) -> ! {
+    fn fail(&self, what: &str) -> ! {
         let mut state = self.state();
         let first = format!("{}\n{what}", state.story.text);
         let found = state.broken.get_or_insert(first).clone();
@@ -490,7 +498,7 @@ impl World {
 
     fn check(&self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
-            self.wrong(&what());
+            self.fail(&what());
         }
     }
 
@@ -555,7 +563,7 @@ impl World {
             ),
             false => (Transport::Stdio, usize::MAX),
         };
-        self.tell(&format!("client {place} connects, over HTTP: {over_http}"));
+        self.log(&format!("client {place} connects, over HTTP: {over_http}"));
         let connection = Connection::new(owner, transport, in_flight_max);
         let client = Client {
             connection,
@@ -580,7 +588,7 @@ impl World {
     fn send(&self, client: usize, frame: &Value) -> Option<Value> {
         let text = frame.to_string();
         let parsed = Frame::parse(text.as_bytes());
-        let parsed = parsed.unwrap_or_else(|_| self.wrong("a frame is not read"));
+        let parsed = parsed.unwrap_or_else(|_| self.fail("a frame is not read"));
         let connection = self.connection(client);
         let handled = dispatch::handle(
             &self.server,
@@ -617,7 +625,7 @@ impl World {
         let text = String::from_utf8_lossy(bytes);
         self.check(!text.contains(CANARY), || format!("a secret leaks: {text}"));
         let reply: Result<Value, _> = serde_json::from_str(&text);
-        reply.unwrap_or_else(|error| self.wrong(&format!("{error}: {text}")))
+        reply.unwrap_or_else(|error| self.fail(&format!("{error}: {text}")))
     }
 
     /// Calls a tool that answers at once, and checks the reason of its refusal. Returns the structured content.
@@ -630,9 +638,12 @@ impl World {
             refusal
         };
         let reply = self.send(client, &request(id, tool, arguments));
-        let reply = reply.unwrap_or_else(|| self.wrong(&format!("{tool} is not answered")));
+        let reply = reply.unwrap_or_else(|| self.fail(&format!("{tool} is not answered")));
         let said = &reply["result"]["structuredContent"];
-        self.tell(&format!("client {client} calls {tool}: {}", brief(said)));
+        self.log(&format!(
+            "client {client} calls {tool}: {}",
+            summarize(said)
+        ));
         self.check(reply["id"] == id, || format!("not the id {id}: {reply}"));
         let refused = said["reason"]
             .as_str()
@@ -662,7 +673,7 @@ impl World {
         arguments["program"] = json!(what.text());
         let expected = self.verdict(client, key, &what, &owner, now);
         let reply = self.send(client, &request(id, tool, &arguments));
-        self.tell(&format!(
+        self.log(&format!(
             "client {client} asks {id}: {} -> {}",
             what.text(),
             expected.unwrap_or("taken in")
@@ -674,7 +685,7 @@ impl World {
                     state.sessions.all[place].running = Some(key);
                 }
                 state.queue.push((key, what.session()));
-                state.asks.insert(key, Ask { what, begun: None });
+                state.asks.insert(key, PendingCall { what, begun: None });
             }
             (Some("duplicate"), Some(reply)) => {
                 let said = reply["error"]["message"].as_str().unwrap_or_default();
@@ -686,8 +697,8 @@ impl World {
                 let right = reply["id"] == id && said == reason;
                 self.check(right, || format!("expected {reason}: {reply}"));
             }
-            (None, Some(reply)) => self.wrong(&format!("it must be taken in: {reply}")),
-            (Some(reason), None) => self.wrong(&format!("expected {reason}, and it was taken in")),
+            (None, Some(reply)) => self.fail(&format!("it must be taken in: {reply}")),
+            (Some(reason), None) => self.fail(&format!("expected {reason}, and it was taken in")),
         }
         if let Some(reason) = expected {
             self.count(reason);
@@ -749,8 +760,8 @@ impl World {
             }
             (key, session, self.server.pool.take(place))
         };
-        let job = job.unwrap_or_else(|| self.wrong("the pool lost a program"));
-        self.tell(&format!("client {} runs {}", key.0, key.1));
+        let job = job.unwrap_or_else(|| self.fail("the pool lost a program"));
+        self.log(&format!("client {} runs {}", key.0, key.1));
         let began = Instant::now();
         self.state().depth += 1;
         job.run();
@@ -761,12 +772,12 @@ impl World {
         }
         self.state().depth -= 1;
         self.read_mail();
-        self.tell(&format!("client {} ran {}", key.0, key.1));
+        self.log(&format!("client {} ran {}", key.0, key.1));
         let mut unanswered = false;
         {
             let mut state = self.state();
             let state = &mut *state;
-            let mine = |ask: &Ask| ask.begun == Some(began);
+            let mine = |ask: &PendingCall| ask.begun == Some(began);
             if state.asks.get(&key).is_some_and(mine) {
                 state.asks.remove(&key);
                 unanswered = true;
@@ -800,15 +811,19 @@ impl World {
             let key = (client, reply["id"].as_i64().unwrap_or_default());
             let said = &reply["result"]["structuredContent"];
             let Some(ask) = self.state().asks.remove(&key) else {
-                self.wrong(&format!("nobody waits for {reply}"));
+                self.fail(&format!("nobody waits for {reply}"));
             };
-            self.tell(&format!("client {client} gets {}: {}", key.1, brief(said)));
+            self.log(&format!(
+                "client {client} gets {}: {}",
+                key.1,
+                summarize(said)
+            ));
             self.judge(key, &ask, said);
         }
     }
 
     /// Checks that a program's reply is possible.
-    fn judge(&self, key: Key, ask: &Ask, said: &Value) {
+    fn judge(&self, key: Key, ask: &PendingCall, said: &Value) {
         let reason = said["reason"].as_str();
         let result = said["result"].as_str();
         let took = ask.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
@@ -847,7 +862,7 @@ impl World {
                 let over = self.state().sessions.all[*session].expires <= Instant::now();
                 self.check(over, text);
             }
-            _ => self.wrong(&text()),
+            _ => self.fail(&text()),
         }
     }
 
@@ -876,14 +891,14 @@ impl World {
             let faulty = self.peers.is_faulty(name);
             let right = match found.strip_prefix(':') {
                 None => {
-                    found == number.to_string() && served.is_some_and(Manner::is_good) || {
+                    found == number.to_string() && served.is_some_and(Behavior::is_good) || {
                         // After junk the answer is still used, unless the call waited alone.
-                        found == number.to_string() && served == Some(Manner::Junk)
+                        found == number.to_string() && served == Some(Behavior::Junk)
                     }
                 }
                 Some("timeout") => took >= CALL_TIMEOUT,
-                Some("tool_error") => served == Some(Manner::ToolError),
-                Some("response_too_large") => served == Some(Manner::Oversize),
+                Some("tool_error") => served == Some(Behavior::ToolError),
+                Some("response_too_large") => served == Some(Behavior::Oversize),
                 Some("upstream_error" | "upstream_unavailable") => faulty,
                 Some(_) => false,
             };
@@ -891,7 +906,7 @@ impl World {
                 format!("{name} was asked for {number} ({served:?}) and gave {found}: {shown}")
             });
             if found == number.to_string() {
-                let way = if by_workers(calls) {
+                let way = if calls_from_workers(calls) {
                     " by a worker"
                 } else {
                     ""
@@ -905,12 +920,12 @@ impl World {
         });
     }
 
-    fn some_client(&self) -> usize {
+    fn pick_client(&self) -> usize {
         self.below(CLIENTS)
     }
 
     /// A session, mostly a live one of the client; sometimes one that never existed.
-    fn some_session(&self, client: usize) -> usize {
+    fn pick_session(&self, client: usize) -> usize {
         let owner = self.owner(client);
         let mut state = self.state();
         let state = &mut *state;
@@ -925,10 +940,10 @@ impl World {
         }
     }
 
-    fn some_calls(&self, least: usize) -> Vec<(&'static str, i64)> {
+    fn pick_calls(&self, least: usize) -> Vec<(&'static str, i64)> {
         let one = || (NAMES[self.below(NAMES.len())], self.fresh());
         let mut calls: Vec<_> = (0..least + self.below(3)).map(|_| one()).collect();
-        if by_workers(&calls) {
+        if calls_from_workers(&calls) {
             let more = self.below(MORE_CALLS_MAX + 1);
             calls.extend((0..more).map(|_| one()));
         }
@@ -936,7 +951,7 @@ impl World {
     }
 
     fn ask_sum(&self) {
-        let client = self.some_client();
+        let client = self.pick_client();
         let known = self.state().asks.keys().next().copied();
         // Sometimes with an id that is already in flight.
         let twice = known.filter(|(asker, _)| *asker == client && self.below(5) == 0);
@@ -945,29 +960,29 @@ impl World {
     }
 
     fn ask_calls(&self) {
-        let client = self.some_client();
-        let calls = self.some_calls(1);
+        let client = self.pick_client();
+        let calls = self.pick_calls(1);
         self.ask(client, Program::Calls(calls), None);
     }
 
     fn ask_turn(&self) {
-        let client = self.some_client();
+        let client = self.pick_client();
         let turn = Program::Turn {
-            session: self.some_session(client),
+            session: self.pick_session(client),
             add: 1 + self.below(9) as i64,
-            calls: self.some_calls(0),
+            calls: self.pick_calls(0),
         };
         self.ask(client, turn, None);
     }
 
     fn ask_failing(&self) {
-        let client = self.some_client();
-        let session = self.some_session(client);
+        let client = self.pick_client();
+        let session = self.pick_session(client);
         self.ask(client, Program::Failing { session }, None);
     }
 
     fn start_session(&self) {
-        let (client, now) = (self.some_client(), Instant::now());
+        let (client, now) = (self.pick_client(), Instant::now());
         let owner = self.owner(client);
         let short = self.below(3) == 0;
         let arguments = if short {
@@ -1001,14 +1016,14 @@ impl World {
     }
 
     /// Calls a session tool that answers at once. Returns client, session and content unless the call was refused.
-    fn about_session(
+    fn request_about_session(
         &self,
         tool: &str,
         mut arguments: Value,
         needs_idle: bool,
     ) -> Option<(usize, usize, Value)> {
-        let (client, now) = (self.some_client(), Instant::now());
-        let place = self.some_session(client);
+        let (client, now) = (self.pick_client(), Instant::now());
+        let place = self.pick_session(client);
         let owner = self.owner(client);
         let draining = self.connection(client).is_draining();
         let (id, refusal) = {
@@ -1027,9 +1042,9 @@ impl World {
         (!draining && refusal.is_none()).then_some((client, place, said))
     }
 
-    fn look(&self) {
+    fn inspect_sessions(&self) {
         if self.below(3) == 0 {
-            let client = self.some_client();
+            let client = self.pick_client();
             let (owner, now) = (self.owner(client), Instant::now());
             let said = self.call(client, "lisp_session_list", &json!({}), None);
             if self.connection(client).is_draining() {
@@ -1043,7 +1058,7 @@ impl World {
             let expected = self.state().sessions.listed(&owner, now);
             return self.check(ids == expected, || format!("expected {expected:?}: {said}"));
         }
-        let looked = self.about_session("lisp_session_inspect", json!({}), false);
+        let looked = self.request_about_session("lisp_session_inspect", json!({}), false);
         let Some((_, place, said)) = looked else {
             return;
         };
@@ -1065,7 +1080,7 @@ impl World {
 
     fn forget(&self) {
         let arguments = json!({"bindings": ["total"]});
-        let forgot = self.about_session("lisp_session_forget", arguments, true);
+        let forgot = self.request_about_session("lisp_session_forget", arguments, true);
         let Some((_, place, said)) = forgot else {
             return;
         };
@@ -1082,7 +1097,7 @@ impl World {
     }
 
     fn close(&self) {
-        let closed = self.about_session("lisp_session_close", json!({}), false);
+        let closed = self.request_about_session("lisp_session_close", json!({}), false);
         let Some((_, place, _)) = closed else { return };
         let running = {
             let mut state = self.state();
@@ -1091,12 +1106,12 @@ impl World {
             session.running.take()
         };
         if let Some(key) = running {
-            self.end_of(key);
+            self.end_call(key);
         }
     }
 
     /// Handles a cancelled call: over HTTP its answer says so, on stdio there is none.
-    fn end_of(&self, key: Key) {
+    fn end_call(&self, key: Key) {
         let over_http = self.state().clients[key.0].over_http;
         if over_http {
             let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
@@ -1124,18 +1139,18 @@ impl World {
         let (client, id) = keys
             .get(number)
             .copied()
-            .unwrap_or((self.some_client(), -1));
-        self.tell(&format!("client {client} cancels {id}"));
+            .unwrap_or((self.pick_client(), -1));
+        self.log(&format!("client {client} cancels {id}"));
         let frame = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
         let reply = self.send(client, &frame);
         self.check(reply.is_none(), || "a notification is answered".to_owned());
         if number < keys.len() {
-            self.end_of((client, id));
+            self.end_call((client, id));
         }
     }
 
-    fn small_talk(&self) {
-        let (client, id) = (self.some_client(), self.fresh());
+    fn send_protocol_requests(&self) {
+        let (client, id) = (self.pick_client(), self.fresh());
         let talk = self.below(6);
         let (method, code) = match talk {
             0 => ("ping", None),
@@ -1150,7 +1165,7 @@ impl World {
             _ if self.below(6) > 0 => return,
             _ => ("shutdown", None),
         };
-        self.tell(&format!("client {client} says {method}"));
+        self.log(&format!("client {client} says {method}"));
         let frame = json!({"jsonrpc": "2.0", "id": id, "method": method});
         let reply = self.send(client, &frame).unwrap_or_default();
         self.check(
@@ -1160,9 +1175,9 @@ impl World {
     }
 
     /// A client leaves, and another one takes its place.
-    fn leave(&self) {
-        let client = self.some_client();
-        self.tell(&format!("client {client} leaves"));
+    fn reconnect(&self) {
+        let client = self.pick_client();
+        self.log(&format!("client {client} leaves"));
         let connection = self.connection(client);
         connection.drain();
         for (id, answer) in connection.cancel_all() {
@@ -1172,49 +1187,49 @@ impl World {
         let keys: Vec<Key> = self.state().asks.keys().copied().collect();
         keys.into_iter()
             .filter(|(asker, _)| *asker == client)
-            .for_each(|key| self.end_of(key));
+            .for_each(|key| self.end_call(key));
         self.state().sessions.forget_owner(&connection.owner);
         self.connect(client);
     }
 
     /// Makes a peer misbehave.
-    fn mischief(&self) {
+    fn misbehave(&self) {
         let (kind, name) = (self.below(17), NAMES[self.below(NAMES.len())]);
         if self.calm {
             return;
         }
         let slow = self.state().choices.one_of(&[5, 90, 700, 1500]);
-        let manner = match kind {
+        let behavior = match kind {
             0 => {
-                self.tell(&format!("{name} is killed"));
+                self.log(&format!("{name} is killed"));
                 return self.peers.kill(name);
             }
             1 | 2 => {
                 let start = if kind == 1 { Start::Fails } else { Start::Mute };
-                self.tell(&format!("{name} will start: {start:?}"));
-                return self.peers.start_next(name, start);
+                self.log(&format!("{name} will start: {start:?}"));
+                return self.peers.set_next_start(name, start);
             }
-            3..=5 => Manner::Slow(slow),
-            6 => Manner::Silent,
-            7 => Manner::Junk,
-            8 => Manner::OtherId,
-            9 => Manner::Twice,
-            10 => Manner::Dies,
-            11 => Manner::Error,
-            12 => Manner::ToolError,
-            13 => Manner::Oversize,
-            14 => Manner::Secret,
-            15 => Manner::ListChanged,
-            _ => Manner::Forgets,
+            3..=5 => Behavior::Slow(slow),
+            6 => Behavior::Silent,
+            7 => Behavior::Junk,
+            8 => Behavior::OtherId,
+            9 => Behavior::Twice,
+            10 => Behavior::Dies,
+            11 => Behavior::Error,
+            12 => Behavior::ToolError,
+            13 => Behavior::Oversize,
+            14 => Behavior::Secret,
+            15 => Behavior::ListChanged,
+            _ => Behavior::Forgets,
         };
-        self.tell(&format!("{name} will treat a call so: {manner:?}"));
-        self.peers.treat_next(name, manner);
+        self.log(&format!("{name} will treat a call so: {behavior:?}"));
+        self.peers.set_next_behavior(name, behavior);
     }
 
     fn wait(&self) {
         let waits: &[u64] = &[1, 20, 120, 900, 2500, 6000, 20_000];
         let ms = self.state().choices.one_of(waits);
-        self.tell(&format!("{ms} ms pass"));
+        self.log(&format!("{ms} ms pass"));
         self.executor
             .block_on(tokio::time::sleep(Duration::from_millis(ms)));
     }
@@ -1226,7 +1241,7 @@ fn request(id: i64, tool: &str, arguments: &Value) -> Value {
 }
 
 /// A reply in brief, without anything that differs from run to run.
-fn brief(said: &Value) -> String {
+fn summarize(said: &Value) -> String {
     let reason = said["reason"].as_str();
     let result = said["result"].as_str();
     reason.or(result).unwrap_or("ok").to_owned()

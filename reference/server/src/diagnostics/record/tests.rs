@@ -40,7 +40,7 @@ fn the_oldest_is_forgotten_and_policies_reduce() {
     ] {
         let ring = Ring::new(2, policy, 4096);
         for id in ["1", "2", "3"] {
-            ring.remember(
+            ring.record(
                 &info(id),
                 &Payload::new().with("status", "ok"),
                 true,
@@ -73,7 +73,7 @@ fn a_wide_context_is_kept_as_far_as_it_can_be_shown() {
             ..info("1")
         };
         let payload = Payload::new().with("status", "ok");
-        ring.remember(&wide, &payload, true, &Redactor::empty());
+        ring.record(&wide, &payload, true, &Redactor::empty());
         let shown = ring.find("1").unwrap().payload(false).to_json();
         // The note that a record is too large depends on its size.
         assert!(shown.len() > BYTES_MAX, "{}", shown.len());
@@ -85,7 +85,7 @@ fn a_wide_context_is_kept_as_far_as_it_can_be_shown() {
 fn refusals_keep_their_reason_and_nothing_of_the_program() {
     let ring = Ring::new(10, PayloadPolicy::Summary, 4096);
     let payload = crate::render::reason::Refusal::Busy { cap: 2 }.payload();
-    ring.remember(&info(&"x".repeat(300)), &payload, false, &Redactor::empty());
+    ring.record(&info(&"x".repeat(300)), &payload, false, &Redactor::empty());
     let shown = ring.select(None, true)[0].payload(false).to_json();
     assert!(
         shown.contains(r#""program":null"#) && shown.contains(r#""reason":"busy""#),

@@ -102,7 +102,7 @@ pub fn prepare(request: &Request<'_>) -> Result<PreparedCall, NotReady> {
             ..TaskFailed::default()
         };
         let mut refusal = ToolReply::new(failed.into(), View::Mirrored);
-        refusal.aside = Some(details(
+        refusal.observed_details = Some(details(
             &TaskExecution::default(),
             &PlannerReport::default(),
             None,
@@ -299,7 +299,7 @@ fn reply(
                 ptc_metrics: metrics(answer.result_bytes),
             };
             let mut reply = ToolReply::new(answered.into(), View::Mirrored);
-            reply.aside = Some(aside);
+            reply.observed_details = Some(aside);
             return reply;
         }
         TaskEnd::Failed { reason, message } => failed(reason.name(), message),
@@ -320,7 +320,7 @@ fn reply(
         ptc_metrics: metrics(0),
     };
     let mut reply = ToolReply::new(failed.into(), View::Mirrored);
-    reply.aside = Some(aside);
+    reply.observed_details = Some(aside);
     reply
 }
 

@@ -29,7 +29,7 @@ const RESERVED_HEAD: Duration = Duration::from_secs(2);
 const RESERVED_LIFE: Duration = Duration::from_secs(5);
 const _: () = assert!(RESERVED_HEAD.as_millis() < RESERVED_LIFE.as_millis());
 /// This many connections use memory that is worth returning to the system once more than half of them are gone.
-const CROWD: usize = 128;
+const CROWD_MIN: usize = 128;
 
 /// The limits of connections.
 pub struct Limits {
@@ -97,7 +97,7 @@ where
             permit: permits.enter(block),
             activity: Arc::default(),
         });
-        tokio::spawn(converse(
+        tokio::spawn(serve_connection(
             router.clone(),
             stream,
             peer,
@@ -107,11 +107,11 @@ where
     }
     sweep.abort();
     let _ = ending.send(true);
-    let _ = tokio::time::timeout(LAST_WRITES, permits.emptied()).await;
+    let _ = tokio::time::timeout(LAST_WRITES, permits.wait_until_empty()).await;
 }
 
 /// Serves one connection until it ends.
-pub(crate) async fn converse(
+pub(crate) async fn serve_connection(
     router: impl Routes,
     stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + HangUp + Unpin + Send + 'static,
     peer: Arc<Peer>,
@@ -142,7 +142,7 @@ pub(crate) async fn converse(
             return std::future::pending().await;
         }
         tokio::select! {
-            () = peer.permit.evicted() => {}
+            () = peer.permit.wait_until_evicted() => {}
             () = tokio::time::sleep(RESERVED_LIFE) => if !peer.permit.is_reserved() {
                 std::future::pending().await
             }
@@ -167,7 +167,7 @@ async fn sweep(endpoint: Arc<Endpoint>, permits: Arc<ConnectionPermits>) {
     loop {
         tokio::time::sleep(endpoint.sweep_every()).await;
         endpoint.sweep(Instant::now());
-        if permits.crowd_has_left(CROWD) {
+        if permits.has_crowd_left(CROWD_MIN) {
             heap::give_back();
         }
     }

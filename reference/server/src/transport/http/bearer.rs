@@ -15,7 +15,7 @@ pub fn check(endpoint: &Endpoint, peer: &Peer, headers: &HeaderMap) -> Result<()
         authenticate(endpoint, token, peer, headers)?;
     }
     if peer.permit.is_reserved() && (asked.is_none() || !peer.permit.promote()) {
-        return Err(Refusal::Crowded);
+        return Err(Refusal::TooManyConnections);
     }
     Ok(())
 }
@@ -31,7 +31,7 @@ fn authenticate(
     let Some(limit) = endpoint.rate_limit() else {
         return match shown {
             Bearer::Right => Ok(()),
-            Bearer::Missing => Err(Refusal::Unauthorized(Challenge::Token)),
+            Bearer::MissingSession => Err(Refusal::Unauthorized(Challenge::Token)),
             Bearer::Wrong => Err(Refusal::Unauthorized(Challenge::AnotherToken)),
         };
     };
@@ -46,7 +46,7 @@ fn authenticate(
         return Err(Refusal::Blocked(left));
     }
     // Any page can make a browser send a request without a token. Only a wrong token is a guess.
-    if shown == Bearer::Missing {
+    if shown == Bearer::MissingSession {
         return Err(Refusal::Unauthorized(Challenge::Token));
     }
     match limit.failed(source.into(), now) {
@@ -70,14 +70,14 @@ fn authenticate(
 pub enum Bearer {
     /// Exactly one header, with the right token.
     Right,
-    Missing,
+    MissingSession,
     Wrong,
 }
 
 /// Checks the values of all `Authorization` headers: exactly one, `Bearer TOKEN`, compared in constant time.
 pub fn bearer<'a>(token: &Secret, mut values: impl Iterator<Item = &'a [u8]>) -> Bearer {
     match (values.next(), values.next()) {
-        (None, _) => Bearer::Missing,
+        (None, _) => Bearer::MissingSession,
         (Some(value), None)
             if value
                 .strip_prefix(b"Bearer ")
@@ -98,7 +98,7 @@ mod tests {
         let token = Secret::new("Token-0123456789-0123456789-abcde".to_owned());
         let right = "Bearer Token-0123456789-0123456789-abcde";
         let check = |values: &[&str]| bearer(&token, values.iter().map(|value| value.as_bytes()));
-        assert_eq!(check(&[]), Bearer::Missing);
+        assert_eq!(check(&[]), Bearer::MissingSession);
         assert_eq!(check(&[right]), Bearer::Right);
         assert_eq!(check(&[right, right]), Bearer::Wrong);
         for wrong in [

@@ -3,8 +3,8 @@
 use super::accept::Limits;
 use super::body::BodyBudget;
 use super::origin::OriginRule;
+use super::protocol_sessions::{ProtocolSession, ProtocolSessions};
 use super::rate_limit::RateLimit;
-use super::session_store::{Session, SessionStore};
 use super::shutdown::ShutdownGrace;
 use crate::mcp::connection::{Connection, Transport};
 use crate::mcp::dispatch;
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 pub struct Endpoint {
     server: Arc<Server>,
     settings: HttpSettings,
-    sessions: SessionStore,
+    sessions: ProtocolSessions,
     rate_limit: Option<RateLimit>,
     origins: OriginRule,
     bodies: Arc<BodyBudget>,
@@ -57,7 +57,7 @@ impl Endpoint {
         };
         let owner = format!("token:{}", settings.owner_hash);
         Endpoint {
-            sessions: SessionStore::new(&settings, server.sessions.shared().cloned()),
+            sessions: ProtocolSessions::new(&settings, server.sessions.shared().cloned()),
             rate_limit: settings
                 .rate_limit
                 .filter(|_| settings.checked_token().is_some())
@@ -86,7 +86,7 @@ impl Endpoint {
         Limits::new(&self.settings)
     }
 
-    pub fn sessions(&self) -> &SessionStore {
+    pub fn sessions(&self) -> &ProtocolSessions {
         &self.sessions
     }
 
@@ -168,12 +168,12 @@ impl Endpoint {
     /// Ends the sessions that have expired.
     pub fn sweep_sessions(&self, now: Instant) {
         for (session, why) in self.sessions.take_expired(now) {
-            self.ended(&session, why.name());
+            self.clean_up(&session, why.name());
         }
     }
 
     /// Registers a handler for messages of other nodes about protocol sessions.
-    pub fn listen(self: &Arc<Self>) {
+    pub fn listen_for_messages(self: &Arc<Self>) {
         let Some(shared) = self.server.sessions.shared() else {
             return;
         };
@@ -184,7 +184,7 @@ impl Endpoint {
             };
             match message {
                 Message::Cancel { session, call } => {
-                    if let Some(session) = endpoint.sessions.told_of(session) {
+                    if let Some(session) = endpoint.sessions.find_by_key(session) {
                         dispatch::cancel_from_other_node(
                             &endpoint.server,
                             &session.connection,
@@ -193,8 +193,8 @@ impl Endpoint {
                     }
                 }
                 Message::Ended(session) => {
-                    if let Some(session) = endpoint.sessions.told_of(session) {
-                        endpoint.ended_elsewhere(&session);
+                    if let Some(session) = endpoint.sessions.find_by_key(session) {
+                        endpoint.remove_ended(&session);
                     }
                 }
                 Message::Closed(_) | Message::Login { .. } => {}
@@ -203,22 +203,22 @@ impl Endpoint {
     }
 
     /// Ends a session and logs why.
-    pub fn end(&self, session: &Arc<Session>, why: &str) {
+    pub fn end_session(&self, session: &Arc<ProtocolSession>, why: &str) {
         if self.sessions.close(session) {
-            self.ended(session, why);
+            self.clean_up(session, why);
         }
     }
 
     /// Removes this node's copy of a session that ended on another node, together with what belongs to it here.
-    pub fn ended_elsewhere(&self, session: &Session) {
-        if self.sessions.drop_here(session) {
+    pub fn remove_ended(&self, session: &ProtocolSession) {
+        if self.sessions.remove_here(session) {
             session.connection.drain();
             self.cancel_all(&session.connection);
         }
     }
 
     /// Cleans up after a session was removed.
-    fn ended(&self, session: &Arc<Session>, why: &str) {
+    fn clean_up(&self, session: &Arc<ProtocolSession>, why: &str) {
         session.connection.drain();
         self.cancel_all(&session.connection);
         self.server.forget_owner(&session.connection.owner);

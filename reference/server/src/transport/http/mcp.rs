@@ -4,8 +4,8 @@ use super::accept::Peer;
 use super::access_log::AccessRecord;
 use super::body::Posted;
 use super::endpoint::Endpoint;
+use super::protocol_sessions::{MissingSession, ProtocolSession, SessionCap};
 use super::refusal::Refusal;
-use super::session_store::{Full, Missing, Session};
 use super::stateless;
 use crate::call::{Call, Responder};
 use crate::mcp::connection::{Arrival, Connection, RequestContext, STATELESS_REVISION};
@@ -39,7 +39,7 @@ static MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 static MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// How much longer than a program's own limit a request waits.
-const AWAIT_SLACK: Duration = Duration::from_secs(1);
+const REPLY_SLACK: Duration = Duration::from_secs(1);
 
 /// Errors of this transport.
 const SATURATED: RpcError = RpcError::fixed(-32000, "server saturated");
@@ -48,16 +48,16 @@ const DRAINING: RpcError = RpcError::fixed(-32000, "server draining");
 const TIMED_OUT: RpcError = RpcError::fixed(-32000, "request timed out");
 
 /// The first bytes of every answer to a call in HTTP/1.0, whatever the outcome: those of [`Exchange::wait`].
-const ANSWER_BEGINS: &[u8] =
+const HTTP_1_0_BEGINNING: &[u8] =
     b"HTTP/1.0 200 OK\r\ncontent-type: application/json; charset=utf-8\r\n";
 
-type Answered = Result<Response, Refusal>;
+type PostResult = Result<Response, Refusal>;
 
 /// A session that a request names. With a store, it may not exist: the store has not been asked yet.
-struct NamedSession(Arc<Session>);
+struct NamedSession(Arc<ProtocolSession>);
 
 /// A session that a request names and that exists.
-pub struct LiveSession(Arc<Session>);
+pub struct LiveSession(Arc<ProtocolSession>);
 
 impl NamedSession {
     fn name(endpoint: &Endpoint, head: &Parts) -> Result<Self, Refusal> {
@@ -85,14 +85,14 @@ impl NamedSession {
     }
 }
 
-fn refused(endpoint: &Endpoint, missing: Missing) -> Refusal {
+fn refused(endpoint: &Endpoint, missing: MissingSession) -> Refusal {
     match missing {
-        Missing::Unknown => Refusal::UnknownSession,
-        Missing::Ended(session) => {
-            endpoint.ended_elsewhere(&session);
+        MissingSession::Unknown => Refusal::UnknownSession,
+        MissingSession::Ended(session) => {
+            endpoint.remove_ended(&session);
             Refusal::UnknownSession
         }
-        Missing::Away => Refusal::StoreAway,
+        MissingSession::StoreUnavailable => Refusal::StoreUnavailable,
     }
 }
 
@@ -108,7 +108,7 @@ impl FromRequestParts<Arc<Endpoint>> for LiveSession {
 }
 
 pub async fn delete(State(endpoint): State<Arc<Endpoint>>, session: LiveSession) -> Response {
-    endpoint.end(&session.0, ":delete");
+    endpoint.end_session(&session.0, ":delete");
     plain(StatusCode::ACCEPTED, "")
 }
 
@@ -118,7 +118,7 @@ pub async fn post(
     Extension(peer): Extension<Arc<Peer>>,
     Extension(record): Extension<AccessRecord>,
     posted: Posted,
-) -> Answered {
+) -> PostResult {
     let exchange = Exchange {
         endpoint: &endpoint,
         peer: &peer,
@@ -163,7 +163,7 @@ pub async fn post(
         .runs_program()
         .map(|key| session.connection.arrive(&key));
     // The request for a turn's lease also checks the session in the store.
-    let asked = !incoming.begins_turn() || !endpoint.sessions().is_asked_with_turns(session);
+    let asked = !incoming.begins_turn() || !endpoint.sessions().can_check_with_turn(session);
     if asked {
         named.check(&endpoint)?;
     }
@@ -179,7 +179,7 @@ pub async fn post(
     let response = exchange
         .in_session(&named, &incoming, asked, arrival)
         .await?;
-    endpoint.sessions().answered(session, began);
+    endpoint.sessions().record_end(session, began);
     Ok(response)
 }
 
@@ -191,7 +191,7 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    fn initialize(&self, incoming: &Incoming<'_>) -> Answered {
+    fn initialize(&self, incoming: &Incoming<'_>) -> PostResult {
         let frame = &incoming.frame;
         let endpoint = self.endpoint;
         if self
@@ -211,9 +211,13 @@ impl Exchange<'_> {
         let now = Instant::now();
         // Expired sessions do not count towards the caps.
         endpoint.sweep_sessions(now);
-        let refused = |full: Full| match full {
-            Full::Server => self.refusal(StatusCode::SERVICE_UNAVAILABLE, id.clone(), SATURATED),
-            Full::Owner => self.refusal(StatusCode::TOO_MANY_REQUESTS, id.clone(), OWNER_LIMIT),
+        let refused = |full: SessionCap| match full {
+            SessionCap::Server => {
+                self.refusal(StatusCode::SERVICE_UNAVAILABLE, id.clone(), SATURATED)
+            }
+            SessionCap::Owner => {
+                self.refusal(StatusCode::TOO_MANY_REQUESTS, id.clone(), OWNER_LIMIT)
+            }
         };
         let session = endpoint.sessions().open(owner, now).map_err(refused)?;
         let server = endpoint.server();
@@ -247,7 +251,7 @@ impl Exchange<'_> {
         incoming: &Incoming<'_>,
         asked: bool,
         arrival: Option<Arrival>,
-    ) -> Answered {
+    ) -> PostResult {
         let (session, frame) = (&named.0, &incoming.frame);
         if frame.is_response() || (frame.id.is_none() && !frame.version_ok) {
             return Ok(plain(StatusCode::ACCEPTED, ""));
@@ -261,7 +265,7 @@ impl Exchange<'_> {
         let handle = |answer: Responder| {
             dispatch::handle(server, &session.connection, &context, incoming, || answer)
         };
-        let mut handled = handle(answer_to(sender));
+        let mut handled = handle(responder(sender));
         if !asked && !matches!(handled, Handled::Later(..)) {
             // No turn began, for whatever reason. That the session does not exist takes precedence over that reason.
             let drained = session.connection.is_draining();
@@ -280,7 +284,7 @@ impl Exchange<'_> {
                 self.wait(&session.connection, call, receiver).await
             }
             Handled::Exit(reply) => {
-                self.endpoint.end(session, ":normal");
+                self.endpoint.end_session(session, ":normal");
                 match reply {
                     Some(reply) => self.reply(StatusCode::OK, reply),
                     None => plain(StatusCode::ACCEPTED, ""),
@@ -290,7 +294,7 @@ impl Exchange<'_> {
     }
 
     /// Handles a request of the stateless revision.
-    async fn stateless(&self, incoming: &Incoming<'_>) -> Answered {
+    async fn stateless(&self, incoming: &Incoming<'_>) -> PostResult {
         let endpoint = self.endpoint;
         self.record.owner(&endpoint.settings().owner_hash);
         let Some(id) = incoming.id.clone() else {
@@ -315,7 +319,7 @@ impl Exchange<'_> {
         let (server, calls) = (endpoint.server(), endpoint.stateless());
         let context = self.context();
         let handled = dispatch::handle_stateless(server, calls, &context, incoming, key, || {
-            answer_to(sender)
+            responder(sender)
         });
         Ok(match handled {
             Handled::Silent | Handled::Exit(None) => plain(StatusCode::ACCEPTED, ""),
@@ -340,13 +344,16 @@ impl Exchange<'_> {
         receiver: oneshot::Receiver<Vec<u8>>,
     ) -> Response {
         let id = call.id.clone();
-        let _watched = self.peer.activity.call(self.head.version, ANSWER_BEGINS);
+        let _watched = self
+            .peer
+            .activity
+            .call(self.head.version, HTTP_1_0_BEGINNING);
         let mut guard = CancelOnDrop {
             connection,
             call: Some(call),
         };
         let server = self.endpoint.server();
-        let mut limit = server.call_timeout() + AWAIT_SLACK;
+        let mut limit = server.call_timeout() + REPLY_SLACK;
         if server.sessions.shared().is_some() {
             // Leaves time to report a commit that the store does not answer.
             limit += SharedSessions::STORE_TIMEOUT;
@@ -412,7 +419,7 @@ impl Drop for CancelOnDrop<'_> {
 }
 
 /// Sends a reply as bytes, so that the thread that made it also serializes and frees it, not a thread that serves all connections.
-fn answer_to(sender: oneshot::Sender<Vec<u8>>) -> Responder {
+fn responder(sender: oneshot::Sender<Vec<u8>>) -> Responder {
     Box::new(move |reply| {
         // The client may have disconnected.
         let _ = sender.send(Reply::bytes(&reply));

@@ -32,7 +32,7 @@ const PREFLIGHT_SECONDS: &str = "600";
 ///
 /// Not `tower_http::cors`, because that treats every `OPTIONS` request as a preflight, and so would answer those of other clients before
 /// the token and the method are checked.
-pub fn check(endpoint: &Endpoint, headers: &HeaderMap) -> Result<Option<Page>, Refusal> {
+pub fn check(endpoint: &Endpoint, headers: &HeaderMap) -> Result<Option<PageOrigin>, Refusal> {
     let Some(origin) = headers.get(ORIGIN) else {
         // An image or a link on a cross-site page sends no origin, but every browser marks it as cross-site.
         let mut sites = headers.get_all(&SEC_FETCH_SITE).iter();
@@ -45,17 +45,17 @@ pub fn check(endpoint: &Endpoint, headers: &HeaderMap) -> Result<Option<Page>, R
         .to_str()
         .is_ok_and(|origin| endpoint.origins().permits(origin));
     match permitted {
-        true => Ok(Some(Page(origin.clone()))),
+        true => Ok(Some(PageOrigin(origin.clone()))),
         false => Err(Refusal::Forbidden),
     }
 }
 
 /// A page that may call, by its origin.
-pub struct Page(HeaderValue);
+pub struct PageOrigin(HeaderValue);
 
-impl Page {
+impl PageOrigin {
     /// Adds the headers that let the page read a response.
-    pub fn may_read(self, response: &mut Response) {
+    pub fn allow_read(self, response: &mut Response) {
         let headers = response.headers_mut();
         headers.append(VARY, HeaderValue::from_static("origin"));
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, self.0);

@@ -22,7 +22,7 @@ pub enum Refusal {
     /// Its address failed to authenticate too often; the block lasts this much longer.
     Blocked(Duration),
     /// All connections are taken, and this one has not presented a valid token.
-    Crowded,
+    TooManyConnections,
     /// Its method is not allowed on the path; these are.
     MethodNotAllowed(&'static str),
     /// Its body is not JSON.
@@ -40,7 +40,7 @@ pub enum Refusal {
     /// It names a session that does not exist.
     UnknownSession,
     /// It names a session that only the store knows, and the store is away.
-    StoreAway,
+    StoreUnavailable,
     /// It asks for a new session, but names one.
     SessionChosenByClient,
     /// Its revision differs from that of its session.
@@ -69,27 +69,27 @@ impl Challenge {
 
 /// Whether the connection outlives the refusal. Clients without a valid token may not hold a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Then {
+enum ConnectionAction {
     KeepAlive,
     Close,
 }
 
 impl Refusal {
-    const fn row(&self) -> (StatusCode, &'static str, Then) {
-        use Then::{Close, KeepAlive};
+    const fn row(&self) -> (StatusCode, &'static str, ConnectionAction) {
+        use ConnectionAction::{Close, KeepAlive};
         match self {
             Refusal::Malformed => (StatusCode::BAD_REQUEST, "", Close),
             Refusal::Forbidden => (StatusCode::FORBIDDEN, "forbidden", Close),
             Refusal::NotFound => (StatusCode::NOT_FOUND, "not found", Close),
             Refusal::Unauthorized(_) => (StatusCode::UNAUTHORIZED, "", Close),
             Refusal::Blocked(_) => (StatusCode::TOO_MANY_REQUESTS, "", Close),
-            Refusal::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "", Close),
+            Refusal::TooManyConnections => (StatusCode::SERVICE_UNAVAILABLE, "", Close),
             Refusal::MethodNotAllowed(_) => (StatusCode::METHOD_NOT_ALLOWED, "", KeepAlive),
             Refusal::UnsupportedMediaType => {
                 let text = "unsupported media type";
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, text, KeepAlive)
             }
-            Refusal::StoreAway => {
+            Refusal::StoreUnavailable => {
                 let text = "session store unavailable";
                 (StatusCode::SERVICE_UNAVAILABLE, text, KeepAlive)
             }
@@ -131,7 +131,7 @@ impl Refusal {
                 let seconds = u64::try_from(left.as_millis().div_ceil(1000)).unwrap_or(u64::MAX);
                 headers.insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
             }
-            Refusal::Crowded | Refusal::NoRoomForBody => {
+            Refusal::TooManyConnections | Refusal::NoRoomForBody => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
             }
             _ => {}
@@ -141,13 +141,13 @@ impl Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let (status, text, then) = self.row();
+        let (status, text, action) = self.row();
         let mut response = match &self {
             Refusal::Rpc(_, reply) => mcp::json(status, Reply::bytes(reply)),
             _ => mcp::plain(status, text),
         };
         self.headers(response.headers_mut());
-        if then == Then::Close {
+        if action == ConnectionAction::Close {
             response
                 .headers_mut()
                 .insert(CONNECTION, HeaderValue::from_static("close"));

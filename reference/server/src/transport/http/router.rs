@@ -146,7 +146,7 @@ async fn check(
         },
     };
     if let Some(page) = page {
-        page.may_read(&mut response);
+        page.allow_read(&mut response);
     }
     Ok(response)
 }
