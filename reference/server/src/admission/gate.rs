@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_gate_refuses_and_a_dropped_permit_frees_its_place() {
+    fn full_gate_refuses_until_a_permit_is_dropped() {
         let gate = Gate::new(2);
         let first = gate.enter();
         let second = gate.enter();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_from_calls() {
+    fn memory_refusal_is_distinct_from_full_gate() {
         let gate = Gate::with_watermark(1, Watermark::with_headroom(0, 0));
         assert_eq!(gate.enter().err(), Some(GateClosed::Memory));
     }

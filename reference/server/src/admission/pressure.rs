@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_read_from_what_the_kernel_says() {
+    fn kernel_memory_figures_are_parsed() {
         let meminfo = "MemTotal:       1000 kB\nMemFree:          10 kB\nMemAvailable:    250 kB\n";
         assert_eq!(machine_percent(meminfo), Some(75));
         assert_eq!(machine_percent("MemTotal: 1000 kB\n"), None);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_that_is_low_is_passed_at_once_and_one_at_the_top_never() {
+    fn low_watermark_is_exceeded_and_top_one_never() {
         assert!(Watermark::with_headroom(0, 0).is_exceeded(0));
         assert!(!Watermark::with_headroom(100, 0).is_exceeded(0));
     }

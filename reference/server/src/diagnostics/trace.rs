@@ -481,7 +481,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_ends_the_file_and_is_remembered() {
+    fn full_disk_ends_the_trace_and_is_reported() {
         let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let mut trace = Trace {
             file: Some(file),

@@ -168,7 +168,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn jobs_run_side_by_side_and_a_panic_costs_no_thread() {
+    fn jobs_run_concurrently_and_panics_keep_threads_alive() {
         let pool = Pool::new(1);
         let (done, results) = channel();
         for number in 0..50 {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_are_void_do_not_wait_for_threads_that_are_stuck() {
+    fn void_jobs_are_dropped_while_threads_are_stuck() {
         const PLACES: usize = 2;
         let pool = Pool::new(PLACES);
         let (release, released) = channel::<()>();

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn small_values_are_whole() {
+    fn small_values_are_shown_whole() {
         assert_eq!(
             check(r#"{"a":[1,2.5,null,true],"b":{}}"#, 512),
             r#"{"a" [1 2.5 nil true] "b" {}}"#
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_cut_where_the_facts_say() {
+    fn long_values_are_truncated_at_the_documented_limits() {
         let list = format!(
             "[{}]",
             (0..3000)
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_values_end() {
+    fn deep_values_are_truncated() {
         let deep = "[".repeat(100_000) + &"]".repeat(100_000);
         assert!(check(&deep, 512).ends_with(" !"));
     }

@@ -1236,7 +1236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_is_heard() {
+    fn messages_survive_a_round_trip() {
         let key = Key::of("mcp_1");
         let login = |block| Message::Login {
             source: "0a1b".into(),

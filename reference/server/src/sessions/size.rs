@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_measured_figures() {
+    fn sizes_match_the_measured_figures() {
         let ints =
             |items: &[i64]| Value::vector(items.iter().map(|item| Value::Int(*item)).collect());
         assert_eq!(of(&Value::str("abc")), 9);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_structure_costs_bounded_time() {
+    fn shared_structure_is_sized_in_bounded_time() {
         let mut value = Value::vector(vec![Value::Float(1.0)]);
         for _ in 0..60 {
             value = Value::vector(vec![value.clone(), value]);

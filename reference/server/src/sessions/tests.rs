@@ -21,7 +21,7 @@ fn effects(env: Env, value: Value) -> TurnEffects {
 }
 
 #[test]
-fn one_turn_at_a_time() {
+fn session_runs_one_turn_at_a_time() {
     let sessions = sessions(&[]);
     let session = sessions.start("a", None, None).ok().unwrap();
     let turn = session.begin().ok().unwrap();
@@ -32,7 +32,7 @@ fn one_turn_at_a_time() {
 }
 
 #[test]
-fn owners_caps_and_closing() {
+fn sessions_enforce_owners_caps_and_closing() {
     let sessions = sessions(&["--max-sessions=2", "--max-sessions-per-owner=1"]);
     let session = sessions.start("a", None, None).ok().unwrap();
     assert_eq!(
@@ -63,7 +63,7 @@ fn owners_caps_and_closing() {
 }
 
 #[test]
-fn what_closes_a_session_ends_a_call_that_is_taken_in_afterwards() {
+fn closing_a_session_ends_a_call_admitted_later() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     let sessions = sessions(&[]);
     for is_taken_in in [false, true] {
@@ -88,7 +88,7 @@ fn what_closes_a_session_ends_a_call_that_is_taken_in_afterwards() {
 }
 
 #[test]
-fn limits_reject_and_history_is_previewed() {
+fn limits_reject_turns_and_large_history_is_previewed() {
     let sessions = sessions(&[
         "--max-session-bindings=1",
         "--max-session-history-entry-bytes=60",
@@ -128,7 +128,7 @@ fn limits_reject_and_history_is_previewed() {
 }
 
 #[test]
-fn lives_end() {
+fn sessions_expire() {
     let sessions = sessions(&["--session-idle-timeout-ms=40"]);
     let session = sessions.start("a", None, Some(30)).ok().unwrap();
     assert!(sessions.find(&session.id, "a").is_ok());

@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typo_finds_its_flag() {
+    fn typo_suggests_the_closest_flag() {
         for (typo, meant) in [
             ("max-frame-byte", Some("max-frame-bytes")),
             ("http_port", Some("http-port")),
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn environment_names() {
+    fn flags_have_environment_variables() {
         assert_eq!(
             find("max-frame-bytes").unwrap().env(),
             "PTC_RUNNER_MCP_MAX_FRAME_BYTES"

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_shown_without_their_passwords() {
+    fn addresses_are_parsed_and_shown_without_passwords() {
         for (text, shown) in [
             ("file:/tmp/x", "file:/tmp/x"),
             ("file:///tmp/x", "file:/tmp/x"),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_repeating_it() {
+    fn address_errors_do_not_repeat_the_address() {
         for text in [
             "",
             "memory",

@@ -128,10 +128,10 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{channel, sync_channel};
 
-    const SOON: Duration = Duration::from_secs(20);
+    const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
     #[test]
-    fn errands_are_done_in_order_and_one_that_fails_ends_none_of_them() {
+    fn tasks_run_in_order_despite_a_panic() {
         let queue = SerialQueue::default();
         let (sender, done) = channel();
         for number in 0..1000 {
@@ -142,19 +142,19 @@ mod tests {
             };
             queue.add(1, Box::new(task));
         }
-        queue.drain(SOON);
+        queue.drain(TEST_TIMEOUT);
         drop(sender);
         let expected: Vec<i32> = (0..1000).filter(|number| *number != 7).collect();
         assert_eq!(done.iter().collect::<Vec<_>>(), expected);
     }
 
     #[test]
-    fn who_adds_waits_for_room_only() {
+    fn adding_blocks_only_while_the_queue_is_full() {
         let queue = SerialQueue::default();
         let (go, may_go) = sync_channel::<()>(0);
         queue.add(
             BYTES_MAX,
-            Box::new(move || may_go.recv_timeout(SOON).unwrap()),
+            Box::new(move || may_go.recv_timeout(TEST_TIMEOUT).unwrap()),
         );
         for _ in 0..TASKS_MAX {
             queue.add(BYTES_MAX / TASKS_MAX, Box::new(|| ()));
@@ -166,12 +166,12 @@ mod tests {
         let waits = std::thread::spawn(move || {
             queue.add(1, Box::new(|| ()));
             added.send(()).unwrap();
-            queue.drain(SOON);
+            queue.drain(TEST_TIMEOUT);
         });
         let soon = Duration::from_millis(50);
         assert!(is_added.recv_timeout(soon).is_err(), "it did not wait");
         go.send(()).unwrap();
-        is_added.recv_timeout(SOON).unwrap();
+        is_added.recv_timeout(TEST_TIMEOUT).unwrap();
         waits.join().unwrap();
     }
 }

@@ -139,18 +139,18 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn every_promise_holds_whatever_happens_in_whatever_order() {
-    run_seeds("every_promise", MUST_OCCUR, |seed| simulate(seed, true));
+fn server_keeps_its_invariants_under_any_schedule() {
+    run_seeds("server_keeps", MUST_OCCUR, |seed| simulate(seed, true));
 }
 
 #[test]
-fn the_http_endpoint_keeps_its_promises_whatever_clients_do() {
-    run_seeds("the_http_endpoint", MUST_OCCUR_OVER_HTTP, simulate_http);
+fn http_endpoint_keeps_its_invariants_under_any_clients() {
+    run_seeds("http_endpoint", MUST_OCCUR_OVER_HTTP, simulate_http);
 }
 
 #[test]
-fn what_nodes_say_of_a_faulty_store_is_true() {
-    run_seeds("what_nodes_say", MUST_OCCUR_WITH_A_STORE, |seed| {
+fn nodes_report_a_faulty_store_truthfully() {
+    run_seeds("nodes_report", MUST_OCCUR_WITH_A_STORE, |seed| {
         simulate_store(seed, true)
     });
 }
@@ -187,7 +187,7 @@ fn run_seeds(test: &str, must_occur: &[&str], simulate: impl Fn(u64) -> Result<S
 }
 
 #[test]
-fn a_seed_replays_exactly() {
+fn seed_replays_exactly() {
     for seed in 0..50 {
         let [one, two] = [(); 2].map(|()| simulate(seed, true).map(|story| story.text));
         assert_eq!(one, two, "seed {seed}");
@@ -199,13 +199,13 @@ fn a_seed_replays_exactly() {
 }
 
 #[test]
-fn a_store_that_takes_every_commit_is_noticed() {
+fn store_that_accepts_every_commit_is_detected() {
     let noticed = (0..200).filter(|seed| simulate_store(*seed, false).is_err());
     assert!(noticed.count() > 10);
 }
 
 #[test]
-fn an_upstream_that_lies_is_noticed() {
+fn lying_upstream_is_detected() {
     let noticed = (0..50).filter(|seed| simulate(*seed, false).is_err());
     assert!(noticed.count() > 25);
 }

@@ -83,7 +83,7 @@ fn any_framing() {
 }
 
 #[test]
-fn careless_parsers_differ_where_nothing_is_refused_before_them() {
+fn lax_parsers_disagree_on_unfiltered_requests() {
     for request in [
         "POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "POST / HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 3\r\n\r\nabc",

@@ -20,7 +20,7 @@ fn info(id: &str) -> CallInfo {
 }
 
 #[test]
-fn the_oldest_is_forgotten_and_policies_reduce() {
+fn ring_evicts_the_oldest_and_applies_policies() {
     for (policy, program, context) in [
         (
             PayloadPolicy::None,
@@ -59,7 +59,7 @@ fn the_oldest_is_forgotten_and_policies_reduce() {
 
 /// Content that is too large to be shown is not kept, whatever its structure.
 #[test]
-fn a_wide_context_is_kept_as_far_as_it_can_be_shown() {
+fn wide_context_is_kept_up_to_the_display_limit() {
     const BYTES_MAX: usize = 4096;
     let members: Vec<String> = (0..400_000)
         .rev()
@@ -82,7 +82,7 @@ fn a_wide_context_is_kept_as_far_as_it_can_be_shown() {
 }
 
 #[test]
-fn refusals_keep_their_reason_and_nothing_of_the_program() {
+fn refusals_record_their_reason_but_no_program() {
     let ring = Ring::new(10, PayloadPolicy::Summary, 4096);
     let payload = crate::render::reason::Refusal::Busy { cap: 2 }.payload();
     ring.record(&info(&"x".repeat(300)), &payload, false, &Redactor::empty());

@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_program_but_its_own_is_run() {
+    fn confined_server_runs_only_its_own_executable() {
         let runs = |program: &Path| {
             let run = std::process::Command::new(program).arg("--list").output();
             run.map_err(|error| error.raw_os_error())
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_never_needs_is_refused() {
+    fn admin_system_calls_are_denied() {
         let root = nix::unistd::geteuid().is_root();
         if root {
             std::os::unix::fs::chroot("/").expect("root may, without the filter");

@@ -1,8 +1,8 @@
 //! The same rules for every store: both reply alike to a random history. Redis is tested where `redis-server` is installed.
 
+mod faulty_server;
 #[path = "../../../tests/support/ports.rs"]
 mod ports;
-mod wrong;
 
 use super::*;
 use ports::free_port;
@@ -50,7 +50,7 @@ fn redis(directory: &Path) -> Option<(Server, String)> {
 }
 
 /// A store's reply without its clock times.
-fn told(answer: StoreResult<Record>) -> String {
+fn describe(answer: StoreResult<Record>) -> String {
     match answer {
         Ok(record) => format!(
             "{} {} {} {} {:?} {:?}",
@@ -66,7 +66,7 @@ fn told(answer: StoreResult<Record>) -> String {
 }
 
 /// Runs a random history that does not depend on the clock.
-fn history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
+fn run_history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
     let mut random = fastrand::Rng::with_seed(seed);
     let keys: Vec<Key> = (0..4)
         .map(|number| Key::of(&format!("{seed}/{number}")))
@@ -101,7 +101,7 @@ fn history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
                     Err(failure) => failure.to_string(),
                 }
             }
-            3..5 => told(store.read(key, owner, known.as_deref())),
+            3..5 => describe(store.read(key, owner, known.as_deref())),
             5..8 => {
                 let holder = step.to_string();
                 let acquire = Acquire {
@@ -118,7 +118,7 @@ fn history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
                             ..acquire
                         });
                         assert_eq!(again.unwrap().1.fence, lease.fence);
-                        let said = format!("{} {}", lease.fence, told(Ok(record)));
+                        let said = format!("{} {}", lease.fence, describe(Ok(record)));
                         leases.push(lease);
                         said
                     }
@@ -142,8 +142,10 @@ fn history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
             _ => {
                 let mut records = store.list(Some(owner)).unwrap();
                 records.sort_by(|left, right| left.key.cmp(&right.key));
-                let records: Vec<String> =
-                    records.into_iter().map(|record| told(Ok(record))).collect();
+                let records: Vec<String> = records
+                    .into_iter()
+                    .map(|record| describe(Ok(record)))
+                    .collect();
                 format!("{} of {:?}: {records:?}", records.len(), store.sweep())
             }
         });
@@ -165,12 +167,12 @@ fn stores_agree_on_random_histories() {
     .unwrap();
     let Some((_server, url)) = redis(directory.path()) else {
         // The rules alone: an acknowledged commit is what is read next.
-        history(&*file, 1);
+        run_history(&*file, 1);
         return;
     };
     let redis = open(&Address::read(&url).unwrap().unwrap(), Namespace::Programs).unwrap();
     for seed in 0..25 {
-        let (left, right) = (history(&*file, seed), history(&*redis, seed));
+        let (left, right) = (run_history(&*file, seed), run_history(&*redis, seed));
         for (step, (left, right)) in left.iter().zip(&right).enumerate() {
             assert_eq!(left, right, "seed {seed}, step {step}");
         }
@@ -178,7 +180,7 @@ fn stores_agree_on_random_histories() {
 }
 
 /// Failed logins and marks, for every store.
-fn logins_and_marks(store: &dyn SessionStore, name: &str) {
+fn check_logins_and_marks(store: &dyn SessionStore, name: &str) {
     let failed = |source, window, block| {
         let failed = FailedLogin {
             source,
@@ -231,7 +233,7 @@ fn logins_and_marks(store: &dyn SessionStore, name: &str) {
 }
 
 /// Lifetimes and leases, for every store.
-fn lives(store: &dyn SessionStore, name: &str) {
+fn check_lifetimes(store: &dyn SessionStore, name: &str) {
     let wait = |ms| std::thread::sleep(Duration::from_millis(ms));
     let (owner, content) = (
         owner_digest("a"),
@@ -340,24 +342,24 @@ fn lives(store: &dyn SessionStore, name: &str) {
 }
 
 #[test]
-fn lives_and_leases_end() {
+fn sessions_and_leases_expire() {
     let directory = tempfile::tempdir().unwrap();
     let file = open(
         &Address::Directory(directory.path().join("store")),
         Namespace::Programs,
     )
     .unwrap();
-    lives(&*file, "file");
-    logins_and_marks(&*file, "file");
+    check_lifetimes(&*file, "file");
+    check_logins_and_marks(&*file, "file");
     if let Some((_server, url)) = redis(directory.path()) {
         let redis = open(&Address::read(&url).unwrap().unwrap(), Namespace::Programs).unwrap();
-        lives(&*redis, "redis");
-        logins_and_marks(&*redis, "redis");
+        check_lifetimes(&*redis, "redis");
+        check_logins_and_marks(&*redis, "redis");
     }
 }
 
 #[test]
-fn a_store_that_went_away_is_found_again() {
+fn restarted_store_is_used_again() {
     let directory = tempfile::tempdir().unwrap();
     let Some((server, url)) = redis(directory.path()) else {
         return;
@@ -381,7 +383,7 @@ fn a_store_that_went_away_is_found_again() {
 }
 
 #[test]
-fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
+fn directory_survives_a_restart_and_reports_damage() {
     let directory = tempfile::tempdir().unwrap();
     let address = Address::Directory(directory.path().join("store"));
     let (key, owner) = (Key::of("k"), owner_digest("a"));

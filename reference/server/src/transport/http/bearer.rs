@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_token_is_the_token() {
+    fn only_the_exact_token_is_accepted() {
         let token = Secret::new("Token-0123456789-0123456789-abcde".to_owned());
         let right = "Bearer Token-0123456789-0123456789-abcde";
         let check = |values: &[&str]| bearer(&token, values.iter().map(|value| value.as_bytes()));

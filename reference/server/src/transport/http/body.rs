@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_types() {
+    fn json_content_types_are_recognized() {
         for right in [
             "application/json",
             "Application/JSON; charset=utf-8",
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_share_a_budget_and_give_it_back() {
+    fn bodies_share_a_budget_and_release_it() {
         let budget = BodyBudget::new(20_000);
         let cap = 16_000;
         let mut first = BodyBytes::new(budget.clone(), None);

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_authorities() {
+    fn loopback_authorities_are_recognized() {
         for right in [
             "localhost",
             "localhost:8080",

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_origins() {
+    fn loopback_origins_are_recognized() {
         let loopback = OriginRule::new(&[], true);
         for right in [
             "http://localhost",
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_origin_is_itself_and_nothing_near_it() {
+    fn listed_origin_matches_exactly() {
         let listed = OriginRule::new(&[Origin::listed("https://App.example:443").unwrap()], true);
         for right in [
             "https://app.example",

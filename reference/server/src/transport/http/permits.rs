@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn one_block_leaves_room_for_others_and_all_leave_the_reserve() {
+    fn per_client_limit_and_reserve_leave_room_for_others() {
         let permits = ConnectionPermits::new(3, 2);
         let first = permits.enter(block(1));
         let counts = [permits.enter(block(1)), permits.enter(block(1))];
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_that_came_and_went_unseen_is_told_once() {
+    fn departed_crowd_is_reported_once() {
         let permits = ConnectionPermits::new(10, 10);
         let crowd = || (0..4).map(|_| permits.enter(None)).collect::<Vec<_>>();
         drop(crowd());
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_reserve_takes_newcomers_and_loses_its_oldest() {
+    fn full_reserve_evicts_its_oldest_connection() {
         let permits = ConnectionPermits::new(0, 1);
         let all: Vec<ConnectionPermit> = (0..=RESERVED_MAX).map(|_| permits.enter(None)).collect();
         assert!(all.iter().all(ConnectionPermit::is_reserved));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_right_token_leaves_the_reserve_as_far_as_there_is_room() {
+    fn valid_token_is_promoted_while_there_is_room() {
         let permits = ConnectionPermits::new(0, 1);
         let all: Vec<ConnectionPermit> = (0..PROVEN_MAX)
             .map(|_| {

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_mirror_the_body() {
+    fn headers_must_mirror_the_body() {
         let (version, method) = (Some("2026-07-28"), Some("tools/call"));
         assert_eq!(verdict(version, method, Some("lisp_eval")), "ok");
         assert_eq!(

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn frames_come_out_as_they_went_in_however_they_are_cut() {
+fn frames_survive_any_split_of_their_bytes() {
     let frame = ToServer::Ask {
         number: 7,
         question: HostRequest::Call {
@@ -25,7 +25,7 @@ fn frames_come_out_as_they_went_in_however_they_are_cut() {
 }
 
 #[test]
-fn what_is_sent_is_what_is_encoded() {
+fn send_writes_what_encode_returns() {
     for bytes in [0, 1, 100, 100_000] {
         let frame = ToServer::Done(RunResult {
             end: RunEnd::Value,
@@ -39,7 +39,7 @@ fn what_is_sent_is_what_is_encoded() {
 }
 
 #[test]
-fn what_is_too_long_or_malformed_is_refused_without_room_for_it() {
+fn oversized_or_malformed_frames_are_rejected_before_allocation() {
     let mut inbox = FrameReader::default();
     inbox.fill(&[0xff, 0xff, 0xff, 0x7f, 0][..]).unwrap();
     assert!(inbox.next::<ToServer>(1_000).is_err());
@@ -58,7 +58,7 @@ fn what_is_too_long_or_malformed_is_refused_without_room_for_it() {
 
 /// Bytes from a compromised process: each sequence is read as a frame or refused.
 #[test]
-fn whatever_a_process_sends_is_read_or_refused() {
+fn arbitrary_bytes_are_decoded_or_rejected() {
     const BYTES_MAX: usize = 4_096;
     let question = |question| ToServer::Ask {
         number: 3,

@@ -22,7 +22,7 @@ fn check(arguments: &str) -> String {
 }
 
 #[test]
-fn the_first_wrong_argument_is_named() {
+fn first_invalid_argument_is_named() {
     for (arguments, expected) in [
         (r#"{"program":"(+ 1 2)"}"#, "(+ 1 2) {} None"),
         (

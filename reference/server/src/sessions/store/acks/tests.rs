@@ -13,7 +13,7 @@ fn listening() -> Acks {
 }
 
 #[test]
-fn all_that_listen_are_waited_for() {
+fn wait_includes_every_listener() {
     let acks = listening();
     let question = acks.question().unwrap();
     assert_eq!(Acks::asker(&question), Some(acks.node()));
@@ -31,7 +31,7 @@ fn all_that_listen_are_waited_for() {
 }
 
 #[test]
-fn who_is_deaf_is_waited_for_once_until_somebody_answers_late() {
+fn silent_listeners_are_waited_for_only_once() {
     let acks = listening();
     let (first, second) = (acks.question().unwrap(), acks.question().unwrap());
     acks.answer(&first, "a");
@@ -48,7 +48,7 @@ fn who_is_deaf_is_waited_for_once_until_somebody_answers_late() {
 }
 
 #[test]
-fn what_anybody_may_have_sent_is_bounded() {
+fn untrusted_names_and_questions_are_bounded() {
     let acks = listening();
     let question = acks.question().unwrap();
     acks.answer(&question, &"x".repeat(TEXT_BYTES_MAX + 1));

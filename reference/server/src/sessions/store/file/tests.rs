@@ -9,11 +9,11 @@ const CONTENT: Content<'static> = Content {
     body: b"b",
 };
 
-struct Place(tempfile::TempDir);
+struct TestDirectory(tempfile::TempDir);
 
-impl Place {
+impl TestDirectory {
     fn new() -> Self {
-        Place(tempfile::tempdir().unwrap())
+        TestDirectory(tempfile::tempdir().unwrap())
     }
 
     fn open(&self, namespace: Namespace) -> Directory {
@@ -71,13 +71,13 @@ fn failed(store: &Directory) -> LoginFailure {
 }
 
 #[test]
-fn what_root_does_with_the_store_of_another_user_stays_that_users() {
+fn files_made_by_root_belong_to_the_stores_owner() {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("not asked: only root can do it");
         return;
     }
     const SERVICE: u32 = 65_534;
-    let place = Place::new();
+    let place = TestDirectory::new();
     let operators = place.0.path().join("store");
     std::fs::create_dir(&operators).unwrap();
     chown(&operators, Some(SERVICE), Some(SERVICE)).unwrap();
@@ -110,8 +110,8 @@ fn what_root_does_with_the_store_of_another_user_stays_that_users() {
 }
 
 #[test]
-fn names_that_something_else_has_are_in_the_way_of_no_session() {
-    let place = Place::new();
+fn unexpected_files_do_not_block_sessions() {
+    let place = TestDirectory::new();
     let store = place.open(Namespace::Programs);
     let owner = owner_digest("a");
     let key = start(&store, "a", &owner);
@@ -135,8 +135,8 @@ fn names_that_something_else_has_are_in_the_way_of_no_session() {
 }
 
 #[test]
-fn a_start_removes_what_was_left_and_nothing_of_others() {
-    let place = Place::new();
+fn opening_removes_own_stray_files_only() {
+    let place = TestDirectory::new();
     let store = place.open(Namespace::Programs);
     let owner = owner_digest("a");
     let key = start(&store, "a", &owner);
@@ -168,8 +168,8 @@ fn a_start_removes_what_was_left_and_nothing_of_others() {
 }
 
 #[test]
-fn a_lock_that_was_removed_keeps_nobody_out_and_lets_nobody_in() {
-    let place = Place::new();
+fn removed_lock_file_neither_blocks_nor_admits() {
+    let place = TestDirectory::new();
     let store = place.open(Namespace::Programs);
     let removed = store.open_lock().unwrap();
     std::fs::remove_file(place.file("lock")).unwrap();
@@ -203,8 +203,8 @@ fn a_lock_that_was_removed_keeps_nobody_out_and_lets_nobody_in() {
 }
 
 #[test]
-fn what_belongs_to_a_session_goes_before_it() {
-    let place = Place::new();
+fn owned_sessions_are_removed_before_their_owner() {
+    let place = TestDirectory::new();
     let store = place.open(Namespace::Protocol);
     let owner = owner_digest("a");
     let protocol = start(&store, "protocol", &owner);
@@ -222,7 +222,7 @@ fn what_belongs_to_a_session_goes_before_it() {
 }
 
 /// Moves the clock back by a day, as seen from the directory's content.
-fn set_back(place: &Place, store: &Directory) {
+fn set_clock_back(place: &TestDirectory, store: &Directory) {
     const DAY: i64 = 86_400_000_000;
     let held = store.acquire_lock().unwrap();
     for key in held.keys().unwrap() {
@@ -259,15 +259,15 @@ fn set_back(place: &Place, store: &Directory) {
 }
 
 #[test]
-fn a_clock_that_is_set_back_makes_nothing_last_longer() {
-    let place = Place::new();
+fn setting_the_clock_back_extends_no_lifetime() {
+    let place = TestDirectory::new();
     let store = place.open(Namespace::Programs);
     let owner = owner_digest("a");
     let key = start(&store, "a", &owner);
     lease(&store, &key, &owner, "dead").unwrap();
     assert_eq!(failed(&store), LoginFailure::Counted);
     assert_eq!(failed(&store), LoginFailure::Blocks);
-    set_back(&place, &store);
+    set_clock_back(&place, &store);
     let listed = &store.list(None).unwrap()[0];
     let times = listed.times;
     assert!(listed.running);

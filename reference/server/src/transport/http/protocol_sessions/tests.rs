@@ -18,7 +18,7 @@ fn finds(sessions: &ProtocolSessions, id: &str, owner: &str, now: Instant) -> bo
 }
 
 #[test]
-fn caps_global_first_and_a_close_frees_a_place() {
+fn global_cap_is_checked_first_and_closing_frees_it() {
     let (sessions, now) = (
         sessions(&["--http-max-sessions=3", "--http-max-sessions-per-owner=2"]),
         Instant::now(),
@@ -34,7 +34,7 @@ fn caps_global_first_and_a_close_frees_a_place() {
 }
 
 #[test]
-fn nobody_finds_a_foreign_session() {
+fn foreign_session_is_not_found() {
     let (sessions, now) = (sessions(&[]), Instant::now());
     let session = sessions.open("a", now).ok().unwrap();
     assert!(finds(&sessions, &session.id, "a", now));
@@ -43,7 +43,7 @@ fn nobody_finds_a_foreign_session() {
 }
 
 #[test]
-fn expiry() {
+fn sessions_expire_by_ttl_and_idle_time() {
     let arguments = [
         "--http-session-ttl-ms=1000",
         "--http-session-idle-timeout-ms=300",
