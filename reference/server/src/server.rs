@@ -11,7 +11,7 @@ use crate::diagnostics::observe::Observers;
 use crate::diagnostics::record::Ring;
 use crate::diagnostics::trace::Tracer;
 use crate::evaluation::Programs;
-use crate::evaluation::pool::Pool;
+use crate::evaluation::pool::ThreadPool;
 use crate::sessions::Sessions;
 use crate::settings::{Settings, Warning};
 use ptc_protocol::limits::ProgramLimits;
@@ -28,7 +28,7 @@ pub struct Server {
     /// Limits the number of concurrent programs.
     pub(crate) gate: Arc<Gate>,
     /// The threads that run programs.
-    pub(crate) pool: Pool,
+    pub(crate) pool: ThreadPool,
     /// Settings and services that all programs share.
     pub(crate) programs: Programs,
     /// Counts of events since the start, if metrics are enabled.
@@ -85,7 +85,7 @@ impl Server {
             agentic,
             observers,
             gate: Gate::with_watermark(settings.concurrent_calls, watermark),
-            pool: Pool::new(settings.concurrent_calls),
+            pool: ThreadPool::new(settings.concurrent_calls),
             programs,
             sessions: Sessions::new(settings.sessions.clone()),
             tools_list: OnceLock::new(),

@@ -7,6 +7,6 @@ pub mod simulate;
 /// The session store interface, for a simulation of several nodes that share a store.
 pub mod sessions {
     pub use crate::sessions::{
-        SessionError, Sessions, SharedSessions, Stores, Turn, TurnEffects, store,
+        SessionError, Sessions, SharedSessions, StorePair, Turn, TurnEffects, store,
     };
 }

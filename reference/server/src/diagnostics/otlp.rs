@@ -35,11 +35,11 @@ struct SpanLayer {
 #[derive(Clone)]
 pub struct Exporter {
     queue: SyncSender<QueueItem>,
-    counts: Arc<Counts>,
+    counts: Arc<ExportCounts>,
 }
 
 #[derive(Default)]
-struct Counts {
+struct ExportCounts {
     /// Spans that were dropped because the queue was full, and have not been logged yet.
     dropped: AtomicUsize,
     /// Spans in the queue or being sent.
@@ -94,7 +94,7 @@ where
         variable(ENDPOINT).map(|base| format!("{}/v1/traces", base.trim_end_matches('/')))
     })?;
     let (queue, items) = sync_channel(QUEUE_SPANS_MAX);
-    let counts = Arc::<Counts>::default();
+    let counts = Arc::<ExportCounts>::default();
     let exporter = Exporter {
         queue,
         counts: counts.clone(),
@@ -148,7 +148,7 @@ impl Exporter {
     }
 }
 
-impl Counts {
+impl ExportCounts {
     fn log_dropped(&self) {
         let dropped = self.dropped.swap(0, Ordering::AcqRel);
         log_lost(
@@ -299,7 +299,7 @@ fn request(spans: Vec<Payload>) -> String {
         .to_json()
 }
 
-fn send_all(url: &str, items: &Receiver<QueueItem>, counts: &Counts) {
+fn send_all(url: &str, items: &Receiver<QueueItem>, counts: &ExportCounts) {
     let off = |reason: &str| tracing::warn!(event = "otlp_export_failed", reason, spans = 0);
     let executor = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -70,10 +70,10 @@ pub fn trace_keys(request_id: &str) -> Vec<String> {
 const NULL: &str = "null";
 
 /// A record, shared by the ring and its readers.
-pub type SharedRecord = Arc<Record>;
+pub type SharedRecord = Arc<CallRecord>;
 
 #[derive(Clone, Debug)]
-pub struct Record {
+pub struct CallRecord {
     /// The request's id, bounded.
     pub request_id: String,
     /// The key of its trace, computed from the whole id.
@@ -181,7 +181,7 @@ impl Ring {
             Some(Field::Object(object)) => Some(redactor.scrub(object.clone()).into_inner()),
             _ => None,
         };
-        let record = Record {
+        let record = CallRecord {
             request_id: bounded(
                 &redactor.scrub_str(info.id.as_deref().unwrap_or(NULL)),
                 REQUEST,
@@ -281,7 +281,7 @@ impl Ring {
     }
 }
 
-impl Record {
+impl CallRecord {
     /// The record as `recent` shows it, or as `get` does with `in_full`.
     pub fn payload(&self, in_full: bool) -> Payload {
         let calls = match in_full {

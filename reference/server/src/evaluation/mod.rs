@@ -8,7 +8,7 @@ pub mod pool;
 use crate::call::Call;
 use crate::clock;
 use crate::evaluation::isolation::{Evaluation, EvaluationContext};
-use crate::render::preview::Room;
+use crate::render::preview::PreviewBudget;
 use crate::render::reason::{Refusal, SessionReason};
 use crate::render::redact;
 use crate::sessions::{CheckedTurn, Sessions, Turn, TurnEffects};
@@ -78,18 +78,18 @@ pub struct ProgramRun<'a> {
     /// Its context, as compact JSON.
     pub context: Json<'a>,
     /// The type that its value must match.
-    pub schema: Option<&'a Schema>,
+    pub schema: Option<&'a OutputSchema>,
     /// The space for a preview of the matching value.
-    pub room: Room,
+    pub room: PreviewBudget,
     pub programs: &'a Programs,
     /// The call that the program answers.
     pub call: &'a Arc<Call>,
 }
 
 /// The type that a returned value must match.
-pub struct Schema(Type);
+pub struct OutputSchema(Type);
 
-impl Schema {
+impl OutputSchema {
     /// Reads `output_schema`.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Schema {
         let tree = serde_json::from_str(json)
             .map_err(|_| invalid("schema is nested too deeply".into()))?;
         json_schema_to_type(&tree)
-            .map(|expected| Some(Schema(expected)))
+            .map(|expected| Some(OutputSchema(expected)))
             .map_err(invalid)
     }
 
@@ -253,7 +253,7 @@ pub enum TurnOutcome {
     /// It failed, or its result would break a limit or its schema.
     Failed(Payload),
     /// The session expired, or the call was cancelled.
-    Over,
+    Cancelled,
 }
 
 /// Previews in a session are longer, because its programs build on each other.
@@ -270,7 +270,7 @@ pub fn in_session(job: &ProgramRun<'_>, sessions: &Sessions, turn: &Turn) -> Tur
             .and_then(|context| conclude_turn(job, sessions, turn, running, context));
         match turned {
             Ok(turned) => turned,
-            Err(Limit::Cancelled) => TurnOutcome::Over,
+            Err(Limit::Cancelled) => TurnOutcome::Cancelled,
             Err(limit) => failure_without_prints(running, limit_failure(limit, job.programs)),
         }
     })
@@ -308,7 +308,9 @@ fn conclude_turn(
             let failure = fail_failure(&*redact::value_within(&value, redactor, watch)?, watch)?;
             return Ok(failure_without_prints(running, failure));
         }
-        Ended::Error(error) if error.reason() == Reason::Cancelled => return Ok(TurnOutcome::Over),
+        Ended::Error(error) if error.reason() == Reason::Cancelled => {
+            return Ok(TurnOutcome::Cancelled);
+        }
         Ended::Error(error) => {
             let failure = error_failure(&error, running.hint(), job.program, job.programs);
             return Ok(failure_without_prints(running, failure));

@@ -56,7 +56,7 @@ pub const STACK_BYTES: usize = 2 << 20;
 /// a slow store, can make that wait long. Then void jobs are dropped from the queue, so that it holds no more of them than there may be
 /// threads.
 #[derive(Clone)]
-pub struct Pool {
+pub struct ThreadPool {
     shared: Arc<Shared>,
     threads_max: usize,
 }
@@ -73,10 +73,10 @@ struct State {
     threads: usize,
 }
 
-impl Pool {
+impl ThreadPool {
     /// A pool for `places` concurrent calls. Starts no thread.
     pub fn new(places: usize) -> Self {
-        Pool {
+        ThreadPool {
             shared: Arc::new(Shared {
                 state: Mutex::new(State::default()),
                 work: Condvar::new(),
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn jobs_run_concurrently_and_panics_keep_threads_alive() {
-        let pool = Pool::new(1);
+        let pool = ThreadPool::new(1);
         let (done, results) = channel();
         for number in 0..50 {
             let done = done.clone();
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn void_jobs_are_dropped_while_threads_are_stuck() {
         const PLACES: usize = 2;
-        let pool = Pool::new(PLACES);
+        let pool = ThreadPool::new(PLACES);
         let (release, released) = channel::<()>();
         let released = Arc::new(Mutex::new(released));
         for _ in 0..2 * PLACES {

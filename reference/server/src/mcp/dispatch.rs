@@ -14,14 +14,14 @@ use crate::mcp::connection::{
 };
 use crate::mcp::incoming::{Incoming, META_VERSION};
 use crate::mcp::tools::{
-    self, Execution, NotReady, PreparedCall, Request, Tool, ToolJob, ToolOutcome,
+    self, Execution, NotReady, PreparedCall, Tool, ToolJob, ToolOutcome, ToolRequest,
 };
 use crate::render::profile::View;
 use crate::render::reason::Refusal;
 use crate::render::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
-use crate::sessions::store::Key;
-use crate::sessions::{Message, SharedSessions};
+use crate::sessions::store::SessionKey;
+use crate::sessions::{NodeMessage, SharedSessions};
 use crate::version;
 use ptc_protocol::Payload;
 use ptc_protocol::members::{Capabilities, DiscoverResult, InitializeResult, UnsupportedVersion};
@@ -316,8 +316,8 @@ fn cancelled(notified: &Notification<'_>) -> Handled {
             // With shared protocol sessions, the call may run on another node.
             if let (Some(shared), Some(_)) = (server.sessions.shared(), connection.protocol_owner())
             {
-                shared.broadcast(&Message::Cancel {
-                    session: Key::of(&connection.owner),
+                shared.broadcast(&NodeMessage::Cancel {
+                    session: SessionKey::of(&connection.owner),
                     call: id,
                 });
             }
@@ -559,7 +559,7 @@ fn tools_call(
             )),
         };
     };
-    let request = Request {
+    let request = ToolRequest {
         server,
         connection,
         id,

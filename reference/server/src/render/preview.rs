@@ -8,7 +8,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 /// The space for JSON text.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub struct PreviewBudget {
     /// Bytes up to which the text is shown unchanged.
     pub whole_bytes: usize,
     /// Characters of a preview's top-level string.
@@ -17,7 +17,7 @@ pub struct Room {
     pub preview_bytes: usize,
 }
 
-impl Room {
+impl PreviewBudget {
     /// The preview of JSON text that is too long to be shown unchanged.
     pub fn preview(&self, json: &str) -> Option<Preview> {
         (json.len() > self.whole_bytes).then(|| preview_json(json, self.chars, self.preview_bytes))

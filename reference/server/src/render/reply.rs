@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 pub struct Reply {
     /// The request's id; `None` is written as `null`.
     pub id: Option<Id>,
-    pub body: Body,
+    pub body: ReplyBody,
     /// The era that shapes the result object.
     pub era: Era,
 }
@@ -44,7 +44,7 @@ impl Era {
 }
 
 #[derive(Clone, Debug)]
-pub enum Body {
+pub enum ReplyBody {
     Error(RpcError),
     /// A result that is JSON text of the server's own, scrubbed when it was made.
     Json(Arc<Scrubbed<String>>),
@@ -98,7 +98,7 @@ impl Reply {
     pub fn error(id: Option<Id>, error: RpcError) -> Self {
         Reply {
             id,
-            body: Body::Error(error),
+            body: ReplyBody::Error(error),
             era: Era::Session,
         }
     }
@@ -107,7 +107,7 @@ impl Reply {
     pub fn json(id: Id, json: Arc<Scrubbed<String>>) -> Self {
         Reply {
             id: Some(id),
-            body: Body::Json(json),
+            body: ReplyBody::Json(json),
             era: Era::Session,
         }
     }
@@ -116,7 +116,7 @@ impl Reply {
     pub fn tool(id: Id, era: Era, tool: ToolReply) -> Self {
         Reply {
             id: Some(id),
-            body: Body::Tool(tool),
+            body: ReplyBody::Tool(tool),
             era,
         }
     }
@@ -125,7 +125,7 @@ impl Reply {
     pub fn scrubbed(id: Id, era: Era, tool: Scrubbed<ToolReply>) -> Self {
         Reply {
             id: Some(id),
-            body: Body::Clean(tool),
+            body: ReplyBody::Clean(tool),
             era,
         }
     }
@@ -140,12 +140,12 @@ impl Reply {
     /// Appends the reply as compact JSON without a line end. Truncation happens here, after scrubbing.
     pub fn write(reply: &Scrubbed<Reply>, out: &mut Vec<u8>) {
         match (&reply.body, &reply.id) {
-            (Body::Error(error), id) => write_error(out, id.as_ref(), error),
-            (Body::Json(json), id) => write_result(out, &or_null(id), |out| {
+            (ReplyBody::Error(error), id) => write_error(out, id.as_ref(), error),
+            (ReplyBody::Json(json), id) => write_result(out, &or_null(id), |out| {
                 out.extend_from_slice(json.as_bytes());
             }),
-            (Body::Tool(tool), id) => tool.write(out, &or_null(id), reply.era),
-            (Body::Clean(tool), id) => tool.write(out, &or_null(id), reply.era),
+            (ReplyBody::Tool(tool), id) => tool.write(out, &or_null(id), reply.era),
+            (ReplyBody::Clean(tool), id) => tool.write(out, &or_null(id), reply.era),
         }
     }
 }
@@ -157,7 +157,7 @@ fn or_null(id: &Option<Id>) -> Id {
 /// Ids, JSON-RPC errors (the server's own words about the frame) and names of members are left unchanged.
 impl Scrub for Reply {
     fn scrub_in_place(&mut self, redactor: &Redactor) {
-        if let Body::Tool(tool) = &mut self.body {
+        if let ReplyBody::Tool(tool) = &mut self.body {
             tool.scrub_in_place(redactor);
         }
     }

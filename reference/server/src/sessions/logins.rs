@@ -1,7 +1,7 @@
 //! Failed logins of all nodes. The store counts them, and each node remembers what the others broadcast, so that neither a blocked source
 //! nor one that never failed costs the store a request. Knows nothing of HTTP.
 
-use super::shared::{Message, SharedSessions};
+use super::shared::{NodeMessage, SharedSessions};
 use super::store::{FailedLogin, LoginFailure, SOURCES_MAX};
 use crate::lock::lock;
 use crate::settings::RateLimitSettings;
@@ -79,7 +79,7 @@ impl SharedSessions {
         self.logins().record_failure(source.to_owned(), block);
         if !matches!(told, LoginFailure::Blocked(_)) {
             let source = source.to_owned();
-            self.broadcast(&Message::Login { source, block });
+            self.broadcast(&NodeMessage::Login { source, block });
         }
         Some(told)
     }

@@ -13,9 +13,9 @@ pub mod store;
 pub mod view;
 
 #[cfg(feature = "checks")]
-pub use shared::Stores;
+pub use shared::StorePair;
 pub use shared::{
-    ListedSession, Message, NewProtocolSession, ProtocolState, SharedSessions, examine,
+    ListedSession, NewProtocolSession, NodeMessage, ProtocolState, SharedSessions, examine,
 };
 
 use crate::call::Call;
@@ -53,7 +53,7 @@ struct Registry {
 const RESULTS_MAX: usize = 3;
 /// Bytes of real memory that a session may hold for each byte of its memory limit. The limit is computed for a compact encoding
 /// (`mcp.sessions.kept`); in memory, values have headers, functions carry their code, and regexes their compiled form.
-const HELD_TIMES: u64 = 4;
+const HEAP_FACTOR: u64 = 4;
 /// Below this size, returning memory to the system takes more time than it is worth.
 const GIVEN_BACK_BYTES_MIN: u64 = 256 << 10;
 /// Closed ids that are remembered, to distinguish them from ids that never existed.
@@ -70,12 +70,12 @@ pub struct Session {
     pub expires: Instant,
     /// How far the clock of its timestamps is ahead of this process's clock.
     ahead_micros: i64,
-    state: Mutex<State>,
+    state: Mutex<SessionState>,
 }
 
 /// The mutable part of a session.
 #[derive(Clone)]
-pub struct State {
+pub struct SessionState {
     env: Env,
     /// Number of definitions.
     bindings: usize,
@@ -92,7 +92,7 @@ pub struct State {
     used: Instant,
     running: Option<Arc<RunningTurn>>,
     /// Whether a program runs in it on another node.
-    elsewhere: bool,
+    runs_elsewhere: bool,
     closed: bool,
 }
 
@@ -231,7 +231,7 @@ pub struct Turn {
 
 /// A turn, encoded for the commit.
 pub enum PendingCommit {
-    Local(State),
+    Local(SessionState),
     Stored(shared::EncodedTurn),
 }
 
@@ -252,7 +252,7 @@ pub struct TurnEffects {
 
 /// A turn within all limits, ready to be committed.
 pub struct CheckedTurn {
-    state: State,
+    state: SessionState,
     /// Values that were kept as a preview only.
     pub notices: Vec<HistoryNotice>,
     /// The `session` member of the reply.
@@ -366,7 +366,7 @@ impl Sessions {
                 .saturating_add(i64::try_from(ttl_ms.saturating_mul(1000)).unwrap_or(i64::MAX)),
             expires: instant_after(Instant::now(), ttl_ms),
             ahead_micros: 0,
-            state: Mutex::new(State::empty(now)),
+            state: Mutex::new(SessionState::empty(now)),
         });
         registry.live.insert(session.id.clone(), session.clone());
         Ok(session)
@@ -418,7 +418,7 @@ impl Sessions {
         id: &str,
         owner: &str,
         bindings: &[String],
-        clear: &[Clear],
+        clear: &[ForgetTarget],
     ) -> Result<(Arc<Session>, Vec<String>), SessionError> {
         if self.shared.is_none() {
             let session = self.find(id, owner)?;
@@ -576,7 +576,7 @@ impl Sessions {
         }
         drop(definitions);
         let held_bytes = env.held_bytes();
-        let held = held_bytes.div_ceil(HELD_TIMES);
+        let held = held_bytes.div_ceil(HEAP_FACTOR);
         check_limit("max_memory_bytes", held, settings.memory_bytes, None)?;
         let mut notices = Vec::new();
         env.remember(self.history_entry(effects.value, &effects.shown, &mut notices, watch)?);
@@ -625,7 +625,7 @@ impl Sessions {
         held.add(&value);
         let reckoned = size::of_within(&value, watch)?;
         let max = self.settings.history_entry_bytes;
-        let bytes = match held.bytes().div_ceil(HELD_TIMES) {
+        let bytes = match held.bytes().div_ceil(HEAP_FACTOR) {
             held if held > max => held.max(reckoned),
             _ => reckoned,
         };
@@ -733,10 +733,10 @@ fn duration_from_environment(_name: &str) -> Option<Duration> {
     None
 }
 
-impl State {
+impl SessionState {
     /// The state of a new session.
     fn empty(now_micros: i64) -> Self {
-        State {
+        SessionState {
             env: Env::new().noting_results(),
             bindings: 0,
             results: 0,
@@ -749,7 +749,7 @@ impl State {
             updated_micros: now_micros,
             used: Instant::now(),
             running: None,
-            elsewhere: false,
+            runs_elsewhere: false,
             closed: false,
         }
     }
@@ -759,7 +759,7 @@ impl State {
             .running
             .as_ref()
             .is_some_and(|running| !running.call.get().is_some_and(|call| call.is_cancelled()));
-        here || self.elsewhere
+        here || self.runs_elsewhere
     }
 }
 
@@ -838,7 +838,7 @@ impl Session {
     pub fn forget(
         &self,
         bindings: &[String],
-        clear: &[Clear],
+        clear: &[ForgetTarget],
     ) -> Result<Vec<String>, SessionError> {
         let mut state = self.state();
         if state.is_running() {
@@ -854,7 +854,7 @@ impl Session {
         removed.dedup();
         for target in clear {
             match target {
-                Clear::Memory => {
+                ForgetTarget::Memory => {
                     let names: Vec<String> = env
                         .definitions()
                         .iter()
@@ -864,13 +864,13 @@ impl Session {
                         env.forget(name);
                     });
                 }
-                Clear::History => {
+                ForgetTarget::History => {
                     env.clear_history();
                     state.results = 0;
                 }
-                Clear::Prints => state.prints.clear(),
-                Clear::ToolCalls => state.tool_calls.clear(),
-                Clear::UpstreamCalls => state.upstream_calls.clear(),
+                ForgetTarget::Prints => state.prints.clear(),
+                ForgetTarget::ToolCalls => state.tool_calls.clear(),
+                ForgetTarget::UpstreamCalls => state.upstream_calls.clear(),
             }
         }
         state.memory_bytes = size::of_named(
@@ -883,7 +883,7 @@ impl Session {
         Ok(removed)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SessionState> {
         lock(&self.state)
     }
 }
@@ -927,7 +927,7 @@ impl Turn {
         self.prepare_state(checked.state)
     }
 
-    fn prepare_state(&self, state: State) -> Result<PendingCommit, SessionError> {
+    fn prepare_state(&self, state: SessionState) -> Result<PendingCommit, SessionError> {
         match &self.lease {
             Some(lease) => lease
                 .encode(&self.session, state)
@@ -988,7 +988,7 @@ impl Drop for Turn {
 
 /// Targets that `lisp_session_forget` can clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clear {
+pub enum ForgetTarget {
     Memory,
     /// `*1 *2 *3`
     History,
@@ -997,18 +997,18 @@ pub enum Clear {
     UpstreamCalls,
 }
 
-impl Clear {
+impl ForgetTarget {
     /// All targets and their names in requests.
-    pub const ALL: [(&'static str, Clear); 5] = [
-        ("memory", Clear::Memory),
-        ("history", Clear::History),
-        ("prints", Clear::Prints),
-        ("tool_calls", Clear::ToolCalls),
-        ("upstream_calls", Clear::UpstreamCalls),
+    pub const ALL: [(&'static str, ForgetTarget); 5] = [
+        ("memory", ForgetTarget::Memory),
+        ("history", ForgetTarget::History),
+        ("prints", ForgetTarget::Prints),
+        ("tool_calls", ForgetTarget::ToolCalls),
+        ("upstream_calls", ForgetTarget::UpstreamCalls),
     ];
 
     pub fn from_word(word: &str) -> Option<Self> {
-        Clear::ALL
+        ForgetTarget::ALL
             .iter()
             .find(|(known, _)| *known == word)
             .map(|(_, clear)| *clear)

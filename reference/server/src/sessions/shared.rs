@@ -4,12 +4,12 @@
 //! under its stamp, so that the next turn need not transfer the body.
 
 use super::logins::LoginFailures;
-use super::record::{self, Head};
+use super::record::{self, SessionHead};
 use super::store::{
-    self, Acquire, Address, Content, Key, Lease, Namespace, NewSession, Record, Seal, SessionStore,
-    StoreError, StoreEvent, StoreResult, Unopened,
+    self, Address, Lease, LeaseRequest, Namespace, NewSession, Seal, SealedContent, SessionKey,
+    SessionRecord, SessionStore, StoreError, StoreEvent, StoreResult, UnsealError,
 };
-use super::{RunningTurn, Session, SessionError, State, Turn, instant_after};
+use super::{RunningTurn, Session, SessionError, SessionState, Turn, instant_after};
 use crate::clock;
 use crate::diagnostics::counters::{Histogram, head};
 use crate::executor;
@@ -33,11 +33,11 @@ pub struct SharedSessions {
     settings: SessionSettings,
     /// The duration of a lease: a program's own limit plus the time to commit its result.
     term: Duration,
-    cache: Mutex<VecDeque<(Key, String, State)>>,
+    cache: Mutex<VecDeque<(SessionKey, String, SessionState)>>,
     /// Sessions that may exist although no client received their id, with their owners: they are closed when the next session is started.
-    unclaimed: Mutex<VecDeque<(Key, String)>>,
+    unclaimed: Mutex<VecDeque<(SessionKey, String)>>,
     /// Programs that run here, and those whose lease is being requested: closing the session ends them.
-    running: Mutex<HashMap<Key, Vec<Arc<RunningTurn>>>>,
+    running: Mutex<HashMap<SessionKey, Vec<Arc<RunningTurn>>>>,
     /// Handles messages about protocol sessions.
     handler: OnceLock<MessageHandler>,
     logins: LoginFailures,
@@ -51,7 +51,7 @@ pub struct SharedSessions {
 }
 
 /// Handles messages about protocol sessions.
-type MessageHandler = Box<dyn Fn(&Message) + Send + Sync>;
+type MessageHandler = Box<dyn Fn(&NodeMessage) + Send + Sync>;
 
 struct StoreMetrics {
     /// Duration of requests in seconds.
@@ -119,7 +119,7 @@ impl SharedSessions {
         };
         let seal = seal(settings)?;
         let unusable = |cause: String| StoreOpenError::unusable(address, cause);
-        let stores = Stores {
+        let stores = StorePair {
             programs: store::open(address, Namespace::Programs).map_err(unusable)?,
             protocol: store::open(address, Namespace::Protocol).map_err(unusable)?,
             address: address.to_string(),
@@ -155,7 +155,7 @@ impl SharedSessions {
         Ok(Some(shared))
     }
 
-    fn of(stores: Stores, seal: Seal, settings: &SessionSettings, program: Duration) -> Self {
+    fn of(stores: StorePair, seal: Seal, settings: &SessionSettings, program: Duration) -> Self {
         SharedSessions {
             store: stores.programs,
             protocol: stores.protocol,
@@ -178,33 +178,37 @@ impl SharedSessions {
 
     /// A node on top of stores that a simulation made.
     #[cfg(feature = "checks")]
-    pub fn simulated(stores: Stores, settings: &SessionSettings, program: Duration) -> Arc<Self> {
+    pub fn simulated(
+        stores: StorePair,
+        settings: &SessionSettings,
+        program: Duration,
+    ) -> Arc<Self> {
         let shared = SharedSessions::of(stores, Seal::none(), settings, program);
         Arc::new(shared)
     }
 
     /// Broadcasts a message and waits until the nodes acted on it, so that a client which then asks another node finds it done. If the
     /// store is away, the message is lost; messages only speed up what would happen anyway.
-    pub fn broadcast(&self, message: &Message) {
+    pub fn broadcast(&self, message: &NodeMessage) {
         let message = message.to_text();
         // A directory cannot broadcast, so nothing waits for it.
         let _ = self.request(|store| store.broadcast(&message));
     }
 
     /// Sets the handler for messages about protocol sessions.
-    pub fn on_message(&self, act: impl Fn(&Message) + Send + Sync + 'static) {
+    pub fn on_message(&self, act: impl Fn(&NodeMessage) + Send + Sync + 'static) {
         // There is one handler per process.
         let _ = self.handler.set(Box::new(act));
     }
 
     fn receive(&self, text: &str) {
-        let Some(message) = Message::from_text(text) else {
+        let Some(message) = NodeMessage::from_text(text) else {
             return;
         };
         match message {
-            Message::Login { source, block } => self.logins.record_failure(source, block),
-            Message::Closed(key) => self.end_running(&key),
-            Message::Cancel { .. } | Message::Ended(_) => {
+            NodeMessage::Login { source, block } => self.logins.record_failure(source, block),
+            NodeMessage::Closed(key) => self.end_running(&key),
+            NodeMessage::Cancel { .. } | NodeMessage::Ended(_) => {
                 if let Some(act) = self.handler.get() {
                     act(&message);
                 }
@@ -213,7 +217,7 @@ impl SharedSessions {
     }
 
     /// Ends what runs here in a session that was closed.
-    fn end_running(&self, key: &Key) {
+    fn end_running(&self, key: &SessionKey) {
         let here = lock(&self.running).get(key).cloned();
         here.iter().flatten().for_each(|running| running.close());
     }
@@ -465,10 +469,10 @@ impl SharedSessions {
         ttl_ms: u64,
     ) -> Result<Arc<Session>, SessionError> {
         let id = super::new_id();
-        let key = Key::of(&id);
+        let key = SessionKey::of(&id);
         let stamp = crate::token::random(18);
-        let state = State::empty(0);
-        let head = Head::of(&id, title.as_deref(), &state).to_bytes();
+        let state = SessionState::empty(0);
+        let head = SessionHead::of(&id, title.as_deref(), &state).to_bytes();
         let digest = store::owner_digest(owner);
         let place = AssociatedData {
             key: &key,
@@ -486,7 +490,7 @@ impl SharedSessions {
                 count_max: self.settings.count_max,
                 per_owner_max: self.settings.per_owner_max,
                 stamp: &stamp,
-                content: Content {
+                content: SealedContent {
                     head: &head,
                     body: &body,
                 },
@@ -499,7 +503,7 @@ impl SharedSessions {
         }
         let times = created?;
         self.cache(&key, &stamp, &state);
-        let record = Record {
+        let record = SessionRecord {
             key,
             owner: digest,
             version: 0,
@@ -526,16 +530,16 @@ impl SharedSessions {
         Ok((seal("head", head)?, seal("body", body)?))
     }
 
-    fn open_head(&self, record: &Record) -> Result<Head, SessionError> {
+    fn open_head(&self, record: &SessionRecord) -> Result<SessionHead, SessionError> {
         let place = AssociatedData::of_record(record).of("head");
         let head = self.seal.open(&record.head, &place);
         head.map_err(|cause| cause.to_string())
-            .and_then(|head| Head::read(&head))
+            .and_then(|head| SessionHead::read(&head))
             .map_err(|cause| self.unreadable(&record.key, &cause))
     }
 
     /// Logs why a session cannot be read; its owner only learns that it cannot.
-    fn unreadable(&self, key: &Key, cause: &str) -> SessionError {
+    fn unreadable(&self, key: &SessionKey, cause: &str) -> SessionError {
         tracing::error!(event = "session_unreadable", cause, key = key.as_str());
         SessionError::Unreadable
     }
@@ -543,9 +547,9 @@ impl SharedSessions {
     /// This node's copy of a session for the duration of a request.
     fn local_session(
         &self,
-        record: &Record,
+        record: &SessionRecord,
         owner: &str,
-        state: State,
+        state: SessionState,
     ) -> Result<Arc<Session>, SessionError> {
         let head = self.open_head(record)?;
         let times = record.times;
@@ -558,12 +562,12 @@ impl SharedSessions {
             expires_micros: times.expires,
             expires: instant_after(tokio::time::Instant::now(), left / 1000),
             ahead_micros: times.now.saturating_sub(clock::now_micros()),
-            state: Mutex::new(State {
+            state: Mutex::new(SessionState {
                 turn: head.turn,
                 memory_bytes: head.memory_bytes,
                 bindings: usize::try_from(head.bindings).unwrap_or(usize::MAX),
                 updated_micros: times.used,
-                elsewhere: record.running,
+                runs_elsewhere: record.running,
                 ..state
             }),
         }))
@@ -571,7 +575,7 @@ impl SharedSessions {
 
     /// Reads a session for inspection.
     pub fn find(&self, id: &str, owner: &str) -> Result<Arc<Session>, SessionError> {
-        let key = Key::of(id);
+        let key = SessionKey::of(id);
         let known = self.cached(&key);
         let stamp = known.as_ref().map(|(stamp, _)| stamp.as_str());
         let digest = store::owner_digest(owner);
@@ -580,7 +584,7 @@ impl SharedSessions {
         let session = self.local_session(
             &record,
             owner,
-            known.map_or_else(|| State::empty(0), |(_, state)| state),
+            known.map_or_else(|| SessionState::empty(0), |(_, state)| state),
         )?;
         if let Some(body) = &record.body {
             self.restore_body(&session, &AssociatedData::of_record(&record), body)?;
@@ -592,7 +596,7 @@ impl SharedSessions {
     /// empty. A record of another owner is refused, too.
     fn check_record(
         &self,
-        record: &Record,
+        record: &SessionRecord,
         owner: &str,
         known: Option<&str>,
     ) -> Result<(), SessionError> {
@@ -633,12 +637,12 @@ impl SharedSessions {
         owner: &str,
         within: Option<&str>,
     ) -> Result<Turn, SessionError> {
-        let key = Key::of(id);
+        let key = SessionKey::of(id);
         let known = self.cached(&key);
         let stamp = known.as_ref().map(|(stamp, _)| stamp.as_str());
         let holder = crate::token::random(18);
         let digest = store::owner_digest(owner);
-        let acquire = Acquire {
+        let acquire = LeaseRequest {
             key: &key,
             owner: &digest,
             known: stamp,
@@ -670,7 +674,7 @@ impl SharedSessions {
         let session = self.local_session(
             &record,
             owner,
-            known.map_or_else(|| State::empty(0), |(_, state)| state),
+            known.map_or_else(|| SessionState::empty(0), |(_, state)| state),
         )?;
         session.state().running = Some(token.clone());
         Ok(Turn {
@@ -684,8 +688,8 @@ impl SharedSessions {
     fn acquire_within(
         &self,
         owner: &str,
-        acquire: &Acquire<'_>,
-    ) -> Result<(Record, Lease), SessionError> {
+        acquire: &LeaseRequest<'_>,
+    ) -> Result<(SessionRecord, Lease), SessionError> {
         let (protocol, answer) =
             self.request(|store| store.acquire_within(&*self.protocol, owner, acquire))?;
         let begun = self.record_outcome(answer);
@@ -707,11 +711,11 @@ impl SharedSessions {
 
     /// Closes a session, and ends what runs in it on any node.
     pub fn close(&self, id: &str, owner: &str) -> Result<(), SessionError> {
-        let key = Key::of(id);
+        let key = SessionKey::of(id);
         self.request_change(|store| store.close(&key, &store::owner_digest(owner)))?;
         lock(&self.cache).retain(|(known, ..)| *known != key);
         self.end_running(&key);
-        self.broadcast(&Message::Closed(key));
+        self.broadcast(&NodeMessage::Closed(key));
         Ok(())
     }
 
@@ -725,7 +729,7 @@ impl SharedSessions {
         let mut records = self.request(|store| store.list(Some(&digest)))?;
         records.retain(|record| record.owner == digest);
         // An unreadable session does not affect the others; the log reports it.
-        let readable = |record| match self.local_session(record, owner, State::empty(0)) {
+        let readable = |record| match self.local_session(record, owner, SessionState::empty(0)) {
             Err(SessionError::Unreadable) => None,
             session => Some(session),
         };
@@ -747,7 +751,7 @@ impl SharedSessions {
     pub fn env_of(&self, listed: &ListedSession) -> Result<Env, SessionError> {
         let ListedSession { record, .. } = listed;
         let read = self.request(|store| store.read(&record.key, &record.owner, None))?;
-        let session = self.local_session(&read, "", State::empty(0))?;
+        let session = self.local_session(&read, "", SessionState::empty(0))?;
         self.restore_body(
             &session,
             &AssociatedData::of_record(&read),
@@ -770,25 +774,25 @@ impl SharedSessions {
     pub fn delete(&self, listed: &ListedSession) -> Result<(), SessionError> {
         let ListedSession { record, .. } = listed;
         self.request_change(|store| store.close(&record.key, &record.owner))?;
-        let message = Message::Closed(record.key.clone()).to_text();
+        let message = NodeMessage::Closed(record.key.clone()).to_text();
         self.request(|store| store.broadcast(&message))
     }
 
-    fn cached(&self, key: &Key) -> Option<(String, State)> {
+    fn cached(&self, key: &SessionKey) -> Option<(String, SessionState)> {
         let recent = lock(&self.cache);
         let known = recent.iter().find(|(known, ..)| known == key);
         known.map(|(_, stamp, state)| (stamp.clone(), state.clone()))
     }
 
-    fn cache(&self, key: &Key, stamp: &str, state: &State) {
+    fn cache(&self, key: &SessionKey, stamp: &str, state: &SessionState) {
         let mut recent = lock(&self.cache);
         recent.retain(|(known, ..)| known != key);
         if recent.len() >= RECENT_MAX {
             recent.pop_front();
         }
-        let state = State {
+        let state = SessionState {
             running: None,
-            elsewhere: false,
+            runs_elsewhere: false,
             ..state.clone()
         };
         recent.push_back((key.clone(), stamp.to_owned(), state));
@@ -796,7 +800,7 @@ impl SharedSessions {
 
     /// Makes a protocol session valid on every node.
     pub fn share_protocol(&self, new: &NewProtocolSession<'_>) -> Result<(), SessionError> {
-        let key = Key::of(new.id);
+        let key = SessionKey::of(new.id);
         let stamp = crate::token::random(18);
         let owner = store::owner_digest(new.owner);
         let protocol = ProtocolState {
@@ -817,7 +821,7 @@ impl SharedSessions {
             count_max: new.count_max,
             per_owner_max: new.per_owner_max,
             stamp: &stamp,
-            content: Content {
+            content: SealedContent {
                 head: &head,
                 body: b"",
             },
@@ -837,7 +841,7 @@ impl SharedSessions {
             .map_err(|_| SessionError::TooLarge)
     }
 
-    fn open_protocol(&self, record: &Record) -> Result<ProtocolState, SessionError> {
+    fn open_protocol(&self, record: &SessionRecord) -> Result<ProtocolState, SessionError> {
         let opened = self.seal.open(
             &record.head,
             &AssociatedData::of_record(record).of("protocol"),
@@ -854,7 +858,7 @@ impl SharedSessions {
         id: &str,
         owner: &str,
     ) -> Result<(ProtocolState, Duration), SessionError> {
-        let key = Key::of(id);
+        let key = SessionKey::of(id);
         let digest = store::owner_digest(owner);
         let record = self.request_from(&*self.protocol, |store| store.read(&key, &digest, None))?;
         self.check_record(&record, &digest, None)?;
@@ -868,9 +872,9 @@ impl SharedSessions {
     /// # Errors
     /// Why the nodes cannot be made to refuse them.
     pub fn drain_protocol(&self, id: &str, owner: &str) -> Result<(), SessionError> {
-        let (key, owner) = (Key::of(id), store::owner_digest(owner));
+        let (key, owner) = (SessionKey::of(id), store::owner_digest(owner));
         let holder = crate::token::random(18);
-        let acquire = Acquire {
+        let acquire = LeaseRequest {
             key: &key,
             owner: &owner,
             known: None,
@@ -889,7 +893,7 @@ impl SharedSessions {
             stamp: &holder,
         };
         let head = self.seal_protocol(&protocol, &place)?;
-        let content = Content {
+        let content = SealedContent {
             head: &head,
             body: b"",
         };
@@ -898,7 +902,7 @@ impl SharedSessions {
 
     /// Ends a protocol session on every node.
     pub fn close_protocol(&self, id: &str, owner: &str) {
-        let key = Key::of(id);
+        let key = SessionKey::of(id);
         // If the store is away, the session expires.
         if self
             .request_from(&*self.protocol, |store| {
@@ -906,7 +910,7 @@ impl SharedSessions {
             })
             .is_ok()
         {
-            self.broadcast(&Message::Ended(key));
+            self.broadcast(&NodeMessage::Ended(key));
         }
     }
 
@@ -916,7 +920,7 @@ impl SharedSessions {
     }
 }
 
-pub struct Stores {
+pub struct StorePair {
     pub programs: Box<dyn SessionStore>,
     pub protocol: Box<dyn SessionStore>,
     /// The name of the stores in logs.
@@ -946,13 +950,13 @@ pub struct NewProtocolSession<'a> {
 
 /// Messages between nodes. They name sessions by their keys, because ids are secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum NodeMessage {
     /// A program session was closed: what runs in it is to be ended.
-    Closed(Key),
+    Closed(SessionKey),
     /// A client cancelled a call of its protocol session on a node that does not run the call.
-    Cancel { session: Key, call: Id },
+    Cancel { session: SessionKey, call: Id },
     /// A protocol session ended.
-    Ended(Key),
+    Ended(SessionKey),
     /// A login failed; if `block` is set, its source is blocked for that long.
     Login {
         source: String,
@@ -960,15 +964,15 @@ pub enum Message {
     },
 }
 
-impl Message {
+impl NodeMessage {
     fn to_text(&self) -> String {
         match self {
-            Message::Closed(key) => format!("closed {}", key.as_str()),
-            Message::Cancel { session, call } => {
+            NodeMessage::Closed(key) => format!("closed {}", key.as_str()),
+            NodeMessage::Cancel { session, call } => {
                 format!("cancel {} {}", session.as_str(), call.as_json())
             }
-            Message::Ended(key) => format!("ended {}", key.as_str()),
-            Message::Login { source, block } => match block {
+            NodeMessage::Ended(key) => format!("ended {}", key.as_str()),
+            NodeMessage::Login { source, block } => match block {
                 None => format!("failed {source}"),
                 Some(block) => format!("blocked {source} {}", block.as_micros()),
             },
@@ -979,17 +983,17 @@ impl Message {
     fn from_text(text: &str) -> Option<Self> {
         let (word, rest) = text.split_once(' ')?;
         let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-        let login = |block| Message::Login {
+        let login = |block| NodeMessage::Login {
             source: name.to_owned(),
             block,
         };
         Some(match word {
-            "closed" => Message::Closed(Key::from_digest(name)),
-            "ended" => Message::Ended(Key::from_digest(name)),
+            "closed" => NodeMessage::Closed(SessionKey::from_digest(name)),
+            "ended" => NodeMessage::Ended(SessionKey::from_digest(name)),
             "failed" => login(None),
             "blocked" => login(Some(Duration::from_micros(rest.parse().ok()?))),
-            "cancel" => Message::Cancel {
-                session: Key::from_digest(name),
+            "cancel" => NodeMessage::Cancel {
+                session: SessionKey::from_digest(name),
                 call: Id::from_json(ptc_rpc::parse(rest.as_bytes()).ok()?),
             },
             _ => return None,
@@ -999,8 +1003,8 @@ impl Message {
 
 /// A session as operators see it.
 pub struct ListedSession {
-    pub head: Head,
-    pub record: Record,
+    pub head: SessionHead,
+    pub record: SessionRecord,
 }
 
 /// Loads the keys that the settings name.
@@ -1060,13 +1064,13 @@ impl StoreOpenError {
 /// Associated data of sealed bytes: where they belong. They open nowhere else: not under another id, not for another owner, not beside
 /// parts of another turn.
 struct AssociatedData<'a> {
-    key: &'a Key,
+    key: &'a SessionKey,
     owner: &'a str,
     stamp: &'a str,
 }
 
 impl<'a> AssociatedData<'a> {
-    fn of_record(record: &'a Record) -> Self {
+    fn of_record(record: &'a SessionRecord) -> Self {
         AssociatedData {
             key: &record.key,
             owner: &record.owner,
@@ -1089,14 +1093,14 @@ fn verify_mark(seal: &Seal, mark: &[u8]) -> Result<(), String> {
         Ok(text) if text == MARK => Ok(()),
         Ok(_) => Err("it is marked by something else".into()),
         Err(cause) => Err(match cause {
-            Unopened::Clear => {
+            UnsealError::Clear => {
                 format!("{cause}: start without --session-store-key-file, or name another store")
             }
-            Unopened::NoKey => format!("{cause}: name it with --session-store-key-file"),
-            Unopened::Refused => "the key is not the one of what it holds (--session-store-key-file), or its mark was changed: name the key \
+            UnsealError::NoKey => format!("{cause}: name it with --session-store-key-file"),
+            UnsealError::Refused => "the key is not the one of what it holds (--session-store-key-file), or its mark was changed: name the key \
                                   that it began with"
                 .into(),
-            Unopened::Empty | Unopened::Foreign | Unopened::CutOff | Unopened::Damaged => format!(
+            UnsealError::Empty | UnsealError::Foreign | UnsealError::CutOff | UnsealError::Damaged => format!(
                 "its `{MARK_CONTEXT}`, which tells the right key from a wrong one, is damaged: {cause}. Put it back from a backup, or remove it: \
                  the next start makes one for its own key, and what another key sealed stays unreadable"
             ),
@@ -1121,12 +1125,12 @@ pub struct SessionLease {
 /// Registers a program that runs here, or will run once it has its lease; deregisters it when dropped.
 struct RunningGuard {
     shared: Arc<SharedSessions>,
-    key: Key,
+    key: SessionKey,
     token: Arc<RunningTurn>,
 }
 
 impl RunningGuard {
-    fn enter(shared: &Arc<SharedSessions>, key: &Key) -> Self {
+    fn enter(shared: &Arc<SharedSessions>, key: &SessionKey) -> Self {
         let token = Arc::new(RunningTurn::default());
         let mut all = lock(&shared.running);
         all.entry(key.clone()).or_default().push(token.clone());
@@ -1153,7 +1157,7 @@ impl Drop for RunningGuard {
 
 /// What a turn leaves behind, encoded for the store.
 pub struct EncodedTurn {
-    state: State,
+    state: SessionState,
     head: Vec<u8>,
     body: Vec<u8>,
 }
@@ -1171,8 +1175,12 @@ impl SessionLease {
         }
     }
 
-    pub fn encode(&self, session: &Session, state: State) -> Result<EncodedTurn, SessionError> {
-        let head = Head::of(&session.id, session.title.as_deref(), &state).to_bytes();
+    pub fn encode(
+        &self,
+        session: &Session,
+        state: SessionState,
+    ) -> Result<EncodedTurn, SessionError> {
+        let head = SessionHead::of(&session.id, session.title.as_deref(), &state).to_bytes();
         let place = self.associated_data(&self.lease.holder);
         let (head, body) = self.shared.seal_parts(&place, head, record::body(&state))?;
         Ok(EncodedTurn { state, head, body })
@@ -1190,7 +1198,7 @@ impl SessionLease {
         if self.ended.swap(true, Ordering::AcqRel) {
             return Err(SessionError::LeaseLost);
         }
-        let content = Content {
+        let content = SealedContent {
             head: &encoded.head,
             body: &encoded.body,
         };
@@ -1237,15 +1245,15 @@ mod tests {
 
     #[test]
     fn messages_survive_a_round_trip() {
-        let key = Key::of("mcp_1");
-        let login = |block| Message::Login {
+        let key = SessionKey::of("mcp_1");
+        let login = |block| NodeMessage::Login {
             source: "0a1b".into(),
             block,
         };
         for message in [
-            Message::Closed(key.clone()),
-            Message::Ended(key.clone()),
-            Message::Cancel {
+            NodeMessage::Closed(key.clone()),
+            NodeMessage::Ended(key.clone()),
+            NodeMessage::Cancel {
                 session: key.clone(),
                 call: Id::from_json(ptc_rpc::parse(br#""a b""#).ok().unwrap()),
             },
@@ -1254,7 +1262,7 @@ mod tests {
         ] {
             let text = message.to_text();
             assert!(!text.contains("mcp_1"), "{text}");
-            assert_eq!(Message::from_text(&text), Some(message));
+            assert_eq!(NodeMessage::from_text(&text), Some(message));
         }
         for text in [
             "",
@@ -1264,7 +1272,7 @@ mod tests {
             "cancel 1",
             "cancel 1 {",
         ] {
-            assert_eq!(Message::from_text(text), None, "{text:?}");
+            assert_eq!(NodeMessage::from_text(text), None, "{text:?}");
         }
     }
 }

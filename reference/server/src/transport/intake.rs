@@ -15,7 +15,7 @@
 //! call. Sequential consistency puts the four accesses into one total order, in which at least one thread sees the other's store. The
 //! standby's test and its wait are one step under `idle`, which [`Intake::wake`] locks before it notifies.
 
-use crate::evaluation::pool::{Job, Pool};
+use crate::evaluation::pool::{Job, ThreadPool};
 use crate::lock::lock;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,16 +24,16 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The input that calls are read from.
-pub trait Source: Send + 'static {
+pub trait CallSource: Send + 'static {
     /// How reading ended.
     type End: Send + 'static;
 
     /// Reads until there is a call that the reading thread may run itself, or until the end.
-    fn next(&mut self) -> Next<Self::End>;
+    fn next(&mut self) -> NextCall<Self::End>;
 }
 
 /// The result of reading.
-pub enum Next<E> {
+pub enum NextCall<E> {
     /// Run this job.
     Run(Job),
     /// Nothing more is read.
@@ -51,7 +51,7 @@ const STACK_BYTES: usize = crate::evaluation::pool::STACK_BYTES;
 ///
 /// # Errors
 /// When no thread can be started.
-pub fn read<S: Source>(source: S, pool: Pool) -> io::Result<S::End> {
+pub fn read<S: CallSource>(source: S, pool: ThreadPool) -> io::Result<S::End> {
     let (ended, end) = sync_channel(1);
     let intake = Arc::new(Intake {
         source: Mutex::new(source),
@@ -72,10 +72,10 @@ pub fn read<S: Source>(source: S, pool: Pool) -> io::Result<S::End> {
 }
 
 /// State shared by the two threads.
-struct Intake<S: Source> {
+struct Intake<S: CallSource> {
     /// Locked while it is read, never while a call runs.
     source: Mutex<S>,
-    pool: Pool,
+    pool: ThreadPool,
     /// Even while the reader reads, odd while it runs a call. It only grows; the thread that makes an odd value even becomes the reader.
     turn: AtomicU64,
     /// Whether the second thread was started.
@@ -94,7 +94,7 @@ enum Role {
     Standby,
 }
 
-impl<S: Source> Intake<S> {
+impl<S: CallSource> Intake<S> {
     fn start(self: Arc<Self>, mut role: Role) -> std::io::Result<()> {
         let work = move || {
             loop {
@@ -120,20 +120,20 @@ impl<S: Source> Intake<S> {
         loop {
             let next = lock(&self.source).next();
             match next {
-                Next::End(end) => {
+                NextCall::End(end) => {
                     self.is_over.store(true, Ordering::SeqCst);
                     self.wake();
                     // The receiver may be gone when the process is ending anyway.
                     let _ = self.ended.send(end);
                     return None;
                 }
-                Next::Run(job) if self.has_standby() => {
+                NextCall::Run(job) if self.has_standby() => {
                     if !self.run(job) {
                         return Some(Role::Standby);
                     }
                 }
                 // A job that no thread takes answers its call itself.
-                Next::Run(job) => drop(self.pool.run(job)),
+                NextCall::Run(job) => drop(self.pool.run(job)),
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::mcp::dispatch::{Handled, handle};
 use crate::mcp::incoming::Incoming;
 use crate::render::reply::Reply;
 use crate::server::Server;
-use crate::transport::intake::{self, Next, Source};
+use crate::transport::intake::{self, CallSource, NextCall};
 use crate::transport::serial_queue::SerialQueue;
 use ptc_rpc::{Document, Frame, FrameFault, Framer, JsonText, Line, RpcError};
 use ptc_secrets::Scrubbed;
@@ -77,10 +77,10 @@ enum InputEnd {
     Exit,
 }
 
-impl Source for Frames {
+impl CallSource for Frames {
     type End = InputEnd;
 
-    fn next(&mut self) -> Next<InputEnd> {
+    fn next(&mut self) -> NextCall<InputEnd> {
         let Frames {
             server,
             connection,
@@ -92,12 +92,12 @@ impl Source for Frames {
         } = self;
         loop {
             let read = match input.read(chunk) {
-                Ok(0) => return Next::End(InputEnd::Input),
+                Ok(0) => return NextCall::End(InputEnd::Input),
                 Ok(read) => read,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(error) => {
                     tracing::error!(event = "stdin_read_error", reason = %error);
-                    return Next::End(InputEnd::Input);
+                    return NextCall::End(InputEnd::Input);
                 }
             };
             // The call of the last frame so far. A call that another frame follows is not alone.
@@ -118,11 +118,11 @@ impl Source for Frames {
             }
             let alone = !framer.is_mid_line() && server.gate.taken() <= 1;
             match last {
-                Some(job) if whole && alone => return Next::Run(job),
+                Some(job) if whole && alone => return NextCall::Run(job),
                 job => start(server, job),
             }
             if !whole {
-                return Next::End(InputEnd::Exit);
+                return NextCall::End(InputEnd::Exit);
             }
         }
     }

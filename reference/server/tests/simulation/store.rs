@@ -6,11 +6,11 @@
 use ptc_lang::meter::Unwatched;
 use ptc_lang::{Env, Value};
 use ptc_server::checks::sessions::store::{
-    Acquire, Content, FailedLogin, Key, Lease, LoginFailure, NewSession, Record, SessionStore,
-    StoreError, StoreResult, Times,
+    FailedLogin, Lease, LeaseRequest, LoginFailure, NewSession, SealedContent, SessionKey,
+    SessionRecord, SessionStore, StoreError, StoreResult, Times,
 };
 use ptc_server::checks::sessions::{
-    SessionError, Sessions, SharedSessions, Stores, Turn, TurnEffects,
+    SessionError, Sessions, SharedSessions, StorePair, Turn, TurnEffects,
 };
 use ptc_server::checks::simulate::{Choices, Story};
 use ptc_server::settings::Settings;
@@ -29,14 +29,14 @@ const PROGRAM: Duration = Duration::from_secs(2);
 /// The content of a store, and its clock in microseconds.
 struct Ledger {
     now: i64,
-    sessions: BTreeMap<Key, StoredSession>,
-    closed: Vec<Key>,
+    sessions: BTreeMap<SessionKey, StoredSession>,
+    closed: Vec<SessionKey>,
     /// Whether it checks commits.
     careful: bool,
 }
 
 struct StoredSession {
-    record: Record,
+    record: SessionRecord,
     body: Vec<u8>,
     fence: u64,
     committed: u64,
@@ -45,7 +45,7 @@ struct StoredSession {
 }
 
 impl Ledger {
-    fn find(&mut self, key: &Key, owner: &str) -> StoreResult<&mut StoredSession> {
+    fn find(&mut self, key: &SessionKey, owner: &str) -> StoreResult<&mut StoredSession> {
         match self.sessions.get_mut(key) {
             None if self.closed.contains(key) => Err(SessionError::Closed.into()),
             None => Err(SessionError::NotFound.into()),
@@ -67,7 +67,7 @@ impl Ledger {
             now,
         };
         let fresh = || StoredSession {
-            record: Record {
+            record: SessionRecord {
                 key: new.key.clone(),
                 owner: new.owner.to_owned(),
                 version: 0,
@@ -87,7 +87,12 @@ impl Ledger {
         Ok(held.record.times)
     }
 
-    fn read(&mut self, key: &Key, owner: &str, known: Option<&str>) -> StoreResult<Record> {
+    fn read(
+        &mut self,
+        key: &SessionKey,
+        owner: &str,
+        known: Option<&str>,
+    ) -> StoreResult<SessionRecord> {
         let now = self.now;
         let held = self.find(key, owner)?;
         let mut record = held.record.clone();
@@ -96,7 +101,7 @@ impl Ledger {
         Ok(record)
     }
 
-    fn acquire(&mut self, acquire: &Acquire<'_>) -> StoreResult<(Record, Lease)> {
+    fn acquire(&mut self, acquire: &LeaseRequest<'_>) -> StoreResult<(SessionRecord, Lease)> {
         let now = self.now;
         let held = self.find(acquire.key, acquire.owner)?;
         if held.until > now && held.holder != acquire.holder {
@@ -148,7 +153,7 @@ impl Ledger {
         }
     }
 
-    fn close(&mut self, key: &Key, owner: &str) -> StoreResult<()> {
+    fn close(&mut self, key: &SessionKey, owner: &str) -> StoreResult<()> {
         self.find(key, owner)?;
         self.sessions.remove(key);
         self.closed.push(key.clone());
@@ -276,7 +281,7 @@ impl SessionStore for FaultyStore {
                 count_max,
                 per_owner_max,
                 stamp: &stamp,
-                content: Content {
+                content: SealedContent {
                     head: &head,
                     body: &body,
                 },
@@ -284,19 +289,24 @@ impl SessionStore for FaultyStore {
         })
     }
 
-    fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> StoreResult<Record> {
+    fn read(
+        &self,
+        key: &SessionKey,
+        owner: &str,
+        known: Option<&str>,
+    ) -> StoreResult<SessionRecord> {
         let (key, owner, known) = (key.clone(), owner.to_owned(), known.map(str::to_owned));
         self.ask(false, move |ledger| {
             ledger.read(&key, &owner, known.as_deref())
         })
     }
 
-    fn acquire(&self, acquire: &Acquire<'_>) -> StoreResult<(Record, Lease)> {
+    fn acquire(&self, acquire: &LeaseRequest<'_>) -> StoreResult<(SessionRecord, Lease)> {
         let (key, owner) = (acquire.key.clone(), acquire.owner.to_owned());
         let known = acquire.known.map(str::to_owned);
         let (holder, term) = (acquire.holder.to_owned(), acquire.term);
         self.ask(false, move |ledger| {
-            ledger.acquire(&Acquire {
+            ledger.acquire(&LeaseRequest {
                 key: &key,
                 owner: &owner,
                 known: known.as_deref(),
@@ -306,7 +316,7 @@ impl SessionStore for FaultyStore {
         })
     }
 
-    fn commit(&self, lease: &Lease, content: Content<'_>) -> StoreResult<()> {
+    fn commit(&self, lease: &Lease, content: SealedContent<'_>) -> StoreResult<()> {
         let (lease, head, body) = (lease.clone(), content.head.to_vec(), content.body.to_vec());
         self.ask(true, move |ledger| ledger.commit(&lease, &head, &body))
     }
@@ -319,7 +329,7 @@ impl SessionStore for FaultyStore {
         })
     }
 
-    fn close(&self, key: &Key, owner: &str) -> StoreResult<()> {
+    fn close(&self, key: &SessionKey, owner: &str) -> StoreResult<()> {
         let (key, owner) = (key.clone(), owner.to_owned());
         self.ask(false, move |ledger| ledger.close(&key, &owner))
     }
@@ -328,7 +338,7 @@ impl SessionStore for FaultyStore {
         Ok(())
     }
 
-    fn list(&self, owner: Option<&str>) -> StoreResult<Vec<Record>> {
+    fn list(&self, owner: Option<&str>) -> StoreResult<Vec<SessionRecord>> {
         let owner = owner.map(str::to_owned);
         self.ask(false, move |ledger| {
             let own = ledger.sessions.values().map(|held| held.record.clone());
@@ -456,7 +466,7 @@ impl Simulation {
             format!("--max-sessions={SESSIONS_MAX}"),
         ];
         let settings = Settings::read(&flags, |_| None).expect("the flags are valid");
-        let stores = Stores {
+        let stores = StorePair {
             programs: Box::new(store()),
             protocol: Box::new(store()),
             address: "simulated".into(),
@@ -594,7 +604,7 @@ impl Simulation {
         // The lease that was granted, whatever happened to the reply.
         let until = {
             let channel = lock(&self.channel);
-            let held = channel.ledger.sessions.get(&Key::of(&known.id));
+            let held = channel.ledger.sessions.get(&SessionKey::of(&known.id));
             held.map_or(0, |held| held.until)
         };
         self.turns += 1;

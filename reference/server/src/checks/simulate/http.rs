@@ -6,12 +6,12 @@
 use super::{Choices, Story, request};
 use crate::agentic::Agentic;
 use crate::diagnostics::Sinks;
-use crate::evaluation::pool::Pool;
+use crate::evaluation::pool::ThreadPool;
 use crate::server::Server;
 use crate::settings::Settings;
 use crate::transport::http::accept;
 use crate::transport::http::endpoint::Endpoint;
-use crate::transport::http::stream::{Closed, HangUp};
+use crate::transport::http::stream::{Closed, DetectClose};
 use axum::serve::Listener;
 use ptc_secrets::Redactor;
 use serde_json::{Value, json};
@@ -159,7 +159,7 @@ fn server(caps: &Caps) -> Arc<Server> {
     let mut server = Server::new(settings, Sinks::default(), Redactor::empty(), None, agentic);
     Arc::get_mut(&mut server)
         .expect("nobody else holds the server yet")
-        .pool = Pool::by_hand();
+        .pool = ThreadPool::by_hand();
     server
 }
 
@@ -188,7 +188,7 @@ struct ServerStream {
     hung_up: Arc<AtomicBool>,
 }
 
-impl HangUp for ServerStream {
+impl DetectClose for ServerStream {
     fn closed(&self) -> Closed {
         match self.hung_up.load(Ordering::SeqCst) {
             true => Closed::Sending,

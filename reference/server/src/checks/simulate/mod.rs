@@ -15,15 +15,15 @@ pub use choices::Choices;
 use crate::agentic::Agentic;
 use crate::call::Responder;
 use crate::diagnostics::Sinks;
-use crate::evaluation::pool::Pool;
+use crate::evaluation::pool::ThreadPool;
 use crate::mcp::connection::{Connection, RequestContext, Transport};
 use crate::mcp::dispatch::{self, Handled};
 use crate::render::reply::Reply;
 use crate::server::Server;
 use crate::settings::Settings;
 use crate::upstreams;
-use model::{Key, Sessions};
-use peers::{Behavior, CANARY, NAMES, Peers, Start};
+use model::{CallKey, Sessions};
+use peers::{Behavior, CANARY, NAMES, PeerStart, Peers};
 use ptc_lang::Branching;
 use ptc_rpc::Frame;
 use ptc_secrets::{ConfigDocument, Redactor};
@@ -184,7 +184,7 @@ fn server(
     );
     Arc::get_mut(&mut server)
         .expect("nobody else holds the server yet")
-        .pool = Pool::by_hand();
+        .pool = ThreadPool::by_hand();
     server
 }
 
@@ -342,9 +342,9 @@ struct State {
     depth: usize,
     clients: Vec<Client>,
     /// Programs that were admitted and are not answered yet.
-    asks: BTreeMap<Key, PendingCall>,
+    asks: BTreeMap<CallKey, PendingCall>,
     /// The content of the server's pool, in order, each with its session.
-    queue: Vec<(Key, Option<usize>)>,
+    queue: Vec<(CallKey, Option<usize>)>,
     sessions: Sessions,
     /// The first violation.
     broken: Option<String>,
@@ -540,7 +540,7 @@ impl Simulation {
             self.read_mail();
         }
         self.balance();
-        let asks: Vec<Key> = self.state().asks.keys().copied().collect();
+        let asks: Vec<CallKey> = self.state().asks.keys().copied().collect();
         self.check(asks.is_empty(), || format!("never answered: {asks:?}"));
         for place in 0..CLIENTS {
             let left = self.connection(place).in_flight();
@@ -709,7 +709,7 @@ impl Simulation {
     fn verdict(
         &self,
         client: usize,
-        key: Key,
+        key: CallKey,
         what: &Program,
         owner: &str,
         now: Instant,
@@ -823,7 +823,7 @@ impl Simulation {
     }
 
     /// Checks that a program's reply is possible.
-    fn judge(&self, key: Key, ask: &PendingCall, said: &Value) {
+    fn judge(&self, key: CallKey, ask: &PendingCall, said: &Value) {
         let reason = said["reason"].as_str();
         let result = said["result"].as_str();
         let took = ask.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
@@ -1111,7 +1111,7 @@ impl Simulation {
     }
 
     /// Handles a cancelled call: over HTTP its answer says so, on stdio there is none.
-    fn end_call(&self, key: Key) {
+    fn end_call(&self, key: CallKey) {
         let over_http = self.state().clients[key.0].over_http;
         if over_http {
             let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
@@ -1134,7 +1134,7 @@ impl Simulation {
     }
 
     fn cancel(&self) {
-        let keys: Vec<Key> = self.state().asks.keys().copied().collect();
+        let keys: Vec<CallKey> = self.state().asks.keys().copied().collect();
         let number = self.below(keys.len() + 1);
         let (client, id) = keys
             .get(number)
@@ -1184,7 +1184,7 @@ impl Simulation {
             dispatch::answer_cancelled(&self.server, &connection, id, answer);
         }
         self.server.forget_owner(&connection.owner);
-        let keys: Vec<Key> = self.state().asks.keys().copied().collect();
+        let keys: Vec<CallKey> = self.state().asks.keys().copied().collect();
         keys.into_iter()
             .filter(|(asker, _)| *asker == client)
             .for_each(|key| self.end_call(key));
@@ -1205,7 +1205,11 @@ impl Simulation {
                 return self.peers.kill(name);
             }
             1 | 2 => {
-                let start = if kind == 1 { Start::Fails } else { Start::Mute };
+                let start = if kind == 1 {
+                    PeerStart::Fails
+                } else {
+                    PeerStart::Mute
+                };
                 self.log(&format!("{name} will start: {start:?}"));
                 return self.peers.set_next_start(name, start);
             }

@@ -74,7 +74,7 @@ impl Behavior {
 
 /// How a peer starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
+pub enum PeerStart {
     Well,
     Fails,
     /// It starts, but does not answer the handshake.
@@ -92,7 +92,7 @@ pub struct Peers {
 #[derive(Default)]
 struct Peer {
     manners: VecDeque<Behavior>,
-    starts: VecDeque<Start>,
+    starts: VecDeque<PeerStart>,
     alive: Option<watch::Sender<bool>>,
     /// How each call was treated, by the requested number.
     served: BTreeMap<i64, Behavior>,
@@ -122,10 +122,10 @@ impl Peers {
     }
 
     /// Queues how a peer starts the next time.
-    pub fn set_next_start(&self, name: &str, start: Start) {
+    pub fn set_next_start(&self, name: &str, start: PeerStart) {
         let mut peers = self.lock();
         let peer = peers.entry(name.to_owned()).or_default();
-        peer.faulty |= start != Start::Well;
+        peer.faulty |= start != PeerStart::Well;
         peer.starts.push_back(start);
     }
 
@@ -183,9 +183,9 @@ impl Launcher for Peers {
             let mut peers = self.lock();
             let peer = peers.entry(name.clone()).or_default();
             peer.alive = Some(alive.clone());
-            peer.starts.pop_front().unwrap_or(Start::Well)
+            peer.starts.pop_front().unwrap_or(PeerStart::Well)
         };
-        if start == Start::Fails {
+        if start == PeerStart::Fails {
             let message = format!("command not found: {name}");
             return Err(WorldFault::new(Reason::UpstreamUnavailable, message));
         }
@@ -195,7 +195,7 @@ impl Launcher for Peers {
         let life = PeerTask {
             peers: self.clone(),
             name,
-            mute: start == Start::Mute,
+            mute: start == PeerStart::Mute,
             say,
             alive: alive.clone(),
         };
@@ -206,7 +206,7 @@ impl Launcher for Peers {
             stdout: Box::new(stdout),
             stderr: Box::new(tokio::io::empty()),
             life: Box::new(Watched(watching)),
-            group: Box::new(Switch(alive)),
+            group: Box::new(KillSwitch(alive)),
         })
     }
 }
@@ -224,9 +224,9 @@ impl Life for Watched {
 }
 
 /// Ends a peer at any signal.
-struct Switch(watch::Sender<bool>);
+struct KillSwitch(watch::Sender<bool>);
 
-impl Group for Switch {
+impl Group for KillSwitch {
     fn signal(&self, _: Signal) {
         self.0.send_replace(false);
     }
@@ -421,13 +421,13 @@ impl Peers {
             let mut peers = self.lock();
             peers.entry(name.to_owned()).or_default().starts.pop_front()
         };
-        match start.unwrap_or(Start::Well) {
-            Start::Well => Ok(()),
-            Start::Fails => Err(WorldFault::new(
+        match start.unwrap_or(PeerStart::Well) {
+            PeerStart::Well => Ok(()),
+            PeerStart::Fails => Err(WorldFault::new(
                 Reason::UpstreamUnavailable,
                 "connection refused",
             )),
-            Start::Mute => std::future::pending().await,
+            PeerStart::Mute => std::future::pending().await,
         }
     }
 

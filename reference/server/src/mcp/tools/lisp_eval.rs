@@ -1,7 +1,7 @@
 //! `lisp_eval`: one program, nothing kept. Knows nothing of sessions or transports.
 
 use super::argument::{self, Argument};
-use super::{NotReady, PreparedCall, Request, ToolOutcome, annotations, card, program};
+use super::{NotReady, PreparedCall, ToolOutcome, ToolRequest, annotations, card, program};
 
 use crate::evaluation::{self, ProgramRun};
 use crate::render::profile::{self, View};
@@ -13,12 +13,13 @@ use ptc_protocol::ErrorReason;
 use ptc_protocol::{Field, Payload};
 
 /// Validates the arguments and prepares the program.
-pub fn prepare(request: &Request<'_>) -> Result<PreparedCall, NotReady> {
+pub fn prepare(request: &ToolRequest<'_>) -> Result<PreparedCall, NotReady> {
     let server = request.server.clone();
     let view = View::Profile(server.settings.profile);
     let refuse = |message: String| ToolReply::new(Refusal::Arguments(message).payload(), view);
     let arguments = program::validate(request.arguments, &server.settings).map_err(refuse)?;
-    let schema = evaluation::Schema::read(arguments.output_schema.as_deref()).map_err(refuse)?;
+    let schema =
+        evaluation::OutputSchema::read(arguments.output_schema.as_deref()).map_err(refuse)?;
     Ok(PreparedCall::of(move |call| {
         let job = ProgramRun {
             program: &arguments.program,

@@ -33,9 +33,9 @@ pub struct Tool {
 #[derive(Clone, Copy)]
 pub enum Execution {
     /// At once, on the thread that reads frames.
-    Now(fn(&Request<'_>) -> ToolReply),
+    Now(fn(&ToolRequest<'_>) -> ToolReply),
     /// As a program on a thread, behind the gate. Arguments are validated first.
-    Program(fn(&Request<'_>) -> Result<PreparedCall, NotReady>),
+    Program(fn(&ToolRequest<'_>) -> Result<PreparedCall, NotReady>),
 }
 
 /// Why a program is not ready to run.
@@ -96,7 +96,7 @@ impl ToolOutcome {
     }
 }
 
-pub struct Request<'a> {
+pub struct ToolRequest<'a> {
     pub server: &'a Arc<Server>,
     pub connection: &'a Arc<Connection>,
     pub id: &'a Id,

@@ -1,16 +1,16 @@
 //! The six `lisp_session_*` tools: their arguments, replies and entries. Sessions themselves are in `sessions`.
 
 use super::argument::{self, Argument, Shape};
-use super::{NotReady, PreparedCall, Request, ToolOutcome, card, program};
+use super::{NotReady, PreparedCall, ToolOutcome, ToolRequest, card, program};
 use crate::call::Call;
-use crate::evaluation::{self, ProgramRun, Schema, TurnOutcome};
+use crate::evaluation::{self, OutputSchema, ProgramRun, TurnOutcome};
 use crate::mcp::connection::Transport;
 use crate::mcp::dispatch;
 use crate::render::profile::{self, View};
 use crate::render::reason::{Refusal, SessionReason};
 use crate::render::reply::ToolReply;
 use crate::server::Server;
-use crate::sessions::{Clear, Session, SessionError, Turn, view};
+use crate::sessions::{ForgetTarget, Session, SessionError, Turn, view};
 use crate::settings::ResponseProfile;
 use ptc_protocol::members::{
     Failure, SessionClosed, SessionForgotten, SessionList, SessionStarted,
@@ -34,7 +34,9 @@ const FORGET: &[Argument] = &[
     Argument::optional("bindings", Shape::List(&Shape::Text), ""),
     Argument::optional(
         "clear",
-        Shape::List(&Shape::Word(|| Clear::ALL.map(|(word, _)| word).to_vec())),
+        Shape::List(&Shape::Word(|| {
+            ForgetTarget::ALL.map(|(word, _)| word).to_vec()
+        })),
         "",
     ),
 ];
@@ -101,7 +103,7 @@ fn mirrored<T: Into<Payload>>(outcome: Result<T, ToolError>) -> ToolReply {
 const TITLE_BYTES_MAX: usize = 4 << 10;
 
 /// `lisp_session_start`
-pub fn start(request: &Request<'_>) -> ToolReply {
+pub fn start(request: &ToolRequest<'_>) -> ToolReply {
     mirrored((|| {
         let arguments = arguments_object(request)?;
         if let Some(unknown) = first_unknown(arguments, START) {
@@ -137,7 +139,7 @@ pub fn start(request: &Request<'_>) -> ToolReply {
 }
 
 /// `lisp_session_list`
-pub fn list(request: &Request<'_>) -> ToolReply {
+pub fn list(request: &ToolRequest<'_>) -> ToolReply {
     mirrored((|| {
         let arguments = arguments_object(request)?;
         if arguments.members().next().is_some() {
@@ -153,7 +155,7 @@ pub fn list(request: &Request<'_>) -> ToolReply {
 }
 
 /// `lisp_session_inspect`
-pub fn inspect(request: &Request<'_>) -> ToolReply {
+pub fn inspect(request: &ToolRequest<'_>) -> ToolReply {
     mirrored((|| {
         let arguments = arguments_object(request)?;
         let session = session(request, arguments)?;
@@ -171,7 +173,7 @@ pub fn inspect(request: &Request<'_>) -> ToolReply {
 }
 
 /// `lisp_session_forget`
-pub fn forget(request: &Request<'_>) -> ToolReply {
+pub fn forget(request: &ToolRequest<'_>) -> ToolReply {
     mirrored((|| {
         let arguments = arguments_object(request)?;
         let bindings = bindings(arguments.get("bindings"))?;
@@ -196,15 +198,15 @@ pub fn forget(request: &Request<'_>) -> ToolReply {
     })())
 }
 
-fn clear_name(target: Clear) -> Option<&'static str> {
-    Clear::ALL
+fn clear_name(target: ForgetTarget) -> Option<&'static str> {
+    ForgetTarget::ALL
         .iter()
         .find(|(_, clear)| *clear == target)
         .map(|(word, _)| *word)
 }
 
 /// `lisp_session_close`
-pub fn close(request: &Request<'_>) -> ToolReply {
+pub fn close(request: &ToolRequest<'_>) -> ToolReply {
     mirrored((|| {
         let arguments = arguments_object(request)?;
         let reason = match arguments.get("reason") {
@@ -230,7 +232,7 @@ pub fn close(request: &Request<'_>) -> ToolReply {
 }
 
 /// `lisp_session_eval`: validates the arguments and begins a turn.
-pub fn prepare(request: &Request<'_>) -> Result<PreparedCall, NotReady> {
+pub fn prepare(request: &ToolRequest<'_>) -> Result<PreparedCall, NotReady> {
     let server = request.server.clone();
     let view = View::Profile(server.settings.profile);
     let refuse = move |error: ToolError| ToolReply::new(error.failure().into(), view);
@@ -294,11 +296,11 @@ pub fn prepare(request: &Request<'_>) -> Result<PreparedCall, NotReady> {
                 };
                 ToolOutcome::of(reply)
             }
-            TurnOutcome::Over if stdio => ToolOutcome {
+            TurnOutcome::Cancelled if stdio => ToolOutcome {
                 reply: None,
                 commit: None,
             },
-            TurnOutcome::Over => {
+            TurnOutcome::Cancelled => {
                 ToolOutcome::of(ToolReply::new(Refusal::Cancelled.payload(), view))
             }
         }
@@ -339,10 +341,10 @@ struct EvalArguments {
     session: String,
     program: String,
     context: JsonText,
-    schema: Option<Schema>,
+    schema: Option<OutputSchema>,
 }
 
-fn validate(request: &Request<'_>) -> Result<EvalArguments, ToolError> {
+fn validate(request: &ToolRequest<'_>) -> Result<EvalArguments, ToolError> {
     let settings = &request.server.settings;
     let arguments = request
         .arguments
@@ -380,7 +382,7 @@ fn validate(request: &Request<'_>) -> Result<EvalArguments, ToolError> {
     }
     program::no_signature(arguments).map_err(ToolError::Arguments)?;
     let schema = program::output_schema(arguments)
-        .and_then(|schema| Schema::read(schema.as_deref()))
+        .and_then(|schema| OutputSchema::read(schema.as_deref()))
         .map_err(ToolError::Arguments)?;
     Ok(EvalArguments {
         session: id.into_owned(),
@@ -391,7 +393,7 @@ fn validate(request: &Request<'_>) -> Result<EvalArguments, ToolError> {
 }
 
 /// Begins a turn in the session `id`, if its state allows one.
-fn begin(request: &Request<'_>, id: &str) -> Result<Turn, ToolError> {
+fn begin(request: &ToolRequest<'_>, id: &str) -> Result<Turn, ToolError> {
     check_enabled(request)?;
     let connection = request.connection;
     let begun = request
@@ -428,7 +430,7 @@ fn changed_keys(payload: &Payload) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-fn arguments_object<'a>(request: &Request<'a>) -> Result<Json<'a>, ToolError> {
+fn arguments_object<'a>(request: &ToolRequest<'a>) -> Result<Json<'a>, ToolError> {
     match request.arguments {
         None => Ok(Json::EMPTY_OBJECT),
         Some(arguments) if arguments.kind() == JsonKind::Object => Ok(arguments),
@@ -436,20 +438,23 @@ fn arguments_object<'a>(request: &Request<'a>) -> Result<Json<'a>, ToolError> {
     }
 }
 
-fn check_enabled(request: &Request<'_>) -> Result<(), ToolError> {
+fn check_enabled(request: &ToolRequest<'_>) -> Result<(), ToolError> {
     match request.server.sessions.are_enabled() {
         true => Ok(()),
         false => Err(ToolError::Disabled),
     }
 }
 
-fn session(request: &Request<'_>, arguments: Json<'_>) -> Result<Arc<Session>, ToolError> {
+fn session(request: &ToolRequest<'_>, arguments: Json<'_>) -> Result<Arc<Session>, ToolError> {
     let id = session_id(request, arguments)?;
     let sessions = &request.server.sessions;
     Ok(sessions.find(&id, &request.connection.owner)?)
 }
 
-fn session_id<'a>(request: &Request<'_>, arguments: Json<'a>) -> Result<Cow<'a, str>, ToolError> {
+fn session_id<'a>(
+    request: &ToolRequest<'_>,
+    arguments: Json<'a>,
+) -> Result<Cow<'a, str>, ToolError> {
     let Some(id) = arguments.get("session_id").and_then(Json::as_str) else {
         return invalid("session_id must be a non-empty string");
     };
@@ -485,7 +490,7 @@ fn binding(value: Json<'_>) -> Result<String, ToolError> {
     }
 }
 
-fn clear(value: Option<Json<'_>>) -> Result<Vec<Clear>, ToolError> {
+fn clear(value: Option<Json<'_>>) -> Result<Vec<ForgetTarget>, ToolError> {
     let invalid = || ToolError::Arguments("invalid clear target".into());
     let Some(value) = value.filter(|value| !value.is_null()) else {
         return Ok(Vec::new());
@@ -498,7 +503,7 @@ fn clear(value: Option<Json<'_>>) -> Result<Vec<Clear>, ToolError> {
         .map(|target| {
             target
                 .as_str()
-                .and_then(|word| Clear::from_word(&word))
+                .and_then(|word| ForgetTarget::from_word(&word))
                 .ok_or_else(invalid)
         })
         .collect()

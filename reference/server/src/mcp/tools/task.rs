@@ -20,7 +20,7 @@ use ptc_upstream::{Entry, ProgramCalls, feedback_block, ptc_metrics};
 use serde_json::Map;
 
 use super::argument::{self, Argument, Shape};
-use super::{NotReady, PreparedCall, Request, ToolOutcome, annotations, program};
+use super::{NotReady, PreparedCall, ToolOutcome, ToolRequest, annotations, program};
 use crate::call::Call;
 use crate::evaluation;
 use crate::render::profile::View;
@@ -93,7 +93,7 @@ pub fn entry(server: &Server) -> Payload {
 }
 
 /// Validates the arguments and prepares the task.
-pub fn prepare(request: &Request<'_>) -> Result<PreparedCall, NotReady> {
+pub fn prepare(request: &ToolRequest<'_>) -> Result<PreparedCall, NotReady> {
     let server = request.server.clone();
     let arguments = validate(request.arguments, &server).map_err(|message| {
         let failed = TaskFailed {

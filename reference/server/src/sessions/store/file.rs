@@ -12,9 +12,9 @@
 use super::super::SessionError;
 use super::super::record::SNAPSHOT_BYTES_MAX;
 use super::{
-    Acquire, CLOSED_MAX, Content, DIGEST_DIGITS, FailedLogin, Key, Lease, LoginFailure, Namespace,
-    NewSession, Record, SOURCES_MAX, SessionStore, StoreError, StoreResult, StoreSummary, Times,
-    micros,
+    CLOSED_MAX, DIGEST_DIGITS, FailedLogin, Lease, LeaseRequest, LoginFailure, Namespace,
+    NewSession, SOURCES_MAX, SealedContent, SessionKey, SessionRecord, SessionStore, StoreError,
+    StoreResult, StoreSummary, Times, micros,
 };
 use crate::clock;
 use minicbor::{Decode, Encode};
@@ -98,8 +98,8 @@ impl Entry {
         }
     }
 
-    fn record(&self, key: &Key, now: i64) -> Record {
-        Record {
+    fn record(&self, key: &SessionKey, now: i64) -> SessionRecord {
+        SessionRecord {
             key: key.clone(),
             owner: self.owner.clone(),
             version: self.version,
@@ -291,7 +291,7 @@ impl Directory {
 
 /// The name of a file that our processes write and may have left behind.
 enum OwnFile {
-    Body(Key, u64),
+    Body(SessionKey, u64),
     Stray,
 }
 
@@ -310,7 +310,7 @@ impl OwnFile {
                 .bytes()
                 .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let number = kind.parse().ok().filter(|_| is_ours)?;
-        Some(OwnFile::Body(Key(before.to_owned()), number))
+        Some(OwnFile::Body(SessionKey(before.to_owned()), number))
     }
 }
 
@@ -359,7 +359,7 @@ fn give_to_owner(made: &File, path: &Path) -> io::Result<()> {
 }
 
 /// The name of a file of a session: its [`HEAD`], or the body that a lease committed.
-fn file_name(key: &Key, part: impl fmt::Display) -> String {
+fn file_name(key: &SessionKey, part: impl fmt::Display) -> String {
     format!("{}.{part}", key.as_str())
 }
 
@@ -384,7 +384,7 @@ fn sync_names(directory: &Path) -> io::Result<()> {
 }
 
 impl LockedDirectory<'_> {
-    fn entry(&self, key: &Key) -> StoreResult<Option<Entry>> {
+    fn entry(&self, key: &SessionKey) -> StoreResult<Option<Entry>> {
         let Some(bytes) = self.read(key, HEAD, FACTS_BYTES_MAX)? else {
             return Ok(None);
         };
@@ -399,7 +399,7 @@ impl LockedDirectory<'_> {
     }
 
     /// Replaces the entry. A lease need not survive a crash; a commit does.
-    fn put(&self, key: &Key, entry: &mut Entry, lasting: bool) -> StoreResult<()> {
+    fn put(&self, key: &SessionKey, entry: &mut Entry, lasting: bool) -> StoreResult<()> {
         entry.written = self.now;
         let mut bytes = minicbor::to_vec(&*entry)
             .map_err(|error| StoreError::Unavailable(error.to_string()))?;
@@ -414,18 +414,18 @@ impl LockedDirectory<'_> {
         }
     }
 
-    fn keys(&self) -> StoreResult<Vec<Key>> {
+    fn keys(&self) -> StoreResult<Vec<SessionKey>> {
         let mut keys = Vec::new();
         for file in std::fs::read_dir(self.path)? {
             let name = file?.file_name();
             let key = name.to_str().and_then(|name| name.strip_suffix(".head"));
-            keys.extend(key.map(|key| Key(key.to_owned())));
+            keys.extend(key.map(|key| SessionKey(key.to_owned())));
         }
         Ok(keys)
     }
 
     /// The live sessions, after expired ones were closed.
-    fn live(&self) -> StoreResult<Vec<(Key, Entry)>> {
+    fn live(&self) -> StoreResult<Vec<(SessionKey, Entry)>> {
         let mut live = Vec::new();
         for key in self.keys()? {
             match self.entry(&key) {
@@ -439,7 +439,7 @@ impl LockedDirectory<'_> {
     }
 
     /// The session, if `owner` may use it.
-    fn find(&self, key: &Key, owner: &str) -> StoreResult<Entry> {
+    fn find(&self, key: &SessionKey, owner: &str) -> StoreResult<Entry> {
         let Some(entry) = self.entry(key)? else {
             return Err(
                 match self.closed()?.iter().any(|closed| closed == key.as_str()) {
@@ -483,7 +483,7 @@ impl LockedDirectory<'_> {
         renamed
     }
 
-    fn close(&self, key: &Key, entry: &Entry) -> StoreResult<()> {
+    fn close(&self, key: &SessionKey, entry: &Entry) -> StoreResult<()> {
         // First: once the session is gone, nobody knows what belonged to it. Lock order: the holder of this lock may wait for the lock of
         // `owned_store`, never the other way round.
         if let Some(owned_store) = self.owned_store {
@@ -513,12 +513,17 @@ impl LockedDirectory<'_> {
     }
 
     /// Removes a body. One that stays behind is removed later as a stray.
-    fn remove_body(&self, key: &Key, committed: u64) {
+    fn remove_body(&self, key: &SessionKey, committed: u64) {
         let _ = std::fs::remove_file(self.path.join(file_name(key, committed)));
     }
 
     /// Reads the body, unless the caller already has the content with this stamp.
-    fn body(&self, key: &Key, entry: &Entry, known: Option<&str>) -> StoreResult<Option<Vec<u8>>> {
+    fn body(
+        &self,
+        key: &SessionKey,
+        entry: &Entry,
+        known: Option<&str>,
+    ) -> StoreResult<Option<Vec<u8>>> {
         if known == Some(entry.stamp.as_str()) {
             return Ok(None);
         }
@@ -530,7 +535,7 @@ impl LockedDirectory<'_> {
     /// Reads a file of a session, if it exists. That it is faulty affects no other session.
     fn read(
         &self,
-        key: &Key,
+        key: &SessionKey,
         part: impl fmt::Display,
         bytes_max: usize,
     ) -> StoreResult<Option<Vec<u8>>> {
@@ -650,7 +655,7 @@ pub fn inspect(path: &Path) -> Result<StoreSummary, String> {
     for file in files {
         let name = file.map_err(read)?.file_name();
         let key = name.to_str().and_then(|name| name.strip_suffix(".head"));
-        let entry = key.map(|key| directory.entry(&Key(key.to_owned())));
+        let entry = key.map(|key| directory.entry(&SessionKey(key.to_owned())));
         if let Some(Ok(Some(entry))) = entry {
             sessions += usize::from(entry.expires_at() > directory.now);
         }
@@ -663,7 +668,7 @@ pub fn inspect(path: &Path) -> Result<StoreSummary, String> {
 }
 
 /// The checksum behind an entry: it detects flipped bits and another session's entry.
-fn checksum(key: &Key, entry: &[u8]) -> [u8; 4] {
+fn checksum(key: &SessionKey, entry: &[u8]) -> [u8; 4] {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(key.as_str().as_bytes());
     hasher.update(entry);
@@ -778,10 +783,15 @@ impl SessionStore for Directory {
         Ok(times)
     }
 
-    fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> StoreResult<Record> {
+    fn read(
+        &self,
+        key: &SessionKey,
+        owner: &str,
+        known: Option<&str>,
+    ) -> StoreResult<SessionRecord> {
         let held = self.acquire_lock()?;
         let mut entry = held.find(key, owner)?;
-        let record = Record {
+        let record = SessionRecord {
             body: held.body(key, &entry, known)?,
             ..entry.record(key, held.now)
         };
@@ -794,8 +804,8 @@ impl SessionStore for Directory {
         Ok(record)
     }
 
-    fn acquire(&self, acquire: &Acquire<'_>) -> StoreResult<(Record, Lease)> {
-        let Acquire {
+    fn acquire(&self, acquire: &LeaseRequest<'_>) -> StoreResult<(SessionRecord, Lease)> {
+        let LeaseRequest {
             key,
             owner,
             known,
@@ -808,7 +818,7 @@ impl SessionStore for Directory {
         if entry.until > held.now && !again {
             return Err(SessionError::Busy.into());
         }
-        let record = Record {
+        let record = SessionRecord {
             body: held.body(key, &entry, known)?,
             running: false,
             ..entry.record(key, held.now)
@@ -829,7 +839,7 @@ impl SessionStore for Directory {
         Ok((record, lease))
     }
 
-    fn commit(&self, lease: &Lease, content: Content<'_>) -> StoreResult<()> {
+    fn commit(&self, lease: &Lease, content: SealedContent<'_>) -> StoreResult<()> {
         // Before the lock, so that others need not wait for the disk.
         let fresh = stray_path(&self.path);
         write(&fresh, content.body)?;
@@ -886,7 +896,7 @@ impl SessionStore for Directory {
         Ok(())
     }
 
-    fn close(&self, key: &Key, owner: &str) -> StoreResult<()> {
+    fn close(&self, key: &SessionKey, owner: &str) -> StoreResult<()> {
         let held = self.acquire_lock()?;
         let entry = held.find(key, owner)?;
         held.close(key, &entry)?;
@@ -903,7 +913,7 @@ impl SessionStore for Directory {
         Ok(())
     }
 
-    fn list(&self, owner: Option<&str>) -> StoreResult<Vec<Record>> {
+    fn list(&self, owner: Option<&str>) -> StoreResult<Vec<SessionRecord>> {
         let held = self.acquire_lock()?;
         let live = held.live()?;
         let wanted = live

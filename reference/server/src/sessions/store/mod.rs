@@ -17,23 +17,23 @@ mod seal;
 mod wire;
 
 pub use crate::settings::store_address::Address;
-pub use seal::{Seal, Unopened};
+pub use seal::{Seal, UnsealError};
 
 use super::SessionError;
 use std::time::Duration;
 
 /// A session's key in a store: a digest of the session id, because the id is a secret of its owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key(String);
+pub struct SessionKey(String);
 
-impl Key {
+impl SessionKey {
     pub fn of(id: &str) -> Self {
-        Key(digest(id))
+        SessionKey(digest(id))
     }
 
     /// Wraps a key that another node computed.
     pub fn from_digest(text: &str) -> Self {
-        Key(text.to_owned())
+        SessionKey(text.to_owned())
     }
 
     pub fn as_str(&self) -> &str {
@@ -57,7 +57,7 @@ fn digest(text: &str) -> String {
 
 /// A session to be created.
 pub struct NewSession<'a> {
-    pub key: &'a Key,
+    pub key: &'a SessionKey,
     pub owner: &'a str,
     pub ttl: Duration,
     /// The session expires when it was unused for this long.
@@ -67,12 +67,12 @@ pub struct NewSession<'a> {
     /// Maximum number of sessions of this owner.
     pub per_owner_max: usize,
     pub stamp: &'a str,
-    pub content: Content<'a>,
+    pub content: SealedContent<'a>,
 }
 
 /// Content that only nodes can read. They seal it with the session's key, owner and stamp as associated data.
 #[derive(Clone, Copy)]
-pub struct Content<'a> {
+pub struct SealedContent<'a> {
     /// What lists show.
     pub head: &'a [u8],
     pub body: &'a [u8],
@@ -90,8 +90,8 @@ pub struct Times {
 
 /// A session as the store returns it.
 #[derive(Clone, Debug)]
-pub struct Record {
-    pub key: Key,
+pub struct SessionRecord {
+    pub key: SessionKey,
     pub owner: String,
     /// Number of commits so far.
     pub version: u64,
@@ -108,8 +108,8 @@ pub struct Record {
 
 /// The request for a lease at the start of a turn.
 #[derive(Clone, Copy)]
-pub struct Acquire<'a> {
-    pub key: &'a Key,
+pub struct LeaseRequest<'a> {
+    pub key: &'a SessionKey,
     pub owner: &'a str,
     /// The stamp of the content that the caller already has.
     pub known: Option<&'a str>,
@@ -122,7 +122,7 @@ pub struct Acquire<'a> {
 /// The right to commit once.
 #[derive(Clone, Debug)]
 pub struct Lease {
-    pub key: Key,
+    pub key: SessionKey,
     /// The fencing token.
     pub fence: u64,
     /// The version that the turn began with.
@@ -210,13 +210,18 @@ pub trait SessionStore: Send + Sync {
     /// # Errors
     /// [`SessionError::NotFound`], [`SessionError::Closed`], [`SessionError::Foreign`], checked in this order;
     /// [`SessionError::Unreadable`] where the facts that the store decides by are damaged, which affects no other session.
-    fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> StoreResult<Record>;
+    fn read(
+        &self,
+        key: &SessionKey,
+        owner: &str,
+        known: Option<&str>,
+    ) -> StoreResult<SessionRecord>;
 
     /// Takes the lease of a session and reads it.
     ///
     /// # Errors
     /// As [`SessionStore::read`], then [`SessionError::Busy`].
-    fn acquire(&self, acquire: &Acquire<'_>) -> StoreResult<(Record, Lease)>;
+    fn acquire(&self, acquire: &LeaseRequest<'_>) -> StoreResult<(SessionRecord, Lease)>;
 
     /// Like [`SessionStore::acquire`], for a session whose owner is the key of a protocol session. The protocol session is read first,
     /// which counts as a use. Returns the protocol session's record, without a body, and the result of acquiring the lease. `protocol` is
@@ -229,9 +234,9 @@ pub trait SessionStore: Send + Sync {
         &self,
         protocol: &dyn SessionStore,
         protocol_owner: &str,
-        acquire: &Acquire<'_>,
-    ) -> StoreResult<(Record, StoreResult<(Record, Lease)>)> {
-        let within = Key::from_digest(acquire.owner);
+        acquire: &LeaseRequest<'_>,
+    ) -> StoreResult<(SessionRecord, StoreResult<(SessionRecord, Lease)>)> {
+        let within = SessionKey::from_digest(acquire.owner);
         let record = protocol.read(&within, protocol_owner, None)?;
         match self.acquire(acquire) {
             Err(failure @ (StoreError::Unavailable(_) | StoreError::UnknownOutcome(_))) => {
@@ -245,7 +250,7 @@ pub trait SessionStore: Send + Sync {
     ///
     /// # Errors
     /// [`SessionError::Closed`] where the session is gone, [`SessionError::LeaseLost`] where the lease is.
-    fn commit(&self, lease: &Lease, content: Content<'_>) -> StoreResult<()>;
+    fn commit(&self, lease: &Lease, content: SealedContent<'_>) -> StoreResult<()>;
 
     /// Ends a lease without a commit. Releasing a lease that has already ended is not an error.
     ///
@@ -257,7 +262,7 @@ pub trait SessionStore: Send + Sync {
     ///
     /// # Errors
     /// As [`SessionStore::read`].
-    fn close(&self, key: &Key, owner: &str) -> StoreResult<()>;
+    fn close(&self, key: &SessionKey, owner: &str) -> StoreResult<()>;
 
     /// Closes all sessions of an owner.
     ///
@@ -269,7 +274,7 @@ pub trait SessionStore: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    fn list(&self, owner: Option<&str>) -> StoreResult<Vec<Record>>;
+    fn list(&self, owner: Option<&str>) -> StoreResult<Vec<SessionRecord>>;
 
     /// Closes expired sessions and returns the number of those that remain.
     ///

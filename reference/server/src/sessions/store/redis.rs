@@ -9,9 +9,9 @@ use super::super::record::SNAPSHOT_BYTES_MAX;
 use super::acks::Acks;
 use super::wire::{self, RedisConnection, Server};
 use super::{
-    Acquire, CLOSED_MAX, Content, FailedLogin, Key, Lease, Listener, LoginFailure, Namespace,
-    NewSession, Record, SOURCES_MAX, STORE_TIMEOUT, SessionStore, StoreError, StoreEvent,
-    StoreResult, StoreSummary, Times, micros,
+    CLOSED_MAX, FailedLogin, Lease, LeaseRequest, Listener, LoginFailure, Namespace, NewSession,
+    SOURCES_MAX, STORE_TIMEOUT, SealedContent, SessionKey, SessionRecord, SessionStore, StoreError,
+    StoreEvent, StoreResult, StoreSummary, Times, micros,
 };
 use crate::executor::blocking;
 use crate::lock::lock;
@@ -232,7 +232,11 @@ impl Redis {
     }
 
     /// Requests a lease, within a protocol session if `protocol_owner` is not empty.
-    fn ask_lease(&self, acquire: &Acquire<'_>, protocol_owner: &str) -> StoreResult<Vec<Value>> {
+    fn ask_lease(
+        &self,
+        acquire: &LeaseRequest<'_>,
+        protocol_owner: &str,
+    ) -> StoreResult<Vec<Value>> {
         let mut call = self.scripts.acquire.key(&self.root);
         call.arg(CLOSED_MAX)
             .arg(acquire.key.as_str())
@@ -718,8 +722,8 @@ impl ReplyParts {
     }
 
     /// Reads a record without its body.
-    fn record(&mut self, key: Key) -> StoreResult<Record> {
-        Ok(Record {
+    fn record(&mut self, key: SessionKey) -> StoreResult<SessionRecord> {
+        Ok(SessionRecord {
             key,
             owner: self.next()?,
             times: self.times()?,
@@ -741,7 +745,10 @@ fn unexpected_reply() -> StoreError {
 }
 
 /// Reads a record and its lease.
-fn parse_lease(mut parts: ReplyParts, acquire: &Acquire<'_>) -> StoreResult<(Record, Lease)> {
+fn parse_lease(
+    mut parts: ReplyParts,
+    acquire: &LeaseRequest<'_>,
+) -> StoreResult<(SessionRecord, Lease)> {
     let mut record = parts.record(acquire.key.clone())?;
     record.body = parts.next()?;
     let lease = Lease {
@@ -777,7 +784,12 @@ impl SessionStore for Redis {
         parse_reply(self.run(&call)?)?.times()
     }
 
-    fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> StoreResult<Record> {
+    fn read(
+        &self,
+        key: &SessionKey,
+        owner: &str,
+        known: Option<&str>,
+    ) -> StoreResult<SessionRecord> {
         let mut call = self.scripts.read.key(&self.root);
         call.arg(CLOSED_MAX)
             .arg(key.as_str())
@@ -789,7 +801,7 @@ impl SessionStore for Redis {
         Ok(record)
     }
 
-    fn acquire(&self, acquire: &Acquire<'_>) -> StoreResult<(Record, Lease)> {
+    fn acquire(&self, acquire: &LeaseRequest<'_>) -> StoreResult<(SessionRecord, Lease)> {
         parse_lease(parse_reply(self.ask_lease(acquire, "")?)?, acquire)
     }
 
@@ -797,10 +809,10 @@ impl SessionStore for Redis {
         &self,
         _: &dyn SessionStore,
         protocol_owner: &str,
-        acquire: &Acquire<'_>,
-    ) -> StoreResult<(Record, StoreResult<(Record, Lease)>)> {
+        acquire: &LeaseRequest<'_>,
+    ) -> StoreResult<(SessionRecord, StoreResult<(SessionRecord, Lease)>)> {
         let mut outer = parse_reply(self.ask_lease(acquire, protocol_owner)?)?;
-        let record = outer.record(Key::from_digest(acquire.owner))?;
+        let record = outer.record(SessionKey::from_digest(acquire.owner))?;
         match parse_reply(outer.next()?).and_then(|inner| parse_lease(inner, acquire)) {
             Err(failure @ (StoreError::Unavailable(_) | StoreError::UnknownOutcome(_))) => {
                 Err(failure)
@@ -809,7 +821,7 @@ impl SessionStore for Redis {
         }
     }
 
-    fn commit(&self, lease: &Lease, content: Content<'_>) -> StoreResult<()> {
+    fn commit(&self, lease: &Lease, content: SealedContent<'_>) -> StoreResult<()> {
         let mut call = self.scripts.commit.key(&self.root);
         call.arg(CLOSED_MAX)
             .arg(lease.key.as_str())
@@ -842,7 +854,7 @@ impl SessionStore for Redis {
         parse_reply(self.run(&call)?).map(drop)
     }
 
-    fn close(&self, key: &Key, owner: &str) -> StoreResult<()> {
+    fn close(&self, key: &SessionKey, owner: &str) -> StoreResult<()> {
         let mut call = self.scripts.close.key(&self.root);
         call.arg(CLOSED_MAX).arg(key.as_str()).arg(owner);
         let (answer, twice) = self.run_noting_retry(&call)?;
@@ -859,14 +871,14 @@ impl SessionStore for Redis {
         parse_reply(self.run(&call)?).map(drop)
     }
 
-    fn list(&self, owner: Option<&str>) -> StoreResult<Vec<Record>> {
+    fn list(&self, owner: Option<&str>) -> StoreResult<Vec<SessionRecord>> {
         let mut call = self.scripts.list.key(&self.root);
         call.arg(CLOSED_MAX).arg(owner.unwrap_or_default());
         let mut parts = parse_reply(self.run(&call)?)?;
         let count: usize = parts.next()?;
         (0..count)
             .map(|_| {
-                let key = Key(parts.next()?);
+                let key = SessionKey(parts.next()?);
                 parts.record(key)
             })
             .collect()

@@ -50,7 +50,7 @@ fn redis(directory: &Path) -> Option<(Server, String)> {
 }
 
 /// A store's reply without its clock times.
-fn describe(answer: StoreResult<Record>) -> String {
+fn describe(answer: StoreResult<SessionRecord>) -> String {
     match answer {
         Ok(record) => format!(
             "{} {} {} {} {:?} {:?}",
@@ -68,8 +68,8 @@ fn describe(answer: StoreResult<Record>) -> String {
 /// Runs a random history that does not depend on the clock.
 fn run_history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
     let mut random = fastrand::Rng::with_seed(seed);
-    let keys: Vec<Key> = (0..4)
-        .map(|number| Key::of(&format!("{seed}/{number}")))
+    let keys: Vec<SessionKey> = (0..4)
+        .map(|number| SessionKey::of(&format!("{seed}/{number}")))
         .collect();
     let owners = [owner_digest("a"), owner_digest("b")];
     let mut leases: Vec<Lease> = Vec::new();
@@ -78,7 +78,7 @@ fn run_history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
         let key = &keys[random.usize(..keys.len())];
         let owner = &owners[usize::from(random.u8(..10) == 0)];
         let content = [step];
-        let content = Content {
+        let content = SealedContent {
             head: &content,
             body: &content,
         };
@@ -104,7 +104,7 @@ fn run_history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
             3..5 => describe(store.read(key, owner, known.as_deref())),
             5..8 => {
                 let holder = step.to_string();
-                let acquire = Acquire {
+                let acquire = LeaseRequest {
                     key,
                     owner,
                     known: known.as_deref(),
@@ -113,7 +113,7 @@ fn run_history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
                 };
                 match store.acquire(&acquire) {
                     Ok((record, lease)) => {
-                        let again = store.acquire(&Acquire {
+                        let again = store.acquire(&LeaseRequest {
                             known: None,
                             ..acquire
                         });
@@ -237,13 +237,13 @@ fn check_lifetimes(store: &dyn SessionStore, name: &str) {
     let wait = |ms| std::thread::sleep(Duration::from_millis(ms));
     let (owner, content) = (
         owner_digest("a"),
-        Content {
+        SealedContent {
             head: b"h",
             body: b"b",
         },
     );
     let start = |name: &str, ttl, idle| {
-        let key = Key::of(name);
+        let key = SessionKey::of(name);
         let new = NewSession {
             key: &key,
             owner: &owner,
@@ -257,8 +257,8 @@ fn check_lifetimes(store: &dyn SessionStore, name: &str) {
         store.create(&new).unwrap();
         key
     };
-    let lease = |key: &Key, term| {
-        store.acquire(&Acquire {
+    let lease = |key: &SessionKey, term| {
+        store.acquire(&LeaseRequest {
             key,
             owner: &owner,
             known: None,
@@ -386,7 +386,7 @@ fn restarted_store_is_used_again() {
 fn directory_survives_a_restart_and_reports_damage() {
     let directory = tempfile::tempdir().unwrap();
     let address = Address::Directory(directory.path().join("store"));
-    let (key, owner) = (Key::of("k"), owner_digest("a"));
+    let (key, owner) = (SessionKey::of("k"), owner_digest("a"));
     let first = open(&address, Namespace::Programs).unwrap();
     let new = NewSession {
         key: &key,
@@ -396,7 +396,7 @@ fn directory_survives_a_restart_and_reports_damage() {
         count_max: 1,
         per_owner_max: 1,
         stamp: "s",
-        content: Content {
+        content: SealedContent {
             head: b"h",
             body: b"b",
         },
@@ -423,7 +423,7 @@ fn directory_survives_a_restart_and_reports_damage() {
     std::fs::write(&head, &sound).unwrap();
     assert!(second.read(&key, &owner, None).is_ok());
     // The same holds for the entry of another session, a link, or a socket; and none of them affects other sessions.
-    let foreign = Key::of("foreign");
+    let foreign = SessionKey::of("foreign");
     let place = directory.path().join("store/programs");
     let place = place.join(format!("{}.head", foreign.as_str()));
     std::fs::write(&place, &sound).unwrap();
@@ -447,7 +447,7 @@ fn directory_survives_a_restart_and_reports_damage() {
         Some(SessionError::Unreadable.into())
     );
     assert_eq!(second.sweep(), Ok(0));
-    let other = Key::of("other");
+    let other = SessionKey::of("other");
     assert!(second.create(&NewSession { key: &other, ..new }).is_ok());
     assert_eq!(second.list(Some(&owner)).unwrap().len(), 1);
     // However large a file is made, it is not read into memory, and does not affect others.
@@ -467,7 +467,7 @@ fn directory_survives_a_restart_and_reports_damage() {
     assert_eq!(second.login_succeeded("source"), Ok(()));
     large("closed");
     let unknown = Some(SessionError::NotFound.into());
-    let told = second.read(&Key::of("nobody"), &owner, None).err();
+    let told = second.read(&SessionKey::of("nobody"), &owner, None).err();
     assert_eq!(told, unknown);
     // A pipe in place of a file, which nobody writes to, is not a file either.
     let pipe = |name: &str| {
@@ -481,10 +481,10 @@ fn directory_survives_a_restart_and_reports_damage() {
     assert_eq!(second.read(&other, &owner, None).err(), unreadable);
     assert_eq!(second.login_succeeded("source"), Ok(()));
     pipe("closed");
-    let told = second.read(&Key::of("nobody"), &owner, None).err();
+    let told = second.read(&SessionKey::of("nobody"), &owner, None).err();
     assert_eq!(told, unknown);
     pipe("lock");
-    let told = second.read(&Key::of("nobody"), &owner, None).err();
+    let told = second.read(&SessionKey::of("nobody"), &owner, None).err();
     assert!(matches!(told, Some(StoreError::Unavailable(_))), "{told:?}");
     // No link redirects writes elsewhere.
     let elsewhere = directory.path().join("elsewhere");

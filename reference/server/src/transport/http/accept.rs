@@ -4,7 +4,7 @@ use super::address::AddressBlock;
 use super::endpoint::Endpoint;
 use super::permits::{ConnectionPermit, ConnectionPermits};
 use super::router::{Routes, router};
-use super::stream::{Activity, HangUp, WatchedStream};
+use super::stream::{Activity, DetectClose, WatchedStream};
 use crate::settings::HttpSettings;
 use axum::body::Body;
 use axum::serve::Listener;
@@ -32,7 +32,7 @@ const _: () = assert!(RESERVED_HEAD.as_millis() < RESERVED_LIFE.as_millis());
 const CROWD_MIN: usize = 128;
 
 /// The limits of connections.
-pub struct Limits {
+pub struct ConnectionLimits {
     connections_max: usize,
     per_address_max: usize,
     head_timeout: Duration,
@@ -41,10 +41,10 @@ pub struct Limits {
     grace: Duration,
 }
 
-impl Limits {
+impl ConnectionLimits {
     /// As the operator set them.
     pub fn new(settings: &HttpSettings) -> Self {
-        Limits {
+        ConnectionLimits {
             connections_max: settings.connections_max,
             per_address_max: settings.connections_per_address_max,
             head_timeout: Duration::from_millis(settings.request_timeout_ms),
@@ -65,7 +65,7 @@ pub struct Peer {
 /// Serves connections until `stop` turns true; then drains.
 pub async fn serve<L>(endpoint: Arc<Endpoint>, mut listener: L, mut stop: watch::Receiver<bool>)
 where
-    L: Listener<Addr = SocketAddr, Io: HangUp>,
+    L: Listener<Addr = SocketAddr, Io: DetectClose>,
 {
     let limits = Arc::new(endpoint.limits());
     let permits = ConnectionPermits::new(limits.connections_max, limits.per_address_max);
@@ -113,9 +113,9 @@ where
 /// Serves one connection until it ends.
 pub(crate) async fn serve_connection(
     router: impl Routes,
-    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + HangUp + Unpin + Send + 'static,
+    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + DetectClose + Unpin + Send + 'static,
     peer: Arc<Peer>,
-    limits: Arc<Limits>,
+    limits: Arc<ConnectionLimits>,
     mut end: watch::Receiver<bool>,
 ) {
     let reserved = peer.permit.is_reserved();

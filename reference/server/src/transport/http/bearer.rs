@@ -2,20 +2,20 @@
 
 use super::accept::Peer;
 use super::endpoint::Endpoint;
-use super::refusal::{Challenge, Refusal};
+use super::refusal::{Challenge, HttpRefusal};
 use crate::sessions::store::LoginFailure;
 use axum::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use ptc_secrets::Secret;
 use tokio::time::Instant;
 
 /// Refuses requests without the right token where one is required, and connections of the reserve that cannot leave it.
-pub fn check(endpoint: &Endpoint, peer: &Peer, headers: &HeaderMap) -> Result<(), Refusal> {
+pub fn check(endpoint: &Endpoint, peer: &Peer, headers: &HeaderMap) -> Result<(), HttpRefusal> {
     let asked = endpoint.settings().checked_token();
     if let Some(token) = asked {
         authenticate(endpoint, token, peer, headers)?;
     }
     if peer.permit.is_reserved() && (asked.is_none() || !peer.permit.promote()) {
-        return Err(Refusal::TooManyConnections);
+        return Err(HttpRefusal::TooManyConnections);
     }
     Ok(())
 }
@@ -25,14 +25,14 @@ fn authenticate(
     token: &Secret,
     peer: &Peer,
     headers: &HeaderMap,
-) -> Result<(), Refusal> {
+) -> Result<(), HttpRefusal> {
     let values = headers.get_all(AUTHORIZATION).iter();
     let shown = bearer(token, values.map(HeaderValue::as_bytes));
     let Some(limit) = endpoint.rate_limit() else {
         return match shown {
             Bearer::Right => Ok(()),
-            Bearer::MissingSession => Err(Refusal::Unauthorized(Challenge::Token)),
-            Bearer::Wrong => Err(Refusal::Unauthorized(Challenge::AnotherToken)),
+            Bearer::MissingSession => Err(HttpRefusal::Unauthorized(Challenge::Token)),
+            Bearer::Wrong => Err(HttpRefusal::Unauthorized(Challenge::AnotherToken)),
         };
     };
     let settings = endpoint.settings();
@@ -43,16 +43,16 @@ fn authenticate(
         return Ok(());
     }
     if let Some(left) = limit.blocked(source.into(), now) {
-        return Err(Refusal::Blocked(left));
+        return Err(HttpRefusal::Blocked(left));
     }
     // Any page can make a browser send a request without a token. Only a wrong token is a guess.
     if shown == Bearer::MissingSession {
-        return Err(Refusal::Unauthorized(Challenge::Token));
+        return Err(HttpRefusal::Unauthorized(Challenge::Token));
     }
     match limit.failed(source.into(), now) {
         LoginFailure::Counted => {}
         // Another node may have blocked the source without this one having heard of it.
-        LoginFailure::Blocked(left) => return Err(Refusal::Blocked(left)),
+        LoginFailure::Blocked(left) => return Err(HttpRefusal::Blocked(left)),
         LoginFailure::Blocks => {
             tracing::warn!(
                 event = "http_auth_rate_limited",
@@ -62,7 +62,7 @@ fn authenticate(
             );
         }
     }
-    Err(Refusal::Unauthorized(Challenge::AnotherToken))
+    Err(HttpRefusal::Unauthorized(Challenge::AnotherToken))
 }
 
 /// The result of checking the `Authorization` headers.

@@ -1,6 +1,6 @@
 //! What all HTTP requests share, and the lifecycle of sessions: end, expiry, drain. Knows nothing of requests.
 
-use super::accept::Limits;
+use super::accept::ConnectionLimits;
 use super::body::BodyBudget;
 use super::origin::OriginRule;
 use super::protocol_sessions::{ProtocolSession, ProtocolSessions};
@@ -9,7 +9,7 @@ use super::shutdown::ShutdownGrace;
 use crate::mcp::connection::{Connection, Transport};
 use crate::mcp::dispatch;
 use crate::server::Server;
-use crate::sessions::Message;
+use crate::sessions::NodeMessage;
 use crate::settings::HttpSettings;
 use ptc_rpc::Id;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ const SWEEP_LEAST: Duration = Duration::from_millis(50);
 
 /// What an endpoint holds, for checks.
 #[cfg(feature = "checks")]
-pub struct Counts {
+pub struct EndpointCounts {
     pub sessions: usize,
     /// Requests between their frame and their response.
     pub requests: usize,
@@ -82,8 +82,8 @@ impl Endpoint {
     }
 
     /// The limits of connections.
-    pub fn limits(&self) -> Limits {
-        Limits::new(&self.settings)
+    pub fn limits(&self) -> ConnectionLimits {
+        ConnectionLimits::new(&self.settings)
     }
 
     pub fn sessions(&self) -> &ProtocolSessions {
@@ -121,14 +121,14 @@ impl Endpoint {
     }
 
     #[cfg(feature = "checks")]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> EndpointCounts {
         let connections: Vec<_> = self
             .sessions
             .all()
             .iter()
             .map(|session| session.connection.in_flight())
             .collect();
-        Counts {
+        EndpointCounts {
             sessions: connections.len(),
             requests: self.shutdown.active(),
             calls: connections.iter().sum::<usize>() + self.stateless.in_flight(),
@@ -183,7 +183,7 @@ impl Endpoint {
                 return;
             };
             match message {
-                Message::Cancel { session, call } => {
+                NodeMessage::Cancel { session, call } => {
                     if let Some(session) = endpoint.sessions.find_by_key(session) {
                         dispatch::cancel_from_other_node(
                             &endpoint.server,
@@ -192,12 +192,12 @@ impl Endpoint {
                         );
                     }
                 }
-                Message::Ended(session) => {
+                NodeMessage::Ended(session) => {
                     if let Some(session) = endpoint.sessions.find_by_key(session) {
                         endpoint.remove_ended(&session);
                     }
                 }
-                Message::Closed(_) | Message::Login { .. } => {}
+                NodeMessage::Closed(_) | NodeMessage::Login { .. } => {}
             }
         });
     }

@@ -5,13 +5,13 @@ use super::access_log::AccessRecord;
 use super::body::Posted;
 use super::endpoint::Endpoint;
 use super::protocol_sessions::{MissingSession, ProtocolSession, SessionCap};
-use super::refusal::Refusal;
+use super::refusal::HttpRefusal;
 use super::stateless;
 use crate::call::{Call, Responder};
 use crate::mcp::connection::{Arrival, Connection, RequestContext, STATELESS_REVISION};
 use crate::mcp::dispatch::{self, Handled};
 use crate::mcp::incoming::Incoming;
-use crate::render::reply::{Body as ReplyBody, Era, Reply};
+use crate::render::reply::{Era, Reply, ReplyBody};
 use crate::sessions::SharedSessions;
 use axum::Extension;
 use axum::body::Body;
@@ -51,7 +51,7 @@ const TIMED_OUT: RpcError = RpcError::fixed(-32000, "request timed out");
 const HTTP_1_0_BEGINNING: &[u8] =
     b"HTTP/1.0 200 OK\r\ncontent-type: application/json; charset=utf-8\r\n";
 
-type PostResult = Result<Response, Refusal>;
+type PostResult = Result<Response, HttpRefusal>;
 
 /// A session that a request names. With a store, it may not exist: the store has not been asked yet.
 struct NamedSession(Arc<ProtocolSession>);
@@ -60,9 +60,9 @@ struct NamedSession(Arc<ProtocolSession>);
 pub struct LiveSession(Arc<ProtocolSession>);
 
 impl NamedSession {
-    fn name(endpoint: &Endpoint, head: &Parts) -> Result<Self, Refusal> {
+    fn name(endpoint: &Endpoint, head: &Parts) -> Result<Self, HttpRefusal> {
         let id = header(&head.headers, &SESSION_ID).filter(|id| !id.is_empty());
-        let id = id.ok_or(Refusal::MissingSession)?;
+        let id = id.ok_or(HttpRefusal::MissingSession)?;
         let owner = &endpoint.settings().owner_hash;
         let named = endpoint.sessions().name(id, owner, Instant::now());
         if let Some(record) = head.extensions.get::<AccessRecord>() {
@@ -78,31 +78,31 @@ impl NamedSession {
     }
 
     /// The session, if it exists.
-    fn check(&self, endpoint: &Endpoint) -> Result<LiveSession, Refusal> {
+    fn check(&self, endpoint: &Endpoint) -> Result<LiveSession, HttpRefusal> {
         let checked = endpoint.sessions().check(&self.0, Instant::now());
         checked.map_err(|missing| refused(endpoint, missing))?;
         Ok(LiveSession(Arc::clone(&self.0)))
     }
 }
 
-fn refused(endpoint: &Endpoint, missing: MissingSession) -> Refusal {
+fn refused(endpoint: &Endpoint, missing: MissingSession) -> HttpRefusal {
     match missing {
-        MissingSession::Unknown => Refusal::UnknownSession,
+        MissingSession::Unknown => HttpRefusal::UnknownSession,
         MissingSession::Ended(session) => {
             endpoint.remove_ended(&session);
-            Refusal::UnknownSession
+            HttpRefusal::UnknownSession
         }
-        MissingSession::StoreUnavailable => Refusal::StoreUnavailable,
+        MissingSession::StoreUnavailable => HttpRefusal::StoreUnavailable,
     }
 }
 
 impl FromRequestParts<Arc<Endpoint>> for LiveSession {
-    type Rejection = Refusal;
+    type Rejection = HttpRefusal;
 
     async fn from_request_parts(
         head: &mut Parts,
         endpoint: &Arc<Endpoint>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, HttpRefusal> {
         NamedSession::name(endpoint, head)?.check(endpoint)
     }
 }
@@ -173,7 +173,7 @@ pub async fn post(
         if !asked {
             named.check(&endpoint)?;
         }
-        return Err(Refusal::WrongRevision);
+        return Err(HttpRefusal::WrongRevision);
     }
     let began = Instant::now();
     let response = exchange
@@ -200,7 +200,7 @@ impl Exchange<'_> {
             .get(&SESSION_ID)
             .is_some_and(|id| !id.is_empty())
         {
-            return Err(Refusal::SessionChosenByClient);
+            return Err(HttpRefusal::SessionChosenByClient);
         }
         let id = incoming.id.clone();
         if !frame.version_ok {
@@ -226,7 +226,7 @@ impl Exchange<'_> {
             Box::new(|_| {})
         });
         let Handled::Now(reply) = handled else {
-            return Err(Refusal::Internal);
+            return Err(HttpRefusal::Internal);
         };
         endpoint.sessions().share(&session).map_err(refused)?;
         tracing::info!(
@@ -308,7 +308,7 @@ impl Exchange<'_> {
             self.refusal(status, Some(id.clone()), error)
         };
         let version = dispatch::stateless_version(incoming).map_err(refuse)?;
-        let mirrored = stateless::Headers {
+        let mirrored = stateless::MirroredHeaders {
             version: self.header(&PROTOCOL_VERSION),
             method: self.header(&MCP_METHOD),
             name: self.header(&MCP_NAME),
@@ -389,13 +389,13 @@ impl Exchange<'_> {
         self.reply(StatusCode::OK, Reply::error(id, error))
     }
 
-    fn refusal(&self, status: StatusCode, id: Option<Id>, error: RpcError) -> Refusal {
+    fn refusal(&self, status: StatusCode, id: Option<Id>, error: RpcError) -> HttpRefusal {
         let reply = self
             .endpoint
             .server()
             .redactor
             .scrub(Reply::error(id, error));
-        Refusal::Rpc(status, Box::new(reply))
+        HttpRefusal::Rpc(status, Box::new(reply))
     }
 
     fn reply(&self, status: StatusCode, reply: Reply) -> Response {

@@ -4,7 +4,7 @@
 use super::endpoint::Endpoint;
 use super::host::is_loopback_authority;
 use super::mcp;
-use super::refusal::Refusal;
+use super::refusal::HttpRefusal;
 use crate::settings::Origin;
 use axum::extract::Request;
 use axum::http::header::{
@@ -32,12 +32,12 @@ const PREFLIGHT_SECONDS: &str = "600";
 ///
 /// Not `tower_http::cors`, because that treats every `OPTIONS` request as a preflight, and so would answer those of other clients before
 /// the token and the method are checked.
-pub fn check(endpoint: &Endpoint, headers: &HeaderMap) -> Result<Option<PageOrigin>, Refusal> {
+pub fn check(endpoint: &Endpoint, headers: &HeaderMap) -> Result<Option<PageOrigin>, HttpRefusal> {
     let Some(origin) = headers.get(ORIGIN) else {
         // An image or a link on a cross-site page sends no origin, but every browser marks it as cross-site.
         let mut sites = headers.get_all(&SEC_FETCH_SITE).iter();
         return match sites.any(|site| site.as_bytes().eq_ignore_ascii_case(b"cross-site")) {
-            true => Err(Refusal::Forbidden),
+            true => Err(HttpRefusal::Forbidden),
             false => Ok(None),
         };
     };
@@ -46,7 +46,7 @@ pub fn check(endpoint: &Endpoint, headers: &HeaderMap) -> Result<Option<PageOrig
         .is_ok_and(|origin| endpoint.origins().permits(origin));
     match permitted {
         true => Ok(Some(PageOrigin(origin.clone()))),
-        false => Err(Refusal::Forbidden),
+        false => Err(HttpRefusal::Forbidden),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::lock::lock;
 use crate::mcp::connection::{Connection, SESSION_REVISIONS, Transport};
-use crate::sessions::store::Key;
+use crate::sessions::store::SessionKey;
 use crate::sessions::{NewProtocolSession, ProtocolState, SessionError, SharedSessions};
 use crate::settings::HttpSettings;
 use ptc_protocol::digest;
@@ -24,7 +24,7 @@ pub struct ProtocolSession {
     pub owner_hash: String,
     pub connection: Arc<Connection>,
     /// The key of the session in a store.
-    key: Key,
+    key: SessionKey,
     created: Mutex<Instant>,
     used: Mutex<Instant>,
     ended: AtomicBool,
@@ -128,7 +128,7 @@ impl ProtocolSessions {
         };
         Arc::new(ProtocolSession {
             connection: Connection::new(id.clone(), transport, self.in_flight_max),
-            key: Key::of(&id),
+            key: SessionKey::of(&id),
             hash,
             owner_hash: owner_hash.to_owned(),
             created: Mutex::new(now),
@@ -271,7 +271,7 @@ impl ProtocolSessions {
     }
 
     /// This node's copy of a session that a message names.
-    pub fn find_by_key(&self, key: &Key) -> Option<Arc<ProtocolSession>> {
+    pub fn find_by_key(&self, key: &SessionKey) -> Option<Arc<ProtocolSession>> {
         let live = self.live();
         let here = live.values().find(|session| session.key == *key).cloned();
         here.or_else(|| {

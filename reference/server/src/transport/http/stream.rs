@@ -36,11 +36,11 @@ pub enum Closed {
 }
 
 /// A stream that can detect that its peer will send no more, without reading what was sent before.
-pub trait HangUp {
+pub trait DetectClose {
     fn closed(&self) -> Closed;
 }
 
-impl HangUp for TcpStream {
+impl DetectClose for TcpStream {
     fn closed(&self) -> Closed {
         // The readiness shows the end at once, even behind unread bytes; reading would show it only after them.
         let mut context = Context::from_waker(Waker::noop());
@@ -55,7 +55,7 @@ impl HangUp for TcpStream {
 }
 
 /// In memory the end shows only after everything is read.
-impl HangUp for tokio::io::DuplexStream {
+impl DetectClose for tokio::io::DuplexStream {
     fn closed(&self) -> Closed {
         Closed::Nothing
     }
@@ -71,14 +71,14 @@ pub struct Activity {
 }
 
 /// A running call.
-pub struct Call<'a>(&'a Activity);
+pub struct CallGuard<'a>(&'a Activity);
 
 impl Activity {
     /// Registers a call in this version of HTTP until the guard is dropped. In HTTP/1.0 its answer has this `beginning`.
-    pub fn call(&self, version: Version, beginning: &'static [u8]) -> Call<'_> {
+    pub fn call(&self, version: Version, beginning: &'static [u8]) -> CallGuard<'_> {
         *self.beginning() = (version < Version::HTTP_11).then_some(beginning);
         self.calls.fetch_add(1, Ordering::Relaxed);
-        Call(self)
+        CallGuard(self)
     }
 
     fn beginning(&self) -> impl std::ops::DerefMut<Target = Option<&'static [u8]>> {
@@ -91,7 +91,7 @@ impl Activity {
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         self.0.calls.fetch_sub(1, Ordering::Relaxed);
     }
@@ -147,7 +147,7 @@ impl<S> WatchedStream<S> {
     }
 }
 
-impl<S: AsyncWrite + HangUp + Unpin> WatchedStream<S> {
+impl<S: AsyncWrite + DetectClose + Unpin> WatchedStream<S> {
     fn look(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         if self.activity.calls.load(Ordering::Relaxed) == 0 {
             self.look.take_if(|look| look.is_elapsed());
@@ -229,7 +229,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + HangUp + Unpin> AsyncWrite for WatchedStream<S> {
+impl<S: AsyncRead + AsyncWrite + DetectClose + Unpin> AsyncWrite for WatchedStream<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -12,13 +12,13 @@ struct Jobs {
     readers: Sender<ThreadId>,
 }
 
-impl Source for Jobs {
+impl CallSource for Jobs {
     type End = ();
 
-    fn next(&mut self) -> Next<()> {
+    fn next(&mut self) -> NextCall<()> {
         std::thread::sleep(self.pause);
         self.readers.send(current().id()).unwrap();
-        self.left.next().map_or(Next::End(()), Next::Run)
+        self.left.next().map_or(NextCall::End(()), NextCall::Run)
     }
 }
 
@@ -29,7 +29,7 @@ fn check(jobs: Vec<Job>, pause: Duration) -> Vec<ThreadId> {
         pause,
         readers,
     };
-    read(source, Pool::new(2)).unwrap();
+    read(source, ThreadPool::new(2)).unwrap();
     read_by.iter().collect()
 }
 

@@ -4,7 +4,7 @@ use super::super::owner_digest;
 use super::*;
 use std::os::unix::fs::chown;
 
-const CONTENT: Content<'static> = Content {
+const CONTENT: SealedContent<'static> = SealedContent {
     head: b"h",
     body: b"b",
 };
@@ -34,8 +34,8 @@ impl TestDirectory {
     }
 }
 
-fn start(store: &Directory, id: &str, owner: &str) -> Key {
-    let key = Key::of(id);
+fn start(store: &Directory, id: &str, owner: &str) -> SessionKey {
+    let key = SessionKey::of(id);
     let new = NewSession {
         key: &key,
         owner,
@@ -50,8 +50,13 @@ fn start(store: &Directory, id: &str, owner: &str) -> Key {
     key
 }
 
-fn lease(store: &Directory, key: &Key, owner: &str, holder: &str) -> StoreResult<(Record, Lease)> {
-    store.acquire(&Acquire {
+fn lease(
+    store: &Directory,
+    key: &SessionKey,
+    owner: &str,
+    holder: &str,
+) -> StoreResult<(SessionRecord, Lease)> {
+    store.acquire(&LeaseRequest {
         key,
         owner,
         known: None,
@@ -118,7 +123,7 @@ fn unexpected_files_do_not_block_sessions() {
     for name in ["closed", "logins", "fresh", "tried"] {
         std::fs::create_dir_all(place.file(name).join("x")).unwrap();
     }
-    let unknown = store.read(&Key::of("nobody"), &owner, None).err();
+    let unknown = store.read(&SessionKey::of("nobody"), &owner, None).err();
     assert_eq!(unknown, Some(SessionError::NotFound.into()));
     let (_, lease) = lease(&store, &key, &owner, "one").unwrap();
     store.commit(&lease, CONTENT).unwrap();
@@ -127,10 +132,10 @@ fn unexpected_files_do_not_block_sessions() {
     assert_eq!(place.open(Namespace::Programs).sweep(), Ok(1));
     std::fs::remove_dir_all(place.file("closed")).unwrap();
     std::fs::write(place.file("closed"), b"\xff").unwrap();
-    let unknown = store.read(&Key::of("nobody"), &owner, None).err();
+    let unknown = store.read(&SessionKey::of("nobody"), &owner, None).err();
     assert_eq!(unknown, Some(SessionError::NotFound.into()));
-    store.close(&Key::of("b"), &owner).unwrap();
-    let closed = store.read(&Key::of("b"), &owner, None).err();
+    store.close(&SessionKey::of("b"), &owner).unwrap();
+    let closed = store.read(&SessionKey::of("b"), &owner, None).err();
     assert_eq!(closed, Some(SessionError::Closed.into()));
 }
 
@@ -143,7 +148,7 @@ fn opening_removes_own_stray_files_only() {
     let body = |number| file_name(&key, number);
     let left = [
         body(7),
-        file_name(&Key::of("gone"), 0),
+        file_name(&SessionKey::of("gone"), 0),
         format!("{}.new", "a".repeat(24)),
     ];
     let others = ["backup.1".to_owned(), "notes.new".to_owned(), body(8)];

@@ -26,7 +26,7 @@ fn sealed_content_opens_only_with_key_and_context() {
     assert_eq!(Seal::none().open(&clear, "here").unwrap(), b"words");
     assert_eq!(
         Seal::none().open(&clear, "there"),
-        Err(Unopened::Damaged),
+        Err(UnsealError::Damaged),
         "it belongs elsewhere"
     );
     for at in 1..clear.len() {
@@ -40,8 +40,8 @@ fn sealed_content_opens_only_with_key_and_context() {
     }
     // Content from before checksums were introduced.
     assert_eq!(Seal::none().open(b"\0words", "here").unwrap(), b"words");
-    assert_eq!(Seal::none().open(b"", "here"), Err(Unopened::Empty));
-    assert_eq!(one.open(b"words", "here"), Err(Unopened::Foreign));
+    assert_eq!(Seal::none().open(b"", "here"), Err(UnsealError::Empty));
+    assert_eq!(one.open(b"words", "here"), Err(UnsealError::Foreign));
     for at in 0..sealed.len() {
         let mut changed = sealed.clone();
         changed[at] ^= 1;

@@ -238,7 +238,7 @@ const LEASE_FENCE: u64 = 7;
 
 fn lease() -> Lease {
     Lease {
-        key: Key::of("k"),
+        key: SessionKey::of("k"),
         fence: LEASE_FENCE,
         version: 0,
         holder: "h".into(),
@@ -265,7 +265,7 @@ const UNKNOWN_SCRIPT: &[u8] = b"-NOSCRIPT No matching script.\r\n";
 
 #[test]
 fn rejection_after_a_lost_reply_leaves_commit_unknown() {
-    let content = Content {
+    let content = SealedContent {
         head: b"h",
         body: b"b",
     };
@@ -304,7 +304,7 @@ fn rejection_after_a_lost_reply_leaves_commit_unknown() {
 
 #[test]
 fn cluster_redirects_are_followed() {
-    let content = Content {
+    let content = SealedContent {
         head: b"",
         body: b"",
     };
@@ -386,7 +386,7 @@ fn slow(bytes: usize, pause: Duration) -> u16 {
 #[test]
 fn large_sessions_get_extra_transfer_time() {
     let body = vec![b'x'; 48 << 20];
-    let content = Content {
+    let content = SealedContent {
         head: b"h",
         body: &body,
     };
@@ -397,7 +397,7 @@ fn large_sessions_get_extra_transfer_time() {
     assert_eq!(store.commit(&lease(), content), Ok(()));
     // An exchange that never ends is no reason to refuse others.
     let store = open(slow(1 << 20, Duration::from_secs(600)));
-    let content = Content {
+    let content = SealedContent {
         body: &body[..4 << 20],
         ..content
     };
@@ -709,8 +709,8 @@ fn long_server_errors_are_not_quoted() {
 #[test]
 fn nonsense_replies_cause_no_panic_or_delay() {
     let (key, content) = (
-        Key::of("k"),
-        Content {
+        SessionKey::of("k"),
+        SealedContent {
             head: b"h",
             body: b"b",
         },
@@ -725,7 +725,7 @@ fn nonsense_replies_cause_no_panic_or_delay() {
         stamp: "s",
         content,
     };
-    let acquire = Acquire {
+    let acquire = LeaseRequest {
         key: &key,
         owner: "o",
         known: None,
