@@ -152,7 +152,7 @@ const UNSHARED: &str = "nothing shares the server before it serves";
 /// Starts the worker processes.
 #[cfg(target_os = "linux")]
 fn evaluation(server: &Server) -> Result<Evaluation, IsolationFault> {
-    Evaluation::in_processes(WorkerSettings {
+    Evaluation::start_processes(WorkerSettings {
         places: server.settings.concurrent_calls,
         memory_bytes: server.programs.memory_bytes,
         time_ms: server.programs.timeout_ms,

@@ -23,7 +23,7 @@ const STACK_FACTOR: u64 = if cfg!(debug_assertions) { 3 } else { 1 };
 /// What a call takes besides the memory of its program and its stack: stacks of threads, its frame and its reply.
 const CALL_BYTES: u64 = 48 << 20;
 /// Maximum age of a measurement, in milliseconds.
-const LOOK_EVERY_MS: u64 = 100;
+const CHECK_INTERVAL_MS: u64 = 100;
 
 impl Watermark {
     /// A mark at `percent` (100 and above means no mark), for calls of programs that may hold `program_bytes`.
@@ -50,9 +50,9 @@ impl Watermark {
         }
         // Offset, so that the first call measures, too.
         let now =
-            u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX) + LOOK_EVERY_MS;
+            u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX) + CHECK_INTERVAL_MS;
         let looked = self.looked.load(Ordering::Relaxed);
-        let due = now - looked.min(now) >= LOOK_EVERY_MS;
+        let due = now - looked.min(now) >= CHECK_INTERVAL_MS;
         let mine = || {
             self.looked
                 .compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed)

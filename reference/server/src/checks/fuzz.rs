@@ -24,23 +24,23 @@ use crate::transport::http::host::is_loopback_authority;
 use crate::transport::http::origin::OriginRule;
 use ptc_secrets::Secret;
 
-/// Checks any bytes as an HTTP request: see [`guards`] for the claims of its fields, and [`requests`] for its framing.
+/// Checks any bytes as an HTTP request: see [`check_guards`] for the claims of its fields, and [`requests`] for its framing.
 pub fn http(bytes: &[u8]) {
     requests(bytes);
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };
-    guards(text);
+    check_guards(text);
     for line in text.split("\r\n") {
         if let Some((_, value)) = line.split_once(':') {
-            guards(value.trim());
+            check_guards(value.trim());
         }
     }
 }
 
 /// Checks any text as an authority, an origin, a media type or a token: nothing that a client would resolve elsewhere counts as this
 /// machine, an allow-list admits nothing else, and only the token is the token.
-fn guards(text: &str) {
+fn check_guards(text: &str) {
     if is_loopback_authority(text) {
         let host = text.strip_prefix('[').map_or_else(
             || text.split(':').next().unwrap_or_default(),
@@ -141,7 +141,7 @@ impl FuzzedServer {
         let mut server = Server::new(settings, Sinks::default(), Redactor::empty(), None, agentic);
         Arc::get_mut(&mut server)
             .expect("nobody else holds the server yet")
-            .pool = ThreadPool::by_hand();
+            .pool = ThreadPool::without_threads();
         let endpoint = Arc::new(Endpoint::new(server, http));
         FuzzedServer {
             executor,
@@ -178,9 +178,9 @@ fn answers(bytes: &[u8], pieces_of: usize) -> Vec<u16> {
                     if ours.write_all(piece).await.is_err() {
                         break;
                     }
-                    settle().await;
+                    run_until_idle().await;
                 }
-                settle().await;
+                run_until_idle().await;
                 // The connection may have ended before.
                 let _ = ours.shutdown().await;
                 let mut answered = Vec::new();
@@ -197,7 +197,7 @@ fn answers(bytes: &[u8], pieces_of: usize) -> Vec<u16> {
 }
 
 /// Lets the other side do everything that it can.
-async fn settle() {
+async fn run_until_idle() {
     for _ in 0..32 {
         tokio::task::yield_now().await;
     }

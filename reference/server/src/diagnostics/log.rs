@@ -101,7 +101,7 @@ where
 }
 
 /// A text or `null`, as the value of a field.
-pub fn maybe<'a>(text: &'a Option<&'a str>) -> &'a dyn Value {
+pub fn text_or_null<'a>(text: &'a Option<&'a str>) -> &'a dyn Value {
     const NULL: &[u8] = b"null";
     match text {
         Some(text) => text,
@@ -165,8 +165,8 @@ impl Log {
             let place = panic.location().map(ToString::to_string);
             tracing::error!(
                 event = "panic",
-                location = maybe(&place.as_deref()),
-                message = maybe(&panic.payload_as_str()),
+                location = text_or_null(&place.as_deref()),
+                message = text_or_null(&panic.payload_as_str()),
             );
             // The process may end with this panic.
             log.flush();

@@ -132,7 +132,7 @@ impl OutputSchema {
 const JSON_DEPTH_MAX: u32 = 500;
 
 /// Runs a program that keeps nothing.
-pub fn one_shot(job: &ProgramRun<'_>) -> Payload {
+pub fn run_once(job: &ProgramRun<'_>) -> Payload {
     metered(job, None, |running| {
         let shown = running.context(job.context).and_then(|context| {
             let env = Env::new().with_context(context);
@@ -263,7 +263,7 @@ const SESSION_PREVIEWS: PreviewOptions = PreviewOptions {
 };
 
 /// Runs a program in a session. Limits are checked before the schema; nothing is committed yet.
-pub fn in_session(job: &ProgramRun<'_>, sessions: &Sessions, turn: &Turn) -> TurnOutcome {
+pub fn run_in_session(job: &ProgramRun<'_>, sessions: &Sessions, turn: &Turn) -> TurnOutcome {
     metered(job, Some(turn.session.expires), |running| {
         let turned = running
             .context(job.context)

@@ -87,7 +87,7 @@ impl ThreadPool {
 
     /// A pool without threads: its owner takes the jobs and runs them.
     #[cfg(feature = "checks")]
-    pub fn by_hand() -> Self {
+    pub fn without_threads() -> Self {
         Self::new(0)
     }
 

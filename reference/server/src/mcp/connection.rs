@@ -110,7 +110,7 @@ impl Calls {
     }
 
     /// Whether a cancelled request is still arriving.
-    fn awaits(&self, key: &Id) -> bool {
+    fn is_cancelling(&self, key: &Id) -> bool {
         let mut cancelled = self.arriving.iter().filter(|known| known.cancelled);
         cancelled.any(|known| known.key == *key)
     }
@@ -287,7 +287,7 @@ impl Connection {
     /// Waits until cancelled requests have arrived and hold nothing any more, for at most `patience`.
     pub fn wait_until_arrived(&self, key: &Id, patience: Duration) {
         // After a timeout the caller continues: the request ends by itself.
-        drop(self.wait_while(patience, |calls| calls.awaits(key)));
+        drop(self.wait_while(patience, |calls| calls.is_cancelling(key)));
     }
 
     /// Cancels one call, unless its reply is already being sent. The answer is taken before the program sees the cancellation, so that

@@ -4,7 +4,7 @@
 
 use crate::admission::gate::GateClosed;
 use crate::call::{Call, Responder};
-use crate::diagnostics::log::{REQUEST_SPAN, maybe};
+use crate::diagnostics::log::{REQUEST_SPAN, text_or_null};
 use crate::diagnostics::observe::{CallEnd, CalledTool, Caller, Observed};
 use crate::evaluation::pool;
 use crate::executor;
@@ -270,7 +270,7 @@ fn unknown_method(server: &Server, name: Option<&str>) {
     let method = name.map(|name| scrub_and_truncate(server, name));
     tracing::warn!(
         event = "method_not_found",
-        method = maybe(&method.as_deref())
+        method = text_or_null(&method.as_deref())
     );
 }
 
@@ -757,7 +757,7 @@ fn run(
 }
 
 fn log_start(tool: Option<&str>) {
-    tracing::info!(event = "tools_call_start", tool = maybe(&tool));
+    tracing::info!(event = "tools_call_start", tool = text_or_null(&tool));
 }
 
 /// Program and context are logged at `debug` only.

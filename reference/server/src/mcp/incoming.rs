@@ -82,7 +82,7 @@ impl Incoming<'_> {
     }
 
     /// Whether handling a request asks a store, and so may wait for it.
-    pub fn asks_store(&self, server: &Server) -> bool {
+    pub fn needs_store(&self, server: &Server) -> bool {
         server.sessions.shared().is_some()
             && self.tool.as_deref().is_some_and(tools::is_session_tool)
     }

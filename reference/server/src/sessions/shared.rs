@@ -100,7 +100,7 @@ const UNCLAIMED_MAX: usize = 64;
 const LEASE_SLACK: Duration = Duration::from_secs(3);
 const _: () = assert!(store::STORE_TIMEOUT.as_millis() <= LEASE_SLACK.as_millis());
 /// When the last reply is older than this, readiness asks the store again.
-const READY_WITHIN: Duration = Duration::from_secs(1);
+const REPLY_AGE_MAX: Duration = Duration::from_secs(1);
 /// The plaintext of the mark.
 const MARK: &[u8] = b"ptc session store";
 const MARK_CONTEXT: &str = "mark";
@@ -365,7 +365,7 @@ impl SharedSessions {
     /// Whether sessions can be used; asks the store if there was no recent reply.
     pub fn is_ready(&self) -> bool {
         if self.is_unavailable.load(Ordering::Acquire)
-            || lock(&self.last_reply).elapsed() > READY_WITHIN
+            || lock(&self.last_reply).elapsed() > REPLY_AGE_MAX
         {
             return self.sweep();
         }

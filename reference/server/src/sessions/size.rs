@@ -91,7 +91,7 @@ impl<'w> Walk<'w> {
                 break;
             }
             // All parts are pushed, whether they are visited later or not.
-            self.worked(match value {
+            self.count_nodes(match value {
                 Value::Vector(items) => 1 + items.len(),
                 Value::Map(map) => 1 + map.len(),
                 Value::Set(set) => 1 + set.len(),
@@ -102,7 +102,7 @@ impl<'w> Walk<'w> {
         Ok(bytes)
     }
 
-    fn worked(&mut self, nodes: usize) -> Result<(), Limit> {
+    fn count_nodes(&mut self, nodes: usize) -> Result<(), Limit> {
         self.until_look = self.until_look.saturating_sub(nodes);
         if self.until_look == 0 {
             self.until_look = NODES_BETWEEN_LOOKS;

@@ -164,7 +164,7 @@ fn handle_line(
         Err(fault) => Err(*fault),
     };
     let handled = match (&document, frame) {
-        (Ok(document), Ok(frame)) if frame.asks_store(server) && !connection.is_draining() => {
+        (Ok(document), Ok(frame)) if frame.needs_store(server) && !connection.is_draining() => {
             let context = RequestContext {
                 arrival: frame.runs_program().map(|key| connection.arrive(&key)),
                 arrived_in_time: true,

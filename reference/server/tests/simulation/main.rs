@@ -6,7 +6,7 @@
 
 mod store;
 
-use ptc_server::checks::simulate::{self, Choices, Story, http};
+use ptc_server::checks::simulate::{self, Choices, SimulationReport, http};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -39,7 +39,7 @@ const MUST_OCCUR: &[&str] = &[
     "alpha by a worker",
     "beta",
     "gamma",
-    "a thread gives way",
+    "a thread yields",
     "beta by a worker",
     "gamma by a worker",
     "delta",
@@ -102,20 +102,22 @@ const MUST_OCCUR_WITH_A_STORE: &[&str] = &[
     "unconfirmed",
 ];
 
-fn simulate(seed: u64, honest: bool) -> Result<Story, String> {
+fn simulate(seed: u64, honest: bool) -> Result<SimulationReport, String> {
     catch_panic(|executor| simulate::run(executor, Choices::Seed(seed), honest))
 }
 
-fn simulate_store(seed: u64, careful: bool) -> Result<Story, String> {
+fn simulate_store(seed: u64, careful: bool) -> Result<SimulationReport, String> {
     catch_panic(|_| store::run(seed, careful))
 }
 
-fn simulate_http(seed: u64) -> Result<Story, String> {
+fn simulate_http(seed: u64) -> Result<SimulationReport, String> {
     catch_panic(|executor| http::run(executor, Choices::Seed(seed)))
 }
 
 /// Runs a simulation on its own clock; returns the message of a panic.
-fn catch_panic(run: impl FnOnce(tokio::runtime::Runtime) -> Story) -> Result<Story, String> {
+fn catch_panic(
+    run: impl FnOnce(tokio::runtime::Runtime) -> SimulationReport,
+) -> Result<SimulationReport, String> {
     let executor = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -156,7 +158,11 @@ fn nodes_report_a_faulty_store_truthfully() {
 }
 
 /// Runs seed after seed; a failure says how to reproduce it.
-fn run_seeds(test: &str, must_occur: &[&str], simulate: impl Fn(u64) -> Result<Story, String>) {
+fn run_seeds(
+    test: &str,
+    must_occur: &[&str],
+    simulate: impl Fn(u64) -> Result<SimulationReport, String>,
+) {
     let first = variable("PTC_SIMULATION_SEED").unwrap_or(0);
     let count = variable("PTC_SIMULATION_SEEDS").unwrap_or(SEEDS);
     let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
@@ -166,11 +172,11 @@ fn run_seeds(test: &str, must_occur: &[&str], simulate: impl Fn(u64) -> Result<S
                 "{what}\nseed {seed} fails; again: PTC_SIMULATION_SEED={seed} PTC_SIMULATION_SEEDS=1 \
                  cargo test -p ptc-server --test simulation {test} -- --nocapture"
             ),
-            Ok(story) => {
+            Ok(report) => {
                 if count == 1 {
-                    eprintln!("{}", story.text);
+                    eprintln!("{}", report.text);
                 }
-                for (outcome, times) in story.outcomes {
+                for (outcome, times) in report.outcomes {
                     *outcomes.entry(outcome).or_default() += times;
                 }
             }
@@ -189,11 +195,11 @@ fn run_seeds(test: &str, must_occur: &[&str], simulate: impl Fn(u64) -> Result<S
 #[test]
 fn seed_replays_exactly() {
     for seed in 0..50 {
-        let [one, two] = [(); 2].map(|()| simulate(seed, true).map(|story| story.text));
+        let [one, two] = [(); 2].map(|()| simulate(seed, true).map(|report| report.text));
         assert_eq!(one, two, "seed {seed}");
-        let [one, two] = [(); 2].map(|()| simulate_http(seed).map(|story| story.text));
+        let [one, two] = [(); 2].map(|()| simulate_http(seed).map(|report| report.text));
         assert_eq!(one, two, "seed {seed} over HTTP");
-        let [one, two] = [(); 2].map(|()| simulate_store(seed, true).map(|story| story.text));
+        let [one, two] = [(); 2].map(|()| simulate_store(seed, true).map(|report| report.text));
         assert_eq!(one, two, "seed {seed} with a store");
     }
 }

@@ -6,13 +6,13 @@
 use ptc_lang::meter::Unwatched;
 use ptc_lang::{Env, Value};
 use ptc_server::checks::sessions::store::{
-    FailedLogin, Lease, LeaseRequest, LoginFailure, NewSession, SealedContent, SessionKey,
-    SessionRecord, SessionStore, StoreError, StoreResult, Times,
+    FailedLogin, Lease, LeaseRequest, LoginFailure, NewSession, RecordTimes, SealedContent,
+    SessionKey, SessionRecord, SessionStore, StoreError, StoreResult,
 };
 use ptc_server::checks::sessions::{
     SessionError, Sessions, SharedSessions, StorePair, Turn, TurnEffects,
 };
-use ptc_server::checks::simulate::{Choices, Story};
+use ptc_server::checks::simulate::{Choices, SimulationReport};
 use ptc_server::settings::Settings;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -54,13 +54,13 @@ impl Ledger {
         }
     }
 
-    fn create(&mut self, new: &NewSession<'_>) -> StoreResult<Times> {
+    fn create(&mut self, new: &NewSession<'_>) -> StoreResult<RecordTimes> {
         let live = self.sessions.len();
         if !self.sessions.contains_key(new.key) && live >= new.count_max {
             return Err(SessionError::Full.into());
         }
         let now = self.now;
-        let times = Times {
+        let times = RecordTimes {
             created: now,
             expires: i64::MAX,
             used: now,
@@ -267,7 +267,7 @@ impl SessionStore for FaultyStore {
         Ok(fresh.to_vec())
     }
 
-    fn create(&self, new: &NewSession<'_>) -> StoreResult<Times> {
+    fn create(&self, new: &NewSession<'_>) -> StoreResult<RecordTimes> {
         let (key, owner, stamp) = (new.key.clone(), new.owner.to_owned(), new.stamp.to_owned());
         let (head, body) = (new.content.head.to_vec(), new.content.body.to_vec());
         let (ttl, idle) = (new.ttl, new.idle);
@@ -402,7 +402,7 @@ struct Simulation {
 ///
 /// # Panics
 /// When what clients were told cannot be true; the message contains the story so far.
-pub fn run(seed: u64, careful: bool) -> Story {
+pub fn run(seed: u64, careful: bool) -> SimulationReport {
     let mut choices = Choices::Seed(seed);
     let faults = choices.one_of(&[0, 5, 15, 40]);
     let channel = FaultyChannel {
@@ -434,7 +434,7 @@ pub fn run(seed: u64, careful: bool) -> Story {
     (0..STEPS).for_each(|_| simulation.step());
     simulation.end();
     let outcomes = std::mem::take(&mut lock(&simulation.channel).outcomes);
-    Story {
+    SimulationReport {
         text: simulation.text,
         outcomes,
     }
@@ -495,7 +495,7 @@ impl Simulation {
                 | SessionError::ChangeUnknown
         );
         if away && lock(&self.channel).made == before {
-            self.fail("the store is called away, and was there");
+            self.fail("the store was reported unavailable, but was reachable");
         }
         if refused == SessionError::Unreadable {
             self.fail("what was written can't be read");
@@ -553,7 +553,7 @@ impl Simulation {
                 self.check_justified(refused, made);
                 let left = lock(&self.channel).ledger.sessions.len() > before;
                 if left && refused != SessionError::ChangeUnknown {
-                    self.fail("a start that is told as undone left a session");
+                    self.fail("a start reported as not done left a session");
                 }
                 refused.reason().name()
             }

@@ -3,7 +3,7 @@
 //! its own reply and no other, caps hold, and a drain leaves nothing behind; a violation panics with the story so far. Knows no
 //! upstreams: the waiting of programs is simulated separately.
 
-use super::{Choices, Story, request};
+use super::{Choices, SimulationReport, request};
 use crate::agentic::Agentic;
 use crate::diagnostics::Sinks;
 use crate::evaluation::pool::ThreadPool;
@@ -59,7 +59,7 @@ const TOKEN: &str = "token-of-the-simulated-http-server";
 ///
 /// # Panics
 /// When an invariant of the endpoint is violated; the message contains the story so far.
-pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices) -> Story {
+pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices) -> SimulationReport {
     let executor = Arc::new(executor);
     let entered = executor.enter();
     let caps = Caps {
@@ -99,7 +99,7 @@ pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices) -> Story {
         client_was_dropped: false,
         last: 0,
         responses_read: 0,
-        story: Story {
+        report: SimulationReport {
             text: String::new(),
             outcomes: BTreeMap::new(),
         },
@@ -113,9 +113,9 @@ pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices) -> Story {
         simulation.step();
     }
     simulation.end();
-    let story = simulation.story;
+    let report = simulation.report;
     drop(entered);
-    story
+    report
 }
 
 /// The server's limits.
@@ -159,7 +159,7 @@ fn server(caps: &Caps) -> Arc<Server> {
     let mut server = Server::new(settings, Sinks::default(), Redactor::empty(), None, agentic);
     Arc::get_mut(&mut server)
         .expect("nobody else holds the server yet")
-        .pool = ThreadPool::by_hand();
+        .pool = ThreadPool::without_threads();
     server
 }
 
@@ -254,7 +254,7 @@ struct Simulation {
     last: i64,
     /// Number of responses that were read.
     responses_read: usize,
-    story: Story,
+    report: SimulationReport,
 }
 
 struct Client {
@@ -409,15 +409,15 @@ const ACTIONS: &[Action] = &[
 impl Simulation {
     fn log(&mut self, line: &str) {
         let ms = self.began.elapsed().as_millis();
-        let _infallible = writeln!(self.story.text, "{ms:>6} {line}");
+        let _infallible = writeln!(self.report.text, "{ms:>6} {line}");
     }
 
     fn count(&mut self, outcome: &str) {
-        *self.story.outcomes.entry(outcome.to_owned()).or_default() += 1;
+        *self.report.outcomes.entry(outcome.to_owned()).or_default() += 1;
     }
 
     fn fail(&self, what: &str) -> ! {
-        panic!("{}\n{what}", self.story.text)
+        panic!("{}\n{what}", self.report.text)
     }
 
     fn check(&self, holds: bool, what: impl FnOnce() -> String) {
@@ -426,7 +426,7 @@ impl Simulation {
         }
     }
 
-    fn fresh(&mut self) -> i64 {
+    fn next_number(&mut self) -> i64 {
         self.last += 1;
         self.last
     }
@@ -439,11 +439,11 @@ impl Simulation {
             true => self.settle(),
             false => self.advance_briefly(),
         }
-        self.balance();
+        self.check_balance();
     }
 
     /// Invariants at any time.
-    fn balance(&self) {
+    fn check_balance(&self) {
         let counts = self.endpoint.counts();
         let taken = self.server.gate.taken();
         self.check(taken <= self.caps.calls, || {
@@ -487,7 +487,7 @@ impl Simulation {
             stream: theirs,
             hung_up: hung_up.clone(),
         };
-        let port = u16::try_from(self.fresh() % 60_000).unwrap_or_default() + 1;
+        let port = u16::try_from(self.next_number() % 60_000).unwrap_or_default() + 1;
         let _nobody_listens = self
             .connect_sender
             .send((theirs, SocketAddr::from((Ipv4Addr::LOCALHOST, port))));
@@ -671,7 +671,7 @@ impl Simulation {
         if self.clients[place].waiting.len() >= PIPELINED_MAX || self.clients[place].may_end {
             return;
         }
-        let number = self.fresh();
+        let number = self.next_number();
         let now = Instant::now();
         let too_late = what
             .session()
@@ -852,7 +852,7 @@ impl Simulation {
     }
 
     fn ask_sum(&mut self) {
-        let sum = self.fresh();
+        let sum = self.next_number();
         // Few ids, so that those of different clients coincide.
         let id = i64::try_from(self.choices.below(6)).unwrap_or_default();
         let stateless = self.choices.percent(25);
@@ -1338,7 +1338,7 @@ impl Simulation {
         while let Some(job) = self.server.pool.take(0) {
             job.run();
         }
-        self.balance();
+        self.check_balance();
     }
 
     /// Once every reply is read, the metrics must report the same numbers.
@@ -1355,8 +1355,10 @@ impl Simulation {
             return;
         }
         let heard = self.responses_read;
-        let ok = |story: &Story, word: &str| story.outcomes.get(word).copied().unwrap_or_default();
-        let busy = ok(&self.story, "busy");
+        let ok = |report: &SimulationReport, word: &str| {
+            report.outcomes.get(word).copied().unwrap_or_default()
+        };
+        let busy = ok(&self.report, "busy");
         let before = self.last;
         self.ask(RequestKind::Metrics, |number| {
             (head("GET /metrics", number, &[]) + "\r\n").into_bytes()

@@ -56,7 +56,7 @@ const TTL: Duration = Duration::from_millis(20_000);
 const IDLE: Duration = Duration::from_millis(6_000);
 
 /// The result of a run.
-pub struct Story {
+pub struct SimulationReport {
     /// Every step and reply, with its time.
     pub text: String,
     /// The number of answers of each kind.
@@ -68,7 +68,11 @@ pub struct Story {
 ///
 /// # Panics
 /// When an invariant of the server is violated; the message contains the story so far.
-pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices, honest: bool) -> Story {
+pub fn run(
+    executor: tokio::runtime::Runtime,
+    mut choices: Choices,
+    honest: bool,
+) -> SimulationReport {
     let executor = Arc::new(executor);
     let entered = executor.enter();
     let calm = choices.percent(20);
@@ -104,7 +108,7 @@ pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices, honest: bool
             },
             broken: None,
             last: 0,
-            story: Story {
+            report: SimulationReport {
                 text: String::new(),
                 outcomes: BTreeMap::new(),
             },
@@ -119,15 +123,15 @@ pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices, honest: bool
     if let Some(upstreams) = &simulation.server.programs.upstreams {
         executor.block_on(upstreams.shutdown());
     }
-    let story = std::mem::replace(
-        &mut simulation.state().story,
-        Story {
+    let report = std::mem::replace(
+        &mut simulation.state().report,
+        SimulationReport {
             text: String::new(),
             outcomes: BTreeMap::new(),
         },
     );
     drop(entered);
-    story
+    report
 }
 
 /// A server with its upstreams, without threads, on the executor's clock.
@@ -184,7 +188,7 @@ fn server(
     );
     Arc::get_mut(&mut server)
         .expect("nobody else holds the server yet")
-        .pool = ThreadPool::by_hand();
+        .pool = ThreadPool::without_threads();
     server
 }
 
@@ -255,7 +259,7 @@ impl Scheduler {
         threads.runnable.push(own);
         self.run_next(&mut threads);
         if threads.running != own {
-            self.simulation().count("a thread gives way");
+            self.simulation().count("a thread yields");
         }
         self.wait_for_turn(threads, own);
     }
@@ -350,7 +354,7 @@ struct State {
     broken: Option<String>,
     /// The last number used for an id, a value or a name.
     last: i64,
-    story: Story,
+    report: SimulationReport,
 }
 
 struct Client {
@@ -455,7 +459,7 @@ impl Simulation {
         self.state().choices.below(sides)
     }
 
-    fn fresh(&self) -> i64 {
+    fn next_number(&self) -> i64 {
         let mut state = self.state();
         state.last += 1;
         state.last
@@ -471,7 +475,7 @@ impl Simulation {
         let mut state = self.state();
         let depth = state.depth;
         let _infallible = writeln!(
-            state.story.text,
+            state.report.text,
             "{ms:>6} {:>depth$}{line}",
             "",
             depth = 2 * depth
@@ -481,7 +485,7 @@ impl Simulation {
     fn count(&self, outcome: &str) {
         *self
             .state()
-            .story
+            .report
             .outcomes
             .entry(outcome.to_owned())
             .or_default() += 1;
@@ -490,7 +494,7 @@ impl Simulation {
     /// Reports a violation, with everything that led to it.
     fn fail(&self, what: &str) -> ! {
         let mut state = self.state();
-        let first = format!("{}\n{what}", state.story.text);
+        let first = format!("{}\n{what}", state.report.text);
         let found = state.broken.get_or_insert(first).clone();
         drop(state);
         panic!("{found}")
@@ -507,11 +511,11 @@ impl Simulation {
         let act = self.state().choices.weighted(ACTIONS);
         act(self);
         self.read_mail();
-        self.balance();
+        self.check_balance();
     }
 
     /// Invariants between any two steps.
-    fn balance(&self) {
+    fn check_balance(&self) {
         let taken = self.server.gate.taken();
         let (asks, live) = {
             let state = self.state();
@@ -539,7 +543,7 @@ impl Simulation {
             self.run_program();
             self.read_mail();
         }
-        self.balance();
+        self.check_balance();
         let asks: Vec<CallKey> = self.state().asks.keys().copied().collect();
         self.check(asks.is_empty(), || format!("never answered: {asks:?}"));
         for place in 0..CLIENTS {
@@ -552,7 +556,7 @@ impl Simulation {
 
     fn connect(&self, place: usize) {
         let over_http = self.below(2) == 1;
-        let owner = format!("owner-{}", self.fresh());
+        let owner = format!("owner-{}", self.next_number());
         let (transport, in_flight_max) = match over_http {
             true => (
                 Transport::Http {
@@ -630,7 +634,7 @@ impl Simulation {
 
     /// Calls a tool that answers at once, and checks the reason of its refusal. Returns the structured content.
     fn call(&self, client: usize, tool: &str, arguments: &Value, refusal: Option<&str>) -> Value {
-        let id = self.fresh();
+        let id = self.next_number();
         let draining = self.connection(client).is_draining();
         let refusal = if draining {
             Some("shutting_down")
@@ -658,7 +662,7 @@ impl Simulation {
     /// Calls a program tool. The model's sessions, ids and places determine the expected result.
     fn ask(&self, client: usize, what: Program, known_id: Option<i64>) {
         let now = Instant::now();
-        let id = known_id.unwrap_or_else(|| self.fresh());
+        let id = known_id.unwrap_or_else(|| self.next_number());
         let key = (client, id);
         let owner = self.owner(client);
         let (tool, mut arguments) = match what.session() {
@@ -941,7 +945,7 @@ impl Simulation {
     }
 
     fn pick_calls(&self, least: usize) -> Vec<(&'static str, i64)> {
-        let one = || (NAMES[self.below(NAMES.len())], self.fresh());
+        let one = || (NAMES[self.below(NAMES.len())], self.next_number());
         let mut calls: Vec<_> = (0..least + self.below(3)).map(|_| one()).collect();
         if calls_from_workers(&calls) {
             let more = self.below(MORE_CALLS_MAX + 1);
@@ -955,7 +959,7 @@ impl Simulation {
         let known = self.state().asks.keys().next().copied();
         // Sometimes with an id that is already in flight.
         let twice = known.filter(|(asker, _)| *asker == client && self.below(5) == 0);
-        let number = self.fresh();
+        let number = self.next_number();
         self.ask(client, Program::Sum(number), twice.map(|(_, id)| id));
     }
 
@@ -1150,7 +1154,7 @@ impl Simulation {
     }
 
     fn send_protocol_requests(&self) {
-        let (client, id) = (self.pick_client(), self.fresh());
+        let (client, id) = (self.pick_client(), self.next_number());
         let talk = self.below(6);
         let (method, code) = match talk {
             0 => ("ping", None),

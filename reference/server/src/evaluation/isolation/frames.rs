@@ -281,7 +281,7 @@ pub struct FrameReader {
 
 /// Bytes of the first read, and of the largest. The buffer is zeroed before each read.
 const CHUNK_BYTES: usize = 4 * 1024;
-const CHUNK_BYTES_MOST: usize = 1 << 20;
+const CHUNK_BYTES_MAX: usize = 1 << 20;
 
 impl FrameReader {
     /// Whether all bytes were returned in frames.
@@ -332,7 +332,7 @@ impl FrameReader {
             self.taken = 0;
         }
         // The rest of a frame is read in larger pieces.
-        let chunk = self.bytes.len().clamp(CHUNK_BYTES, CHUNK_BYTES_MOST);
+        let chunk = self.bytes.len().clamp(CHUNK_BYTES, CHUNK_BYTES_MAX);
         let at = self.bytes.len();
         self.bytes.resize(at + chunk, 0);
         let read = stream.read(&mut self.bytes[at..]);

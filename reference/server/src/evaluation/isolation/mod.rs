@@ -90,7 +90,7 @@ impl Evaluation {
     /// # Errors
     /// Why no process can be started.
     #[cfg(target_os = "linux")]
-    pub fn in_processes(settings: WorkerSettings) -> Result<Evaluation, IsolationFault> {
+    pub fn start_processes(settings: WorkerSettings) -> Result<Evaluation, IsolationFault> {
         pool::Processes::start(settings).map(Evaluation::Process)
     }
 

@@ -296,7 +296,7 @@ fn wait<'s>(told: &Condvar, state: MutexGuard<'s, State>, most: Duration) -> Mut
 
 /// Starts a process whenever one is missing, as long as the server exists.
 fn replenish(shared: &Weak<Shared>) {
-    const LOOK_EVERY: Duration = Duration::from_secs(1);
+    const CHECK_INTERVAL: Duration = Duration::from_secs(1);
     let mut ready_timeout = READY_TIMEOUT;
     loop {
         let Some(shared) = shared.upgrade() else {
@@ -311,7 +311,7 @@ fn replenish(shared: &Weak<Shared>) {
             return;
         }
         if state.idle.len() + state.busy >= shared.settings.places && !state.idle.is_empty() {
-            drop(wait(&shared.missing, state, LOOK_EVERY));
+            drop(wait(&shared.missing, state, CHECK_INTERVAL));
             continue;
         }
         drop(state);
@@ -563,7 +563,7 @@ impl Exchange<'_> {
             let ended = self.read_frames(scope, inbox, prints);
             if ended.is_err() {
                 // Stops all writes, so that the process is killed at once.
-                self.kill_by(Instant::now());
+                self.set_kill_deadline(Instant::now());
             }
             ended
         })
@@ -699,12 +699,12 @@ impl Exchange<'_> {
         let now = Instant::now();
         match self.task.host.pulse() {
             Pulse::Continue => {}
-            Pulse::TimedOut => self.kill_by(now + GRACE),
+            Pulse::TimedOut => self.set_kill_deadline(now + GRACE),
             // The program learns of it when it requests more memory than it has.
             Pulse::OutOfMemory => {}
             Pulse::Cancelled => {
                 if !self.cancelled.swap(true, Ordering::Relaxed) {
-                    self.kill_by(now + GRACE);
+                    self.set_kill_deadline(now + GRACE);
                 }
             }
         }
@@ -712,7 +712,7 @@ impl Exchange<'_> {
         now < *kill_at
     }
 
-    fn kill_by(&self, at: Instant) {
+    fn set_kill_deadline(&self, at: Instant) {
         let mut kill_at = lock(&self.kill_at);
         *kill_at = at.min(*kill_at);
     }

@@ -25,7 +25,7 @@ use super::{confine, faults};
 /// Native stack of the evaluating thread.
 const STACK_BYTES: usize = crate::evaluation::pool::STACK_BYTES;
 /// How often a running program checks for cancellation.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// Size of a session's snapshot from which memory is returned to the system.
 const LARGE_BYTES: usize = 1 << 20;
 /// Bytes of the longest accepted frame: the server is trusted.
@@ -57,13 +57,13 @@ fn serve(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
     let landlock = confine::landlock();
     confine::set_limits(memory_bytes, cpu_seconds)?;
     // Builds tables that are otherwise built on first use, before anybody waits for them.
-    warm();
+    warm_up();
     let served = std::thread::Builder::new()
         .name("eval".into())
         .stack_size(STACK_BYTES)
         .spawn(move || {
             // Measures the native stack once, which reads files, before files are denied.
-            warm();
+            warm_up();
             confine::seccomp()?;
             ServerLink::new(Socket).serve(Confinement { landlock })
         })
@@ -73,7 +73,7 @@ fn serve(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
 }
 
 /// Evaluates something, so that the first program does not pay for one-time work.
-fn warm() {
+fn warm_up() {
     struct NullHost;
     impl Host for NullHost {
         fn now_micros(&self) -> i64 {
@@ -513,7 +513,7 @@ impl Host for RemoteHost<'_> {
         let now = Instant::now();
         let due = match self.looked.try_lock() {
             Ok(mut looked) => {
-                let due = now.duration_since(*looked) >= LOOK_EVERY;
+                let due = now.duration_since(*looked) >= CHECK_INTERVAL;
                 if due {
                     *looked = now;
                 }

@@ -29,7 +29,7 @@ pub fn prepare(request: &ToolRequest<'_>) -> Result<PreparedCall, NotReady> {
             programs: &server.programs,
             call,
         };
-        ToolOutcome::of(ToolReply::new(evaluation::one_shot(&job), view))
+        ToolOutcome::of(ToolReply::new(evaluation::run_once(&job), view))
     }))
 }
 

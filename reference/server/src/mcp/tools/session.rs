@@ -263,7 +263,7 @@ pub fn prepare(request: &ToolRequest<'_>) -> Result<PreparedCall, NotReady> {
             programs: &server.programs,
             call,
         };
-        match evaluation::in_session(&job, &server.sessions, &turn) {
+        match evaluation::run_in_session(&job, &server.sessions, &turn) {
             TurnOutcome::Kept { payload, checked } => {
                 let encoded = match turn.encode(*checked) {
                     Ok(encoded) => encoded,

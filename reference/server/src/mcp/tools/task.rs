@@ -155,7 +155,7 @@ fn execute_task(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -
     let settings = &server.settings.agentic;
     let started = Instant::now();
     let deadline = started + Duration::from_millis(settings.task_timeout_ms);
-    let world = Upstreams {
+    let world = TaskUpstreams {
         server,
         call,
         calls: evaluation::upstream_calls(&server.programs, call, deadline.into())
@@ -232,7 +232,7 @@ fn reply(
     server: &Server,
     arguments: &Arguments,
     outcome: &TaskOutcome,
-    world: &Upstreams<'_>,
+    world: &TaskUpstreams<'_>,
     duration_ms: u64,
     trace_id: Option<String>,
 ) -> ToolReply {
@@ -341,7 +341,7 @@ fn details(execution: &TaskExecution, planner: &PlannerReport, program: Option<&
 }
 
 /// The upstreams as a task's programs reach them, with one budget of calls for the whole task.
-struct Upstreams<'a> {
+struct TaskUpstreams<'a> {
     server: &'a Server,
     call: &'a Arc<Call>,
     calls: Option<ProgramCalls>,
@@ -352,7 +352,7 @@ struct Upstreams<'a> {
     turns_of: std::sync::Mutex<Vec<u32>>,
 }
 
-impl Upstreams<'_> {
+impl TaskUpstreams<'_> {
     fn entries(&self) -> Vec<Entry> {
         self.calls
             .as_ref()
@@ -372,7 +372,7 @@ impl Upstreams<'_> {
     }
 }
 
-impl World for Upstreams<'_> {
+impl World for TaskUpstreams<'_> {
     fn run(
         &self,
         program: &str,

@@ -13,8 +13,8 @@ use super::super::SessionError;
 use super::super::record::SNAPSHOT_BYTES_MAX;
 use super::{
     CLOSED_MAX, DIGEST_DIGITS, FailedLogin, Lease, LeaseRequest, LoginFailure, Namespace,
-    NewSession, SOURCES_MAX, SealedContent, SessionKey, SessionRecord, SessionStore, StoreError,
-    StoreResult, StoreSummary, Times, micros,
+    NewSession, RecordTimes, SOURCES_MAX, SealedContent, SessionKey, SessionRecord, SessionStore,
+    StoreError, StoreResult, StoreSummary, micros,
 };
 use crate::clock;
 use minicbor::{Decode, Encode};
@@ -104,7 +104,7 @@ impl Entry {
             owner: self.owner.clone(),
             version: self.version,
             stamp: self.stamp.clone(),
-            times: Times {
+            times: RecordTimes {
                 created: self.created,
                 expires: self.expires,
                 used: self.used,
@@ -126,7 +126,7 @@ const CLOCK_BACK_MIN: i64 = 60_000_000;
 /// The pause between two attempts to take the lock.
 const LOCK_RETRY_PAUSE: Duration = Duration::from_millis(1);
 /// Age at which bodies that no entry names are removed: nobody is about to commit them any more.
-const STRAY_AFTER: Duration = Duration::from_secs(3600);
+const STRAY_AGE: Duration = Duration::from_secs(3600);
 
 /// Bytes of the largest body that is read, and of the largest other file. None of our processes writes more.
 const BODY_BYTES_MAX: usize = 2 * SNAPSHOT_BYTES_MAX;
@@ -281,7 +281,7 @@ impl Directory {
                 continue;
             };
             let age = SystemTime::now().duration_since(data.modified()?);
-            if age.is_ok_and(|age| age > STRAY_AFTER) && !looks.is_named(&name) {
+            if age.is_ok_and(|age| age > STRAY_AGE) && !looks.is_named(&name) {
                 let _ = std::fs::remove_file(file.path());
             }
         }
@@ -328,7 +328,7 @@ fn create_directories(path: &Path) -> io::Result<()> {
 /// Creates one of our own directories inside the operator's, if it does not exist.
 fn create_directory(path: &Path) -> io::Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(path) {
-        Ok(()) => give_to_owner(&File::open(path)?, path),
+        Ok(()) => chown_to_owner(&File::open(path)?, path),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
     }
@@ -338,13 +338,13 @@ fn create_directory(path: &Path) -> io::Result<()> {
 fn create_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = open(options.create_new(true).write(true).mode(0o600), path)?;
-    give_to_owner(&file, path)?;
+    chown_to_owner(&file, path)?;
     Ok(file)
 }
 
 /// What root creates (an operator who inspects the store of a service, for instance) gets the owner of the directory: the service could
 /// not read it otherwise.
-fn give_to_owner(made: &File, path: &Path) -> io::Result<()> {
+fn chown_to_owner(made: &File, path: &Path) -> io::Result<()> {
     if !nix::unistd::geteuid().is_root() {
         return Ok(());
     }
@@ -743,7 +743,7 @@ impl SessionStore for Directory {
         }
     }
 
-    fn create(&self, new: &NewSession<'_>) -> StoreResult<Times> {
+    fn create(&self, new: &NewSession<'_>) -> StoreResult<RecordTimes> {
         let held = self.acquire_lock()?;
         // A retry: the first reply was lost.
         if let Some(entry) = held.entry(new.key)? {
@@ -758,7 +758,7 @@ impl SessionStore for Directory {
             return Err(SessionError::OwnerFull.into());
         }
         held.replace(&file_name(new.key, 0), new.content.body)?;
-        let times = Times {
+        let times = RecordTimes {
             created: held.now,
             expires: held.now.saturating_add(micros(new.ttl)),
             used: held.now,

@@ -80,7 +80,7 @@ pub struct SealedContent<'a> {
 
 /// Creation, expiry and last use, in microseconds since 1970 by the store's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
+pub struct RecordTimes {
     pub created: i64,
     pub expires: i64,
     pub used: i64,
@@ -98,7 +98,7 @@ pub struct SessionRecord {
     /// Random text written with the last commit. Equal stamps mean equal content, even where a store was restored from a backup and
     /// repeats version numbers.
     pub stamp: String,
-    pub times: Times,
+    pub times: RecordTimes,
     /// Whether a program runs in it, on any node.
     pub running: bool,
     pub head: Vec<u8>,
@@ -203,7 +203,7 @@ pub trait SessionStore: Send + Sync {
     ///
     /// # Errors
     /// [`SessionError::Full`], [`SessionError::OwnerFull`].
-    fn create(&self, new: &NewSession<'_>) -> StoreResult<Times>;
+    fn create(&self, new: &NewSession<'_>) -> StoreResult<RecordTimes>;
 
     /// Reads a session, which counts as a use. The body is included unless `known` is the session's current stamp.
     ///

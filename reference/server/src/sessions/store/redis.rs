@@ -10,8 +10,8 @@ use super::acks::Acks;
 use super::wire::{self, RedisConnection, Server};
 use super::{
     CLOSED_MAX, FailedLogin, Lease, LeaseRequest, Listener, LoginFailure, Namespace, NewSession,
-    SOURCES_MAX, STORE_TIMEOUT, SealedContent, SessionKey, SessionRecord, SessionStore, StoreError,
-    StoreEvent, StoreResult, StoreSummary, Times, micros,
+    RecordTimes, SOURCES_MAX, STORE_TIMEOUT, SealedContent, SessionKey, SessionRecord,
+    SessionStore, StoreError, StoreEvent, StoreResult, StoreSummary, micros,
 };
 use crate::executor::blocking;
 use crate::lock::lock;
@@ -250,11 +250,11 @@ impl Redis {
 
     /// Runs a script. Retries once on a new connection where a kept connection is broken: every script is idempotent.
     fn run<T: FromRedisValue>(&self, call: &Call<'_>) -> StoreResult<T> {
-        self.run_noting_retry(call).map(|(answer, _)| answer)
+        self.run_reporting_retry(call).map(|(answer, _)| answer)
     }
 
     /// Like [`Redis::run`], and reports whether the script was sent twice: then the first attempt may have taken effect.
-    fn run_noting_retry<T: FromRedisValue>(&self, call: &Call<'_>) -> StoreResult<(T, bool)> {
+    fn run_reporting_retry<T: FromRedisValue>(&self, call: &Call<'_>) -> StoreResult<(T, bool)> {
         let mut twice = false;
         let mut ends = Instant::now() + STORE_TIMEOUT;
         let left = |ends: Instant, most: Duration| {
@@ -674,7 +674,7 @@ impl Servers {
 }
 
 /// The failure for the first word of a script's reply; every word but `ok` is a refusal.
-fn rejection_of(word: &str) -> StoreError {
+fn rejection_for(word: &str) -> StoreError {
     match word {
         "not_found" => SessionError::NotFound.into(),
         "closed" => SessionError::Closed.into(),
@@ -698,7 +698,7 @@ fn parse_reply(answer: Vec<Value>) -> StoreResult<ReplyParts> {
     match parts.next() {
         Some(word) => match text(word)?.as_str() {
             "ok" => Ok(ReplyParts(parts)),
-            word => Err(rejection_of(word)),
+            word => Err(rejection_for(word)),
         },
         None => Err(unexpected_reply()),
     }
@@ -712,8 +712,8 @@ impl ReplyParts {
         T::from_redis_value(value).map_err(|_| unexpected_reply())
     }
 
-    fn times(&mut self) -> StoreResult<Times> {
-        Ok(Times {
+    fn times(&mut self) -> StoreResult<RecordTimes> {
+        Ok(RecordTimes {
             created: self.next()?,
             expires: self.next()?,
             used: self.next()?,
@@ -769,7 +769,7 @@ impl SessionStore for Redis {
         parse_reply(self.run(&call)?)?.next()
     }
 
-    fn create(&self, new: &NewSession<'_>) -> StoreResult<Times> {
+    fn create(&self, new: &NewSession<'_>) -> StoreResult<RecordTimes> {
         let mut call = self.scripts.create.key(&self.root);
         call.arg(CLOSED_MAX)
             .arg(new.key.as_str())
@@ -831,7 +831,7 @@ impl SessionStore for Redis {
             .arg(content.head)
             .arg(content.body)
             .arg(u8::from(super::super::skips_commit_checks()));
-        let (told, twice) = match self.run_noting_retry(&call) {
+        let (told, twice) = match self.run_reporting_retry(&call) {
             Ok((answer, twice)) => (parse_reply(answer).map(drop), twice),
             Err(failure) => (Err(failure), false),
         };
@@ -857,7 +857,7 @@ impl SessionStore for Redis {
     fn close(&self, key: &SessionKey, owner: &str) -> StoreResult<()> {
         let mut call = self.scripts.close.key(&self.root);
         call.arg(CLOSED_MAX).arg(key.as_str()).arg(owner);
-        let (answer, twice) = self.run_noting_retry(&call)?;
+        let (answer, twice) = self.run_reporting_retry(&call)?;
         match parse_reply(answer) {
             // The first attempt closed it.
             Err(StoreError::Rejected(SessionError::Closed)) if twice => Ok(()),

@@ -2,7 +2,7 @@
 //! crate's own timeouts bound each read, so a server that sends one byte a second could hold it up forever.) Large content gets
 //! additional time, at [`BYTES_PER_SECOND`]. Knows commands and values, not their meaning.
 
-use crate::executor::{blocking, is_executors};
+use crate::executor::{blocking, is_on_executor};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use ptc_secrets::Secret;
@@ -195,7 +195,7 @@ impl BoundedSocket {
         let since = Instant::now();
         let left = self.remaining()?;
         // A thread outside the executor simply blocks.
-        let first = match (is_executors(), self.was_fast) {
+        let first = match (is_on_executor(), self.was_fast) {
             (false, _) => left,
             (true, true) => left.min(SPIN_WAIT),
             (true, false) => Duration::ZERO,

@@ -165,7 +165,7 @@ pub(crate) async fn serve_connection(
 
 async fn sweep(endpoint: Arc<Endpoint>, permits: Arc<ConnectionPermits>) {
     loop {
-        tokio::time::sleep(endpoint.sweep_every()).await;
+        tokio::time::sleep(endpoint.sweep_interval()).await;
         endpoint.sweep(Instant::now());
         if permits.has_crowd_left(CROWD_MIN) {
             heap::give_back();

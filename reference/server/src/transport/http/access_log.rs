@@ -1,7 +1,7 @@
 //! Logs and counts each HTTP request. Knows nothing of its contents.
 
 use super::endpoint::Endpoint;
-use crate::diagnostics::log::maybe;
+use crate::diagnostics::log::text_or_null;
 use axum::extract::Request;
 use axum::response::Response;
 use std::sync::{Arc, OnceLock};
@@ -80,12 +80,12 @@ pub async fn log(
         event = "http_request_stop",
         request_id = record.request_id(),
         duration_ms = started.elapsed().as_millis(),
-        error_class = maybe(&class),
+        error_class = text_or_null(&class),
         instance = endpoint.settings().instance,
         method,
-        owner_hash = maybe(&owner.as_deref()),
+        owner_hash = text_or_null(&owner.as_deref()),
         path,
-        session_hash = maybe(&session.as_deref()),
+        session_hash = text_or_null(&session.as_deref()),
         status,
     );
     response

@@ -32,8 +32,8 @@ pub struct Endpoint {
 }
 
 /// The longest and shortest interval between two sweeps.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
-const SWEEP_LEAST: Duration = Duration::from_millis(50);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+const SWEEP_INTERVAL_MIN: Duration = Duration::from_millis(50);
 
 /// What an endpoint holds, for checks.
 #[cfg(feature = "checks")]
@@ -148,11 +148,11 @@ impl Endpoint {
     }
 
     /// The interval between sweeps: with a store, short enough that a running call keeps its session from becoming idle.
-    pub fn sweep_every(&self) -> Duration {
+    pub fn sweep_interval(&self) -> Duration {
         let idle = Duration::from_millis(self.settings.session_idle_ms);
         match self.server.sessions.shared() {
-            Some(_) => (idle / 4).clamp(SWEEP_LEAST, SWEEP_EVERY),
-            None => SWEEP_EVERY,
+            Some(_) => (idle / 4).clamp(SWEEP_INTERVAL_MIN, SWEEP_INTERVAL),
+            None => SWEEP_INTERVAL,
         }
     }
 

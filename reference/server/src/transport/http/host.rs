@@ -40,18 +40,18 @@ fn addressee(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<Address
     }
     let named = match host.map(|host| host.to_str()) {
         None => None,
-        Some(Ok(host)) if is_sound(host) => Some(host),
+        Some(Ok(host)) if is_well_formed(host) => Some(host),
         Some(_) => return Err(HttpRefusal::Malformed),
     };
     let target = uri.authority().map(Authority::as_str);
-    if target.is_some_and(|target| !is_sound(target)) {
+    if target.is_some_and(|target| !is_well_formed(target)) {
         return Err(HttpRefusal::Malformed);
     }
     Ok(Addressee(target.or(named).map(str::to_owned)))
 }
 
 /// Whether an authority is unambiguous. The library checks its characters only.
-fn is_sound(authority: &str) -> bool {
+fn is_well_formed(authority: &str) -> bool {
     !authority.contains('@')
         && authority.parse::<Authority>().is_ok()
         && host_of(authority).is_some()

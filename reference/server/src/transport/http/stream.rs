@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 /// The interval at which the peer is checked while a call runs.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// A peer that closed its sending side is probed once in this many checks.
 const PROBE_EVERY: u32 = 10;
 /// The probe: every client ignores it, and most know no other interim response.
@@ -157,7 +157,7 @@ impl<S: AsyncWrite + DetectClose + Unpin> WatchedStream<S> {
         let mut look = self
             .look
             .take()
-            .unwrap_or_else(|| Box::pin(tokio::time::sleep(LOOK_EVERY)));
+            .unwrap_or_else(|| Box::pin(tokio::time::sleep(CHECK_INTERVAL)));
         while look.as_mut().poll(context).is_ready() {
             let gone = match self.stream.closed() {
                 Closed::Nothing => false,
@@ -171,7 +171,7 @@ impl<S: AsyncWrite + DetectClose + Unpin> WatchedStream<S> {
             if gone {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
-            look.as_mut().reset(Instant::now() + LOOK_EVERY);
+            look.as_mut().reset(Instant::now() + CHECK_INTERVAL);
         }
         self.look = Some(look);
         Ok(())

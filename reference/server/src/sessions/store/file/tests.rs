@@ -155,7 +155,7 @@ fn opening_removes_own_stray_files_only() {
     for name in left.iter().chain(&others) {
         std::fs::write(place.file(name), b"x").unwrap();
     }
-    let long_ago = SystemTime::now() - STRAY_AFTER * 2;
+    let long_ago = SystemTime::now() - STRAY_AGE * 2;
     for name in left.iter().chain(&others[..2]).chain([&body(0)]) {
         let file = OpenOptions::new().write(true).open(place.file(name));
         file.unwrap().set_modified(long_ago).unwrap();
