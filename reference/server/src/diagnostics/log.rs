@@ -54,7 +54,7 @@ const QUEUE_BYTES_MAX: usize = 256 << 10;
 /// How long a line waits for others, so that a busy server wakes the writer once for many lines.
 const BATCH_WAIT: Duration = Duration::from_millis(1);
 /// How long an exiting process waits for a reader of stderr, and for its own writer on a busy machine.
-const FLUSH_WAIT: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Initial capacity that suffices for the fields of most events, and for most lines.
 const FIELDS_BYTES: usize = 256;
@@ -153,7 +153,7 @@ impl Log {
         // After a timeout there is nothing more to do: nobody reads.
         let _ = queue
             .written
-            .wait_timeout_while(waiting, FLUSH_WAIT, |waiting| {
+            .wait_timeout_while(waiting, FLUSH_TIMEOUT, |waiting| {
                 waiting.writing || !waiting.bytes.is_empty()
             });
     }

@@ -64,11 +64,11 @@ const TEXT_BYTES_MAX: usize = 512;
 /// How long a batch waits for more spans.
 const BATCH_WAIT: Duration = Duration::from_millis(200);
 /// The time limit of a request to the collector.
-const SEND_WAIT: Duration = Duration::from_secs(5);
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an exiting process waits for the last batch.
-const FLUSH_WAIT: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two attempts to queue the flush request.
-const ROOM_PAUSE: Duration = Duration::from_millis(10);
+const RETRY_PAUSE: Duration = Duration::from_millis(10);
 const _: () = assert!(BATCH_SPANS_MAX < QUEUE_SPANS_MAX);
 /// Fields that are not exported as attributes.
 const NOT_ATTRIBUTES: [&str; 4] = [call::STATUS, call::TRACE_ID, call::PARENT, call::STATE];
@@ -114,7 +114,7 @@ where
 impl Exporter {
     /// Waits, for a short while at most, until everything exported so far is sent. The rest is logged as lost.
     pub fn flush(&self) {
-        let until = std::time::Instant::now() + FLUSH_WAIT;
+        let until = std::time::Instant::now() + FLUSH_TIMEOUT;
         let left = || until.saturating_duration_since(std::time::Instant::now());
         let (done, sent) = sync_channel(1);
         let mut item = QueueItem::Flush(done);
@@ -124,7 +124,7 @@ impl Exporter {
                 break;
             }
             item = back;
-            std::thread::sleep(ROOM_PAUSE.min(left()));
+            std::thread::sleep(RETRY_PAUSE.min(left()));
         }
         let _ = sent.recv_timeout(left());
         log_lost(
@@ -310,7 +310,7 @@ fn send_all(url: &str, items: &Receiver<QueueItem>, counts: &ExportCounts) {
     };
     // A redirect would send spans to an address that nobody configured.
     let builder = builder
-        .timeout(SEND_WAIT)
+        .timeout(SEND_TIMEOUT)
         .redirect(reqwest::redirect::Policy::none());
     let (Ok(executor), Ok(sender)) = (executor, Sender::new(builder)) else {
         return off("the exporter could not be started");

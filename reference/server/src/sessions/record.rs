@@ -92,7 +92,7 @@ impl SessionHead {
 ///
 /// # Errors
 /// When the session is too large.
-pub fn body(state: &SessionState) -> Result<Vec<u8>, String> {
+pub fn encode_body(state: &SessionState) -> Result<Vec<u8>, String> {
     let env = state
         .env
         .snapshot(SNAPSHOT_BYTES_MAX, &SnapshotDeadline::start())
@@ -112,7 +112,7 @@ pub fn body(state: &SessionState) -> Result<Vec<u8>, String> {
 ///
 /// # Errors
 /// What is wrong with the bytes.
-pub fn restore(state: &mut SessionState, body: &[u8], memory_bytes: u64) -> Result<(), String> {
+pub fn decode_body(state: &mut SessionState, body: &[u8], memory_bytes: u64) -> Result<(), String> {
     let body: SessionBody = minicbor::decode(body).map_err(|error| error.to_string())?;
     let limits = Limits {
         memory_bytes: memory_bytes

@@ -479,7 +479,7 @@ impl SharedSessions {
             owner: &digest,
             stamp: &stamp,
         };
-        let (head, body) = self.seal_parts(&place, head, record::body(&state))?;
+        let (head, body) = self.seal_parts(&place, head, record::encode_body(&state))?;
         self.close_unclaimed();
         let created = self.request_change(|store| {
             store.create(&NewSession {
@@ -623,7 +623,7 @@ impl SharedSessions {
         let opened = self.seal.open(body, &place.of("body"));
         opened
             .map_err(|cause| cause.to_string())
-            .and_then(|body| record::restore(&mut state, &body, self.settings.memory_bytes))
+            .and_then(|body| record::decode_body(&mut state, &body, self.settings.memory_bytes))
             .map_err(|cause| self.unreadable(place.key, &cause))?;
         self.cache(place.key, place.stamp, &state);
         Ok(())
@@ -1182,7 +1182,9 @@ impl SessionLease {
     ) -> Result<EncodedTurn, SessionError> {
         let head = SessionHead::of(&session.id, session.title.as_deref(), &state).to_bytes();
         let place = self.associated_data(&self.lease.holder);
-        let (head, body) = self.shared.seal_parts(&place, head, record::body(&state))?;
+        let (head, body) = self
+            .shared
+            .seal_parts(&place, head, record::encode_body(&state))?;
         Ok(EncodedTurn { state, head, body })
     }
 

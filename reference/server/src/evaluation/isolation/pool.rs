@@ -30,9 +30,9 @@ use super::worker::{received_bytes_max, sent_bytes_max};
 use super::{EvaluationContext, IsolationFault, WorkerSettings, transfer_fault};
 
 /// How long a program may run past its deadline before its process is killed.
-const GRACE: Duration = Duration::from_millis(100);
+const KILL_GRACE: Duration = Duration::from_millis(100);
 /// The interval at which a program's deadline and cancellation are checked.
-const TICK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The time for a process to get ready: this many times what the last one took, within bounds. A hanging process delays the start of
 /// others.
 const READY_TIMEOUT_FACTOR: u32 = 10;
@@ -250,7 +250,7 @@ impl Processes {
                     break worker;
                 }
                 self.shared.missing.notify_one();
-                state = wait(&self.shared.idle, state, TICK);
+                state = wait(&self.shared.idle, state, POLL_INTERVAL);
             };
             state.busy += 1;
             drop(state);
@@ -397,8 +397,12 @@ impl Worker {
                 None => return Err("the process ended before it was ready".into()),
             }
         };
-        self.stream.set_read_timeout(Some(TICK)).map_err(told)?;
-        self.stream.set_write_timeout(Some(TICK)).map_err(told)?;
+        self.stream
+            .set_read_timeout(Some(POLL_INTERVAL))
+            .map_err(told)?;
+        self.stream
+            .set_write_timeout(Some(POLL_INTERVAL))
+            .map_err(told)?;
         Ok(confinement.landlock)
     }
 
@@ -547,7 +551,7 @@ impl Exchange<'_> {
         Exchange {
             task,
             stream,
-            kill_at: Mutex::new(task.deadline + GRACE),
+            kill_at: Mutex::new(task.deadline + KILL_GRACE),
             cancelled: AtomicBool::new(false),
             writing: Mutex::new(true),
             open: AtomicUsize::new(0),
@@ -588,7 +592,7 @@ impl Exchange<'_> {
         let mut looked = Instant::now();
         loop {
             let now = Instant::now();
-            if now.duration_since(looked) >= TICK {
+            if now.duration_since(looked) >= POLL_INTERVAL {
                 looked = now;
                 let may_continue = self.may_continue();
                 let cancelled = self.cancelled.load(Ordering::Relaxed);
@@ -699,12 +703,12 @@ impl Exchange<'_> {
         let now = Instant::now();
         match self.task.host.pulse() {
             Pulse::Continue => {}
-            Pulse::TimedOut => self.set_kill_deadline(now + GRACE),
+            Pulse::TimedOut => self.set_kill_deadline(now + KILL_GRACE),
             // The program learns of it when it requests more memory than it has.
             Pulse::OutOfMemory => {}
             Pulse::Cancelled => {
                 if !self.cancelled.swap(true, Ordering::Relaxed) {
-                    self.set_kill_deadline(now + GRACE);
+                    self.set_kill_deadline(now + KILL_GRACE);
                 }
             }
         }

@@ -21,13 +21,13 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// Time that final replies get to be sent once the drain is over.
-const LAST_WRITES: Duration = Duration::from_secs(1);
+const LAST_WRITES_GRACE: Duration = Duration::from_secs(1);
 /// Bytes of the longest request head, which is also what a connection may buffer.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// The time limits of a connection in the reserve: for its first request, and for its whole life.
-const RESERVED_HEAD: Duration = Duration::from_secs(2);
-const RESERVED_LIFE: Duration = Duration::from_secs(5);
-const _: () = assert!(RESERVED_HEAD.as_millis() < RESERVED_LIFE.as_millis());
+const RESERVED_HEADER_TIMEOUT: Duration = Duration::from_secs(2);
+const RESERVED_LIFETIME: Duration = Duration::from_secs(5);
+const _: () = assert!(RESERVED_HEADER_TIMEOUT.as_millis() < RESERVED_LIFETIME.as_millis());
 /// This many connections use memory that is worth returning to the system once more than half of them are gone.
 const CROWD_MIN: usize = 128;
 
@@ -107,7 +107,7 @@ where
     }
     sweep.abort();
     let _ = ending.send(true);
-    let _ = tokio::time::timeout(LAST_WRITES, permits.wait_until_empty()).await;
+    let _ = tokio::time::timeout(LAST_WRITES_GRACE, permits.wait_until_empty()).await;
 }
 
 /// Serves one connection until it ends.
@@ -125,7 +125,7 @@ pub(crate) async fn serve_connection(
         router.clone().call(request.map(Body::new))
     });
     let head_timeout = match reserved {
-        true => limits.head_timeout.min(RESERVED_HEAD),
+        true => limits.head_timeout.min(RESERVED_HEADER_TIMEOUT),
         false => limits.head_timeout,
     };
     let stream = WatchedStream::new(stream, peer.activity.clone(), limits.write_timeout);
@@ -143,7 +143,7 @@ pub(crate) async fn serve_connection(
         }
         tokio::select! {
             () = peer.permit.wait_until_evicted() => {}
-            () = tokio::time::sleep(RESERVED_LIFE) => if !peer.permit.is_reserved() {
+            () = tokio::time::sleep(RESERVED_LIFETIME) => if !peer.permit.is_reserved() {
                 std::future::pending().await
             }
         }

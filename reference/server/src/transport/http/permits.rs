@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 /// Connections in the reserve. When it is full, its oldest connection is evicted, so that a new one always gets in.
 pub const RESERVED_MAX: usize = 64;
 /// Connections that left the reserve with the right token; they are allowed beyond the limit for all.
-pub const PROVEN_MAX: usize = 256;
+pub const PROMOTED_MAX: usize = 256;
 
 pub struct ConnectionPermits {
     max: usize,
@@ -134,7 +134,7 @@ impl ConnectionPermit {
             return true;
         }
         let mut counts = self.permits.counts();
-        if counts.general >= self.permits.max.saturating_add(PROVEN_MAX)
+        if counts.general >= self.permits.max.saturating_add(PROMOTED_MAX)
             || !counts.leave_reserve(&self.evicted)
         {
             return false;
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn valid_token_is_promoted_while_there_is_room() {
         let permits = ConnectionPermits::new(0, 1);
-        let all: Vec<ConnectionPermit> = (0..PROVEN_MAX)
+        let all: Vec<ConnectionPermit> = (0..PROMOTED_MAX)
             .map(|_| {
                 let permit = permits.enter(None);
                 assert!(permit.promote() && !permit.is_reserved() && permit.promote());
