@@ -5,6 +5,7 @@
 pub mod baseline;
 pub mod cli;
 pub mod cut;
+mod digest;
 pub mod edn;
 pub mod expected;
 pub mod files;

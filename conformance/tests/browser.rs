@@ -158,6 +158,7 @@ fn run(broken: bool) -> Run {
             .to_owned(),
         server: Some("ptc_lisp".repeat(100)),
         suite_cases: 120,
+        suite_digest: None,
         partial: false,
         interrupted: false,
         strict: false,

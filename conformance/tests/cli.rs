@@ -213,6 +213,16 @@ fn shards_part_the_suite_and_merge_into_it() {
     assert_eq!((whole.cases.len(), whole.partial), (6, false));
     let twice = bench.call(&["merge", &parts[0], &parts[0]]);
     assert_eq!(twice.status.code(), Some(2));
+    // A suite with as many cases is another suite all the same.
+    let mut other = Run::read(Path::new(&parts[1])).expect("a report");
+    assert_eq!(other.suite_digest.as_deref().map(str::len), Some(16));
+    other.suite_digest = Some("0123456789abcdef".to_owned());
+    let other_part = bench.word("other.json");
+    std::fs::write(&other_part, serde_json::to_string(&other).expect("JSON")).expect("a copy");
+    let mixed = bench.call(&["merge", &parts[0], &other_part]);
+    assert_eq!(mixed.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&mixed.stderr);
+    assert!(said.contains("different suites"), "{said}");
     // Two processes together reach the same verdicts as one, case by case.
     let (status, _, one) = bench.run(&[]);
     let verdicts = |run: &Run| -> Vec<_> {

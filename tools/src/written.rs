@@ -19,7 +19,7 @@ pub fn file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
 /// Creates a file for writing.
 ///
 /// # Errors
-/// As [`file`].
+/// As `file`.
 pub fn create(path: &Path) -> Result<File> {
     File::create(allowed(path)?)
 }
@@ -27,7 +27,7 @@ pub fn create(path: &Path) -> Result<File> {
 /// Creates a directory and its parents.
 ///
 /// # Errors
-/// As [`file`].
+/// As `file`.
 pub fn directory(path: &Path) -> Result<()> {
     std::fs::create_dir_all(allowed(path)?)
 }
@@ -35,7 +35,7 @@ pub fn directory(path: &Path) -> Result<()> {
 /// Copies a file.
 ///
 /// # Errors
-/// As [`file`].
+/// As `file`.
 pub fn copy(from: &Path, to: &Path) -> Result<()> {
     std::fs::copy(from, allowed(to)?).map(drop)
 }
@@ -43,7 +43,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
 /// Renames a file, replacing an existing one.
 ///
 /// # Errors
-/// As [`file`].
+/// As `file`.
 pub fn rename(from: &Path, to: &Path) -> Result<()> {
     std::fs::rename(allowed(from)?, allowed(to)?)
 }
@@ -51,7 +51,7 @@ pub fn rename(from: &Path, to: &Path) -> Result<()> {
 /// Removes a file or a whole directory, if it is there.
 ///
 /// # Errors
-/// As [`file`].
+/// As `file`.
 pub fn remove(path: &Path) -> Result<()> {
     let path = allowed(path)?;
     match path.is_dir() {

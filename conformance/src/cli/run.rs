@@ -13,7 +13,7 @@ use crate::baseline;
 use crate::expected::{ExpectedFailures, Standing};
 use crate::files;
 use crate::fixture;
-use crate::report::{CaseRecord, FORMAT, Run, Status, Transport, Wanted, terminal};
+use crate::report::{CaseRecord, FORMAT, Format, Run, Status, Transport, Wanted, terminal};
 use crate::runner::by_hand::Subject;
 use crate::runner::start::{Over, Target};
 use crate::runner::trial::Trial;
@@ -252,6 +252,10 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
         target: orders.target.name(),
         server,
         suite_cases: held.count(),
+        // Only `merge` compares it.
+        suite_digest: (args.reports.iter())
+            .any(|report| report.format == Format::Json)
+            .then(|| suite.digest()),
         partial: selection.is_partial() || args.fail_fast || interrupted,
         interrupted,
         strict: args.strict,

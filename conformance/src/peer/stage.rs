@@ -97,6 +97,10 @@ impl Stage {
     }
 
     fn add(&mut self, name: &str, text: &str, command: &Path) -> Result<(), String> {
+        // Its files are named after it, and a suite may be anybody's.
+        if name.contains(['/', '\\', '\0']) || name.starts_with('.') {
+            return Err("expected a name that can be a file's".to_owned());
+        }
         let script = Script::read(text)?;
         let path = self.directory.join(format!("{name}.json"));
         std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -209,4 +213,22 @@ fn command() -> Result<PathBuf, String> {
         .map(|directory| directory.join(COMMAND_NAME))
         .find(|candidate| candidate.is_file())
         .ok_or_else(|| format!("`{COMMAND_NAME}` is not built; {COMMAND_VARIABLE} can name it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peer_names_stay_inside_the_directory() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for name in ["../x", "/x", "..", ".hidden", "a/b", "a\\b", "a\0b"] {
+            let peers = IndexMap::from([(name.to_owned(), json!({"kind": "stdio"}))]);
+            let refused = Stage::set(directory.path(), &peers, str::to_owned).expect_err(name);
+            assert!(refused.contains("a name that can be a file's"), "{refused}");
+        }
+        let left = std::fs::read_dir(directory.path().join("peers")).expect("made");
+        assert_eq!(left.count(), 0);
+        assert!(!directory.path().join("x.json").exists());
+    }
 }

@@ -148,6 +148,14 @@ pub fn merge(parts: Vec<Run>) -> Result<Run, String> {
                 whole.suite_cases, part.suite_cases
             ));
         }
+        if let (Some(mine), Some(other)) = (&whole.suite_digest, &part.suite_digest)
+            && mine != other
+        {
+            return Err(format!(
+                "the reports are of different suites with {} cases each: digests {mine} and {other}",
+                whole.suite_cases
+            ));
+        }
         if part.target != whole.target {
             return Err(format!(
                 "the reports are of different targets: `{}` and `{}`",
@@ -161,6 +169,7 @@ pub fn merge(parts: Vec<Run>) -> Result<Run, String> {
                 "the reports are of different servers: `{mine}` and `{other}`"
             ));
         }
+        whole.suite_digest = whole.suite_digest.or(part.suite_digest);
         whole.strict &= part.strict;
         whole.interrupted |= part.interrupted;
         // The parts run at the same time.

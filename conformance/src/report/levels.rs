@@ -209,6 +209,7 @@ mod tests {
             target: String::new(),
             server: None,
             suite_cases: 3,
+            suite_digest: None,
             partial: false,
             interrupted: false,
             strict: false,

@@ -44,6 +44,9 @@ pub struct Run {
     pub server: Option<String>,
     /// The number of cases in the suite, selected or not.
     pub suite_cases: usize,
+    /// Tells the suite from any other with as many cases. Absent in records of earlier versions, and where no JSON report was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite_digest: Option<String>,
     /// Whether filters, shards or `--fail-fast` left cases out.
     pub partial: bool,
     /// Whether a signal ended the run before its last case.
@@ -602,6 +605,7 @@ pub(crate) mod tests {
             target: target.to_owned(),
             server: None,
             suite_cases: cases.len(),
+            suite_digest: None,
             partial: false,
             interrupted: false,
             strict: false,

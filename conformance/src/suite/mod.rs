@@ -30,6 +30,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Digest;
+
 /// Prefix of the names of values that a survey of the server provides: `{{mcp.tool}}`.
 pub const SURVEYED: &str = "mcp.";
 
@@ -151,6 +153,14 @@ impl Suite {
                 case.target.requires.extend(requires.iter().cloned());
             }
         }
+    }
+
+    /// Sixteen hexadecimal digits that tell this suite from any other, whether it was read from pages or from a bundle.
+    pub fn digest(&self) -> String {
+        let mut digest = Digest::default();
+        serde_json::to_writer(&mut digest, self)
+            .expect("a suite is plain JSON, and a digest takes every byte");
+        format!("{:016x}", digest.finish())
     }
 
     /// The case with this id.

@@ -1,4 +1,4 @@
-//! Wall-clock time as text and numbers. The only module of the server that reads the clock.
+//! Wall-clock time as text and numbers. The only module of the server that reads the wall clock.
 
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
@@ -10,6 +10,11 @@ pub fn now_micros() -> i64 {
         .duration_since(UNIX_EPOCH)
         .unwrap_or(Duration::ZERO);
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// The time since `moment`; `None` if it is in the future.
+pub fn since(moment: SystemTime) -> Option<Duration> {
+    SystemTime::now().duration_since(moment).ok()
 }
 
 /// The current time as `2026-11-21T20:45:48.340029Z`.

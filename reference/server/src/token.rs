@@ -1,4 +1,4 @@
-//! Unguessable identifiers. The only module of the server that uses randomness.
+//! Random bytes and unguessable identifiers. The only module of the server that uses randomness.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,8 +9,16 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 /// When the operating system provides no randomness; a guessable id would be worse.
 pub fn random(bytes: usize) -> String {
     let mut raw = vec![0; bytes];
-    getrandom::fill(&mut raw).expect("the operating system gives randomness");
+    fill(&mut raw).expect("the operating system gives randomness");
     URL_SAFE_NO_PAD.encode(raw)
+}
+
+/// Fills `bytes` with random bytes.
+///
+/// # Errors
+/// When the operating system provides no randomness.
+pub fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
+    getrandom::fill(bytes)
 }
 
 #[cfg(test)]

@@ -15,11 +15,11 @@ use crate::value::{Map, Value};
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("sum", "aggregates.sum", Section::Core, &[], exactly(1), "(sum coll)", "Adds the numbers of a collection; nil items are skipped.", sum).streaming(0),
-    row("sum-by", "aggregates.sum-by", Section::Core, &[], exactly(2), "(sum-by keyfn coll)", "Adds what a key function gives for each item.", sum_by).streaming(1),
+    row("sum-by", "aggregates.sum-by", Section::Core, &[], exactly(2), "(sum-by keyfn coll)", "Adds the results of a key function for all items.", sum_by).streaming(1),
     row("avg", "aggregates.avg", Section::Core, &[], exactly(1), "(avg coll)", "Returns the mean of the numbers of a collection as a float, nil when there are none; nil items are skipped.", avg).streaming(0),
-    row("avg-by", "aggregates.avg-by", Section::Core, &[], exactly(2), "(avg-by keyfn coll)", "Returns the mean of what a key function gives for each item.", avg_by).streaming(1),
+    row("avg-by", "aggregates.avg-by", Section::Core, &[], exactly(2), "(avg-by keyfn coll)", "Returns the mean of the results of a key function for all items.", avg_by).streaming(1),
     row("frequencies", "seqs.frequencies", Section::Core, &[Home::Core], exactly(1), "(frequencies coll)", "Maps each distinct item to the number of times it occurs.", frequencies).streaming(0),
-    row("group-by", "seqs.group-by", Section::Core, &[Home::Core], exactly(2), "(group-by keyfn coll)", "Maps each key that the function gives to the vector of items that gave it.", group_by).streaming(1),
+    row("group-by", "seqs.group-by", Section::Core, &[Home::Core], exactly(2), "(group-by keyfn coll)", "Maps each result of the key function to the vector of the items for which it was returned.", group_by).streaming(1),
 ];
 
 type Result<T = Value> = std::result::Result<T, Stop>;

@@ -18,7 +18,7 @@ pub const ROWS: &[Builtin] = &[row(
     &[Home::String, Home::Core],
     at_least(1),
     "(format fmt-string & args)",
-    "Fills values into a format string with %s, %d, %f and the other directives.",
+    "Formats values with a format string of %s, %d, %f and the other directives.",
     format,
 )];
 

@@ -79,7 +79,7 @@ pub const ROWS: &[Builtin] = &[
         &[],
         between(2, 3),
         "(.startsWith s prefix), (.startsWith s prefix from)",
-        "Returns true when a string, or what follows an index in it, starts with a prefix.",
+        "Returns true when a string, or its part from an index on, starts with a prefix.",
         starts_with_at,
     ),
     row(

@@ -11,18 +11,18 @@ use crate::value::{Map, Set, Type, Value};
 /// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
-    row("get", "maps.get", Section::Core, &[Home::Core], between(2, 3), "(get m key), (get m key default)", "Returns the value of a key, or nil or the default when it is missing.", get),
+    row("get", "maps.get", Section::Core, &[Home::Core], between(2, 3), "(get m key), (get m key default)", "Returns the value of a key, or the default (nil) when it is missing.", get),
     row("get-in", "maps.get-in", Section::Core, &[Home::Core], between(2, 3), "(get-in m path), (get-in m path default)", "Follows a path of keys into nested collections.", get_in),
     row("find", "maps.find", Section::Core, &[Home::Core], exactly(2), "(find coll key)", "Returns the entry of a key as it is stored, or nil.", find),
     row("contains?", "maps.contains?", Section::Sets, &[Home::Core, Home::Set], exactly(2), "(contains? coll key)", "Returns true when a map has the key, a set or vector the item, or a string the index.", contains),
-    row("select-keys", "maps.select-keys", Section::Core, &[Home::Core], exactly(2), "(select-keys m keys)", "Returns a map with only the given keys, as far as they are present.", select_keys),
-    row("keys", "maps.keys", Section::Core, &[Home::Core], exactly(1), "(keys m)", "Returns the keys of a map in its order.", keys),
+    row("select-keys", "maps.select-keys", Section::Core, &[Home::Core], exactly(2), "(select-keys m keys)", "Returns a map with only those of the given keys that are present.", select_keys),
+    row("keys", "maps.keys", Section::Core, &[Home::Core], exactly(1), "(keys m)", "Returns the keys of a map in order.", keys),
     row("vals", "maps.vals", Section::Core, &[Home::Core], exactly(1), "(vals m)", "Returns the values of a map in the order of its keys.", vals),
     row("entries", "maps.entries", Section::Core, &[], exactly(1), "(entries m)", "Returns the entries of a map as a vector of key and value pairs.", entries),
     row("key", "maps.key", Section::Core, &[Home::Core], exactly(1), "(key entry)", "Returns the key of a map entry.", key),
     row("val", "maps.val", Section::Core, &[Home::Core], exactly(1), "(val entry)", "Returns the value of a map entry.", val),
     row("assoc", "maps.assoc", Section::Core, &[Home::Core], at_least(3), "(assoc m key val)", "Returns a map or vector with keys set to values.", assoc),
-    row("assoc-in", "maps.assoc-in", Section::Core, &[Home::Core], exactly(3), "(assoc-in m path val)", "Sets the value at a path of keys, making maps on the way.", assoc_in),
+    row("assoc-in", "maps.assoc-in", Section::Core, &[Home::Core], exactly(3), "(assoc-in m path val)", "Sets the value at a path of keys, creating missing maps on the way.", assoc_in),
     row("dissoc", "maps.dissoc", Section::Core, &[Home::Core], at_least(1), "(dissoc m key)", "Returns a map without the given keys.", dissoc),
     row("update", "maps.update", Section::Core, &[Home::Core], at_least(3), "(update m key f & args)", "Replaces the value of a key by the result of calling a function on it.", update),
     row("update-in", "maps.update-in", Section::Core, &[Home::Core], at_least(3), "(update-in m path f & args)", "Replaces the value at a path of keys by the result of calling a function on it.", update_in),
@@ -30,9 +30,9 @@ pub const ROWS: &[Builtin] = &[
     row("merge-with", "maps.merge-with", Section::Core, &[Home::Core], at_least(1), "(merge-with f m1 m2 ...)", "Joins maps; values of the same key are combined by a function.", merge_with),
     row("update-vals", "maps.update-vals", Section::Core, &[Home::Core], exactly(2), "(update-vals m f)", "Calls a function on every value of a map.", update_vals),
     row("update-keys", "maps.update-keys", Section::Core, &[Home::Core], exactly(2), "(update-keys m f)", "Calls a function on every key of a map.", update_keys),
-    row("zipmap", "maps.zipmap", Section::Core, &[Home::Core], exactly(2), "(zipmap keys vals)", "Makes a map of keys from one collection and values from another.", zipmap).streaming(0).taking(Takes::From(0)),
-    row("hash-map", "maps.hash-map", Section::Core, &[Home::Core], at_least(0), "(hash-map & kvs)", "Makes a map of alternating keys and values.", hash_map),
-    row("array-map", "maps.array-map", Section::Core, &[Home::Core], at_least(0), "(array-map & kvs)", "Makes a map of alternating keys and values.", array_map),
+    row("zipmap", "maps.zipmap", Section::Core, &[Home::Core], exactly(2), "(zipmap keys vals)", "Makes a map with the keys from one collection and the values from another.", zipmap).streaming(0).taking(Takes::From(0)),
+    row("hash-map", "maps.hash-map", Section::Core, &[Home::Core], at_least(0), "(hash-map & kvs)", "Makes a map from alternating keys and values.", hash_map),
+    row("array-map", "maps.array-map", Section::Core, &[Home::Core], at_least(0), "(array-map & kvs)", "Makes a map from alternating keys and values.", array_map),
     row("sorted-map", "maps.sorted-map", Section::Core, &[Home::Core], at_least(0), "(sorted-map & kvs)", "Makes a map of alternating keys and values; every map is in the order of its keys.", |eval, args| map_of_pairs(eval, "sorted-map", args)),
     row("rename-keys", "sets.rename-keys", Section::Core, &[Home::Set], exactly(2), "(rename-keys m kmap)", "Returns a map with keys renamed as a map from old to new ones says.", rename_keys),
     row("select", "sets.select", Section::Sets, &[Home::Set], exactly(2), "(set/select pred set)", "Returns the members of a set for which a predicate holds.", select).qualified(),
@@ -44,8 +44,8 @@ pub const ROWS: &[Builtin] = &[
     row("set", "sets.set", Section::Sets, &[Home::Core, Home::Set], exactly(1), "(set coll)", "Makes a set of the items of a collection.", set).streaming(0),
     row("disj", "sets.disj", Section::Sets, &[Home::Core, Home::Set], at_least(1), "(disj set x ...)", "Returns a set without the given members.", disj),
     row("union", "sets.union", Section::Sets, &[Home::Set], at_least(0), "(clojure.set/union & sets)", "Returns the members of any of the sets.", union),
-    row("intersection", "sets.intersection", Section::Sets, &[Home::Set], at_least(1), "(clojure.set/intersection & sets)", "Returns the members that all sets have.", intersection),
-    row("difference", "sets.difference", Section::Sets, &[Home::Set], at_least(1), "(clojure.set/difference & sets)", "Returns the members of the first set that no other set has.", difference),
+    row("intersection", "sets.intersection", Section::Sets, &[Home::Set], at_least(1), "(clojure.set/intersection & sets)", "Returns the members that are in all the sets.", intersection),
+    row("difference", "sets.difference", Section::Sets, &[Home::Set], at_least(1), "(clojure.set/difference & sets)", "Returns the members of the first set that are in no other.", difference),
 ];
 
 type Result<T = Value> = std::result::Result<T, Stop>;

@@ -20,7 +20,7 @@ pub const ROWS: &[Builtin] = &[
     row("-'", "numbers.-'", Section::Core, &[Home::Core], at_least(1), "(-' x y ...)", "Subtracts; the same as -, since integers never overflow.", subtract),
     row("*", "numbers.*", Section::Core, &[Home::Core], at_least(0), "(* x y ...)", "Multiplies numbers; 1 without arguments.", multiply),
     row("*'", "numbers.*'", Section::Core, &[Home::Core], at_least(0), "(*' x y ...)", "Multiplies; the same as *, since integers never overflow.", multiply),
-    row("/", "numbers./", Section::Core, &[Home::Core], at_least(1), "(/ x), (/ x y ...)", "Divides; the result is always a float.", divide),
+    row("/", "numbers./", Section::Core, &[Home::Core], at_least(1), "(/ x), (/ x y ...)", "Divides the first number by the others, or 1 by a single number; the result is always a float.", divide),
     row("inc", "numbers.inc", Section::Core, &[Home::Core], exactly(1), "(inc x)", "Adds one.", inc),
     row("inc'", "numbers.inc'", Section::Core, &[Home::Core], exactly(1), "(inc' x)", "Adds one; the same as inc, since integers never overflow.", inc),
     row("dec", "numbers.dec", Section::Core, &[Home::Core], exactly(1), "(dec x)", "Subtracts one.", dec),

@@ -11,20 +11,20 @@ use crate::value::{Value, equal, term_cmp};
 /// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
-    row("=", "order.=", Section::Core, &[Home::Core], at_least(1), "(= x), (= x y & more)", "Returns true when all arguments are equal, numbers by value.", equals).streaming(0).taking(Takes::From(0)),
+    row("=", "order.=", Section::Core, &[Home::Core], at_least(1), "(= x), (= x y & more)", "Returns true when all arguments are equal; numbers compare by value.", equals).streaming(0).taking(Takes::From(0)),
     row("==", "order.==", Section::Core, &[Home::Core], at_least(1), "(== x), (== x y & more)", "Returns true when all arguments are numerically equal.", number_equals).streaming(0).taking(Takes::From(0)),
     row("not=", "order.not=", Section::Core, &[Home::Core], at_least(1), "(not= x), (not= x y & more)", "Returns true when not all arguments are equal.", not_equals).streaming(0).taking(Takes::From(0)),
-    row("<", "order.<", Section::Core, &[Home::Core], at_least(1), "(< x), (< x y & more)", "Returns true when each argument is below the next.", less),
-    row("<=", "order.<=", Section::Core, &[Home::Core], at_least(1), "(<= x), (<= x y & more)", "Returns true when no argument is above the next.", less_equal),
-    row(">", "order.>", Section::Core, &[Home::Core], at_least(1), "(> x), (> x y & more)", "Returns true when each argument is above the next.", greater),
-    row(">=", "order.>=", Section::Core, &[Home::Core], at_least(1), "(>= x), (>= x y & more)", "Returns true when no argument is below the next.", greater_equal),
-    row("compare", "order.compare", Section::Core, &[Home::Core], exactly(2), "(compare x y)", "Returns -1, 0 or 1 as the first value sorts before, with or after the second.", compare),
+    row("<", "order.<", Section::Core, &[Home::Core], at_least(1), "(< x), (< x y & more)", "Returns true when each argument is less than the next.", less),
+    row("<=", "order.<=", Section::Core, &[Home::Core], at_least(1), "(<= x), (<= x y & more)", "Returns true when no argument is greater than the next.", less_equal),
+    row(">", "order.>", Section::Core, &[Home::Core], at_least(1), "(> x), (> x y & more)", "Returns true when each argument is greater than the next.", greater),
+    row(">=", "order.>=", Section::Core, &[Home::Core], at_least(1), "(>= x), (>= x y & more)", "Returns true when no argument is less than the next.", greater_equal),
+    row("compare", "order.compare", Section::Core, &[Home::Core], exactly(2), "(compare x y)", "Returns -1, 0 or 1 when the first value sorts before, equal to or after the second.", compare),
     row("sort", "order.sort", Section::Core, &[Home::Core], between(1, 2), "(sort coll), (sort comparator coll)", "Returns the items in ascending order, or in the order of a comparator.", sort),
-    row("sort-by", "order.sort-by", Section::Core, &[Home::Core], between(2, 3), "(sort-by keyfn coll), (sort-by keyfn comparator coll)", "Returns the items in the order of what a key function gives for each.", sort_by),
-    row("min-key", "aggregates.min-key", Section::Core, &[Home::Core], at_least(2), "(min-key f x), (min-key f x y & more)", "Returns the argument for which the function gives the smallest value, the last of equals.", min_key),
-    row("max-key", "aggregates.max-key", Section::Core, &[Home::Core], at_least(2), "(max-key f x), (max-key f x y & more)", "Returns the argument for which the function gives the largest value, the last of equals.", max_key),
-    row("min-by", "aggregates.min-by", Section::Core, &[], at_least(2), "(min-by f x), (min-by f x y & more)", "Returns the item for which the key function gives the smallest value.", min_by).streaming(0),
-    row("max-by", "aggregates.max-by", Section::Core, &[], at_least(2), "(max-by f x), (max-by f x y & more)", "Returns the item for which the key function gives the largest value.", max_by).streaming(0),
+    row("sort-by", "order.sort-by", Section::Core, &[Home::Core], between(2, 3), "(sort-by keyfn coll), (sort-by keyfn comparator coll)", "Returns the items in the order of the results of a key function.", sort_by),
+    row("min-key", "aggregates.min-key", Section::Core, &[Home::Core], at_least(2), "(min-key f x), (min-key f x y & more)", "Returns the argument for which the function returns the smallest value, the last of equals.", min_key),
+    row("max-key", "aggregates.max-key", Section::Core, &[Home::Core], at_least(2), "(max-key f x), (max-key f x y & more)", "Returns the argument for which the function returns the largest value, the last of equals.", max_key),
+    row("min-by", "aggregates.min-by", Section::Core, &[], at_least(2), "(min-by f x), (min-by f x y & more)", "Returns the item for which the key function returns the smallest value.", min_by).streaming(0),
+    row("max-by", "aggregates.max-by", Section::Core, &[], at_least(2), "(max-by f x), (max-by f x y & more)", "Returns the item for which the key function returns the largest value.", max_by).streaming(0),
     row("distinct?", "seqs.distinct?", Section::Core, &[Home::Core], at_least(1), "(distinct? x y ...)", "Returns true when no two arguments are the same.", are_distinct),
 ];
 

@@ -11,10 +11,10 @@ use crate::value::{Type, Value};
 /// The rows of this module.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
-    row("nil?", "predicates.nil?", Section::Core, &[Home::Core], exactly(1), "(nil? x)", "Returns true for nil alone.", is_nil).kinds(),
+    row("nil?", "predicates.nil?", Section::Core, &[Home::Core], exactly(1), "(nil? x)", "Returns true for nil only.", is_nil).kinds(),
     row("some?", "predicates.some?", Section::Core, &[Home::Core], exactly(1), "(some? x)", "Returns true for everything but nil.", is_some).kinds(),
-    row("true?", "predicates.true?", Section::Core, &[Home::Core], exactly(1), "(true? x)", "Returns true for true alone.", is_true).kinds(),
-    row("false?", "predicates.false?", Section::Core, &[Home::Core], exactly(1), "(false? x)", "Returns true for false alone.", is_false).kinds(),
+    row("true?", "predicates.true?", Section::Core, &[Home::Core], exactly(1), "(true? x)", "Returns true for true only.", is_true).kinds(),
+    row("false?", "predicates.false?", Section::Core, &[Home::Core], exactly(1), "(false? x)", "Returns true for false only.", is_false).kinds(),
     row("boolean?", "predicates.boolean?", Section::Core, &[Home::Core], exactly(1), "(boolean? x)", "Returns true for true and false.", is_boolean).kinds(),
     row("number?", "predicates.number?", Section::Core, &[Home::Core], exactly(1), "(number? x)", "Returns true for an integer or a float.", is_number).kinds(),
     row("int?", "predicates.int?", Section::Core, &[Home::Core], exactly(1), "(int? x)", "Returns true for an integer.", is_integer).kinds(),
@@ -34,7 +34,7 @@ pub const ROWS: &[Builtin] = &[
     row("coll?", "predicates.coll?", Section::Core, &[Home::Core], exactly(1), "(coll? x)", "Returns true for a vector, map or set.", is_coll).kinds(),
     row("seq?", "predicates.seq?", Section::Core, &[Home::Core], exactly(1), "(seq? x)", "Returns true for a vector, the only kind of sequence.", is_vector).kinds(),
     row("sequential?", "predicates.sequential?", Section::Core, &[Home::Core], exactly(1), "(sequential? x)", "Returns true for a vector.", is_vector).kinds(),
-    row("seqable?", "predicates.seqable?", Section::Core, &[Home::Core], exactly(1), "(seqable? x)", "Returns true for anything that sequence functions take: nil, a collection or a string.", is_seqable).kinds(),
+    row("seqable?", "predicates.seqable?", Section::Core, &[Home::Core], exactly(1), "(seqable? x)", "Returns true for anything that sequence functions accept: nil, a collection or a string.", is_seqable).kinds(),
     row("counted?", "predicates.counted?", Section::Core, &[Home::Core], exactly(1), "(counted? x)", "Returns true for a collection whose size is known: a vector, map or set.", is_coll),
     row("indexed?", "predicates.indexed?", Section::Core, &[Home::Core], exactly(1), "(indexed? x)", "Returns true for a vector.", is_vector),
     row("associative?", "predicates.associative?", Section::Core, &[Home::Core], exactly(1), "(associative? x)", "Returns true for a map or a vector.", is_associative),
@@ -55,7 +55,7 @@ pub const ROWS: &[Builtin] = &[
     row("NaN?", "predicates.NaN?", Section::Core, &[Home::Core], exactly(1), "(NaN? x)", "Returns true for the float that is not a number.", is_nan),
     row("not", "core.not", Section::Core, &[Home::Core], exactly(1), "(not x)", "Returns true for nil and false, false for everything else.", not).kinds(),
     row("boolean", "core.boolean", Section::Core, &[Home::Core], exactly(1), "(boolean x)", "Returns false for nil and false, true for everything else.", boolean).kinds(),
-    row("keyword", "core.keyword", Section::Core, &[Home::Core], exactly(1), "(keyword x)", "Makes a keyword from a string, keyword or symbol; nil of anything else.", keyword).kinds(),
+    row("keyword", "core.keyword", Section::Core, &[Home::Core], exactly(1), "(keyword x)", "Makes a keyword from a string, keyword or symbol; returns nil for anything else.", keyword).kinds(),
     row("type", "core.type", Section::Core, &[Home::Core], exactly(1), "(type x)", "Returns a keyword that names the kind of a value.", type_of).kinds(),
 ];
 

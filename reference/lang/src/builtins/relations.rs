@@ -15,7 +15,7 @@ pub const ROWS: &[Builtin] = &[
         &[Home::Set],
         between(2, 3),
         "(set/join rows1 rows2), (set/join rows1 rows2 kmap)",
-        "Merges each row with the rows of another collection that have the same values: under the keys that both have, or as a map from keys to keys says.",
+        "Merges each row with the rows of another collection that have the same values under their common keys, or under the keys that a map pairs.",
         join,
     )
     .qualified(),

@@ -57,7 +57,7 @@ pub const ROWS: &[Builtin] = &[
         STRING_AND_CORE,
         between(2, 3),
         "(subs s start), (subs s start end)",
-        "Returns the part of a string from start up to, not including, end, counted in graphemes.",
+        "Returns the part of a string from start (inclusive) to end (exclusive), counted in graphemes.",
         subs,
     ),
     row(
@@ -78,7 +78,7 @@ pub const ROWS: &[Builtin] = &[
         STRING,
         between(2, 3),
         "(split s re-or-char), (split s re-or-char limit)",
-        "Splits a string at a delimiter or a regex, into at most so many parts when a limit is given.",
+        "Splits a string at a delimiter or a regex, into at most limit parts when a limit is given.",
         split,
     ),
     row(
@@ -186,7 +186,7 @@ pub const ROWS: &[Builtin] = &[
         STRING,
         exactly(2),
         "(str/escape s cmap)",
-        "Replaces each character that a map or a function gives something for by the text of that.",
+        "Replaces each character for which a map or function returns a value by the text of that value.",
         escape,
     )
     .qualified(),

@@ -30,7 +30,7 @@ pub const ROWS: &[Builtin] = &[
         &[],
         between(0, 1),
         "(java.util.Date.), (java.util.Date. millis-or-string), (java.util.Date. datetime-or-date)",
-        "Makes an instant from nothing (now), epoch seconds or milliseconds, text, or another temporal.",
+        "Makes an instant of the current time, or from epoch seconds or milliseconds, text, or another temporal value.",
         new_date,
     ),
     row(

@@ -23,7 +23,8 @@ pub struct ReadLimits {
     pub nesting: u32,
     /// The number of distinct symbols and keywords in one program.
     pub symbols: u32,
-    /// The number of digits in a row within one number literal, leading zeros included.
+    /// The number of digits in a row before the decimal point or in the exponent of a number literal, leading zeros
+    /// included. Digits after the decimal point do not count.
     pub number_digits: u32,
 }
 

@@ -1,4 +1,5 @@
-//! Regular expressions: compiled once, compared by their text. Knows nothing of how functions use them.
+//! Regular expressions: checked when read, compiled by the first search of a program, compared by their text. Knows
+//! nothing of how functions use them.
 //!
 //! Our own parser reads patterns, so that they mean what the specification says. Three engines search, none of which
 //! does more than a millisecond of work between two calls of the meter:

@@ -44,6 +44,12 @@ struct StoredSession {
     until: i64,
 }
 
+impl StoredSession {
+    fn is_held_by(&self, lease: &Lease) -> bool {
+        self.fence == lease.fence && self.holder == lease.holder
+    }
+}
+
 impl Ledger {
     fn find(&mut self, key: &SessionKey, owner: &str) -> StoreResult<&mut StoredSession> {
         match self.sessions.get_mut(key) {
@@ -129,10 +135,10 @@ impl Ledger {
             .sessions
             .get_mut(&lease.key)
             .ok_or(SessionError::Closed)?;
-        if held.committed == lease.fence {
+        if held.committed == lease.fence && held.record.stamp == lease.holder {
             return Ok(());
         }
-        let holds = held.fence == lease.fence && held.until > now;
+        let holds = held.is_held_by(lease) && held.until > now;
         if careful && (!holds || held.record.version != lease.version) {
             return Err(SessionError::LeaseLost.into());
         }
@@ -147,7 +153,7 @@ impl Ledger {
 
     fn release(&mut self, lease: &Lease) {
         if let Some(held) = self.sessions.get_mut(&lease.key)
-            && held.fence == lease.fence
+            && held.is_held_by(lease)
         {
             held.until = 0;
         }

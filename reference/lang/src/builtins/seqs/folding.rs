@@ -14,18 +14,18 @@ use crate::value::{Items, Type, Value};
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("reduce", "seqs.reduce", Section::Core, &[Home::Core], between(2, 3), "(reduce f coll), (reduce f init coll)", "Folds a collection into one value with a function of accumulator and item.", reduce).streaming(1),
-    row("reduce-kv", "maps.reduce-kv", Section::Core, &[Home::Core], exactly(3), "(reduce-kv f init m)", "Folds a map with a function of accumulator, key and value; a vector with its indexes.", reduce_kv),
-    row("reductions", "seqs.reductions", Section::Core, &[Home::Core], between(2, 3), "(reductions f coll), (reductions f init coll)", "Folds a collection and returns every accumulator on the way.", reductions).streaming(1).deferring(reductions_later),
+    row("reduce-kv", "maps.reduce-kv", Section::Core, &[Home::Core], exactly(3), "(reduce-kv f init m)", "Folds a map with a function of accumulator, key and value; the keys of a vector are its indexes.", reduce_kv),
+    row("reductions", "seqs.reductions", Section::Core, &[Home::Core], between(2, 3), "(reductions f coll), (reductions f init coll)", "Folds a collection and returns every intermediate accumulator.", reductions).streaming(1).deferring(reductions_later),
     row("reduced", "seqs.reduced", Section::Core, &[Home::Core], exactly(1), "(reduced x)", "Ends a reduction with a value when its function returns it.", make_reduced),
     row("reduced?", "seqs.reduced", Section::Core, &[Home::Core], exactly(1), "(reduced? x)", "Returns true for what reduced returns.", is_reduced),
     row("unreduced", "seqs.reduced", Section::Core, &[Home::Core], exactly(1), "(unreduced x)", "Returns what reduced was given; any other value itself.", unreduce),
     row("transduce", "seqs.transduce", Section::Core, &[Home::Core], between(3, 4), "(transduce xform f coll), (transduce xform f init coll)", "Folds the items of a collection that come through a transducer.", transduce).streaming(2),
     row("sequence", "seqs.sequence", Section::Core, &[Home::Core], between(1, 2), "(sequence coll), (sequence xform coll)", "Returns the items of a collection that come through a transducer.", sequence).streaming(1).deferring(transduced_later),
-    row("eduction", "seqs.sequence", Section::Core, &[Home::Core], at_least(1), "(eduction xform coll), (eduction xform1 xform2 ... coll)", "Returns the items of a collection that come through transducers.", eduction).streaming(0).deferring(transduced_later),
+    row("eduction", "seqs.sequence", Section::Core, &[Home::Core], at_least(1), "(eduction xform coll), (eduction xform1 xform2 ... coll)", "Returns the items of a collection that come through a transducer.", eduction).streaming(0).deferring(transduced_later),
     row("cat", "seqs.transducers", Section::Core, &[Home::Core], exactly(1), "cat", "Stands among transducers for the items of each item.", cat),
     row("doall", "seqs.doall", Section::Core, &[Home::Core], between(1, 2), "(doall coll), (doall n coll)", "Returns the collection; everything is evaluated at once anyway.", doall),
     row("dorun", "seqs.doall", Section::Core, &[Home::Core], between(1, 2), "(dorun coll), (dorun n coll)", "Returns nil; everything is evaluated at once anyway.", dorun).streaming(0),
-    row("run!", "seqs.run!", Section::Core, &[Home::Core], exactly(2), "(run! f coll)", "Calls a function with each item for what it does and returns nil.", run_each).streaming(1),
+    row("run!", "seqs.run!", Section::Core, &[Home::Core], exactly(2), "(run! f coll)", "Calls a function with each item for its side effects and returns nil.", run_each).streaming(1),
 ];
 
 fn reduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {

@@ -11,12 +11,12 @@ use crate::value::Value;
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("map", "seqs.map", Section::Core, &[Home::Core], at_least(1), "(map f coll), (map f c1 c2 ...), (map f)", "Calls a function on each item, or on the items of several collections side by side, and returns the results in a vector.", map).streaming(1).taking(Takes::From(1)).deferring(map_later),
-    row("mapv", "seqs.mapv", Section::Core, &[Home::Core], at_least(2), "(mapv f coll), (mapv f c1 c2 ...)", "Does what map does; the result is a vector in both.", map).streaming(1).taking(Takes::From(1)),
+    row("mapv", "seqs.mapv", Section::Core, &[Home::Core], at_least(2), "(mapv f coll), (mapv f c1 c2 ...)", "Does what map does; both return a vector.", map).streaming(1).taking(Takes::From(1)),
     row("mapcat", "seqs.mapcat", Section::Core, &[Home::Core], at_least(1), "(mapcat f coll), (mapcat f c1 c2 ...), (mapcat f)", "Maps a function that returns collections and joins the results end to end.", mapcat).streaming(1).taking(Takes::From(1)).deferring(mapcat_later),
     row("map-indexed", "seqs.map-indexed", Section::Core, &[Home::Core], between(1, 2), "(map-indexed f coll), (map-indexed f)", "Calls a function with the index and the item, from index 0.", map_indexed).streaming(1).deferring(step),
-    row("filter", "seqs.filter", Section::Core, &[Home::Core], between(1, 2), "(filter pred coll), (filter pred)", "Keeps the items for which the predicate holds.", filter).streaming(1).deferring(step),
-    row("filterv", "seqs.filterv", Section::Core, &[Home::Core], exactly(2), "(filterv pred coll)", "Does what filter does; the result is a vector in both.", filter).streaming(1),
-    row("remove", "seqs.remove", Section::Core, &[Home::Core], between(1, 2), "(remove pred coll), (remove pred)", "Drops the items for which the predicate holds.", remove).streaming(1).deferring(step),
+    row("filter", "seqs.filter", Section::Core, &[Home::Core], between(1, 2), "(filter pred coll), (filter pred)", "Returns the items for which the predicate holds.", filter).streaming(1).deferring(step),
+    row("filterv", "seqs.filterv", Section::Core, &[Home::Core], exactly(2), "(filterv pred coll)", "Does what filter does; both return a vector.", filter).streaming(1),
+    row("remove", "seqs.remove", Section::Core, &[Home::Core], between(1, 2), "(remove pred coll), (remove pred)", "Returns the items for which the predicate does not hold.", remove).streaming(1).deferring(step),
     row("keep", "seqs.keep", Section::Core, &[Home::Core], between(1, 2), "(keep f coll), (keep f)", "Maps a function and keeps the results that are not nil.", keep).streaming(1).deferring(step),
     row("keep-indexed", "seqs.keep-indexed", Section::Core, &[Home::Core], between(1, 2), "(keep-indexed f coll), (keep-indexed f)", "Maps a function of index and item and keeps the results that are not nil.", keep_indexed).streaming(1).deferring(step),
     row("some", "seqs.some", Section::Core, &[Home::Core], at_least(2), "(some pred coll), (some pred c1 c2 ...)", "Returns the first truthy result of the predicate, or nil.", some).streaming(1).taking(Takes::From(1)),

@@ -24,7 +24,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// A directory that keeps sessions.
 pub struct Directory {
@@ -280,8 +280,8 @@ impl Directory {
             let Some(data) = if_exists(file.metadata())? else {
                 continue;
             };
-            let age = SystemTime::now().duration_since(data.modified()?);
-            if age.is_ok_and(|age| age > STRAY_AGE) && !looks.is_named(&name) {
+            let age = clock::since(data.modified()?);
+            if age.is_some_and(|age| age > STRAY_AGE) && !looks.is_named(&name) {
                 let _ = std::fs::remove_file(file.path());
             }
         }

@@ -97,7 +97,7 @@ impl Seal {
             return Ok([&[CHECKED][..], &checksum(place, bytes), bytes].concat());
         };
         let mut nonce = [0; NONCE_BYTES];
-        getrandom::fill(&mut nonce).map_err(|error| error.to_string())?;
+        crate::token::fill(&mut nonce).map_err(|error| error.to_string())?;
         let payload = Payload {
             msg: bytes,
             aad: place.as_bytes(),

@@ -3,6 +3,7 @@
 use super::super::owner_digest;
 use super::*;
 use std::os::unix::fs::chown;
+use std::time::SystemTime;
 
 const CONTENT: SealedContent<'static> = SealedContent {
     head: b"h",

@@ -5,7 +5,7 @@ local function lease()
   if not f then return { word } end
   local owner, created, expires, used, at_now, version, stamp, _, head = told(f)
   if f['until'] > now then
-    -- The same holder asks again: the first answer was lost.
+    -- A retry by the same holder: the first response was lost.
     if f.holder ~= ARGV[5] then return { 'busy' } end
   else
     local before = over_at(f)
@@ -16,7 +16,7 @@ local function lease()
   return { 'ok', owner, created, expires, used, at_now, version, stamp, 0, head, body(key, f, ARGV[4]), num(f.fence) }
 end
 if ARGV[7] == '' then return lease() end
--- The owner is the key of a session of the protocol, which has to be there and is used by this.
+-- The owner is the key of a protocol session, which must exist; this counts as a use of it.
 local programs = root
 root = string.gsub(root, 'programs:$', 'protocol:')
 local p, word = find(ARGV[3], ARGV[7])

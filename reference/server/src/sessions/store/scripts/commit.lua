@@ -2,7 +2,7 @@
 local key, fence, version = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local f, word = facts(key)
 if not f then return { word or 'closed' } end
--- Asked again: the first answer was lost.
+-- A retry: the first response was lost.
 if f.committed == fence and f.stamp == ARGV[5] then return { 'ok' } end
 if f.expires <= now then shut(key) return { 'closed' } end
 local holds = is_held_by(f, fence, ARGV[5]) and f['until'] > now

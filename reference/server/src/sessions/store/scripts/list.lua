@@ -1,4 +1,4 @@
--- owner, or nothing for all
+-- owner; empty for all
 sweep()
 local keys
 if ARGV[2] == '' then keys = redis.call('ZRANGE', root .. 'sessions', 0, -1)
@@ -6,7 +6,7 @@ else keys = redis.call('SMEMBERS', root .. 'owner:' .. ARGV[2]) end
 local answer, count = { 'ok', 0 }, 0
 for _, key in ipairs(keys) do
   local f = facts(key)
-  -- Whoever wrote the owner's list.
+  -- The owner's list is not trusted: the session decides.
   if f and (ARGV[2] == '' or f.owner == ARGV[2]) then
     count = count + 1
     table.insert(answer, key)

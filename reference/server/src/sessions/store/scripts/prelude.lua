@@ -1,14 +1,14 @@
--- KEYS[1] is the root of all keys, ARGV[1] how many closed sessions are remembered.
+-- KEYS[1] is the prefix of all keys, ARGV[1] the number of closed sessions to remember.
 local root = KEYS[1]
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 
--- Lua writes large numbers with an exponent; these are whole, and below 2^53.
+-- Lua writes large numbers with an exponent; these are integers below 2^53.
 local format = string.format
 local function num(n) return format('%d', n) end
 local function at(key) return root .. 'session:' .. key end
 
--- Ends a session, whoever uses it; with one of the protocol, what its client kept in sessions of programs.
+-- Closes a session, even while it is in use; with a protocol session, also its client's program sessions.
 local function shut(key)
   local owner = redis.call('HGET', root .. 'owners', key)
   redis.call('DEL', at(key))
@@ -26,7 +26,8 @@ local function shut(key)
   end
 end
 
--- What is judged by, as numbers, and what lists show: nothing where there is no session, and the word that refuses where they are damaged.
+-- The fields that decisions depend on, as numbers, and those that lists show. Returns nil if there is no session, and nil and an error word if the
+-- fields are damaged.
 local function facts(key)
   local h = redis.pcall('HMGET', at(key), 'owner', 'version', 'created', 'expires', 'used', 'idle', 'fence', 'committed', 'until', 'holder', 'stamp', 'head')
   if h.err then return nil, 'unreadable' end
@@ -35,7 +36,7 @@ local function facts(key)
   if whole and string.find(h[2] .. h[3] .. h[4] .. h[5] .. h[6] .. h[7] .. h[8] .. h[9], '^%d*$') then
     local version, created, expires, used = tonumber(h[2]), tonumber(h[3]), tonumber(h[4]), tonumber(h[5])
     local idle, fence, committed, ends = tonumber(h[6]), tonumber(h[7]), tonumber(h[8]), tonumber(h[9])
-    -- Nothing larger is ever written; beyond 2^53 one more is the same number.
+    -- Larger numbers are never written: beyond 2^53, n + 1 may equal n.
     if version and created and expires and used and idle and fence and committed and ends
       and math.max(version, created, expires, used, idle, fence, committed, ends) < 9007199254740991 then
       return { owner = h[1], version = version, created = created, expires = expires, used = used, idle = idle, fence = fence, committed = committed,
@@ -46,40 +47,42 @@ local function facts(key)
   return nil, 'unreadable'
 end
 
--- Whether a lease is the last that was given. In a replica that took over before it had heard of that, its number may be another's, too.
+-- Whether a lease is the latest one. The fence alone does not tell: a replica that took over before it received the lease may assign the same
+-- number again.
 local function is_held_by(f, fence, holder)
   return f.fence == fence and f.holder == holder
 end
 
+-- The time at which the session is over.
 local function over_at(f)
   return math.min(f.expires, math.max(f.used + f.idle, f['until']))
 end
 
--- Writes some of what is judged by, and when the session is over by it where that was not so before.
+-- Writes fields, and updates the index if they change the time at which the session is over.
 local function put(key, f, before, ...)
   redis.call('HSET', at(key), ...)
   if over_at(f) ~= before then redis.call('ZADD', root .. 'sessions', num(over_at(f)), key) end
 end
 
--- Notes a use.
+-- Records a use.
 local function use(key, f)
   local before = over_at(f)
   f.used = now
   put(key, f, before, 'used', num(now))
 end
 
--- Closes whatever is over.
+-- Closes all expired sessions.
 local function sweep()
   for _, key in ipairs(redis.call('ZRANGEBYSCORE', root .. 'sessions', '-inf', num(now))) do shut(key) end
 end
 
--- The session that an owner may use, else the word that refuses.
+-- The session, if the owner may use it, else nil and an error word.
 local function find(key, owner)
   local f, word = facts(key)
   if word then return nil, word end
   if not f then
     if redis.call('ZSCORE', root .. 'closed', key) then return nil, 'closed' end
-    -- One that went with its expiry, before anybody closed it.
+    -- Redis expired the key before the session was closed.
     if redis.call('ZSCORE', root .. 'sessions', key) then shut(key) return nil, 'closed' end
     return nil, 'not_found'
   end
@@ -88,14 +91,14 @@ local function find(key, owner)
   return f
 end
 
--- What a record says of times, version and use before anything of it is changed, and what lists show.
+-- The fields of a record, as they were before this script changed anything.
 local function told(f)
   local running = 0
   if f['until'] > now then running = 1 end
   return f.owner, f.raw[3], f.raw[4], f.raw[5], num(now), f.raw[2], f.stamp, running, f.head
 end
 
--- The rest, unless the asker has it. What is missing is nothing that anybody sealed.
+-- The body, unless the caller knows this version. A missing body is returned as the empty string, which no seal opens.
 local function body(key, f, known)
   if known == f.stamp then return false end
   return redis.call('HGET', at(key), 'body') or ''
