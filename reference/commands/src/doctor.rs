@@ -90,7 +90,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
     let mut secrets = start::secrets(&settings);
     let config = upstreams::config_path(&settings).map(|path| {
         (
-            upstreams::read_telling_all(&path, &settings, &mut secrets),
+            upstreams::read_reporting_all(&path, &settings, &mut secrets),
             path,
         )
     });

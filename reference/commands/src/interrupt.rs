@@ -28,7 +28,7 @@ struct State {
 impl Interrupts {
     /// Watches for signals. Must be called on the main thread, before any other thread starts.
     pub fn watch() -> Self {
-        signals::hold();
+        signals::block();
         let interrupts = Self::default();
         let watched = interrupts.clone();
         let _ = std::thread::Builder::new()

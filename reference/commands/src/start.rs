@@ -3,7 +3,7 @@
 use crate::{asks_help, environment, fail, print};
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
 use ptc_server::settings::flags::{FLAGS, FlagKind, Group};
-use ptc_server::settings::{Refused, Settings};
+use ptc_server::settings::{Settings, SettingsError};
 use ptc_server::{start, upstreams};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
 }
 
 /// Why settings are refused, with secrets scrubbed.
-pub fn told(refused: Refused) -> String {
+pub fn told(refused: SettingsError) -> String {
     let secrets = named_secrets(&refused.settings);
     secrets.scrub(refused.message).into_inner()
 }

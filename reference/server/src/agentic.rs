@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn clips_to_the_budget() {
+    fn summary_is_clipped_to_the_budget() {
         assert_eq!(
             summary(&servers()[..1], 40),
             "- srv1: tool_1->:string, (+3 more)"
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_outputs() {
+    fn output_types_are_labelled() {
         let schema = serde_json::json!({
             "type": "object",
             "properties": { "n": { "type": "integer" }, "items": { "type": "array", "items": { "type": "string" } } },

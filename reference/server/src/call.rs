@@ -13,7 +13,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
 /// Sends the single reply of a call to its transport.
-pub type Answer = Box<dyn FnOnce(Scrubbed<Reply>) + Send>;
+pub type Responder = Box<dyn FnOnce(Scrubbed<Reply>) + Send>;
 
 /// One call in flight.
 pub struct Call {
@@ -27,12 +27,12 @@ pub struct Call {
     /// The trace context of the request.
     pub trace: Option<TraceContext>,
     cancelled: AtomicBool,
-    hooks: Mutex<Vec<Hook>>,
-    claim: Mutex<Option<(Answer, Permit)>>,
+    hooks: Mutex<Vec<CancelAction>>,
+    claim: Mutex<Option<(Responder, Permit)>>,
 }
 
 /// An action on cancellation.
-type Hook = Box<dyn FnOnce() + Send>;
+type CancelAction = Box<dyn FnOnce() + Send>;
 
 impl Call {
     /// A call that was just admitted.
@@ -40,7 +40,7 @@ impl Call {
         key: Id,
         id: Id,
         trace: Option<TraceContext>,
-        answer: Answer,
+        responder: Responder,
         permit: Permit,
     ) -> Self {
         Call {
@@ -51,7 +51,7 @@ impl Call {
             cancelled: AtomicBool::new(false),
             trace_id: OnceLock::new(),
             hooks: Mutex::new(Vec::new()),
-            claim: Mutex::new(Some((answer, permit))),
+            claim: Mutex::new(Some((responder, permit))),
         }
     }
 
@@ -83,7 +83,7 @@ impl Call {
     }
 
     /// Takes the answer and the permit. Only the first caller gets them, so exactly one side ends the call.
-    pub fn claim(&self) -> Option<(Answer, Permit)> {
+    pub fn claim(&self) -> Option<(Responder, Permit)> {
         lock(&self.claim).take()
     }
 }

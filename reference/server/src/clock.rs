@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments() {
+    fn timestamps_are_rfc3339_with_microseconds() {
         for (micros, expected) in [
             (0, "1970-01-01T00:00:00.000000Z"),
             (951_782_400_000_001, "2000-02-29T00:00:00.000001Z"),

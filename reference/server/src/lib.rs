@@ -38,8 +38,8 @@ pub use evaluation::as_runtime_error;
 pub use evaluation::isolation::worker;
 pub use render::redact;
 pub use server::Server;
-pub use sessions::record::{Patience, SNAPSHOT_BYTES_MAX};
-pub use sessions::{Listed as ListedSession, Shared as SharedSessions, examine as examine_store};
+pub use sessions::record::{SNAPSHOT_BYTES_MAX, SnapshotDeadline};
+pub use sessions::{ListedSession, SharedSessions, examine as examine_store};
 pub use transport::signals;
 
 #[cfg(test)]

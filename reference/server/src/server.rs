@@ -11,7 +11,7 @@ use crate::diagnostics::observe::Observers;
 use crate::diagnostics::record::Ring;
 use crate::diagnostics::trace::Tracer;
 use crate::evaluation::Programs;
-use crate::evaluation::pool::Pool;
+use crate::evaluation::pool::ThreadPool;
 use crate::sessions::Sessions;
 use crate::settings::{Settings, Warning};
 use ptc_protocol::limits::ProgramLimits;
@@ -28,7 +28,7 @@ pub struct Server {
     /// Limits the number of concurrent programs.
     pub(crate) gate: Arc<Gate>,
     /// The threads that run programs.
-    pub(crate) pool: Pool,
+    pub(crate) pool: ThreadPool,
     /// Settings and services that all programs share.
     pub(crate) programs: Programs,
     /// Counts of events since the start, if metrics are enabled.
@@ -79,13 +79,13 @@ impl Server {
             .http
             .as_ref()
             .is_some_and(|http| http.metrics_path.is_some());
-        let watermark = Watermark::with_room(settings.watermark_percent, programs.memory_bytes);
+        let watermark = Watermark::with_headroom(settings.watermark_percent, programs.memory_bytes);
         let server = Server {
             counters: metrics.then(Counters::default),
             agentic,
             observers,
-            gate: Gate::below(settings.concurrent_calls, watermark),
-            pool: Pool::new(settings.concurrent_calls),
+            gate: Gate::with_watermark(settings.concurrent_calls, watermark),
+            pool: ThreadPool::new(settings.concurrent_calls),
             programs,
             sessions: Sessions::new(settings.sessions.clone()),
             tools_list: OnceLock::new(),

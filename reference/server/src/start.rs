@@ -4,10 +4,10 @@
 use crate::agentic::{self, Agentic, AgenticFault};
 use crate::diagnostics;
 #[cfg(target_os = "linux")]
-use crate::evaluation::isolation::Terms;
+use crate::evaluation::isolation::WorkerSettings;
 use crate::evaluation::isolation::{Evaluation, IsolationFault};
 use crate::server::Server;
-use crate::sessions::Shared;
+use crate::sessions::SharedSessions;
 #[cfg(target_os = "linux")]
 use crate::sessions::store::Address;
 use crate::settings::{HttpSettings, Settings};
@@ -73,7 +73,7 @@ pub fn secrets(settings: &Settings) -> RedactorBuilder {
 /// # Errors
 /// Why the server cannot start.
 pub fn serve(settings: Settings) -> Result<(), StartError> {
-    signals::hold();
+    signals::block();
     let mut secrets = secrets(&settings);
     let agentic = Agentic::read(&settings.agentic)?;
     let config = upstreams::config_path(&settings);
@@ -125,11 +125,11 @@ pub fn serve(settings: Settings) -> Result<(), StartError> {
     let shares = server.settings.sessions.enabled || server.settings.http.is_some();
     if shares && server.settings.sessions.store.address.is_some() {
         let limit = Duration::from_millis(server.programs.timeout_ms);
-        let opened = Shared::open(&server.settings.sessions, limit);
+        let opened = SharedSessions::open(&server.settings.sessions, limit);
         let shared = opened
             .map_err(|fault| StartError::SessionStore(server.redactor.scrub(fault.to_string())))?;
         let server = Arc::get_mut(&mut server).expect(UNSHARED);
-        server.sessions.keep_in(shared);
+        server.sessions.set_shared(shared);
     }
     if server.settings.isolated {
         let started = evaluation(&server);
@@ -152,7 +152,7 @@ const UNSHARED: &str = "nothing shares the server before it serves";
 /// Starts the worker processes.
 #[cfg(target_os = "linux")]
 fn evaluation(server: &Server) -> Result<Evaluation, IsolationFault> {
-    Evaluation::in_processes(Terms {
+    Evaluation::start_processes(WorkerSettings {
         places: server.settings.concurrent_calls,
         memory_bytes: server.programs.memory_bytes,
         time_ms: server.programs.timeout_ms,
@@ -171,7 +171,7 @@ fn serve_http(
     signals: &Signals,
 ) -> Result<(), StartError> {
     let (stop, stopped) = tokio::sync::watch::channel(false);
-    signals.call(move || {
+    signals.set_action(move || {
         // A second signal finds the drain under way.
         let _ = stop.send(true);
     });
@@ -185,7 +185,7 @@ fn serve_stdio(
     signals: &Signals,
 ) -> Result<(), StartError> {
     let ending = server.clone();
-    signals.call(move || {
+    signals.set_action(move || {
         ending.shut_down(executor.as_ref());
         std::process::exit(0);
     });

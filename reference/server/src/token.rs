@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_have_their_length_and_differ() {
+    fn random_ids_have_their_length_and_differ() {
         assert_eq!(random(24).len(), 32);
         assert_eq!(random(18).len(), 24);
         assert_ne!(random(24), random(24));

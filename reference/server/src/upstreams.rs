@@ -44,7 +44,7 @@ pub fn read(
 }
 
 /// Like [`read`], but reports all faults at once: returns the upstreams that could be started, and every refusal.
-pub fn read_telling_all(
+pub fn read_reporting_all(
     path: &Path,
     settings: &Settings,
     secrets: &mut RedactorBuilder,

@@ -12,7 +12,7 @@ ptc_lang::counting_allocator!();
 const REST_BYTES: u64 = 4096;
 
 #[test]
-fn a_context_is_scanned_once_and_built_once() {
+fn context_is_scanned_once_and_built_once() {
     let rows: Vec<Value> = (0..2_000)
         .map(|n| json!({"id": n, "name": format!("row \"{n}\""), "open": n % 3 == 0, "sum": n as f64 / 8.0}))
         .collect();

@@ -25,7 +25,7 @@ use crate::interrupt::Interrupts;
 use ptc_server::as_runtime_error;
 use ptc_server::clock;
 use ptc_server::redact;
-use ptc_server::{Patience, SNAPSHOT_BYTES_MAX};
+use ptc_server::{SNAPSHOT_BYTES_MAX, SnapshotDeadline};
 
 /// Stack size of the evaluating thread.
 const STACK_BYTES: usize = 16 << 20;
@@ -151,7 +151,7 @@ impl Evaluator {
             memory_bytes: self.limits.memory_bytes.saturating_mul(4),
             ..self.limits.clone()
         };
-        self.env = Env::restore(&bytes, &limits, &Patience::start())
+        self.env = Env::restore(&bytes, &limits, &SnapshotDeadline::start())
             .map_err(|error| wrong(error.to_string()))?;
         self.keep_before_end();
         Ok(())
@@ -402,7 +402,7 @@ fn save(env: &Env, path: &str) -> Result<(), String> {
         return Err(wrong("it is no regular file".to_owned()));
     }
     let bytes = env
-        .snapshot(SNAPSHOT_BYTES_MAX, &Patience::start())
+        .snapshot(SNAPSHOT_BYTES_MAX, &SnapshotDeadline::start())
         .map_err(|error| wrong(error.to_string()))?;
     crate::put_private(path, &bytes).map_err(|error| wrong(error.to_string()))
 }

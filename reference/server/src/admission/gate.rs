@@ -14,7 +14,7 @@ pub struct Gate {
 
 /// Why a call is not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shut {
+pub enum GateClosed {
     /// This many calls are in flight, which is the maximum.
     Full(usize),
     Memory,
@@ -28,11 +28,11 @@ impl Gate {
     /// A gate with `cap` places.
     #[cfg(test)]
     pub fn new(cap: usize) -> Arc<Self> {
-        Self::below(cap, Watermark::with_room(100, 0))
+        Self::with_watermark(cap, Watermark::with_headroom(100, 0))
     }
 
     /// A gate with `cap` places, closed while memory use is above `watermark`.
-    pub fn below(cap: usize, watermark: Watermark) -> Arc<Self> {
+    pub fn with_watermark(cap: usize, watermark: Watermark) -> Arc<Self> {
         Arc::new(Gate {
             cap,
             taken: AtomicUsize::new(0),
@@ -49,14 +49,14 @@ impl Gate {
     }
 
     /// Returns a permit, or immediately why there is none.
-    pub fn enter(self: &Arc<Self>) -> Result<Permit, Shut> {
+    pub fn enter(self: &Arc<Self>) -> Result<Permit, GateClosed> {
         let mut taken = self.taken.load(Ordering::Relaxed);
         loop {
             if taken >= self.cap {
-                return Err(Shut::Full(self.cap));
+                return Err(GateClosed::Full(self.cap));
             }
-            if self.watermark.is_passed(taken) {
-                return Err(Shut::Memory);
+            if self.watermark.is_exceeded(taken) {
+                return Err(GateClosed::Memory);
             }
             match self.taken.compare_exchange_weak(
                 taken,
@@ -82,19 +82,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_gate_refuses_and_a_dropped_permit_frees_its_place() {
+    fn full_gate_refuses_until_a_permit_is_dropped() {
         let gate = Gate::new(2);
         let first = gate.enter();
         let second = gate.enter();
         assert!(first.is_ok() && second.is_ok());
-        assert_eq!(gate.enter().err(), Some(Shut::Full(2)));
+        assert_eq!(gate.enter().err(), Some(GateClosed::Full(2)));
         drop(first);
         assert!(gate.enter().is_ok());
     }
 
     #[test]
-    fn memory_is_told_from_calls() {
-        let gate = Gate::below(1, Watermark::with_room(0, 0));
-        assert_eq!(gate.enter().err(), Some(Shut::Memory));
+    fn memory_refusal_is_distinct_from_full_gate() {
+        let gate = Gate::with_watermark(1, Watermark::with_headroom(0, 0));
+        assert_eq!(gate.enter().err(), Some(GateClosed::Memory));
     }
 }

@@ -19,21 +19,21 @@ pub struct Watermark {
 }
 
 /// How much more native stack is mapped than programs are charged for: stack frames are larger in debug builds.
-const STACK_TIMES: u64 = if cfg!(debug_assertions) { 3 } else { 1 };
+const STACK_FACTOR: u64 = if cfg!(debug_assertions) { 3 } else { 1 };
 /// What a call takes besides the memory of its program and its stack: stacks of threads, its frame and its reply.
 const CALL_BYTES: u64 = 48 << 20;
 /// Maximum age of a measurement, in milliseconds.
-const LOOK_EVERY_MS: u64 = 100;
+const CHECK_INTERVAL_MS: u64 = 100;
 
 impl Watermark {
     /// A mark at `percent` (100 and above means no mark), for calls of programs that may hold `program_bytes`.
-    pub fn with_room(percent: u64, program_bytes: u64) -> Watermark {
+    pub fn with_headroom(percent: u64, program_bytes: u64) -> Watermark {
         Watermark {
             percent,
             call_bytes: match program_bytes {
                 0 => 0,
                 bytes => bytes
-                    .saturating_mul(1 + STACK_TIMES)
+                    .saturating_mul(1 + STACK_FACTOR)
                     .saturating_add(CALL_BYTES),
             },
             calls: AtomicU64::new(u64::MAX),
@@ -44,15 +44,15 @@ impl Watermark {
     }
 
     /// Whether memory use is above the mark, or leaves no room for a call besides `running` others. Measures memory only now and then.
-    pub fn is_passed(&self, running: usize) -> bool {
+    pub fn is_exceeded(&self, running: usize) -> bool {
         if self.percent >= 100 && self.call_bytes == 0 {
             return false;
         }
         // Offset, so that the first call measures, too.
         let now =
-            u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX) + LOOK_EVERY_MS;
+            u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX) + CHECK_INTERVAL_MS;
         let looked = self.looked.load(Ordering::Relaxed);
-        let due = now - looked.min(now) >= LOOK_EVERY_MS;
+        let due = now - looked.min(now) >= CHECK_INTERVAL_MS;
         let mine = || {
             self.looked
                 .compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed)
@@ -61,7 +61,7 @@ impl Watermark {
         if due && mine() {
             let over = self.percent < 100 && used_percent().is_some_and(|used| used > self.percent);
             self.over.store(over, Ordering::Relaxed);
-            let calls = limited_room().and_then(|room| room.checked_div(self.call_bytes));
+            let calls = limited_bytes().and_then(|room| room.checked_div(self.call_bytes));
             // Running calls may have taken their memory already; they are counted as if they had not.
             self.calls
                 .store(calls.unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl Watermark {
 
 /// Bytes that this process may still map under its own limits; `None` if it has no limits.
 #[cfg(target_os = "linux")]
-fn limited_room() -> Option<u64> {
+fn limited_bytes() -> Option<u64> {
     use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
     let limit = |resource| {
         let (soft, _) = getrlimit(resource).ok()?;
@@ -92,7 +92,7 @@ fn limited_room() -> Option<u64> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn limited_room() -> Option<u64> {
+fn limited_bytes() -> Option<u64> {
     None
 }
 
@@ -105,7 +105,7 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
 fn used_percent() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo")
         .ok()
-        .and_then(|text| of_machine(&text));
+        .and_then(|text| machine_percent(&text));
     let own = std::fs::read_to_string("/proc/self/cgroup").ok();
     let group = own.and_then(|text| {
         let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -113,12 +113,12 @@ fn used_percent() -> Option<u64> {
         let around = group
             .ancestors()
             .take_while(|path| path.starts_with("/sys/fs/cgroup"));
-        around.filter_map(of_group).max()
+        around.filter_map(cgroup_percent).max()
     });
     machine.max(group)
 }
 
-fn of_machine(meminfo: &str) -> Option<u64> {
+fn machine_percent(meminfo: &str) -> Option<u64> {
     let (total, free) = (
         kilobytes(meminfo, "MemTotal:")?,
         kilobytes(meminfo, "MemAvailable:")?,
@@ -126,7 +126,7 @@ fn of_machine(meminfo: &str) -> Option<u64> {
     percent(total.saturating_sub(free), total)
 }
 
-fn of_group(group: &Path) -> Option<u64> {
+fn cgroup_percent(group: &Path) -> Option<u64> {
     let read = |name: &str| std::fs::read_to_string(group.join(name)).ok();
     let most = read("memory.max")?.trim().parse().ok()?;
     let held: u64 = read("memory.current")?.trim().parse().ok()?;
@@ -151,13 +151,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_read_from_what_the_kernel_says() {
+    fn kernel_memory_figures_are_parsed() {
         let meminfo = "MemTotal:       1000 kB\nMemFree:          10 kB\nMemAvailable:    250 kB\n";
-        assert_eq!(of_machine(meminfo), Some(75));
-        assert_eq!(of_machine("MemTotal: 1000 kB\n"), None);
+        assert_eq!(machine_percent(meminfo), Some(75));
+        assert_eq!(machine_percent("MemTotal: 1000 kB\n"), None);
         assert_eq!(percent(1, 0), None);
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(of_group(dir.path()), None);
+        assert_eq!(cgroup_percent(dir.path()), None);
         for (name, text) in [
             ("memory.max", "1000\n"),
             ("memory.current", "900\n"),
@@ -165,14 +165,14 @@ mod tests {
         ] {
             std::fs::write(dir.path().join(name), text).unwrap();
         }
-        assert_eq!(of_group(dir.path()), Some(80));
+        assert_eq!(cgroup_percent(dir.path()), Some(80));
         std::fs::write(dir.path().join("memory.max"), "max\n").unwrap();
-        assert_eq!(of_group(dir.path()), None);
+        assert_eq!(cgroup_percent(dir.path()), None);
     }
 
     #[test]
-    fn a_mark_that_is_low_is_passed_at_once_and_one_at_the_top_never() {
-        assert!(Watermark::with_room(0, 0).is_passed(0));
-        assert!(!Watermark::with_room(100, 0).is_passed(0));
+    fn low_watermark_is_exceeded_and_top_one_never() {
+        assert!(Watermark::with_headroom(0, 0).is_exceeded(0));
+        assert!(!Watermark::with_headroom(100, 0).is_exceeded(0));
     }
 }

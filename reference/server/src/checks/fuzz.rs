@@ -2,10 +2,10 @@
 
 use crate::agentic::Agentic;
 use crate::diagnostics::Sinks;
-use crate::evaluation::pool::Pool;
+use crate::evaluation::pool::ThreadPool;
 use crate::server::Server;
 use crate::settings::{Origin, Settings};
-use crate::transport::http::accept::{Limits, Peer, converse};
+use crate::transport::http::accept::{ConnectionLimits, Peer, serve_connection};
 use crate::transport::http::endpoint::Endpoint;
 use crate::transport::http::permits::ConnectionPermits;
 use crate::transport::http::router::router;
@@ -24,23 +24,23 @@ use crate::transport::http::host::is_loopback_authority;
 use crate::transport::http::origin::OriginRule;
 use ptc_secrets::Secret;
 
-/// Checks any bytes as an HTTP request: see [`guards`] for the claims of its fields, and [`requests`] for its framing.
+/// Checks any bytes as an HTTP request: see [`check_guards`] for the claims of its fields, and [`requests`] for its framing.
 pub fn http(bytes: &[u8]) {
     requests(bytes);
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };
-    guards(text);
+    check_guards(text);
     for line in text.split("\r\n") {
         if let Some((_, value)) = line.split_once(':') {
-            guards(value.trim());
+            check_guards(value.trim());
         }
     }
 }
 
 /// Checks any text as an authority, an origin, a media type or a token: nothing that a client would resolve elsewhere counts as this
 /// machine, an allow-list admits nothing else, and only the token is the token.
-fn guards(text: &str) {
+fn check_guards(text: &str) {
     if is_loopback_authority(text) {
         let host = text.strip_prefix('[').map_or_else(
             || text.split(':').next().unwrap_or_default(),
@@ -98,7 +98,8 @@ fn requests(bytes: &[u8]) {
         let same = whole.starts_with(&cut) || cut.starts_with(&whole);
         assert!(same, "{whole:?}, and {cut:?} in pieces of {pieces_of}");
     }
-    let [lax, odd] = [Reading::LAX, Reading::ODD].map(|reading| reading.ends(bytes));
+    let [lax, odd] = [FramingRules::LAX_RULES, FramingRules::ODD_RULES]
+        .map(|reading| reading.request_ends(bytes));
     let agreed = lax.iter().zip(&odd).take_while(|(lax, odd)| lax == odd);
     let agreed = agreed.count();
     assert!(
@@ -115,13 +116,13 @@ fn requests(bytes: &[u8]) {
 const TOKEN: &str = "token-of-the-fuzzed-http-server-0";
 
 /// A router with a runtime whose clock advances when nothing else happens.
-struct Fuzzed {
+struct FuzzedServer {
     executor: tokio::runtime::Runtime,
     router: BoxCloneService<Request, Response, Infallible>,
-    limits: Arc<Limits>,
+    limits: Arc<ConnectionLimits>,
 }
 
-impl Fuzzed {
+impl FuzzedServer {
     fn new() -> Self {
         let executor = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -140,9 +141,9 @@ impl Fuzzed {
         let mut server = Server::new(settings, Sinks::default(), Redactor::empty(), None, agentic);
         Arc::get_mut(&mut server)
             .expect("nobody else holds the server yet")
-            .pool = Pool::by_hand();
+            .pool = ThreadPool::without_threads();
         let endpoint = Arc::new(Endpoint::new(server, http));
-        Fuzzed {
+        FuzzedServer {
             executor,
             limits: Arc::new(endpoint.limits()),
             router: BoxCloneService::new(router(endpoint)),
@@ -153,7 +154,7 @@ impl Fuzzed {
 /// The statuses of all answers to bytes that arrive in pieces of this size.
 fn answers(bytes: &[u8], pieces_of: usize) -> Vec<u16> {
     thread_local! {
-        static FUZZED: Fuzzed = Fuzzed::new();
+        static FUZZED: FuzzedServer = FuzzedServer::new();
     }
     FUZZED.with(|fuzzed| {
         fuzzed.executor.block_on(async {
@@ -165,7 +166,7 @@ fn answers(bytes: &[u8], pieces_of: usize) -> Vec<u16> {
                 activity: Arc::default(),
             });
             let (_serving, end) = tokio::sync::watch::channel(false);
-            let served = converse(
+            let served = serve_connection(
                 fuzzed.router.clone(),
                 theirs,
                 peer,
@@ -177,9 +178,9 @@ fn answers(bytes: &[u8], pieces_of: usize) -> Vec<u16> {
                     if ours.write_all(piece).await.is_err() {
                         break;
                     }
-                    settle().await;
+                    run_until_idle().await;
                 }
-                settle().await;
+                run_until_idle().await;
                 // The connection may have ended before.
                 let _ = ours.shutdown().await;
                 let mut answered = Vec::new();
@@ -196,14 +197,14 @@ fn answers(bytes: &[u8], pieces_of: usize) -> Vec<u16> {
 }
 
 /// Lets the other side do everything that it can.
-async fn settle() {
+async fn run_until_idle() {
     for _ in 0..32 {
         tokio::task::yield_now().await;
     }
 }
 
 /// How a careless parser frames requests. Request smuggling exploits the differences between such parsers.
-struct Reading {
+struct FramingRules {
     /// Whether the first of several lengths counts, or the last.
     first_length: bool,
     /// Whether chunked coding takes precedence over a length.
@@ -212,20 +213,20 @@ struct Reading {
     any_coding: bool,
 }
 
-impl Reading {
-    const LAX: Reading = Reading {
+impl FramingRules {
+    const LAX_RULES: FramingRules = FramingRules {
         first_length: true,
         chunks_first: true,
         any_coding: true,
     };
-    const ODD: Reading = Reading {
+    const ODD_RULES: FramingRules = FramingRules {
         first_length: false,
         chunks_first: false,
         any_coding: false,
     };
 
     /// Where each complete request ends.
-    fn ends(&self, bytes: &[u8]) -> Vec<usize> {
+    fn request_ends(&self, bytes: &[u8]) -> Vec<usize> {
         let (mut at, mut ends) = (0, Vec::new());
         while let Some(end) = self.request(bytes, at) {
             ends.push(end);

@@ -6,5 +6,7 @@ pub mod simulate;
 
 /// The session store interface, for a simulation of several nodes that share a store.
 pub mod sessions {
-    pub use crate::sessions::{Leaving, SessionError, Sessions, Shared, Stores, Turn, store};
+    pub use crate::sessions::{
+        SessionError, Sessions, SharedSessions, StorePair, Turn, TurnEffects, store,
+    };
 }

@@ -20,7 +20,7 @@ pub struct Passes {
 }
 
 impl Passes {
-    fn so_far() -> Passes {
+    fn current() -> Passes {
         Passes {
             scanned: so_far(Pass::Scanned),
             walked: so_far(Pass::Walked),
@@ -31,9 +31,9 @@ impl Passes {
 
     /// The passes while `work` runs. Nothing else may happen in the process.
     pub fn of<T>(work: impl FnOnce() -> T) -> (Passes, T) {
-        let before = Passes::so_far();
+        let before = Passes::current();
         let done = work();
-        let after = Passes::so_far();
+        let after = Passes::current();
         let passes = Passes {
             scanned: after.scanned - before.scanned,
             walked: after.walked - before.walked,

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_come_out_as_prometheus_reads_them() {
+    fn counters_render_as_prometheus_text() {
         let counters = Counters::default();
         counters.call("lisp_eval", "", Duration::from_millis(2));
         counters.call("lisp_eval", "fail", Duration::from_millis(20));

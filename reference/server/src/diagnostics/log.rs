@@ -6,7 +6,7 @@
 //! is logged.
 
 use crate::clock;
-use crate::diagnostics::unobeyed;
+use crate::diagnostics::escape_control;
 use crate::lock::lock;
 use crate::settings::Level;
 use ptc_rpc::write_string;
@@ -23,7 +23,7 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 /// The layer that writes lines.
-struct Lines {
+struct LogLayer {
     queue: Arc<Queue>,
     redactor: Redactor,
 }
@@ -33,7 +33,7 @@ struct Lines {
 pub struct Log(Arc<Queue>);
 
 struct Queue {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<PendingLines>,
     /// Signalled when there is something to write, or somebody waits for it.
     filled: Condvar,
     /// Signalled when a batch was written.
@@ -41,20 +41,20 @@ struct Queue {
 }
 
 #[derive(Default)]
-struct Waiting {
+struct PendingLines {
     bytes: Vec<u8>,
     lost: u64,
     writing: bool,
     /// Somebody waits for the content to be written.
-    hurried: bool,
+    flush_requested: bool,
 }
 
 /// Bytes that may wait for a slow reader; a single line may exceed this, however long it is.
 const QUEUE_BYTES_MAX: usize = 256 << 10;
 /// How long a line waits for others, so that a busy server wakes the writer once for many lines.
-const GATHERING: Duration = Duration::from_millis(1);
+const BATCH_WAIT: Duration = Duration::from_millis(1);
 /// How long an exiting process waits for a reader of stderr, and for its own writer on a busy machine.
-const FLUSH_WAIT: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Initial capacity that suffices for the fields of most events, and for most lines.
 const FIELDS_BYTES: usize = 256;
@@ -96,12 +96,12 @@ where
             }
     };
     let log = Log(queue.clone());
-    let lines = Lines { queue, redactor };
+    let lines = LogLayer { queue, redactor };
     (lines.with_filter(filter_fn(wanted)), log)
 }
 
 /// A text or `null`, as the value of a field.
-pub fn maybe<'a>(text: &'a Option<&'a str>) -> &'a dyn Value {
+pub fn text_or_null<'a>(text: &'a Option<&'a str>) -> &'a dyn Value {
     const NULL: &[u8] = b"null";
     match text {
         Some(text) => text,
@@ -121,9 +121,9 @@ fn level_of(metadata: &Metadata<'_>) -> Level {
 /// A request's id as JSON, kept with its span.
 struct RequestId(Vec<u8>);
 
-impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
+impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for LogLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut said = Said::new(&self.redactor);
+        let mut said = LineWriter::new(&self.redactor);
         attributes.record(&mut said);
         if let (Some(request_id), Some(span)) = (said.request_id, context.span(id)) {
             span.extensions_mut().insert(RequestId(request_id));
@@ -131,7 +131,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut said = Said::new(&self.redactor);
+        let mut said = LineWriter::new(&self.redactor);
         event.record(&mut said);
         if said.request_id.is_none()
             && let Some(mut spans) = context.event_scope(event)
@@ -148,25 +148,25 @@ impl Log {
     pub fn flush(&self) {
         let queue = &self.0;
         let mut waiting = queue.waiting();
-        waiting.hurried = true;
+        waiting.flush_requested = true;
         queue.filled.notify_one();
         // After a timeout there is nothing more to do: nobody reads.
         let _ = queue
             .written
-            .wait_timeout_while(waiting, FLUSH_WAIT, |waiting| {
+            .wait_timeout_while(waiting, FLUSH_TIMEOUT, |waiting| {
                 waiting.writing || !waiting.bytes.is_empty()
             });
     }
 
     /// Logs panics here, scrubbed, instead of printing them unchanged.
-    pub fn take_panics(&self) {
+    pub fn install_panic_hook(&self) {
         let log = self.clone();
         std::panic::set_hook(Box::new(move |panic| {
             let place = panic.location().map(ToString::to_string);
             tracing::error!(
                 event = "panic",
-                location = maybe(&place.as_deref()),
-                message = maybe(&panic.payload_as_str()),
+                location = text_or_null(&place.as_deref()),
+                message = text_or_null(&panic.payload_as_str()),
             );
             // The process may end with this panic.
             log.flush();
@@ -203,21 +203,21 @@ impl Queue {
             .unwrap_or_else(PoisonError::into_inner);
         (waiting, _) = self
             .filled
-            .wait_timeout_while(waiting, GATHERING, |waiting| !waiting.hurried)
+            .wait_timeout_while(waiting, BATCH_WAIT, |waiting| !waiting.flush_requested)
             .unwrap_or_else(PoisonError::into_inner);
-        waiting.hurried = false;
+        waiting.flush_requested = false;
         std::mem::swap(&mut waiting.bytes, batch);
         waiting.writing = true;
         std::mem::take(&mut waiting.lost)
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, PendingLines> {
         lock(&self.waiting)
     }
 }
 
 /// The content of one event. Names are the server's own; values are scrubbed before they are written as JSON.
-struct Said<'a> {
+struct LineWriter<'a> {
     /// The line up to the event's name.
     line: Vec<u8>,
     request_id: Option<Vec<u8>>,
@@ -225,9 +225,9 @@ struct Said<'a> {
     redactor: &'a Redactor,
 }
 
-impl<'a> Said<'a> {
+impl<'a> LineWriter<'a> {
     fn new(redactor: &'a Redactor) -> Self {
-        Said {
+        LineWriter {
             line: Vec::new(),
             request_id: None,
             fields: Vec::new(),
@@ -235,7 +235,7 @@ impl<'a> Said<'a> {
         }
     }
 
-    fn called(&mut self, name: &str) {
+    fn set_event(&mut self, name: &str) {
         self.line.clear();
         self.line.reserve(LINE_BYTES);
         self.line.extend_from_slice(b"{\"event\":");
@@ -244,7 +244,7 @@ impl<'a> Said<'a> {
 
     fn line(mut self, level: Level) -> Vec<u8> {
         if self.line.is_empty() {
-            self.called(UNNAMED);
+            self.set_event(UNNAMED);
         }
         let mut line = self.line;
         if !self.fields.is_empty() {
@@ -263,7 +263,7 @@ impl<'a> Said<'a> {
         line.extend_from_slice(clock::now_text().as_bytes());
         line.extend_from_slice(b"\"}");
         let mut line = match String::from_utf8(line) {
-            Ok(text) => unobeyed(text).into_bytes(),
+            Ok(text) => escape_control(text).into_bytes(),
             Err(other) => other.into_bytes(),
         };
         line.push(b'\n');
@@ -307,10 +307,10 @@ impl<'a> Said<'a> {
     }
 }
 
-impl Visit for Said<'_> {
+impl Visit for LineWriter<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
-            EVENT => self.called(value),
+            EVENT => self.set_event(value),
             REQUEST_ID => self.request_id = Some(self.string(value)),
             name => {
                 self.name(name);

@@ -29,15 +29,15 @@ pub struct Sinks {
 /// scrubbed with `redactor`. Takes effect once per process; later calls change nothing.
 pub fn install(level: Level, redactor: &Redactor) -> Sinks {
     let (lines, log) = log::layer(level, redactor.clone());
-    let spine = Registry::default().with(lines);
+    let subscriber = Registry::default().with(lines);
     #[cfg(feature = "otlp")]
-    let (spine, exporter) = {
+    let (subscriber, exporter) = {
         let (spans, exporter) = otlp::from_environment(redactor).unzip();
-        (spine.with(spans), exporter)
+        (subscriber.with(spans), exporter)
     };
     // Another subscriber can only be that of a test in the same process.
-    let _ = tracing::subscriber::set_global_default(spine);
-    log.take_panics();
+    let _ = tracing::subscriber::set_global_default(subscriber);
+    log.install_panic_hook();
     Sinks {
         log: Some(log),
         #[cfg(feature = "otlp")]
@@ -46,7 +46,7 @@ pub fn install(level: Level, redactor: &Redactor) -> Sinks {
 }
 
 /// Escapes characters that a terminal would obey in a line of JSON, where they occur only inside strings.
-fn unobeyed(line: String) -> String {
+fn escape_control(line: String) -> String {
     if is_printable(&line) {
         return line;
     }

@@ -2,7 +2,7 @@
 //! observers.
 
 use crate::clock;
-use crate::diagnostics::record::{Ring, Sighting};
+use crate::diagnostics::record::{CallInfo, Ring};
 use crate::diagnostics::trace::{Trace, Tracer};
 use ptc_agent::PlannerRequest;
 use ptc_protocol::Payload;
@@ -53,7 +53,7 @@ pub mod call {
 
 /// The tool that a call names.
 #[derive(Clone, Copy)]
-pub struct Called<'a> {
+pub struct CalledTool<'a> {
     /// The name, as called.
     pub name: &'a str,
     /// The tool's own name, if there is such a tool.
@@ -62,7 +62,7 @@ pub struct Called<'a> {
 
 /// A call that is being observed.
 pub struct Observed {
-    sighting: Sighting,
+    info: CallInfo,
     span: Span,
     trace: Option<Trace>,
     executing: Option<Instant>,
@@ -70,7 +70,7 @@ pub struct Observed {
 
 /// How a call ended, as far as it matters to observers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum CallEnd {
     Ran,
     /// A tool answered at once.
     Answered,
@@ -85,10 +85,10 @@ const UNOBSERVED: &str = "lisp_debug";
 
 impl Observers {
     /// Begins to observe a call; `None` when there is no observer.
-    pub fn see(
+    pub fn observe(
         &self,
         caller: &Caller<'_>,
-        tool: Called<'_>,
+        tool: CalledTool<'_>,
         arguments: Option<Json<'_>>,
         trace: Option<&TraceContext>,
     ) -> Option<Box<Observed>> {
@@ -102,7 +102,7 @@ impl Observers {
         let arguments = arguments.filter(|arguments| arguments.kind() == JsonKind::Object);
         let argument = |name: &str| arguments.and_then(|arguments| arguments.get(name));
         let id = caller.id;
-        let sighting = Sighting {
+        let info = CallInfo {
             id: (!id.is_null()).then(|| id.plain().into_owned()),
             tool: tool.name.to_owned(),
             known: tool.known,
@@ -121,7 +121,7 @@ impl Observers {
             time: SharedTime::new(SCRUB_TIME_MAX),
         };
         Some(Box::new(Observed {
-            sighting,
+            info,
             span,
             trace: None,
             executing: None,
@@ -132,8 +132,8 @@ impl Observers {
     pub fn executing(&self, observed: &mut Observed) -> Option<String> {
         observed.executing = Some(Instant::now());
         let tracer = self.tracer.as_ref()?;
-        let mut trace = tracer.begin(&observed.sighting);
-        tracer.executing(&mut trace, &observed.sighting, self.aggregator);
+        let mut trace = tracer.begin(&observed.info);
+        tracer.executing(&mut trace, &observed.info, self.aggregator);
         let id = trace.id().to_owned();
         observed.trace = Some(trace);
         Some(id)
@@ -147,11 +147,11 @@ impl Observers {
     }
 
     /// The call is answered with `payload`, in full.
-    pub fn ended(&self, mut observed: Box<Observed>, payload: &Payload, ending: Ending) {
-        let sighting = &observed.sighting;
-        if let (Some(ring), true) = (&self.ring, ending != Ending::Unknown) {
-            sighting.time.spend(&self.redactor, |redactor| {
-                ring.remember(sighting, payload, ending == Ending::Ran, redactor);
+    pub fn ended(&self, mut observed: Box<Observed>, payload: &Payload, ending: CallEnd) {
+        let info = &observed.info;
+        if let (Some(ring), true) = (&self.ring, ending != CallEnd::Unknown) {
+            info.time.spend(&self.redactor, |redactor| {
+                ring.record(info, payload, ending == CallEnd::Ran, redactor);
             });
         }
         let is_error = payload.text("status") == Some("error");
@@ -161,23 +161,14 @@ impl Observers {
         }
         let status = if reason.is_some() { "ERROR" } else { "OK" };
         observed.span.record(call::STATUS, status);
-        let Some(tracer) = self.tracer.as_ref().filter(|_| ending != Ending::Refused) else {
+        let Some(tracer) = self.tracer.as_ref().filter(|_| ending != CallEnd::Refused) else {
             return;
         };
-        let mut trace = observed
-            .trace
-            .take()
-            .unwrap_or_else(|| tracer.begin(sighting));
+        let mut trace = observed.trace.take().unwrap_or_else(|| tracer.begin(info));
         if let Some(since) = observed.executing {
-            tracer.executed(
-                &mut trace,
-                sighting,
-                self.aggregator,
-                since.elapsed(),
-                payload,
-            );
+            tracer.executed(&mut trace, info, self.aggregator, since.elapsed(), payload);
         }
-        tracer.end(trace, sighting, payload);
+        tracer.end(trace, info, payload);
     }
 
     /// The call was cancelled, or failed without a reply.

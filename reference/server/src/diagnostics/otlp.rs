@@ -26,7 +26,7 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 /// The layer that passes spans of calls to the exporter.
-struct Spans {
+struct SpanLayer {
     exporter: Exporter,
     redactor: Redactor,
 }
@@ -34,19 +34,19 @@ struct Spans {
 /// A handle to the sending thread.
 #[derive(Clone)]
 pub struct Exporter {
-    queue: SyncSender<Item>,
-    counts: Arc<Counts>,
+    queue: SyncSender<QueueItem>,
+    counts: Arc<ExportCounts>,
 }
 
 #[derive(Default)]
-struct Counts {
+struct ExportCounts {
     /// Spans that were dropped because the queue was full, and have not been logged yet.
     dropped: AtomicUsize,
     /// Spans in the queue or being sent.
     waiting: AtomicUsize,
 }
 
-enum Item {
+enum QueueItem {
     Span(Payload),
     Flush(SyncSender<()>),
 }
@@ -64,14 +64,14 @@ const TEXT_BYTES_MAX: usize = 512;
 /// How long a batch waits for more spans.
 const BATCH_WAIT: Duration = Duration::from_millis(200);
 /// The time limit of a request to the collector.
-const SEND_WAIT: Duration = Duration::from_secs(5);
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an exiting process waits for the last batch.
-const FLUSH_WAIT: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two attempts to queue the flush request.
-const ROOM_PAUSE: Duration = Duration::from_millis(10);
+const RETRY_PAUSE: Duration = Duration::from_millis(10);
 const _: () = assert!(BATCH_SPANS_MAX < QUEUE_SPANS_MAX);
 /// Fields that are not exported as attributes.
-const NO_ATTRIBUTES: [&str; 4] = [call::STATUS, call::TRACE_ID, call::PARENT, call::STATE];
+const NOT_ATTRIBUTES: [&str; 4] = [call::STATUS, call::TRACE_ID, call::PARENT, call::STATE];
 /// `SPAN_KIND_SERVER`
 const KIND_SERVER: u64 = 2;
 /// `STATUS_CODE_ERROR`
@@ -94,7 +94,7 @@ where
         variable(ENDPOINT).map(|base| format!("{}/v1/traces", base.trim_end_matches('/')))
     })?;
     let (queue, items) = sync_channel(QUEUE_SPANS_MAX);
-    let counts = Arc::<Counts>::default();
+    let counts = Arc::<ExportCounts>::default();
     let exporter = Exporter {
         queue,
         counts: counts.clone(),
@@ -103,7 +103,7 @@ where
         .name("otlp".into())
         .spawn(move || send_all(&url, &items, &counts))
         .ok()?;
-    let spans = Spans {
+    let spans = SpanLayer {
         exporter: exporter.clone(),
         redactor: redactor.clone(),
     };
@@ -114,30 +114,30 @@ where
 impl Exporter {
     /// Waits, for a short while at most, until everything exported so far is sent. The rest is logged as lost.
     pub fn flush(&self) {
-        let until = std::time::Instant::now() + FLUSH_WAIT;
+        let until = std::time::Instant::now() + FLUSH_TIMEOUT;
         let left = || until.saturating_duration_since(std::time::Instant::now());
         let (done, sent) = sync_channel(1);
-        let mut item = Item::Flush(done);
+        let mut item = QueueItem::Flush(done);
         // If the queue is full, sending a batch makes room.
         while let Err(TrySendError::Full(back)) = self.queue.try_send(item) {
             if left().is_zero() {
                 break;
             }
             item = back;
-            std::thread::sleep(ROOM_PAUSE.min(left()));
+            std::thread::sleep(RETRY_PAUSE.min(left()));
         }
         let _ = sent.recv_timeout(left());
-        lost(
+        log_lost(
             "the process ends before the collector took them",
             self.counts.waiting.load(Ordering::Acquire),
         );
-        self.counts.tell_dropped();
+        self.counts.log_dropped();
     }
 
     fn send(&self, span: Payload) {
         // Counted first: the exporter may send it at any time after it is queued.
         self.counts.waiting.fetch_add(1, Ordering::AcqRel);
-        if let Err(refused) = self.queue.try_send(Item::Span(span)) {
+        if let Err(refused) = self.queue.try_send(QueueItem::Span(span)) {
             self.counts.waiting.fetch_sub(1, Ordering::AcqRel);
             // A failure to start the exporter was logged already.
             let is_full = matches!(refused, TrySendError::Full(_));
@@ -148,10 +148,10 @@ impl Exporter {
     }
 }
 
-impl Counts {
-    fn tell_dropped(&self) {
+impl ExportCounts {
+    fn log_dropped(&self) {
         let dropped = self.dropped.swap(0, Ordering::AcqRel);
-        lost(
+        log_lost(
             "the collector takes spans more slowly than they come",
             dropped,
         );
@@ -159,7 +159,7 @@ impl Counts {
 }
 
 /// Logs the number of lost spans, and the reason.
-fn lost(reason: &str, spans: usize) {
+fn log_lost(reason: &str, spans: usize) {
     if spans > 0 {
         tracing::warn!(event = "otlp_export_failed", reason, spans);
     }
@@ -171,7 +171,7 @@ struct OpenSpan {
     fields: Vec<(&'static str, String)>,
 }
 
-impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Spans {
+impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for SpanLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let mut open = OpenSpan {
             started_micros: clock::now_micros(),
@@ -236,7 +236,7 @@ impl OpenSpan {
         let attributes = self
             .fields
             .iter()
-            .filter(|(name, _)| !NO_ATTRIBUTES.contains(name))
+            .filter(|(name, _)| !NOT_ATTRIBUTES.contains(name))
             .map(|(name, value)| attribute(name, value));
         let status = match self.get(call::ERROR) {
             Some(reason) => Payload::new()
@@ -299,7 +299,7 @@ fn request(spans: Vec<Payload>) -> String {
         .to_json()
 }
 
-fn send_all(url: &str, items: &Receiver<Item>, counts: &Counts) {
+fn send_all(url: &str, items: &Receiver<QueueItem>, counts: &ExportCounts) {
     let off = |reason: &str| tracing::warn!(event = "otlp_export_failed", reason, spans = 0);
     let executor = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -310,7 +310,7 @@ fn send_all(url: &str, items: &Receiver<Item>, counts: &Counts) {
     };
     // A redirect would send spans to an address that nobody configured.
     let builder = builder
-        .timeout(SEND_WAIT)
+        .timeout(SEND_TIMEOUT)
         .redirect(reqwest::redirect::Policy::none());
     let (Ok(executor), Ok(sender)) = (executor, Sender::new(builder)) else {
         return off("the exporter could not be started");
@@ -329,11 +329,11 @@ fn send_all(url: &str, items: &Receiver<Item>, counts: &Counts) {
             };
             match executor.block_on(sending) {
                 Ok(answer) if answer.status().is_success() => {}
-                Ok(answer) => lost(&format!("http {}", answer.status().as_u16()), count),
-                Err(error) => lost(cause(&error), count),
+                Ok(answer) => log_lost(&format!("http {}", answer.status().as_u16()), count),
+                Err(error) => log_lost(cause(&error), count),
             }
             counts.waiting.fetch_sub(count, Ordering::AcqRel);
-            counts.tell_dropped();
+            counts.log_dropped();
         }
         for done in flushed {
             let _ = done.try_send(());
@@ -354,7 +354,7 @@ fn cause(error: &reqwest::Error) -> &'static str {
 }
 
 /// The next spans, the callers that wait for them to be sent, and whether more can come.
-fn batch(items: &Receiver<Item>) -> (Vec<Payload>, Vec<SyncSender<()>>, bool) {
+fn batch(items: &Receiver<QueueItem>) -> (Vec<Payload>, Vec<SyncSender<()>>, bool) {
     let (mut spans, mut flushed) = (Vec::new(), Vec::new());
     let Ok(first) = items.recv() else {
         return (spans, flushed, false);
@@ -363,8 +363,8 @@ fn batch(items: &Receiver<Item>) -> (Vec<Payload>, Vec<SyncSender<()>>, bool) {
     let mut next = Ok(first);
     loop {
         match next {
-            Ok(Item::Span(span)) => spans.push(span),
-            Ok(Item::Flush(done)) => flushed.push(done),
+            Ok(QueueItem::Span(span)) => spans.push(span),
+            Ok(QueueItem::Flush(done)) => flushed.push(done),
             Err(RecvTimeoutError::Timeout) => return (spans, flushed, true),
             Err(RecvTimeoutError::Disconnected) => return (spans, flushed, false),
         }

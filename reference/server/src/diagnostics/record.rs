@@ -18,7 +18,7 @@ use std::time::Instant;
 
 /// A call as it was on arrival.
 #[derive(Clone, Debug)]
-pub struct Sighting {
+pub struct CallInfo {
     /// The request's id as plain text; `None` for the null id.
     pub id: Option<String>,
     /// The tool's name, as called.
@@ -44,7 +44,7 @@ pub struct Sighting {
     pub time: SharedTime,
 }
 
-impl Sighting {
+impl CallInfo {
     /// The key in the names of its trace files.
     pub fn trace_key(&self) -> String {
         trace_key(self.id.as_deref())
@@ -70,10 +70,10 @@ pub fn trace_keys(request_id: &str) -> Vec<String> {
 const NULL: &str = "null";
 
 /// A record, shared by the ring and its readers.
-pub type Kept = Arc<Record>;
+pub type SharedRecord = Arc<CallRecord>;
 
 #[derive(Clone, Debug)]
-pub struct Record {
+pub struct CallRecord {
     /// The request's id, bounded.
     pub request_id: String,
     /// The key of its trace, computed from the whole id.
@@ -100,7 +100,7 @@ pub struct Ring {
     size: usize,
     policy: PayloadPolicy,
     bytes_max: usize,
-    records: Mutex<VecDeque<Kept>>,
+    records: Mutex<VecDeque<SharedRecord>>,
 }
 
 /// A longer id or name is truncated.
@@ -137,15 +137,15 @@ impl Ring {
     }
 
     /// Records a call that ended with `payload`, in full. `ran` tells whether a program ran.
-    pub fn remember(&self, sighting: &Sighting, payload: &Payload, ran: bool, redactor: &Redactor) {
+    pub fn record(&self, info: &CallInfo, payload: &Payload, ran: bool, redactor: &Redactor) {
         let reason = payload
             .text("reason")
             .filter(|_| payload.text("status") == Some("error"));
         let refused = matches!(reason, Some("args_error" | "busy"));
-        let program = sighting.program.as_deref().filter(|_| !refused);
+        let program = info.program.as_deref().filter(|_| !refused);
         // Scrubbing comes before truncation.
         let clean = program.map(|program| redactor.scrub_str(program));
-        let context = sighting.context.as_ref().filter(|_| !refused);
+        let context = info.context.as_ref().filter(|_| !refused);
         let content = RecordedContent {
             context: context
                 .map(|context| self.context_field(context, redactor))
@@ -158,7 +158,7 @@ impl Ring {
                 Some(Field::List(prints)) => Some(prints.len()),
                 _ => None,
             },
-            protocol_version: sighting.revision,
+            protocol_version: info.revision,
             result_bytes: payload.text("result").map(str::len),
             signature_present: false,
         };
@@ -181,18 +181,18 @@ impl Ring {
             Some(Field::Object(object)) => Some(redactor.scrub(object.clone()).into_inner()),
             _ => None,
         };
-        let record = Record {
+        let record = CallRecord {
             request_id: bounded(
-                &redactor.scrub_str(sighting.id.as_deref().unwrap_or(NULL)),
+                &redactor.scrub_str(info.id.as_deref().unwrap_or(NULL)),
                 REQUEST,
             ),
-            trace_key: sighting.trace_key(),
-            tool: sighting.tool.clone(),
+            trace_key: info.trace_key(),
+            tool: info.tool.clone(),
             ts: clock::now_micros(),
             is_error: payload.text("status") == Some("error"),
             reason: reason.map(str::to_owned),
             duration_ms: match ran {
-                true => u64::try_from(sighting.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+                true => u64::try_from(info.started.elapsed().as_millis()).unwrap_or(u64::MAX),
                 false => 0,
             },
             upstream_calls,
@@ -213,8 +213,8 @@ impl Ring {
     }
 
     /// The calls that ended at or after `since` (microseconds since 1970), only failures with `errors_only`, newest first.
-    pub fn select(&self, since: Option<i64>, errors_only: bool) -> Vec<Kept> {
-        let wanted = |record: &&Kept| {
+    pub fn select(&self, since: Option<i64>, errors_only: bool) -> Vec<SharedRecord> {
+        let wanted = |record: &&SharedRecord| {
             since.is_none_or(|since| record.ts >= since) && (!errors_only || record.is_error)
         };
         self.records()
@@ -226,7 +226,7 @@ impl Ring {
     }
 
     /// The newest call with this id.
-    pub fn find(&self, request_id: &str) -> Option<Kept> {
+    pub fn find(&self, request_id: &str) -> Option<SharedRecord> {
         let wanted = bounded(request_id, REQUEST);
         self.records()
             .iter()
@@ -244,7 +244,7 @@ impl Ring {
         };
         Digested {
             preview,
-            ..digested(program)
+            ..digest_of(program)
         }
         .into()
     }
@@ -276,12 +276,12 @@ impl Ring {
         }
     }
 
-    fn records(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+    fn records(&self) -> MutexGuard<'_, VecDeque<SharedRecord>> {
         lock(&self.records)
     }
 }
 
-impl Record {
+impl CallRecord {
     /// The record as `recent` shows it, or as `get` does with `in_full`.
     pub fn payload(&self, in_full: bool) -> Payload {
         let calls = match in_full {
@@ -357,7 +357,7 @@ fn describe(value: Json<'_>) -> Described {
 }
 
 /// The size and the digest of a text.
-pub fn digested(text: &str) -> Digested {
+pub fn digest_of(text: &str) -> Digested {
     Digested {
         bytes: text.len(),
         sha256: digest::hex(text.as_bytes()),

@@ -3,8 +3,8 @@
 //! Knows nothing of how calls run; it is notified when they begin and end.
 
 use crate::clock;
-use crate::diagnostics::record::{self, Sighting};
-use crate::diagnostics::unobeyed;
+use crate::diagnostics::escape_control;
+use crate::diagnostics::record::{self, CallInfo};
 use crate::settings::PayloadPolicy;
 use crate::token;
 use ptc_agent::PlannerRequest;
@@ -68,24 +68,24 @@ impl Tracer {
     }
 
     /// Begins the trace of a call: its first two lines.
-    pub fn begin(&self, sighting: &Sighting) -> Trace {
-        let key = sighting.trace_key();
-        let (file, path) = self.open(sighting.started_micros, &key);
+    pub fn begin(&self, info: &CallInfo) -> Trace {
+        let key = info.trace_key();
+        let (file, path) = self.open(info.started_micros, &key);
         let mut trace = Trace {
             file,
             failure: None,
             path,
-            trace_id: trace_id(sighting.trace.as_ref()),
+            trace_id: trace_id(info.trace.as_ref()),
             key,
             sequence: 0,
-            started: sighting.started,
+            started: info.started,
             redactor: self.redactor.clone(),
-            time: sighting.time.clone(),
+            time: info.time.clone(),
         };
-        let query = sighting
+        let query = info
             .program
             .as_deref()
-            .map(|program| self.shown(program))
+            .map(|program| self.scrub_text(program))
             .unwrap_or_default();
         trace.line(TraceStart {
             data: Field::Null,
@@ -95,19 +95,19 @@ impl Tracer {
             schema_version: SCHEMA_VERSION,
             trace_id: trace.trace_id.clone(),
             trace_kind: "mcp_call",
-            trace_label: sighting.id.clone().unwrap_or_default(),
+            trace_label: info.id.clone().unwrap_or_default(),
         });
-        let context = sighting.context.as_ref();
-        let mut metadata = Payload::from(traced_call(sighting));
+        let context = info.context.as_ref();
+        let mut metadata = Payload::from(traced_call(info));
         metadata.add(CallStarted {
             context_bytes: context.map_or(0, |context| context.len()),
-            program_bytes: program_bytes(sighting),
+            program_bytes: program_bytes(info),
             signature_present: false,
             context: context
                 .filter(|_| self.policy == PayloadPolicy::Full)
                 .map(|context| Field::Json(context.to_string())),
         });
-        for (name, value) in sighting.trace.iter().flat_map(TraceContext::fields) {
+        for (name, value) in info.trace.iter().flat_map(TraceContext::fields) {
             metadata.set(name, value.to_owned());
         }
         trace.event("ptc_lisp.call.start", None, start_measurements(), metadata);
@@ -115,12 +115,12 @@ impl Tracer {
     }
 
     /// Records that a program begins to run.
-    pub fn executing(&self, trace: &mut Trace, sighting: &Sighting, aggregator: bool) {
+    pub fn executing(&self, trace: &mut Trace, info: &CallInfo, aggregator: bool) {
         trace.event(
             "ptc_runner.lisp.execute.start",
             None,
             start_measurements(),
-            traced_program(sighting, aggregator),
+            traced_program(info, aggregator),
         );
     }
 
@@ -128,7 +128,7 @@ impl Tracer {
     pub fn executed(
         &self,
         trace: &mut Trace,
-        sighting: &Sighting,
+        info: &CallInfo,
         aggregator: bool,
         elapsed: Duration,
         payload: &Payload,
@@ -146,7 +146,7 @@ impl Tracer {
             "ptc_runner.lisp.execute.stop",
             Some(elapsed),
             measurements,
-            traced_program(sighting, aggregator),
+            traced_program(info, aggregator),
         );
     }
 
@@ -164,8 +164,8 @@ impl Tracer {
                 status: request.error.map_or("ok", |_| "error"),
                 turn: turn + 1,
                 reason: request.error.map(|reason| reason.name()),
-                completion: texts.then(|| self.shown(&request.completion)),
-                prompt: texts.then(|| self.shown(&request.prompt)),
+                completion: texts.then(|| self.scrub_text(&request.completion)),
+                prompt: texts.then(|| self.scrub_text(&request.prompt)),
             };
             let took = Duration::from_millis(request.duration_ms);
             trace.event("ptc_lisp.planner.stop", Some(took), measurements, metadata);
@@ -173,11 +173,11 @@ impl Tracer {
     }
 
     /// Ends the trace of a call that was answered with `payload`, in full.
-    pub fn end(&self, mut trace: Trace, sighting: &Sighting, payload: &Payload) {
+    pub fn end(&self, mut trace: Trace, info: &CallInfo, payload: &Payload) {
         let status = payload.text("status").unwrap_or("ok");
         let is_error = status == "error";
         let word = if is_error { "error" } else { "ok" };
-        let mut metadata = Payload::from(traced_call(sighting));
+        let mut metadata = Payload::from(traced_call(info));
         metadata.add(CallStopped {
             is_error,
             status: word,
@@ -247,11 +247,11 @@ impl Tracer {
     }
 
     /// A text of a call as the policy allows: the text itself, or its size and digest.
-    fn shown(&self, text: &str) -> String {
+    fn scrub_text(&self, text: &str) -> String {
         match self.policy {
             PayloadPolicy::Full => text.to_owned(),
             PayloadPolicy::None | PayloadPolicy::Summary => {
-                Payload::from(record::digested(text)).to_json()
+                Payload::from(record::digest_of(text)).to_json()
             }
         }
     }
@@ -392,7 +392,7 @@ impl Trace {
             .set("timestamp", clock::now_text());
         self.sequence += 1;
         let scrub = |redactor: &Redactor| redactor.scrub(line).to_json();
-        let mut text = unobeyed(self.time.spend(&self.redactor, scrub));
+        let mut text = escape_control(self.time.spend(&self.redactor, scrub));
         text.push('\n');
         if let Err(error) = file.write_all(text.as_bytes()) {
             // The disk is full or gone; the call continues without its trace.
@@ -402,41 +402,39 @@ impl Trace {
     }
 }
 
-fn traced_call(sighting: &Sighting) -> TracedCall {
-    let (owner, session) = sighting.transport.clone().unzip();
+fn traced_call(info: &CallInfo) -> TracedCall {
+    let (owner, session) = info.transport.clone().unzip();
     TracedCall {
-        protocol_version: sighting.revision,
-        request_id: sighting.id.clone().unwrap_or_default(),
-        tool_name: named(sighting),
+        protocol_version: info.revision,
+        request_id: info.id.clone().unwrap_or_default(),
+        tool_name: named(info),
         transport: owner.as_ref().map(|_| "http"),
-        transport_request_id: owner
-            .as_ref()
-            .map(|_| sighting.transport_request_id.clone()),
+        transport_request_id: owner.as_ref().map(|_| info.transport_request_id.clone()),
         mcp_session_hash: session.map(Field::word),
         owner_hash: owner.map(Field::word),
     }
 }
 
-fn program_bytes(sighting: &Sighting) -> usize {
-    sighting.program.as_deref().map_or(0, str::len)
+fn program_bytes(info: &CallInfo) -> usize {
+    info.program.as_deref().map_or(0, str::len)
 }
 
 /// The name of a tool as called: one of the server's own, or whatever the client sent.
-fn named(sighting: &Sighting) -> Field {
-    match sighting.known {
+fn named(info: &CallInfo) -> Field {
+    match info.known {
         Some(own) => own.into(),
-        None => Field::Text(sighting.tool.clone()),
+        None => Field::Text(info.tool.clone()),
     }
 }
 
-fn traced_program(sighting: &Sighting, aggregator: bool) -> TracedProgram {
+fn traced_program(info: &CallInfo, aggregator: bool) -> TracedProgram {
     TracedProgram {
         caller: "mcp",
         profile: match aggregator {
             true => "mcp_aggregator",
             false => "mcp_no_tools",
         },
-        program_bytes: program_bytes(sighting),
+        program_bytes: program_bytes(info),
         signature_supplied: false,
     }
 }
@@ -483,7 +481,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_ends_the_file_and_is_remembered() {
+    fn full_disk_ends_the_trace_and_is_reported() {
         let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let mut trace = Trace {
             file: Some(file),

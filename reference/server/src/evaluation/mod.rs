@@ -8,10 +8,10 @@ pub mod pool;
 use crate::call::Call;
 use crate::clock;
 use crate::evaluation::isolation::{Evaluation, EvaluationContext};
-use crate::render::preview::Room;
+use crate::render::preview::PreviewBudget;
 use crate::render::reason::{Refusal, SessionReason};
 use crate::render::redact;
-use crate::sessions::{Leaving, Ready, Sessions, Turn};
+use crate::sessions::{CheckedTurn, Sessions, Turn, TurnEffects};
 use crate::settings::Settings;
 use crate::upstreams;
 use ptc_lang::error::Limit;
@@ -73,23 +73,23 @@ impl Programs {
 }
 
 /// One program to run.
-pub struct Job<'a> {
+pub struct ProgramRun<'a> {
     pub program: &'a str,
     /// Its context, as compact JSON.
     pub context: Json<'a>,
     /// The type that its value must match.
-    pub schema: Option<&'a Schema>,
+    pub schema: Option<&'a OutputSchema>,
     /// The space for a preview of the matching value.
-    pub room: Room,
+    pub room: PreviewBudget,
     pub programs: &'a Programs,
     /// The call that the program answers.
     pub call: &'a Arc<Call>,
 }
 
 /// The type that a returned value must match.
-pub struct Schema(Type);
+pub struct OutputSchema(Type);
 
-impl Schema {
+impl OutputSchema {
     /// Reads `output_schema`.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Schema {
         let tree = serde_json::from_str(json)
             .map_err(|_| invalid("schema is nested too deeply".into()))?;
         json_schema_to_type(&tree)
-            .map(|expected| Some(Schema(expected)))
+            .map(|expected| Some(OutputSchema(expected)))
             .map_err(invalid)
     }
 
@@ -132,7 +132,7 @@ impl Schema {
 const JSON_DEPTH_MAX: u32 = 500;
 
 /// Runs a program that keeps nothing.
-pub fn one_shot(job: &Job<'_>) -> Payload {
+pub fn run_once(job: &ProgramRun<'_>) -> Payload {
     metered(job, None, |running| {
         let shown = running.context(job.context).and_then(|context| {
             let env = Env::new().with_context(context);
@@ -142,7 +142,7 @@ pub fn one_shot(job: &Job<'_>) -> Payload {
         let mut payload: Payload = match shown {
             Ok(Ok(success)) => success.into(),
             Ok(Err(failure)) => failure.into(),
-            Err(limit) => limited(limit, job.programs).into(),
+            Err(limit) => limit_failure(limit, job.programs).into(),
         };
         upstreams::add(&mut payload, &running.entries(), false);
         payload
@@ -151,7 +151,7 @@ pub fn one_shot(job: &Job<'_>) -> Payload {
 
 /// The value as the call's schema requires, if it has one; otherwise the failure that says why it does not match.
 fn validated(
-    job: &Job<'_>,
+    job: &ProgramRun<'_>,
     value: &Value,
     watch: &dyn Watch,
 ) -> Result<Result<Option<Field>, Failure>, Limit> {
@@ -173,7 +173,7 @@ fn validated(
 }
 
 /// Printed lines with secrets redacted.
-fn printed(
+fn scrub_prints(
     mut lines: Vec<String>,
     redactor: &Redactor,
     watch: &dyn Watch,
@@ -199,8 +199,8 @@ fn printed(
 
 /// The result of a program that keeps nothing, without upstream calls.
 fn conclude(
-    job: &Job<'_>,
-    running: &Running<'_>,
+    job: &ProgramRun<'_>,
+    running: &MeteredProgram<'_>,
     outcome: Outcome,
 ) -> Result<Result<Success, Failure>, Limit> {
     let redactor = &job.programs.redactor;
@@ -208,10 +208,10 @@ fn conclude(
     let value = match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
         Ended::Fail(value) => {
-            return failed(&*redact::value_within(&value, redactor, watch)?, watch).map(Err);
+            return fail_failure(&*redact::value_within(&value, redactor, watch)?, watch).map(Err);
         }
         Ended::Error(error) => {
-            return Ok(Err(errored(
+            return Ok(Err(error_failure(
                 &error,
                 running.hint(),
                 job.program,
@@ -224,7 +224,7 @@ fn conclude(
         Err(mismatch) => return Ok(Err(mismatch)),
     };
     let nothing = BTreeMap::new();
-    let prints = printed(outcome.prints, redactor, watch)?;
+    let prints = scrub_prints(outcome.prints, redactor, watch)?;
     let shown = execution_feedback_within(
         &*redact::value_within(&value, redactor, watch)?,
         &prints,
@@ -236,7 +236,7 @@ fn conclude(
     )?;
     let success = Success {
         validated,
-        ..prompting(Success::new(&value, shown), redactor)
+        ..with_prompt(Success::new(&value, shown), redactor)
     };
     // A result that comes too late is a timeout, however well the program went.
     watch.check_limits()?;
@@ -244,13 +244,16 @@ fn conclude(
 }
 
 /// The outcome of a program in a session.
-pub enum Turned {
-    /// It succeeded within all limits. Permanent once `ready` is committed.
-    Kept { payload: Payload, ready: Box<Ready> },
+pub enum TurnOutcome {
+    /// It succeeded within all limits. Permanent once `checked` is committed.
+    Kept {
+        payload: Payload,
+        checked: Box<CheckedTurn>,
+    },
     /// It failed, or its result would break a limit or its schema.
     Failed(Payload),
     /// The session expired, or the call was cancelled.
-    Over,
+    Cancelled,
 }
 
 /// Previews in a session are longer, because its programs build on each other.
@@ -260,39 +263,39 @@ const SESSION_PREVIEWS: PreviewOptions = PreviewOptions {
 };
 
 /// Runs a program in a session. Limits are checked before the schema; nothing is committed yet.
-pub fn in_session(job: &Job<'_>, sessions: &Sessions, turn: &Turn) -> Turned {
+pub fn run_in_session(job: &ProgramRun<'_>, sessions: &Sessions, turn: &Turn) -> TurnOutcome {
     metered(job, Some(turn.session.expires), |running| {
         let turned = running
             .context(job.context)
             .and_then(|context| conclude_turn(job, sessions, turn, running, context));
         match turned {
             Ok(turned) => turned,
-            Err(Limit::Cancelled) => Turned::Over,
-            Err(limit) => unfinished(running, limited(limit, job.programs)),
+            Err(Limit::Cancelled) => TurnOutcome::Cancelled,
+            Err(limit) => failure_without_prints(running, limit_failure(limit, job.programs)),
         }
     })
 }
 
 /// A program that failed in a session, with nothing of what it printed.
-fn unfinished(running: &Running<'_>, failure: Failure) -> Turned {
+fn failure_without_prints(running: &MeteredProgram<'_>, failure: Failure) -> TurnOutcome {
     let prints = Some(Vec::new());
     rolled_back(running, Failure { prints, ..failure })
 }
 
 /// A failed turn of which nothing is kept.
-fn rolled_back(running: &Running<'_>, failure: Failure) -> Turned {
+fn rolled_back(running: &MeteredProgram<'_>, failure: Failure) -> TurnOutcome {
     let mut payload = Payload::from(failure);
     upstreams::add(&mut payload, &running.entries(), true);
-    Turned::Failed(payload)
+    TurnOutcome::Failed(payload)
 }
 
 fn conclude_turn(
-    job: &Job<'_>,
+    job: &ProgramRun<'_>,
     sessions: &Sessions,
     turn: &Turn,
-    running: &Running<'_>,
+    running: &MeteredProgram<'_>,
     context: Map,
-) -> Result<Turned, Limit> {
+) -> Result<TurnOutcome, Limit> {
     let CompletedRun {
         outcome,
         before,
@@ -302,17 +305,19 @@ fn conclude_turn(
     let value = match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
         Ended::Fail(value) => {
-            let failure = failed(&*redact::value_within(&value, redactor, watch)?, watch)?;
-            return Ok(unfinished(running, failure));
+            let failure = fail_failure(&*redact::value_within(&value, redactor, watch)?, watch)?;
+            return Ok(failure_without_prints(running, failure));
         }
-        Ended::Error(error) if error.reason() == Reason::Cancelled => return Ok(Turned::Over),
+        Ended::Error(error) if error.reason() == Reason::Cancelled => {
+            return Ok(TurnOutcome::Cancelled);
+        }
         Ended::Error(error) => {
-            let failure = errored(&error, running.hint(), job.program, job.programs);
-            return Ok(unfinished(running, failure));
+            let failure = error_failure(&error, running.hint(), job.program, job.programs);
+            return Ok(failure_without_prints(running, failure));
         }
     };
     let entries = running.entries();
-    let prints = printed(outcome.prints, redactor, watch)?;
+    let prints = scrub_prints(outcome.prints, redactor, watch)?;
     let visible = redact::value_within(&value, redactor, watch)?.into_owned();
     let shown = execution_feedback_within(
         &visible,
@@ -324,7 +329,7 @@ fn conclude_turn(
         watch,
     )?;
     let (tool_calls, upstream_calls) = upstreams::histories(&entries);
-    let leaving = Leaving {
+    let effects = TurnEffects {
         env: after,
         value: value.clone(),
         shown: visible,
@@ -332,8 +337,8 @@ fn conclude_turn(
         tool_calls: redactor.scrub(tool_calls).into_inner(),
         upstream_calls: redactor.scrub(upstream_calls).into_inner(),
     };
-    let ready = match sessions.judge(turn, leaving, watch)? {
-        Ok(ready) => ready,
+    let checked = match sessions.check_limits(turn, effects, watch)? {
+        Ok(checked) => checked,
         Err(exceeded) => {
             let message = "session persisted-state limit exceeded; eval was not committed";
             let failure = Failure::new(SessionReason::LimitExceeded.name(), message);
@@ -345,11 +350,11 @@ fn conclude_turn(
         Ok(exact) => exact,
         Err(mismatch) => return Ok(rolled_back(running, mismatch)),
     };
-    let mut success = prompting(Success::with_memory(&value, shown), redactor);
+    let mut success = with_prompt(Success::with_memory(&value, shown), redactor);
     if let Some(memory) = &mut success.memory {
         memory.changed_keys = Some(memory.changed.keys().cloned().collect());
     }
-    for notice in &ready.notices {
+    for notice in &checked.notices {
         let gap = if success.feedback.is_empty() {
             ""
         } else {
@@ -359,21 +364,21 @@ fn conclude_turn(
             .feedback
             .push_str(&format!("{gap};; {}", notice.message));
     }
-    success.truncated |= !ready.notices.is_empty();
+    success.truncated |= !checked.notices.is_empty();
     let mut payload = Payload::from(Success {
         // A turn without a value still has the member.
         result: Some(success.result.unwrap_or_default()),
         validated,
-        session: Some(ready.summary.clone()),
-        history_notices: Some(ready.notices.clone()),
+        session: Some(checked.summary.clone()),
+        history_notices: Some(checked.notices.clone()),
         ..success
     });
     upstreams::add(&mut payload, &entries, true);
     // A result that comes too late is a timeout, and keeps nothing.
     watch.check_limits()?;
-    Ok(Turned::Kept {
+    Ok(TurnOutcome::Kept {
         payload,
-        ready: Box::new(ready),
+        checked: Box::new(checked),
     })
 }
 
@@ -393,15 +398,19 @@ fn named(
 }
 
 /// A program under its limits, from reading its context to the last byte of its result.
-struct Running<'a> {
-    job: &'a Job<'a>,
+struct MeteredProgram<'a> {
+    job: &'a ProgramRun<'a>,
     place: EvaluationContext<'a>,
     meter: &'a Meter<'a>,
     calls: Option<&'a ProgramCalls>,
 }
 
 /// Does `work` for a program within its memory limit, until its own deadline, or until `expires`, when the session ends without a reply.
-fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Running<'_>) -> T) -> T {
+fn metered<T>(
+    job: &ProgramRun<'_>,
+    expires: Option<Instant>,
+    work: impl FnOnce(&MeteredProgram<'_>) -> T,
+) -> T {
     let programs = job.programs;
     let limits = limits(programs);
     let deadline = Instant::now() + Duration::from_millis(programs.timeout_ms);
@@ -415,7 +424,7 @@ fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Runnin
     );
     let meter = Meter::new(&limits, &host);
     let done = meter.within(|| {
-        work(&Running {
+        work(&MeteredProgram {
             job,
             place: EvaluationContext {
                 meter: &meter,
@@ -433,7 +442,7 @@ fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Runnin
     done
 }
 
-impl Running<'_> {
+impl MeteredProgram<'_> {
     fn run(&self, env: &Env) -> CompletedRun {
         let program = Program::new(self.job.program);
         self.job.programs.evaluation.run(&program, env, &self.place)
@@ -553,7 +562,7 @@ fn read_context(json: Json<'_>, watch: &dyn Watch) -> Result<Map, Limit> {
 const PROMPT: &str = "user=> ";
 
 /// Marks the prompt of a result as the server's own, so that it is not redacted.
-fn prompting(success: Success, redactor: &Redactor) -> Success {
+fn with_prompt(success: Success, redactor: &Redactor) -> Success {
     let shown = success.result.as_ref().and_then(Field::as_text);
     match shown.and_then(|text| text.strip_prefix(PROMPT)) {
         Some(shown) => {
@@ -573,7 +582,7 @@ const FAIL_STRING_CHARS: usize = 4096;
 const FAIL_CHARS: usize = 1 << 19;
 
 /// The failure for `(fail v)`.
-fn failed(value: &Value, watch: &dyn Watch) -> Result<Failure, Limit> {
+fn fail_failure(value: &Value, watch: &dyn Watch) -> Result<Failure, Limit> {
     use ptc_lang::print::{PREVIEW_ITEMS, preview_within};
     let text = match value {
         Value::Str(_) => {
@@ -593,30 +602,30 @@ fn failed(value: &Value, watch: &dyn Watch) -> Result<Failure, Limit> {
 }
 
 /// The failure for a limit that was reached before or after the program ran.
-fn limited(limit: Limit, programs: &Programs) -> Failure {
-    errored(&limit.kind().into_error(), None, "", programs)
+fn limit_failure(limit: Limit, programs: &Programs) -> Failure {
+    error_failure(&limit.kind().into_error(), None, "", programs)
 }
 
 /// Does `work` on values of programs, outside of a program but within the time and memory limits of one.
 ///
 /// # Errors
 /// The limit that was reached.
-pub fn watched<T>(
+pub fn within_limits<T>(
     programs: &Programs,
     work: impl FnOnce(&dyn Watch) -> Result<T, Limit>,
 ) -> Result<T, Box<Failure>> {
     let limits = limits(programs);
-    let host = Deadline(std::time::Instant::now() + Duration::from_millis(programs.timeout_ms));
+    let host = DeadlineHost(std::time::Instant::now() + Duration::from_millis(programs.timeout_ms));
     let meter = Meter::new(&limits, &host);
     meter
         .within(|| work(&meter))
-        .map_err(|limit| Box::new(limited(limit, programs)))
+        .map_err(|limit| Box::new(limit_failure(limit, programs)))
 }
 
 /// A host that offers a clock and a deadline, and nothing else.
-struct Deadline(std::time::Instant);
+struct DeadlineHost(std::time::Instant);
 
-impl Host for Deadline {
+impl Host for DeadlineHost {
     fn now_micros(&self) -> i64 {
         clock::now_micros()
     }
@@ -634,7 +643,12 @@ const EXPLAINED_BYTES_MAX: usize = 4 * 1024;
 
 /// The failure for an error or a limit. Limits are named as the operator set them; after the message, the feedback says where in
 /// `program` the error happened and what to do about it.
-fn errored(error: &Error, hint: Option<String>, program: &str, programs: &Programs) -> Failure {
+fn error_failure(
+    error: &Error,
+    hint: Option<String>,
+    program: &str,
+    programs: &Programs,
+) -> Failure {
     let veil = programs.redactor.veil(program);
     let veil = |quoted: &str| veil.over(quoted);
     let message = || error.redacted_message(&veil);

@@ -13,9 +13,9 @@ trait Work: Send {
 }
 
 /// Work, with a predicate that tells whether it is void.
-struct Unless<V, W>(V, W);
+struct Voidable<V, W>(V, W);
 
-impl<V: Fn() -> bool + Send, W: FnOnce() + Send> Work for Unless<V, W> {
+impl<V: Fn() -> bool + Send, W: FnOnce() + Send> Work for Voidable<V, W> {
     fn is_void(&self) -> bool {
         self.0()
     }
@@ -29,15 +29,15 @@ impl Job {
     /// Work that must be done in any case.
     #[cfg(test)]
     pub fn new(work: impl FnOnce() + Send + 'static) -> Self {
-        Job::unless(|| false, work)
+        Job::voidable(|| false, work)
     }
 
     /// Work that may be dropped undone once `is_void`.
-    pub fn unless(
+    pub fn voidable(
         is_void: impl Fn() -> bool + Send + 'static,
         work: impl FnOnce() + Send + 'static,
     ) -> Self {
-        Job(Box::new(Unless(is_void, work)))
+        Job(Box::new(Voidable(is_void, work)))
     }
 
     pub fn run(self) {
@@ -56,7 +56,7 @@ pub const STACK_BYTES: usize = 2 << 20;
 /// a slow store, can make that wait long. Then void jobs are dropped from the queue, so that it holds no more of them than there may be
 /// threads.
 #[derive(Clone)]
-pub struct Pool {
+pub struct ThreadPool {
     shared: Arc<Shared>,
     threads_max: usize,
 }
@@ -73,10 +73,10 @@ struct State {
     threads: usize,
 }
 
-impl Pool {
+impl ThreadPool {
     /// A pool for `places` concurrent calls. Starts no thread.
     pub fn new(places: usize) -> Self {
-        Pool {
+        ThreadPool {
             shared: Arc::new(Shared {
                 state: Mutex::new(State::default()),
                 work: Condvar::new(),
@@ -87,7 +87,7 @@ impl Pool {
 
     /// A pool without threads: its owner takes the jobs and runs them.
     #[cfg(feature = "checks")]
-    pub fn by_hand() -> Self {
+    pub fn without_threads() -> Self {
         Self::new(0)
     }
 
@@ -168,8 +168,8 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn jobs_run_side_by_side_and_a_panic_costs_no_thread() {
-        let pool = Pool::new(1);
+    fn jobs_run_concurrently_and_panics_keep_threads_alive() {
+        let pool = ThreadPool::new(1);
         let (done, results) = channel();
         for number in 0..50 {
             let done = done.clone();
@@ -186,9 +186,9 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_are_void_do_not_wait_for_threads_that_are_stuck() {
+    fn void_jobs_are_dropped_while_threads_are_stuck() {
         const PLACES: usize = 2;
-        let pool = Pool::new(PLACES);
+        let pool = ThreadPool::new(PLACES);
         let (release, released) = channel::<()>();
         let released = Arc::new(Mutex::new(released));
         for _ in 0..2 * PLACES {
@@ -203,7 +203,7 @@ mod tests {
         let (done, results) = channel();
         for number in 0..1_000 {
             let (waits, done) = (held.clone(), done.clone());
-            let job = Job::unless(
+            let job = Job::voidable(
                 move || number != 500,
                 move || {
                     done.send(number).unwrap();

@@ -3,8 +3,8 @@
 //!
 //! Knows nothing of tools or transports.
 
-use crate::admission::gate::{Gate, Shut};
-use crate::call::{Answer, Call};
+use crate::admission::gate::{Gate, GateClosed};
+use crate::call::{Call, Responder};
 use crate::lock::lock;
 use crate::render::reply::Reply;
 use ptc_rpc::Id;
@@ -73,7 +73,7 @@ struct Calls {
     /// Threads that wait for a change. A notification costs a system call, and most calls end while nobody waits.
     waiting: usize,
     /// Set once every call was cancelled; no further call is admitted.
-    over: bool,
+    is_closed: bool,
 }
 
 struct Arriving {
@@ -98,7 +98,7 @@ impl Drop for Arrival {
             .iter()
             .position(|known| known.number == self.number);
         if place.is_some_and(|at| calls.arriving.swap_remove(at).cancelled) {
-            self.connection.tell(&calls);
+            self.connection.notify(&calls);
         }
     }
 }
@@ -110,7 +110,7 @@ impl Calls {
     }
 
     /// Whether a cancelled request is still arriving.
-    fn awaits(&self, key: &Id) -> bool {
+    fn is_cancelling(&self, key: &Id) -> bool {
         let mut cancelled = self.arriving.iter().filter(|known| known.cancelled);
         cancelled.any(|known| known.key == *key)
     }
@@ -123,7 +123,7 @@ pub enum Cancelled {
     /// Its request is still arriving, and will be answered as cancelled.
     Arriving,
     /// It was cancelled; its answer is to be used or dropped.
-    InFlight(Answer),
+    InFlight(Responder),
 }
 
 /// Why a call was not admitted.
@@ -132,7 +132,7 @@ pub enum NotAdmitted {
     /// The id is already in flight.
     Duplicate,
     /// There is no place for it.
-    Shut(Shut),
+    GateClosed(GateClosed),
     /// It was cancelled before it was admitted, or the connection is over.
     Cancelled,
 }
@@ -225,26 +225,29 @@ impl Connection {
         arrival: &Arrival,
         id: Id,
         trace: Option<TraceContext>,
-        answer: Answer,
+        responder: Responder,
         gate: &Arc<Gate>,
-    ) -> Result<Arc<Call>, (NotAdmitted, Answer)> {
+    ) -> Result<Arc<Call>, (NotAdmitted, Responder)> {
         let mut calls = self.calls();
-        if calls.over || calls.is_cancelled(arrival) {
-            return Err((NotAdmitted::Cancelled, answer));
+        if calls.is_closed || calls.is_cancelled(arrival) {
+            return Err((NotAdmitted::Cancelled, responder));
         }
         let in_flight = calls.in_flight.len();
         let key = arrival.key.clone();
         let Entry::Vacant(place) = calls.in_flight.entry(key.clone()) else {
-            return Err((NotAdmitted::Duplicate, answer));
+            return Err((NotAdmitted::Duplicate, responder));
         };
         if in_flight >= self.in_flight_max {
-            return Err((NotAdmitted::Shut(Shut::Full(self.in_flight_max)), answer));
+            return Err((
+                NotAdmitted::GateClosed(GateClosed::Full(self.in_flight_max)),
+                responder,
+            ));
         }
         let permit = match gate.enter() {
             Ok(permit) => permit,
-            Err(shut) => return Err((NotAdmitted::Shut(shut), answer)),
+            Err(shut) => return Err((NotAdmitted::GateClosed(shut), responder)),
         };
-        let call = Arc::new(Call::new(key, id, trace, answer, permit));
+        let call = Arc::new(Call::new(key, id, trace, responder, permit));
         place.insert(call.clone());
         calls.unanswered += 1;
         Ok(call)
@@ -253,13 +256,13 @@ impl Connection {
     /// Ends a call with its reply, unless it was cancelled before. Its id and its place are free before the reply is sent. Returns
     /// whether the reply was sent.
     pub fn finish(&self, call: &Arc<Call>, reply: impl FnOnce() -> Scrubbed<Reply>) -> bool {
-        let Some((answer, permit)) = call.claim() else {
+        let Some((responder, permit)) = call.claim() else {
             return false;
         };
-        self.forget(call);
+        self.remove(call);
         drop(permit);
-        answer(reply());
-        self.answered();
+        responder(reply());
+        self.count_answer();
         true
     }
 
@@ -284,24 +287,24 @@ impl Connection {
     /// Waits until cancelled requests have arrived and hold nothing any more, for at most `patience`.
     pub fn wait_until_arrived(&self, key: &Id, patience: Duration) {
         // After a timeout the caller continues: the request ends by itself.
-        drop(self.wait_while(patience, |calls| calls.awaits(key)));
+        drop(self.wait_while(patience, |calls| calls.is_cancelling(key)));
     }
 
     /// Cancels one call, unless its reply is already being sent. The answer is taken before the program sees the cancellation, so that
     /// nothing that the program does then can reach the client.
-    pub fn cancel_call(&self, call: &Arc<Call>) -> Option<Answer> {
-        let (answer, permit) = call.claim()?;
+    pub fn cancel_call(&self, call: &Arc<Call>) -> Option<Responder> {
+        let (responder, permit) = call.claim()?;
         call.cancel();
-        self.forget(call);
+        self.remove(call);
         drop(permit);
-        self.answered();
-        Some(answer)
+        self.count_answer();
+        Some(responder)
     }
 
     /// Cancels every call, including those that arrive later. Returns the answers of those in flight, with their ids.
-    pub fn cancel_all(&self) -> Vec<(Id, Answer)> {
+    pub fn cancel_all(&self) -> Vec<(Id, Responder)> {
         let mut calls = self.calls();
-        calls.over = true;
+        calls.is_closed = true;
         let all: Vec<Arc<Call>> = calls.in_flight.values().cloned().collect();
         drop(calls);
         all.into_iter()
@@ -310,7 +313,7 @@ impl Connection {
     }
 
     /// Waits until every call is answered, for at most `patience`. Returns the number of unanswered calls.
-    pub fn wait_until_quiet(&self, patience: Duration) -> usize {
+    pub fn wait_until_idle(&self, patience: Duration) -> usize {
         self.wait_while(patience, |calls| calls.unanswered > 0)
             .unanswered
     }
@@ -330,21 +333,21 @@ impl Connection {
         calls
     }
 
-    fn answered(&self) {
+    fn count_answer(&self) {
         let mut calls = self.calls();
         calls.unanswered -= 1;
         if calls.unanswered == 0 {
-            self.tell(&calls);
+            self.notify(&calls);
         }
     }
 
-    fn tell(&self, calls: &Calls) {
+    fn notify(&self, calls: &Calls) {
         if calls.waiting > 0 {
             self.changed.notify_all();
         }
     }
 
-    fn forget(&self, call: &Arc<Call>) {
+    fn remove(&self, call: &Arc<Call>) {
         let mut calls = self.calls();
         if calls
             .in_flight

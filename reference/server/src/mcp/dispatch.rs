@@ -2,10 +2,10 @@
 //!
 //! Knows nothing of transports; they pass in frames and a way to reply later.
 
-use crate::admission::gate::Shut;
-use crate::call::{Answer, Call};
-use crate::diagnostics::log::{REQUEST_SPAN, maybe};
-use crate::diagnostics::observe::{Called, Caller, Ending, Observed};
+use crate::admission::gate::GateClosed;
+use crate::call::{Call, Responder};
+use crate::diagnostics::log::{REQUEST_SPAN, text_or_null};
+use crate::diagnostics::observe::{CallEnd, CalledTool, Caller, Observed};
 use crate::evaluation::pool;
 use crate::executor;
 use crate::mcp::connection::{
@@ -13,13 +13,15 @@ use crate::mcp::connection::{
     STATELESS_REVISION, Transport,
 };
 use crate::mcp::incoming::{Incoming, META_VERSION};
-use crate::mcp::tools::{self, Done, Job, NotReady, Request, Run, Tool, Work};
+use crate::mcp::tools::{
+    self, Execution, NotReady, PreparedCall, Tool, ToolJob, ToolOutcome, ToolRequest,
+};
 use crate::render::profile::View;
 use crate::render::reason::Refusal;
 use crate::render::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
-use crate::sessions::store::Key;
-use crate::sessions::{Message, Shared};
+use crate::sessions::store::SessionKey;
+use crate::sessions::{NodeMessage, SharedSessions};
 use crate::version;
 use ptc_protocol::Payload;
 use ptc_protocol::members::{Capabilities, DiscoverResult, InitializeResult, UnsupportedVersion};
@@ -48,16 +50,16 @@ struct Method {
     session: OnRequest,
     stateless: OnRequest,
     /// `None` for a name that is not a notification.
-    notified: Option<fn(&Notified<'_>) -> Handled>,
+    notified: Option<fn(&Notification<'_>) -> Handled>,
     /// Its action as a notification in the stateless era, which has no connection that could end.
-    notified_stateless: Option<fn(&Notified<'_>) -> Handled>,
+    notified_stateless: Option<fn(&Notification<'_>) -> Handled>,
 }
 
 /// What a request for a method does.
 #[derive(Clone, Copy)]
 enum OnRequest {
     /// It is answered at once.
-    Answer(fn(&Scene<'_>) -> Reply),
+    Answer(fn(&MethodCall<'_>) -> Reply),
     CallTool,
     /// The name of a notification, which is not valid with an id.
     Invalid,
@@ -67,13 +69,13 @@ enum OnRequest {
     Exit,
 }
 
-struct Notified<'a> {
+struct Notification<'a> {
     server: &'a Arc<Server>,
     connection: &'a Arc<Connection>,
     params: Option<Json<'a>>,
 }
 
-struct Scene<'a> {
+struct MethodCall<'a> {
     server: &'a Arc<Server>,
     connection: &'a Arc<Connection>,
     id: &'a Id,
@@ -163,7 +165,7 @@ pub fn handle(
     connection: &Arc<Connection>,
     context: &RequestContext,
     incoming: &Incoming<'_>,
-    answer: impl FnOnce() -> Answer,
+    answer: impl FnOnce() -> Responder,
 ) -> Handled {
     let Incoming {
         frame,
@@ -185,14 +187,14 @@ pub fn handle(
     };
     let known = method(name.as_deref());
     let _request = request_span(server, &id).entered();
-    let scene = Scene {
+    let call = MethodCall {
         server,
         connection,
         id: &id,
         params: frame.params,
     };
     match known.map_or(OnRequest::Unknown, |known| known.session) {
-        OnRequest::Answer(answer) => Handled::Now(answer(&scene)),
+        OnRequest::Answer(answer) => Handled::Now(answer(&call)),
         OnRequest::CallTool => {
             let place = CallContext {
                 server,
@@ -227,7 +229,7 @@ fn notification(
         Era::Stateless => method.notified_stateless,
     });
     match act {
-        Some(act) => act(&Notified {
+        Some(act) => act(&Notification {
             server,
             connection,
             params: incoming.frame.params,
@@ -239,22 +241,22 @@ fn notification(
     }
 }
 
-fn ignored(_: &Notified<'_>) -> Handled {
+fn ignored(_: &Notification<'_>) -> Handled {
     Handled::Silent
 }
 
-fn initialized(_: &Notified<'_>) -> Handled {
+fn initialized(_: &Notification<'_>) -> Handled {
     tracing::debug!(event = "notifications_initialized");
     Handled::Silent
 }
 
-fn shutdown_notified(notified: &Notified<'_>) -> Handled {
+fn shutdown_notified(notified: &Notification<'_>) -> Handled {
     tracing::info!(event = "shutdown");
     drain(notified.server, notified.connection);
     Handled::Silent
 }
 
-fn exit_notified(_: &Notified<'_>) -> Handled {
+fn exit_notified(_: &Notification<'_>) -> Handled {
     tracing::info!(event = "exit");
     Handled::Exit(None)
 }
@@ -265,10 +267,10 @@ fn method_not_found(server: &Server, name: Option<&str>, id: Id) -> Reply {
 }
 
 fn unknown_method(server: &Server, name: Option<&str>) {
-    let method = name.map(|name| bounded(server, name));
+    let method = name.map(|name| scrub_and_truncate(server, name));
     tracing::warn!(
         event = "method_not_found",
-        method = maybe(&method.as_deref())
+        method = text_or_null(&method.as_deref())
     );
 }
 
@@ -276,11 +278,11 @@ fn unknown_method(server: &Server, name: Option<&str>) {
 const SHOWN_BYTES_MAX: usize = 256;
 
 /// Bytes of text that are scrubbed on the executor. Longer text may be crafted to take long, so it is scrubbed on a blocking thread.
-const SCRUBBED_AT_ONCE_BYTES_MAX: usize = 16 << 10;
+const SCRUBBED_INLINE_BYTES_MAX: usize = 16 << 10;
 
 /// A name or an id from outside, made short enough for a log line or a message: scrubbed first, and truncated afterwards.
-fn bounded<'a>(server: &Server, text: &'a str) -> Cow<'a, str> {
-    let clean = match text.len() <= SCRUBBED_AT_ONCE_BYTES_MAX {
+fn scrub_and_truncate<'a>(server: &Server, text: &'a str) -> Cow<'a, str> {
+    let clean = match text.len() <= SCRUBBED_INLINE_BYTES_MAX {
         true => server.redactor.scrub_str(text),
         false => executor::blocking(|| server.redactor.scrub_str(text)),
     };
@@ -293,15 +295,15 @@ fn bounded<'a>(server: &Server, text: &'a str) -> Cow<'a, str> {
     }
 }
 
-fn cancelled(notified: &Notified<'_>) -> Handled {
-    let Notified {
+fn cancelled(notified: &Notification<'_>) -> Handled {
+    let Notification {
         server,
         connection,
         params,
     } = *notified;
     let named = params.and_then(|params| params.get("requestId"));
     // A null names no call, although a call may have the id null; nor does text longer than any call's id in any spelling.
-    let may_be_known = |id: &Json<'_>| !id.is_null() && id.text().len() <= NAMED_BYTES_MAX;
+    let may_be_known = |id: &Json<'_>| !id.is_null() && id.text().len() <= CANCELLED_ID_BYTES_MAX;
     let Some(id) = named.filter(may_be_known).map(Id::from_json) else {
         tracing::debug!(event = "notifications_cancelled");
         return Handled::Silent;
@@ -314,8 +316,8 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
             // With shared protocol sessions, the call may run on another node.
             if let (Some(shared), Some(_)) = (server.sessions.shared(), connection.protocol_owner())
             {
-                shared.tell(&Message::Cancel {
-                    session: Key::of(&connection.owner),
+                shared.broadcast(&NodeMessage::Cancel {
+                    session: SessionKey::of(&connection.owner),
                     call: id,
                 });
             }
@@ -324,7 +326,7 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
             tracing::info!(event = "cancelled_in_flight");
             // On stdio the next frame waits behind this one anyway.
             if connection.transport != Transport::Stdio {
-                wait_until_arrived(connection, &id, Shared::PATIENCE);
+                wait_until_arrived(connection, &id, SharedSessions::STORE_TIMEOUT);
             }
         }
         Cancelled::InFlight(answer) => {
@@ -337,16 +339,16 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
 
 /// Bytes of the longest id in a cancellation: each byte of the id may be written as an escape. Longer ones are not broadcast to other
 /// nodes.
-const NAMED_BYTES_MAX: usize = 6 * ID_BYTES_MAX;
+const CANCELLED_ID_BYTES_MAX: usize = 6 * ID_BYTES_MAX;
 
 /// How long the listening thread waits for a request to arrive: all other nodes wait for that thread.
-const ARRIVAL_PATIENCE: Duration = Duration::from_millis(500);
+const ARRIVAL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Cancels a call because another node received the cancellation.
-pub fn cancel_told(server: &Server, connection: &Connection, id: &Id) {
+pub fn cancel_from_other_node(server: &Server, connection: &Connection, id: &Id) {
     match connection.cancel(id) {
         Cancelled::Unknown => {}
-        Cancelled::Arriving => wait_until_arrived(connection, id, ARRIVAL_PATIENCE),
+        Cancelled::Arriving => wait_until_arrived(connection, id, ARRIVAL_TIMEOUT),
         Cancelled::InFlight(answer) => answer_cancelled(server, connection, id.clone(), answer),
     }
 }
@@ -358,7 +360,7 @@ fn wait_until_arrived(connection: &Connection, id: &Id, patience: Duration) {
 }
 
 /// Uses the answer of a cancelled call: over HTTP a request is waiting for it, on stdio nothing is.
-pub fn answer_cancelled(server: &Server, connection: &Connection, id: Id, answer: Answer) {
+pub fn answer_cancelled(server: &Server, connection: &Connection, id: Id, answer: Responder) {
     // Over HTTP, calls outside of a protocol session belong to the stateless revision.
     let era = match connection.protocol_owner() {
         Some(_) => Era::Session,
@@ -377,29 +379,29 @@ fn cancelled_reply(server: &Server, connection: &Connection, id: Id, era: Era) -
     })
 }
 
-fn initialize(scene: &Scene<'_>) -> Reply {
-    let wanted = scene
+fn initialize(call: &MethodCall<'_>) -> Reply {
+    let wanted = call
         .params
         .and_then(|params| params.get("protocolVersion"))
         .and_then(Json::as_str);
-    let revision = scene.connection.negotiate(wanted.as_deref());
+    let revision = call.connection.negotiate(wanted.as_deref());
     tracing::info!(event = "initialize");
     let result = InitializeResult {
         capabilities: Capabilities::default(),
         protocol_version: revision,
         server_info: version::server_info(),
     };
-    own_result(scene.id.clone(), Payload::from(result).to_json())
+    own_result(call.id.clone(), Payload::from(result).to_json())
 }
 
-fn ping(scene: &Scene<'_>) -> Reply {
-    own_result(scene.id.clone(), "{}".into())
+fn ping(call: &MethodCall<'_>) -> Reply {
+    own_result(call.id.clone(), "{}".into())
 }
 
-fn shutdown(scene: &Scene<'_>) -> Reply {
+fn shutdown(call: &MethodCall<'_>) -> Reply {
     tracing::info!(event = "shutdown");
-    drain(scene.server, scene.connection);
-    null_result(scene.id.clone())
+    drain(call.server, call.connection);
+    null_result(call.id.clone())
 }
 
 /// Refuses tool calls of a session from now on, on every node.
@@ -411,22 +413,22 @@ fn drain(server: &Server, connection: &Connection) {
     }
 }
 
-fn tools_list(scene: &Scene<'_>) -> Reply {
+fn tools_list(call: &MethodCall<'_>) -> Reply {
     tracing::debug!(event = "tools_list");
-    Reply::json(scene.id.clone(), tools::list(scene.server))
+    Reply::json(call.id.clone(), tools::list(call.server))
 }
 
-fn tools_list_stateless(scene: &Scene<'_>) -> Reply {
-    let json = tools::list(scene.server).derive(|list| {
+fn tools_list_stateless(call: &MethodCall<'_>) -> Reply {
+    let json = tools::list(call.server).derive(|list| {
         let tools = list.strip_prefix('{').unwrap_or("}");
         stateless_result(&format!(
             "{{\"cacheScope\":\"{CACHE_SCOPE}\",\"ttlMs\":{CACHE_TTL_MS},{tools}"
         ))
     });
-    Reply::json(scene.id.clone(), Arc::new(json))
+    Reply::json(call.id.clone(), Arc::new(json))
 }
 
-fn discover(scene: &Scene<'_>) -> Reply {
+fn discover(call: &MethodCall<'_>) -> Reply {
     let result = DiscoverResult {
         cache_scope: CACHE_SCOPE,
         capabilities: Capabilities::default(),
@@ -434,7 +436,7 @@ fn discover(scene: &Scene<'_>) -> Reply {
         ttl_ms: CACHE_TTL_MS,
     };
     let json = stateless_result(&Payload::from(result).to_json());
-    own_result(scene.id.clone(), json)
+    own_result(call.id.clone(), json)
 }
 
 /// The object `result` with the members that every result of the stateless revision begins with.
@@ -482,7 +484,7 @@ impl CallContext<'_> {
 }
 
 /// The trace context of a request: from its `_meta`, or else from its transport.
-fn trace_of(meta: Option<Json<'_>>, context: &RequestContext) -> Option<TraceContext> {
+fn trace_context(meta: Option<Json<'_>>, context: &RequestContext) -> Option<TraceContext> {
     let text = |name: &str| meta?.get(name)?.as_str();
     text("traceparent")
         .and_then(|parent| TraceContext::new(&parent, text("tracestate").as_deref()))
@@ -493,7 +495,7 @@ fn trace_of(meta: Option<Json<'_>>, context: &RequestContext) -> Option<TraceCon
 fn tools_call(
     place: CallContext<'_>,
     incoming: &Incoming<'_>,
-    answer: impl FnOnce() -> Answer,
+    answer: impl FnOnce() -> Responder,
 ) -> Handled {
     let CallContext {
         server,
@@ -517,22 +519,22 @@ fn tools_call(
     // An unknown name may have any length, so it is logged and traced in part only.
     let shown = match tool {
         Some(tool) => Cow::Borrowed(tool.name),
-        None => bounded(server, name),
+        None => scrub_and_truncate(server, name),
     };
-    started(given.map(|_| shown.as_ref()));
+    log_start(given.map(|_| shown.as_ref()));
     if connection.is_draining() && !place.context.arrived_in_time {
         tracing::info!(event = "tools_call_rejected_shutting_down");
         return refuse(Refusal::ShuttingDown);
     }
     log_bodies(arguments);
     let observers = &server.observers;
-    let trace = trace_of(incoming.members.meta, place.context);
-    let called = Called {
+    let trace = trace_context(incoming.members.meta, place.context);
+    let called = CalledTool {
         name: &shown,
         known: tools::names().find(|own| *own == name),
     };
-    let observed = observers.see(&place.caller(), called, arguments, trace.as_ref());
-    let ended = |observed: Option<Box<Observed>>, payload: &Payload, ending: Ending| {
+    let observed = observers.observe(&place.caller(), called, arguments, trace.as_ref());
+    let ended = |observed: Option<Box<Observed>>, payload: &Payload, ending: CallEnd| {
         if let Some(observed) = observed {
             observers.ended(observed, payload, ending);
         }
@@ -543,8 +545,8 @@ fn tools_call(
             known: tools::listed(server).map(|tool| tool.name).collect(),
         };
         let payload = refusal.payload();
-        stopped(server, "unknown", &payload, since, false);
-        ended(observed, &payload, Ending::Unknown);
+        record_stop(server, "unknown", &payload, since, false);
+        ended(observed, &payload, CallEnd::Unknown);
         return match era {
             Era::Session => refuse(refusal),
             // From 2026-07-28 on, an unknown tool is an error, not a result.
@@ -557,7 +559,7 @@ fn tools_call(
             )),
         };
     };
-    let request = Request {
+    let request = ToolRequest {
         server,
         connection,
         id,
@@ -565,13 +567,13 @@ fn tools_call(
         arguments,
     };
     match tool.run {
-        Run::Now(run) => {
+        Execution::Now(run) => {
             let answered = run(&request);
-            stopped(server, tool.name, &answered.payload, since, false);
-            ended(observed, &answered.payload, Ending::Answered);
+            record_stop(server, tool.name, &answered.payload, since, false);
+            ended(observed, &answered.payload, CallEnd::Answered);
             reply(answered)
         }
-        Run::Program(prepare) => {
+        Execution::Program(prepare) => {
             let own;
             let arrival = match &place.context.arrival {
                 Some(arrival) => arrival,
@@ -581,10 +583,10 @@ fn tools_call(
                 }
             };
             match prepare(&request) {
-                Err(NotReady::Duplicate) => duplicate(place.id),
+                Err(NotReady::Duplicate) => reject_duplicate(place.id),
                 Err(NotReady::Refused(refusal)) => {
-                    stopped(server, tool.name, &refusal.payload, since, false);
-                    ended(observed, &refusal.seen(), Ending::Refused);
+                    record_stop(server, tool.name, &refusal.payload, since, false);
+                    ended(observed, &refusal.observed_payload(), CallEnd::Refused);
                     reply(refusal)
                 }
                 Ok(work) => admit(&place, arrival, trace, tool, work, observed, answer()),
@@ -599,9 +601,9 @@ fn admit(
     arrival: &Arrival,
     trace: Option<TraceContext>,
     tool: &'static Tool,
-    work: Work,
+    work: PreparedCall,
     observed: Option<Box<Observed>>,
-    answer: Answer,
+    answer: Responder,
 ) -> Handled {
     let CallContext {
         server,
@@ -613,7 +615,7 @@ fn admit(
     let call = match connection.admit(arrival, id.clone(), trace, answer, &server.gate) {
         Ok(call) => call,
         Err((NotAdmitted::Duplicate, _)) => {
-            return duplicate(id);
+            return reject_duplicate(id);
         }
         Err((NotAdmitted::Cancelled, _)) => {
             count_cancelled(server, tool.name, Instant::now());
@@ -625,22 +627,22 @@ fn admit(
                 None => Handled::Silent,
             };
         }
-        Err((NotAdmitted::Shut(shut), _)) => {
+        Err((NotAdmitted::GateClosed(shut), _)) => {
             let refusal = match shut {
-                Shut::Full(cap) => Refusal::Busy { cap },
-                Shut::Memory => Refusal::MemoryShort,
+                GateClosed::Full(cap) => Refusal::Busy { cap },
+                GateClosed::Memory => Refusal::MemoryShort,
             };
             let reply = ToolReply::new(refusal.payload(), tool.view(server));
-            stopped(server, tool.name, &reply.payload, Instant::now(), true);
+            record_stop(server, tool.name, &reply.payload, Instant::now(), true);
             if let Some(observed) = observed {
                 server
                     .observers
-                    .ended(observed, &reply.payload, Ending::Refused);
+                    .ended(observed, &reply.payload, CallEnd::Refused);
             }
             return Handled::Now(Reply::tool(id, era, reply));
         }
     };
-    let Work {
+    let PreparedCall {
         admitted,
         run: work,
     } = work;
@@ -658,7 +660,7 @@ fn admit(
         span: Span::current(),
     };
     let waits = call.clone();
-    let job = pool::Job::unless(
+    let job = pool::Job::voidable(
         move || waits.is_cancelled(),
         move || run(&admitted, era, tool.name, observed, work),
     );
@@ -666,7 +668,7 @@ fn admit(
 }
 
 /// Refuses a call whose id is already in flight.
-fn duplicate(id: Id) -> Handled {
+fn reject_duplicate(id: Id) -> Handled {
     tracing::warn!(event = "duplicate_request_id");
     let shown = if id.is_null() { "nil" } else { id.as_json() };
     let error = RpcError {
@@ -701,7 +703,7 @@ fn run(
     era: Era,
     tool: &'static str,
     mut observed: Option<Box<Observed>>,
-    work: Job,
+    work: ToolJob,
 ) {
     let Admitted {
         server,
@@ -723,7 +725,7 @@ fn run(
     };
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(call)));
     let id = call.id.clone();
-    let Ok(Done { reply, commit }) = outcome else {
+    let Ok(ToolOutcome { reply, commit }) = outcome else {
         tracing::error!(event = "worker_raise");
         abandoned(observed);
         return;
@@ -742,18 +744,20 @@ fn run(
         if redactor.is_out_of_time() {
             tracing::warn!(event = "scrub_cut_short", tool);
         }
-        stopped(server, tool, &reply.payload, call.started, false);
+        record_stop(server, tool, &reply.payload, call.started, false);
         if let Some(mut observed) = followed.take() {
             server.observers.planned(&mut observed, &reply.planner);
-            server.observers.ended(observed, &reply.seen(), Ending::Ran);
+            server
+                .observers
+                .ended(observed, &reply.observed_payload(), CallEnd::Ran);
         }
-        server.redactor.scrub(Reply::clean(id, era, reply))
+        server.redactor.scrub(Reply::scrubbed(id, era, reply))
     });
     abandoned(followed);
 }
 
-fn started(tool: Option<&str>) {
-    tracing::info!(event = "tools_call_start", tool = maybe(&tool));
+fn log_start(tool: Option<&str>) {
+    tracing::info!(event = "tools_call_start", tool = text_or_null(&tool));
 }
 
 /// Program and context are logged at `debug` only.
@@ -767,7 +771,7 @@ fn log_bodies(arguments: Option<Json<'_>>) {
 }
 
 /// Logs and counts the end of a call of `tool` that was answered with `payload`. With `log_reason`, the log line has the reason, too.
-fn stopped(
+fn record_stop(
     server: &Server,
     tool: &'static str,
     payload: &Payload,
@@ -797,7 +801,7 @@ fn request_span(server: &Server, id: &Id) -> Span {
     // Short ids are scrubbed when the log is written, because every request reaches this line.
     let id = id.as_deref().map(|id| match id.len() <= SHOWN_BYTES_MAX {
         true => Cow::Borrowed(id),
-        false => bounded(server, id),
+        false => scrub_and_truncate(server, id),
     });
     tracing::info_span!(REQUEST_SPAN, request_id = id.as_deref())
 }
@@ -837,7 +841,7 @@ pub fn handle_stateless(
     context: &RequestContext,
     incoming: &Incoming<'_>,
     key: Id,
-    answer: impl FnOnce() -> Answer,
+    answer: impl FnOnce() -> Responder,
 ) -> Handled {
     let Incoming {
         frame,
@@ -862,7 +866,7 @@ pub fn handle_stateless(
         Ok(_) => {}
     }
     let _request = request_span(server, &id).entered();
-    let scene = Scene {
+    let call = MethodCall {
         server,
         connection,
         id: &id,
@@ -870,9 +874,9 @@ pub fn handle_stateless(
     };
     let known = method(name.as_deref());
     match known.map_or(OnRequest::Unknown, |known| known.stateless) {
-        OnRequest::Answer(answer) => Handled::Now(answer(&scene)),
+        OnRequest::Answer(answer) => Handled::Now(answer(&call)),
         OnRequest::CallTool => {
-            if let Err(error) = judge_responses(frame.params) {
+            if let Err(error) = check_input_responses(frame.params) {
                 return refuse(error);
             }
             let place = CallContext {
@@ -893,7 +897,7 @@ pub fn handle_stateless(
 }
 
 /// Validates a client's responses to questions that this server never asks: an object of objects by key, and the text of a state.
-fn judge_responses(params: Option<Json<'_>>) -> Result<(), RpcError> {
+fn check_input_responses(params: Option<Json<'_>>) -> Result<(), RpcError> {
     let wrong = |what: &str| {
         Err(RpcError {
             message: format!("Invalid params: {what}").into(),

@@ -82,14 +82,14 @@ impl Incoming<'_> {
     }
 
     /// Whether handling a request asks a store, and so may wait for it.
-    pub fn asks_store(&self, server: &Server) -> bool {
+    pub fn needs_store(&self, server: &Server) -> bool {
         server.sessions.shared().is_some()
-            && self.tool.as_deref().is_some_and(tools::is_of_sessions)
+            && self.tool.as_deref().is_some_and(tools::is_session_tool)
     }
 
     /// Whether a request begins a turn in a program session. With a store, the turn's first request to the store also checks that the
     /// protocol session exists.
     pub fn begins_turn(&self) -> bool {
-        self.frame.version_ok && self.tool.as_deref() == Some(tools::TURN)
+        self.frame.version_ok && self.tool.as_deref() == Some(tools::SESSION_EVAL)
     }
 }

@@ -8,7 +8,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 /// The space for JSON text.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub struct PreviewBudget {
     /// Bytes up to which the text is shown unchanged.
     pub whole_bytes: usize,
     /// Characters of a preview's top-level string.
@@ -17,10 +17,10 @@ pub struct Room {
     pub preview_bytes: usize,
 }
 
-impl Room {
+impl PreviewBudget {
     /// The preview of JSON text that is too long to be shown unchanged.
     pub fn preview(&self, json: &str) -> Option<Preview> {
-        (json.len() > self.whole_bytes).then(|| of_json(json, self.chars, self.preview_bytes))
+        (json.len() > self.whole_bytes).then(|| preview_json(json, self.chars, self.preview_bytes))
     }
 }
 
@@ -35,7 +35,7 @@ const DEPTH_MAX: usize = 32;
 
 /// The preview of JSON text; `budget` is the characters of a top-level string. A preview of more than `most` bytes fits nowhere, so
 /// anything beyond them may be left out.
-fn of_json(json: &str, budget: usize, most: usize) -> Preview {
+fn preview_json(json: &str, budget: usize, most: usize) -> Preview {
     let mut preview = Preview {
         text: String::new(),
         truncated: false,
@@ -57,7 +57,7 @@ struct Writer<'p> {
 }
 
 impl Writer<'_> {
-    fn say(&mut self, text: &str) {
+    fn push(&mut self, text: &str) {
         if self.out.text.len() <= self.most {
             self.out.text.push_str(text);
         }
@@ -65,19 +65,19 @@ impl Writer<'_> {
 
     fn value(&mut self, value: Json<'_>, budget: usize, depth: usize) {
         match value.kind() {
-            JsonKind::Null => self.say("nil"),
-            JsonKind::Bool | JsonKind::Integer | JsonKind::Float => self.say(value.text()),
+            JsonKind::Null => self.push("nil"),
+            JsonKind::Bool | JsonKind::Integer | JsonKind::Float => self.push(value.text()),
             JsonKind::String => self.text(&value.as_str().unwrap_or_default(), budget),
             JsonKind::Array | JsonKind::Object if depth == DEPTH_MAX => {
-                self.say("...");
+                self.push("...");
                 self.out.truncated = true;
             }
             JsonKind::Array => {
-                self.say("[");
+                self.push("[");
                 let mut total = 0;
                 for item in value.elements() {
                     if total < ITEMS_MAX {
-                        self.say(if total > 0 { " " } else { "" });
+                        self.push(if total > 0 { " " } else { "" });
                         self.value(item, budget, depth + 1);
                     }
                     total += 1;
@@ -90,11 +90,11 @@ impl Writer<'_> {
                     .min((budget / ENTRY_CHARS).max(1))
                     .min(total.max(1));
                 let each = budget.saturating_sub(10 * shown) / shown;
-                self.say("{");
+                self.push("{");
                 for (at, (name, item)) in value.members().take(shown).enumerate() {
-                    self.say(if at > 0 { " " } else { "" });
+                    self.push(if at > 0 { " " } else { "" });
                     self.quote(&name.as_str().unwrap_or_default());
-                    self.say(" ");
+                    self.push(" ");
                     self.value(item, each.max(STRING_CHARS_MIN), depth + 1);
                 }
                 self.close("}", shown, total);
@@ -104,10 +104,10 @@ impl Writer<'_> {
 
     fn close(&mut self, bracket: &str, shown: usize, total: usize) {
         if total > shown {
-            self.say(&format!(" ...{bracket} ({shown}/{total})"));
+            self.push(&format!(" ...{bracket} ({shown}/{total})"));
             self.out.truncated = true;
         } else {
-            self.say(bracket);
+            self.push(bracket);
         }
     }
 
@@ -118,7 +118,7 @@ impl Writer<'_> {
             Some(at) => {
                 self.quote(&format!("{}...", &text[..at]));
                 let total = text.graphemes(true).count();
-                self.say(&format!(" ({budget}/{total} chars)"));
+                self.push(&format!(" ({budget}/{total} chars)"));
                 self.out.truncated = true;
             }
         }
@@ -126,23 +126,23 @@ impl Writer<'_> {
 
     /// A string in the language's notation, with escapes that its reader accepts.
     fn quote(&mut self, text: &str) {
-        self.say("\"");
+        self.push("\"");
         for letter in text.chars() {
             match letter {
-                '"' => self.say("\\\""),
-                '\\' => self.say("\\\\"),
-                '\n' => self.say("\\n"),
-                '\t' => self.say("\\t"),
-                '\r' => self.say("\\r"),
-                '\u{8}' => self.say("\\b"),
-                '\u{C}' => self.say("\\f"),
+                '"' => self.push("\\\""),
+                '\\' => self.push("\\\\"),
+                '\n' => self.push("\\n"),
+                '\t' => self.push("\\t"),
+                '\r' => self.push("\\r"),
+                '\u{8}' => self.push("\\b"),
+                '\u{C}' => self.push("\\f"),
                 control if control.is_control() => {
-                    self.say(&format!("\\u{:04X}", u32::from(control)));
+                    self.push(&format!("\\u{:04X}", u32::from(control)));
                 }
-                other => self.say(other.encode_utf8(&mut [0; 4])),
+                other => self.push(other.encode_utf8(&mut [0; 4])),
             }
         }
-        self.say("\"");
+        self.push("\"");
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     fn check(json: &str, budget: usize) -> String {
-        let preview = of_json(json, budget, usize::MAX);
+        let preview = preview_json(json, budget, usize::MAX);
         format!(
             "{}{}",
             preview.text,
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn small_values_are_whole() {
+    fn small_values_are_shown_whole() {
         assert_eq!(
             check(r#"{"a":[1,2.5,null,true],"b":{}}"#, 512),
             r#"{"a" [1 2.5 nil true] "b" {}}"#
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_cut_where_the_facts_say() {
+    fn long_values_are_truncated_at_the_documented_limits() {
         let list = format!(
             "[{}]",
             (0..3000)
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_values_end() {
+    fn deep_values_are_truncated() {
         let deep = "[".repeat(100_000) + &"]".repeat(100_000);
         assert!(check(&deep, 512).ends_with(" !"));
     }

@@ -3,7 +3,7 @@
 //! First the limits apply (prints, feedback, `validated`), then the profile's view, then the envelope guard for the whole result
 //! (`mcp.profiles`). Knows nothing of tools, programs or JSON-RPC.
 
-use crate::render::preview::Room;
+use crate::render::preview::PreviewBudget;
 use crate::settings::ResponseProfile;
 use ptc_protocol::{Field, Payload};
 use ptc_rpc::write_string;
@@ -19,7 +19,7 @@ pub enum View {
 }
 
 /// Output limits of one profile.
-pub struct Limits {
+pub struct ProfileLimits {
     /// Entries of `prints`.
     pub print_entries: usize,
     /// Bytes of `prints` as a JSON array.
@@ -34,7 +34,7 @@ pub struct Limits {
     pub envelope_bytes: usize,
 }
 
-const SLIM: Limits = Limits {
+const SLIM: ProfileLimits = ProfileLimits {
     print_entries: 20,
     print_bytes: 8 << 10,
     feedback_bytes: 8 << 10,
@@ -42,7 +42,7 @@ const SLIM: Limits = Limits {
     preview_chars: 512,
     envelope_bytes: 32 << 10,
 };
-const STRUCTURED: Limits = Limits {
+const STRUCTURED: ProfileLimits = ProfileLimits {
     print_entries: 50,
     print_bytes: 16 << 10,
     feedback_bytes: 16 << 10,
@@ -50,7 +50,7 @@ const STRUCTURED: Limits = Limits {
     preview_chars: 1024,
     envelope_bytes: 96 << 10,
 };
-const DEBUG: Limits = Limits {
+const DEBUG: ProfileLimits = ProfileLimits {
     print_entries: 200,
     print_bytes: 64 << 10,
     feedback_bytes: 64 << 10,
@@ -61,7 +61,7 @@ const DEBUG: Limits = Limits {
 const _: () = assert!(STRUCTURED.validated_bytes < STRUCTURED.envelope_bytes);
 const _: () = assert!(DEBUG.validated_bytes < DEBUG.envelope_bytes);
 
-pub const fn limits(profile: ResponseProfile) -> &'static Limits {
+pub const fn limits(profile: ResponseProfile) -> &'static ProfileLimits {
     match profile {
         ResponseProfile::Slim => &SLIM,
         ResponseProfile::Structured => &STRUCTURED,
@@ -70,9 +70,9 @@ pub const fn limits(profile: ResponseProfile) -> &'static Limits {
 }
 
 /// A profile's limits for a validated value.
-pub const fn room(profile: ResponseProfile) -> Room {
+pub const fn room(profile: ResponseProfile) -> PreviewBudget {
     let limits = limits(profile);
-    Room {
+    PreviewBudget {
         whole_bytes: limits.validated_bytes,
         chars: limits.preview_chars,
         preview_bytes: limits.envelope_bytes,
@@ -209,7 +209,11 @@ fn with_suffix(mut text: String, suffix: Option<&str>) -> String {
 }
 
 /// Truncates prints, feedback and `validated` to the profile's limits.
-fn cap<'a>(payload: &'a Payload, limits: &Limits, profile: ResponseProfile) -> Cow<'a, Payload> {
+fn cap<'a>(
+    payload: &'a Payload,
+    limits: &ProfileLimits,
+    profile: ResponseProfile,
+) -> Cow<'a, Payload> {
     let mut capped = Cow::Borrowed(payload);
     if let Some(Field::Exact(json, Some(preview))) = payload.get("validated") {
         let mut rest = payload.without("validated");
@@ -250,7 +254,7 @@ fn cap<'a>(payload: &'a Payload, limits: &Limits, profile: ResponseProfile) -> C
 }
 
 /// How many prints fit: the longest prefix within both limits.
-fn prints_within(prints: &[Field], limits: &Limits) -> usize {
+fn prints_within(prints: &[Field], limits: &ProfileLimits) -> usize {
     let mut bytes = 2;
     for (at, print) in prints.iter().enumerate() {
         bytes += print.json_bytes() + usize::from(at > 0);
@@ -429,7 +433,7 @@ fn guard_text(
     start: usize,
     text: &str,
     is_error: bool,
-    limits: &Limits,
+    limits: &ProfileLimits,
     extra: &str,
 ) {
     let cut = format!("{}{TRUNCATED}", prefix(text, GUARD_TEXT_BYTES));
@@ -452,7 +456,7 @@ fn guard_object(
     start: usize,
     shown: &Payload,
     is_error: bool,
-    limits: &Limits,
+    limits: &ProfileLimits,
     extra: &str,
 ) {
     let mut object = shown.clone();

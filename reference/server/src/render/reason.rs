@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_unknown_tool_is_told_what_there_is() {
+    fn unknown_tool_refusal_lists_the_tools() {
         let one = Refusal::UnknownTool {
             name: "nope".into(),
             known: vec!["lisp_eval"],

@@ -41,12 +41,12 @@ pub fn value_within<'a>(
     if redactor.is_empty() || !walk.holds_secret(value)? {
         return Ok(Cow::Borrowed(value));
     }
-    let mut done = HashMap::new();
-    walk.scrubbed(value, 0, &mut done).map(Cow::Owned)
+    let mut copies = HashMap::new();
+    walk.scrub(value, 0, &mut copies).map(Cow::Owned)
 }
 
 /// Scrubbed copies of shared collections, by address, so that what is shared stays shared.
-type Done = HashMap<usize, Value>;
+type ScrubbedCopies = HashMap<usize, Value>;
 
 struct Walk<'w> {
     redactor: &'w Redactor,
@@ -70,7 +70,7 @@ impl Walk<'_> {
                     return Ok(true);
                 }
                 number if spells_secret(number, self.redactor) => return Ok(true),
-                named if self.veiled(named)?.is_some() => return Ok(true),
+                named if self.scrub_printed(named)?.is_some() => return Ok(true),
                 Value::Vector(items) => pending.extend(items.iter()),
                 Value::Set(items) => pending.extend(items.iter()),
                 Value::Map(map) => {
@@ -85,12 +85,17 @@ impl Walk<'_> {
         Ok(false)
     }
 
-    fn scrubbed(&mut self, value: &Value, depth: u32, done: &mut Done) -> Result<Value, Limit> {
+    fn scrub(
+        &mut self,
+        value: &Value,
+        depth: u32,
+        copies: &mut ScrubbedCopies,
+    ) -> Result<Value, Limit> {
         if depth > DEPTH_MAX {
             return Ok(Value::str(MARKER));
         }
         let address = value.shared_address();
-        if let Some(known) = address.and_then(|at| done.get(&at)) {
+        if let Some(known) = address.and_then(|at| copies.get(&at)) {
             return Ok(known.clone());
         }
         self.visit(value)?;
@@ -108,29 +113,29 @@ impl Walk<'_> {
             Value::Vector(items) => {
                 let mut clean = Vec::new();
                 for item in items.iter() {
-                    clean.push(self.scrubbed(item, depth + 1, done)?);
+                    clean.push(self.scrub(item, depth + 1, copies)?);
                 }
                 Value::vector(clean)
             }
             Value::Set(items) => {
                 let mut clean = Vec::new();
                 for item in items.iter() {
-                    clean.push(self.scrubbed(item, depth + 1, done)?);
+                    clean.push(self.scrub(item, depth + 1, copies)?);
                 }
                 Value::Set(clean.into_iter().collect())
             }
             Value::Map(map) => {
                 let mut clean = Vec::new();
                 for (key, value) in map.iter() {
-                    let key = self.scrubbed(key, depth + 1, done)?;
-                    clean.push((key, self.scrubbed(value, depth + 1, done)?));
+                    let key = self.scrub(key, depth + 1, copies)?;
+                    clean.push((key, self.scrub(value, depth + 1, copies)?));
                 }
                 Value::Map(clean.into_iter().collect())
             }
-            other => self.veiled(other)?.unwrap_or_else(|| other.clone()),
+            other => self.scrub_printed(other)?.unwrap_or_else(|| other.clone()),
         };
         if let Some(address) = address {
-            done.insert(address, clean.clone());
+            copies.insert(address, clean.clone());
         }
         Ok(clean)
     }
@@ -147,7 +152,7 @@ impl Walk<'_> {
     }
 
     /// The replacement for a value whose printed form (a name or a source) contains a credential: that form, scrubbed.
-    fn veiled(&self, value: &Value) -> Result<Option<Value>, Limit> {
+    fn scrub_printed(&self, value: &Value) -> Result<Option<Value>, Limit> {
         let (Value::Regex(_) | Value::Fn(_) | Value::Combined(_) | Value::Var(_)) = value else {
             return Ok(None);
         };

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 pub struct Reply {
     /// The request's id; `None` is written as `null`.
     pub id: Option<Id>,
-    pub body: Body,
+    pub body: ReplyBody,
     /// The era that shapes the result object.
     pub era: Era,
 }
@@ -44,7 +44,7 @@ impl Era {
 }
 
 #[derive(Clone, Debug)]
-pub enum Body {
+pub enum ReplyBody {
     Error(RpcError),
     /// A result that is JSON text of the server's own, scrubbed when it was made.
     Json(Arc<Scrubbed<String>>),
@@ -61,7 +61,7 @@ pub struct ToolReply {
     /// A last line of a slim text.
     pub suffix: Option<String>,
     /// What observers see besides the payload, under `agentic`.
-    pub aside: Option<Payload>,
+    pub observed_details: Option<Payload>,
     /// The planner's requests, for traces.
     pub planner: Vec<PlannerRequest>,
 }
@@ -73,7 +73,7 @@ impl ToolReply {
             payload,
             view,
             suffix: None,
-            aside: None,
+            observed_details: None,
             planner: Vec::new(),
         }
     }
@@ -85,8 +85,8 @@ impl ToolReply {
         });
     }
 
-    pub fn seen(&self) -> Cow<'_, Payload> {
-        match &self.aside {
+    pub fn observed_payload(&self) -> Cow<'_, Payload> {
+        match &self.observed_details {
             Some(aside) => Cow::Owned(self.payload.clone().with("agentic", aside.clone())),
             None => Cow::Borrowed(&self.payload),
         }
@@ -98,7 +98,7 @@ impl Reply {
     pub fn error(id: Option<Id>, error: RpcError) -> Self {
         Reply {
             id,
-            body: Body::Error(error),
+            body: ReplyBody::Error(error),
             era: Era::Session,
         }
     }
@@ -107,7 +107,7 @@ impl Reply {
     pub fn json(id: Id, json: Arc<Scrubbed<String>>) -> Self {
         Reply {
             id: Some(id),
-            body: Body::Json(json),
+            body: ReplyBody::Json(json),
             era: Era::Session,
         }
     }
@@ -116,16 +116,16 @@ impl Reply {
     pub fn tool(id: Id, era: Era, tool: ToolReply) -> Self {
         Reply {
             id: Some(id),
-            body: Body::Tool(tool),
+            body: ReplyBody::Tool(tool),
             era,
         }
     }
 
     /// An already scrubbed tool result in reply to `id`.
-    pub fn clean(id: Id, era: Era, tool: Scrubbed<ToolReply>) -> Self {
+    pub fn scrubbed(id: Id, era: Era, tool: Scrubbed<ToolReply>) -> Self {
         Reply {
             id: Some(id),
-            body: Body::Clean(tool),
+            body: ReplyBody::Clean(tool),
             era,
         }
     }
@@ -140,12 +140,12 @@ impl Reply {
     /// Appends the reply as compact JSON without a line end. Truncation happens here, after scrubbing.
     pub fn write(reply: &Scrubbed<Reply>, out: &mut Vec<u8>) {
         match (&reply.body, &reply.id) {
-            (Body::Error(error), id) => write_error(out, id.as_ref(), error),
-            (Body::Json(json), id) => write_result(out, &or_null(id), |out| {
+            (ReplyBody::Error(error), id) => write_error(out, id.as_ref(), error),
+            (ReplyBody::Json(json), id) => write_result(out, &or_null(id), |out| {
                 out.extend_from_slice(json.as_bytes());
             }),
-            (Body::Tool(tool), id) => tool.write(out, &or_null(id), reply.era),
-            (Body::Clean(tool), id) => tool.write(out, &or_null(id), reply.era),
+            (ReplyBody::Tool(tool), id) => tool.write(out, &or_null(id), reply.era),
+            (ReplyBody::Clean(tool), id) => tool.write(out, &or_null(id), reply.era),
         }
     }
 }
@@ -157,7 +157,7 @@ fn or_null(id: &Option<Id>) -> Id {
 /// Ids, JSON-RPC errors (the server's own words about the frame) and names of members are left unchanged.
 impl Scrub for Reply {
     fn scrub_in_place(&mut self, redactor: &Redactor) {
-        if let Body::Tool(tool) = &mut self.body {
+        if let ReplyBody::Tool(tool) = &mut self.body {
             tool.scrub_in_place(redactor);
         }
     }
@@ -167,6 +167,6 @@ impl Scrub for ToolReply {
     fn scrub_in_place(&mut self, redactor: &Redactor) {
         self.payload.scrub_in_place(redactor);
         self.suffix.scrub_in_place(redactor);
-        self.aside.scrub_in_place(redactor);
+        self.observed_details.scrub_in_place(redactor);
     }
 }

@@ -1,7 +1,7 @@
 //! Failed logins of all nodes. The store counts them, and each node remembers what the others broadcast, so that neither a blocked source
 //! nor one that never failed costs the store a request. Knows nothing of HTTP.
 
-use super::shared::{Message, Shared};
+use super::shared::{NodeMessage, SharedSessions};
 use super::store::{FailedLogin, LoginFailure, SOURCES_MAX};
 use crate::lock::lock;
 use crate::settings::RateLimitSettings;
@@ -12,24 +12,24 @@ use tokio::time::Instant;
 
 /// What a node has heard of failed logins.
 #[derive(Default)]
-pub struct Logins {
+pub struct LoginFailures {
     /// Sources with failures on any node, each with the end of its block if it is blocked.
     sources: Mutex<HashMap<String, Option<Instant>>>,
     /// Since when no broadcast was missed; `None` while broadcasts are not received.
-    hears_since: Mutex<Option<Instant>>,
+    receiving_since: Mutex<Option<Instant>>,
 }
 
 /// Longer than any digest.
 const SOURCE_BYTES_MAX: usize = 64;
 
-impl Logins {
+impl LoginFailures {
     /// Records that from now on broadcasts are received, or no longer.
-    pub fn hears(&self, all: bool) {
-        *lock(&self.hears_since) = all.then(Instant::now);
+    pub fn set_receiving(&self, all: bool) {
+        *lock(&self.receiving_since) = all.then(Instant::now);
     }
 
     /// Records a broadcast failure or block.
-    pub fn note(&self, source: String, block: Option<Duration>) {
+    pub fn record_failure(&self, source: String, block: Option<Duration>) {
         // Anybody who can reach the store may have sent it.
         if source.len() > SOURCE_BYTES_MAX {
             return;
@@ -47,12 +47,12 @@ impl Logins {
 
     /// Whether a source may have failed within the window, as far as this node knows.
     fn may_have_failed(&self, source: &str, window: Duration) -> bool {
-        let missed = lock(&self.hears_since).is_none_or(|since| since.elapsed() < window);
+        let missed = lock(&self.receiving_since).is_none_or(|since| since.elapsed() < window);
         missed || lock(&self.sources).contains_key(source)
     }
 }
 
-impl Shared {
+impl SharedSessions {
     /// How long a source is still blocked, as far as this node has heard.
     pub fn login_blocked(&self, source: &str) -> Option<Duration> {
         let until = lock(&self.logins().sources).get(source).copied()??;
@@ -70,16 +70,16 @@ impl Shared {
             failures_max: limit.failures_max,
             block,
         };
-        let told = self.ask(|store| store.login_failed(&failed)).ok()?;
+        let told = self.request(|store| store.login_failed(&failed)).ok()?;
         let block = match told {
             LoginFailure::Counted => None,
             LoginFailure::Blocks => Some(block),
             LoginFailure::Blocked(left) => Some(left),
         };
-        self.logins().note(source.to_owned(), block);
+        self.logins().record_failure(source.to_owned(), block);
         if !matches!(told, LoginFailure::Blocked(_)) {
             let source = source.to_owned();
-            self.tell(&Message::Login { source, block });
+            self.broadcast(&NodeMessage::Login { source, block });
         }
         Some(told)
     }
@@ -90,14 +90,14 @@ impl Shared {
             return;
         }
         let window = Duration::from_millis(limit.window_ms);
-        if self.tells() && !self.logins().may_have_failed(source, window) {
+        if self.can_broadcast() && !self.logins().may_have_failed(source, window) {
             return;
         }
         // Removed here first: a failure that is broadcast meanwhile is a new one.
         let known = lock(&self.logins().sources).remove(source);
-        let forgotten = self.ask(|store| store.login_succeeded(source));
+        let forgotten = self.request(|store| store.login_succeeded(source));
         if forgotten.is_err() && known.is_some() {
-            self.logins().note(source.to_owned(), None);
+            self.logins().record_failure(source.to_owned(), None);
         }
     }
 }

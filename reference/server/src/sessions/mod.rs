@@ -13,8 +13,10 @@ pub mod store;
 pub mod view;
 
 #[cfg(feature = "checks")]
-pub use shared::Stores;
-pub use shared::{Listed, Message, NewProtocol, Protocol, Shared, examine};
+pub use shared::StorePair;
+pub use shared::{
+    ListedSession, NewProtocolSession, NodeMessage, ProtocolState, SharedSessions, examine,
+};
 
 use crate::call::Call;
 use crate::clock;
@@ -38,7 +40,7 @@ use tokio::time::Instant;
 pub struct Sessions {
     settings: SessionSettings,
     registry: Mutex<Registry>,
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<SharedSessions>>,
 }
 
 #[derive(Default)]
@@ -51,7 +53,7 @@ struct Registry {
 const RESULTS_MAX: usize = 3;
 /// Bytes of real memory that a session may hold for each byte of its memory limit. The limit is computed for a compact encoding
 /// (`mcp.sessions.kept`); in memory, values have headers, functions carry their code, and regexes their compiled form.
-const HELD_TIMES: u64 = 4;
+const HEAP_FACTOR: u64 = 4;
 /// Below this size, returning memory to the system takes more time than it is worth.
 const GIVEN_BACK_BYTES_MIN: u64 = 256 << 10;
 /// Closed ids that are remembered, to distinguish them from ids that never existed.
@@ -68,12 +70,12 @@ pub struct Session {
     pub expires: Instant,
     /// How far the clock of its timestamps is ahead of this process's clock.
     ahead_micros: i64,
-    state: Mutex<State>,
+    state: Mutex<SessionState>,
 }
 
 /// The mutable part of a session.
 #[derive(Clone)]
-pub struct State {
+pub struct SessionState {
     env: Env,
     /// Number of definitions.
     bindings: usize,
@@ -88,47 +90,47 @@ pub struct State {
     upstream_calls: VecDeque<Payload>,
     updated_micros: i64,
     used: Instant,
-    running: Option<Arc<Running>>,
+    running: Option<Arc<RunningTurn>>,
     /// Whether a program runs in it on another node.
-    elsewhere: bool,
+    runs_elsewhere: bool,
     closed: bool,
 }
 
 /// A program that runs in a session, or will run once its call is admitted. The session is busy while this exists and is not cancelled.
 #[derive(Default)]
-pub struct Running {
+pub struct RunningTurn {
     call: OnceLock<Arc<Call>>,
-    end: Mutex<End>,
+    end: Mutex<CancelHook>,
 }
 
 /// How to end and answer a program's call when its session is closed.
 #[derive(Default)]
-enum End {
+enum CancelHook {
     /// The call has not been admitted yet.
     #[default]
-    Unknown,
-    Known(Arc<dyn Fn() + Send + Sync>),
+    Unset,
+    Set(Arc<dyn Fn() + Send + Sync>),
     /// The session is closed: a call that arrives now is ended at once.
     Closed,
 }
 
-impl Running {
+impl RunningTurn {
     /// Registers how to end the call when the session is closed. Ends it at once if the session is already closed.
-    fn ends_by(&self, end: impl Fn() + Send + Sync + 'static) {
+    fn on_close(&self, end: impl Fn() + Send + Sync + 'static) {
         let mut known = lock(&self.end);
-        if let End::Closed = *known {
+        if let CancelHook::Closed = *known {
             drop(known);
             return end();
         }
-        *known = End::Known(Arc::new(end));
+        *known = CancelHook::Set(Arc::new(end));
     }
 
     /// Ends the call because the session is closed.
     fn close(&self) {
         let mut known = lock(&self.end);
-        let end = std::mem::replace(&mut *known, End::Closed);
+        let end = std::mem::replace(&mut *known, CancelHook::Closed);
         drop(known);
-        if let End::Known(end) = end {
+        if let CancelHook::Set(end) = end {
             end();
         }
     }
@@ -150,21 +152,21 @@ pub enum SessionError {
     /// The owner's maximum number of sessions is reached.
     OwnerFull,
     /// The store is unreachable.
-    Away,
+    StoreUnavailable,
     /// The store became unreachable during the commit of a turn.
-    Unconfirmed,
+    CommitUnknown,
     /// The store became unreachable while it was asked to start or close a session.
-    Unanswered,
+    ChangeUnknown,
     /// Another turn began, or the lease of this one expired, before the commit.
-    Lost,
+    LeaseLost,
     /// This node cannot read the session's content in the store.
     Unreadable,
     /// The session is too large for the store.
-    Unkept,
+    TooLarge,
     /// The store is full.
-    NoRoom,
+    StoreFull,
     /// The client asked to end its protocol session, on any node.
-    Drains,
+    Draining,
 }
 
 impl SessionError {
@@ -176,14 +178,14 @@ impl SessionError {
             SessionError::Busy => SessionReason::Busy,
             SessionError::Full
             | SessionError::OwnerFull
-            | SessionError::Unkept
-            | SessionError::NoRoom => SessionReason::LimitExceeded,
-            SessionError::Away | SessionError::Unconfirmed | SessionError::Unanswered => {
-                SessionReason::StoreUnavailable
-            }
-            SessionError::Lost => SessionReason::LeaseLost,
+            | SessionError::TooLarge
+            | SessionError::StoreFull => SessionReason::LimitExceeded,
+            SessionError::StoreUnavailable
+            | SessionError::CommitUnknown
+            | SessionError::ChangeUnknown => SessionReason::StoreUnavailable,
+            SessionError::LeaseLost => SessionReason::LeaseLost,
             // The caller knows the protocol session and chooses the message.
-            SessionError::Drains => SessionReason::Closed,
+            SessionError::Draining => SessionReason::Closed,
             SessionError::Unreadable => SessionReason::Unreadable,
         }
     }
@@ -197,22 +199,24 @@ impl SessionError {
             SessionError::Busy => "an eval is already running for this session",
             SessionError::Full => "maximum number of sessions reached",
             SessionError::OwnerFull => "maximum number of sessions for this owner reached",
-            SessionError::Away => "the session store is unavailable; nothing was changed",
-            SessionError::Unconfirmed => {
+            SessionError::StoreUnavailable => {
+                "the session store is unavailable; nothing was changed"
+            }
+            SessionError::CommitUnknown => {
                 "the session store became unavailable; whether this turn was kept is not known"
             }
-            SessionError::Unanswered => {
+            SessionError::ChangeUnknown => {
                 "the session store became unavailable; whether this was done is not known"
             }
-            SessionError::Lost => {
+            SessionError::LeaseLost => {
                 "this node lost the session before the turn was committed; nothing was kept"
             }
             SessionError::Unreadable => {
                 "this server cannot read what the store holds of the session"
             }
-            SessionError::Unkept => "what the session holds is too large for the store",
-            SessionError::NoRoom => "the session store is full; nothing was changed",
-            SessionError::Drains => "its client asked for the end of the connection",
+            SessionError::TooLarge => "what the session holds is too large for the store",
+            SessionError::StoreFull => "the session store is full; nothing was changed",
+            SessionError::Draining => "its client asked for the end of the connection",
         }
     }
 }
@@ -220,19 +224,19 @@ impl SessionError {
 /// The right to run one program in a session; ends when dropped.
 pub struct Turn {
     pub session: Arc<Session>,
-    token: Arc<Running>,
+    token: Arc<RunningTurn>,
     /// The right to commit the turn to a store.
-    lease: Option<Arc<shared::Leased>>,
+    lease: Option<Arc<shared::SessionLease>>,
 }
 
 /// A turn, encoded for the commit.
-pub enum Packed {
-    Here(State),
-    Stored(shared::Packed),
+pub enum PendingCommit {
+    Local(SessionState),
+    Stored(shared::EncodedTurn),
 }
 
 /// What a program leaves behind.
-pub struct Leaving {
+pub struct TurnEffects {
     /// The environment that the program left.
     pub env: Env,
     pub value: Value,
@@ -247,8 +251,8 @@ pub struct Leaving {
 }
 
 /// A turn within all limits, ready to be committed.
-pub struct Ready {
-    state: State,
+pub struct CheckedTurn {
+    state: SessionState,
     /// Values that were kept as a preview only.
     pub notices: Vec<HistoryNotice>,
     /// The `session` member of the reply.
@@ -256,25 +260,25 @@ pub struct Ready {
 }
 
 /// Why a turn is not kept.
-enum Unkept {
+enum TurnRejection {
     Exceeded(LimitExceeded),
     Stopped(Limit),
 }
 
-impl From<LimitExceeded> for Unkept {
+impl From<LimitExceeded> for TurnRejection {
     fn from(exceeded: LimitExceeded) -> Self {
-        Unkept::Exceeded(exceeded)
+        TurnRejection::Exceeded(exceeded)
     }
 }
 
-impl From<Limit> for Unkept {
+impl From<Limit> for TurnRejection {
     fn from(limit: Limit) -> Self {
-        Unkept::Stopped(limit)
+        TurnRejection::Stopped(limit)
     }
 }
 
 /// Fails where `actual` exceeds `max`.
-fn within(
+fn check_limit(
     limit: &'static str,
     actual: u64,
     max: u64,
@@ -305,12 +309,12 @@ impl Sessions {
     }
 
     /// Keeps sessions in a store from now on.
-    pub fn keep_in(&mut self, shared: Option<Arc<Shared>>) {
+    pub fn set_shared(&mut self, shared: Option<Arc<SharedSessions>>) {
         self.shared = shared;
     }
 
     /// The store, if there is one.
-    pub fn shared(&self) -> Option<&Arc<Shared>> {
+    pub fn shared(&self) -> Option<&Arc<SharedSessions>> {
         self.shared.as_ref()
     }
 
@@ -360,9 +364,9 @@ impl Sessions {
             created_micros: now,
             expires_micros: now
                 .saturating_add(i64::try_from(ttl_ms.saturating_mul(1000)).unwrap_or(i64::MAX)),
-            expires: later(Instant::now(), ttl_ms),
+            expires: instant_after(Instant::now(), ttl_ms),
             ahead_micros: 0,
-            state: Mutex::new(State::empty(now)),
+            state: Mutex::new(SessionState::empty(now)),
         });
         registry.live.insert(session.id.clone(), session.clone());
         Ok(session)
@@ -383,7 +387,7 @@ impl Sessions {
                 false => SessionError::NotFound,
             });
         };
-        if self.is_over(&session) {
+        if self.is_expired(&session) {
             registry.close(&session);
             return Err(SessionError::Closed);
         }
@@ -396,7 +400,7 @@ impl Sessions {
     /// Begins a turn in the session `id`. `within` is the owner of the protocol session that the session belongs to, if any.
     ///
     /// # Errors
-    /// As [`Sessions::find`] and [`Session::begin`]; [`SessionError::Drains`].
+    /// As [`Sessions::find`] and [`Session::begin`]; [`SessionError::Draining`].
     pub fn begin(&self, id: &str, owner: &str, within: Option<&str>) -> Result<Turn, SessionError> {
         match &self.shared {
             Some(shared) => shared.begin(id, owner, within),
@@ -414,7 +418,7 @@ impl Sessions {
         id: &str,
         owner: &str,
         bindings: &[String],
-        clear: &[Clear],
+        clear: &[ForgetTarget],
     ) -> Result<(Arc<Session>, Vec<String>), SessionError> {
         if self.shared.is_none() {
             let session = self.find(id, owner)?;
@@ -428,14 +432,14 @@ impl Sessions {
         session.state().running = None;
         let removed = session.forget(bindings, clear)?;
         let state = session.state().clone();
-        turn.commit(turn.pack_state(state)?)?;
+        turn.commit(turn.prepare_state(state)?)?;
         Ok((session, removed))
     }
 
     /// The live sessions of `owner`, most recently changed first.
     ///
     /// # Errors
-    /// [`SessionError::Away`], with a store.
+    /// [`SessionError::StoreUnavailable`], with a store.
     pub fn list(&self, owner: &str) -> Result<Vec<Arc<Session>>, SessionError> {
         let mut own: Vec<_> = match &self.shared {
             Some(shared) => shared.list(owner)?,
@@ -524,41 +528,46 @@ impl Sessions {
     /// # Errors
     /// The limit that ends the program. The inner result is the first session limit that is exceeded: number of definitions, their total
     /// size, the size of one definition.
-    pub fn judge(
+    pub fn check_limits(
         &self,
         turn: &Turn,
-        leaving: Leaving,
+        effects: TurnEffects,
         watch: &dyn Watch,
-    ) -> Result<Result<Ready, LimitExceeded>, Limit> {
-        let judged = self.judged(turn, leaving, watch);
+    ) -> Result<Result<CheckedTurn, LimitExceeded>, Limit> {
+        let judged = self.check_turn(turn, effects, watch);
         // A count that was interrupted may be too low.
         watch.check_limits()?;
         match judged {
-            Ok(ready) => Ok(Ok(ready)),
-            Err(Unkept::Exceeded(exceeded)) => Ok(Err(exceeded)),
-            Err(Unkept::Stopped(limit)) => Err(limit),
+            Ok(checked) => Ok(Ok(checked)),
+            Err(TurnRejection::Exceeded(exceeded)) => Ok(Err(exceeded)),
+            Err(TurnRejection::Stopped(limit)) => Err(limit),
         }
     }
 
-    fn judged(&self, turn: &Turn, leaving: Leaving, watch: &dyn Watch) -> Result<Ready, Unkept> {
+    fn check_turn(
+        &self,
+        turn: &Turn,
+        effects: TurnEffects,
+        watch: &dyn Watch,
+    ) -> Result<CheckedTurn, TurnRejection> {
         let settings = &self.settings;
-        let mut env = leaving.env.with_context(Map::new());
+        let mut env = effects.env.with_context(Map::new());
         let definitions = env.definitions();
         let definitions_count = definitions.len();
         let count = definitions_count as u64;
-        within("max_bindings", count, settings.bindings_max as u64, None)?;
+        check_limit("max_bindings", count, settings.bindings_max as u64, None)?;
         let memory_bytes = size::of_named_within(
             definitions.iter().map(|(name, value, _)| (*name, *value)),
             watch,
         )?;
-        within(
+        check_limit(
             "max_memory_bytes",
             memory_bytes,
             settings.memory_bytes,
             None,
         )?;
         for (name, value, _) in &definitions {
-            within(
+            check_limit(
                 "max_binding_bytes",
                 size::of_within(value, watch)?,
                 settings.binding_bytes,
@@ -567,10 +576,10 @@ impl Sessions {
         }
         drop(definitions);
         let held_bytes = env.held_bytes();
-        let held = held_bytes.div_ceil(HELD_TIMES);
-        within("max_memory_bytes", held, settings.memory_bytes, None)?;
+        let held = held_bytes.div_ceil(HEAP_FACTOR);
+        check_limit("max_memory_bytes", held, settings.memory_bytes, None)?;
         let mut notices = Vec::new();
-        env.remember(self.history_entry(leaving.value, &leaving.shown, &mut notices, watch)?);
+        env.remember(self.history_entry(effects.value, &effects.shown, &mut notices, watch)?);
         let mut state = turn.session.state().clone();
         state.env = env;
         state.bindings = definitions_count;
@@ -578,13 +587,13 @@ impl Sessions {
         state.memory_bytes = memory_bytes;
         state.held_bytes = held_bytes;
         state.turn += 1;
-        state.prints.extend(leaving.prints);
+        state.prints.extend(effects.prints);
         keep_newest(&mut state.prints, settings.prints, |prints| {
             size::of_texts(prints.iter().map(String::as_str))
         });
-        state.tool_calls.extend(leaving.tool_calls);
+        state.tool_calls.extend(effects.tool_calls);
         keep_newest(&mut state.tool_calls, settings.tool_calls, list_bytes);
-        state.upstream_calls.extend(leaving.upstream_calls);
+        state.upstream_calls.extend(effects.upstream_calls);
         keep_newest(
             &mut state.upstream_calls,
             settings.upstream_calls,
@@ -596,7 +605,7 @@ impl Sessions {
             session_id: Word(turn.session.id.clone()),
             turn: state.turn,
         };
-        Ok(Ready {
+        Ok(CheckedTurn {
             state,
             notices,
             summary,
@@ -616,7 +625,7 @@ impl Sessions {
         heap_size.add(&value);
         let reckoned = size::of_within(&value, watch)?;
         let max = self.settings.history_entry_bytes;
-        let bytes = match heap_size.bytes().div_ceil(HELD_TIMES) {
+        let bytes = match heap_size.bytes().div_ceil(HEAP_FACTOR) {
             held if held > max => held.max(reckoned),
             _ => reckoned,
         };
@@ -651,10 +660,10 @@ impl Sessions {
             .unwrap_or(Value::Map(least)))
     }
 
-    fn is_over(&self, session: &Session) -> bool {
+    fn is_expired(&self, session: &Session) -> bool {
         let now = Instant::now();
         let state = session.state();
-        let idle = later(state.used, self.settings.idle_ms) <= now && !state.is_running();
+        let idle = instant_after(state.used, self.settings.idle_ms) <= now && !state.is_running();
         session.expires <= now || idle
     }
 
@@ -662,7 +671,7 @@ impl Sessions {
         let over: Vec<_> = registry
             .live
             .values()
-            .filter(|session| self.is_over(session))
+            .filter(|session| self.is_expired(session))
             .cloned()
             .collect();
         over.iter().for_each(|session| registry.close(session));
@@ -692,7 +701,7 @@ fn new_id() -> String {
 }
 
 /// Whether commits to a store skip their safety checks: the fault that the history test must detect.
-fn careless() -> bool {
+fn skips_commit_checks() -> bool {
     #[cfg(feature = "checks")]
     {
         static ON: OnceLock<bool> = OnceLock::new();
@@ -703,18 +712,18 @@ fn careless() -> bool {
 }
 
 /// Delays a commit where a test wants leases to expire first.
-fn dawdle() {
-    if let Some(wait) = told_by_test("PTC_CHECKS_SLOW_COMMITS_MS") {
+fn delay_commit_for_test() {
+    if let Some(wait) = duration_from_environment("PTC_CHECKS_SLOW_COMMITS_MS") {
         std::thread::sleep(wait);
     }
 }
 
 /// The duration of leases, where a test sets it.
-fn hasty() -> Option<Duration> {
-    told_by_test("PTC_CHECKS_LEASE_MS")
+fn lease_for_test() -> Option<Duration> {
+    duration_from_environment("PTC_CHECKS_LEASE_MS")
 }
 
-fn told_by_test(_name: &str) -> Option<Duration> {
+fn duration_from_environment(_name: &str) -> Option<Duration> {
     #[cfg(feature = "checks")]
     {
         let ms = std::env::var(_name).ok()?.parse().ok()?;
@@ -724,10 +733,10 @@ fn told_by_test(_name: &str) -> Option<Duration> {
     None
 }
 
-impl State {
+impl SessionState {
     /// The state of a new session.
     fn empty(now_micros: i64) -> Self {
-        State {
+        SessionState {
             env: Env::new().recording_results(),
             bindings: 0,
             results: 0,
@@ -740,7 +749,7 @@ impl State {
             updated_micros: now_micros,
             used: Instant::now(),
             running: None,
-            elsewhere: false,
+            runs_elsewhere: false,
             closed: false,
         }
     }
@@ -750,7 +759,7 @@ impl State {
             .running
             .as_ref()
             .is_some_and(|running| !running.call.get().is_some_and(|call| call.is_cancelled()));
-        here || self.elsewhere
+        here || self.runs_elsewhere
     }
 }
 
@@ -767,7 +776,7 @@ impl Session {
         if state.is_running() {
             return Err(SessionError::Busy);
         }
-        let token = Arc::new(Running::default());
+        let token = Arc::new(RunningTurn::default());
         state.running = Some(token.clone());
         Ok(Turn {
             session: self.clone(),
@@ -829,7 +838,7 @@ impl Session {
     pub fn forget(
         &self,
         bindings: &[String],
-        clear: &[Clear],
+        clear: &[ForgetTarget],
     ) -> Result<Vec<String>, SessionError> {
         let mut state = self.state();
         if state.is_running() {
@@ -845,7 +854,7 @@ impl Session {
         removed.dedup();
         for target in clear {
             match target {
-                Clear::Memory => {
+                ForgetTarget::Memory => {
                     let names: Vec<String> = env
                         .definitions()
                         .iter()
@@ -855,13 +864,13 @@ impl Session {
                         env.forget(name);
                     });
                 }
-                Clear::History => {
+                ForgetTarget::History => {
                     env.clear_history();
                     state.results = 0;
                 }
-                Clear::Prints => state.prints.clear(),
-                Clear::ToolCalls => state.tool_calls.clear(),
-                Clear::UpstreamCalls => state.upstream_calls.clear(),
+                ForgetTarget::Prints => state.prints.clear(),
+                ForgetTarget::ToolCalls => state.tool_calls.clear(),
+                ForgetTarget::UpstreamCalls => state.upstream_calls.clear(),
             }
         }
         state.memory_bytes = size::of_named(
@@ -874,14 +883,14 @@ impl Session {
         Ok(removed)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SessionState> {
         lock(&self.state)
     }
 }
 
 impl Turn {
     /// Records the call that the program answers, so that cancelling the call frees the session.
-    pub fn belongs_to(&self, call: &Arc<Call>) {
+    pub fn attach_call(&self, call: &Arc<Call>) {
         // A turn belongs to one call, so the cell is empty here.
         let _ = self.token.call.set(call.clone());
         if let Some(lease) = &self.lease {
@@ -895,8 +904,8 @@ impl Turn {
     }
 
     /// Registers how to end the call when the session is closed on any node. Ends it at once if the session is already closed.
-    pub fn ends_by(&self, end: impl Fn() + Send + Sync + 'static) {
-        self.token.ends_by(end);
+    pub fn on_close(&self, end: impl Fn() + Send + Sync + 'static) {
+        self.token.on_close(end);
     }
 
     /// Decodes the session's content if it comes from a store. Takes time in proportion to the content's size.
@@ -913,15 +922,17 @@ impl Turn {
     /// Encodes a turn for the commit. With a store, takes time in proportion to the session's size.
     ///
     /// # Errors
-    /// [`SessionError::Unkept`].
-    pub fn pack(&self, ready: Ready) -> Result<Packed, SessionError> {
-        self.pack_state(ready.state)
+    /// [`SessionError::TooLarge`].
+    pub fn encode(&self, checked: CheckedTurn) -> Result<PendingCommit, SessionError> {
+        self.prepare_state(checked.state)
     }
 
-    fn pack_state(&self, state: State) -> Result<Packed, SessionError> {
+    fn prepare_state(&self, state: SessionState) -> Result<PendingCommit, SessionError> {
         match &self.lease {
-            Some(lease) => lease.pack(&self.session, state).map(Packed::Stored),
-            None => Ok(Packed::Here(state)),
+            Some(lease) => lease
+                .encode(&self.session, state)
+                .map(PendingCommit::Stored),
+            None => Ok(PendingCommit::Local(state)),
         }
     }
 
@@ -929,11 +940,11 @@ impl Turn {
     ///
     /// # Errors
     /// With a store: that the commit was refused, or that its outcome is unknown.
-    pub fn commit(&self, packed: Packed) -> Result<(), SessionError> {
-        let kept = match (packed, &self.lease) {
-            (Packed::Here(kept), _) => kept,
-            (Packed::Stored(packed), Some(lease)) => return lease.commit(&packed),
-            (Packed::Stored(_), None) => return Err(SessionError::Lost),
+    pub fn commit(&self, encoded: PendingCommit) -> Result<(), SessionError> {
+        let kept = match (encoded, &self.lease) {
+            (PendingCommit::Local(kept), _) => kept,
+            (PendingCommit::Stored(encoded), Some(lease)) => return lease.commit(&encoded),
+            (PendingCommit::Stored(_), None) => return Err(SessionError::LeaseLost),
         };
         let mut state = self.session.state();
         let own = state
@@ -977,7 +988,7 @@ impl Drop for Turn {
 
 /// Targets that `lisp_session_forget` can clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clear {
+pub enum ForgetTarget {
     Memory,
     /// `*1 *2 *3`
     History,
@@ -986,18 +997,18 @@ pub enum Clear {
     UpstreamCalls,
 }
 
-impl Clear {
+impl ForgetTarget {
     /// All targets and their names in requests.
-    pub const ALL: [(&'static str, Clear); 5] = [
-        ("memory", Clear::Memory),
-        ("history", Clear::History),
-        ("prints", Clear::Prints),
-        ("tool_calls", Clear::ToolCalls),
-        ("upstream_calls", Clear::UpstreamCalls),
+    pub const ALL: [(&'static str, ForgetTarget); 5] = [
+        ("memory", ForgetTarget::Memory),
+        ("history", ForgetTarget::History),
+        ("prints", ForgetTarget::Prints),
+        ("tool_calls", ForgetTarget::ToolCalls),
+        ("upstream_calls", ForgetTarget::UpstreamCalls),
     ];
 
     pub fn from_word(word: &str) -> Option<Self> {
-        Clear::ALL
+        ForgetTarget::ALL
             .iter()
             .find(|(known, _)| *known == word)
             .map(|(_, clear)| *clear)
@@ -1022,7 +1033,7 @@ fn list_bytes(items: &VecDeque<Payload>) -> u64 {
 }
 
 /// The instant `ms` milliseconds after `start`; beyond the clock's range, a century after it.
-fn later(start: Instant, ms: u64) -> Instant {
+fn instant_after(start: Instant, ms: u64) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
     start
         .checked_add(Duration::from_millis(ms))

@@ -1,6 +1,6 @@
 //! A session encoded for a store: a head, which lists show, and a body with everything else. Both are CBOR, and sealed.
 
-use super::{HELD_TIMES, State};
+use super::{HEAP_FACTOR, SessionState};
 use crate::clock;
 use minicbor::{Decode, Encode};
 use ptc_lang::{Env, Host, Limits, Pulse};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// What lists show.
 #[derive(Clone, Debug, Encode, Decode)]
-pub struct Head {
+pub struct SessionHead {
     #[n(0)]
     pub id: String,
     #[n(1)]
@@ -24,7 +24,7 @@ pub struct Head {
 }
 
 #[derive(Debug, Encode, Decode)]
-struct Body {
+struct SessionBody {
     /// A snapshot of the environment.
     #[cbor(n(0), with = "minicbor::bytes")]
     env: Vec<u8>,
@@ -42,20 +42,20 @@ struct Body {
 /// Bytes of the largest snapshot.
 pub const SNAPSHOT_BYTES_MAX: usize = 64 << 20;
 /// The time limit for writing or reading a snapshot.
-const PATIENCE: Duration = Duration::from_secs(10);
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Memory that reading a snapshot may take beyond the session's own.
 const READING_BYTES: u64 = 64 << 20;
 
 /// A host that offers a clock and a deadline, and nothing else.
-pub struct Patience(Instant);
+pub struct SnapshotDeadline(Instant);
 
-impl Patience {
+impl SnapshotDeadline {
     pub fn start() -> Self {
-        Patience(Instant::now() + PATIENCE)
+        SnapshotDeadline(Instant::now() + SNAPSHOT_TIMEOUT)
     }
 }
 
-impl Host for Patience {
+impl Host for SnapshotDeadline {
     fn now_micros(&self) -> i64 {
         clock::now_micros()
     }
@@ -68,9 +68,9 @@ impl Host for Patience {
     }
 }
 
-impl Head {
-    pub fn of(id: &str, title: Option<&str>, state: &State) -> Self {
-        Head {
+impl SessionHead {
+    pub fn of(id: &str, title: Option<&str>, state: &SessionState) -> Self {
+        SessionHead {
             id: id.to_owned(),
             title: title.map(str::to_owned),
             bindings: state.bindings as u64,
@@ -92,13 +92,13 @@ impl Head {
 ///
 /// # Errors
 /// When the session is too large.
-pub fn body(state: &State) -> Result<Vec<u8>, String> {
+pub fn encode_body(state: &SessionState) -> Result<Vec<u8>, String> {
     let env = state
         .env
-        .snapshot(SNAPSHOT_BYTES_MAX, &Patience::start())
+        .snapshot(SNAPSHOT_BYTES_MAX, &SnapshotDeadline::start())
         .map_err(|error| error.to_string())?;
     let kept = |calls: &VecDeque<Payload>| calls.iter().map(Payload::kept).collect();
-    let body = Body {
+    let body = SessionBody {
         env,
         results: state.results as u64,
         prints: state.prints.iter().cloned().collect(),
@@ -112,16 +112,16 @@ pub fn body(state: &State) -> Result<Vec<u8>, String> {
 ///
 /// # Errors
 /// What is wrong with the bytes.
-pub fn restore(state: &mut State, body: &[u8], memory_bytes: u64) -> Result<(), String> {
-    let body: Body = minicbor::decode(body).map_err(|error| error.to_string())?;
+pub fn decode_body(state: &mut SessionState, body: &[u8], memory_bytes: u64) -> Result<(), String> {
+    let body: SessionBody = minicbor::decode(body).map_err(|error| error.to_string())?;
     let limits = Limits {
         memory_bytes: memory_bytes
-            .saturating_mul(HELD_TIMES * 4)
+            .saturating_mul(HEAP_FACTOR * 4)
             .saturating_add(READING_BYTES),
         ..Limits::default()
     };
-    state.env =
-        Env::restore(&body.env, &limits, &Patience::start()).map_err(|error| error.to_string())?;
+    state.env = Env::restore(&body.env, &limits, &SnapshotDeadline::start())
+        .map_err(|error| error.to_string())?;
     state.bindings = state.env.definitions().len();
     state.held_bytes = state.env.held_bytes();
     state.results = usize::try_from(body.results)

@@ -3,13 +3,13 @@
 //! A turn costs two round trips: one takes the lease and reads, one commits and ends the lease. A node caches what it read or committed
 //! under its stamp, so that the next turn need not transfer the body.
 
-use super::logins::Logins;
-use super::record::{self, Head};
+use super::logins::LoginFailures;
+use super::record::{self, SessionHead};
 use super::store::{
-    self, Acquire, Address, Answer, Content, Failure, Key, Lease, New, Record, Seal, SessionStore,
-    Space, Unopened, Word,
+    self, Address, Lease, LeaseRequest, Namespace, NewSession, Seal, SealedContent, SessionKey,
+    SessionRecord, SessionStore, StoreError, StoreEvent, StoreResult, UnsealError,
 };
-use super::{Running, Session, SessionError, State, Turn, later};
+use super::{RunningTurn, Session, SessionError, SessionState, Turn, instant_after};
 use crate::clock;
 use crate::diagnostics::counters::{Histogram, head};
 use crate::executor;
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// A store and this node's knowledge of it.
-pub struct Shared {
+pub struct SharedSessions {
     store: Box<dyn SessionStore>,
     /// The store of protocol sessions, for HTTP.
     protocol: Box<dyn SessionStore>,
@@ -33,27 +33,27 @@ pub struct Shared {
     settings: SessionSettings,
     /// The duration of a lease: a program's own limit plus the time to commit its result.
     term: Duration,
-    recent: Mutex<VecDeque<(Key, String, State)>>,
+    cache: Mutex<VecDeque<(SessionKey, String, SessionState)>>,
     /// Sessions that may exist although no client received their id, with their owners: they are closed when the next session is started.
-    unclaimed: Mutex<VecDeque<(Key, String)>>,
+    unclaimed: Mutex<VecDeque<(SessionKey, String)>>,
     /// Programs that run here, and those whose lease is being requested: closing the session ends them.
-    running: Mutex<HashMap<Key, Vec<Arc<Running>>>>,
+    running: Mutex<HashMap<SessionKey, Vec<Arc<RunningTurn>>>>,
     /// Handles messages about protocol sessions.
-    hears: OnceLock<Hears>,
-    logins: Logins,
-    away: AtomicBool,
+    handler: OnceLock<MessageHandler>,
+    logins: LoginFailures,
+    is_unavailable: AtomicBool,
     /// Whether the store's mark has been read.
-    marked: AtomicBool,
-    asked: Mutex<Instant>,
+    has_replied: AtomicBool,
+    last_reply: Mutex<Instant>,
     count: AtomicUsize,
     /// Measurements of store requests, for metrics.
-    measured: Measured,
+    metrics: StoreMetrics,
 }
 
 /// Handles messages about protocol sessions.
-type Hears = Box<dyn Fn(&Message) + Send + Sync>;
+type MessageHandler = Box<dyn Fn(&NodeMessage) + Send + Sync>;
 
-struct Measured {
+struct StoreMetrics {
     /// Duration of requests in seconds.
     requests: Histogram,
     /// Seconds until a lease was granted or refused.
@@ -76,9 +76,9 @@ const BYTES: &[f64] = &[
     256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0, 67108864.0,
 ];
 
-impl Default for Measured {
+impl Default for StoreMetrics {
     fn default() -> Self {
-        Measured {
+        StoreMetrics {
             requests: Histogram::new(SECONDS),
             leases: Histogram::new(SECONDS),
             snapshots: Histogram::new(BYTES),
@@ -98,14 +98,14 @@ const RECENT_MAX: usize = 64;
 const UNCLAIMED_MAX: usize = 64;
 /// How long a lease outlasts the program's own limit: the result is encoded and sent in this time.
 const LEASE_SLACK: Duration = Duration::from_secs(3);
-const _: () = assert!(store::PATIENCE.as_millis() <= LEASE_SLACK.as_millis());
+const _: () = assert!(store::STORE_TIMEOUT.as_millis() <= LEASE_SLACK.as_millis());
 /// When the last reply is older than this, readiness asks the store again.
-const READY_WITHIN: Duration = Duration::from_secs(1);
+const REPLY_AGE_MAX: Duration = Duration::from_secs(1);
 /// The plaintext of the mark.
 const MARK: &[u8] = b"ptc session store";
-const MARK_PLACE: &str = "mark";
+const MARK_CONTEXT: &str = "mark";
 
-impl Shared {
+impl SharedSessions {
     /// Opens the store that the settings name, if any. `program` is the maximum duration of a program.
     ///
     /// # Errors
@@ -113,22 +113,24 @@ impl Shared {
     pub fn open(
         settings: &SessionSettings,
         program: Duration,
-    ) -> Result<Option<Arc<Shared>>, StoreFault> {
+    ) -> Result<Option<Arc<SharedSessions>>, StoreOpenError> {
         let Some(address) = &settings.store.address else {
             return Ok(None);
         };
         let seal = seal(settings)?;
-        let unusable = |cause: String| StoreFault::unusable(address, cause);
-        let stores = Stores {
-            programs: store::open(address, Space::Programs).map_err(unusable)?,
-            protocol: store::open(address, Space::Protocol).map_err(unusable)?,
+        let unusable = |cause: String| StoreOpenError::unusable(address, cause);
+        let stores = StorePair {
+            programs: store::open(address, Namespace::Programs).map_err(unusable)?,
+            protocol: store::open(address, Namespace::Protocol).map_err(unusable)?,
             address: address.to_string(),
         };
-        let shared = Shared::of(stores, seal, settings, program);
+        let shared = SharedSessions::of(stores, seal, settings, program);
         match shared.check_mark() {
             Ok(()) => {}
-            Err(Failure::Away(cause)) if settings.store.optional && !shared.is_marked() => {
-                shared.told_away(&cause);
+            Err(StoreError::Unavailable(cause))
+                if settings.store.optional && !shared.has_replied() =>
+            {
+                shared.mark_unavailable(&cause);
             }
             Err(failure) => return Err(unusable(failure.to_string())),
         }
@@ -139,13 +141,13 @@ impl Shared {
         );
         let shared = Arc::new(shared);
         let listening = Arc::downgrade(&shared);
-        shared.store.listen(Box::new(move |word| {
+        shared.store.subscribe(Box::new(move |word| {
             let shared = listening.upgrade();
             if let Some(shared) = &shared {
                 match word {
-                    Word::Begins => shared.logins.hears(true),
-                    Word::Ends => shared.logins.hears(false),
-                    Word::Says(message) => shared.heard(message),
+                    StoreEvent::Subscribed => shared.logins.set_receiving(true),
+                    StoreEvent::Disconnected => shared.logins.set_receiving(false),
+                    StoreEvent::Message(message) => shared.receive(message),
                 }
             }
             shared.is_some()
@@ -153,57 +155,61 @@ impl Shared {
         Ok(Some(shared))
     }
 
-    fn of(stores: Stores, seal: Seal, settings: &SessionSettings, program: Duration) -> Self {
-        Shared {
+    fn of(stores: StorePair, seal: Seal, settings: &SessionSettings, program: Duration) -> Self {
+        SharedSessions {
             store: stores.programs,
             protocol: stores.protocol,
             seal,
             address: stores.address,
             settings: settings.clone(),
-            term: super::hasty().unwrap_or(program + LEASE_SLACK),
-            recent: Mutex::default(),
+            term: super::lease_for_test().unwrap_or(program + LEASE_SLACK),
+            cache: Mutex::default(),
             unclaimed: Mutex::default(),
             running: Mutex::default(),
-            hears: OnceLock::new(),
-            logins: Logins::default(),
-            away: AtomicBool::new(false),
-            marked: AtomicBool::new(false),
-            asked: Mutex::new(Instant::now()),
+            handler: OnceLock::new(),
+            logins: LoginFailures::default(),
+            is_unavailable: AtomicBool::new(false),
+            has_replied: AtomicBool::new(false),
+            last_reply: Mutex::new(Instant::now()),
             count: AtomicUsize::new(0),
-            measured: Measured::default(),
+            metrics: StoreMetrics::default(),
         }
     }
 
     /// A node on top of stores that a simulation made.
     #[cfg(feature = "checks")]
-    pub fn simulated(stores: Stores, settings: &SessionSettings, program: Duration) -> Arc<Self> {
-        let shared = Shared::of(stores, Seal::none(), settings, program);
+    pub fn simulated(
+        stores: StorePair,
+        settings: &SessionSettings,
+        program: Duration,
+    ) -> Arc<Self> {
+        let shared = SharedSessions::of(stores, Seal::none(), settings, program);
         Arc::new(shared)
     }
 
     /// Broadcasts a message and waits until the nodes acted on it, so that a client which then asks another node finds it done. If the
     /// store is away, the message is lost; messages only speed up what would happen anyway.
-    pub fn tell(&self, message: &Message) {
+    pub fn broadcast(&self, message: &NodeMessage) {
         let message = message.to_text();
         // A directory cannot broadcast, so nothing waits for it.
-        let _ = self.ask(|store| store.tell(&message));
+        let _ = self.request(|store| store.broadcast(&message));
     }
 
     /// Sets the handler for messages about protocol sessions.
-    pub fn hear(&self, act: impl Fn(&Message) + Send + Sync + 'static) {
+    pub fn on_message(&self, act: impl Fn(&NodeMessage) + Send + Sync + 'static) {
         // There is one handler per process.
-        let _ = self.hears.set(Box::new(act));
+        let _ = self.handler.set(Box::new(act));
     }
 
-    fn heard(&self, text: &str) {
-        let Some(message) = Message::from_text(text) else {
+    fn receive(&self, text: &str) {
+        let Some(message) = NodeMessage::from_text(text) else {
             return;
         };
         match message {
-            Message::Login { source, block } => self.logins.note(source, block),
-            Message::Closed(key) => self.end_running(&key),
-            Message::Cancel { .. } | Message::Ended(_) => {
-                if let Some(act) = self.hears.get() {
+            NodeMessage::Login { source, block } => self.logins.record_failure(source, block),
+            NodeMessage::Closed(key) => self.end_running(&key),
+            NodeMessage::Cancel { .. } | NodeMessage::Ended(_) => {
+                if let Some(act) = self.handler.get() {
                     act(&message);
                 }
             }
@@ -211,58 +217,61 @@ impl Shared {
     }
 
     /// Ends what runs here in a session that was closed.
-    fn end_running(&self, key: &Key) {
+    fn end_running(&self, key: &SessionKey) {
         let here = lock(&self.running).get(key).cloned();
         here.iter().flatten().for_each(|running| running.close());
     }
 
     /// Checks that one of this node's keys opens the store's mark. An unmarked store is marked now, and a mark under an older key is
     /// replaced: a node that does not have the new key can then no longer start.
-    fn check_mark(&self) -> Answer<()> {
-        let fresh = self.seal.seal(MARK, MARK_PLACE).map_err(Failure::Away)?;
+    fn check_mark(&self) -> StoreResult<()> {
+        let fresh = self
+            .seal
+            .seal(MARK, MARK_CONTEXT)
+            .map_err(StoreError::Unavailable)?;
         let mark = self.store.mark(&fresh, None)?;
-        self.marked.store(true, Ordering::Release);
-        judge_mark(&self.seal, &mark).map_err(Failure::Away)?;
-        if !self.seal.is_newest(&mark, MARK_PLACE) {
+        self.has_replied.store(true, Ordering::Release);
+        verify_mark(&self.seal, &mark).map_err(StoreError::Unavailable)?;
+        if !self.seal.is_newest(&mark, MARK_CONTEXT) {
             self.store.mark(&fresh, Some(&mark))?;
         }
         Ok(())
     }
 
     /// Whether the store has replied at least once, so that a later failure is not a matter of reaching it.
-    fn is_marked(&self) -> bool {
-        self.marked.load(Ordering::Acquire)
+    fn has_replied(&self) -> bool {
+        self.has_replied.load(Ordering::Acquire)
     }
 
-    pub(super) fn logins(&self) -> &Logins {
+    pub(super) fn logins(&self) -> &LoginFailures {
         &self.logins
     }
 
     /// The longest that a store may take before it counts as away.
-    pub const PATIENCE: Duration = store::PATIENCE;
+    pub const STORE_TIMEOUT: Duration = store::STORE_TIMEOUT;
 
     /// Whether nodes are notified of failed logins.
-    pub(super) fn tells(&self) -> bool {
-        self.store.tells()
+    pub(super) fn can_broadcast(&self) -> bool {
+        self.store.can_broadcast()
     }
 
     /// Sends a request to the store and records its outcome.
-    pub(super) fn ask<T>(
+    pub(super) fn request<T>(
         &self,
-        ask: impl FnOnce(&dyn SessionStore) -> Answer<T>,
+        ask: impl FnOnce(&dyn SessionStore) -> StoreResult<T>,
     ) -> Result<T, SessionError> {
-        self.ask_of(&*self.store, ask)
+        self.request_from(&*self.store, ask)
     }
 
-    /// Like [`Shared::ask`], for a request that changes the store: if the store becomes unreachable meanwhile, the change may have been
+    /// Like [`SharedSessions::request`], for a request that changes the store: if the store becomes unreachable meanwhile, the change may have been
     /// made.
-    fn ask_to_change<T>(
+    fn request_change<T>(
         &self,
-        ask: impl FnOnce(&dyn SessionStore) -> Answer<T>,
+        ask: impl FnOnce(&dyn SessionStore) -> StoreResult<T>,
     ) -> Result<T, SessionError> {
-        let given_up = self.store.is_given_up();
-        self.ask(ask).map_err(|refused| match refused {
-            SessionError::Away if !given_up => SessionError::Unanswered,
+        let given_up = self.store.fails_fast();
+        self.request(ask).map_err(|refused| match refused {
+            SessionError::StoreUnavailable if !given_up => SessionError::ChangeUnknown,
             refused => refused,
         })
     }
@@ -272,72 +281,72 @@ impl Shared {
     fn close_unclaimed(&self) {
         let next = || lock(&self.unclaimed).pop_back();
         while let Some((key, owner)) = next() {
-            let closed = self.ask(|store| store.close(&key, &owner));
-            if closed == Err(SessionError::Away) {
+            let closed = self.request(|store| store.close(&key, &owner));
+            if closed == Err(SessionError::StoreUnavailable) {
                 lock(&self.unclaimed).push_back((key, owner));
                 return;
             }
         }
     }
 
-    fn ask_of<T>(
+    fn request_from<T>(
         &self,
         store: &dyn SessionStore,
-        ask: impl FnOnce(&dyn SessionStore) -> Answer<T>,
+        ask: impl FnOnce(&dyn SessionStore) -> StoreResult<T>,
     ) -> Result<T, SessionError> {
         let since = Instant::now();
         let ask = || {
             // The node was started while the store was away.
-            if !self.is_marked() {
+            if !self.has_replied() {
                 self.check_mark()?;
             }
             ask(store)
         };
-        let answer = match store.lets_go() {
+        let answer = match store.yields_executor() {
             true => ask(),
             false => executor::blocking(ask),
         };
         let seconds = since.elapsed().as_secs_f64();
-        self.measured.requests.observe(seconds);
-        self.judge(answer)
+        self.metrics.requests.observe(seconds);
+        self.record_outcome(answer)
     }
 
     /// Records whether the store replied, and translates the reply.
-    fn judge<T>(&self, answer: Answer<T>) -> Result<T, SessionError> {
+    fn record_outcome<T>(&self, answer: StoreResult<T>) -> Result<T, SessionError> {
         match answer {
-            Err(Failure::Away(cause)) => {
-                self.measured.failures.fetch_add(1, Ordering::Relaxed);
-                self.told_away(&cause);
-                Err(SessionError::Away)
+            Err(StoreError::Unavailable(cause)) => {
+                self.metrics.failures.fetch_add(1, Ordering::Relaxed);
+                self.mark_unavailable(&cause);
+                Err(SessionError::StoreUnavailable)
             }
-            Err(Failure::Unknown(cause)) => {
-                self.measured.failures.fetch_add(1, Ordering::Relaxed);
+            Err(StoreError::UnknownOutcome(cause)) => {
+                self.metrics.failures.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(
                     event = "session_store_unanswered",
                     address = self.address,
                     cause,
                 );
-                Err(SessionError::Away)
+                Err(SessionError::StoreUnavailable)
             }
-            Err(Failure::Refused(refused)) => {
-                self.told_back();
+            Err(StoreError::Rejected(refused)) => {
+                self.mark_available();
                 match refused {
-                    SessionError::Busy => self.measured.busy.fetch_add(1, Ordering::Relaxed),
-                    SessionError::Lost => self.measured.lost.fetch_add(1, Ordering::Relaxed),
+                    SessionError::Busy => self.metrics.busy.fetch_add(1, Ordering::Relaxed),
+                    SessionError::LeaseLost => self.metrics.lost.fetch_add(1, Ordering::Relaxed),
                     _ => 0,
                 };
                 Err(refused)
             }
             Ok(answer) => {
-                self.told_back();
+                self.mark_available();
                 Ok(answer)
             }
         }
     }
 
     /// Logs once that the store is away.
-    fn told_away(&self, cause: &str) {
-        if !self.away.swap(true, Ordering::AcqRel) {
+    fn mark_unavailable(&self, cause: &str) {
+        if !self.is_unavailable.swap(true, Ordering::AcqRel) {
             tracing::error!(
                 event = "session_store_unavailable",
                 address = self.address,
@@ -346,16 +355,18 @@ impl Shared {
         }
     }
 
-    fn told_back(&self) {
-        *lock(&self.asked) = Instant::now();
-        if self.away.swap(false, Ordering::AcqRel) {
+    fn mark_available(&self) {
+        *lock(&self.last_reply) = Instant::now();
+        if self.is_unavailable.swap(false, Ordering::AcqRel) {
             tracing::info!(event = "session_store_back", address = self.address);
         }
     }
 
     /// Whether sessions can be used; asks the store if there was no recent reply.
     pub fn is_ready(&self) -> bool {
-        if self.away.load(Ordering::Acquire) || lock(&self.asked).elapsed() > READY_WITHIN {
+        if self.is_unavailable.load(Ordering::Acquire)
+            || lock(&self.last_reply).elapsed() > REPLY_AGE_MAX
+        {
             return self.sweep();
         }
         true
@@ -363,10 +374,10 @@ impl Shared {
 
     /// Closes expired sessions. Returns false when the store is away.
     pub fn sweep(&self) -> bool {
-        let left = self.ask(|store| store.sweep());
-        if self.hears.get().is_some() {
+        let left = self.request(|store| store.sweep());
+        if self.handler.get().is_some() {
             // Program sessions that belong to protocol sessions end with them.
-            let _ = self.ask_of(&*self.protocol, |store| store.sweep());
+            let _ = self.request_from(&*self.protocol, |store| store.sweep());
         }
         if let Ok(count) = left {
             self.count.store(count, Ordering::Relaxed);
@@ -376,7 +387,7 @@ impl Shared {
 
     /// Measurements of store requests as Prometheus text.
     pub fn metrics(&self) -> String {
-        let Measured {
+        let StoreMetrics {
             requests,
             leases,
             snapshots,
@@ -384,7 +395,7 @@ impl Shared {
             busy,
             lost,
             read_bytes,
-        } = &self.measured;
+        } = &self.metrics;
         let mut text = String::new();
         for (histogram, name, help) in [
             (
@@ -406,7 +417,7 @@ impl Shared {
             histogram.render(&mut text, &format!("{METRICS}{name}"), help);
         }
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let up = u64::from(!self.away.load(Ordering::Acquire));
+        let up = u64::from(!self.is_unavailable.load(Ordering::Acquire));
         for (name, kind, help, value) in [
             (
                 "failures_total",
@@ -458,20 +469,20 @@ impl Shared {
         ttl_ms: u64,
     ) -> Result<Arc<Session>, SessionError> {
         let id = super::new_id();
-        let key = Key::of(&id);
+        let key = SessionKey::of(&id);
         let stamp = crate::token::random(18);
-        let state = State::empty(0);
-        let head = Head::of(&id, title.as_deref(), &state).to_bytes();
-        let digest = store::owner_of(owner);
+        let state = SessionState::empty(0);
+        let head = SessionHead::of(&id, title.as_deref(), &state).to_bytes();
+        let digest = store::owner_digest(owner);
         let place = AssociatedData {
             key: &key,
             owner: &digest,
             stamp: &stamp,
         };
-        let (head, body) = self.sealed(&place, head, record::body(&state))?;
+        let (head, body) = self.seal_parts(&place, head, record::encode_body(&state))?;
         self.close_unclaimed();
-        let created = self.ask_to_change(|store| {
-            store.create(&New {
+        let created = self.request_change(|store| {
+            store.create(&NewSession {
                 key: &key,
                 owner: &digest,
                 ttl: Duration::from_millis(ttl_ms),
@@ -479,20 +490,20 @@ impl Shared {
                 count_max: self.settings.count_max,
                 per_owner_max: self.settings.per_owner_max,
                 stamp: &stamp,
-                content: Content {
+                content: SealedContent {
                     head: &head,
                     body: &body,
                 },
             })
         });
-        if created == Err(SessionError::Unanswered) {
+        if created == Err(SessionError::ChangeUnknown) {
             let mut unclaimed = lock(&self.unclaimed);
             unclaimed.truncate(UNCLAIMED_MAX - 1);
             unclaimed.push_front((key.clone(), digest.clone()));
         }
         let times = created?;
-        self.remember(&key, &stamp, &state);
-        let record = Record {
+        self.cache(&key, &stamp, &state);
+        let record = SessionRecord {
             key,
             owner: digest,
             version: 0,
@@ -502,10 +513,10 @@ impl Shared {
             head,
             body: None,
         };
-        self.session(&record, owner, state)
+        self.local_session(&record, owner, state)
     }
 
-    fn sealed(
+    fn seal_parts(
         &self,
         place: &AssociatedData<'_>,
         head: Result<Vec<u8>, String>,
@@ -514,33 +525,33 @@ impl Shared {
         let seal = |part: &str, bytes: Result<Vec<u8>, String>| {
             bytes
                 .and_then(|bytes| self.seal.seal(&bytes, &place.of(part)))
-                .map_err(|_| SessionError::Unkept)
+                .map_err(|_| SessionError::TooLarge)
         };
         Ok((seal("head", head)?, seal("body", body)?))
     }
 
-    fn head(&self, record: &Record) -> Result<Head, SessionError> {
+    fn open_head(&self, record: &SessionRecord) -> Result<SessionHead, SessionError> {
         let place = AssociatedData::of_record(record).of("head");
         let head = self.seal.open(&record.head, &place);
         head.map_err(|cause| cause.to_string())
-            .and_then(|head| Head::read(&head))
+            .and_then(|head| SessionHead::read(&head))
             .map_err(|cause| self.unreadable(&record.key, &cause))
     }
 
     /// Logs why a session cannot be read; its owner only learns that it cannot.
-    fn unreadable(&self, key: &Key, cause: &str) -> SessionError {
+    fn unreadable(&self, key: &SessionKey, cause: &str) -> SessionError {
         tracing::error!(event = "session_unreadable", cause, key = key.as_str());
         SessionError::Unreadable
     }
 
     /// This node's copy of a session for the duration of a request.
-    fn session(
+    fn local_session(
         &self,
-        record: &Record,
+        record: &SessionRecord,
         owner: &str,
-        state: State,
+        state: SessionState,
     ) -> Result<Arc<Session>, SessionError> {
-        let head = self.head(record)?;
+        let head = self.open_head(record)?;
         let times = record.times;
         let left = u64::try_from(times.expires.saturating_sub(times.now)).unwrap_or(0);
         Ok(Arc::new(Session {
@@ -549,14 +560,14 @@ impl Shared {
             title: head.title,
             created_micros: times.created,
             expires_micros: times.expires,
-            expires: later(tokio::time::Instant::now(), left / 1000),
+            expires: instant_after(tokio::time::Instant::now(), left / 1000),
             ahead_micros: times.now.saturating_sub(clock::now_micros()),
-            state: Mutex::new(State {
+            state: Mutex::new(SessionState {
                 turn: head.turn,
                 memory_bytes: head.memory_bytes,
                 bindings: usize::try_from(head.bindings).unwrap_or(usize::MAX),
                 updated_micros: times.used,
-                elsewhere: record.running,
+                runs_elsewhere: record.running,
                 ..state
             }),
         }))
@@ -564,26 +575,31 @@ impl Shared {
 
     /// Reads a session for inspection.
     pub fn find(&self, id: &str, owner: &str) -> Result<Arc<Session>, SessionError> {
-        let key = Key::of(id);
-        let known = self.recalled(&key);
+        let key = SessionKey::of(id);
+        let known = self.cached(&key);
         let stamp = known.as_ref().map(|(stamp, _)| stamp.as_str());
-        let digest = store::owner_of(owner);
-        let record = self.ask(|store| store.read(&key, &digest, stamp))?;
-        self.whole(&record, &digest, stamp)?;
-        let session = self.session(
+        let digest = store::owner_digest(owner);
+        let record = self.request(|store| store.read(&key, &digest, stamp))?;
+        self.check_record(&record, &digest, stamp)?;
+        let session = self.local_session(
             &record,
             owner,
-            known.map_or_else(|| State::empty(0), |(_, state)| state),
+            known.map_or_else(|| SessionState::empty(0), |(_, state)| state),
         )?;
         if let Some(body) = &record.body {
-            self.fill(&session, &AssociatedData::of_record(&record), body)?;
+            self.restore_body(&session, &AssociatedData::of_record(&record), body)?;
         }
         Ok(session)
     }
 
     /// Only content that this node has cached may come without a body; otherwise a store that withholds it could pass a session off as
     /// empty. A record of another owner is refused, too.
-    fn whole(&self, record: &Record, owner: &str, known: Option<&str>) -> Result<(), SessionError> {
+    fn check_record(
+        &self,
+        record: &SessionRecord,
+        owner: &str,
+        known: Option<&str>,
+    ) -> Result<(), SessionError> {
         if record.owner != owner {
             return Err(SessionError::Foreign);
         }
@@ -594,22 +610,22 @@ impl Shared {
     }
 
     /// Decodes a body into a session and caches the result.
-    fn fill(
+    fn restore_body(
         &self,
         session: &Session,
         place: &AssociatedData<'_>,
         body: &[u8],
     ) -> Result<(), SessionError> {
-        self.measured
+        self.metrics
             .read_bytes
             .fetch_add(body.len() as u64, Ordering::Relaxed);
         let mut state = session.state();
         let opened = self.seal.open(body, &place.of("body"));
         opened
             .map_err(|cause| cause.to_string())
-            .and_then(|body| record::restore(&mut state, &body, self.settings.memory_bytes))
+            .and_then(|body| record::decode_body(&mut state, &body, self.settings.memory_bytes))
             .map_err(|cause| self.unreadable(place.key, &cause))?;
-        self.remember(place.key, place.stamp, &state);
+        self.cache(place.key, place.stamp, &state);
         Ok(())
     }
 
@@ -621,12 +637,12 @@ impl Shared {
         owner: &str,
         within: Option<&str>,
     ) -> Result<Turn, SessionError> {
-        let key = Key::of(id);
-        let known = self.recalled(&key);
+        let key = SessionKey::of(id);
+        let known = self.cached(&key);
         let stamp = known.as_ref().map(|(stamp, _)| stamp.as_str());
         let holder = crate::token::random(18);
-        let digest = store::owner_of(owner);
-        let acquire = Acquire {
+        let digest = store::owner_digest(owner);
+        let acquire = LeaseRequest {
             key: &key,
             owner: &digest,
             known: stamp,
@@ -635,17 +651,17 @@ impl Shared {
         };
         // Registered before the lease is requested: if the session is closed after the store granted the lease, the broadcast finds this
         // entry.
-        let running = RunningHere::enter(self, &key);
+        let running = RunningGuard::enter(self, &key);
         let since = Instant::now();
         let asked = match within {
-            None => self.ask(|store| store.acquire(&acquire)),
-            Some(owner) => self.acquire_within(&store::owner_of(owner), &acquire),
+            None => self.request(|store| store.acquire(&acquire)),
+            Some(owner) => self.acquire_within(&store::owner_digest(owner), &acquire),
         };
-        self.measured.leases.observe(since.elapsed().as_secs_f64());
+        self.metrics.leases.observe(since.elapsed().as_secs_f64());
         let (mut record, lease) = asked?;
-        let whole = self.whole(&record, &digest, stamp);
+        let whole = self.check_record(&record, &digest, stamp);
         let token = running.token.clone();
-        let leased = Leased {
+        let leased = SessionLease {
             shared: self.clone(),
             lease,
             owner: record.owner.clone(),
@@ -655,10 +671,10 @@ impl Shared {
             _running: running,
         };
         whole?;
-        let session = self.session(
+        let session = self.local_session(
             &record,
             owner,
-            known.map_or_else(|| State::empty(0), |(_, state)| state),
+            known.map_or_else(|| SessionState::empty(0), |(_, state)| state),
         )?;
         session.state().running = Some(token.clone());
         Ok(Turn {
@@ -672,48 +688,48 @@ impl Shared {
     fn acquire_within(
         &self,
         owner: &str,
-        acquire: &Acquire<'_>,
-    ) -> Result<(Record, Lease), SessionError> {
+        acquire: &LeaseRequest<'_>,
+    ) -> Result<(SessionRecord, Lease), SessionError> {
         let (protocol, answer) =
-            self.ask(|store| store.acquire_within(&*self.protocol, owner, acquire))?;
-        let begun = self.judge(answer);
+            self.request(|store| store.acquire_within(&*self.protocol, owner, acquire))?;
+        let begun = self.record_outcome(answer);
         let open = match protocol.owner == owner {
-            true => self.protocol_of(&protocol),
+            true => self.open_protocol(&protocol),
             false => Err(SessionError::Foreign),
         };
         let refused = match open {
             Ok(protocol) if !protocol.drains => return begun,
-            Ok(_) => SessionError::Drains,
+            Ok(_) => SessionError::Draining,
             Err(refused) => refused,
         };
         if let Ok((_, lease)) = begun {
             // If the store is away, the lease ends at its deadline.
-            let _ = self.ask(|store| store.release(&lease));
+            let _ = self.request(|store| store.release(&lease));
         }
         Err(refused)
     }
 
     /// Closes a session, and ends what runs in it on any node.
     pub fn close(&self, id: &str, owner: &str) -> Result<(), SessionError> {
-        let key = Key::of(id);
-        self.ask_to_change(|store| store.close(&key, &store::owner_of(owner)))?;
-        lock(&self.recent).retain(|(known, ..)| *known != key);
+        let key = SessionKey::of(id);
+        self.request_change(|store| store.close(&key, &store::owner_digest(owner)))?;
+        lock(&self.cache).retain(|(known, ..)| *known != key);
         self.end_running(&key);
-        self.tell(&Message::Closed(key));
+        self.broadcast(&NodeMessage::Closed(key));
         Ok(())
     }
 
     pub fn forget_owner(&self, owner: &str) {
         // If the store is away, the sessions expire.
-        let _ = self.ask(|store| store.close_owner(&store::owner_of(owner)));
+        let _ = self.request(|store| store.close_owner(&store::owner_digest(owner)));
     }
 
     pub fn list(&self, owner: &str) -> Result<Vec<Arc<Session>>, SessionError> {
-        let digest = store::owner_of(owner);
-        let mut records = self.ask(|store| store.list(Some(&digest)))?;
+        let digest = store::owner_digest(owner);
+        let mut records = self.request(|store| store.list(Some(&digest)))?;
         records.retain(|record| record.owner == digest);
         // An unreadable session does not affect the others; the log reports it.
-        let readable = |record| match self.session(record, owner, State::empty(0)) {
+        let readable = |record| match self.local_session(record, owner, SessionState::empty(0)) {
             Err(SessionError::Unreadable) => None,
             session => Some(session),
         };
@@ -721,22 +737,22 @@ impl Shared {
     }
 
     /// Every live session, for operators, most recently used first. Sessions that this node cannot read are left out.
-    pub fn list_all(&self) -> Result<Vec<Listed>, SessionError> {
-        let mut records = self.ask(|store| store.list(None))?;
+    pub fn list_all(&self) -> Result<Vec<ListedSession>, SessionError> {
+        let mut records = self.request(|store| store.list(None))?;
         records.sort_by_key(|record| std::cmp::Reverse(record.times.used));
         let listed = records.into_iter().filter_map(|record| {
-            let head = self.head(&record).ok()?;
-            Some(Listed { head, record })
+            let head = self.open_head(&record).ok()?;
+            Some(ListedSession { head, record })
         });
         Ok(listed.collect())
     }
 
     /// The environment of a session.
-    pub fn env_of(&self, listed: &Listed) -> Result<Env, SessionError> {
-        let Listed { record, .. } = listed;
-        let read = self.ask(|store| store.read(&record.key, &record.owner, None))?;
-        let session = self.session(&read, "", State::empty(0))?;
-        self.fill(
+    pub fn env_of(&self, listed: &ListedSession) -> Result<Env, SessionError> {
+        let ListedSession { record, .. } = listed;
+        let read = self.request(|store| store.read(&record.key, &record.owner, None))?;
+        let session = self.local_session(&read, "", SessionState::empty(0))?;
+        self.restore_body(
             &session,
             &AssociatedData::of_record(&read),
             read.body.as_deref().unwrap_or_default(),
@@ -745,46 +761,49 @@ impl Shared {
     }
 
     /// The environment of a session as a snapshot.
-    pub fn export(&self, listed: &Listed) -> Result<Vec<u8>, SessionError> {
+    pub fn export(&self, listed: &ListedSession) -> Result<Vec<u8>, SessionError> {
         let env = self.env_of(listed)?;
-        env.snapshot(record::SNAPSHOT_BYTES_MAX, &record::Patience::start())
-            .map_err(|_| SessionError::Unkept)
+        env.snapshot(
+            record::SNAPSHOT_BYTES_MAX,
+            &record::SnapshotDeadline::start(),
+        )
+        .map_err(|_| SessionError::TooLarge)
     }
 
     /// Closes a session of any owner.
-    pub fn delete(&self, listed: &Listed) -> Result<(), SessionError> {
-        let Listed { record, .. } = listed;
-        self.ask_to_change(|store| store.close(&record.key, &record.owner))?;
-        let message = Message::Closed(record.key.clone()).to_text();
-        self.ask(|store| store.tell(&message))
+    pub fn delete(&self, listed: &ListedSession) -> Result<(), SessionError> {
+        let ListedSession { record, .. } = listed;
+        self.request_change(|store| store.close(&record.key, &record.owner))?;
+        let message = NodeMessage::Closed(record.key.clone()).to_text();
+        self.request(|store| store.broadcast(&message))
     }
 
-    fn recalled(&self, key: &Key) -> Option<(String, State)> {
-        let recent = lock(&self.recent);
+    fn cached(&self, key: &SessionKey) -> Option<(String, SessionState)> {
+        let recent = lock(&self.cache);
         let known = recent.iter().find(|(known, ..)| known == key);
         known.map(|(_, stamp, state)| (stamp.clone(), state.clone()))
     }
 
-    fn remember(&self, key: &Key, stamp: &str, state: &State) {
-        let mut recent = lock(&self.recent);
+    fn cache(&self, key: &SessionKey, stamp: &str, state: &SessionState) {
+        let mut recent = lock(&self.cache);
         recent.retain(|(known, ..)| known != key);
         if recent.len() >= RECENT_MAX {
             recent.pop_front();
         }
-        let state = State {
+        let state = SessionState {
             running: None,
-            elsewhere: false,
+            runs_elsewhere: false,
             ..state.clone()
         };
         recent.push_back((key.clone(), stamp.to_owned(), state));
     }
 
     /// Makes a protocol session valid on every node.
-    pub fn share_protocol(&self, new: &NewProtocol<'_>) -> Result<(), SessionError> {
-        let key = Key::of(new.id);
+    pub fn share_protocol(&self, new: &NewProtocolSession<'_>) -> Result<(), SessionError> {
+        let key = SessionKey::of(new.id);
         let stamp = crate::token::random(18);
-        let owner = store::owner_of(new.owner);
-        let protocol = Protocol {
+        let owner = store::owner_digest(new.owner);
+        let protocol = ProtocolState {
             revision: new.revision.to_owned(),
             drains: false,
         };
@@ -793,8 +812,8 @@ impl Shared {
             owner: &owner,
             stamp: &stamp,
         };
-        let head = self.sealed_protocol(&protocol, &place)?;
-        let new = New {
+        let head = self.seal_protocol(&protocol, &place)?;
+        let new = NewSession {
             key: &key,
             owner: &owner,
             ttl: new.ttl,
@@ -802,27 +821,27 @@ impl Shared {
             count_max: new.count_max,
             per_owner_max: new.per_owner_max,
             stamp: &stamp,
-            content: Content {
+            content: SealedContent {
                 head: &head,
                 body: b"",
             },
         };
-        self.ask_of(&*self.protocol, |store| store.create(&new))
+        self.request_from(&*self.protocol, |store| store.create(&new))
             .map(drop)
     }
 
-    fn sealed_protocol(
+    fn seal_protocol(
         &self,
-        protocol: &Protocol,
+        protocol: &ProtocolState,
         place: &AssociatedData<'_>,
     ) -> Result<Vec<u8>, SessionError> {
         let bytes = minicbor::to_vec(protocol).map_err(|error| error.to_string());
         bytes
             .and_then(|bytes| self.seal.seal(&bytes, &place.of("protocol")))
-            .map_err(|_| SessionError::Unkept)
+            .map_err(|_| SessionError::TooLarge)
     }
 
-    fn protocol_of(&self, record: &Record) -> Result<Protocol, SessionError> {
+    fn open_protocol(&self, record: &SessionRecord) -> Result<ProtocolState, SessionError> {
         let opened = self.seal.open(
             &record.head,
             &AssociatedData::of_record(record).of("protocol"),
@@ -838,14 +857,14 @@ impl Shared {
         &self,
         id: &str,
         owner: &str,
-    ) -> Result<(Protocol, Duration), SessionError> {
-        let key = Key::of(id);
-        let digest = store::owner_of(owner);
-        let record = self.ask_of(&*self.protocol, |store| store.read(&key, &digest, None))?;
-        self.whole(&record, &digest, None)?;
+    ) -> Result<(ProtocolState, Duration), SessionError> {
+        let key = SessionKey::of(id);
+        let digest = store::owner_digest(owner);
+        let record = self.request_from(&*self.protocol, |store| store.read(&key, &digest, None))?;
+        self.check_record(&record, &digest, None)?;
         let times = record.times;
         let left = u64::try_from(times.expires.saturating_sub(times.now)).unwrap_or_default();
-        Ok((self.protocol_of(&record)?, Duration::from_micros(left)))
+        Ok((self.open_protocol(&record)?, Duration::from_micros(left)))
     }
 
     /// Makes every node refuse tool calls in a protocol session.
@@ -853,54 +872,55 @@ impl Shared {
     /// # Errors
     /// Why the nodes cannot be made to refuse them.
     pub fn drain_protocol(&self, id: &str, owner: &str) -> Result<(), SessionError> {
-        let (key, owner) = (Key::of(id), store::owner_of(owner));
+        let (key, owner) = (SessionKey::of(id), store::owner_digest(owner));
         let holder = crate::token::random(18);
-        let acquire = Acquire {
+        let acquire = LeaseRequest {
             key: &key,
             owner: &owner,
             known: None,
             holder: &holder,
             term: LEASE_SLACK,
         };
-        let (record, lease) = self.ask_of(&*self.protocol, |store| store.acquire(&acquire))?;
-        let protocol = Protocol {
+        let (record, lease) =
+            self.request_from(&*self.protocol, |store| store.acquire(&acquire))?;
+        let protocol = ProtocolState {
             drains: true,
-            ..self.protocol_of(&record)?
+            ..self.open_protocol(&record)?
         };
         let place = AssociatedData {
             key: &key,
             owner: &owner,
             stamp: &holder,
         };
-        let head = self.sealed_protocol(&protocol, &place)?;
-        let content = Content {
+        let head = self.seal_protocol(&protocol, &place)?;
+        let content = SealedContent {
             head: &head,
             body: b"",
         };
-        self.ask_of(&*self.protocol, |store| store.commit(&lease, content))
+        self.request_from(&*self.protocol, |store| store.commit(&lease, content))
     }
 
     /// Ends a protocol session on every node.
     pub fn close_protocol(&self, id: &str, owner: &str) {
-        let key = Key::of(id);
+        let key = SessionKey::of(id);
         // If the store is away, the session expires.
         if self
-            .ask_of(&*self.protocol, |store| {
-                store.close(&key, &store::owner_of(owner))
+            .request_from(&*self.protocol, |store| {
+                store.close(&key, &store::owner_digest(owner))
             })
             .is_ok()
         {
-            self.tell(&Message::Ended(key));
+            self.broadcast(&NodeMessage::Ended(key));
         }
     }
 
     /// The number of protocol sessions on all nodes.
     pub fn count_protocol(&self) -> Result<usize, SessionError> {
-        self.ask_of(&*self.protocol, |store| store.sweep())
+        self.request_from(&*self.protocol, |store| store.sweep())
     }
 }
 
-pub struct Stores {
+pub struct StorePair {
     pub programs: Box<dyn SessionStore>,
     pub protocol: Box<dyn SessionStore>,
     /// The name of the stores in logs.
@@ -909,7 +929,7 @@ pub struct Stores {
 
 /// State of a protocol session that all nodes share.
 #[derive(Clone, Debug, minicbor::Encode, minicbor::Decode)]
-pub struct Protocol {
+pub struct ProtocolState {
     #[n(0)]
     pub revision: String,
     /// Its client asked to end the session: tool calls are refused.
@@ -918,7 +938,7 @@ pub struct Protocol {
 }
 
 /// A protocol session that no other node knows yet.
-pub struct NewProtocol<'a> {
+pub struct NewProtocolSession<'a> {
     pub id: &'a str,
     pub owner: &'a str,
     pub revision: &'a str,
@@ -930,13 +950,13 @@ pub struct NewProtocol<'a> {
 
 /// Messages between nodes. They name sessions by their keys, because ids are secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum NodeMessage {
     /// A program session was closed: what runs in it is to be ended.
-    Closed(Key),
+    Closed(SessionKey),
     /// A client cancelled a call of its protocol session on a node that does not run the call.
-    Cancel { session: Key, call: Id },
+    Cancel { session: SessionKey, call: Id },
     /// A protocol session ended.
-    Ended(Key),
+    Ended(SessionKey),
     /// A login failed; if `block` is set, its source is blocked for that long.
     Login {
         source: String,
@@ -944,15 +964,15 @@ pub enum Message {
     },
 }
 
-impl Message {
+impl NodeMessage {
     fn to_text(&self) -> String {
         match self {
-            Message::Closed(key) => format!("closed {}", key.as_str()),
-            Message::Cancel { session, call } => {
+            NodeMessage::Closed(key) => format!("closed {}", key.as_str()),
+            NodeMessage::Cancel { session, call } => {
                 format!("cancel {} {}", session.as_str(), call.as_json())
             }
-            Message::Ended(key) => format!("ended {}", key.as_str()),
-            Message::Login { source, block } => match block {
+            NodeMessage::Ended(key) => format!("ended {}", key.as_str()),
+            NodeMessage::Login { source, block } => match block {
                 None => format!("failed {source}"),
                 Some(block) => format!("blocked {source} {}", block.as_micros()),
             },
@@ -963,17 +983,17 @@ impl Message {
     fn from_text(text: &str) -> Option<Self> {
         let (word, rest) = text.split_once(' ')?;
         let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-        let login = |block| Message::Login {
+        let login = |block| NodeMessage::Login {
             source: name.to_owned(),
             block,
         };
         Some(match word {
-            "closed" => Message::Closed(Key::told(name)),
-            "ended" => Message::Ended(Key::told(name)),
+            "closed" => NodeMessage::Closed(SessionKey::from_digest(name)),
+            "ended" => NodeMessage::Ended(SessionKey::from_digest(name)),
             "failed" => login(None),
             "blocked" => login(Some(Duration::from_micros(rest.parse().ok()?))),
-            "cancel" => Message::Cancel {
-                session: Key::told(name),
+            "cancel" => NodeMessage::Cancel {
+                session: SessionKey::from_digest(name),
                 call: Id::from_json(ptc_rpc::parse(rest.as_bytes()).ok()?),
             },
             _ => return None,
@@ -982,15 +1002,15 @@ impl Message {
 }
 
 /// A session as operators see it.
-pub struct Listed {
-    pub head: Head,
-    pub record: Record,
+pub struct ListedSession {
+    pub head: SessionHead,
+    pub record: SessionRecord,
 }
 
 /// Loads the keys that the settings name.
-fn seal(settings: &SessionSettings) -> Result<Seal, StoreFault> {
+fn seal(settings: &SessionSettings) -> Result<Seal, StoreOpenError> {
     match &settings.store.key_file {
-        Some(path) => Seal::from_file(path).map_err(StoreFault::KeyFile),
+        Some(path) => Seal::from_file(path).map_err(StoreOpenError::KeyFile),
         None => Ok(Seal::none()),
     }
 }
@@ -999,40 +1019,42 @@ fn seal(settings: &SessionSettings) -> Result<Seal, StoreFault> {
 ///
 /// # Errors
 /// The error that a start would end with.
-pub fn examine(settings: &SessionSettings) -> Result<Option<(String, Vec<String>)>, StoreFault> {
+pub fn examine(
+    settings: &SessionSettings,
+) -> Result<Option<(String, Vec<String>)>, StoreOpenError> {
     let Some(address) = &settings.store.address else {
         return Ok(None);
     };
     let seal = seal(settings)?;
-    let unusable = |cause: String| StoreFault::unusable(address, cause);
-    let sight = store::look(address).map_err(unusable)?;
-    if let Some(mark) = &sight.mark {
-        judge_mark(&seal, mark).map_err(unusable)?;
+    let unusable = |cause: String| StoreOpenError::unusable(address, cause);
+    let summary = store::inspect(address).map_err(unusable)?;
+    if let Some(mark) = &summary.mark {
+        verify_mark(&seal, mark).map_err(unusable)?;
     }
     let keys = match seal.keys() {
         0 => "not encrypted".to_owned(),
         1 => "encrypted".to_owned(),
         keys => format!("encrypted under the first of {keys} keys"),
     };
-    let sessions = match sight.sessions {
+    let sessions = match summary.sessions {
         1 => "1 session".to_owned(),
         sessions => format!("{sessions} sessions"),
     };
     let line = format!("session store: {address}: {sessions}, {keys}");
-    Ok(Some((line, sight.warnings)))
+    Ok(Some((line, summary.warnings)))
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum StoreFault {
+pub enum StoreOpenError {
     #[error("--session-store-key-file / PTC_RUNNER_MCP_SESSION_STORE_KEY_FILE: {0}")]
     KeyFile(String),
     #[error("--session-store / PTC_RUNNER_MCP_SESSION_STORE: cannot use {address}: {cause}")]
     Unusable { address: String, cause: String },
 }
 
-impl StoreFault {
+impl StoreOpenError {
     fn unusable(address: &Address, cause: String) -> Self {
-        StoreFault::Unusable {
+        StoreOpenError::Unusable {
             address: address.to_string(),
             cause,
         }
@@ -1042,13 +1064,13 @@ impl StoreFault {
 /// Associated data of sealed bytes: where they belong. They open nowhere else: not under another id, not for another owner, not beside
 /// parts of another turn.
 struct AssociatedData<'a> {
-    key: &'a Key,
+    key: &'a SessionKey,
     owner: &'a str,
     stamp: &'a str,
 }
 
 impl<'a> AssociatedData<'a> {
-    fn of_record(record: &'a Record) -> Self {
+    fn of_record(record: &'a SessionRecord) -> Self {
         AssociatedData {
             key: &record.key,
             owner: &record.owner,
@@ -1066,20 +1088,20 @@ impl<'a> AssociatedData<'a> {
 ///
 /// # Errors
 /// Why the mark does not open, and what to do.
-fn judge_mark(seal: &Seal, mark: &[u8]) -> Result<(), String> {
-    match seal.open(mark, MARK_PLACE) {
+fn verify_mark(seal: &Seal, mark: &[u8]) -> Result<(), String> {
+    match seal.open(mark, MARK_CONTEXT) {
         Ok(text) if text == MARK => Ok(()),
         Ok(_) => Err("it is marked by something else".into()),
         Err(cause) => Err(match cause {
-            Unopened::Clear => {
+            UnsealError::Clear => {
                 format!("{cause}: start without --session-store-key-file, or name another store")
             }
-            Unopened::NoKey => format!("{cause}: name it with --session-store-key-file"),
-            Unopened::Refused => "the key is not the one of what it holds (--session-store-key-file), or its mark was changed: name the key \
+            UnsealError::NoKey => format!("{cause}: name it with --session-store-key-file"),
+            UnsealError::Refused => "the key is not the one of what it holds (--session-store-key-file), or its mark was changed: name the key \
                                   that it began with"
                 .into(),
-            Unopened::Empty | Unopened::Foreign | Unopened::CutOff | Unopened::Damaged => format!(
-                "its `{MARK_PLACE}`, which tells the right key from a wrong one, is damaged: {cause}. Put it back from a backup, or remove it: \
+            UnsealError::Empty | UnsealError::Foreign | UnsealError::CutOff | UnsealError::Damaged => format!(
+                "its `{MARK_CONTEXT}`, which tells the right key from a wrong one, is damaged: {cause}. Put it back from a backup, or remove it: \
                  the next start makes one for its own key, and what another key sealed stays unreadable"
             ),
         }),
@@ -1087,8 +1109,8 @@ fn judge_mark(seal: &Seal, mark: &[u8]) -> Result<(), String> {
 }
 
 /// A lease that ends with a commit, with its release, or when it is dropped.
-pub struct Leased {
-    shared: Arc<Shared>,
+pub struct SessionLease {
+    shared: Arc<SharedSessions>,
     lease: Lease,
     /// A digest of the owner.
     owner: String,
@@ -1097,22 +1119,22 @@ pub struct Leased {
     ended: AtomicBool,
     /// The body that was read, until it is decoded.
     body: Mutex<Option<Vec<u8>>>,
-    _running: RunningHere,
+    _running: RunningGuard,
 }
 
 /// Registers a program that runs here, or will run once it has its lease; deregisters it when dropped.
-struct RunningHere {
-    shared: Arc<Shared>,
-    key: Key,
-    token: Arc<Running>,
+struct RunningGuard {
+    shared: Arc<SharedSessions>,
+    key: SessionKey,
+    token: Arc<RunningTurn>,
 }
 
-impl RunningHere {
-    fn enter(shared: &Arc<Shared>, key: &Key) -> Self {
-        let token = Arc::new(Running::default());
+impl RunningGuard {
+    fn enter(shared: &Arc<SharedSessions>, key: &SessionKey) -> Self {
+        let token = Arc::new(RunningTurn::default());
         let mut all = lock(&shared.running);
         all.entry(key.clone()).or_default().push(token.clone());
-        RunningHere {
+        RunningGuard {
             shared: shared.clone(),
             key: key.clone(),
             token,
@@ -1120,7 +1142,7 @@ impl RunningHere {
     }
 }
 
-impl Drop for RunningHere {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         let mut all = lock(&self.shared.running);
         if let Entry::Occupied(mut here) = all.entry(self.key.clone()) {
@@ -1134,30 +1156,39 @@ impl Drop for RunningHere {
 }
 
 /// What a turn leaves behind, encoded for the store.
-pub struct Packed {
-    state: State,
+pub struct EncodedTurn {
+    state: SessionState,
     head: Vec<u8>,
     body: Vec<u8>,
 }
 
-impl Leased {
+impl SessionLease {
     /// Decodes the session's content unless this node had it cached.
     pub fn restore(&self, session: &Session) -> Result<(), SessionError> {
         let body = lock(&self.body).take();
         match body {
-            Some(body) => self.shared.fill(session, &self.place(&self.stamp), &body),
+            Some(body) => {
+                self.shared
+                    .restore_body(session, &self.associated_data(&self.stamp), &body)
+            }
             None => Ok(()),
         }
     }
 
-    pub fn pack(&self, session: &Session, state: State) -> Result<Packed, SessionError> {
-        let head = Head::of(&session.id, session.title.as_deref(), &state).to_bytes();
-        let place = self.place(&self.lease.holder);
-        let (head, body) = self.shared.sealed(&place, head, record::body(&state))?;
-        Ok(Packed { state, head, body })
+    pub fn encode(
+        &self,
+        session: &Session,
+        state: SessionState,
+    ) -> Result<EncodedTurn, SessionError> {
+        let head = SessionHead::of(&session.id, session.title.as_deref(), &state).to_bytes();
+        let place = self.associated_data(&self.lease.holder);
+        let (head, body) = self
+            .shared
+            .seal_parts(&place, head, record::encode_body(&state))?;
+        Ok(EncodedTurn { state, head, body })
     }
 
-    fn place<'a>(&'a self, stamp: &'a str) -> AssociatedData<'a> {
+    fn associated_data<'a>(&'a self, stamp: &'a str) -> AssociatedData<'a> {
         AssociatedData {
             key: &self.lease.key,
             owner: &self.owner,
@@ -1165,29 +1196,33 @@ impl Leased {
         }
     }
 
-    pub fn commit(&self, packed: &Packed) -> Result<(), SessionError> {
+    pub fn commit(&self, encoded: &EncodedTurn) -> Result<(), SessionError> {
         if self.ended.swap(true, Ordering::AcqRel) {
-            return Err(SessionError::Lost);
+            return Err(SessionError::LeaseLost);
         }
-        let content = Content {
-            head: &packed.head,
-            body: &packed.body,
+        let content = SealedContent {
+            head: &encoded.head,
+            body: &encoded.body,
         };
-        let bytes = packed.body.len() as f64;
-        self.shared.measured.snapshots.observe(bytes);
-        super::dawdle();
-        let committed = self.shared.ask(|store| store.commit(&self.lease, content));
+        let bytes = encoded.body.len() as f64;
+        self.shared.metrics.snapshots.observe(bytes);
+        super::delay_commit_for_test();
+        let committed = self
+            .shared
+            .request(|store| store.commit(&self.lease, content));
         match committed {
             Ok(()) => self
                 .shared
-                .remember(&self.lease.key, &self.lease.holder, &packed.state),
+                .cache(&self.lease.key, &self.lease.holder, &encoded.state),
             // The lease still exists; release it so that nobody has to wait for its deadline.
-            Err(SessionError::NoRoom) => drop(self.shared.ask(|store| store.release(&self.lease))),
+            Err(SessionError::StoreFull) => {
+                let _ = self.shared.request(|store| store.release(&self.lease));
+            }
             Err(_) => {}
         }
         committed.map_err(|refused| match refused {
             // The commit may have reached the store.
-            SessionError::Away => SessionError::Unconfirmed,
+            SessionError::StoreUnavailable => SessionError::CommitUnknown,
             refused => refused,
         })
     }
@@ -1195,12 +1230,12 @@ impl Leased {
     pub fn release(&self) {
         if !self.ended.swap(true, Ordering::AcqRel) {
             // If the store is away, the lease ends at its deadline.
-            let _ = self.shared.ask(|store| store.release(&self.lease));
+            let _ = self.shared.request(|store| store.release(&self.lease));
         }
     }
 }
 
-impl Drop for Leased {
+impl Drop for SessionLease {
     fn drop(&mut self) {
         self.release();
     }
@@ -1211,16 +1246,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_is_heard() {
-        let key = Key::of("mcp_1");
-        let login = |block| Message::Login {
+    fn messages_survive_a_round_trip() {
+        let key = SessionKey::of("mcp_1");
+        let login = |block| NodeMessage::Login {
             source: "0a1b".into(),
             block,
         };
         for message in [
-            Message::Closed(key.clone()),
-            Message::Ended(key.clone()),
-            Message::Cancel {
+            NodeMessage::Closed(key.clone()),
+            NodeMessage::Ended(key.clone()),
+            NodeMessage::Cancel {
                 session: key.clone(),
                 call: Id::from_json(ptc_rpc::parse(br#""a b""#).ok().unwrap()),
             },
@@ -1229,7 +1264,7 @@ mod tests {
         ] {
             let text = message.to_text();
             assert!(!text.contains("mcp_1"), "{text}");
-            assert_eq!(Message::from_text(&text), Some(message));
+            assert_eq!(NodeMessage::from_text(&text), Some(message));
         }
         for text in [
             "",
@@ -1239,7 +1274,7 @@ mod tests {
             "cancel 1",
             "cancel 1 {",
         ] {
-            assert_eq!(Message::from_text(text), None, "{text:?}");
+            assert_eq!(NodeMessage::from_text(text), None, "{text:?}");
         }
     }
 }

@@ -91,7 +91,7 @@ impl<'w> Walk<'w> {
                 break;
             }
             // All parts are pushed, whether they are visited later or not.
-            self.worked(match value {
+            self.count_nodes(match value {
                 Value::Vector(items) => 1 + items.len(),
                 Value::Map(map) => 1 + map.len(),
                 Value::Set(set) => 1 + set.len(),
@@ -102,7 +102,7 @@ impl<'w> Walk<'w> {
         Ok(bytes)
     }
 
-    fn worked(&mut self, nodes: usize) -> Result<(), Limit> {
+    fn count_nodes(&mut self, nodes: usize) -> Result<(), Limit> {
         self.until_look = self.until_look.saturating_sub(nodes);
         if self.until_look == 0 {
             self.until_look = NODES_BETWEEN_LOOKS;
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_measured_figures() {
+    fn sizes_match_the_measured_figures() {
         let ints =
             |items: &[i64]| Value::vector(items.iter().map(|item| Value::Int(*item)).collect());
         assert_eq!(of(&Value::str("abc")), 9);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_structure_costs_bounded_time() {
+    fn shared_structure_is_sized_in_bounded_time() {
         let mut value = Value::vector(vec![Value::Float(1.0)]);
         for _ in 0..60 {
             value = Value::vector(vec![value.clone(), value]);

@@ -9,8 +9,8 @@ fn sessions(arguments: &[&str]) -> Sessions {
     Sessions::new(Settings::read(&arguments, |_| None).unwrap().sessions)
 }
 
-fn leaving(env: Env, value: Value) -> Leaving {
-    Leaving {
+fn effects(env: Env, value: Value) -> TurnEffects {
+    TurnEffects {
         env,
         shown: value.clone(),
         value,
@@ -21,7 +21,7 @@ fn leaving(env: Env, value: Value) -> Leaving {
 }
 
 #[test]
-fn one_turn_at_a_time() {
+fn session_runs_one_turn_at_a_time() {
     let sessions = sessions(&[]);
     let session = sessions.start("a", None, None).ok().unwrap();
     let turn = session.begin().ok().unwrap();
@@ -32,7 +32,7 @@ fn one_turn_at_a_time() {
 }
 
 #[test]
-fn owners_caps_and_closing() {
+fn sessions_enforce_owners_caps_and_closing() {
     let sessions = sessions(&["--max-sessions=2", "--max-sessions-per-owner=1"]);
     let session = sessions.start("a", None, None).ok().unwrap();
     assert_eq!(
@@ -63,7 +63,7 @@ fn owners_caps_and_closing() {
 }
 
 #[test]
-fn what_closes_a_session_ends_a_call_that_is_taken_in_afterwards() {
+fn closing_a_session_ends_a_call_admitted_later() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     let sessions = sessions(&[]);
     for is_taken_in in [false, true] {
@@ -77,18 +77,18 @@ fn what_closes_a_session_ends_a_call_that_is_taken_in_afterwards() {
             }
         };
         if is_taken_in {
-            turn.ends_by(end);
+            turn.on_close(end);
             sessions.close(&session.id, "a").ok().unwrap();
         } else {
             sessions.close(&session.id, "a").ok().unwrap();
-            turn.ends_by(end);
+            turn.on_close(end);
         }
         assert_eq!(ends.load(Ordering::Relaxed), 1);
     }
 }
 
 #[test]
-fn limits_reject_and_history_is_previewed() {
+fn limits_reject_turns_and_large_history_is_previewed() {
     let sessions = sessions(&[
         "--max-session-bindings=1",
         "--max-session-history-entry-bytes=60",
@@ -97,18 +97,25 @@ fn limits_reject_and_history_is_previewed() {
     let turn = session.begin().ok().unwrap();
     let mut env = session.env();
     env.define("a", Value::Int(1));
-    let judged = |leaving| sessions.judge(&turn, leaving, &Unwatched).ok().unwrap();
-    let ready = judged(leaving(env.clone(), Value::str("x".repeat(100))))
+    let judged = |effects| {
+        sessions
+            .check_limits(&turn, effects, &Unwatched)
+            .ok()
+            .unwrap()
+    };
+    let checked = judged(effects(env.clone(), Value::str("x".repeat(100))))
         .ok()
         .unwrap();
-    assert_eq!(ready.notices.len(), 1);
-    turn.commit(turn.pack(ready).ok().unwrap()).ok().unwrap();
+    assert_eq!(checked.notices.len(), 1);
+    turn.commit(turn.encode(checked).ok().unwrap())
+        .ok()
+        .unwrap();
     assert_eq!(
         ptc_lang::print::readable(&session.env().history()[0]),
         "{:lisp_session_preview true}"
     );
     env.define("b", Value::Int(1));
-    let exceeded = judged(leaving(env, Value::Nil)).err().unwrap();
+    let exceeded = judged(effects(env, Value::Nil)).err().unwrap();
     assert_eq!(
         Payload::from(exceeded).to_json(),
         r#"{"actual":2,"field":"memory","limit":"max_bindings","max":1}"#
@@ -121,7 +128,7 @@ fn limits_reject_and_history_is_previewed() {
 }
 
 #[test]
-fn lives_end() {
+fn sessions_expire() {
     let sessions = sessions(&["--session-idle-timeout-ms=40"]);
     let session = sessions.start("a", None, Some(30)).ok().unwrap();
     assert!(sessions.find(&session.id, "a").is_ok());

@@ -2,7 +2,7 @@
 //!
 //! Knows nothing of MCP.
 
-use super::{Session, Sessions, State, list_bytes, size};
+use super::{Session, SessionState, Sessions, list_bytes, size};
 use crate::render::redact;
 use ptc_lang::error::Limit;
 use ptc_lang::json::Duplicates;
@@ -20,7 +20,7 @@ use std::fmt::Write as _;
 /// A view's name, and the function that adds it to the reply.
 type View = (
     &'static str,
-    fn(&Sessions, &State, &mut SessionView, &dyn Watch) -> Result<(), Limit>,
+    fn(&Sessions, &SessionState, &mut SessionView, &dyn Watch) -> Result<(), Limit>,
 );
 
 /// The views; the first is the default.
@@ -110,7 +110,7 @@ pub fn stored_keys(session: &Session) -> Vec<String> {
     keys_of(&session.state())
 }
 
-fn keys_of(state: &State) -> Vec<String> {
+fn keys_of(state: &SessionState) -> Vec<String> {
     state
         .env
         .definitions()
@@ -119,7 +119,7 @@ fn keys_of(state: &State) -> Vec<String> {
         .collect()
 }
 
-fn usage_of(state: &State) -> SessionUsage {
+fn usage_of(state: &SessionState) -> SessionUsage {
     let kept: Vec<&Value> = kept_results(state);
     let history: u64 = match kept.len() {
         0 => 2,
@@ -140,13 +140,13 @@ fn usage_of(state: &State) -> SessionUsage {
 }
 
 /// The results that `*1 *2 *3` hold.
-fn kept_results(state: &State) -> Vec<&Value> {
+fn kept_results(state: &SessionState) -> Vec<&Value> {
     state.env.history().iter().take(state.results).collect()
 }
 
 fn overview(
     sessions: &Sessions,
-    state: &State,
+    state: &SessionState,
     reply: &mut SessionView,
     watch: &dyn Watch,
 ) -> Result<(), Limit> {
@@ -166,7 +166,7 @@ fn overview(
 
 fn memory(
     _: &Sessions,
-    state: &State,
+    state: &SessionState,
     reply: &mut SessionView,
     watch: &dyn Watch,
 ) -> Result<(), Limit> {
@@ -178,7 +178,7 @@ fn memory(
 
 fn prints(
     _: &Sessions,
-    state: &State,
+    state: &SessionState,
     reply: &mut SessionView,
     _: &dyn Watch,
 ) -> Result<(), Limit> {
@@ -189,7 +189,7 @@ fn prints(
 
 fn tool_calls(
     sessions: &Sessions,
-    state: &State,
+    state: &SessionState,
     reply: &mut SessionView,
     watch: &dyn Watch,
 ) -> Result<(), Limit> {
@@ -201,7 +201,7 @@ fn tool_calls(
 
 fn history(
     _: &Sessions,
-    state: &State,
+    state: &SessionState,
     reply: &mut SessionView,
     watch: &dyn Watch,
 ) -> Result<(), Limit> {
@@ -224,7 +224,7 @@ fn history(
 
 fn limits(
     sessions: &Sessions,
-    state: &State,
+    state: &SessionState,
     reply: &mut SessionView,
     watch: &dyn Watch,
 ) -> Result<(), Limit> {
@@ -244,7 +244,7 @@ fn limits(
     Ok(())
 }
 
-fn memory_text(state: &State, watch: &dyn Watch) -> Result<String, Limit> {
+fn memory_text(state: &SessionState, watch: &dyn Watch) -> Result<String, Limit> {
     let definitions = state.env.definitions();
     if definitions.is_empty() {
         return Ok(";; No stored bindings".into());
@@ -320,7 +320,7 @@ fn label(value: ValueSummary) -> String {
     }
 }
 
-fn prints_text(state: &State) -> String {
+fn prints_text(state: &SessionState) -> String {
     if state.prints.is_empty() {
         return ";; Output:".into();
     }
@@ -332,7 +332,11 @@ fn prints_text(state: &State) -> String {
 }
 
 /// The newest entries of both histories together, as many as one of them may hold.
-fn tool_calls_text(sessions: &Sessions, state: &State, watch: &dyn Watch) -> Result<String, Limit> {
+fn tool_calls_text(
+    sessions: &Sessions,
+    state: &SessionState,
+    watch: &dyn Watch,
+) -> Result<String, Limit> {
     let total = state.tool_calls.len() + state.upstream_calls.len();
     if total == 0 {
         return Ok(";; No tool calls made".into());
@@ -354,7 +358,7 @@ fn tool_calls_text(sessions: &Sessions, state: &State, watch: &dyn Watch) -> Res
 }
 
 /// The existing results; without any, all three names are shown as nil.
-fn history_text(state: &State, watch: &dyn Watch) -> Result<String, Limit> {
+fn history_text(state: &SessionState, watch: &dyn Watch) -> Result<String, Limit> {
     let shown = match state.results {
         0 => super::RESULTS_MAX,
         results => results,

@@ -5,7 +5,7 @@
 
 use super::{
     CONCURRENT_CALLS_MAX, Draft, Level, PayloadPolicy, RateLimitSettings, ResponseProfile,
-    program_memory, rooted, size,
+    absolute_path, program_memory, size,
 };
 use ptc_protocol::limits::{ALONE, WITH_UPSTREAMS};
 use ptc_upstream::{CatalogMode, Limits, Thresholds};
@@ -369,7 +369,7 @@ flags! {
         switch("http", false, |to, on| to.http_enabled = on, "Serves Streamable HTTP instead of stdio.");
         text("http-host", Some("127.0.0.1"), |to, text| to.host = text, "Address to bind: an IP address or localhost.");
         Flag::new("http-port", FlagKind::HttpPort, Value::Number(Some(7332), |to, n| to.http.port = u16::try_from(n).unwrap_or(u16::MAX)), "Port to bind.");
-        text("http-path", Some("/mcp"), |to, text| to.http.path = rooted(text), "Path of the MCP endpoint.");
+        text("http-path", Some("/mcp"), |to, text| to.http.path = absolute_path(text), "Path of the MCP endpoint.");
         text("http-auth-token", None, |to, token| to.token = Some(token), "Bearer token, at least 32 bytes; needed on addresses that aren't loopback.");
         switch("http-disable-auth", false, |to, on| to.http.auth_disabled = on, "Checks no token; only on loopback.");
         switch("http-allow-unsafe-network", false, |to, on| to.unsafe_network = on, "Accepted for compatibility; cannot be combined with --http-disable-auth.");
@@ -393,7 +393,7 @@ flags! {
         http_positive("http-auth-rate-limit-max-failures", 5, |to, n| to.rate_limit(|limit| limit.failures_max = n), "Failures that block.");
         http_positive("http-auth-rate-limit-block-ms", 60_000, |to, n| to.rate_limit(|limit| limit.block_ms = n), "Length of a block in milliseconds.");
         switch("http-metrics", false, |to, on| to.metrics = on, "Serves Prometheus metrics.");
-        text("http-metrics-path", Some("/metrics"), |to, text| to.metrics_path = rooted(text), "Path of the metrics.");
+        text("http-metrics-path", Some("/metrics"), |to, text| to.metrics_path = absolute_path(text), "Path of the metrics.");
         text("http-instance-label", None, |to, text| to.http.instance = text, "Name of this instance in /ready and logs.").unless_given(|| "host name".into());
     }
     Diagnostics {
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typo_finds_its_flag() {
+    fn typo_suggests_the_closest_flag() {
         for (typo, meant) in [
             ("max-frame-byte", Some("max-frame-bytes")),
             ("http_port", Some("http-port")),
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn environment_names() {
+    fn flags_have_environment_variables() {
         assert_eq!(
             find("max-frame-bytes").unwrap().env(),
             "PTC_RUNNER_MCP_MAX_FRAME_BYTES"

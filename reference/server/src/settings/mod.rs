@@ -14,7 +14,7 @@ use ptc_secrets::Secret;
 use ptc_upstream::{CatalogMode, Limits, Thresholds};
 use std::net::{IpAddr, Ipv4Addr};
 use store_address::Address;
-use values::{Ignored, Values};
+use values::{IgnoredValue, Values};
 
 /// Settings of one server. The names of byte and time limits end with the unit.
 #[derive(Clone, Debug, Default)]
@@ -234,18 +234,18 @@ pub struct AgenticSources {
 
 /// The address to bind.
 #[derive(Clone, Copy, Debug)]
-pub struct Host(pub IpAddr);
+pub struct BindAddress(pub IpAddr);
 
-impl Default for Host {
+impl Default for BindAddress {
     fn default() -> Self {
-        Host(IpAddr::V4(Ipv4Addr::LOCALHOST))
+        BindAddress(IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
 }
 
 /// Settings of the HTTP listener.
 #[derive(Clone, Debug, Default)]
 pub struct HttpSettings {
-    pub host: Host,
+    pub host: BindAddress,
     pub port: u16,
     pub path: String,
     pub token: Option<Secret>,
@@ -308,7 +308,7 @@ pub struct RateLimitSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
     /// A value that was not understood.
-    Ignored(Ignored),
+    Ignored(IgnoredValue),
     /// A number outside its range.
     Clamped {
         flag: &'static str,
@@ -351,7 +351,7 @@ pub struct Draft {
 
 /// Why settings are refused.
 #[derive(Debug)]
-pub struct Refused {
+pub struct SettingsError {
     /// A sentence for the operator, which may quote any setting.
     pub message: String,
     /// The settings anyway, unchecked, so that secrets in them can be redacted.
@@ -362,11 +362,11 @@ impl Settings {
     /// Reads and validates every setting.
     ///
     /// # Errors
-    /// [`Refused`], with the first fault.
+    /// [`SettingsError`], with the first fault.
     pub fn read(
         arguments: &[String],
         environment: impl Fn(&str) -> Option<String>,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, SettingsError> {
         let (values, mut fault) = Values::read(arguments, environment);
         let mut draft = Draft::default();
         for flag in flags::FLAGS {
@@ -378,8 +378,8 @@ impl Settings {
         }
         let settings = draft.unchecked();
         fault
-            .map_or_else(|| draft.judge(), Err)
-            .map_err(|message| Refused { message, settings })
+            .map_or_else(|| draft.validate(), Err)
+            .map_err(|message| SettingsError { message, settings })
     }
 }
 
@@ -406,7 +406,7 @@ impl Draft {
     }
 
     /// Validates what a row could not validate alone.
-    fn judge(mut self) -> Result<Settings, String> {
+    fn validate(mut self) -> Result<Settings, String> {
         let default_profile = match self.settings.diagnostics.debug_tool {
             true => ResponseProfile::Debug,
             false => ResponseProfile::Slim,
@@ -418,10 +418,10 @@ impl Draft {
             .concurrent_calls
             .unwrap_or_else(|| cpus().min(CONCURRENT_CALLS_MAX));
         let isolated = self.isolated;
-        self.judge_store()?;
+        self.validate_store()?;
         let mut settings = std::mem::take(&mut self.settings);
         if self.http_enabled {
-            settings.http = Some(self.judge_http(settings.frame_bytes)?);
+            settings.http = Some(self.validate_http(settings.frame_bytes)?);
         }
         // Anybody may be able to reach the port.
         let reachable = settings
@@ -432,7 +432,7 @@ impl Draft {
         Ok(settings)
     }
 
-    fn judge_store(&mut self) -> Result<(), String> {
+    fn validate_store(&mut self) -> Result<(), String> {
         let store = &mut self.settings.sessions.store;
         store.address = Address::read(&self.store).map_err(|problem| {
             format!(
@@ -445,18 +445,18 @@ impl Draft {
         Ok(())
     }
 
-    fn judge_http(self, frame_bytes: usize) -> Result<HttpSettings, String> {
+    fn validate_http(self, frame_bytes: usize) -> Result<HttpSettings, String> {
         let mut http = self.http;
         http.host = match self.host.as_str() {
-            "localhost" => Host::default(),
+            "localhost" => BindAddress::default(),
             text => text
                 .parse()
-                .map(|address: IpAddr| Host(address.to_canonical()))
+                .map(|address: IpAddr| BindAddress(address.to_canonical()))
                 .map_err(|_| "HTTP host must be an IP address or localhost".to_owned())?,
         };
         let own = [http.path.as_str(), self.metrics_path.as_str()];
         if let Some(path) = own.into_iter().find(|path| !is_nameable(path)) {
-            let shown = path.chars().take(SHOWN_CHARS).collect::<String>();
+            let shown = path.chars().take(WARNING_CHARS).collect::<String>();
             return Err(format!(
                 "HTTP paths must be visible ASCII without a query or a fragment, got: {shown:?}"
             ));
@@ -535,7 +535,7 @@ fn program_memory(bytes: u64) -> u64 {
 }
 
 /// Prepends a slash to a path without one.
-fn rooted(path: String) -> String {
+fn absolute_path(path: String) -> String {
     match path.starts_with('/') {
         true => path,
         false => format!("/{path}"),
@@ -543,7 +543,7 @@ fn rooted(path: String) -> String {
 }
 
 /// Characters of a path that a message quotes.
-const SHOWN_CHARS: usize = 200;
+const WARNING_CHARS: usize = 200;
 
 /// Whether a request can have exactly this path.
 fn is_nameable(path: &str) -> bool {

@@ -111,7 +111,8 @@ impl RedisAddress {
             None => (None, None),
             Some((user, password)) => {
                 let decode = |text: &str| {
-                    decoded(text).ok_or("user or password are not percent-encoded as in a URL")
+                    percent_decode(text)
+                        .ok_or("user or password are not percent-encoded as in a URL")
                 };
                 (Some(decode(user)?), Some(decode(password)?))
             }
@@ -192,7 +193,7 @@ fn with_port(server: &str, default: u16) -> Result<String, String> {
 }
 
 /// `None` for an invalid percent escape, which the library would leave as it is.
-fn decoded(text: &str) -> Option<String> {
+fn percent_decode(text: &str) -> Option<String> {
     let encodes = |behind: &str| {
         let digits = behind.as_bytes().get(..2);
         digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
@@ -234,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_shown_without_their_passwords() {
+    fn addresses_are_parsed_and_shown_without_passwords() {
         for (text, shown) in [
             ("file:/tmp/x", "file:/tmp/x"),
             ("file:///tmp/x", "file:/tmp/x"),
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_repeating_it() {
+    fn address_errors_do_not_repeat_the_address() {
         for text in [
             "",
             "memory",

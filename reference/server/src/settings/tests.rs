@@ -32,7 +32,7 @@ fn every_flag_is_read() {
 }
 
 #[test]
-fn the_debug_tool_changes_the_default_profile() {
+fn debug_tool_changes_the_default_profile() {
     assert_eq!(read(&[]).unwrap().profile, ResponseProfile::Slim);
     assert_eq!(
         read(&["--debug-tool"]).unwrap().profile,
@@ -47,7 +47,7 @@ fn the_debug_tool_changes_the_default_profile() {
 }
 
 #[test]
-fn http_refusals() {
+fn invalid_http_settings_are_rejected() {
     let long = "x".repeat(32);
     let token = format!("--http-auth-token={long}");
     for (arguments, message) in [
@@ -97,7 +97,7 @@ fn http_refusals() {
 }
 
 #[test]
-fn warnings_name_what_was_passed_over() {
+fn warnings_name_ignored_settings() {
     let settings = read(&["--trace-payloads=bogus", "--debug-ring-size=1"]).unwrap();
     assert_eq!(settings.warnings.len(), 2);
 }

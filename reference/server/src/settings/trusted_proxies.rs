@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks() {
+    fn trusted_networks_are_parsed_and_matched() {
         for wrong in ["", "10.0.0.0/33", "localhost", "10.0.0", "10.0.0.0/8/8"] {
             assert_eq!(
                 TrustedProxies::read(&[wrong.to_owned()]).unwrap_err(),

@@ -15,7 +15,7 @@ pub struct Values {
 
 /// A value that was ignored, and the one that was used instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ignored {
+pub struct IgnoredValue {
     pub flag: &'static str,
     pub got: String,
     pub using: String,
@@ -283,7 +283,7 @@ impl Values {
 }
 
 fn ignored(flag: &Flag, got: &str) -> Warning {
-    Warning::Ignored(Ignored {
+    Warning::Ignored(IgnoredValue {
         flag: flag.name,
         got: got.to_owned(),
         using: flag.default_text().into_owned(),

@@ -15,7 +15,7 @@
 //! call. Sequential consistency puts the four accesses into one total order, in which at least one thread sees the other's store. The
 //! standby's test and its wait are one step under `idle`, which [`Intake::wake`] locks before it notifies.
 
-use crate::evaluation::pool::{Job, Pool};
+use crate::evaluation::pool::{Job, ThreadPool};
 use crate::lock::lock;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,16 +24,16 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The input that calls are read from.
-pub trait Source: Send + 'static {
+pub trait CallSource: Send + 'static {
     /// How reading ended.
     type End: Send + 'static;
 
     /// Reads until there is a call that the reading thread may run itself, or until the end.
-    fn next(&mut self) -> Next<Self::End>;
+    fn next(&mut self) -> NextCall<Self::End>;
 }
 
 /// The result of reading.
-pub enum Next<E> {
+pub enum NextCall<E> {
     /// Run this job.
     Run(Job),
     /// Nothing more is read.
@@ -51,7 +51,7 @@ const STACK_BYTES: usize = crate::evaluation::pool::STACK_BYTES;
 ///
 /// # Errors
 /// When no thread can be started.
-pub fn read<S: Source>(source: S, pool: Pool) -> io::Result<S::End> {
+pub fn read<S: CallSource>(source: S, pool: ThreadPool) -> io::Result<S::End> {
     let (ended, end) = sync_channel(1);
     let intake = Arc::new(Intake {
         source: Mutex::new(source),
@@ -60,29 +60,29 @@ pub fn read<S: Source>(source: S, pool: Pool) -> io::Result<S::End> {
         started: AtomicBool::new(false),
         stands_by: AtomicBool::new(false),
         asleep: AtomicBool::new(false),
-        over: AtomicBool::new(false),
+        is_over: AtomicBool::new(false),
         idle: Mutex::new(()),
         called: Condvar::new(),
         ended,
     });
-    intake.clone().start(Role::Reads)?;
+    intake.clone().start(Role::Reader)?;
     drop(intake);
     end.recv()
         .map_err(|_| io::Error::other("the threads that read are gone"))
 }
 
 /// State shared by the two threads.
-struct Intake<S: Source> {
+struct Intake<S: CallSource> {
     /// Locked while it is read, never while a call runs.
     source: Mutex<S>,
-    pool: Pool,
+    pool: ThreadPool,
     /// Even while the reader reads, odd while it runs a call. It only grows; the thread that makes an odd value even becomes the reader.
     turn: AtomicU64,
     /// Whether the second thread was started.
     started: AtomicBool,
     stands_by: AtomicBool,
     asleep: AtomicBool,
-    over: AtomicBool,
+    is_over: AtomicBool,
     idle: Mutex<()>,
     called: Condvar,
     ended: SyncSender<S::End>,
@@ -90,17 +90,17 @@ struct Intake<S: Source> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    Reads,
-    StandsBy,
+    Reader,
+    Standby,
 }
 
-impl<S: Source> Intake<S> {
+impl<S: CallSource> Intake<S> {
     fn start(self: Arc<Self>, mut role: Role) -> std::io::Result<()> {
         let work = move || {
             loop {
                 let next = match role {
-                    Role::Reads => self.read(),
-                    Role::StandsBy => self.stand_by(),
+                    Role::Reader => self.read(),
+                    Role::Standby => self.stand_by(),
                 };
                 match next {
                     Some(next) => role = next,
@@ -120,28 +120,28 @@ impl<S: Source> Intake<S> {
         loop {
             let next = lock(&self.source).next();
             match next {
-                Next::End(end) => {
-                    self.over.store(true, Ordering::SeqCst);
+                NextCall::End(end) => {
+                    self.is_over.store(true, Ordering::SeqCst);
                     self.wake();
                     // The receiver may be gone when the process is ending anyway.
                     let _ = self.ended.send(end);
                     return None;
                 }
-                Next::Run(job) if self.is_backed() => {
+                NextCall::Run(job) if self.has_standby() => {
                     if !self.run(job) {
-                        return Some(Role::StandsBy);
+                        return Some(Role::Standby);
                     }
                 }
                 // A job that no thread takes answers its call itself.
-                Next::Run(job) => drop(self.pool.run(job)),
+                NextCall::Run(job) => drop(self.pool.run(job)),
             }
         }
     }
 
     /// Whether the other thread will take over when a call takes long. It is started when it is first needed.
-    fn is_backed(self: &Arc<Self>) -> bool {
+    fn has_standby(self: &Arc<Self>) -> bool {
         if !self.started.swap(true, Ordering::SeqCst) {
-            let started = self.clone().start(Role::StandsBy).is_ok();
+            let started = self.clone().start(Role::Standby).is_ok();
             self.stands_by.store(started, Ordering::SeqCst);
         }
         self.stands_by.load(Ordering::SeqCst)
@@ -155,11 +155,11 @@ impl<S: Source> Intake<S> {
         }
         // A job catches its own panics, to answer its call; this keeps the thread alive in any case.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run()));
-        self.pass(running)
+        self.take_turn(running)
     }
 
     /// Tries to make an odd turn even; true for the one thread that succeeds.
-    fn pass(&self, running: u64) -> bool {
+    fn take_turn(&self, running: u64) -> bool {
         self.turn
             .compare_exchange(running, running + 1, Ordering::SeqCst, Ordering::SeqCst)
             .is_ok()
@@ -169,7 +169,7 @@ impl<S: Source> Intake<S> {
     fn stand_by(&self) -> Option<Role> {
         let (mut seen, mut quiet) = (self.turn.load(Ordering::SeqCst), 0);
         self.stands_by.store(true, Ordering::SeqCst);
-        while !self.over.load(Ordering::SeqCst) {
+        while !self.is_over.load(Ordering::SeqCst) {
             std::thread::sleep(TICK);
             let turn = self.turn.load(Ordering::SeqCst);
             if turn != seen {
@@ -177,8 +177,8 @@ impl<S: Source> Intake<S> {
             } else if turn % 2 == 1 {
                 // Cleared before the exchange: afterwards the former reader may already be standing by.
                 self.stands_by.store(false, Ordering::SeqCst);
-                if self.pass(turn) {
-                    return Some(Role::Reads);
+                if self.take_turn(turn) {
+                    return Some(Role::Reader);
                 }
                 self.stands_by.store(true, Ordering::SeqCst);
             } else if quiet < QUIET_TICKS_MAX {
@@ -196,7 +196,8 @@ impl<S: Source> Intake<S> {
         let mut idle = lock(&self.idle);
         self.asleep.store(true, Ordering::SeqCst);
         // Whoever changes these loads `asleep` afterwards, so one of the two threads sees the other's store.
-        let awake = || self.turn.load(Ordering::SeqCst) != seen || self.over.load(Ordering::SeqCst);
+        let awake =
+            || self.turn.load(Ordering::SeqCst) != seen || self.is_over.load(Ordering::SeqCst);
         while self.asleep.load(Ordering::SeqCst) && !awake() {
             idle = self
                 .called

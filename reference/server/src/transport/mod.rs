@@ -2,6 +2,6 @@
 
 pub mod http;
 mod intake;
-mod lane;
+mod serial_queue;
 pub mod signals;
 pub mod stdio;

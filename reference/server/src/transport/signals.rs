@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use nix::sys::signal::{SigSet, Signal};
 
 /// Blocks the signals in every thread that is started afterwards. Call this first, on the main thread.
-pub fn hold() {
+pub fn block() {
     // If this fails, the signals end the process, as they do by default.
-    let mut held = terminating();
+    let mut held = termination_signals();
     // A file that may not grow further then fails the write instead of killing the server.
     held.add(Signal::SIGXFSZ);
     let _ = held.thread_block();
@@ -34,17 +34,17 @@ impl Signals {
     }
 
     /// Replaces the action.
-    pub fn call(&self, each: impl FnMut() + Send + 'static) {
+    pub fn set_action(&self, each: impl FnMut() + Send + 'static) {
         *lock(&self.0) = Box::new(each);
     }
 }
 
 /// Waits for the next signal.
 pub fn next() -> Option<Signal> {
-    terminating().wait().ok()
+    termination_signals().wait().ok()
 }
 
-fn terminating() -> SigSet {
+fn termination_signals() -> SigSet {
     let mut set = SigSet::empty();
     set.add(Signal::SIGTERM);
     set.add(Signal::SIGINT);

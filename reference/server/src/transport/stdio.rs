@@ -1,10 +1,10 @@
 //! The stdio transport: newline-framed JSON-RPC in, replies out, and the ways in which the service ends.
 //!
 //! Cheap requests are answered on the reading thread, which also runs a program when no other call is in flight; programs answer from the
-//! thread that runs them. Calls that ask a store are handled on a separate lane. Only frames are written to stdout. Knows nothing of
+//! thread that runs them. Calls that ask a store are queued for a separate thread. Only frames are written to stdout. Knows nothing of
 //! methods.
 
-use crate::call::Answer;
+use crate::call::Responder;
 use crate::evaluation::pool::Job;
 use crate::lock::lock;
 use crate::mcp::connection::{Connection, RequestContext, Transport};
@@ -12,8 +12,8 @@ use crate::mcp::dispatch::{Handled, handle};
 use crate::mcp::incoming::Incoming;
 use crate::render::reply::Reply;
 use crate::server::Server;
-use crate::transport::intake::{self, Next, Source};
-use crate::transport::lane::Lane;
+use crate::transport::intake::{self, CallSource, NextCall};
+use crate::transport::serial_queue::SerialQueue;
 use ptc_rpc::{Document, Frame, FrameFault, Framer, JsonText, Line, RpcError};
 use ptc_secrets::Scrubbed;
 use std::io::{self, Read, Write};
@@ -25,7 +25,7 @@ const END_OF_INPUT_GRACE: Duration = Duration::from_millis(100);
 /// Time that calls in flight get to finish after `exit`.
 const EXIT_GRACE: Duration = Duration::from_millis(2000);
 /// Time that calls waiting for a store get to finish after the end of input.
-const ASKING_GRACE: Duration = Duration::from_secs(10);
+const STORE_GRACE: Duration = Duration::from_secs(10);
 /// Bytes read at once.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Initial chunk size, until a client fills it: most clients send little at first, and untouched memory costs a start nothing.
@@ -41,10 +41,10 @@ pub fn serve(
     output: Box<dyn Write + Send>,
 ) -> io::Result<()> {
     let connection = Connection::new("stdio".into(), Transport::Stdio, usize::MAX);
-    let lane = Arc::<Lane>::default();
+    let queue = Arc::<SerialQueue>::default();
     let frames = Frames {
         server: server.clone(),
-        lane: lane.clone(),
+        queue: queue.clone(),
         connection: connection.clone(),
         output: Output::new(output),
         input,
@@ -52,8 +52,8 @@ pub fn serve(
         chunk: vec![0; CHUNK_BYTES_FIRST],
     };
     let ended = intake::read(frames, server.pool.clone())?;
-    lane.finish(ASKING_GRACE);
-    end(&connection, ended);
+    queue.drain(STORE_GRACE);
+    close(&connection, ended);
     Ok(())
 }
 
@@ -62,7 +62,7 @@ struct Frames {
     server: Arc<Server>,
     connection: Arc<Connection>,
     output: Arc<Output>,
-    lane: Arc<Lane>,
+    queue: Arc<SerialQueue>,
     input: Box<dyn Read + Send>,
     framer: Framer,
     chunk: Vec<u8>,
@@ -70,47 +70,47 @@ struct Frames {
 
 /// Why the service ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
+enum InputEnd {
     /// The client closed its end.
     Input,
     /// The client sent `exit`.
     Exit,
 }
 
-impl Source for Frames {
-    type End = Ended;
+impl CallSource for Frames {
+    type End = InputEnd;
 
-    fn next(&mut self) -> Next<Ended> {
+    fn next(&mut self) -> NextCall<InputEnd> {
         let Frames {
             server,
             connection,
             output,
-            lane,
+            queue,
             input,
             framer,
             chunk,
         } = self;
         loop {
             let read = match input.read(chunk) {
-                Ok(0) => return Next::End(Ended::Input),
+                Ok(0) => return NextCall::End(InputEnd::Input),
                 Ok(read) => read,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(error) => {
                     tracing::error!(event = "stdin_read_error", reason = %error);
-                    return Next::End(Ended::Input);
+                    return NextCall::End(InputEnd::Input);
                 }
             };
             // The call of the last frame so far. A call that another frame follows is not alone.
             let mut last = None;
             let whole = framer.feed(&chunk[..read], |line| {
                 start(server, last.take());
-                match take(server, connection, output, lane, line) {
-                    Taken::Done => true,
-                    Taken::Call(job) => {
+                match handle_line(server, connection, output, queue, line) {
+                    LineOutcome::Done => true,
+                    LineOutcome::Call(job) => {
                         last = Some(job);
                         true
                     }
-                    Taken::Exit => false,
+                    LineOutcome::Exit => false,
                 }
             });
             if read == chunk.len() && read < CHUNK_BYTES {
@@ -118,11 +118,11 @@ impl Source for Frames {
             }
             let alone = !framer.is_mid_line() && server.gate.taken() <= 1;
             match last {
-                Some(job) if whole && alone => return Next::Run(job),
+                Some(job) if whole && alone => return NextCall::Run(job),
                 job => start(server, job),
             }
             if !whole {
-                return Next::End(Ended::Exit);
+                return NextCall::End(InputEnd::Exit);
             }
         }
     }
@@ -136,19 +136,19 @@ fn start(server: &Server, job: Option<Job>) {
 }
 
 /// The outcome of a line.
-enum Taken {
+enum LineOutcome {
     Done,
     Call(Job),
     Exit,
 }
 
-fn take(
+fn handle_line(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
     output: &Arc<Output>,
-    lane: &Lane,
+    queue: &SerialQueue,
     line: Line<'_>,
-) -> Taken {
+) -> LineOutcome {
     let document = match line {
         Line::Whole(bytes) => Document::read(bytes).map_err(FrameFault::from),
         Line::TooLong => {
@@ -164,7 +164,7 @@ fn take(
         Err(fault) => Err(*fault),
     };
     let handled = match (&document, frame) {
-        (Ok(document), Ok(frame)) if frame.asks_store(server) && !connection.is_draining() => {
+        (Ok(document), Ok(frame)) if frame.needs_store(server) && !connection.is_draining() => {
             let context = RequestContext {
                 arrival: frame.runs_program().map(|key| connection.arrive(&key)),
                 arrived_in_time: true,
@@ -172,18 +172,18 @@ fn take(
             };
             let text = document.json().to_text();
             let (server, connection, output) = (server.clone(), connection.clone(), output.clone());
-            lane.add(
+            queue.add(
                 text.len(),
-                Box::new(move || ask(&server, &connection, &output, &context, &text)),
+                Box::new(move || handle_blocking(&server, &connection, &output, &context, &text)),
             );
-            return Taken::Done;
+            return LineOutcome::Done;
         }
         (_, Ok(frame)) => handle(
             server,
             connection,
             &RequestContext::default(),
             &frame,
-            || answer(output),
+            || responder(output),
         ),
         (_, Err(FrameFault::Malformed)) => Handled::Now(Reply::error(None, RpcError::PARSE)),
         (_, Err(FrameFault::NotAnObject)) => {
@@ -191,23 +191,23 @@ fn take(
         }
     };
     match handled {
-        Handled::Silent => Taken::Done,
-        Handled::Later(_, job) => Taken::Call(job),
+        Handled::Silent => LineOutcome::Done,
+        Handled::Later(_, job) => LineOutcome::Call(job),
         Handled::Now(reply) => {
             output.send(&server.redactor.scrub(reply));
-            Taken::Done
+            LineOutcome::Done
         }
         Handled::Exit(reply) => {
             if let Some(reply) = reply {
                 output.send(&server.redactor.scrub(reply));
             }
-            Taken::Exit
+            LineOutcome::Exit
         }
     }
 }
 
 /// Handles the call in `text`, on a thread that may block; its program, if there is one, runs in the pool.
-fn ask(
+fn handle_blocking(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
     output: &Arc<Output>,
@@ -218,7 +218,7 @@ fn ask(
         return;
     };
     match handle(server, connection, context, &frame.into(), || {
-        answer(output)
+        responder(output)
     }) {
         Handled::Later(_, job) => start(server, Some(job)),
         Handled::Now(reply) | Handled::Exit(Some(reply)) => {
@@ -228,22 +228,22 @@ fn ask(
     }
 }
 
-fn answer(output: &Arc<Output>) -> Answer {
+fn responder(output: &Arc<Output>) -> Responder {
     let output = output.clone();
     Box::new(move |reply| output.send(&reply))
 }
 
-fn end(connection: &Arc<Connection>, ended: Ended) {
-    let exit = ended == Ended::Exit;
+fn close(connection: &Arc<Connection>, ended: InputEnd) {
+    let exit = ended == InputEnd::Exit;
     let (grace, event) = match ended {
-        Ended::Exit => (EXIT_GRACE, "exit_drained"),
-        Ended::Input => (END_OF_INPUT_GRACE, "stdin_eof"),
+        InputEnd::Exit => (EXIT_GRACE, "exit_drained"),
+        InputEnd::Input => (END_OF_INPUT_GRACE, "stdin_eof"),
     };
     let in_flight = connection.in_flight();
     if exit {
         tracing::debug!(event = "exit_notification", in_flight);
     }
-    let remaining = connection.wait_until_quiet(grace);
+    let remaining = connection.wait_until_idle(grace);
     connection.cancel_all();
     if exit && remaining > 0 {
         tracing::warn!(event = "exit_grace_elapsed", remaining);

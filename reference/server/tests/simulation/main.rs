@@ -6,7 +6,7 @@
 
 mod store;
 
-use ptc_server::checks::simulate::{self, Choices, Story, http};
+use ptc_server::checks::simulate::{self, Choices, SimulationReport, http};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -39,7 +39,7 @@ const MUST_OCCUR: &[&str] = &[
     "alpha by a worker",
     "beta",
     "gamma",
-    "a thread gives way",
+    "a thread yields",
     "beta by a worker",
     "gamma by a worker",
     "delta",
@@ -102,20 +102,22 @@ const MUST_OCCUR_WITH_A_STORE: &[&str] = &[
     "unconfirmed",
 ];
 
-fn simulate(seed: u64, honest: bool) -> Result<Story, String> {
-    told(|executor| simulate::run(executor, Choices::Seed(seed), honest))
+fn simulate(seed: u64, honest: bool) -> Result<SimulationReport, String> {
+    catch_panic(|executor| simulate::run(executor, Choices::Seed(seed), honest))
 }
 
-fn simulate_store(seed: u64, careful: bool) -> Result<Story, String> {
-    told(|_| store::run(seed, careful))
+fn simulate_store(seed: u64, careful: bool) -> Result<SimulationReport, String> {
+    catch_panic(|_| store::run(seed, careful))
 }
 
-fn simulate_http(seed: u64) -> Result<Story, String> {
-    told(|executor| http::run(executor, Choices::Seed(seed)))
+fn simulate_http(seed: u64) -> Result<SimulationReport, String> {
+    catch_panic(|executor| http::run(executor, Choices::Seed(seed)))
 }
 
 /// Runs a simulation on its own clock; returns the message of a panic.
-fn told(run: impl FnOnce(tokio::runtime::Runtime) -> Story) -> Result<Story, String> {
+fn catch_panic(
+    run: impl FnOnce(tokio::runtime::Runtime) -> SimulationReport,
+) -> Result<SimulationReport, String> {
     let executor = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -139,24 +141,28 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn every_promise_holds_whatever_happens_in_whatever_order() {
-    hold("every_promise", MUST_OCCUR, |seed| simulate(seed, true));
+fn server_keeps_its_invariants_under_any_schedule() {
+    run_seeds("server_keeps", MUST_OCCUR, |seed| simulate(seed, true));
 }
 
 #[test]
-fn the_http_endpoint_keeps_its_promises_whatever_clients_do() {
-    hold("the_http_endpoint", MUST_OCCUR_OVER_HTTP, simulate_http);
+fn http_endpoint_keeps_its_invariants_under_any_clients() {
+    run_seeds("http_endpoint", MUST_OCCUR_OVER_HTTP, simulate_http);
 }
 
 #[test]
-fn what_nodes_say_of_a_faulty_store_is_true() {
-    hold("what_nodes_say", MUST_OCCUR_WITH_A_STORE, |seed| {
+fn nodes_report_a_faulty_store_truthfully() {
+    run_seeds("nodes_report", MUST_OCCUR_WITH_A_STORE, |seed| {
         simulate_store(seed, true)
     });
 }
 
 /// Runs seed after seed; a failure says how to reproduce it.
-fn hold(test: &str, must_occur: &[&str], simulate: impl Fn(u64) -> Result<Story, String>) {
+fn run_seeds(
+    test: &str,
+    must_occur: &[&str],
+    simulate: impl Fn(u64) -> Result<SimulationReport, String>,
+) {
     let first = variable("PTC_SIMULATION_SEED").unwrap_or(0);
     let count = variable("PTC_SIMULATION_SEEDS").unwrap_or(SEEDS);
     let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
@@ -166,11 +172,11 @@ fn hold(test: &str, must_occur: &[&str], simulate: impl Fn(u64) -> Result<Story,
                 "{what}\nseed {seed} fails; again: PTC_SIMULATION_SEED={seed} PTC_SIMULATION_SEEDS=1 \
                  cargo test -p ptc-server --test simulation {test} -- --nocapture"
             ),
-            Ok(story) => {
+            Ok(report) => {
                 if count == 1 {
-                    eprintln!("{}", story.text);
+                    eprintln!("{}", report.text);
                 }
-                for (outcome, times) in story.outcomes {
+                for (outcome, times) in report.outcomes {
                     *outcomes.entry(outcome).or_default() += times;
                 }
             }
@@ -187,25 +193,25 @@ fn hold(test: &str, must_occur: &[&str], simulate: impl Fn(u64) -> Result<Story,
 }
 
 #[test]
-fn a_seed_replays_exactly() {
+fn seed_replays_exactly() {
     for seed in 0..50 {
-        let [one, two] = [(); 2].map(|()| simulate(seed, true).map(|story| story.text));
+        let [one, two] = [(); 2].map(|()| simulate(seed, true).map(|report| report.text));
         assert_eq!(one, two, "seed {seed}");
-        let [one, two] = [(); 2].map(|()| simulate_http(seed).map(|story| story.text));
+        let [one, two] = [(); 2].map(|()| simulate_http(seed).map(|report| report.text));
         assert_eq!(one, two, "seed {seed} over HTTP");
-        let [one, two] = [(); 2].map(|()| simulate_store(seed, true).map(|story| story.text));
+        let [one, two] = [(); 2].map(|()| simulate_store(seed, true).map(|report| report.text));
         assert_eq!(one, two, "seed {seed} with a store");
     }
 }
 
 #[test]
-fn a_store_that_takes_every_commit_is_noticed() {
+fn store_that_accepts_every_commit_is_detected() {
     let noticed = (0..200).filter(|seed| simulate_store(*seed, false).is_err());
     assert!(noticed.count() > 10);
 }
 
 #[test]
-fn an_upstream_that_lies_is_noticed() {
+fn lying_upstream_is_detected() {
     let noticed = (0..50).filter(|seed| simulate(*seed, false).is_err());
     assert!(noticed.count() > 25);
 }

@@ -6,11 +6,13 @@
 use ptc_lang::meter::Unwatched;
 use ptc_lang::{Env, Value};
 use ptc_server::checks::sessions::store::{
-    Acquire, Answer, Content, FailedLogin, Failure, Key, Lease, LoginFailure, New, Record,
-    SessionStore, Times,
+    FailedLogin, Lease, LeaseRequest, LoginFailure, NewSession, RecordTimes, SealedContent,
+    SessionKey, SessionRecord, SessionStore, StoreError, StoreResult,
 };
-use ptc_server::checks::sessions::{Leaving, SessionError, Sessions, Shared, Stores, Turn};
-use ptc_server::checks::simulate::{Choices, Story};
+use ptc_server::checks::sessions::{
+    SessionError, Sessions, SharedSessions, StorePair, Turn, TurnEffects,
+};
+use ptc_server::checks::simulate::{Choices, SimulationReport};
 use ptc_server::settings::Settings;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,14 +29,14 @@ const PROGRAM: Duration = Duration::from_secs(2);
 /// The content of a store, and its clock in microseconds.
 struct Ledger {
     now: i64,
-    sessions: BTreeMap<Key, Held>,
-    closed: Vec<Key>,
+    sessions: BTreeMap<SessionKey, StoredSession>,
+    closed: Vec<SessionKey>,
     /// Whether it checks commits.
     careful: bool,
 }
 
-struct Held {
-    record: Record,
+struct StoredSession {
+    record: SessionRecord,
     body: Vec<u8>,
     fence: u64,
     committed: u64,
@@ -42,14 +44,14 @@ struct Held {
     until: i64,
 }
 
-impl Held {
+impl StoredSession {
     fn is_held_by(&self, lease: &Lease) -> bool {
         self.fence == lease.fence && self.holder == lease.holder
     }
 }
 
 impl Ledger {
-    fn find(&mut self, key: &Key, owner: &str) -> Answer<&mut Held> {
+    fn find(&mut self, key: &SessionKey, owner: &str) -> StoreResult<&mut StoredSession> {
         match self.sessions.get_mut(key) {
             None if self.closed.contains(key) => Err(SessionError::Closed.into()),
             None => Err(SessionError::NotFound.into()),
@@ -58,20 +60,20 @@ impl Ledger {
         }
     }
 
-    fn create(&mut self, new: &New<'_>) -> Answer<Times> {
+    fn create(&mut self, new: &NewSession<'_>) -> StoreResult<RecordTimes> {
         let live = self.sessions.len();
         if !self.sessions.contains_key(new.key) && live >= new.count_max {
             return Err(SessionError::Full.into());
         }
         let now = self.now;
-        let times = Times {
+        let times = RecordTimes {
             created: now,
             expires: i64::MAX,
             used: now,
             now,
         };
-        let fresh = || Held {
-            record: Record {
+        let fresh = || StoredSession {
+            record: SessionRecord {
                 key: new.key.clone(),
                 owner: new.owner.to_owned(),
                 version: 0,
@@ -91,7 +93,12 @@ impl Ledger {
         Ok(held.record.times)
     }
 
-    fn read(&mut self, key: &Key, owner: &str, known: Option<&str>) -> Answer<Record> {
+    fn read(
+        &mut self,
+        key: &SessionKey,
+        owner: &str,
+        known: Option<&str>,
+    ) -> StoreResult<SessionRecord> {
         let now = self.now;
         let held = self.find(key, owner)?;
         let mut record = held.record.clone();
@@ -100,7 +107,7 @@ impl Ledger {
         Ok(record)
     }
 
-    fn acquire(&mut self, acquire: &Acquire<'_>) -> Answer<(Record, Lease)> {
+    fn acquire(&mut self, acquire: &LeaseRequest<'_>) -> StoreResult<(SessionRecord, Lease)> {
         let now = self.now;
         let held = self.find(acquire.key, acquire.owner)?;
         if held.until > now && held.holder != acquire.holder {
@@ -122,7 +129,7 @@ impl Ledger {
         Ok((record, lease))
     }
 
-    fn commit(&mut self, lease: &Lease, head: &[u8], body: &[u8]) -> Answer<()> {
+    fn commit(&mut self, lease: &Lease, head: &[u8], body: &[u8]) -> StoreResult<()> {
         let (now, careful) = (self.now, self.careful);
         let held = self
             .sessions
@@ -133,7 +140,7 @@ impl Ledger {
         }
         let holds = held.is_held_by(lease) && held.until > now;
         if careful && (!holds || held.record.version != lease.version) {
-            return Err(SessionError::Lost.into());
+            return Err(SessionError::LeaseLost.into());
         }
         held.record.version += 1;
         held.record.stamp.clone_from(&lease.holder);
@@ -152,7 +159,7 @@ impl Ledger {
         }
     }
 
-    fn close(&mut self, key: &Key, owner: &str) -> Answer<()> {
+    fn close(&mut self, key: &SessionKey, owner: &str) -> StoreResult<()> {
         self.find(key, owner)?;
         self.sessions.remove(key);
         self.closed.push(key.clone());
@@ -161,13 +168,13 @@ impl Ledger {
 }
 
 /// A request that was sent and has not arrived.
-type Late = Box<dyn FnOnce(&mut Ledger) + Send>;
+type LateRequest = Box<dyn FnOnce(&mut Ledger) + Send>;
 
 /// The connection to the ledger, shared by all nodes.
-struct Way {
+struct FaultyChannel {
     ledger: Ledger,
     choices: Choices,
-    late: Vec<Late>,
+    late: Vec<LateRequest>,
     /// The percentage of requests that meet a fault.
     faults: usize,
     /// Number of faults so far.
@@ -175,7 +182,7 @@ struct Way {
     outcomes: BTreeMap<String, usize>,
 }
 
-impl Way {
+impl FaultyChannel {
     fn note(&mut self, what: &str) {
         *self.outcomes.entry(what.to_owned()).or_default() += 1;
     }
@@ -185,38 +192,40 @@ impl Way {
         self.ledger.now += ms * 1000;
     }
 
-    fn away(&mut self, what: &str) -> Failure {
+    fn unavailable(&mut self, what: &str) -> StoreError {
         self.made += 1;
         self.note(what);
-        Failure::Away(what.to_owned())
+        StoreError::Unavailable(what.to_owned())
     }
 
     /// Sends a request to the ledger, which may meet a fault.
     fn ask<T>(
         &mut self,
         commits: bool,
-        ask: impl Fn(&mut Ledger) -> Answer<T> + Send + Sync + 'static,
-    ) -> Answer<T> {
+        ask: impl Fn(&mut Ledger) -> StoreResult<T> + Send + Sync + 'static,
+    ) -> StoreResult<T> {
         if !self.choices.percent(self.faults) {
             return ask(&mut self.ledger);
         }
         match self.choices.below(6) {
-            0 => Err(self.away("it fails")),
+            0 => Err(self.unavailable("it fails")),
             1 => {
                 // It takes effect, but its reply is lost.
                 let _ = ask(&mut self.ledger);
-                Err(self.away("its answer is lost"))
+                Err(self.unavailable("its answer is lost"))
             }
             2 => {
                 self.late.push(Box::new(move |ledger| drop(ask(ledger))));
-                Err(self.away("it arrives late"))
+                Err(self.unavailable("it arrives late"))
             }
             3 => {
                 self.note("it is asked twice");
                 let _ = ask(&mut self.ledger);
                 match ask(&mut self.ledger) {
                     // Like `redis.rs`: the first attempt may have committed.
-                    Err(Failure::Refused(_)) if commits => Err(self.away("asked twice, refused")),
+                    Err(StoreError::Rejected(_)) if commits => {
+                        Err(self.unavailable("asked twice, refused"))
+                    }
                     answer => answer,
                 }
             }
@@ -236,22 +245,22 @@ impl Way {
 }
 
 /// One node's view of the store. Requests of a dead node are never sent.
-struct Faulty {
-    way: Arc<Mutex<Way>>,
+struct FaultyStore {
+    channel: Arc<Mutex<FaultyChannel>>,
     dead: Arc<Mutex<bool>>,
 }
 
-impl Faulty {
+impl FaultyStore {
     fn ask<T>(
         &self,
         commits: bool,
-        ask: impl Fn(&mut Ledger) -> Answer<T> + Send + Sync + 'static,
-    ) -> Answer<T> {
-        let mut way = lock(&self.way);
+        ask: impl Fn(&mut Ledger) -> StoreResult<T> + Send + Sync + 'static,
+    ) -> StoreResult<T> {
+        let mut channel = lock(&self.channel);
         if *lock(&self.dead) {
-            return Err(Failure::Away("its node is dead".into()));
+            return Err(StoreError::Unavailable("its node is dead".into()));
         }
-        way.ask(commits, ask)
+        channel.ask(commits, ask)
     }
 }
 
@@ -259,18 +268,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl SessionStore for Faulty {
-    fn mark(&self, fresh: &[u8], _: Option<&[u8]>) -> Answer<Vec<u8>> {
+impl SessionStore for FaultyStore {
+    fn mark(&self, fresh: &[u8], _: Option<&[u8]>) -> StoreResult<Vec<u8>> {
         Ok(fresh.to_vec())
     }
 
-    fn create(&self, new: &New<'_>) -> Answer<Times> {
+    fn create(&self, new: &NewSession<'_>) -> StoreResult<RecordTimes> {
         let (key, owner, stamp) = (new.key.clone(), new.owner.to_owned(), new.stamp.to_owned());
         let (head, body) = (new.content.head.to_vec(), new.content.body.to_vec());
         let (ttl, idle) = (new.ttl, new.idle);
         let (count_max, per_owner_max) = (new.count_max, new.per_owner_max);
         self.ask(false, move |ledger| {
-            ledger.create(&New {
+            ledger.create(&NewSession {
                 key: &key,
                 owner: &owner,
                 ttl,
@@ -278,7 +287,7 @@ impl SessionStore for Faulty {
                 count_max,
                 per_owner_max,
                 stamp: &stamp,
-                content: Content {
+                content: SealedContent {
                     head: &head,
                     body: &body,
                 },
@@ -286,19 +295,24 @@ impl SessionStore for Faulty {
         })
     }
 
-    fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> Answer<Record> {
+    fn read(
+        &self,
+        key: &SessionKey,
+        owner: &str,
+        known: Option<&str>,
+    ) -> StoreResult<SessionRecord> {
         let (key, owner, known) = (key.clone(), owner.to_owned(), known.map(str::to_owned));
         self.ask(false, move |ledger| {
             ledger.read(&key, &owner, known.as_deref())
         })
     }
 
-    fn acquire(&self, acquire: &Acquire<'_>) -> Answer<(Record, Lease)> {
+    fn acquire(&self, acquire: &LeaseRequest<'_>) -> StoreResult<(SessionRecord, Lease)> {
         let (key, owner) = (acquire.key.clone(), acquire.owner.to_owned());
         let known = acquire.known.map(str::to_owned);
         let (holder, term) = (acquire.holder.to_owned(), acquire.term);
         self.ask(false, move |ledger| {
-            ledger.acquire(&Acquire {
+            ledger.acquire(&LeaseRequest {
                 key: &key,
                 owner: &owner,
                 known: known.as_deref(),
@@ -308,12 +322,12 @@ impl SessionStore for Faulty {
         })
     }
 
-    fn commit(&self, lease: &Lease, content: Content<'_>) -> Answer<()> {
+    fn commit(&self, lease: &Lease, content: SealedContent<'_>) -> StoreResult<()> {
         let (lease, head, body) = (lease.clone(), content.head.to_vec(), content.body.to_vec());
         self.ask(true, move |ledger| ledger.commit(&lease, &head, &body))
     }
 
-    fn release(&self, lease: &Lease) -> Answer<()> {
+    fn release(&self, lease: &Lease) -> StoreResult<()> {
         let lease = lease.clone();
         self.ask(false, move |ledger| {
             ledger.release(&lease);
@@ -321,16 +335,16 @@ impl SessionStore for Faulty {
         })
     }
 
-    fn close(&self, key: &Key, owner: &str) -> Answer<()> {
+    fn close(&self, key: &SessionKey, owner: &str) -> StoreResult<()> {
         let (key, owner) = (key.clone(), owner.to_owned());
         self.ask(false, move |ledger| ledger.close(&key, &owner))
     }
 
-    fn close_owner(&self, _: &str) -> Answer<()> {
+    fn close_owner(&self, _: &str) -> StoreResult<()> {
         Ok(())
     }
 
-    fn list(&self, owner: Option<&str>) -> Answer<Vec<Record>> {
+    fn list(&self, owner: Option<&str>) -> StoreResult<Vec<SessionRecord>> {
         let owner = owner.map(str::to_owned);
         self.ask(false, move |ledger| {
             let own = ledger.sessions.values().map(|held| held.record.clone());
@@ -339,15 +353,15 @@ impl SessionStore for Faulty {
         })
     }
 
-    fn sweep(&self) -> Answer<usize> {
+    fn sweep(&self) -> StoreResult<usize> {
         self.ask(false, |ledger| Ok(ledger.sessions.len()))
     }
 
-    fn login_failed(&self, _: &FailedLogin<'_>) -> Answer<LoginFailure> {
+    fn login_failed(&self, _: &FailedLogin<'_>) -> StoreResult<LoginFailure> {
         Ok(LoginFailure::Counted)
     }
 
-    fn login_succeeded(&self, _: &str) -> Answer<()> {
+    fn login_succeeded(&self, _: &str) -> StoreResult<()> {
         Ok(())
     }
 }
@@ -358,7 +372,7 @@ struct Node {
 }
 
 /// A session as clients know it.
-struct Known {
+struct KnownSession {
     id: String,
     /// Numbers of acknowledged turns, in the order of the replies.
     acknowledged: Vec<i64>,
@@ -380,10 +394,10 @@ struct OpenTurn {
     until: i64,
 }
 
-struct World {
-    way: Arc<Mutex<Way>>,
+struct Simulation {
+    channel: Arc<Mutex<FaultyChannel>>,
     nodes: Vec<Node>,
-    known: Vec<Known>,
+    known: Vec<KnownSession>,
     open: Vec<OpenTurn>,
     choices: Choices,
     turns: i64,
@@ -394,10 +408,10 @@ struct World {
 ///
 /// # Panics
 /// When what clients were told cannot be true; the message contains the story so far.
-pub fn run(seed: u64, careful: bool) -> Story {
+pub fn run(seed: u64, careful: bool) -> SimulationReport {
     let mut choices = Choices::Seed(seed);
     let faults = choices.one_of(&[0, 5, 15, 40]);
-    let way = Way {
+    let channel = FaultyChannel {
         ledger: Ledger {
             now: 1,
             sessions: BTreeMap::new(),
@@ -410,8 +424,8 @@ pub fn run(seed: u64, careful: bool) -> Story {
         made: 0,
         outcomes: BTreeMap::new(),
     };
-    let mut world = World {
-        way: Arc::new(Mutex::new(way)),
+    let mut simulation = Simulation {
+        channel: Arc::new(Mutex::new(channel)),
         nodes: Vec::new(),
         known: Vec::new(),
         open: Vec::new(),
@@ -420,14 +434,14 @@ pub fn run(seed: u64, careful: bool) -> Story {
         text: String::new(),
     };
     (0..NODES).for_each(|_| {
-        let node = world.node();
-        world.nodes.push(node);
+        let node = simulation.node();
+        simulation.nodes.push(node);
     });
-    (0..STEPS).for_each(|_| world.step());
-    world.end();
-    let outcomes = std::mem::take(&mut lock(&world.way).outcomes);
-    Story {
-        text: world.text,
+    (0..STEPS).for_each(|_| simulation.step());
+    simulation.end();
+    let outcomes = std::mem::take(&mut lock(&simulation.channel).outcomes);
+    SimulationReport {
+        text: simulation.text,
         outcomes,
     }
 }
@@ -446,11 +460,11 @@ fn numbers(env: &Env) -> Vec<i64> {
     numbers.collect()
 }
 
-impl World {
+impl Simulation {
     fn node(&self) -> Node {
         let dead = Arc::new(Mutex::new(false));
-        let store = || Faulty {
-            way: self.way.clone(),
+        let store = || FaultyStore {
+            channel: self.channel.clone(),
             dead: dead.clone(),
         };
         let flags = [
@@ -458,43 +472,45 @@ impl World {
             format!("--max-sessions={SESSIONS_MAX}"),
         ];
         let settings = Settings::read(&flags, |_| None).expect("the flags are valid");
-        let stores = Stores {
+        let stores = StorePair {
             programs: Box::new(store()),
             protocol: Box::new(store()),
             address: "simulated".into(),
         };
-        let shared = Shared::simulated(stores, &settings.sessions, PROGRAM);
+        let shared = SharedSessions::simulated(stores, &settings.sessions, PROGRAM);
         let mut sessions = Sessions::new(settings.sessions);
-        sessions.keep_in(Some(shared));
+        sessions.set_shared(Some(shared));
         Node { sessions, dead }
     }
 
-    fn tell(&mut self, what: &str, outcome: &str) {
+    fn log(&mut self, what: &str, outcome: &str) {
         let _ = writeln!(self.text, "{what}: {outcome}");
-        lock(&self.way).note(outcome);
+        lock(&self.channel).note(outcome);
     }
 
-    fn broken(&self, what: &str) -> ! {
+    fn fail(&self, what: &str) -> ! {
         panic!("{what}\n{}", self.text)
     }
 
     /// Checks that an uncertain reply has a reason: it must come from a fault that was made.
-    fn justified(&self, refused: SessionError, before: usize) {
+    fn check_justified(&self, refused: SessionError, before: usize) {
         let away = matches!(
             refused,
-            SessionError::Away | SessionError::Unconfirmed | SessionError::Unanswered
+            SessionError::StoreUnavailable
+                | SessionError::CommitUnknown
+                | SessionError::ChangeUnknown
         );
-        if away && lock(&self.way).made == before {
-            self.broken("the store is called away, and was there");
+        if away && lock(&self.channel).made == before {
+            self.fail("the store was reported unavailable, but was reachable");
         }
         if refused == SessionError::Unreadable {
-            self.broken("what was written can't be read");
+            self.fail("what was written can't be read");
         }
     }
 
     fn step(&mut self) {
         let node = self.choices.below(NODES);
-        let made = lock(&self.way).made;
+        let made = lock(&self.channel).made;
         match self.choices.below(12) {
             0 if self.known.len() < SESSIONS_MAX => self.start(node, made),
             0..5 if !self.known.is_empty() => self.begin(node, made),
@@ -504,20 +520,20 @@ impl World {
                 let open = self.open.swap_remove(at);
                 // The turn failed or was cancelled: its lease is released.
                 self.known[open.session].refused.push(open.number);
-                self.tell(&format!("turn {}", open.number), "failed");
+                self.log(&format!("turn {}", open.number), "failed");
             }
             9 => {
-                let mut way = lock(&self.way);
-                if !way.late.is_empty() {
-                    let count = way.late.len();
-                    let at = way.choices.below(count);
-                    let late = way.late.swap_remove(at);
-                    late(&mut way.ledger);
-                    drop(way);
-                    self.tell("late", "arrived");
+                let mut channel = lock(&self.channel);
+                if !channel.late.is_empty() {
+                    let count = channel.late.len();
+                    let at = channel.choices.below(count);
+                    let late = channel.late.swap_remove(at);
+                    late(&mut channel.ledger);
+                    drop(channel);
+                    self.log("late", "arrived");
                 }
             }
-            10 => lock(&self.way).pass_time(),
+            10 => lock(&self.channel).pass_time(),
             _ => match self.choices.below(4) {
                 0 => self.kill(node),
                 1 if !self.known.is_empty() => self.close(node, made),
@@ -527,10 +543,10 @@ impl World {
     }
 
     fn start(&mut self, node: usize, made: usize) {
-        let before = lock(&self.way).ledger.sessions.len();
+        let before = lock(&self.channel).ledger.sessions.len();
         let outcome = match self.nodes[node].sessions.start(OWNER, None, None) {
             Ok(session) => {
-                self.known.push(Known {
+                self.known.push(KnownSession {
                     id: session.id.clone(),
                     acknowledged: Vec::new(),
                     refused: Vec::new(),
@@ -540,15 +556,15 @@ impl World {
                 "started"
             }
             Err(refused) => {
-                self.justified(refused, made);
-                let left = lock(&self.way).ledger.sessions.len() > before;
-                if left && refused != SessionError::Unanswered {
-                    self.broken("a start that is told as undone left a session");
+                self.check_justified(refused, made);
+                let left = lock(&self.channel).ledger.sessions.len() > before;
+                if left && refused != SessionError::ChangeUnknown {
+                    self.fail("a start reported as not done left a session");
                 }
                 refused.reason().name()
             }
         };
-        self.tell("start", outcome);
+        self.log("start", outcome);
     }
 
     fn begin(&mut self, node: usize, made: usize) {
@@ -560,27 +576,27 @@ impl World {
         let turn = match begun {
             Ok(turn) => turn,
             Err(refused) => {
-                self.justified(refused, made);
+                self.check_justified(refused, made);
                 let known = &self.known[session];
                 let over = matches!(refused, SessionError::Closed | SessionError::NotFound);
                 if over && !known.closed && !known.perhaps_closed {
-                    self.broken("a session is gone that nobody closed");
+                    self.fail("a session is gone that nobody closed");
                 }
-                self.tell(&format!("begin in {session}"), refused.reason().name());
+                self.log(&format!("begin in {session}"), refused.reason().name());
                 return;
             }
         };
         if self.known[session].closed {
-            self.broken("a closed session is there");
+            self.fail("a closed session is there");
         }
         if let Err(refused) = turn.restore() {
-            self.justified(refused, made);
+            self.check_justified(refused, made);
             return;
         }
-        let now = lock(&self.way).ledger.now;
+        let now = lock(&self.channel).ledger.now;
         let others = self.open.iter().filter(|open| open.session == session);
-        if others.clone().any(|open| open.until > now) && lock(&self.way).ledger.careful {
-            self.broken("two programs run in one session");
+        if others.clone().any(|open| open.until > now) && lock(&self.channel).ledger.careful {
+            self.fail("two programs run in one session");
         }
         let mut env = turn.session.env();
         let seen = numbers(&env);
@@ -589,12 +605,12 @@ impl World {
             .iter()
             .find(|number| !seen.contains(number))
         {
-            self.broken(&format!("turn {missing} was acknowledged, and is not seen"));
+            self.fail(&format!("turn {missing} was acknowledged, and is not seen"));
         }
         // The lease that was granted, whatever happened to the reply.
         let until = {
-            let way = lock(&self.way);
-            let held = way.ledger.sessions.get(&Key::of(&known.id));
+            let channel = lock(&self.channel);
+            let held = channel.ledger.sessions.get(&SessionKey::of(&known.id));
             held.map_or(0, |held| held.until)
         };
         self.turns += 1;
@@ -609,14 +625,14 @@ impl World {
             env,
             until,
         });
-        self.tell(&format!("turn {number} in {session} on {node}"), "begun");
+        self.log(&format!("turn {number} in {session} on {node}"), "begun");
     }
 
     fn finish(&mut self, made: usize) {
         let at = self.choices.below(self.open.len());
         let open = self.open.swap_remove(at);
         let (session, number) = (open.session, open.number);
-        let leaving = Leaving {
+        let effects = TurnEffects {
             env: open.env,
             value: Value::Nil,
             shown: Value::Nil,
@@ -625,28 +641,28 @@ impl World {
             upstream_calls: Vec::new(),
         };
         let sessions = &self.nodes[open.node].sessions;
-        let Ok(Ok(ready)) = sessions.judge(&open.turn, leaving, &Unwatched) else {
-            self.broken("a small list is too large")
+        let Ok(Ok(checked)) = sessions.check_limits(&open.turn, effects, &Unwatched) else {
+            self.fail("a small list is too large")
         };
-        let Ok(packed) = open.turn.pack(ready) else {
-            self.broken("a small list can't be packed")
+        let Ok(encoded) = open.turn.encode(checked) else {
+            self.fail("a small list can't be packed")
         };
-        let outcome = match open.turn.commit(packed) {
+        let outcome = match open.turn.commit(encoded) {
             Ok(()) => {
                 self.known[session].acknowledged.push(number);
                 "committed"
             }
-            Err(SessionError::Unconfirmed) => {
-                self.justified(SessionError::Unconfirmed, made);
+            Err(SessionError::CommitUnknown) => {
+                self.check_justified(SessionError::CommitUnknown, made);
                 "unconfirmed"
             }
             Err(refused) => {
-                self.justified(refused, made);
+                self.check_justified(refused, made);
                 self.known[session].refused.push(number);
                 refused.reason().name()
             }
         };
-        self.tell(&format!("turn {number}"), outcome);
+        self.log(&format!("turn {number}"), outcome);
     }
 
     /// Kills a node: its turns end with it, and nobody releases their leases.
@@ -662,7 +678,7 @@ impl World {
         }
         drop(dead);
         self.nodes[node] = self.node();
-        self.tell(&format!("node {node}"), "killed");
+        self.log(&format!("node {node}"), "killed");
     }
 
     fn close(&mut self, node: usize, made: usize) {
@@ -681,35 +697,36 @@ impl World {
                 "closed"
             }
             Err(refused) => {
-                known.perhaps_closed |= refused == SessionError::Unanswered;
+                known.perhaps_closed |= refused == SessionError::ChangeUnknown;
                 // If the request was sent twice, the first attempt may have closed it.
                 known.closed |= refused == SessionError::Closed;
-                self.justified(refused, made);
+                self.check_justified(refused, made);
                 refused.reason().name()
             }
         };
-        self.tell(&format!("close {session}"), outcome);
+        self.log(&format!("close {session}"), outcome);
     }
 
     fn list(&mut self, node: usize, made: usize) {
         let outcome = match self.nodes[node].sessions.list(OWNER) {
             Ok(listed) => {
-                let there = |known: &Known| listed.iter().any(|session| session.id == known.id);
+                let there =
+                    |known: &KnownSession| listed.iter().any(|session| session.id == known.id);
                 let wrong = self.known.iter().any(|known| {
                     let gone = !there(known) && !known.closed && !known.perhaps_closed;
                     gone || (there(known) && known.closed)
                 });
                 if wrong {
-                    self.broken("a list is not of what is there");
+                    self.fail("a list is not of what is there");
                 }
                 "listed"
             }
             Err(refused) => {
-                self.justified(refused, made);
+                self.check_justified(refused, made);
                 refused.reason().name()
             }
         };
-        self.tell("list", outcome);
+        self.log("list", outcome);
     }
 
     /// Delivers all late requests, stops the faults, and checks that the final state matches what clients were told.
@@ -720,41 +737,41 @@ impl World {
         }
         drop(open);
         {
-            let mut way = lock(&self.way);
-            way.faults = 0;
-            for late in std::mem::take(&mut way.late) {
-                late(&mut way.ledger);
+            let mut channel = lock(&self.channel);
+            channel.faults = 0;
+            for late in std::mem::take(&mut channel.late) {
+                late(&mut channel.ledger);
             }
-            way.ledger.now += 3_600_000_000;
+            channel.ledger.now += 3_600_000_000;
         }
         self.nodes[0] = self.node();
         for session in 0..self.known.len() {
             let known = &self.known[session];
             let kept = match self.nodes[0].sessions.find(&known.id, OWNER) {
                 Ok(kept) if !known.closed => numbers(&kept.env()),
-                Ok(_) => self.broken("a closed session is there"),
+                Ok(_) => self.fail("a closed session is there"),
                 Err(_) if known.closed || known.perhaps_closed => continue,
-                Err(refused) => self.broken(&format!("session {session}: {refused:?}")),
+                Err(refused) => self.fail(&format!("session {session}: {refused:?}")),
             };
             let place = |number: &i64| kept.iter().position(|each| each == number);
             let mut places = Vec::new();
             for number in &known.acknowledged {
                 match place(number) {
                     Some(place) => places.push(place),
-                    None => self.broken(&format!("turn {number} was acknowledged, and is lost")),
+                    None => self.fail(&format!("turn {number} was acknowledged, and is lost")),
                 }
             }
             if !places.is_sorted() {
-                self.broken("turns are kept in another order than they were acknowledged in");
+                self.fail("turns are kept in another order than they were acknowledged in");
             }
             if let Some(number) = known.refused.iter().find(|number| place(number).is_some()) {
-                self.broken(&format!("turn {number} was refused, and is kept"));
+                self.fail(&format!("turn {number} was refused, and is kept"));
             }
             let mut sorted = kept.clone();
             sorted.sort_unstable();
             sorted.dedup();
             if sorted.len() != kept.len() {
-                self.broken("a turn is kept twice");
+                self.fail("a turn is kept twice");
             }
         }
     }

@@ -3,15 +3,15 @@
 //! its own reply and no other, caps hold, and a drain leaves nothing behind; a violation panics with the story so far. Knows no
 //! upstreams: the waiting of programs is simulated separately.
 
-use super::{Choices, Story, request};
+use super::{Choices, SimulationReport, request};
 use crate::agentic::Agentic;
 use crate::diagnostics::Sinks;
-use crate::evaluation::pool::Pool;
+use crate::evaluation::pool::ThreadPool;
 use crate::server::Server;
 use crate::settings::Settings;
 use crate::transport::http::accept;
 use crate::transport::http::endpoint::Endpoint;
-use crate::transport::http::stream::{Closed, HangUp};
+use crate::transport::http::stream::{Closed, DetectClose};
 use axum::serve::Listener;
 use ptc_secrets::Redactor;
 use serde_json::{Value, json};
@@ -33,9 +33,9 @@ use tokio::time::Instant;
 const CLIENTS: usize = 4;
 /// Steps of a seeded run, and steps after shutdown began.
 const STEPS: usize = 90;
-const STEPS_OF_THE_END: usize = 8;
+const FINAL_STEPS: usize = 8;
 /// Requests that one connection may pipeline.
-const AHEAD_MAX: usize = 3;
+const PIPELINED_MAX: usize = 3;
 const TTL: Duration = Duration::from_millis(20_000);
 const IDLE: Duration = Duration::from_millis(6_000);
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(3_000);
@@ -50,7 +50,7 @@ const TICK: Duration = Duration::from_millis(1);
 /// Within this distance of a time limit either outcome is accepted.
 const MARGIN: Duration = Duration::from_millis(500);
 /// The server detects within this time that the client of a running program has gone.
-const MISSED_WITHIN: Duration = Duration::from_millis(250);
+const NOTICED_WITHIN: Duration = Duration::from_millis(250);
 /// After the grace period, final replies get a second to be sent; twice as much is too long.
 const END_WITHIN: Duration = Duration::from_millis(2_000 + 2_000);
 const TOKEN: &str = "token-of-the-simulated-http-server";
@@ -59,7 +59,7 @@ const TOKEN: &str = "token-of-the-simulated-http-server";
 ///
 /// # Panics
 /// When an invariant of the endpoint is violated; the message contains the story so far.
-pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices) -> Story {
+pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices) -> SimulationReport {
     let executor = Arc::new(executor);
     let entered = executor.enter();
     let caps = Caps {
@@ -69,49 +69,53 @@ pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices) -> Story {
         sessions_of_an_owner: 2 + choices.below(4),
         programs_sessions: 1 + choices.below(4),
     };
-    let polite = choices.percent(30);
+    let waits_for_replies = choices.percent(30);
     let server = server(&caps);
     let settings = server.settings.http.clone().expect("it serves HTTP");
     let endpoint = Arc::new(Endpoint::new(server.clone(), settings));
-    let (knock, entrance) = mpsc::unbounded_channel();
+    let (connect_sender, entrance) = mpsc::unbounded_channel();
     let (stop, stopped) = watch::channel(false);
-    let listening = executor.spawn(accept::serve(endpoint.clone(), Entrance(entrance), stopped));
-    let mut world = World {
+    let listening = executor.spawn(accept::serve(
+        endpoint.clone(),
+        SimulatedListener(entrance),
+        stopped,
+    ));
+    let mut simulation = Simulation {
         server,
         endpoint,
-        knock,
+        connect_sender,
         stop,
         listening,
         caps,
-        polite,
+        waits_for_replies,
         choices,
         began: Instant::now(),
         stopped_at: None,
         clients: Vec::new(),
         sessions: Vec::new(),
         stateful: Vec::new(),
-        unheard: 0,
-        ghosts: Vec::new(),
-        some_were_deaf: false,
+        unconfirmed_sessions: 0,
+        abandoned_programs: Vec::new(),
+        client_was_dropped: false,
         last: 0,
-        heard: 0,
-        story: Story {
+        responses_read: 0,
+        report: SimulationReport {
             text: String::new(),
             outcomes: BTreeMap::new(),
         },
         executor: executor.clone(),
     };
-    (0..CLIENTS).for_each(|place| world.connect(place));
+    (0..CLIENTS).for_each(|place| simulation.connect(place));
     for _ in 0..STEPS {
-        if world.choices.is_over() {
+        if simulation.choices.is_over() {
             break;
         }
-        world.step();
+        simulation.step();
     }
-    world.end();
-    let story = world.story;
+    simulation.end();
+    let report = simulation.report;
     drop(entered);
-    story
+    report
 }
 
 /// The server's limits.
@@ -155,18 +159,18 @@ fn server(caps: &Caps) -> Arc<Server> {
     let mut server = Server::new(settings, Sinks::default(), Redactor::empty(), None, agentic);
     Arc::get_mut(&mut server)
         .expect("nobody else holds the server yet")
-        .pool = Pool::by_hand();
+        .pool = ThreadPool::without_threads();
     server
 }
 
 /// Accepts the connections that the scheduler makes.
-struct Entrance(mpsc::UnboundedReceiver<(ServerEnd, SocketAddr)>);
+struct SimulatedListener(mpsc::UnboundedReceiver<(ServerStream, SocketAddr)>);
 
-impl Listener for Entrance {
-    type Io = ServerEnd;
+impl Listener for SimulatedListener {
+    type Io = ServerStream;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (ServerEnd, SocketAddr) {
+    async fn accept(&mut self) -> (ServerStream, SocketAddr) {
         match self.0.recv().await {
             Some(connection) => connection,
             None => std::future::pending().await,
@@ -178,13 +182,13 @@ impl Listener for Entrance {
     }
 }
 
-struct ServerEnd {
+struct ServerStream {
     stream: DuplexStream,
     /// Whether the client has closed its end; a socket shows that before the bytes that were sent are read.
     hung_up: Arc<AtomicBool>,
 }
 
-impl HangUp for ServerEnd {
+impl DetectClose for ServerStream {
     fn closed(&self) -> Closed {
         match self.hung_up.load(Ordering::SeqCst) {
             true => Closed::Sending,
@@ -193,7 +197,7 @@ impl HangUp for ServerEnd {
     }
 }
 
-impl AsyncRead for ServerEnd {
+impl AsyncRead for ServerStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -203,7 +207,7 @@ impl AsyncRead for ServerEnd {
     }
 }
 
-impl AsyncWrite for ServerEnd {
+impl AsyncWrite for ServerStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -221,16 +225,16 @@ impl AsyncWrite for ServerEnd {
     }
 }
 
-struct World {
+struct Simulation {
     executor: Arc<tokio::runtime::Runtime>,
     server: Arc<Server>,
     endpoint: Arc<Endpoint>,
-    knock: mpsc::UnboundedSender<(ServerEnd, SocketAddr)>,
+    connect_sender: mpsc::UnboundedSender<(ServerStream, SocketAddr)>,
     stop: watch::Sender<bool>,
     listening: JoinHandle<()>,
     caps: Caps,
     /// Whether every client waits for its replies.
-    polite: bool,
+    waits_for_replies: bool,
     choices: Choices,
     began: Instant,
     /// When shutdown began.
@@ -239,18 +243,18 @@ struct World {
     /// Protocol sessions that clients know.
     sessions: Vec<Session>,
     /// Program sessions that clients know.
-    stateful: Vec<Stateful>,
+    stateful: Vec<ProgramSession>,
     /// Protocol sessions that may have begun although no client received the reply.
-    unheard: usize,
+    unconfirmed_sessions: usize,
     /// Programs that may continue although nobody waits for them, each with the time by which the server must have noticed.
-    ghosts: Vec<Instant>,
+    abandoned_programs: Vec<Instant>,
     /// Whether a client may have been given up for not reading, so that responses were lost.
-    some_were_deaf: bool,
+    client_was_dropped: bool,
     /// The last number used for an id or a value.
     last: i64,
     /// Number of responses that were read.
-    heard: usize,
-    story: Story,
+    responses_read: usize,
+    report: SimulationReport,
 }
 
 struct Client {
@@ -263,7 +267,7 @@ struct Client {
     allowed: usize,
     inbox: Vec<u8>,
     /// Requests without an answer, in order.
-    waiting: VecDeque<Asked>,
+    waiting: VecDeque<PendingRequest>,
     /// When a byte was last sent. Received bytes do not count, because they may be read long after they arrived.
     busy_at: Instant,
     /// Whether the server may end the connection with requests unanswered.
@@ -289,7 +293,7 @@ struct Session {
 }
 
 /// A program session.
-struct Stateful {
+struct ProgramSession {
     id: String,
     /// The protocol session that owns it.
     owner: usize,
@@ -298,16 +302,16 @@ struct Stateful {
     uncertain_until: Instant,
 }
 
-struct Asked {
+struct PendingRequest {
     number: i64,
-    what: What,
+    what: RequestKind,
     since: Instant,
     /// Since when the connection had been idle before this request.
-    rested: Instant,
+    idle_since: Instant,
     /// When its last byte was sent.
-    whole: Option<Instant>,
+    fully_sent: Option<Instant>,
     /// Whether the server was handling it when shutdown began.
-    in_hands: bool,
+    in_progress: bool,
     /// Whether the rest of it will never be sent.
     broken: bool,
     /// Whether its session had certainly ended by then.
@@ -316,11 +320,11 @@ struct Asked {
     crowd: usize,
     sessions: usize,
     /// Whether another call with that id, or in that program session, may have been in flight meanwhile.
-    twin: bool,
+    may_be_duplicate: bool,
 }
 
 #[derive(Clone, Debug)]
-enum What {
+enum RequestKind {
     Initialize,
     Ping {
         session: usize,
@@ -353,21 +357,24 @@ enum What {
     Malformed,
 }
 
-impl What {
+impl RequestKind {
     fn session(&self) -> Option<usize> {
         match self {
-            What::Sum { session, .. } => *session,
-            What::Ping { session }
-            | What::Start { session }
-            | What::Turn { session, .. }
-            | What::Cancel { session, .. }
-            | What::Delete { session } => Some(*session),
-            What::Initialize | What::Metrics | What::Fixed(_) | What::Malformed => None,
+            RequestKind::Sum { session, .. } => *session,
+            RequestKind::Ping { session }
+            | RequestKind::Start { session }
+            | RequestKind::Turn { session, .. }
+            | RequestKind::Cancel { session, .. }
+            | RequestKind::Delete { session } => Some(*session),
+            RequestKind::Initialize
+            | RequestKind::Metrics
+            | RequestKind::Fixed(_)
+            | RequestKind::Malformed => None,
         }
     }
 
     fn is_program(&self) -> bool {
-        matches!(self, What::Sum { .. } | What::Turn { .. })
+        matches!(self, RequestKind::Sum { .. } | RequestKind::Turn { .. })
     }
 }
 
@@ -379,47 +386,47 @@ struct Response {
 }
 
 /// An action of the scheduler, with its weight.
-type Action = (usize, fn(&mut World));
+type Action = (usize, fn(&mut Simulation));
 
 const ACTIONS: &[Action] = &[
-    (9, World::ask_initialize),
-    (5, World::ask_ping),
-    (24, World::ask_sum),
-    (5, World::ask_start),
-    (10, World::ask_turn),
-    (6, World::ask_cancel),
-    (3, World::ask_delete),
-    (4, World::ask_fixed),
-    (1, World::ask_malformed),
-    (16, World::feed),
-    (24, World::run_program),
-    (6, World::vanish),
-    (2, World::half_close),
-    (3, World::stop_reading),
-    (9, World::wait),
+    (9, Simulation::ask_initialize),
+    (5, Simulation::ask_ping),
+    (24, Simulation::ask_sum),
+    (5, Simulation::ask_start),
+    (10, Simulation::ask_turn),
+    (6, Simulation::ask_cancel),
+    (3, Simulation::ask_delete),
+    (4, Simulation::ask_fixed),
+    (1, Simulation::ask_malformed),
+    (16, Simulation::send_some),
+    (24, Simulation::run_program),
+    (6, Simulation::disconnect),
+    (2, Simulation::half_close),
+    (3, Simulation::stop_reading),
+    (9, Simulation::wait),
 ];
 
-impl World {
-    fn tell(&mut self, line: &str) {
+impl Simulation {
+    fn log(&mut self, line: &str) {
         let ms = self.began.elapsed().as_millis();
-        let _infallible = writeln!(self.story.text, "{ms:>6} {line}");
+        let _infallible = writeln!(self.report.text, "{ms:>6} {line}");
     }
 
     fn count(&mut self, outcome: &str) {
-        *self.story.outcomes.entry(outcome.to_owned()).or_default() += 1;
+        *self.report.outcomes.entry(outcome.to_owned()).or_default() += 1;
     }
 
-    fn wrong(&self, what: &str) -> ! {
-        panic!("{}\n{what}", self.story.text)
+    fn fail(&self, what: &str) -> ! {
+        panic!("{}\n{what}", self.report.text)
     }
 
     fn check(&self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
-            self.wrong(&what());
+            self.fail(&what());
         }
     }
 
-    fn fresh(&mut self) -> i64 {
+    fn next_number(&mut self) -> i64 {
         self.last += 1;
         self.last
     }
@@ -430,13 +437,13 @@ impl World {
         // Sometimes the next action comes before the server has done everything that it could.
         match self.choices.percent(75) {
             true => self.settle(),
-            false => self.go_on_a_little(),
+            false => self.advance_briefly(),
         }
-        self.balance();
+        self.check_balance();
     }
 
     /// Invariants at any time.
-    fn balance(&self) {
+    fn check_balance(&self) {
         let counts = self.endpoint.counts();
         let taken = self.server.gate.taken();
         self.check(taken <= self.caps.calls, || {
@@ -476,15 +483,15 @@ impl World {
         let bytes = self.choices.one_of(&[48, 700, 16 << 10]);
         let (ours, theirs) = tokio::io::duplex(bytes);
         let hung_up = Arc::new(AtomicBool::new(false));
-        let theirs = ServerEnd {
+        let theirs = ServerStream {
             stream: theirs,
             hung_up: hung_up.clone(),
         };
-        let port = u16::try_from(self.fresh() % 60_000).unwrap_or_default() + 1;
+        let port = u16::try_from(self.next_number() % 60_000).unwrap_or_default() + 1;
         let _nobody_listens = self
-            .knock
+            .connect_sender
             .send((theirs, SocketAddr::from((Ipv4Addr::LOCALHOST, port))));
-        self.tell(&format!("client {place} connects through {bytes} bytes"));
+        self.log(&format!("client {place} connects through {bytes} bytes"));
         let client = Client {
             stream: Some(ours),
             hung_up,
@@ -516,7 +523,7 @@ impl World {
     }
 
     /// Lets the server do some of what it can.
-    fn go_on_a_little(&mut self) {
+    fn advance_briefly(&mut self) {
         let turns = self.choices.below(6);
         self.executor.block_on(async {
             for _ in 0..turns {
@@ -555,7 +562,7 @@ impl World {
             // A client that did not read for too long may have been given up.
             let deaf = client.read_at.elapsed() + MARGIN >= WRITE_TIMEOUT;
             client.may_end |= deaf;
-            self.some_were_deaf |= deaf;
+            self.client_was_dropped |= deaf;
             client.read_at = Instant::now();
         }
         while client.reads {
@@ -581,35 +588,35 @@ impl World {
             let unsent = client
                 .waiting
                 .iter_mut()
-                .filter(|asked| asked.whole.is_none());
-            unsent.for_each(|asked| asked.whole = Some(now));
+                .filter(|asked| asked.fully_sent.is_none());
+            unsent.for_each(|asked| asked.fully_sent = Some(now));
         }
         while let Some(response) = take_response(&mut self.clients[place].inbox) {
-            self.hear(place, &response);
+            self.receive(place, &response);
         }
         if over {
-            self.ended(place);
+            self.connection_ended(place);
         }
         moved
     }
 
     /// Handles that the server ended the connection.
-    fn ended(&mut self, place: usize) {
+    fn connection_ended(&mut self, place: usize) {
         let client = &self.clients[place];
         let stopped = self.stopped_at;
         // A request that took too long to arrive may be dropped.
-        let slow = |asked: &Asked| {
-            let whole = asked.whole.unwrap_or_else(Instant::now);
-            whole.duration_since(asked.rested) + MARGIN >= REQUEST_TIMEOUT
+        let slow = |asked: &PendingRequest| {
+            let whole = asked.fully_sent.unwrap_or_else(Instant::now);
+            whole.duration_since(asked.idle_since) + MARGIN >= REQUEST_TIMEOUT
         };
         let lost = client.waiting.front().is_some_and(|asked| match stopped {
             // A request that the server was handling when shutdown began is still answered.
-            Some(_) => asked.in_hands,
+            Some(_) => asked.in_progress,
             None => !slow(asked),
         });
         let lost = lost && !client.may_end;
         let waiting = client.waiting.iter().map(|asked| &asked.what);
-        let waiting: Vec<&What> = waiting.collect();
+        let waiting: Vec<&RequestKind> = waiting.collect();
         self.check(!lost, || {
             format!("client {place} is cut off while it waits for {waiting:?}")
         });
@@ -617,7 +624,7 @@ impl World {
             format!("client {place} is cut off in the middle of a reply")
         });
         self.count("the server ends a connection");
-        self.tell(&format!("client {place} is told good-bye"));
+        self.log(&format!("client {place} is told good-bye"));
         self.forget(place);
     }
 
@@ -629,14 +636,14 @@ impl World {
         client.out.clear();
         client.allowed = 0;
         client.inbox.clear();
-        let until = Instant::now() + MISSED_WITHIN;
+        let until = Instant::now() + NOTICED_WITHIN;
         for asked in std::mem::take(&mut client.waiting) {
             if asked.what.is_program() {
-                self.ghosts.push(until);
+                self.abandoned_programs.push(until);
             }
             match asked.what {
-                What::Initialize => self.unheard += 1,
-                What::Turn { stateful, .. } => {
+                RequestKind::Initialize => self.unconfirmed_sessions += 1,
+                RequestKind::Turn { stateful, .. } => {
                     self.stateful[stateful].total = None;
                     self.stateful[stateful].uncertain_until = until;
                 }
@@ -648,9 +655,9 @@ impl World {
     // -- What clients ask -------------------------------------------------------------------------------------------------------
 
     /// Sends a request on some connection, at once or in pieces.
-    fn ask(&mut self, what: What, request: impl FnOnce(i64) -> Vec<u8>) {
+    fn ask(&mut self, what: RequestKind, request: impl FnOnce(i64) -> Vec<u8>) {
         // With nothing under way, the outcome of a program is certain.
-        let settled = matches!(what, What::Sum { .. }) && self.choices.percent(50);
+        let settled = matches!(what, RequestKind::Sum { .. }) && self.choices.percent(50);
         if settled {
             self.settle();
         }
@@ -661,10 +668,10 @@ impl World {
                 Some(_) => return,
             }
         }
-        if self.clients[place].waiting.len() >= AHEAD_MAX || self.clients[place].may_end {
+        if self.clients[place].waiting.len() >= PIPELINED_MAX || self.clients[place].may_end {
             return;
         }
-        let number = self.fresh();
+        let number = self.next_number();
         let now = Instant::now();
         let too_late = what
             .session()
@@ -672,22 +679,22 @@ impl World {
         let too_late = too_late.is_some_and(|session| {
             session.over.is_some() || now.duration_since(session.opened.1) >= TTL
         });
-        let asked = Asked {
+        let asked = PendingRequest {
             number,
             what: what.clone(),
             since: now,
-            rested: self.clients[place].busy_at,
-            whole: None,
-            in_hands: false,
+            idle_since: self.clients[place].busy_at,
+            fully_sent: None,
+            in_progress: false,
             broken: false,
             too_late,
             crowd: 0,
             sessions: 0,
-            twin: false,
+            may_be_duplicate: false,
         };
         match &what {
-            What::Delete { session } => self.sessions[*session].ending = true,
-            What::Cancel { session, id } => {
+            RequestKind::Delete { session } => self.sessions[*session].ending = true,
+            RequestKind::Cancel { session, id } => {
                 self.sessions[*session].cancelled.insert(*id);
             }
             _ => {}
@@ -700,7 +707,7 @@ impl World {
             // The server may be about to end a connection that was idle for so long.
             client.may_end = true;
         }
-        client.may_end |= matches!(what, What::Malformed);
+        client.may_end |= matches!(what, RequestKind::Malformed);
         client.out.extend(request(number));
         client.waiting.push_back(asked);
         let whole = expected.is_some() || self.choices.percent(60);
@@ -709,8 +716,8 @@ impl World {
             true => length,
             false => client.allowed + self.choices.below(length - client.allowed + 1),
         };
-        self.crowd();
-        self.tell(&format!(
+        self.record_crowding();
+        self.log(&format!(
             "client {place} asks {number}: {what:?}, whole: {whole}"
         ));
         if let Some(taken) = expected {
@@ -723,8 +730,8 @@ impl World {
     }
 
     /// The expected number of calls in flight after a program was sent, if it is certain.
-    fn expected_at_once(&self, place: usize, what: &What) -> Option<usize> {
-        let What::Sum { session, id, .. } = what else {
+    fn expected_at_once(&self, place: usize, what: &RequestKind) -> Option<usize> {
+        let RequestKind::Sum { session, id, .. } = what else {
             return None;
         };
         let now = Instant::now();
@@ -732,7 +739,7 @@ impl World {
             |client: &Client| client.out.is_empty() && client.inbox.is_empty() && client.reads;
         let own = &self.clients[place];
         let calm = self.stopped_at.is_none()
-            && self.ghosts.iter().all(|until| *until <= now)
+            && self.abandoned_programs.iter().all(|until| *until <= now)
             && self.clients.iter().all(quiet)
             && own.waiting.is_empty()
             && now.duration_since(own.busy_at) + MARGIN < REQUEST_TIMEOUT
@@ -754,60 +761,61 @@ impl World {
             return None;
         }
         let taken = self.server.gate.taken();
-        let of_session: Vec<&What> = waiting()
+        let of_session: Vec<&RequestKind> = waiting()
             .map(|asked| &asked.what)
             .filter(|other| other.is_program() && other.session() == *session)
             .collect();
-        let twin = session.is_some()
+        let may_be_duplicate = session.is_some()
             && of_session
                 .iter()
-                .any(|other| matches!(other, What::Sum { id: known, .. } if known == id));
+                .any(|other| matches!(other, RequestKind::Sum { id: known, .. } if known == id));
         let crowded = session.is_some() && of_session.len() >= self.caps.calls_of_a_session;
         let full = taken >= self.caps.calls || crowded;
-        Some(taken + usize::from(!full && !twin))
+        Some(taken + usize::from(!full && !may_be_duplicate))
     }
 
     /// Updates, for every waiting request, how many others wait.
-    fn crowd(&mut self) {
-        let waiting: Vec<What> = self
+    fn record_crowding(&mut self) {
+        let waiting: Vec<RequestKind> = self
             .clients
             .iter()
             .flat_map(|client| client.waiting.iter().map(|asked| asked.what.clone()))
             .collect();
         let now = Instant::now();
-        self.ghosts.retain(|until| *until > now);
-        let haunted = !self.ghosts.is_empty();
-        let programs = waiting.iter().filter(|what| what.is_program()).count() + self.ghosts.len();
+        self.abandoned_programs.retain(|until| *until > now);
+        let haunted = !self.abandoned_programs.is_empty();
+        let programs =
+            waiting.iter().filter(|what| what.is_program()).count() + self.abandoned_programs.len();
         let beginning = waiting
             .iter()
-            .filter(|what| matches!(what, What::Initialize));
+            .filter(|what| matches!(what, RequestKind::Initialize));
         // Expired sessions no longer count, whether they were swept or not.
         let counts = |session: &&Session| {
             session.over.is_none() && now.duration_since(session.opened.1) < TTL
         };
         let known = self.sessions.iter().filter(counts);
-        let sessions = known.count() + self.unheard + beginning.count();
+        let sessions = known.count() + self.unconfirmed_sessions + beginning.count();
         for client in &mut self.clients {
             for asked in &mut client.waiting {
                 asked.crowd = asked.crowd.max(programs);
                 asked.sessions = asked.sessions.max(sessions);
-                if let What::Sum { session, id, .. } = &asked.what {
+                if let RequestKind::Sum { session, id, .. } = &asked.what {
                     let twins = waiting.iter().filter(
-                        |what| matches!(what, What::Sum { session: s, id: i, .. } if s == session && i == id),
+                        |what| matches!(what, RequestKind::Sum { session: s, id: i, .. } if s == session && i == id),
                     );
-                    asked.twin |= haunted || twins.count() > 1;
+                    asked.may_be_duplicate |= haunted || twins.count() > 1;
                 }
-                if let What::Turn { stateful, .. } = &asked.what {
+                if let RequestKind::Turn { stateful, .. } = &asked.what {
                     let twins = waiting.iter().filter(
-                        |what| matches!(what, What::Turn { stateful: s, .. } if s == stateful),
+                        |what| matches!(what, RequestKind::Turn { stateful: s, .. } if s == stateful),
                     );
-                    asked.twin |= twins.count() > 1;
+                    asked.may_be_duplicate |= twins.count() > 1;
                 }
             }
         }
     }
 
-    fn some_session(&mut self) -> Option<usize> {
+    fn pick_session(&mut self) -> Option<usize> {
         let all = self.sessions.len();
         let live: Vec<usize> = (0..all)
             .filter(|place| self.sessions[*place].over.is_none())
@@ -825,7 +833,7 @@ impl World {
     fn ask_initialize(&mut self) {
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "s", "version": "1"}});
         let chunked = self.choices.percent(25);
-        self.ask(What::Initialize, |number| {
+        self.ask(RequestKind::Initialize, |number| {
             let frame =
                 json!({"jsonrpc": "2.0", "id": number, "method": "initialize", "params": params});
             post(number, &[], &frame, chunked)
@@ -833,24 +841,24 @@ impl World {
     }
 
     fn ask_ping(&mut self) {
-        let Some(session) = self.some_session() else {
+        let Some(session) = self.pick_session() else {
             return;
         };
         let headers = self.session_header(session);
-        self.ask(What::Ping { session }, |number| {
+        self.ask(RequestKind::Ping { session }, |number| {
             let frame = json!({"jsonrpc": "2.0", "id": number, "method": "ping"});
             post(number, &headers, &frame, false)
         });
     }
 
     fn ask_sum(&mut self) {
-        let sum = self.fresh();
+        let sum = self.next_number();
         // Few ids, so that those of different clients coincide.
         let id = i64::try_from(self.choices.below(6)).unwrap_or_default();
         let stateless = self.choices.percent(25);
         let session = match stateless {
             true => None,
-            false => match self.some_session() {
+            false => match self.pick_session() {
                 None => return,
                 some => some,
             },
@@ -875,17 +883,17 @@ impl World {
             }
         };
         let chunked = self.choices.percent(25);
-        self.ask(What::Sum { session, id, sum }, |number| {
+        self.ask(RequestKind::Sum { session, id, sum }, |number| {
             post(number, &headers, &frame, chunked)
         });
     }
 
     fn ask_start(&mut self) {
-        let Some(session) = self.some_session() else {
+        let Some(session) = self.pick_session() else {
             return;
         };
         let headers = self.session_header(session);
-        self.ask(What::Start { session }, |number| {
+        self.ask(RequestKind::Start { session }, |number| {
             let frame = request(number, "lisp_session_start", &json!({}));
             post(number, &headers, &frame, false)
         });
@@ -899,7 +907,7 @@ impl World {
         let owner = self.stateful[stateful].owner;
         let session = match self.choices.percent(75) {
             true => Some(owner),
-            false => self.some_session(),
+            false => self.pick_session(),
         };
         let Some(session) = session else { return };
         let add = 1 + i64::try_from(self.choices.below(9)).unwrap_or_default();
@@ -909,7 +917,7 @@ impl World {
             "program": format!("(def total (+ (or total 0) {add})) total"),
         });
         self.ask(
-            What::Turn {
+            RequestKind::Turn {
                 session,
                 stateful,
                 add,
@@ -925,7 +933,7 @@ impl World {
         let waiting = self.clients.iter().flat_map(|client| &client.waiting);
         let calls: Vec<(usize, i64)> = waiting
             .filter_map(|asked| match asked.what {
-                What::Sum {
+                RequestKind::Sum {
                     session: Some(session),
                     id,
                     ..
@@ -938,7 +946,7 @@ impl World {
         }
         let (session, id) = self.choices.one_of(&calls);
         let headers = self.session_header(session);
-        self.ask(What::Cancel { session, id }, |number| {
+        self.ask(RequestKind::Cancel { session, id }, |number| {
             let params = json!({"requestId": id});
             let frame =
                 json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
@@ -947,11 +955,11 @@ impl World {
     }
 
     fn ask_delete(&mut self) {
-        let Some(session) = self.some_session() else {
+        let Some(session) = self.pick_session() else {
             return;
         };
         let headers = self.session_header(session);
-        self.ask(What::Delete { session }, |number| {
+        self.ask(RequestKind::Delete { session }, |number| {
             (head("DELETE /mcp", number, &headers) + "\r\n").into_bytes()
         });
     }
@@ -964,7 +972,7 @@ impl World {
             (401, "GET /metrics"),
             (200, "GET /health"),
         ]);
-        self.ask(What::Fixed(status), |number| {
+        self.ask(RequestKind::Fixed(status), |number| {
             let mut text = head(line, number, &[]);
             match status {
                 401 => text = text.replace(TOKEN, "another-token-of-another-server-xx"),
@@ -976,10 +984,10 @@ impl World {
     }
 
     fn ask_malformed(&mut self) {
-        if self.polite {
+        if self.waits_for_replies {
             return;
         }
-        self.ask(What::Malformed, |number| {
+        self.ask(RequestKind::Malformed, |number| {
             let text = head("POST /mcp", number, &[]);
             format!("{text}content-length: 3\r\ncontent-length: 4\r\n\r\n").into_bytes()
         });
@@ -988,7 +996,7 @@ impl World {
     // -- What else happens ------------------------------------------------------------------------------------------------------
 
     /// Lets a client send more of what it began, and read again.
-    fn feed(&mut self) {
+    fn send_some(&mut self) {
         let place = self.choices.below(CLIENTS);
         let client = &mut self.clients[place];
         client.reads = true;
@@ -996,25 +1004,25 @@ impl World {
         if left > 0 {
             let more = 1 + self.choices.below(left);
             client.allowed += more;
-            self.tell(&format!("client {place} sends {more} of {left} bytes"));
+            self.log(&format!("client {place} sends {more} of {left} bytes"));
         }
     }
 
     fn run_program(&mut self) {
         let number = self.choices.below(1000);
         if let Some(job) = self.server.pool.take(number) {
-            self.tell("a program runs");
+            self.log("a program runs");
             job.run();
         }
     }
 
-    fn vanish(&mut self) {
+    fn disconnect(&mut self) {
         let place = self.choices.below(CLIENTS);
-        if self.polite || self.clients[place].stream.is_none() {
+        if self.waits_for_replies || self.clients[place].stream.is_none() {
             return;
         }
         let waits = !self.clients[place].waiting.is_empty();
-        self.tell(&format!("client {place} vanishes, waiting: {waits}"));
+        self.log(&format!("client {place} vanishes, waiting: {waits}"));
         self.count(if waits {
             "vanished while it waited"
         } else {
@@ -1026,7 +1034,7 @@ impl World {
     fn half_close(&mut self) {
         let place = self.choices.below(CLIENTS);
         let client = &mut self.clients[place];
-        let Some(stream) = client.stream.as_mut().filter(|_| !self.polite) else {
+        let Some(stream) = client.stream.as_mut().filter(|_| !self.waits_for_replies) else {
             return;
         };
         let mut context = Context::from_waker(std::task::Waker::noop());
@@ -1039,24 +1047,24 @@ impl World {
         let unsent = client
             .waiting
             .iter_mut()
-            .filter(|asked| asked.whole.is_none());
+            .filter(|asked| asked.fully_sent.is_none());
         unsent.for_each(|asked| asked.broken = true);
-        self.tell(&format!("client {place} will send no more"));
+        self.log(&format!("client {place} will send no more"));
         self.count("half-closed");
     }
 
     fn stop_reading(&mut self) {
         let place = self.choices.below(CLIENTS);
         self.clients[place].reads = false;
-        self.tell(&format!("client {place} stops reading"));
+        self.log(&format!("client {place} stops reading"));
     }
 
     fn wait(&mut self) {
         let ms = self.choices.one_of(&[1, 90, 700, 1500, 2500, 5000, 8000]);
-        if self.polite && ms > 700 {
+        if self.waits_for_replies && ms > 700 {
             return;
         }
-        self.tell(&format!("{ms} ms pass"));
+        self.log(&format!("{ms} ms pass"));
         let until = Instant::now() + Duration::from_millis(ms);
         self.executor.block_on(tokio::time::sleep_until(until));
     }
@@ -1064,19 +1072,19 @@ impl World {
     // -- What clients hear ------------------------------------------------------------------------------------------------------
 
     /// Handles a response: it answers the first waiting request of this connection.
-    fn hear(&mut self, place: usize, response: &Response) {
+    fn receive(&mut self, place: usize, response: &Response) {
         let Some(asked) = self.clients[place].waiting.pop_front() else {
-            self.wrong(&format!("client {place} asked nothing: {}", response.body))
+            self.fail(&format!("client {place} asked nothing: {}", response.body))
         };
         let now = Instant::now();
-        self.heard += 1;
+        self.responses_read += 1;
         let word = word(response);
-        self.tell(&format!("client {place} hears {}: {word}", asked.number));
+        self.log(&format!("client {place} hears {}: {word}", asked.number));
         self.count(&word);
         let echoed = response.headers.get("x-request-id").map(String::as_str);
         let own = format!("r{}", asked.number);
         // A malformed request has no id.
-        let unread = matches!(asked.what, What::Malformed) && response.status == 400;
+        let unread = matches!(asked.what, RequestKind::Malformed) && response.status == 400;
         self.check(echoed == Some(own.as_str()) || unread, || {
             format!("{own} gets the response to {echoed:?}")
         });
@@ -1089,7 +1097,7 @@ impl World {
             self.clients[place].may_end = true;
         }
         let reply: Value = serde_json::from_str(&response.body).unwrap_or_default();
-        let right = self.is_right(&asked, &word, response, &reply);
+        let right = self.is_expected(&asked, &word, response, &reply);
         self.check(right, || {
             format!("{:?} must not get {word}: {}", asked.what, response.body)
         });
@@ -1102,18 +1110,24 @@ impl World {
                 session.used = session.used.max(asked.since);
             }
         }
-        self.learn(&asked, &word, response, &reply);
+        self.update_model(&asked, &word, response, &reply);
     }
 
     /// Whether this response to a request is possible.
-    fn is_right(&self, asked: &Asked, word: &str, response: &Response, reply: &Value) -> bool {
+    fn is_expected(
+        &self,
+        asked: &PendingRequest,
+        word: &str,
+        response: &Response,
+        reply: &Value,
+    ) -> bool {
         let now = Instant::now();
         let took = now.duration_since(asked.since);
         match (word, &asked.what) {
             ("server draining", _) => return self.stopped_at.is_some(),
             ("malformed", _) if asked.broken => return true,
             ("too slow", _) => return took >= REQUEST_TIMEOUT,
-            ("gone", What::Fixed(404)) => return true,
+            ("gone", RequestKind::Fixed(404)) => return true,
             ("gone", _) => {
                 let session = asked.what.session();
                 return session.is_some_and(|session| self.may_be_over(session, now));
@@ -1123,10 +1137,11 @@ impl World {
         }
         let said = &reply["result"]["structuredContent"];
         let id = match &asked.what {
-            What::Sum { id, .. } => Some(*id),
-            What::Initialize | What::Ping { .. } | What::Start { .. } | What::Turn { .. } => {
-                Some(asked.number)
-            }
+            RequestKind::Sum { id, .. } => Some(*id),
+            RequestKind::Initialize
+            | RequestKind::Ping { .. }
+            | RequestKind::Start { .. }
+            | RequestKind::Turn { .. } => Some(asked.number),
             _ => None,
         };
         if id.is_some_and(|id| reply["id"] != id) {
@@ -1140,17 +1155,20 @@ impl World {
             None => self.stopped_at.is_some(),
         };
         match (&asked.what, word) {
-            (What::Initialize, "ok") => response.headers.contains_key("mcp-session-id"),
-            (What::Initialize, "server saturated") => asked.sessions > self.caps.sessions,
-            (What::Initialize, "session owner limit exceeded") => {
+            (RequestKind::Initialize, "ok") => response.headers.contains_key("mcp-session-id"),
+            (RequestKind::Initialize, "server saturated") => asked.sessions > self.caps.sessions,
+            (RequestKind::Initialize, "session owner limit exceeded") => {
                 asked.sessions > self.caps.sessions_of_an_owner
             }
-            (What::Ping { .. }, "ok") => reply["result"] == json!({}),
-            (What::Start { .. }, "ok" | "session_limit_exceeded") => true,
-            (What::Start { .. } | What::Sum { .. } | What::Turn { .. }, "shutting_down") => ended(),
-            (What::Sum { sum, .. }, "ok") => said["result"] == format!("user=> {sum}"),
+            (RequestKind::Ping { .. }, "ok") => reply["result"] == json!({}),
+            (RequestKind::Start { .. }, "ok" | "session_limit_exceeded") => true,
             (
-                What::Turn {
+                RequestKind::Start { .. } | RequestKind::Sum { .. } | RequestKind::Turn { .. },
+                "shutting_down",
+            ) => ended(),
+            (RequestKind::Sum { sum, .. }, "ok") => said["result"] == format!("user=> {sum}"),
+            (
+                RequestKind::Turn {
                     session,
                     stateful,
                     add,
@@ -1162,43 +1180,53 @@ impl World {
                     .total
                     .map(|total| format!("user=> {}", total + add));
                 stateful.owner == *session
-                    && total.is_none_or(|total| asked.twin || said["result"] == total)
+                    && total.is_none_or(|total| asked.may_be_duplicate || said["result"] == total)
             }
-            (What::Sum { .. } | What::Turn { .. }, "busy") => asked.crowd > places,
-            (What::Sum { .. } | What::Turn { .. }, "request timed out") => {
+            (RequestKind::Sum { .. } | RequestKind::Turn { .. }, "busy") => asked.crowd > places,
+            (RequestKind::Sum { .. } | RequestKind::Turn { .. }, "request timed out") => {
                 took >= PROGRAM_TIMEOUT + SLACK
             }
-            (What::Sum { session, id, .. }, "cancelled") => {
+            (RequestKind::Sum { session, id, .. }, "cancelled") => {
                 let asked_for =
                     session.is_some_and(|session| self.sessions[session].cancelled.contains(id));
                 asked_for || ended()
             }
-            (What::Turn { .. }, "cancelled") => ended(),
-            (What::Sum { session, .. }, "duplicate") => asked.twin && session.is_some(),
-            (What::Turn { .. }, "session_busy") => asked.twin || asked.crowd > 1,
+            (RequestKind::Turn { .. }, "cancelled") => ended(),
+            (RequestKind::Sum { session, .. }, "duplicate") => {
+                asked.may_be_duplicate && session.is_some()
+            }
+            (RequestKind::Turn { .. }, "session_busy") => asked.may_be_duplicate || asked.crowd > 1,
             (
-                What::Turn {
+                RequestKind::Turn {
                     session, stateful, ..
                 },
                 "session_owner_mismatch",
             ) => self.stateful[*stateful].owner != *session,
-            (What::Turn { stateful, .. }, "session_closed" | "session_not_found") => {
+            (RequestKind::Turn { stateful, .. }, "session_closed" | "session_not_found") => {
                 self.may_be_over(self.stateful[*stateful].owner, now)
             }
-            (What::Cancel { .. } | What::Delete { .. }, "accepted") => true,
-            (What::Metrics, "text") => response.body.contains("ptc_lisp_http_requests_total"),
-            (What::Fixed(status), _) => response.status == *status,
-            (What::Malformed, "malformed") => true,
+            (RequestKind::Cancel { .. } | RequestKind::Delete { .. }, "accepted") => true,
+            (RequestKind::Metrics, "text") => {
+                response.body.contains("ptc_lisp_http_requests_total")
+            }
+            (RequestKind::Fixed(status), _) => response.status == *status,
+            (RequestKind::Malformed, "malformed") => true,
             _ => false,
         }
     }
 
     /// Updates the model from a reply.
-    fn learn(&mut self, asked: &Asked, word: &str, response: &Response, reply: &Value) {
+    fn update_model(
+        &mut self,
+        asked: &PendingRequest,
+        word: &str,
+        response: &Response,
+        reply: &Value,
+    ) {
         let now = Instant::now();
         let said = &reply["result"]["structuredContent"];
         match (&asked.what, word) {
-            (What::Initialize, "ok") => self.sessions.push(Session {
+            (RequestKind::Initialize, "ok") => self.sessions.push(Session {
                 id: response.headers["mcp-session-id"].clone(),
                 opened: (asked.since, now),
                 used: asked.since,
@@ -1206,27 +1234,30 @@ impl World {
                 over: None,
                 cancelled: BTreeSet::new(),
             }),
-            (What::Delete { session }, "accepted") => self.sessions[*session].over = Some(now),
-            (What::Start { session }, "ok") => {
+            (RequestKind::Delete { session }, "accepted") => {
+                self.sessions[*session].over = Some(now)
+            }
+            (RequestKind::Start { session }, "ok") => {
                 let id = said["session_id"].as_str().unwrap_or_default().to_owned();
-                self.stateful.push(Stateful {
+                self.stateful.push(ProgramSession {
                     id,
                     owner: *session,
                     total: Some(0),
                     uncertain_until: now,
                 });
             }
-            (What::Turn { stateful, .. }, "ok") => {
+            (RequestKind::Turn { stateful, .. }, "ok") => {
                 let total = said["result"]
                     .as_str()
                     .and_then(|text| text.strip_prefix("user=> "));
                 let total = total.and_then(|total| total.parse().ok());
                 self.check(total.is_some(), || format!("no total: {reply}"));
                 let stateful = &mut self.stateful[*stateful];
-                stateful.total = total.filter(|_| !asked.twin && now > stateful.uncertain_until);
+                stateful.total =
+                    total.filter(|_| !asked.may_be_duplicate && now > stateful.uncertain_until);
             }
             // A program that was given up may or may not have run by then.
-            (What::Turn { stateful, .. }, "request timed out" | "cancelled") => {
+            (RequestKind::Turn { stateful, .. }, "request timed out" | "cancelled") => {
                 self.stateful[*stateful].total = None;
             }
             _ => {}
@@ -1258,12 +1289,12 @@ impl World {
             client.allowed = client.out.len();
         }
         self.settle();
-        if self.polite && !drains_calls {
+        if self.waits_for_replies && !drains_calls {
             self.compare_counters();
         }
         self.executor.block_on(tokio::time::sleep(MARGIN + TICK));
         self.settle();
-        self.tell("the server is told to end");
+        self.log("the server is told to end");
         let in_flight = self.server.gate.taken();
         if in_flight > 0 {
             self.count("told to end with calls in flight");
@@ -1272,14 +1303,14 @@ impl World {
             let first = client
                 .waiting
                 .front_mut()
-                .filter(|asked| asked.whole.is_some());
+                .filter(|asked| asked.fully_sent.is_some());
             if let Some(asked) = first.filter(|_| !client.may_end) {
-                asked.in_hands = true;
+                asked.in_progress = true;
             }
         }
         self.stopped_at = Some(Instant::now());
         let _nobody_listens = self.stop.send(true);
-        for _ in 0..STEPS_OF_THE_END {
+        for _ in 0..FINAL_STEPS {
             self.step();
         }
         for client in &mut self.clients {
@@ -1307,7 +1338,7 @@ impl World {
         while let Some(job) = self.server.pool.take(0) {
             job.run();
         }
-        self.balance();
+        self.check_balance();
     }
 
     /// Once every reply is read, the metrics must report the same numbers.
@@ -1317,17 +1348,19 @@ impl World {
             self.settle();
         }
         let waits = |client: &Client| !client.waiting.is_empty();
-        if self.some_were_deaf
+        if self.client_was_dropped
             || self.clients.iter().any(waits)
             || self.clients.iter().all(|client| client.stream.is_none())
         {
             return;
         }
-        let heard = self.heard;
-        let ok = |story: &Story, word: &str| story.outcomes.get(word).copied().unwrap_or_default();
-        let busy = ok(&self.story, "busy");
+        let heard = self.responses_read;
+        let ok = |report: &SimulationReport, word: &str| {
+            report.outcomes.get(word).copied().unwrap_or_default()
+        };
+        let busy = ok(&self.report, "busy");
         let before = self.last;
-        self.ask(What::Metrics, |number| {
+        self.ask(RequestKind::Metrics, |number| {
             (head("GET /metrics", number, &[]) + "\r\n").into_bytes()
         });
         if self.last == before {
@@ -1376,12 +1409,12 @@ impl World {
                     client.inbox.extend_from_slice(buffer.filled());
                 }
                 if let Some(response) = take_response(&mut client.inbox) {
-                    self.hear(place, &response);
+                    self.receive(place, &response);
                     return response.body;
                 }
             }
         }
-        self.wrong("the metrics are not served")
+        self.fail("the metrics are not served")
     }
 }
 

@@ -13,17 +13,17 @@ mod peers;
 pub use choices::Choices;
 
 use crate::agentic::Agentic;
-use crate::call::Answer;
+use crate::call::Responder;
 use crate::diagnostics::Sinks;
-use crate::evaluation::pool::Pool;
+use crate::evaluation::pool::ThreadPool;
 use crate::mcp::connection::{Connection, RequestContext, Transport};
 use crate::mcp::dispatch::{self, Handled};
 use crate::render::reply::Reply;
 use crate::server::Server;
 use crate::settings::Settings;
 use crate::upstreams;
-use model::{Key, Sessions};
-use peers::{CANARY, Manner, NAMES, Peers, Start};
+use model::{CallKey, Sessions};
+use peers::{Behavior, CANARY, NAMES, PeerStart, Peers};
 use ptc_lang::WorkerEvent;
 use ptc_rpc::Frame;
 use ptc_secrets::{ConfigDocument, Redactor};
@@ -56,7 +56,7 @@ const TTL: Duration = Duration::from_millis(20_000);
 const IDLE: Duration = Duration::from_millis(6_000);
 
 /// The result of a run.
-pub struct Story {
+pub struct SimulationReport {
     /// Every step and reply, with its time.
     pub text: String,
     /// The number of answers of each kind.
@@ -68,7 +68,11 @@ pub struct Story {
 ///
 /// # Panics
 /// When an invariant of the server is violated; the message contains the story so far.
-pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices, honest: bool) -> Story {
+pub fn run(
+    executor: tokio::runtime::Runtime,
+    mut choices: Choices,
+    honest: bool,
+) -> SimulationReport {
     let executor = Arc::new(executor);
     let entered = executor.enter();
     let calm = choices.percent(20);
@@ -78,10 +82,10 @@ pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices, honest: bool
         1 + choices.below(3),
     ];
     let peers = Peers::new(honest);
-    let turnstile = Arc::new(Turnstile::default());
+    let turnstile = Arc::new(Scheduler::default());
     let server = server(&executor, caps, &peers, &turnstile);
     let now = Instant::now();
-    let world = Arc::new(World {
+    let simulation = Arc::new(Simulation {
         executor: executor.clone(),
         server,
         peers,
@@ -104,30 +108,30 @@ pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices, honest: bool
             },
             broken: None,
             last: 0,
-            story: Story {
+            report: SimulationReport {
                 text: String::new(),
                 outcomes: BTreeMap::new(),
             },
         }),
     });
-    let _only_once = turnstile.world.set(Arc::downgrade(&world));
-    (0..CLIENTS).for_each(|place| world.connect(place));
-    while !world.is_over() {
-        world.step();
+    let _only_once = turnstile.simulation.set(Arc::downgrade(&simulation));
+    (0..CLIENTS).for_each(|place| simulation.connect(place));
+    while !simulation.is_over() {
+        simulation.step();
     }
-    world.finish();
-    if let Some(upstreams) = &world.server.programs.upstreams {
+    simulation.finish();
+    if let Some(upstreams) = &simulation.server.programs.upstreams {
         executor.block_on(upstreams.shutdown());
     }
-    let story = std::mem::replace(
-        &mut world.state().story,
-        Story {
+    let report = std::mem::replace(
+        &mut simulation.state().report,
+        SimulationReport {
             text: String::new(),
             outcomes: BTreeMap::new(),
         },
     );
     drop(entered);
-    story
+    report
 }
 
 /// A server with its upstreams, without threads, on the executor's clock.
@@ -135,7 +139,7 @@ fn server(
     executor: &tokio::runtime::Runtime,
     [concurrent, sessions, per_owner]: [usize; 3],
     peers: &Peers,
-    turnstile: &Arc<Turnstile>,
+    turnstile: &Arc<Scheduler>,
 ) -> Arc<Server> {
     let flags = [
         "--sessions".to_owned(),
@@ -184,14 +188,14 @@ fn server(
     );
     Arc::get_mut(&mut server)
         .expect("nobody else holds the server yet")
-        .pool = Pool::by_hand();
+        .pool = ThreadPool::without_threads();
     server
 }
 
 /// Lets the scheduler continue while a program waits, and lets only one thread run at a time.
 #[derive(Default)]
-struct Turnstile {
-    world: OnceLock<Weak<World>>,
+struct Scheduler {
+    simulation: OnceLock<Weak<Simulation>>,
     threads: Mutex<Threads>,
     turn: Condvar,
 }
@@ -202,7 +206,7 @@ struct Threads {
     /// The running thread; initially the main thread.
     running: usize,
     /// Threads that are ready to run, in the order in which they paused.
-    standing: Vec<usize>,
+    runnable: Vec<usize>,
     /// Each thread that waits for its workers, with the number of workers that are left.
     joining: BTreeMap<usize, usize>,
     /// The thread that each worker belongs to.
@@ -217,10 +221,10 @@ thread_local! {
     static WORKER: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-impl Turnstile {
-    fn world(&self) -> Arc<World> {
-        let world = self.world.get().and_then(Weak::upgrade);
-        world.expect("programs run while the simulation does")
+impl Scheduler {
+    fn simulation(&self) -> Arc<Simulation> {
+        let simulation = self.simulation.get().and_then(Weak::upgrade);
+        simulation.expect("programs run while the simulation does")
     }
 
     fn threads(&self) -> MutexGuard<'_, Threads> {
@@ -228,9 +232,13 @@ impl Turnstile {
     }
 
     /// Lets one of the ready threads run.
-    fn pass_on(&self, threads: &mut Threads) {
-        let place = self.world().state().choices.below(threads.standing.len());
-        threads.running = threads.standing.remove(place);
+    fn run_next(&self, threads: &mut Threads) {
+        let place = self
+            .simulation()
+            .state()
+            .choices
+            .below(threads.runnable.len());
+        threads.running = threads.runnable.remove(place);
         self.turn.notify_all();
     }
 
@@ -242,35 +250,35 @@ impl Turnstile {
     }
 
     /// Lets any ready thread run, possibly the calling one.
-    fn give_way(&self) {
+    fn yield_now(&self) {
         let own = WORKER.get().unwrap_or_default();
         let mut threads = self.threads();
-        if threads.standing.is_empty() {
+        if threads.runnable.is_empty() {
             return;
         }
-        threads.standing.push(own);
-        self.pass_on(&mut threads);
+        threads.runnable.push(own);
+        self.run_next(&mut threads);
         if threads.running != own {
-            self.world().count("a thread gives way");
+            self.simulation().count("a thread yields");
         }
         self.wait_for_turn(threads, own);
     }
 }
 
-impl Driver for Turnstile {
+impl Driver for Scheduler {
     fn drive(&self, mut work: Pin<&mut dyn Future<Output = ()>>) {
-        let world = self.world();
+        let simulation = self.simulation();
         loop {
-            let slice = world.state().choices.one_of(&[1, 7, 60, 400]);
+            let slice = simulation.state().choices.one_of(&[1, 7, 60, 400]);
             let slice = Duration::from_millis(slice);
             let waited = async { tokio::time::timeout(slice, work.as_mut()).await.is_ok() };
-            if world.executor.block_on(waited) {
+            if simulation.executor.block_on(waited) {
                 return;
             }
-            if !world.is_over() {
-                world.step();
+            if !simulation.is_over() {
+                simulation.step();
             }
-            self.give_way();
+            self.yield_now();
         }
     }
 
@@ -286,7 +294,7 @@ impl Driver for Turnstile {
                 }
                 threads.arrived = 0;
                 threads.joining.insert(own, workers);
-                self.pass_on(&mut threads);
+                self.run_next(&mut threads);
             }
             WorkerEvent::Next if WORKER.get().is_none() => {
                 let mut threads = self.threads();
@@ -294,12 +302,12 @@ impl Driver for Turnstile {
                 let (number, parent) = (threads.last, threads.running);
                 WORKER.set(Some(number));
                 threads.arrived += 1;
-                threads.standing.push(number);
+                threads.runnable.push(number);
                 threads.parents.insert(number, parent);
                 self.turn.notify_all();
                 self.wait_for_turn(threads, number);
             }
-            WorkerEvent::Next => self.give_way(),
+            WorkerEvent::Next => self.yield_now(),
             WorkerEvent::Ended => {
                 let mut threads = self.threads();
                 let parent = threads.parents.remove(&own).unwrap_or_default();
@@ -307,9 +315,9 @@ impl Driver for Turnstile {
                 *left = left.saturating_sub(1);
                 if *left == 0 {
                     threads.joining.remove(&parent);
-                    threads.standing.push(parent);
+                    threads.runnable.push(parent);
                 }
-                self.pass_on(&mut threads);
+                self.run_next(&mut threads);
             }
             // Without workers the thread was never paused.
             WorkerEvent::Joined => self.wait_for_turn(self.threads(), own),
@@ -320,7 +328,7 @@ impl Driver for Turnstile {
 /// Replies of programs, each with its client.
 type Mailbox = Arc<Mutex<Vec<(usize, Vec<u8>)>>>;
 
-struct World {
+struct Simulation {
     executor: Arc<tokio::runtime::Runtime>,
     server: Arc<Server>,
     peers: Peers,
@@ -338,15 +346,15 @@ struct State {
     depth: usize,
     clients: Vec<Client>,
     /// Programs that were admitted and are not answered yet.
-    asks: BTreeMap<Key, Ask>,
+    asks: BTreeMap<CallKey, PendingCall>,
     /// The content of the server's pool, in order, each with its session.
-    queue: Vec<(Key, Option<usize>)>,
+    queue: Vec<(CallKey, Option<usize>)>,
     sessions: Sessions,
     /// The first violation.
     broken: Option<String>,
     /// The last number used for an id, a value or a name.
     last: i64,
-    story: Story,
+    report: SimulationReport,
 }
 
 struct Client {
@@ -356,7 +364,7 @@ struct Client {
 
 /// An admitted program.
 #[derive(Clone)]
-struct Ask {
+struct PendingCall {
     what: Program,
     /// When it began to run.
     begun: Option<Instant>,
@@ -380,7 +388,7 @@ enum Program {
 }
 
 /// Whether workers of `pmap` make these calls concurrently.
-fn by_workers(calls: &[(&str, i64)]) -> bool {
+fn calls_from_workers(calls: &[(&str, i64)]) -> bool {
     let first = calls.first();
     first.is_some_and(|(_, number)| number % PARALLEL_EVERY == 0)
 }
@@ -390,7 +398,11 @@ impl Program {
         const CALL: &str = "(let [r (tool/call {:server s :tool \"echo\" :args {:n n}})] \
                             (if (:ok r) (get (:value r) \"n\") (:reason r)))";
         let calls = |before: &str, calls: &[(&str, i64)]| {
-            let map = if by_workers(calls) { "pmap" } else { "map" };
+            let map = if calls_from_workers(calls) {
+                "pmap"
+            } else {
+                "map"
+            };
             let pairs = calls
                 .iter()
                 .map(|(name, number)| format!("[\"{name}\" {number}]"));
@@ -419,26 +431,26 @@ impl Program {
 }
 
 /// An action of the scheduler, with its weight.
-type Action = (usize, fn(&World));
+type Action = (usize, fn(&Simulation));
 
 const ACTIONS: &[Action] = &[
-    (22, World::run_program),
-    (10, World::ask_sum),
-    (14, World::ask_calls),
-    (9, World::start_session),
-    (18, World::ask_turn),
-    (3, World::ask_failing),
-    (4, World::look),
-    (2, World::forget),
-    (3, World::close),
-    (8, World::cancel),
-    (4, World::small_talk),
-    (2, World::leave),
-    (12, World::mischief),
-    (8, World::wait),
+    (22, Simulation::run_program),
+    (10, Simulation::ask_sum),
+    (14, Simulation::ask_calls),
+    (9, Simulation::start_session),
+    (18, Simulation::ask_turn),
+    (3, Simulation::ask_failing),
+    (4, Simulation::inspect_sessions),
+    (2, Simulation::forget),
+    (3, Simulation::close),
+    (8, Simulation::cancel),
+    (4, Simulation::send_protocol_requests),
+    (2, Simulation::reconnect),
+    (12, Simulation::misbehave),
+    (8, Simulation::wait),
 ];
 
-impl World {
+impl Simulation {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -447,7 +459,7 @@ impl World {
         self.state().choices.below(sides)
     }
 
-    fn fresh(&self) -> i64 {
+    fn next_number(&self) -> i64 {
         let mut state = self.state();
         state.last += 1;
         state.last
@@ -458,12 +470,12 @@ impl World {
         state.steps >= STEPS || state.choices.is_over()
     }
 
-    fn tell(&self, line: &str) {
+    fn log(&self, line: &str) {
         let ms = self.began.elapsed().as_millis();
         let mut state = self.state();
         let depth = state.depth;
         let _infallible = writeln!(
-            state.story.text,
+            state.report.text,
             "{ms:>6} {:>depth$}{line}",
             "",
             depth = 2 * depth
@@ -473,16 +485,16 @@ impl World {
     fn count(&self, outcome: &str) {
         *self
             .state()
-            .story
+            .report
             .outcomes
             .entry(outcome.to_owned())
             .or_default() += 1;
     }
 
     /// Reports a violation, with everything that led to it.
-    fn wrong(&self, what: &str) -> ! {
+    fn fail(&self, what: &str) -> ! {
         let mut state = self.state();
-        let first = format!("{}\n{what}", state.story.text);
+        let first = format!("{}\n{what}", state.report.text);
         let found = state.broken.get_or_insert(first).clone();
         drop(state);
         panic!("{found}")
@@ -490,7 +502,7 @@ impl World {
 
     fn check(&self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
-            self.wrong(&what());
+            self.fail(&what());
         }
     }
 
@@ -499,11 +511,11 @@ impl World {
         let act = self.state().choices.weighted(ACTIONS);
         act(self);
         self.read_mail();
-        self.balance();
+        self.check_balance();
     }
 
     /// Invariants between any two steps.
-    fn balance(&self) {
+    fn check_balance(&self) {
         let taken = self.server.gate.taken();
         let (asks, live) = {
             let state = self.state();
@@ -531,8 +543,8 @@ impl World {
             self.run_program();
             self.read_mail();
         }
-        self.balance();
-        let asks: Vec<Key> = self.state().asks.keys().copied().collect();
+        self.check_balance();
+        let asks: Vec<CallKey> = self.state().asks.keys().copied().collect();
         self.check(asks.is_empty(), || format!("never answered: {asks:?}"));
         for place in 0..CLIENTS {
             let left = self.connection(place).in_flight();
@@ -544,7 +556,7 @@ impl World {
 
     fn connect(&self, place: usize) {
         let over_http = self.below(2) == 1;
-        let owner = format!("owner-{}", self.fresh());
+        let owner = format!("owner-{}", self.next_number());
         let (transport, in_flight_max) = match over_http {
             true => (
                 Transport::Http {
@@ -555,7 +567,7 @@ impl World {
             ),
             false => (Transport::Stdio, usize::MAX),
         };
-        self.tell(&format!("client {place} connects, over HTTP: {over_http}"));
+        self.log(&format!("client {place} connects, over HTTP: {over_http}"));
         let connection = Connection::new(owner, transport, in_flight_max);
         let client = Client {
             connection,
@@ -580,7 +592,7 @@ impl World {
     fn send(&self, client: usize, frame: &Value) -> Option<Value> {
         let text = frame.to_string();
         let parsed = Frame::parse(text.as_bytes());
-        let parsed = parsed.unwrap_or_else(|_| self.wrong("a frame is not read"));
+        let parsed = parsed.unwrap_or_else(|_| self.fail("a frame is not read"));
         let connection = self.connection(client);
         let handled = dispatch::handle(
             &self.server,
@@ -589,7 +601,7 @@ impl World {
             &parsed.into(),
             || {
                 let mail = self.mail.clone();
-                let answer: Answer = Box::new(move |reply| {
+                let answer: Responder = Box::new(move |reply| {
                     let mut bytes = Vec::new();
                     Reply::write(&reply, &mut bytes);
                     let mut mail = mail.lock().unwrap_or_else(PoisonError::into_inner);
@@ -617,12 +629,12 @@ impl World {
         let text = String::from_utf8_lossy(bytes);
         self.check(!text.contains(CANARY), || format!("a secret leaks: {text}"));
         let reply: Result<Value, _> = serde_json::from_str(&text);
-        reply.unwrap_or_else(|error| self.wrong(&format!("{error}: {text}")))
+        reply.unwrap_or_else(|error| self.fail(&format!("{error}: {text}")))
     }
 
     /// Calls a tool that answers at once, and checks the reason of its refusal. Returns the structured content.
     fn call(&self, client: usize, tool: &str, arguments: &Value, refusal: Option<&str>) -> Value {
-        let id = self.fresh();
+        let id = self.next_number();
         let draining = self.connection(client).is_draining();
         let refusal = if draining {
             Some("shutting_down")
@@ -630,9 +642,12 @@ impl World {
             refusal
         };
         let reply = self.send(client, &request(id, tool, arguments));
-        let reply = reply.unwrap_or_else(|| self.wrong(&format!("{tool} is not answered")));
+        let reply = reply.unwrap_or_else(|| self.fail(&format!("{tool} is not answered")));
         let said = &reply["result"]["structuredContent"];
-        self.tell(&format!("client {client} calls {tool}: {}", brief(said)));
+        self.log(&format!(
+            "client {client} calls {tool}: {}",
+            summarize(said)
+        ));
         self.check(reply["id"] == id, || format!("not the id {id}: {reply}"));
         let refused = said["reason"]
             .as_str()
@@ -647,7 +662,7 @@ impl World {
     /// Calls a program tool. The model's sessions, ids and places determine the expected result.
     fn ask(&self, client: usize, what: Program, known_id: Option<i64>) {
         let now = Instant::now();
-        let id = known_id.unwrap_or_else(|| self.fresh());
+        let id = known_id.unwrap_or_else(|| self.next_number());
         let key = (client, id);
         let owner = self.owner(client);
         let (tool, mut arguments) = match what.session() {
@@ -662,7 +677,7 @@ impl World {
         arguments["program"] = json!(what.text());
         let expected = self.verdict(client, key, &what, &owner, now);
         let reply = self.send(client, &request(id, tool, &arguments));
-        self.tell(&format!(
+        self.log(&format!(
             "client {client} asks {id}: {} -> {}",
             what.text(),
             expected.unwrap_or("taken in")
@@ -674,7 +689,7 @@ impl World {
                     state.sessions.all[place].running = Some(key);
                 }
                 state.queue.push((key, what.session()));
-                state.asks.insert(key, Ask { what, begun: None });
+                state.asks.insert(key, PendingCall { what, begun: None });
             }
             (Some("duplicate"), Some(reply)) => {
                 let said = reply["error"]["message"].as_str().unwrap_or_default();
@@ -686,8 +701,8 @@ impl World {
                 let right = reply["id"] == id && said == reason;
                 self.check(right, || format!("expected {reason}: {reply}"));
             }
-            (None, Some(reply)) => self.wrong(&format!("it must be taken in: {reply}")),
-            (Some(reason), None) => self.wrong(&format!("expected {reason}, and it was taken in")),
+            (None, Some(reply)) => self.fail(&format!("it must be taken in: {reply}")),
+            (Some(reason), None) => self.fail(&format!("expected {reason}, and it was taken in")),
         }
         if let Some(reason) = expected {
             self.count(reason);
@@ -698,7 +713,7 @@ impl World {
     fn verdict(
         &self,
         client: usize,
-        key: Key,
+        key: CallKey,
         what: &Program,
         owner: &str,
         now: Instant,
@@ -749,8 +764,8 @@ impl World {
             }
             (key, session, self.server.pool.take(place))
         };
-        let job = job.unwrap_or_else(|| self.wrong("the pool lost a program"));
-        self.tell(&format!("client {} runs {}", key.0, key.1));
+        let job = job.unwrap_or_else(|| self.fail("the pool lost a program"));
+        self.log(&format!("client {} runs {}", key.0, key.1));
         let began = Instant::now();
         self.state().depth += 1;
         job.run();
@@ -761,12 +776,12 @@ impl World {
         }
         self.state().depth -= 1;
         self.read_mail();
-        self.tell(&format!("client {} ran {}", key.0, key.1));
+        self.log(&format!("client {} ran {}", key.0, key.1));
         let mut unanswered = false;
         {
             let mut state = self.state();
             let state = &mut *state;
-            let mine = |ask: &Ask| ask.begun == Some(began);
+            let mine = |ask: &PendingCall| ask.begun == Some(began);
             if state.asks.get(&key).is_some_and(mine) {
                 state.asks.remove(&key);
                 unanswered = true;
@@ -800,15 +815,19 @@ impl World {
             let key = (client, reply["id"].as_i64().unwrap_or_default());
             let said = &reply["result"]["structuredContent"];
             let Some(ask) = self.state().asks.remove(&key) else {
-                self.wrong(&format!("nobody waits for {reply}"));
+                self.fail(&format!("nobody waits for {reply}"));
             };
-            self.tell(&format!("client {client} gets {}: {}", key.1, brief(said)));
+            self.log(&format!(
+                "client {client} gets {}: {}",
+                key.1,
+                summarize(said)
+            ));
             self.judge(key, &ask, said);
         }
     }
 
     /// Checks that a program's reply is possible.
-    fn judge(&self, key: Key, ask: &Ask, said: &Value) {
+    fn judge(&self, key: CallKey, ask: &PendingCall, said: &Value) {
         let reason = said["reason"].as_str();
         let result = said["result"].as_str();
         let took = ask.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
@@ -847,7 +866,7 @@ impl World {
                 let over = self.state().sessions.all[*session].expires <= Instant::now();
                 self.check(over, text);
             }
-            _ => self.wrong(&text()),
+            _ => self.fail(&text()),
         }
     }
 
@@ -876,14 +895,14 @@ impl World {
             let faulty = self.peers.is_faulty(name);
             let right = match found.strip_prefix(':') {
                 None => {
-                    found == number.to_string() && served.is_some_and(Manner::is_good) || {
+                    found == number.to_string() && served.is_some_and(Behavior::is_good) || {
                         // After junk the answer is still used, unless the call waited alone.
-                        found == number.to_string() && served == Some(Manner::Junk)
+                        found == number.to_string() && served == Some(Behavior::Junk)
                     }
                 }
                 Some("timeout") => took >= CALL_TIMEOUT,
-                Some("tool_error") => served == Some(Manner::ToolError),
-                Some("response_too_large") => served == Some(Manner::Oversize),
+                Some("tool_error") => served == Some(Behavior::ToolError),
+                Some("response_too_large") => served == Some(Behavior::Oversize),
                 Some("upstream_error" | "upstream_unavailable") => faulty,
                 Some(_) => false,
             };
@@ -891,7 +910,7 @@ impl World {
                 format!("{name} was asked for {number} ({served:?}) and gave {found}: {shown}")
             });
             if found == number.to_string() {
-                let way = if by_workers(calls) {
+                let way = if calls_from_workers(calls) {
                     " by a worker"
                 } else {
                     ""
@@ -905,12 +924,12 @@ impl World {
         });
     }
 
-    fn some_client(&self) -> usize {
+    fn pick_client(&self) -> usize {
         self.below(CLIENTS)
     }
 
     /// A session, mostly a live one of the client; sometimes one that never existed.
-    fn some_session(&self, client: usize) -> usize {
+    fn pick_session(&self, client: usize) -> usize {
         let owner = self.owner(client);
         let mut state = self.state();
         let state = &mut *state;
@@ -925,10 +944,10 @@ impl World {
         }
     }
 
-    fn some_calls(&self, least: usize) -> Vec<(&'static str, i64)> {
-        let one = || (NAMES[self.below(NAMES.len())], self.fresh());
+    fn pick_calls(&self, least: usize) -> Vec<(&'static str, i64)> {
+        let one = || (NAMES[self.below(NAMES.len())], self.next_number());
         let mut calls: Vec<_> = (0..least + self.below(3)).map(|_| one()).collect();
-        if by_workers(&calls) {
+        if calls_from_workers(&calls) {
             let more = self.below(MORE_CALLS_MAX + 1);
             calls.extend((0..more).map(|_| one()));
         }
@@ -936,38 +955,38 @@ impl World {
     }
 
     fn ask_sum(&self) {
-        let client = self.some_client();
+        let client = self.pick_client();
         let known = self.state().asks.keys().next().copied();
         // Sometimes with an id that is already in flight.
         let twice = known.filter(|(asker, _)| *asker == client && self.below(5) == 0);
-        let number = self.fresh();
+        let number = self.next_number();
         self.ask(client, Program::Sum(number), twice.map(|(_, id)| id));
     }
 
     fn ask_calls(&self) {
-        let client = self.some_client();
-        let calls = self.some_calls(1);
+        let client = self.pick_client();
+        let calls = self.pick_calls(1);
         self.ask(client, Program::Calls(calls), None);
     }
 
     fn ask_turn(&self) {
-        let client = self.some_client();
+        let client = self.pick_client();
         let turn = Program::Turn {
-            session: self.some_session(client),
+            session: self.pick_session(client),
             add: 1 + self.below(9) as i64,
-            calls: self.some_calls(0),
+            calls: self.pick_calls(0),
         };
         self.ask(client, turn, None);
     }
 
     fn ask_failing(&self) {
-        let client = self.some_client();
-        let session = self.some_session(client);
+        let client = self.pick_client();
+        let session = self.pick_session(client);
         self.ask(client, Program::Failing { session }, None);
     }
 
     fn start_session(&self) {
-        let (client, now) = (self.some_client(), Instant::now());
+        let (client, now) = (self.pick_client(), Instant::now());
         let owner = self.owner(client);
         let short = self.below(3) == 0;
         let arguments = if short {
@@ -1001,14 +1020,14 @@ impl World {
     }
 
     /// Calls a session tool that answers at once. Returns client, session and content unless the call was refused.
-    fn about_session(
+    fn request_about_session(
         &self,
         tool: &str,
         mut arguments: Value,
         needs_idle: bool,
     ) -> Option<(usize, usize, Value)> {
-        let (client, now) = (self.some_client(), Instant::now());
-        let place = self.some_session(client);
+        let (client, now) = (self.pick_client(), Instant::now());
+        let place = self.pick_session(client);
         let owner = self.owner(client);
         let draining = self.connection(client).is_draining();
         let (id, refusal) = {
@@ -1027,9 +1046,9 @@ impl World {
         (!draining && refusal.is_none()).then_some((client, place, said))
     }
 
-    fn look(&self) {
+    fn inspect_sessions(&self) {
         if self.below(3) == 0 {
-            let client = self.some_client();
+            let client = self.pick_client();
             let (owner, now) = (self.owner(client), Instant::now());
             let said = self.call(client, "lisp_session_list", &json!({}), None);
             if self.connection(client).is_draining() {
@@ -1043,7 +1062,7 @@ impl World {
             let expected = self.state().sessions.listed(&owner, now);
             return self.check(ids == expected, || format!("expected {expected:?}: {said}"));
         }
-        let looked = self.about_session("lisp_session_inspect", json!({}), false);
+        let looked = self.request_about_session("lisp_session_inspect", json!({}), false);
         let Some((_, place, said)) = looked else {
             return;
         };
@@ -1065,7 +1084,7 @@ impl World {
 
     fn forget(&self) {
         let arguments = json!({"bindings": ["total"]});
-        let forgot = self.about_session("lisp_session_forget", arguments, true);
+        let forgot = self.request_about_session("lisp_session_forget", arguments, true);
         let Some((_, place, said)) = forgot else {
             return;
         };
@@ -1082,7 +1101,7 @@ impl World {
     }
 
     fn close(&self) {
-        let closed = self.about_session("lisp_session_close", json!({}), false);
+        let closed = self.request_about_session("lisp_session_close", json!({}), false);
         let Some((_, place, _)) = closed else { return };
         let running = {
             let mut state = self.state();
@@ -1091,12 +1110,12 @@ impl World {
             session.running.take()
         };
         if let Some(key) = running {
-            self.end_of(key);
+            self.end_call(key);
         }
     }
 
     /// Handles a cancelled call: over HTTP its answer says so, on stdio there is none.
-    fn end_of(&self, key: Key) {
+    fn end_call(&self, key: CallKey) {
         let over_http = self.state().clients[key.0].over_http;
         if over_http {
             let mut mail = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
@@ -1119,23 +1138,23 @@ impl World {
     }
 
     fn cancel(&self) {
-        let keys: Vec<Key> = self.state().asks.keys().copied().collect();
+        let keys: Vec<CallKey> = self.state().asks.keys().copied().collect();
         let number = self.below(keys.len() + 1);
         let (client, id) = keys
             .get(number)
             .copied()
-            .unwrap_or((self.some_client(), -1));
-        self.tell(&format!("client {client} cancels {id}"));
+            .unwrap_or((self.pick_client(), -1));
+        self.log(&format!("client {client} cancels {id}"));
         let frame = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
         let reply = self.send(client, &frame);
         self.check(reply.is_none(), || "a notification is answered".to_owned());
         if number < keys.len() {
-            self.end_of((client, id));
+            self.end_call((client, id));
         }
     }
 
-    fn small_talk(&self) {
-        let (client, id) = (self.some_client(), self.fresh());
+    fn send_protocol_requests(&self) {
+        let (client, id) = (self.pick_client(), self.next_number());
         let talk = self.below(6);
         let (method, code) = match talk {
             0 => ("ping", None),
@@ -1150,7 +1169,7 @@ impl World {
             _ if self.below(6) > 0 => return,
             _ => ("shutdown", None),
         };
-        self.tell(&format!("client {client} says {method}"));
+        self.log(&format!("client {client} says {method}"));
         let frame = json!({"jsonrpc": "2.0", "id": id, "method": method});
         let reply = self.send(client, &frame).unwrap_or_default();
         self.check(
@@ -1160,61 +1179,65 @@ impl World {
     }
 
     /// A client leaves, and another one takes its place.
-    fn leave(&self) {
-        let client = self.some_client();
-        self.tell(&format!("client {client} leaves"));
+    fn reconnect(&self) {
+        let client = self.pick_client();
+        self.log(&format!("client {client} leaves"));
         let connection = self.connection(client);
         connection.drain();
         for (id, answer) in connection.cancel_all() {
             dispatch::answer_cancelled(&self.server, &connection, id, answer);
         }
         self.server.forget_owner(&connection.owner);
-        let keys: Vec<Key> = self.state().asks.keys().copied().collect();
+        let keys: Vec<CallKey> = self.state().asks.keys().copied().collect();
         keys.into_iter()
             .filter(|(asker, _)| *asker == client)
-            .for_each(|key| self.end_of(key));
+            .for_each(|key| self.end_call(key));
         self.state().sessions.forget_owner(&connection.owner);
         self.connect(client);
     }
 
     /// Makes a peer misbehave.
-    fn mischief(&self) {
+    fn misbehave(&self) {
         let (kind, name) = (self.below(17), NAMES[self.below(NAMES.len())]);
         if self.calm {
             return;
         }
         let slow = self.state().choices.one_of(&[5, 90, 700, 1500]);
-        let manner = match kind {
+        let behavior = match kind {
             0 => {
-                self.tell(&format!("{name} is killed"));
+                self.log(&format!("{name} is killed"));
                 return self.peers.kill(name);
             }
             1 | 2 => {
-                let start = if kind == 1 { Start::Fails } else { Start::Mute };
-                self.tell(&format!("{name} will start: {start:?}"));
-                return self.peers.start_next(name, start);
+                let start = if kind == 1 {
+                    PeerStart::Fails
+                } else {
+                    PeerStart::Mute
+                };
+                self.log(&format!("{name} will start: {start:?}"));
+                return self.peers.set_next_start(name, start);
             }
-            3..=5 => Manner::Slow(slow),
-            6 => Manner::Silent,
-            7 => Manner::Junk,
-            8 => Manner::OtherId,
-            9 => Manner::Twice,
-            10 => Manner::Dies,
-            11 => Manner::Error,
-            12 => Manner::ToolError,
-            13 => Manner::Oversize,
-            14 => Manner::Secret,
-            15 => Manner::ListChanged,
-            _ => Manner::Forgets,
+            3..=5 => Behavior::Slow(slow),
+            6 => Behavior::Silent,
+            7 => Behavior::Junk,
+            8 => Behavior::OtherId,
+            9 => Behavior::Twice,
+            10 => Behavior::Dies,
+            11 => Behavior::Error,
+            12 => Behavior::ToolError,
+            13 => Behavior::Oversize,
+            14 => Behavior::Secret,
+            15 => Behavior::ListChanged,
+            _ => Behavior::Forgets,
         };
-        self.tell(&format!("{name} will treat a call so: {manner:?}"));
-        self.peers.treat_next(name, manner);
+        self.log(&format!("{name} will treat a call so: {behavior:?}"));
+        self.peers.set_next_behavior(name, behavior);
     }
 
     fn wait(&self) {
         let waits: &[u64] = &[1, 20, 120, 900, 2500, 6000, 20_000];
         let ms = self.state().choices.one_of(waits);
-        self.tell(&format!("{ms} ms pass"));
+        self.log(&format!("{ms} ms pass"));
         self.executor
             .block_on(tokio::time::sleep(Duration::from_millis(ms)));
     }
@@ -1226,7 +1249,7 @@ fn request(id: i64, tool: &str, arguments: &Value) -> Value {
 }
 
 /// A reply in brief, without anything that differs from run to run.
-fn brief(said: &Value) -> String {
+fn summarize(said: &Value) -> String {
     let reason = said["reason"].as_str();
     let result = said["result"].as_str();
     reason.or(result).unwrap_or("ok").to_owned()

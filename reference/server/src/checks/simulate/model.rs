@@ -4,7 +4,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The client, and the id of its request.
-pub type Key = (usize, i64);
+pub type CallKey = (usize, i64);
 
 /// All sessions that ever existed.
 pub struct Sessions {
@@ -27,7 +27,7 @@ pub struct Session {
     pub used: Instant,
     pub closed: bool,
     /// The request whose program runs or waits in it, unless it was cancelled.
-    pub running: Option<Key>,
+    pub running: Option<CallKey>,
     /// The value that `total` is bound to.
     pub total: Option<i64>,
     /// Number of committed turns.
@@ -74,7 +74,7 @@ impl Sessions {
     }
 
     /// Records that a request was cancelled: it holds no session any more.
-    pub fn cancelled(&mut self, key: Key) {
+    pub fn cancelled(&mut self, key: CallKey) {
         let held = self.all.iter_mut();
         held.filter(|session| session.running == Some(key))
             .for_each(|session| session.running = None);

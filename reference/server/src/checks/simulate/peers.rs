@@ -21,9 +21,9 @@ pub const CANARY: &str = "canary-of-the-simulation";
 /// The names of the upstreams: two over pipes, one over Streamable HTTP, one with an OpenAPI description.
 pub const NAMES: [&str; 4] = ["alpha", "beta", "gamma", "delta"];
 /// The one over Streamable HTTP.
-const OVER_HTTP: &str = "gamma";
+const HTTP_PEER: &str = "gamma";
 /// The one with an OpenAPI description.
-const DESCRIBED: &str = "delta";
+const OPENAPI_PEER: &str = "delta";
 /// Bytes of an oversized answer.
 const OVERSIZE_BYTES: usize = 8 << 10;
 /// Capacity of a pipe in bytes.
@@ -31,7 +31,7 @@ const PIPE_BYTES: usize = 32 << 10;
 
 /// How a peer treats one call of its tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Manner {
+pub enum Behavior {
     Prompt,
     /// Answers after this many milliseconds.
     Slow(u64),
@@ -57,24 +57,24 @@ pub enum Manner {
     Forgets,
 }
 
-impl Manner {
+impl Behavior {
     /// Whether the call gets the requested value, if nothing else goes wrong and time allows.
     pub fn is_good(self) -> bool {
         matches!(
             self,
-            Manner::Prompt
-                | Manner::Slow(_)
-                | Manner::Twice
-                | Manner::Secret
-                | Manner::ListChanged
-                | Manner::Forgets
+            Behavior::Prompt
+                | Behavior::Slow(_)
+                | Behavior::Twice
+                | Behavior::Secret
+                | Behavior::ListChanged
+                | Behavior::Forgets
         )
     }
 }
 
 /// How a peer starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
+pub enum PeerStart {
     Well,
     Fails,
     /// It starts, but does not answer the handshake.
@@ -91,11 +91,11 @@ pub struct Peers {
 /// One peer across restarts.
 #[derive(Default)]
 struct Peer {
-    manners: VecDeque<Manner>,
-    starts: VecDeque<Start>,
+    manners: VecDeque<Behavior>,
+    starts: VecDeque<PeerStart>,
     alive: Option<watch::Sender<bool>>,
     /// How each call was treated, by the requested number.
-    served: BTreeMap<i64, Manner>,
+    served: BTreeMap<i64, Behavior>,
     /// Over HTTP: the number of the session that it knows; `None` before the first handshake and after it was forgotten.
     session: Option<u64>,
     /// Number of sessions that it issued.
@@ -114,18 +114,18 @@ impl Peers {
     }
 
     /// Queues how the next call of a peer is treated.
-    pub fn treat_next(&self, name: &str, manner: Manner) {
+    pub fn set_next_behavior(&self, name: &str, behavior: Behavior) {
         let mut peers = self.lock();
         let peer = peers.entry(name.to_owned()).or_default();
-        peer.faulty |= manner != Manner::Prompt;
-        peer.manners.push_back(manner);
+        peer.faulty |= behavior != Behavior::Prompt;
+        peer.manners.push_back(behavior);
     }
 
     /// Queues how a peer starts the next time.
-    pub fn start_next(&self, name: &str, start: Start) {
+    pub fn set_next_start(&self, name: &str, start: PeerStart) {
         let mut peers = self.lock();
         let peer = peers.entry(name.to_owned()).or_default();
-        peer.faulty |= start != Start::Well;
+        peer.faulty |= start != PeerStart::Well;
         peer.starts.push_back(start);
     }
 
@@ -144,12 +144,12 @@ impl Peers {
     pub fn entry(name: &str) -> Value {
         let base = format!("http://{name}.invalid");
         match name {
-            OVER_HTTP => json!({
+            HTTP_PEER => json!({
                 "transport": "mcp_http",
                 "url": format!("{base}/mcp"),
                 "allow_insecure_http": true,
             }),
-            DESCRIBED => json!({
+            OPENAPI_PEER => json!({
                 "transport": "openapi",
                 "base_url": base,
                 "schema_url": format!("{base}/schema"),
@@ -161,7 +161,7 @@ impl Peers {
     }
 
     /// How the call for `number` was treated, if it arrived.
-    pub fn served(&self, name: &str, number: i64) -> Option<Manner> {
+    pub fn served(&self, name: &str, number: i64) -> Option<Behavior> {
         self.lock().get(name)?.served.get(&number).copied()
     }
 
@@ -183,30 +183,30 @@ impl Launcher for Peers {
             let mut peers = self.lock();
             let peer = peers.entry(name.clone()).or_default();
             peer.alive = Some(alive.clone());
-            peer.starts.pop_front().unwrap_or(Start::Well)
+            peer.starts.pop_front().unwrap_or(PeerStart::Well)
         };
-        if start == Start::Fails {
+        if start == PeerStart::Fails {
             let message = format!("command not found: {name}");
             return Err(WorldFault::new(Reason::UpstreamUnavailable, message));
         }
         let (stdin, requests) = tokio::io::duplex(PIPE_BYTES);
         let (answers, stdout) = tokio::io::duplex(PIPE_BYTES);
         let (say, said) = mpsc::unbounded_channel();
-        let life = LifeOfPeer {
+        let life = PeerTask {
             peers: self.clone(),
             name,
-            mute: start == Start::Mute,
+            mute: start == PeerStart::Mute,
             say,
             alive: alive.clone(),
         };
         tokio::spawn(write(answers, said, watching.clone()));
-        tokio::spawn(life.live(requests, watching.clone()));
+        tokio::spawn(life.run(requests, watching.clone()));
         Ok(Child {
             stdin: Box::new(stdin),
             stdout: Box::new(stdout),
             stderr: Box::new(tokio::io::empty()),
             life: Box::new(Watched(watching)),
-            group: Box::new(Switch(alive)),
+            group: Box::new(KillSwitch(alive)),
         })
     }
 }
@@ -224,9 +224,9 @@ impl Life for Watched {
 }
 
 /// Ends a peer at any signal.
-struct Switch(watch::Sender<bool>);
+struct KillSwitch(watch::Sender<bool>);
 
-impl Group for Switch {
+impl Group for KillSwitch {
     fn signal(&self, _: Signal) {
         self.0.send_replace(false);
     }
@@ -257,7 +257,7 @@ async fn write(
     }
 }
 
-struct LifeOfPeer {
+struct PeerTask {
     peers: Peers,
     name: String,
     mute: bool,
@@ -265,8 +265,8 @@ struct LifeOfPeer {
     alive: watch::Sender<bool>,
 }
 
-impl LifeOfPeer {
-    async fn live(self, requests: DuplexStream, mut alive: watch::Receiver<bool>) {
+impl PeerTask {
+    async fn run(self, requests: DuplexStream, mut alive: watch::Receiver<bool>) {
         let mut lines = BufReader::new(requests).lines();
         loop {
             let line = tokio::select! {
@@ -288,69 +288,69 @@ impl LifeOfPeer {
         let id = &request["id"];
         let result = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
         match request["method"].as_str().unwrap_or_default() {
-            "initialize" => self.say(&result(introduction(&self.name))),
-            "tools/list" => self.say(&result(tools())),
+            "initialize" => self.send(&result(initialize_result(&self.name))),
+            "tools/list" => self.send(&result(tools())),
             "tools/call" => self.serve(request),
             _ => {
                 let error = json!({"code": -32601, "message": "Method not found"});
-                self.say(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+                self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
             }
         }
     }
 
     fn serve(&self, request: &Value) {
-        let number = wanted(request);
-        let (manner, mut content) = self.peers.take(&self.name, number);
+        let number = requested_number(request);
+        let (behavior, mut content) = self.peers.take(&self.name, number);
         let id = &request["id"];
-        match manner {
-            Manner::Prompt | Manner::Forgets => self.say(&reply(id, &content, false)),
-            Manner::Slow(ms) => {
+        match behavior {
+            Behavior::Prompt | Behavior::Forgets => self.send(&reply(id, &content, false)),
+            Behavior::Slow(ms) => {
                 let (say, line) = (self.say.clone(), reply(id, &content, false).to_string());
                 tokio::spawn(async move {
                     tokio::time::sleep(Duration::from_millis(ms)).await;
                     let _nobody_listens = say.send(line);
                 });
             }
-            Manner::Silent => {}
-            Manner::Junk => {
+            Behavior::Silent => {}
+            Behavior::Junk => {
                 let _nobody_listens = self.say.send(format!("<{CANARY}>"));
-                self.say(&reply(id, &content, false));
+                self.send(&reply(id, &content, false));
             }
-            Manner::OtherId => self.say(&reply(&json!(1_000_000 + number), &content, false)),
-            Manner::Twice => {
-                self.say(&reply(id, &content, false));
-                self.say(&reply(id, &content, false));
+            Behavior::OtherId => self.send(&reply(&json!(1_000_000 + number), &content, false)),
+            Behavior::Twice => {
+                self.send(&reply(id, &content, false));
+                self.send(&reply(id, &content, false));
             }
-            Manner::Dies => {
+            Behavior::Dies => {
                 self.alive.send_replace(false);
             }
-            Manner::Error => {
+            Behavior::Error => {
                 let error = json!({"code": -32000, "message": format!("no: {CANARY}")});
-                self.say(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+                self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
             }
-            Manner::ToolError => self.say(&reply(id, &json!({"why": CANARY}), true)),
-            Manner::Oversize => {
+            Behavior::ToolError => self.send(&reply(id, &json!({"why": CANARY}), true)),
+            Behavior::Oversize => {
                 content["filler"] = json!("x".repeat(OVERSIZE_BYTES));
-                self.say(&reply(id, &content, false));
+                self.send(&reply(id, &content, false));
             }
-            Manner::Secret => {
+            Behavior::Secret => {
                 content["key"] = json!(CANARY);
-                self.say(&reply(id, &content, false));
+                self.send(&reply(id, &content, false));
             }
-            Manner::ListChanged => {
+            Behavior::ListChanged => {
                 let method = "notifications/tools/list_changed";
-                self.say(&json!({"jsonrpc": "2.0", "method": method}));
-                self.say(&reply(id, &content, false));
+                self.send(&json!({"jsonrpc": "2.0", "method": method}));
+                self.send(&reply(id, &content, false));
             }
         }
     }
 
-    fn say(&self, frame: &Value) {
+    fn send(&self, frame: &Value) {
         let _nobody_listens = self.say.send(frame.to_string());
     }
 }
 
-fn introduction(name: &str) -> Value {
+fn initialize_result(name: &str) -> Value {
     json!({
         "protocolVersion": "2025-06-18",
         "capabilities": {"tools": {}},
@@ -365,7 +365,7 @@ fn tools() -> Value {
 }
 
 /// The number that a call requests.
-fn wanted(request: &Value) -> i64 {
+fn requested_number(request: &Value) -> i64 {
     let number = request["params"]["arguments"]["n"].as_i64();
     number.expect("the client sends the argument that the schema asks for")
 }
@@ -378,13 +378,13 @@ fn reply(id: &Value, content: &Value, is_error: bool) -> Value {
 
 impl Peers {
     /// How the call for `number` is treated, and the content of a correct answer.
-    fn take(&self, name: &str, number: i64) -> (Manner, Value) {
+    fn take(&self, name: &str, number: i64) -> (Behavior, Value) {
         let mut peers = self.lock();
         let peer = peers.entry(name.to_owned()).or_default();
-        let manner = peer.manners.pop_front().unwrap_or(Manner::Prompt);
-        peer.served.insert(number, manner);
+        let behavior = peer.manners.pop_front().unwrap_or(Behavior::Prompt);
+        peer.served.insert(number, behavior);
         let said = if self.honest { number } else { number + 1 };
-        (manner, json!({"n": said}))
+        (behavior, json!({"n": said}))
     }
 
     /// Answers a request over HTTP, unless the peer is killed meanwhile.
@@ -397,7 +397,7 @@ impl Peers {
             _ = alive.wait_for(|alive| !alive) => Err(closed()),
             answer = async {
                 match name.as_str() {
-                    OVER_HTTP => self.post(&name, &request).await,
+                    HTTP_PEER => self.post(&name, &request).await,
                     _ => self.get(&name, &request).await,
                 }
             } => answer,
@@ -421,13 +421,13 @@ impl Peers {
             let mut peers = self.lock();
             peers.entry(name.to_owned()).or_default().starts.pop_front()
         };
-        match start.unwrap_or(Start::Well) {
-            Start::Well => Ok(()),
-            Start::Fails => Err(WorldFault::new(
+        match start.unwrap_or(PeerStart::Well) {
+            PeerStart::Well => Ok(()),
+            PeerStart::Fails => Err(WorldFault::new(
                 Reason::UpstreamUnavailable,
                 "connection refused",
             )),
-            Start::Mute => std::future::pending().await,
+            PeerStart::Mute => std::future::pending().await,
         }
     }
 
@@ -449,8 +449,8 @@ impl Peers {
                 peer.session = Some(peer.sessions);
                 peer.sessions
             };
-            let result = introduction(name);
-            let mut response = said(
+            let result = initialize_result(name);
+            let mut response = json_response(
                 &json!({"jsonrpc": "2.0", "id": id, "result": result}),
                 false,
             );
@@ -477,50 +477,55 @@ impl Peers {
         );
         if method == "tools/list" {
             let list = json!({"jsonrpc": "2.0", "id": id, "result": tools()});
-            return Ok(said(&list, false));
+            return Ok(json_response(&list, false));
         }
-        let number = wanted(&frame);
-        let (manner, mut content) = self.take(name, number);
-        match manner {
-            Manner::Prompt => {}
-            Manner::Slow(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
-            Manner::Silent => std::future::pending().await,
-            Manner::Junk => return Ok(text(&format!("<{CANARY}>"), "application/json")),
-            Manner::OtherId => {
+        let number = requested_number(&frame);
+        let (behavior, mut content) = self.take(name, number);
+        match behavior {
+            Behavior::Prompt => {}
+            Behavior::Slow(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+            Behavior::Silent => std::future::pending().await,
+            Behavior::Junk => return Ok(text(&format!("<{CANARY}>"), "application/json")),
+            Behavior::OtherId => {
                 let other = json!(1_000_000 + number);
-                return Ok(said(&reply(&other, &content, false), false));
+                return Ok(json_response(&reply(&other, &content, false), false));
             }
-            Manner::Twice => {
-                let twice = said(&reply(id, &content, false), true)
+            Behavior::Twice => {
+                let twice = json_response(&reply(id, &content, false), true)
                     .into_body()
                     .repeat(2);
                 let twice = String::from_utf8_lossy(&twice).into_owned();
                 return Ok(text(&twice, "text/event-stream"));
             }
-            Manner::Dies => return Err(closed()),
-            Manner::Error => {
+            Behavior::Dies => return Err(closed()),
+            Behavior::Error => {
                 let error = json!({"code": -32000, "message": format!("no: {CANARY}")});
                 let error = json!({"jsonrpc": "2.0", "id": id, "error": error});
-                return Ok(said(&error, false));
+                return Ok(json_response(&error, false));
             }
-            Manner::ToolError => return Ok(said(&reply(id, &json!({"why": CANARY}), true), false)),
-            Manner::Oversize => content["filler"] = json!("x".repeat(OVERSIZE_BYTES)),
-            Manner::Secret => content["key"] = json!(CANARY),
-            Manner::ListChanged => {
+            Behavior::ToolError => {
+                return Ok(json_response(
+                    &reply(id, &json!({"why": CANARY}), true),
+                    false,
+                ));
+            }
+            Behavior::Oversize => content["filler"] = json!("x".repeat(OVERSIZE_BYTES)),
+            Behavior::Secret => content["key"] = json!(CANARY),
+            Behavior::ListChanged => {
                 let method = "notifications/tools/list_changed";
-                let mut events = said(&json!({"jsonrpc": "2.0", "method": method}), true);
-                let answer = said(&reply(id, &content, false), true);
+                let mut events = json_response(&json!({"jsonrpc": "2.0", "method": method}), true);
+                let answer = json_response(&reply(id, &content, false), true);
                 events.body_mut().extend(answer.into_body());
                 return Ok(events);
             }
-            Manner::Forgets => {
+            Behavior::Forgets => {
                 if let Some(peer) = self.lock().get_mut(name) {
                     peer.session = None;
                 }
                 return Ok(status(StatusCode::NOT_FOUND));
             }
         }
-        Ok(said(&reply(id, &content, false), false))
+        Ok(json_response(&reply(id, &content, false), false))
     }
 
     /// The service with an OpenAPI description, and the description itself.
@@ -531,32 +536,32 @@ impl Peers {
     ) -> Result<Response<Vec<u8>>, WorldFault> {
         if request.uri().path() == "/schema" {
             self.starts(name).await?;
-            return Ok(said(&description(), false));
+            return Ok(json_response(&description(), false));
         }
         let query = request.uri().query().unwrap_or_default();
         let number = query
             .strip_prefix("n=")
             .and_then(|number| number.parse().ok());
         let number = number.expect("the client sends the argument that the description asks for");
-        let (manner, mut content) = self.take(name, number);
-        match manner {
-            Manner::Prompt | Manner::Twice | Manner::ListChanged | Manner::Forgets => {}
-            Manner::Slow(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
-            Manner::Silent => std::future::pending().await,
-            Manner::Junk => return Ok(text(&format!("<{CANARY}>"), "application/json")),
-            Manner::Dies => return Err(closed()),
-            Manner::Error | Manner::OtherId | Manner::ToolError => {
+        let (behavior, mut content) = self.take(name, number);
+        match behavior {
+            Behavior::Prompt | Behavior::Twice | Behavior::ListChanged | Behavior::Forgets => {}
+            Behavior::Slow(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+            Behavior::Silent => std::future::pending().await,
+            Behavior::Junk => return Ok(text(&format!("<{CANARY}>"), "application/json")),
+            Behavior::Dies => return Err(closed()),
+            Behavior::Error | Behavior::OtherId | Behavior::ToolError => {
                 let mut refusal = text(&format!("no: {CANARY}"), "text/plain");
-                *refusal.status_mut() = match manner {
-                    Manner::ToolError => StatusCode::UNPROCESSABLE_ENTITY,
+                *refusal.status_mut() = match behavior {
+                    Behavior::ToolError => StatusCode::UNPROCESSABLE_ENTITY,
                     _ => StatusCode::INTERNAL_SERVER_ERROR,
                 };
                 return Ok(refusal);
             }
-            Manner::Oversize => content["filler"] = json!("x".repeat(OVERSIZE_BYTES)),
-            Manner::Secret => content["key"] = json!(CANARY),
+            Behavior::Oversize => content["filler"] = json!("x".repeat(OVERSIZE_BYTES)),
+            Behavior::Secret => content["key"] = json!(CANARY),
         }
-        Ok(said(&content, false))
+        Ok(json_response(&content, false))
     }
 }
 
@@ -585,7 +590,7 @@ fn status(status: StatusCode) -> Response<Vec<u8>> {
 }
 
 /// JSON, as a whole body or as an event.
-fn said(value: &Value, event: bool) -> Response<Vec<u8>> {
+fn json_response(value: &Value, event: bool) -> Response<Vec<u8>> {
     match event {
         true => text(&format!("data: {value}\n\n"), "text/event-stream"),
         false => text(&value.to_string(), "application/json"),

@@ -16,7 +16,7 @@ fn queue() -> Queue {
 }
 
 #[test]
-fn what_waits_is_bounded_and_what_is_lost_is_counted() {
+fn queue_is_bounded_and_dropped_lines_are_counted() {
     let queue = queue();
     let line = [b'x'; 1000];
     (0..1000).for_each(|_| queue.put(&line));
@@ -30,7 +30,7 @@ fn what_waits_is_bounded_and_what_is_lost_is_counted() {
 }
 
 #[test]
-fn a_long_line_is_taken_whole_and_its_memory_given_back() {
+fn long_line_is_kept_whole_and_its_memory_released() {
     let queue = queue();
     queue.put(b"short\n");
     queue.put(&[b'x'; 3 << 20]);
@@ -47,7 +47,7 @@ fn a_long_line_is_taken_whole_and_its_memory_given_back() {
 }
 
 #[test]
-fn an_empty_object_of_fields_says_nothing() {
+fn empty_fields_object_adds_nothing() {
     let redactor = Redactor::builder().build();
     for (objects, line) in [
         (
@@ -59,7 +59,7 @@ fn an_empty_object_of_fields_says_nothing() {
             r#"{"event":"library_event","fields":{"a":1},"level":"info","ts":"#,
         ),
     ] {
-        let mut said = Said::new(&redactor);
+        let mut said = LineWriter::new(&redactor);
         objects.iter().for_each(|json| said.json(FIELDS, json));
         let told = String::from_utf8(said.line(Level::Info)).unwrap();
         assert!(told.starts_with(line), "{told}");
@@ -68,13 +68,13 @@ fn an_empty_object_of_fields_says_nothing() {
 
 /// Each text of a context may be slow to scrub; what is left when the time is over is not logged.
 #[test]
-fn the_texts_of_an_argument_share_the_time_of_one() {
+fn texts_of_an_argument_share_one_scrub_budget() {
     let mut secrets = Redactor::builder();
     secrets.add(&Secret::new("canary-of-the-log-0".into()));
     let redactor = secrets.build().each_for_at_most(SCRUB_TIME_MAX);
     let slow = format!("\"{}\"", r"\\134".repeat(50));
     let json = format!("[{}]", vec![slow.as_str(); 80_000].join(","));
-    let mut said = Said::new(&redactor);
+    let mut said = LineWriter::new(&redactor);
     said.json("context", &json);
     let told = String::from_utf8(said.fields).unwrap();
     assert!(told.starts_with(&format!("\"context\":[{slow},{slow},")));
@@ -82,9 +82,9 @@ fn the_texts_of_an_argument_share_the_time_of_one() {
 }
 
 #[test]
-fn what_a_terminal_obeys_is_escaped_wherever_it_stands() {
+fn control_characters_are_escaped_everywhere() {
     let redactor = Redactor::empty();
-    let mut said = Said::new(&redactor);
+    let mut said = LineWriter::new(&redactor);
     said.json(FIELDS, "{\"k\u{9b}\":\"\u{202e}a\u{7f}\"}");
     said.request_id = Some(said.string("r\u{85}\u{2028}é"));
     let told = String::from_utf8(said.line(Level::Info)).unwrap();

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn sighting(id: &str) -> Sighting {
-    Sighting {
+fn info(id: &str) -> CallInfo {
+    CallInfo {
         id: Some(id.into()),
         tool: "lisp_eval".into(),
         known: Some("lisp_eval"),
@@ -20,7 +20,7 @@ fn sighting(id: &str) -> Sighting {
 }
 
 #[test]
-fn the_oldest_is_forgotten_and_policies_reduce() {
+fn ring_evicts_the_oldest_and_applies_policies() {
     for (policy, program, context) in [
         (
             PayloadPolicy::None,
@@ -40,8 +40,8 @@ fn the_oldest_is_forgotten_and_policies_reduce() {
     ] {
         let ring = Ring::new(2, policy, 4096);
         for id in ["1", "2", "3"] {
-            ring.remember(
-                &sighting(id),
+            ring.record(
+                &info(id),
                 &Payload::new().with("status", "ok"),
                 true,
                 &Redactor::empty(),
@@ -59,7 +59,7 @@ fn the_oldest_is_forgotten_and_policies_reduce() {
 
 /// Content that is too large to be shown is not kept, whatever its structure.
 #[test]
-fn a_wide_context_is_kept_as_far_as_it_can_be_shown() {
+fn wide_context_is_kept_up_to_the_display_limit() {
     const BYTES_MAX: usize = 4096;
     let members: Vec<String> = (0..400_000)
         .rev()
@@ -68,12 +68,12 @@ fn a_wide_context_is_kept_as_far_as_it_can_be_shown() {
     let long = format!("{{\"{}\":0,\"b\":0}}", "a".repeat(1 << 20));
     for context in [format!("{{{}}}", members.join(",")), long] {
         let ring = Ring::new(2, PayloadPolicy::Summary, BYTES_MAX);
-        let wide = Sighting {
+        let wide = CallInfo {
             context: JsonText::read(&context).ok(),
-            ..sighting("1")
+            ..info("1")
         };
         let payload = Payload::new().with("status", "ok");
-        ring.remember(&wide, &payload, true, &Redactor::empty());
+        ring.record(&wide, &payload, true, &Redactor::empty());
         let shown = ring.find("1").unwrap().payload(false).to_json();
         // The note that a record is too large depends on its size.
         assert!(shown.len() > BYTES_MAX, "{}", shown.len());
@@ -82,15 +82,10 @@ fn a_wide_context_is_kept_as_far_as_it_can_be_shown() {
 }
 
 #[test]
-fn refusals_keep_their_reason_and_nothing_of_the_program() {
+fn refusals_record_their_reason_but_no_program() {
     let ring = Ring::new(10, PayloadPolicy::Summary, 4096);
     let payload = crate::render::reason::Refusal::Busy { cap: 2 }.payload();
-    ring.remember(
-        &sighting(&"x".repeat(300)),
-        &payload,
-        false,
-        &Redactor::empty(),
-    );
+    ring.record(&info(&"x".repeat(300)), &payload, false, &Redactor::empty());
     let shown = ring.select(None, true)[0].payload(false).to_json();
     assert!(
         shown.contains(r#""program":null"#) && shown.contains(r#""reason":"busy""#),

@@ -24,7 +24,7 @@ const SPACE_BYTES: u64 = 4 << 30;
 ///
 /// # Errors
 /// The kernel's error.
-pub fn limit(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
+pub fn set_limits(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
     let data = memory_bytes.saturating_mul(3).saturating_add(BASE_BYTES);
     let limits = [
         (Resource::RLIMIT_DATA, data),
@@ -78,7 +78,7 @@ pub fn landlock() -> bool {
 /// Denies this process, and all processes that it starts, writing outside of `writable` and executing any program but its own. For a
 /// server that starts only worker processes: upstream servers are programs of their own, and write where they must. Returns false where
 /// the kernel cannot enforce it.
-pub fn keep_from_files(writable: &[&Path]) -> bool {
+pub fn deny_file_writes(writable: &[&Path]) -> bool {
     let abi = ABI::V6;
     let write = AccessFs::from_write(abi);
     let own = std::iter::once("/proc/self/exe".into()).chain(loader());
@@ -109,7 +109,7 @@ fn loader() -> Option<PathBuf> {
 
 /// System calls that neither a server nor its worker processes need: access to other processes, administration of the machine, and ways
 /// around the rest of the confinement.
-const NEVER: &[i64] = &[
+const ADMIN_CALLS: &[i64] = &[
     // Other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -160,22 +160,22 @@ const NEVER: &[i64] = &[
     libc::SYS_adjtimex,
 ];
 
-/// Denies [`NEVER`] to this process and all processes that it starts. Not for a server with upstream servers: those are programs of their
+/// Denies [`ADMIN_CALLS`] to this process and all processes that it starts. Not for a server with upstream servers: those are programs of their
 /// own, which may start containers. Returns false where the kernel has no seccomp filters.
-pub fn refuse_administration() -> bool {
-    never().is_ok_and(|never| seccompiler::apply_filter_all_threads(&never).is_ok())
+pub fn deny_admin_calls() -> bool {
+    admin_filter().is_ok_and(|never| seccompiler::apply_filter_all_threads(&never).is_ok())
 }
 
-fn never() -> Result<BpfProgram, String> {
+fn admin_filter() -> Result<BpfProgram, String> {
     filter(
-        NEVER.iter().map(|call| (*call, Vec::new())).collect(),
+        ADMIN_CALLS.iter().map(|call| (*call, Vec::new())).collect(),
         SeccompAction::Allow,
         SeccompAction::Errno(libc::EPERM as u32),
     )
 }
 
 /// System calls of the evaluating threads. Everything else fails with `EPERM`.
-const CALLS: &[i64] = &[
+const ALLOWED_CALLS: &[i64] = &[
     // The socket.
     libc::SYS_read,
     libc::SYS_write,
@@ -228,8 +228,10 @@ pub fn seccomp() -> Result<(), String> {
         SeccompAction::Allow,
         SeccompAction::Errno(libc::ENOSYS as u32),
     )?;
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        CALLS.iter().map(|call| (*call, Vec::new())).collect();
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = ALLOWED_CALLS
+        .iter()
+        .map(|call| (*call, Vec::new()))
+        .collect();
     // Threads only, never processes.
     let thread = libc::CLONE_THREAD as u64;
     rules.insert(
@@ -285,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_program_but_its_own_is_run() {
+    fn confined_server_runs_only_its_own_executable() {
         let runs = |program: &Path| {
             let run = std::process::Command::new(program).arg("--list").output();
             run.map_err(|error| error.raw_os_error())
@@ -295,7 +297,7 @@ mod tests {
         assert!(runs(other).is_ok(), "free, it may");
         std::thread::scope(|scope| {
             let held = scope.spawn(|| {
-                if !keep_from_files(&[]) {
+                if !deny_file_writes(&[]) {
                     return;
                 }
                 assert_eq!(runs(other).err(), Some(Some(libc::EACCES)));
@@ -309,14 +311,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_never_needs_is_refused() {
+    fn admin_system_calls_are_denied() {
         let root = nix::unistd::geteuid().is_root();
         if root {
             std::os::unix::fs::chroot("/").expect("root may, without the filter");
         }
         // A filter applies to the thread that installs it and to what that thread starts.
         let refused = std::thread::spawn(|| {
-            let never = never().expect("a filter");
+            let never = admin_filter().expect("a filter");
             seccompiler::apply_filter(&never).expect("the kernel takes it");
             assert!(
                 std::fs::read("/proc/self/status").is_ok(),

@@ -2,11 +2,11 @@
 //! them: there `;; fault:` is an ordinary comment.
 
 #[cfg(debug_assertions)]
-use super::frames::{self, Done, End, Question, Up};
+use super::frames::{self, HostRequest, RunEnd, RunResult, ToServer};
 
 /// Commits the fault that the first line of `program` names, `;; fault: NAME`. Returns the result of an attempt that came back.
 #[cfg(debug_assertions)]
-pub fn commit(program: &str) -> Option<String> {
+pub fn inject(program: &str) -> Option<String> {
     let line = program.lines().next().unwrap_or_default();
     let tried: std::io::Result<()> = match line.strip_prefix(";; fault: ") {
         Some("segv") => segv(),
@@ -19,13 +19,13 @@ pub fn commit(program: &str) -> Option<String> {
         Some("garbage") => garbage(&[0xff; 64]),
         Some("endless") => garbage(&[0, 0, 0, 0x7f]),
         Some("deaf") => loop {
-            say(&Up::Ask {
+            send(&ToServer::Ask {
                 number: 0,
-                question: Question::Now,
+                question: HostRequest::Now,
             });
         },
-        Some("lazy") => lazy(),
-        Some("names") => names(),
+        Some("lazy") => slow_reader(),
+        Some("names") => many_names(),
         Some("open") => std::fs::File::open("/etc/hostname").map(drop),
         Some("proc") => std::fs::File::open("/proc/self/status").map(drop),
         Some("socket") => std::net::UdpSocket::bind("127.0.0.1:0").map(drop),
@@ -52,7 +52,7 @@ pub fn commit(program: &str) -> Option<String> {
 
 /// Release builds commit no faults.
 #[cfg(not(debug_assertions))]
-pub fn commit(_: &str) -> Option<String> {
+pub fn inject(_: &str) -> Option<String> {
     None
 }
 
@@ -75,8 +75,8 @@ fn memory() -> ! {
 
 /// Reports its end, and then reads just enough to keep a writer from giving up.
 #[cfg(debug_assertions)]
-fn lazy() -> ! {
-    say(&Up::Done(nothing()));
+fn slow_reader() -> ! {
+    send(&ToServer::Done(empty_result()));
     let mut some = vec![0; 160 << 10];
     loop {
         let _ = nix::unistd::read(std::io::stdin(), &mut some);
@@ -86,9 +86,9 @@ fn lazy() -> ! {
 
 /// The end of a program that left nothing, not even a value.
 #[cfg(debug_assertions)]
-fn nothing() -> Done {
-    Done {
-        end: End::Value,
+fn empty_result() -> RunResult {
+    RunResult {
+        end: RunEnd::Value,
         left: Vec::new(),
         changed: String::new(),
     }
@@ -96,26 +96,26 @@ fn nothing() -> Done {
 
 /// Reports as many changed definitions as fit into a frame, all with empty names.
 #[cfg(debug_assertions)]
-fn names() -> ! {
+fn many_names() -> ! {
     const NAMES: u32 = 14 << 20;
-    let mut bytes = frames::encode(&Up::Done(nothing())).unwrap_or_default();
+    let mut bytes = frames::encode(&ToServer::Done(empty_result())).unwrap_or_default();
     bytes.pop();
     bytes.push(0x9a);
     bytes.extend(NAMES.to_be_bytes());
     bytes.resize(bytes.len() + NAMES as usize, 0x60);
     let length = (bytes.len() - 4) as u32;
     bytes[..4].copy_from_slice(&length.to_le_bytes());
-    say_bytes(&bytes);
+    send_bytes(&bytes);
     garbage(&[])
 }
 
 #[cfg(debug_assertions)]
-fn say(frame: &Up) {
-    say_bytes(&frames::encode(frame).unwrap_or_default());
+fn send(frame: &ToServer) {
+    send_bytes(&frames::encode(frame).unwrap_or_default());
 }
 
 #[cfg(debug_assertions)]
-fn say_bytes(mut rest: &[u8]) {
+fn send_bytes(mut rest: &[u8]) {
     while let Ok(written @ 1..) = nix::unistd::write(std::io::stdin(), rest) {
         rest = &rest[written..];
     }

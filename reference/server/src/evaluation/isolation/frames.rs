@@ -7,15 +7,15 @@ use minicbor::{Decode, Encode};
 
 /// A message from the server to a process.
 #[derive(Debug, Encode, Decode)]
-pub enum Down {
+pub enum ToWorker {
     #[n(0)]
-    Run(#[n(0)] Run),
+    Run(#[n(0)] RunRequest),
     #[n(1)]
     Answer {
         #[n(0)]
         number: u32,
         #[n(1)]
-        reply: Reply,
+        reply: HostReply,
     },
     /// The call was cancelled.
     #[n(2)]
@@ -24,7 +24,7 @@ pub enum Down {
 
 /// A program and everything that it may know.
 #[derive(Debug, Encode, Decode)]
-pub struct Run {
+pub struct RunRequest {
     #[n(0)]
     pub program: String,
     /// Its environment, as a snapshot.
@@ -38,7 +38,7 @@ pub struct Run {
     #[n(3)]
     pub time_micros: u64,
     #[n(4)]
-    pub limits: Bounds,
+    pub limits: RunLimits,
     /// Names that may follow `tool/`.
     #[n(5)]
     pub tools: Vec<String>,
@@ -46,7 +46,7 @@ pub struct Run {
 
 /// The limits of a program, as [`ptc_lang::Limits`] has them.
 #[derive(Debug, Encode, Decode)]
-pub struct Bounds {
+pub struct RunLimits {
     /// Bytes that the program may hold.
     #[n(0)]
     pub memory_bytes: u64,
@@ -59,7 +59,7 @@ pub struct Bounds {
 }
 
 #[derive(Debug, Encode, Decode)]
-pub enum Reply {
+pub enum HostReply {
     /// A value, as a snapshot.
     #[n(0)]
     Value(#[cbor(n(0), with = "minicbor::bytes")] Vec<u8>),
@@ -78,7 +78,7 @@ pub enum Reply {
     Cancelled,
     /// The server cannot answer such a question.
     #[n(4)]
-    Nobody,
+    Unsupported,
     #[n(5)]
     Number(#[n(0)] i64),
     #[n(6)]
@@ -90,7 +90,7 @@ pub enum Reply {
 
 /// A message from a process to the server.
 #[derive(Debug, Encode, Decode)]
-pub enum Up {
+pub enum ToServer {
     /// The process is ready, confined as described.
     #[n(0)]
     Ready(#[n(0)] Confinement),
@@ -100,13 +100,13 @@ pub enum Up {
         #[n(0)]
         number: u32,
         #[n(1)]
-        question: Question,
+        question: HostRequest,
     },
     /// The program printed a line.
     #[n(2)]
     Printed(#[n(0)] String),
     #[n(3)]
-    Done(#[n(0)] Done),
+    Done(#[n(0)] RunResult),
     /// The process has accepted a program, and begins.
     #[n(5)]
     Began,
@@ -125,7 +125,7 @@ pub struct Confinement {
 
 /// A question to the program's host.
 #[derive(Debug, Encode, Decode)]
-pub enum Question {
+pub enum HostRequest {
     #[n(0)]
     Call {
         #[n(0)]
@@ -181,9 +181,9 @@ pub enum Question {
 }
 
 #[derive(Debug, Encode, Decode)]
-pub struct Done {
+pub struct RunResult {
     #[n(0)]
-    pub end: End,
+    pub end: RunEnd,
     /// The environment that it left, followed by its value, as a snapshot.
     #[cbor(n(1), with = "minicbor::bytes")]
     pub left: Vec<u8>,
@@ -193,7 +193,7 @@ pub struct Done {
 }
 
 #[derive(Debug, Encode, Decode)]
-pub enum End {
+pub enum RunEnd {
     #[n(0)]
     Value,
     /// `(return v)`
@@ -273,7 +273,7 @@ impl Write for Count {
 
 /// Assembles frames as their bytes arrive.
 #[derive(Default)]
-pub struct Inbox {
+pub struct FrameReader {
     bytes: Vec<u8>,
     /// How many of the bytes belong to frames that were returned.
     taken: usize,
@@ -281,9 +281,9 @@ pub struct Inbox {
 
 /// Bytes of the first read, and of the largest. The buffer is zeroed before each read.
 const CHUNK_BYTES: usize = 4 * 1024;
-const CHUNK_BYTES_MOST: usize = 1 << 20;
+const CHUNK_BYTES_MAX: usize = 1 << 20;
 
-impl Inbox {
+impl FrameReader {
     /// Whether all bytes were returned in frames.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -332,7 +332,7 @@ impl Inbox {
             self.taken = 0;
         }
         // The rest of a frame is read in larger pieces.
-        let chunk = self.bytes.len().clamp(CHUNK_BYTES, CHUNK_BYTES_MOST);
+        let chunk = self.bytes.len().clamp(CHUNK_BYTES, CHUNK_BYTES_MAX);
         let at = self.bytes.len();
         self.bytes.resize(at + chunk, 0);
         let read = stream.read(&mut self.bytes[at..]);

@@ -40,7 +40,7 @@ pub enum Evaluation {
 
 /// What worker processes are sized for.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms {
+pub struct WorkerSettings {
     /// Maximum number of concurrent programs.
     pub places: usize,
     /// Bytes that a program may hold.
@@ -63,7 +63,7 @@ pub struct EvaluationContext<'a> {
 
 /// The fault of a program when a value cannot be transferred: if a limit is the reason, it ends the program, as on a thread.
 #[cfg(target_os = "linux")]
-fn untransferred(error: &ptc_lang::snapshot::Error) -> HostFault {
+fn transfer_fault(error: &ptc_lang::snapshot::Error) -> HostFault {
     match error.limit() {
         Some(pulse) => HostFault::Stopped(pulse),
         None => HostFault::Raise {
@@ -90,8 +90,8 @@ impl Evaluation {
     /// # Errors
     /// Why no process can be started.
     #[cfg(target_os = "linux")]
-    pub fn in_processes(terms: Terms) -> Result<Evaluation, IsolationFault> {
-        pool::Processes::start(terms).map(Evaluation::Process)
+    pub fn start_processes(settings: WorkerSettings) -> Result<Evaluation, IsolationFault> {
+        pool::Processes::start(settings).map(Evaluation::Process)
     }
 
     /// Evaluates a program as [`ptc_lang::run_metered`] does. Blocks until it ended, so it must not be called on a thread of the
@@ -130,13 +130,13 @@ impl Evaluation {
 #[cfg(target_os = "linux")]
 pub fn confine_server(written: &[&std::path::Path]) {
     // Where the kernel cannot enforce it, the worker processes still have their own filter.
-    confine::keep_from_files(written);
-    confine::refuse_administration();
+    confine::deny_file_writes(written);
+    confine::deny_admin_calls();
 }
 
 /// The limits for reading snapshots of a program with these limits. Reading takes a few times the memory of what is read.
 #[cfg(target_os = "linux")]
-fn reading(limits: &Limits) -> Limits {
+fn snapshot_limits(limits: &Limits) -> Limits {
     const ROOM: u64 = 64 << 20;
     Limits {
         memory_bytes: limits.memory_bytes.saturating_mul(4).saturating_add(ROOM),

@@ -22,30 +22,33 @@ use ptc_lang::{
     Pulse, Reason, Value, print, snapshot,
 };
 
-use super::frames::{self, Bounds, Done, Down, End, Inbox, Question, Reply, Run, Up};
-use super::worker::{frame_bytes, left_bytes};
-use super::{EvaluationContext, IsolationFault, Terms, untransferred};
+use super::frames::{
+    self, FrameReader, HostReply, HostRequest, RunEnd, RunLimits, RunRequest, RunResult, ToServer,
+    ToWorker,
+};
+use super::worker::{received_bytes_max, sent_bytes_max};
+use super::{EvaluationContext, IsolationFault, WorkerSettings, transfer_fault};
 
 /// How long a program may run past its deadline before its process is killed.
-const GRACE: Duration = Duration::from_millis(100);
+const KILL_GRACE: Duration = Duration::from_millis(100);
 /// The interval at which a program's deadline and cancellation are checked.
-const TICK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The time for a process to get ready: this many times what the last one took, within bounds. A hanging process delays the start of
 /// others.
-const READY_WITHIN_TIMES: u32 = 10;
-const READY_WITHIN_LEAST: Duration = Duration::from_secs(2);
-const READY_WITHIN: Duration = Duration::from_secs(20);
+const READY_TIMEOUT_FACTOR: u32 = 10;
+const READY_TIMEOUT_MIN: Duration = Duration::from_secs(2);
+const READY_TIMEOUT: Duration = Duration::from_secs(20);
 /// The time in which a process must accept at least some bytes of a frame.
-const TAKEN_WITHIN: Duration = Duration::from_millis(500);
+const WRITE_STALL_TIMEOUT: Duration = Duration::from_millis(500);
 /// The time for a process to accept a program, as a fraction of the program's time; after that another process is tried.
-const TAKEN_IN_SHARE: u32 = 2;
+const WRITE_TIME_SHARE: u32 = 2;
 /// Bytes that are written between two checks of the clock: the kernel's write timeout applies anew to each part that it accepts.
-const WRITTEN_BYTES: usize = 64 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 /// The time for a process to report that it begins, as a fraction of the program's time and within bounds; after that another one is
 /// tried.
-const BEGUN_WITHIN_SHARE: u32 = 4;
-const BEGUN_WITHIN_LEAST: Duration = Duration::from_millis(50);
-const BEGUN_WITHIN_MOST: Duration = Duration::from_secs(1);
+const START_TIME_SHARE: u32 = 4;
+const START_TIMEOUT_MIN: Duration = Duration::from_millis(50);
+const START_TIMEOUT_MAX: Duration = Duration::from_secs(1);
 /// Seconds of CPU time after which a process is replaced. Its limit is this plus the time of one program.
 const CPU_SECONDS: u64 = 600;
 /// Threads of a program: its own, and those of `pmap`.
@@ -53,10 +56,10 @@ const THREADS: u64 = 9;
 /// Bytes that a printed line is charged besides its text.
 const LINE_BYTES: usize = 32;
 /// The pause after a failed start.
-const WAIT_AFTER_FAILURE: Duration = Duration::from_millis(200);
+const RESTART_PAUSE: Duration = Duration::from_millis(200);
 
 /// One program to evaluate.
-struct Asked<'a> {
+struct ProgramTask<'a> {
     env: &'a Env,
     place: &'a EvaluationContext<'a>,
     limits: &'a Limits,
@@ -66,12 +69,12 @@ struct Asked<'a> {
     bytes_max: usize,
 }
 
-impl Asked<'_> {
+impl ProgramTask<'_> {
     /// When a process that gets the program now must have begun.
-    fn begun_by(&self) -> Instant {
+    fn start_deadline(&self) -> Instant {
         let now = Instant::now();
-        let share = self.deadline.saturating_duration_since(now) / BEGUN_WITHIN_SHARE;
-        now + share.clamp(BEGUN_WITHIN_LEAST, BEGUN_WITHIN_MOST)
+        let share = self.deadline.saturating_duration_since(now) / START_TIME_SHARE;
+        now + share.clamp(START_TIMEOUT_MIN, START_TIMEOUT_MAX)
     }
 }
 
@@ -81,7 +84,7 @@ pub struct Processes {
 }
 
 struct Shared {
-    terms: Terms,
+    settings: WorkerSettings,
     state: Mutex<State>,
     /// Signalled when a process becomes idle, to programs that wait for one.
     idle: Condvar,
@@ -104,16 +107,16 @@ struct State {
 struct Worker {
     child: Child,
     stream: UnixStream,
-    inbox: Inbox,
+    inbox: FrameReader,
     /// An upper bound of the CPU time it has used.
     spent: Duration,
 }
 
 impl Processes {
     /// Starts the thread that starts processes, and waits for the first process.
-    pub fn start(terms: Terms) -> Result<Processes, IsolationFault> {
+    pub fn start(settings: WorkerSettings) -> Result<Processes, IsolationFault> {
         let shared = Arc::new(Shared {
-            terms,
+            settings,
             state: Mutex::new(State::default()),
             idle: Condvar::new(),
             missing: Condvar::new(),
@@ -124,7 +127,7 @@ impl Processes {
         // One long-lived thread starts all of them, because the kernel kills a process when the thread that started it ends.
         std::thread::Builder::new()
             .name("processes".into())
-            .spawn(move || keep_ready(&starting))
+            .spawn(move || replenish(&starting))
             .map_err(IsolationFault::Thread)?;
         let mut state = shared.lock();
         loop {
@@ -135,7 +138,7 @@ impl Processes {
             if !state.idle.is_empty() {
                 break;
             }
-            state = wait(&shared.idle, state, READY_WITHIN);
+            state = wait(&shared.idle, state, READY_TIMEOUT);
         }
         drop(state);
         Ok(Processes { shared })
@@ -178,26 +181,26 @@ impl Processes {
         env: &Env,
         place: &EvaluationContext<'_>,
         prints: &mut Vec<String>,
-    ) -> Result<(Ended, Option<Left>), Error> {
+    ) -> Result<(Ended, Option<LeftEnv>), Error> {
         let EvaluationContext { limits, host, .. } = place;
-        let travels = env
-            .snapshot(frame_bytes(limits.memory_bytes), *host)
-            .map_err(unwritten)?;
-        let asked = Asked {
+        let snapshot_bytes = env
+            .snapshot(received_bytes_max(limits.memory_bytes), *host)
+            .map_err(snapshot_error)?;
+        let task = ProgramTask {
             env,
             place,
             limits,
             host: *host,
             deadline: place.deadline,
-            bytes_max: left_bytes(limits.memory_bytes, travels.len()),
+            bytes_max: sent_bytes_max(limits.memory_bytes, snapshot_bytes.len()),
         };
-        let remaining = asked.deadline.saturating_duration_since(Instant::now());
-        let run = Down::Run(Run {
+        let remaining = task.deadline.saturating_duration_since(Instant::now());
+        let run = ToWorker::Run(RunRequest {
             program: program.text().to_owned(),
-            env: travels,
+            env: snapshot_bytes,
             keeps: place.keeps,
             time_micros: u64::try_from(remaining.as_micros()).unwrap_or(u64::MAX),
-            limits: Bounds {
+            limits: RunLimits {
                 memory_bytes: limits.memory_bytes,
                 workers: limits.workers as u64,
                 nesting: limits.nesting,
@@ -205,51 +208,53 @@ impl Processes {
             },
             tools: host.tool_names().to_vec(),
         });
-        let bytes = frames::encode(&run).map_err(|error| lost(&error.to_string()))?;
+        let bytes = frames::encode(&run).map_err(|error| worker_lost(&error.to_string()))?;
         drop(run);
         loop {
-            let mut guard = self.take(&asked, &bytes)?;
+            let mut guard = self.take(&task, &bytes)?;
             let began = Instant::now();
             let result = match &mut guard.worker {
                 Some(Worker { stream, inbox, .. }) => {
-                    Conversation::new(&asked, stream).hold(inbox, prints)
+                    Exchange::new(&task, stream).run(inbox, prints)
                 }
-                None => Err(Broken::Gone),
+                None => Err(WorkerFault::Exited),
             };
             let used = began.elapsed().saturating_mul(THREADS as u32);
             match result {
                 Ok(done) => {
-                    guard.give_back(used);
-                    return conclude(done, &asked);
+                    guard.release(used);
+                    return conclude(done, &task);
                 }
                 // The program has not started, so nothing can happen twice.
-                Err(Broken::Unbegun) => stopped(asked.host.pulse())?,
-                Err(end) => return Err(guard.bury(end, asked.host)),
+                Err(WorkerFault::NotStarted) => check_pulse(task.host.pulse())?,
+                Err(end) => return Err(guard.discard(end, task.host)),
             }
         }
     }
 
     /// A process that has accepted the program.
-    fn take(&self, asked: &Asked<'_>, run: &[u8]) -> Result<Guard<'_>, Error> {
+    fn take(&self, task: &ProgramTask<'_>, run: &[u8]) -> Result<BusyWorker<'_>, Error> {
         loop {
             let mut state = self.shared.lock();
             let worker = loop {
-                if Instant::now() >= asked.deadline {
+                if Instant::now() >= task.deadline {
                     return Err(match &state.failure {
-                        Some(problem) => lost(&format!("cannot start another one: {problem}")),
+                        Some(problem) => {
+                            worker_lost(&format!("cannot start another one: {problem}"))
+                        }
                         None => Kind::Timeout.into_error(),
                     });
                 }
-                stopped(asked.host.pulse())?;
+                check_pulse(task.host.pulse())?;
                 if let Some(worker) = state.idle.pop() {
                     break worker;
                 }
                 self.shared.missing.notify_one();
-                state = wait(&self.shared.idle, state, TICK);
+                state = wait(&self.shared.idle, state, POLL_INTERVAL);
             };
             state.busy += 1;
             drop(state);
-            let mut guard = Guard {
+            let mut guard = BusyWorker {
                 shared: &self.shared,
                 worker: Some(worker),
             };
@@ -258,9 +263,9 @@ impl Processes {
                 continue;
             };
             let now = Instant::now();
-            let taken_by = now + asked.deadline.saturating_duration_since(now) / TAKEN_IN_SHARE;
-            let goes_on = || Instant::now() < taken_by && asked.host.pulse() == Pulse::Continue;
-            if worker.is_fit() && write(&worker.stream, run, goes_on).is_ok() {
+            let taken_by = now + task.deadline.saturating_duration_since(now) / WRITE_TIME_SHARE;
+            let may_continue = || Instant::now() < taken_by && task.host.pulse() == Pulse::Continue;
+            if worker.is_usable() && write(&worker.stream, run, may_continue).is_ok() {
                 return Ok(guard);
             }
         }
@@ -272,7 +277,7 @@ impl Drop for Processes {
         let mut state = self.shared.lock();
         state.closed = true;
         for mut worker in state.idle.drain(..) {
-            worker.end();
+            worker.kill();
         }
         self.shared.missing.notify_one();
     }
@@ -290,33 +295,33 @@ fn wait<'s>(told: &Condvar, state: MutexGuard<'s, State>, most: Duration) -> Mut
 }
 
 /// Starts a process whenever one is missing, as long as the server exists.
-fn keep_ready(shared: &Weak<Shared>) {
-    const LOOK_EVERY: Duration = Duration::from_secs(1);
-    let mut ready_within = READY_WITHIN;
+fn replenish(shared: &Weak<Shared>) {
+    const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+    let mut ready_timeout = READY_TIMEOUT;
     loop {
         let Some(shared) = shared.upgrade() else {
             return;
         };
         let mut state = shared.lock();
         // Idle processes that cannot be used count as missing, too.
-        for mut worker in state.idle.extract_if(.., |worker| !worker.is_fit()) {
-            worker.end();
+        for mut worker in state.idle.extract_if(.., |worker| !worker.is_usable()) {
+            worker.kill();
         }
         if state.closed {
             return;
         }
-        if state.idle.len() + state.busy >= shared.terms.places && !state.idle.is_empty() {
-            drop(wait(&shared.missing, state, LOOK_EVERY));
+        if state.idle.len() + state.busy >= shared.settings.places && !state.idle.is_empty() {
+            drop(wait(&shared.missing, state, CHECK_INTERVAL));
             continue;
         }
         drop(state);
         let began = Instant::now();
-        let started = Worker::start(shared.terms, ready_within);
-        ready_within = match started {
-            Ok(_) => (began.elapsed() * READY_WITHIN_TIMES).max(READY_WITHIN_LEAST),
-            Err(_) => ready_within * 2,
+        let started = Worker::start(shared.settings, ready_timeout);
+        ready_timeout = match started {
+            Ok(_) => (began.elapsed() * READY_TIMEOUT_FACTOR).max(READY_TIMEOUT_MIN),
+            Err(_) => ready_timeout * 2,
         }
-        .min(READY_WITHIN);
+        .min(READY_TIMEOUT);
         let mut state = shared.lock();
         match started {
             Ok((worker, landlock)) => {
@@ -332,17 +337,17 @@ fn keep_ready(shared: &Weak<Shared>) {
         drop(state);
         shared.idle.notify_all();
         if failed {
-            std::thread::sleep(WAIT_AFTER_FAILURE);
+            std::thread::sleep(RESTART_PAUSE);
         }
     }
 }
 
 impl Worker {
     /// Starts a process and waits until it is confined. Also returns whether Landlock fully confines it.
-    fn start(terms: Terms, ready_within: Duration) -> Result<(Worker, bool), String> {
+    fn start(settings: WorkerSettings, ready_timeout: Duration) -> Result<(Worker, bool), String> {
         let told = |error: io::Error| error.to_string();
         let (stream, other) = UnixStream::pair().map_err(told)?;
-        let program_seconds = terms.time_ms.div_ceil(1000).saturating_add(1);
+        let program_seconds = settings.time_ms.div_ceil(1000).saturating_add(1);
         let cpu_seconds = program_seconds
             .saturating_mul(THREADS)
             .saturating_add(CPU_SECONDS);
@@ -350,7 +355,7 @@ impl Worker {
         let child = Command::new("/proc/self/exe")
             .arg0("ptc")
             .arg("worker")
-            .arg(terms.memory_bytes.to_string())
+            .arg(settings.memory_bytes.to_string())
             .arg(cpu_seconds.to_string())
             .env_clear()
             .current_dir("/")
@@ -362,13 +367,13 @@ impl Worker {
         let mut worker = Worker {
             child,
             stream,
-            inbox: Inbox::default(),
+            inbox: FrameReader::default(),
             spent: Duration::ZERO,
         };
-        match worker.ready(ready_within) {
+        match worker.wait_until_ready(ready_timeout) {
             Ok(landlock) => Ok((worker, landlock)),
             Err(problem) => {
-                let status = worker.end();
+                let status = worker.kill();
                 Err(match status {
                     Some(status) => format!("{problem} ({status})"),
                     None => problem,
@@ -377,14 +382,14 @@ impl Worker {
         }
     }
 
-    fn ready(&mut self, within: Duration) -> Result<bool, String> {
+    fn wait_until_ready(&mut self, within: Duration) -> Result<bool, String> {
         const FRAME_BYTES: usize = 4096;
         let told = |error: io::Error| error.to_string();
         self.stream.set_read_timeout(Some(within)).map_err(told)?;
         let confinement = loop {
             match self.inbox.next(FRAME_BYTES).map_err(told)? {
-                Some(Up::Ready(confinement)) => break confinement,
-                Some(Up::Failed(problem)) => return Err(problem),
+                Some(ToServer::Ready(confinement)) => break confinement,
+                Some(ToServer::Failed(problem)) => return Err(problem),
                 Some(_) => {
                     return Err("the process said something else than that it is ready".into());
                 }
@@ -392,13 +397,17 @@ impl Worker {
                 None => return Err("the process ended before it was ready".into()),
             }
         };
-        self.stream.set_read_timeout(Some(TICK)).map_err(told)?;
-        self.stream.set_write_timeout(Some(TICK)).map_err(told)?;
+        self.stream
+            .set_read_timeout(Some(POLL_INTERVAL))
+            .map_err(told)?;
+        self.stream
+            .set_write_timeout(Some(POLL_INTERVAL))
+            .map_err(told)?;
         Ok(confinement.landlock)
     }
 
     /// Whether a program can be given to it: it is running, not stopped, and has sent nothing unasked.
-    fn is_fit(&self) -> bool {
+    fn is_usable(&self) -> bool {
         use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
         let watched = WaitPidFlag::WEXITED
             | WaitPidFlag::WSTOPPED
@@ -412,7 +421,7 @@ impl Worker {
     }
 
     /// Kills the process and returns its exit status; it may have ended earlier.
-    fn end(&mut self) -> Option<ExitStatus> {
+    fn kill(&mut self) -> Option<ExitStatus> {
         if let Ok(Some(status)) = self.child.try_wait() {
             return Some(status);
         }
@@ -422,41 +431,41 @@ impl Worker {
 }
 
 /// A process that is evaluating; killed on drop unless it was given back or buried.
-struct Guard<'s> {
+struct BusyWorker<'s> {
     shared: &'s Shared,
     worker: Option<Worker>,
 }
 
-impl Guard<'_> {
+impl BusyWorker<'_> {
     /// Keeps the process for further programs, unless it has used up its CPU time.
-    fn give_back(&mut self, used: Duration) {
+    fn release(&mut self, used: Duration) {
         let Some(mut worker) = self.worker.take() else {
             return;
         };
         worker.spent += used;
-        let tired = worker.spent.as_secs() >= CPU_SECONDS;
+        let is_worn_out = worker.spent.as_secs() >= CPU_SECONDS;
         let mut state = self.shared.lock();
         state.busy -= 1;
-        if !tired && !state.closed {
+        if !is_worn_out && !state.closed {
             state.idle.push(worker);
             drop(state);
             self.shared.idle.notify_one();
         } else {
             drop(state);
-            worker.end();
+            worker.kill();
             self.shared.missing.notify_one();
         }
     }
 
     /// Ends the process, and returns the error for its program.
-    fn bury(&mut self, end: Broken, host: &dyn Host) -> Error {
-        let status = self.worker.as_mut().and_then(Worker::end);
+    fn discard(&mut self, end: WorkerFault, host: &dyn Host) -> Error {
+        let status = self.worker.as_mut().and_then(Worker::kill);
         match end {
-            Broken::Stopped(Pulse::Cancelled) => return Kind::Cancelled.into_error(),
-            Broken::Stopped(_) => return Kind::Timeout.into_error(),
-            Broken::Memory => return Kind::Memory.into_error(),
-            Broken::Lied(problem) => return lost(problem),
-            Broken::Gone | Broken::Unbegun => {}
+            WorkerFault::Stopped(Pulse::Cancelled) => return Kind::Cancelled.into_error(),
+            WorkerFault::Stopped(_) => return Kind::Timeout.into_error(),
+            WorkerFault::Memory => return Kind::Memory.into_error(),
+            WorkerFault::ProtocolViolation(problem) => return worker_lost(problem),
+            WorkerFault::Exited | WorkerFault::NotStarted => {}
         }
         if host.pulse() == Pulse::Cancelled {
             return Kind::Cancelled.into_error();
@@ -467,16 +476,16 @@ impl Guard<'_> {
             Some(libc::SIGXCPU) => Kind::Timeout.into_error(),
             // A failed allocation and a native stack overflow abort the process.
             Some(libc::SIGABRT) => Kind::Memory.into_error(),
-            Some(signal) => lost(&format!("it was ended by signal {signal}")),
-            None => lost("it ended"),
+            Some(signal) => worker_lost(&format!("it was ended by signal {signal}")),
+            None => worker_lost("it ended"),
         }
     }
 }
 
-impl Drop for Guard<'_> {
+impl Drop for BusyWorker<'_> {
     fn drop(&mut self) {
         if let Some(mut worker) = self.worker.take() {
-            worker.end();
+            worker.kill();
             self.shared.lock().busy -= 1;
             self.shared.missing.notify_one();
         }
@@ -484,23 +493,27 @@ impl Drop for Guard<'_> {
 }
 
 /// Why a process cannot be used any more.
-enum Broken {
+enum WorkerFault {
     /// Its program did not end in time, or was cancelled.
     Stopped(Pulse),
     /// Its program printed more than its memory limit.
     Memory,
     /// It violated the protocol.
-    Lied(&'static str),
-    Gone,
+    ProtocolViolation(&'static str),
+    Exited,
     /// It did not begin: it died, was stopped or was corrupted while it was idle.
-    Unbegun,
+    NotStarted,
 }
 
-/// Writes to a process as long as `goes_on` holds and the process keeps accepting bytes.
-fn write(mut stream: &UnixStream, mut bytes: &[u8], goes_on: impl Fn() -> bool) -> io::Result<()> {
+/// Writes to a process as long as `may_continue` holds and the process keeps accepting bytes.
+fn write(
+    mut stream: &UnixStream,
+    mut bytes: &[u8],
+    may_continue: impl Fn() -> bool,
+) -> io::Result<()> {
     let mut taken = Instant::now();
     while !bytes.is_empty() {
-        match stream.write(&bytes[..bytes.len().min(WRITTEN_BYTES)]) {
+        match stream.write(&bytes[..bytes.len().min(CHUNK_BYTES)]) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => {
                 bytes = &bytes[count..];
@@ -508,11 +521,11 @@ fn write(mut stream: &UnixStream, mut bytes: &[u8], goes_on: impl Fn() -> bool) 
             }
             Err(error) => match error.kind() {
                 io::ErrorKind::Interrupted => {}
-                io::ErrorKind::WouldBlock if taken.elapsed() < TAKEN_WITHIN => {}
+                io::ErrorKind::WouldBlock if taken.elapsed() < WRITE_STALL_TIMEOUT => {}
                 _ => return Err(error),
             },
         }
-        if !bytes.is_empty() && !goes_on() {
+        if !bytes.is_empty() && !may_continue() {
             return Err(io::ErrorKind::TimedOut.into());
         }
     }
@@ -521,8 +534,8 @@ fn write(mut stream: &UnixStream, mut bytes: &[u8], goes_on: impl Fn() -> bool) 
 
 /// The exchange between sending a program and its end. The listening thread must never lose sight of its clock: every write is given up
 /// when the process is due to be killed, so nobody waits longer than that for the write lock.
-struct Conversation<'a> {
-    asked: &'a Asked<'a>,
+struct Exchange<'a> {
+    task: &'a ProgramTask<'a>,
     stream: &'a UnixStream,
     /// When the process is to be killed.
     kill_at: Mutex<Instant>,
@@ -533,141 +546,151 @@ struct Conversation<'a> {
     open: AtomicUsize,
 }
 
-impl Conversation<'_> {
-    fn new<'a>(asked: &'a Asked<'a>, stream: &'a UnixStream) -> Conversation<'a> {
-        Conversation {
-            asked,
+impl Exchange<'_> {
+    fn new<'a>(task: &'a ProgramTask<'a>, stream: &'a UnixStream) -> Exchange<'a> {
+        Exchange {
+            task,
             stream,
-            kill_at: Mutex::new(asked.deadline + GRACE),
+            kill_at: Mutex::new(task.deadline + KILL_GRACE),
             cancelled: AtomicBool::new(false),
             writing: Mutex::new(true),
             open: AtomicUsize::new(0),
         }
     }
 
-    fn hold(&self, inbox: &mut Inbox, prints: &mut Vec<String>) -> Result<Done, Broken> {
+    fn run(
+        &self,
+        inbox: &mut FrameReader,
+        prints: &mut Vec<String>,
+    ) -> Result<RunResult, WorkerFault> {
         std::thread::scope(|scope| {
-            let ended = self.listen(scope, inbox, prints);
+            let ended = self.read_frames(scope, inbox, prints);
             if ended.is_err() {
                 // Stops all writes, so that the process is killed at once.
-                self.kill_by(Instant::now());
+                self.set_kill_deadline(Instant::now());
             }
             ended
         })
     }
 
-    fn listen<'s>(
+    fn read_frames<'s>(
         &'s self,
         scope: &'s std::thread::Scope<'s, '_>,
-        inbox: &mut Inbox,
+        inbox: &mut FrameReader,
         prints: &mut Vec<String>,
-    ) -> Result<Done, Broken> {
-        let questions_max = self.asked.limits.workers.saturating_add(1);
+    ) -> Result<RunResult, WorkerFault> {
+        let questions_max = self.task.limits.workers.saturating_add(1);
         let mut printed = 0_usize;
         let mut began = false;
         // A process that has not begun has had no effects: whatever is wrong with it, another one can be tried.
-        let unless_unbegun = |began: bool, broken: Broken| match began {
+        let or_not_started = |began: bool, broken: WorkerFault| match began {
             true => broken,
-            false => Broken::Unbegun,
+            false => WorkerFault::NotStarted,
         };
-        let begun_by = self.asked.begun_by();
+        let start_deadline = self.task.start_deadline();
         let mut told = false;
         let mut looked = Instant::now();
         loop {
             let now = Instant::now();
-            if now.duration_since(looked) >= TICK {
+            if now.duration_since(looked) >= POLL_INTERVAL {
                 looked = now;
-                let goes_on = self.goes_on();
+                let may_continue = self.may_continue();
                 let cancelled = self.cancelled.load(Ordering::Relaxed);
-                if goes_on && !began && !cancelled && now >= begun_by {
-                    return Err(Broken::Unbegun);
+                if may_continue && !began && !cancelled && now >= start_deadline {
+                    return Err(WorkerFault::NotStarted);
                 }
-                if !goes_on {
-                    return Err(self.stopped());
+                if !may_continue {
+                    return Err(self.stop_reason());
                 }
                 if cancelled && !told {
                     told = true;
-                    self.say(&Down::Cancel);
+                    self.send(&ToWorker::Cancel);
                 }
             }
-            let frame = match inbox.next::<Up>(self.asked.bytes_max) {
+            let frame = match inbox.next::<ToServer>(self.task.bytes_max) {
                 Ok(Some(frame)) => frame,
                 Err(_) => {
-                    let lied = Broken::Lied("it sent what is no frame");
-                    return Err(unless_unbegun(began, lied));
+                    let violation = WorkerFault::ProtocolViolation("it sent what is no frame");
+                    return Err(or_not_started(began, violation));
                 }
                 Ok(None) => match inbox.fill(self.stream) {
                     Ok(true) => continue,
-                    Ok(false) => return Err(unless_unbegun(began, self.gone())),
+                    Ok(false) => return Err(or_not_started(began, self.exit_reason())),
                     Err(error) => match error.kind() {
                         io::ErrorKind::WouldBlock
                         | io::ErrorKind::TimedOut
                         | io::ErrorKind::Interrupted => continue,
-                        _ => return Err(unless_unbegun(began, self.gone())),
+                        _ => return Err(or_not_started(began, self.exit_reason())),
                     },
                 },
             };
-            if !began && !matches!(frame, Up::Began) {
-                return Err(Broken::Unbegun);
+            if !began && !matches!(frame, ToServer::Began) {
+                return Err(WorkerFault::NotStarted);
             }
             match frame {
-                Up::Done(done) => {
+                ToServer::Done(done) => {
                     return match self.open.load(Ordering::Acquire) {
                         0 => Ok(done),
-                        _ => Err(Broken::Lied("it ended with questions open")),
+                        _ => Err(WorkerFault::ProtocolViolation(
+                            "it ended with questions open",
+                        )),
                     };
                 }
-                Up::Printed(line) => {
-                    let line = self.asked.place.meter.within(|| {
-                        let line = self.asked.host.printed(line);
-                        print::line(line, self.asked.limits.print_graphemes)
+                ToServer::Printed(line) => {
+                    let line = self.task.place.meter.within(|| {
+                        let line = self.task.host.printed(line);
+                        print::line(line, self.task.limits.print_graphemes)
                     });
                     printed = printed.saturating_add(line.len() + LINE_BYTES);
-                    if printed as u64 > self.asked.limits.memory_bytes {
-                        return Err(Broken::Memory);
+                    if printed as u64 > self.task.limits.memory_bytes {
+                        return Err(WorkerFault::Memory);
                     }
                     prints.push(line);
                 }
-                Up::Began => began = true,
-                Up::Ready(_) | Up::Failed(_) => {
-                    return Err(Broken::Lied("it said anew whether it is ready"));
+                ToServer::Began => began = true,
+                ToServer::Ready(_) | ToServer::Failed(_) => {
+                    return Err(WorkerFault::ProtocolViolation(
+                        "it said anew whether it is ready",
+                    ));
                 }
-                Up::Ask { number, question } => match question {
-                    Question::Now => {
-                        let reply = Reply::Number(self.asked.host.now_micros());
-                        self.say(&Down::Answer { number, reply });
+                ToServer::Ask { number, question } => match question {
+                    HostRequest::Now => {
+                        let reply = HostReply::Number(self.task.host.now_micros());
+                        self.send(&ToWorker::Answer { number, reply });
                     }
-                    Question::Quote(quoted) => {
-                        let reply = Reply::Text(self.asked.place.veil.over(&quoted));
-                        self.say(&Down::Answer { number, reply });
+                    HostRequest::Quote(quoted) => {
+                        let reply = HostReply::Text(self.task.place.veil.over(&quoted));
+                        self.send(&ToWorker::Answer { number, reply });
                     }
-                    Question::Budget => {
-                        let reply = self.reply(Ok(self.asked.host.budget()));
-                        self.say(&Down::Answer { number, reply });
+                    HostRequest::Budget => {
+                        let reply = self.reply(Ok(self.task.host.budget()));
+                        self.send(&ToWorker::Answer { number, reply });
                     }
                     question => {
                         if self.open.fetch_add(1, Ordering::AcqRel) >= questions_max {
-                            return Err(Broken::Lied("it asked too much at once"));
+                            return Err(WorkerFault::ProtocolViolation(
+                                "it asked too much at once",
+                            ));
                         }
                         // Each on a thread of its own, because `pmap` asks concurrently.
                         let started = std::thread::Builder::new().spawn_scoped(scope, move || {
-                            self.asked.place.meter.within(|| {
+                            self.task.place.meter.within(|| {
                                 let reply = self.answer(&question);
                                 // Decremented before the reply is sent: the next question may arrive as soon as the process has it.
                                 self.open.fetch_sub(1, Ordering::AcqRel);
                                 // Inside the meter, so that memory is freed where it was charged.
-                                self.say(&Down::Answer { number, reply });
+                                self.send(&ToWorker::Answer { number, reply });
                             });
                         });
                         if let Err(error) = started {
                             self.open.fetch_sub(1, Ordering::AcqRel);
-                            let reply = Reply::Raise {
+                            let reply = HostReply::Raise {
                                 kind: String::new(),
                                 message: format!(
                                     "runtime_error: the server cannot start a thread: {error}"
                                 ),
                             };
-                            self.say(&Down::Answer { number, reply });
+                            self.send(&ToWorker::Answer { number, reply });
                         }
                     }
                 },
@@ -676,16 +699,16 @@ impl Conversation<'_> {
     }
 
     /// Whether the process may live on; polls whether its program may continue.
-    fn goes_on(&self) -> bool {
+    fn may_continue(&self) -> bool {
         let now = Instant::now();
-        match self.asked.host.pulse() {
+        match self.task.host.pulse() {
             Pulse::Continue => {}
-            Pulse::TimedOut => self.kill_by(now + GRACE),
+            Pulse::TimedOut => self.set_kill_deadline(now + KILL_GRACE),
             // The program learns of it when it requests more memory than it has.
             Pulse::OutOfMemory => {}
             Pulse::Cancelled => {
                 if !self.cancelled.swap(true, Ordering::Relaxed) {
-                    self.kill_by(now + GRACE);
+                    self.set_kill_deadline(now + KILL_GRACE);
                 }
             }
         }
@@ -693,53 +716,53 @@ impl Conversation<'_> {
         now < *kill_at
     }
 
-    fn kill_by(&self, at: Instant) {
+    fn set_kill_deadline(&self, at: Instant) {
         let mut kill_at = lock(&self.kill_at);
         *kill_at = at.min(*kill_at);
     }
 
-    fn stopped(&self) -> Broken {
-        Broken::Stopped(match self.cancelled.load(Ordering::Relaxed) {
+    fn stop_reason(&self) -> WorkerFault {
+        WorkerFault::Stopped(match self.cancelled.load(Ordering::Relaxed) {
             true => Pulse::Cancelled,
             false => Pulse::TimedOut,
         })
     }
 
     /// Why the process sends nothing more.
-    fn gone(&self) -> Broken {
+    fn exit_reason(&self) -> WorkerFault {
         let all_taken = *lock(&self.writing);
         match all_taken {
-            true => Broken::Gone,
-            false if !self.goes_on() => self.stopped(),
-            false => Broken::Lied("it took in no answer"),
+            true => WorkerFault::Exited,
+            false if !self.may_continue() => self.stop_reason(),
+            false => WorkerFault::ProtocolViolation("it took in no answer"),
         }
     }
 
     /// Sends a frame. If it is not accepted, the exchange ends.
-    fn say(&self, frame: &Down) {
+    fn send(&self, frame: &ToWorker) {
         let mut all_taken = lock(&self.writing);
         if !*all_taken {
             return;
         }
-        let written =
-            frames::encode(frame).and_then(|bytes| write(self.stream, &bytes, || self.goes_on()));
+        let written = frames::encode(frame)
+            .and_then(|bytes| write(self.stream, &bytes, || self.may_continue()));
         if written.is_err() {
             *all_taken = false;
             let _ = self.stream.shutdown(Shutdown::Both);
         }
     }
 
-    fn answer(&self, question: &Question) -> Reply {
-        let host = self.asked.host;
+    fn answer(&self, question: &HostRequest) -> HostReply {
+        let host = self.task.host;
         let size = |number: &u64| usize::try_from(*number).unwrap_or(usize::MAX);
         let found = match question {
-            Question::Call { tool, arguments } => match self.values(arguments).as_deref() {
+            HostRequest::Call { tool, arguments } => match self.values(arguments).as_deref() {
                 Ok([arguments]) => Some(host.call(tool, arguments)),
                 Ok(_) => Some(Err(HostFault::Stopped(Pulse::TimedOut))),
                 Err(fault) => Some(Err(fault.clone())),
             },
-            Question::Servers => host.discover(&Discovery::Servers),
-            Question::Apropos {
+            HostRequest::Servers => host.discover(&Discovery::Servers),
+            HostRequest::Apropos {
                 query,
                 limit,
                 load,
@@ -753,7 +776,7 @@ impl Conversation<'_> {
                 }),
                 Err(fault) => Some(Err(fault)),
             },
-            Question::Dir {
+            HostRequest::Dir {
                 server,
                 limit,
                 offset,
@@ -762,63 +785,63 @@ impl Conversation<'_> {
                 limit: size(limit),
                 offset: size(offset),
             }),
-            Question::Doc(reference) => host.discover(&Discovery::Doc { reference }),
-            Question::Meta(reference) => host.discover(&Discovery::Meta { reference }),
-            Question::Now | Question::Budget | Question::Quote(_) => None,
+            HostRequest::Doc(reference) => host.discover(&Discovery::Doc { reference }),
+            HostRequest::Meta(reference) => host.discover(&Discovery::Meta { reference }),
+            HostRequest::Now | HostRequest::Budget | HostRequest::Quote(_) => None,
         };
-        found.map_or(Reply::Nobody, |found| self.reply(found))
+        found.map_or(HostReply::Unsupported, |found| self.reply(found))
     }
 
     fn values(&self, bytes: &[u8]) -> Result<Vec<Value>, HostFault> {
-        match snapshot::read_metered(bytes, self.asked.place.meter) {
+        match snapshot::read_metered(bytes, self.task.place.meter) {
             Ok((_, values)) => Ok(values),
-            Err(error) => Err(untransferred(&error)),
+            Err(error) => Err(transfer_fault(&error)),
         }
     }
 
     fn reply_bytes(&self) -> usize {
-        frame_bytes(self.asked.limits.memory_bytes)
+        received_bytes_max(self.task.limits.memory_bytes)
     }
 
-    fn reply(&self, found: Result<Value, HostFault>) -> Reply {
+    fn reply(&self, found: Result<Value, HostFault>) -> HostReply {
         let written = found.and_then(|value| {
-            snapshot::write(&Env::new(), &[&value], self.reply_bytes(), self.asked.host)
-                .map_err(|error| untransferred(&error))
+            snapshot::write(&Env::new(), &[&value], self.reply_bytes(), self.task.host)
+                .map_err(|error| transfer_fault(&error))
         });
         match written {
-            Ok(bytes) => Reply::Value(bytes),
-            Err(HostFault::Raise { kind, message }) => Reply::Raise {
+            Ok(bytes) => HostReply::Value(bytes),
+            Err(HostFault::Raise { kind, message }) => HostReply::Raise {
                 kind: kind.to_owned(),
                 message,
             },
-            Err(HostFault::Stopped(pulse)) => stop(pulse),
+            Err(HostFault::Stopped(pulse)) => stop_reply(pulse),
         }
     }
 }
 
-fn stop(pulse: Pulse) -> Reply {
+fn stop_reply(pulse: Pulse) -> HostReply {
     match pulse {
-        Pulse::Cancelled => Reply::Cancelled,
-        Pulse::OutOfMemory => Reply::OutOfMemory,
-        Pulse::TimedOut | Pulse::Continue => Reply::TimedOut,
+        Pulse::Cancelled => HostReply::Cancelled,
+        Pulse::OutOfMemory => HostReply::OutOfMemory,
+        Pulse::TimedOut | Pulse::Continue => HostReply::TimedOut,
     }
 }
 
 /// The environment that a program left, and the names of the definitions that it changed, one per line.
-type Left = (Env, String);
+type LeftEnv = (Env, String);
 
 /// Translates the end of a program. What it left is restored within its memory limit, not counting the environment that it began with.
-fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Left>), Error> {
-    let EvaluationContext { meter, keeps, .. } = asked.place;
-    let Done { end, left, changed } = done;
+fn conclude(done: RunResult, task: &ProgramTask<'_>) -> Result<(Ended, Option<LeftEnv>), Error> {
+    let EvaluationContext { meter, keeps, .. } = task.place;
+    let RunResult { end, left, changed } = done;
     let left = || {
         let free_bytes = match keeps {
-            true => asked.env.held_bytes(),
+            true => task.env.held_bytes(),
             false => 0,
         };
         // Some values are charged slightly differently after they are read back.
         let free_bytes = usize::try_from(free_bytes.saturating_mul(2)).unwrap_or(usize::MAX);
-        let room = usize::try_from(asked.limits.memory_bytes).unwrap_or(usize::MAX);
+        let room = usize::try_from(task.limits.memory_bytes).unwrap_or(usize::MAX);
         let read = meter.within(|| {
             meter.with_extra_memory(room, || {
                 meter.with_free_bytes(free_bytes, || snapshot::read_metered(&left, meter))
@@ -829,15 +852,15 @@ fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Left>), Erro
                 keeps.then_some((env, changed)),
                 values.pop().unwrap_or_default(),
             )),
-            Ok(_) => Err(lost("it left no value")),
-            Err(error) => Err(unwritten(error)),
+            Ok(_) => Err(worker_lost("it left no value")),
+            Err(error) => Err(snapshot_error(error)),
         }
     };
     match end {
-        End::Value => left().map(|(left, value)| (Ended::Value(value), left)),
-        End::Return => left().map(|(left, value)| (Ended::Return(value), left)),
-        End::Fail => left().map(|(_, value)| (Ended::Fail(value), None)),
-        End::Error {
+        RunEnd::Value => left().map(|(left, value)| (Ended::Value(value), left)),
+        RunEnd::Return => left().map(|(left, value)| (Ended::Return(value), left)),
+        RunEnd::Fail => left().map(|(_, value)| (Ended::Fail(value), None)),
+        RunEnd::Error {
             reason,
             code,
             message,
@@ -853,7 +876,7 @@ fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Left>), Erro
                     code: known_code(&code),
                     message,
                 },
-                None => return Err(lost("it ended for no known reason")),
+                None => return Err(worker_lost("it ended for no known reason")),
             };
             let span = span.map(|(start, end)| Span { start, end });
             Err(kind.at_place(error::Place {
@@ -865,7 +888,7 @@ fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Left>), Erro
     }
 }
 
-fn stopped(pulse: Pulse) -> Result<(), Error> {
+fn check_pulse(pulse: Pulse) -> Result<(), Error> {
     match pulse {
         Pulse::Continue => Ok(()),
         Pulse::TimedOut => Err(Kind::Timeout.into_error()),
@@ -874,17 +897,17 @@ fn stopped(pulse: Pulse) -> Result<(), Error> {
     }
 }
 
-fn unwritten(error: snapshot::Error) -> Error {
+fn snapshot_error(error: snapshot::Error) -> Error {
     match error.limit() {
         Some(Pulse::Cancelled) => Kind::Cancelled.into_error(),
         Some(Pulse::OutOfMemory) => Kind::Memory.into_error(),
         Some(_) => Kind::Timeout.into_error(),
-        None => lost(&error.to_string()),
+        None => worker_lost(&error.to_string()),
     }
 }
 
 /// The error of a program whose process failed.
-fn lost(problem: &str) -> Error {
+fn worker_lost(problem: &str) -> Error {
     let problem = format!("the process that evaluated the program was lost: {problem}");
     Kind::Other(problem.into()).into_error()
 }

@@ -16,15 +16,18 @@ use ptc_lang::{
     run, run_metered, snapshot,
 };
 
-use super::frames::{self, Bounds, Confinement, Done, Down, End, Inbox, Question, Reply, Run, Up};
+use super::frames::{
+    self, Confinement, FrameReader, HostReply, HostRequest, RunEnd, RunLimits, RunRequest,
+    RunResult, ToServer, ToWorker,
+};
 use super::{confine, faults};
 
 /// Native stack of the evaluating thread.
 const STACK_BYTES: usize = crate::evaluation::pool::STACK_BYTES;
 /// How often a running program checks for cancellation.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// Size of a session's snapshot from which memory is returned to the system.
-const MUCH_BYTES: usize = 1 << 20;
+const LARGE_BYTES: usize = 1 << 20;
 /// Bytes of the longest accepted frame: the server is trusted.
 const FRAME_BYTES_MAX: usize = u32::MAX as usize;
 
@@ -38,7 +41,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
     match serve(memory_bytes, cpu_seconds) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
-            let _ = frames::send(Socket, &Up::Failed(problem));
+            let _ = frames::send(Socket, &ToServer::Failed(problem));
             ExitCode::FAILURE
         }
     }
@@ -52,17 +55,17 @@ fn serve(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
     heap::overwrite_freed();
     confine::close_files()?;
     let landlock = confine::landlock();
-    confine::limit(memory_bytes, cpu_seconds)?;
+    confine::set_limits(memory_bytes, cpu_seconds)?;
     // Builds tables that are otherwise built on first use, before anybody waits for them.
-    warm();
+    warm_up();
     let served = std::thread::Builder::new()
         .name("eval".into())
         .stack_size(STACK_BYTES)
         .spawn(move || {
             // Measures the native stack once, which reads files, before files are denied.
-            warm();
+            warm_up();
             confine::seccomp()?;
-            Link::new(Socket).serve(Confinement { landlock })
+            ServerLink::new(Socket).serve(Confinement { landlock })
         })
         .map_err(|error| error.to_string())?
         .join();
@@ -70,17 +73,17 @@ fn serve(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
 }
 
 /// Evaluates something, so that the first program does not pay for one-time work.
-fn warm() {
-    struct Nowhere;
-    impl Host for Nowhere {
+fn warm_up() {
+    struct NullHost;
+    impl Host for NullHost {
         fn now_micros(&self) -> i64 {
             0
         }
     }
     let program = Program::new("(defn f [x] (re-find #\"a+\" x)) (f \"baab\")");
-    let (_, env) = run(&program, &Env::new(), &Limits::default(), &Nowhere);
-    if let Ok(bytes) = env.snapshot(1 << 20, &Nowhere) {
-        let _ = Env::restore(&bytes, &Limits::default(), &Nowhere);
+    let (_, env) = run(&program, &Env::new(), &Limits::default(), &NullHost);
+    if let Ok(bytes) = env.snapshot(1 << 20, &NullHost) {
+        let _ = Env::restore(&bytes, &Limits::default(), &NullHost);
     }
 }
 
@@ -105,7 +108,7 @@ impl std::io::Write for Socket {
 }
 
 /// The connection to the server, shared by all threads of a program.
-struct Link {
+struct ServerLink {
     socket: Socket,
     /// Locked while a frame is written, so that frames do not interleave.
     writing: Mutex<()>,
@@ -119,18 +122,18 @@ struct Link {
 #[derive(Default)]
 struct State {
     /// The read buffer; `None` while a thread is reading.
-    inbox: Option<Inbox>,
-    answers: HashMap<u32, Reply>,
+    inbox: Option<FrameReader>,
+    answers: HashMap<u32, HostReply>,
     cancelled: bool,
 }
 
-impl Link {
-    fn new(socket: Socket) -> Link {
-        Link {
+impl ServerLink {
+    fn new(socket: Socket) -> ServerLink {
+        ServerLink {
             socket,
             writing: Mutex::new(()),
             state: Mutex::new(State {
-                inbox: Some(Inbox::default()),
+                inbox: Some(FrameReader::default()),
                 ..State::default()
             }),
             changed: Condvar::new(),
@@ -140,7 +143,7 @@ impl Link {
     }
 
     fn serve(&self, confinement: Confinement) -> Result<(), String> {
-        self.send(&Up::Ready(confinement));
+        self.send(&ToServer::Ready(confinement));
         loop {
             let mut inbox = self.state().inbox.take().unwrap_or_default();
             let frame = self.read(&mut inbox);
@@ -151,11 +154,11 @@ impl Link {
                 state.cancelled = false;
             }
             // A cancellation or an answer that came too late is ignored.
-            if let Down::Run(asked) = frame {
-                self.send(&Up::Began);
+            if let ToWorker::Run(asked) = frame {
+                self.send(&ToServer::Began);
                 let done = self.evaluate(&asked);
                 drop(asked);
-                self.send(&Up::Done(done));
+                self.send(&ToServer::Done(done));
                 if self.held_much.swap(false, Ordering::Relaxed) {
                     heap::trim();
                 }
@@ -163,24 +166,24 @@ impl Link {
         }
     }
 
-    fn evaluate(&self, asked: &Run) -> Done {
-        let world = World {
+    fn evaluate(&self, asked: &RunRequest) -> RunResult {
+        let host = RemoteHost {
             link: self,
             deadline: Instant::now() + Duration::from_micros(asked.time_micros),
             looked: Mutex::new(Instant::now()),
             cancelled: AtomicBool::new(false),
             tools: asked.tools.clone(),
-            bytes_max: left_bytes(asked.limits.memory_bytes, asked.env.len()),
+            bytes_max: sent_bytes_max(asked.limits.memory_bytes, asked.env.len()),
         };
         let ended =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                match faults::commit(&asked.program) {
-                    Some(told) => failed("runtime_error", told),
-                    None => world.evaluate(asked),
+                match faults::inject(&asked.program) {
+                    Some(told) => error_result("runtime_error", told),
+                    None => host.evaluate(asked),
                 }
             }));
         ended.unwrap_or_else(|_| {
-            failed(
+            error_result(
                 "runtime_error",
                 "the evaluation failed inside the server".into(),
             )
@@ -188,7 +191,7 @@ impl Link {
     }
 
     /// Sends a frame. If the server is gone, the process exits.
-    fn send(&self, frame: &Up) {
+    fn send(&self, frame: &ToServer) {
         let _one = lock(&self.writing);
         if frames::send(self.socket, frame).is_err() {
             std::process::exit(0);
@@ -196,7 +199,7 @@ impl Link {
     }
 
     /// Waits for the next frame.
-    fn read(&self, inbox: &mut Inbox) -> Down {
+    fn read(&self, inbox: &mut FrameReader) -> ToWorker {
         loop {
             match inbox.next(FRAME_BYTES_MAX) {
                 Ok(Some(frame)) => return frame,
@@ -216,9 +219,9 @@ impl Link {
 
     /// Asks the server, passes the reply to `used`, and drops it. Bytes from the socket are charged to no program, because one thread may
     /// read what another one drops.
-    fn ask<T>(&self, question: Question, used: impl FnOnce(&Reply) -> T) -> T {
+    fn ask<T>(&self, question: HostRequest, used: impl FnOnce(&HostReply) -> T) -> T {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        self.send(&Up::Ask { number, question });
+        self.send(&ToServer::Ask { number, question });
         let reply = heap::uncharged(|| self.answer(number));
         let made = used(&reply);
         heap::uncharged(|| drop(reply));
@@ -226,7 +229,7 @@ impl Link {
     }
 
     /// Waits for the answer to a question. Of several waiting threads, one reads for all.
-    fn answer(&self, number: u32) -> Reply {
+    fn answer(&self, number: u32) -> HostReply {
         let mut state = self.state();
         loop {
             if let Some(reply) = state.answers.remove(&number) {
@@ -239,21 +242,21 @@ impl Link {
                     .unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            state = self.take_in(state, inbox);
+            state = self.receive_frame(state, inbox);
         }
     }
 
     /// Reads one frame without holding the lock on the state, and records it.
-    fn take_in<'s>(
+    fn receive_frame<'s>(
         &'s self,
         state: MutexGuard<'s, State>,
-        mut inbox: Inbox,
+        mut inbox: FrameReader,
     ) -> MutexGuard<'s, State> {
         drop(state);
         let frame = self.read(&mut inbox);
         let mut state = self.state();
         state.inbox = Some(inbox);
-        state.note(frame);
+        state.record(frame);
         self.changed.notify_all();
         state
     }
@@ -271,7 +274,7 @@ impl Link {
             let waits = match inbox.next(FRAME_BYTES_MAX) {
                 Ok(Some(frame)) => {
                     state.inbox = Some(inbox);
-                    state.note(frame);
+                    state.record(frame);
                     self.changed.notify_all();
                     continue;
                 }
@@ -279,7 +282,7 @@ impl Link {
                 Err(_) => std::process::exit(1),
             };
             if waits {
-                state = self.take_in(state, inbox);
+                state = self.receive_frame(state, inbox);
             } else {
                 state.inbox = Some(inbox);
                 break;
@@ -290,21 +293,21 @@ impl Link {
 }
 
 impl State {
-    fn note(&mut self, frame: Down) {
+    fn record(&mut self, frame: ToWorker) {
         match frame {
-            Down::Answer { number, reply } => {
+            ToWorker::Answer { number, reply } => {
                 self.answers.insert(number, reply);
             }
-            Down::Cancel => self.cancelled = true,
+            ToWorker::Cancel => self.cancelled = true,
             // One program at a time.
-            Down::Run(_) => std::process::exit(1),
+            ToWorker::Run(_) => std::process::exit(1),
         }
     }
 }
 
 /// The host of a program, whose real counterpart is at the other end of the socket.
-struct World<'l> {
-    link: &'l Link,
+struct RemoteHost<'l> {
+    link: &'l ServerLink,
     deadline: Instant,
     looked: Mutex<Instant>,
     cancelled: AtomicBool,
@@ -314,7 +317,7 @@ struct World<'l> {
 
 /// Bytes of the largest frame that a program may send: what it may hold plus what it was given. Times and dates take more space in a
 /// snapshot than in memory, everything else less.
-pub fn left_bytes(memory_bytes: u64, given_bytes: usize) -> usize {
+pub fn sent_bytes_max(memory_bytes: u64, given_bytes: usize) -> usize {
     const ROOM: usize = 64 << 10;
     let held = memory_bytes.saturating_add(memory_bytes / 2);
     usize::try_from(held)
@@ -324,14 +327,14 @@ pub fn left_bytes(memory_bytes: u64, given_bytes: usize) -> usize {
 }
 
 /// Bytes of the largest snapshot that is sent to a program with this memory limit.
-pub fn frame_bytes(memory_bytes: u64) -> usize {
+pub fn received_bytes_max(memory_bytes: u64) -> usize {
     const ROOM: u64 = 16 << 20;
     usize::try_from(memory_bytes.saturating_mul(2).saturating_add(ROOM)).unwrap_or(usize::MAX)
 }
 
-impl World<'_> {
-    fn evaluate(&self, asked: &Run) -> Done {
-        let Bounds {
+impl RemoteHost<'_> {
+    fn evaluate(&self, asked: &RunRequest) -> RunResult {
+        let RunLimits {
             memory_bytes,
             workers,
             nesting,
@@ -345,23 +348,23 @@ impl World<'_> {
             // The server truncates lines, after redaction.
             print_graphemes: usize::MAX,
         };
-        let roomy = super::reading(&limits);
+        let roomy = super::snapshot_limits(&limits);
         let env = match Env::restore(&asked.env, &roomy, self) {
             Ok(env) => env,
-            Err(error) => return refused(&error),
+            Err(error) => return snapshot_failure(&error),
         };
         let meter = Meter::new(&limits, self);
         let program = Program::new(asked.program.as_str());
         let (outcome, after) = meter.within(|| run_metered(&program, &env, &meter));
-        let much = meter.held_much() || asked.env.len() > MUCH_BYTES;
+        let much = meter.held_much() || asked.env.len() > LARGE_BYTES;
         self.link.held_much.store(much, Ordering::Relaxed);
         let Outcome { ended, prints: _ } = outcome;
         let (end, value) = match ended {
-            Ended::Value(value) => (End::Value, value),
-            Ended::Return(value) => (End::Return, value),
-            Ended::Fail(value) => (End::Fail, value),
+            Ended::Value(value) => (RunEnd::Value, value),
+            Ended::Return(value) => (RunEnd::Return, value),
+            Ended::Fail(value) => (RunEnd::Fail, value),
             Ended::Error(error) => {
-                let end = End::Error {
+                let end = RunEnd::Error {
                     reason: error.reason().word().into(),
                     code: error.code().into(),
                     message: error.redacted_message(&|quoted| self.veiled(quoted)),
@@ -370,14 +373,14 @@ impl World<'_> {
                         .map(|span| (span.start, span.end)),
                     explained: error.explained(&asked.program, &|quoted| self.veiled(quoted)),
                 };
-                return Done {
+                return RunResult {
                     end,
                     left: Vec::new(),
                     changed: String::new(),
                 };
             }
         };
-        let (left, changed) = match asked.keeps && !matches!(end, End::Fail) {
+        let (left, changed) = match asked.keeps && !matches!(end, RunEnd::Fail) {
             true => {
                 let changed = changed(&env, &after);
                 // The context is not the program's to keep.
@@ -387,52 +390,52 @@ impl World<'_> {
         };
         drop(env);
         match snapshot::write(&left, &[&value], self.bytes_max, self) {
-            Ok(left) => Done { end, left, changed },
-            Err(error) => refused(&error),
+            Ok(left) => RunResult { end, left, changed },
+            Err(error) => snapshot_failure(&error),
         }
     }
 
-    fn value(&self, reply: &Reply) -> Option<Result<Value, HostFault>> {
+    fn value(&self, reply: &HostReply) -> Option<Result<Value, HostFault>> {
         Some(match reply {
-            Reply::Value(bytes) => {
+            HostReply::Value(bytes) => {
                 // This meter only watches the limits; what is read is charged to the program that this thread works for.
                 let limits = Limits::default();
-                match snapshot::read_metered(bytes, &Meter::new(&limits, &Charged(self))) {
+                match snapshot::read_metered(bytes, &Meter::new(&limits, &ChargedHost(self))) {
                     Ok((_, mut values)) => Ok(values.pop().unwrap_or_default()),
-                    Err(error) => Err(super::untransferred(&error)),
+                    Err(error) => Err(super::transfer_fault(&error)),
                 }
             }
-            Reply::Raise { kind, message } => Err(HostFault::Raise {
+            HostReply::Raise { kind, message } => Err(HostFault::Raise {
                 kind: ptc_lang::error::known_code(kind),
                 message: message.clone(),
             }),
-            Reply::TimedOut => Err(HostFault::Stopped(Pulse::TimedOut)),
-            Reply::Cancelled => Err(HostFault::Stopped(Pulse::Cancelled)),
-            Reply::OutOfMemory => Err(HostFault::Stopped(Pulse::OutOfMemory)),
-            Reply::Number(number) => Ok(Value::Int(*number)),
-            Reply::Text(_) | Reply::Nobody => return None,
+            HostReply::TimedOut => Err(HostFault::Stopped(Pulse::TimedOut)),
+            HostReply::Cancelled => Err(HostFault::Stopped(Pulse::Cancelled)),
+            HostReply::OutOfMemory => Err(HostFault::Stopped(Pulse::OutOfMemory)),
+            HostReply::Number(number) => Ok(Value::Int(*number)),
+            HostReply::Text(_) | HostReply::Unsupported => return None,
         })
     }
 
     /// The text with secrets veiled, which only the server knows.
     fn veiled(&self, quoted: &str) -> String {
-        let question = Question::Quote(quoted.to_owned());
+        let question = HostRequest::Quote(quoted.to_owned());
         self.link.ask(question, |reply| match reply {
-            Reply::Text(text) => text.clone(),
+            HostReply::Text(text) => text.clone(),
             _ => String::new(),
         })
     }
 
-    fn written(&self, values: &[&Value]) -> Result<Vec<u8>, HostFault> {
+    fn encode_values(&self, values: &[&Value]) -> Result<Vec<u8>, HostFault> {
         snapshot::write(&Env::new(), values, self.bytes_max, self)
-            .map_err(|error| super::untransferred(&error))
+            .map_err(|error| super::transfer_fault(&error))
     }
 }
 
 /// A host that also reports when the program exceeds its memory limit.
-struct Charged<'w>(&'w World<'w>);
+struct ChargedHost<'w>(&'w RemoteHost<'w>);
 
-impl Host for Charged<'_> {
+impl Host for ChargedHost<'_> {
     fn now_micros(&self) -> i64 {
         self.0.now_micros()
     }
@@ -445,15 +448,15 @@ impl Host for Charged<'_> {
     }
 }
 
-impl Host for World<'_> {
+impl Host for RemoteHost<'_> {
     fn tool_names(&self) -> &[String] {
         &self.tools
     }
 
     fn call(&self, tool: &str, args: &Value) -> Result<Value, HostFault> {
-        let question = Question::Call {
+        let question = HostRequest::Call {
             tool: tool.to_owned(),
-            arguments: self.written(&[args])?,
+            arguments: self.encode_values(&[args])?,
         };
         let answered = self.link.ask(question, |reply| self.value(reply));
         answered.unwrap_or_else(|| {
@@ -466,17 +469,17 @@ impl Host for World<'_> {
 
     fn discover(&self, request: &Discovery<'_>) -> Option<Result<Value, HostFault>> {
         let question = match request {
-            Discovery::Servers => Question::Servers,
+            Discovery::Servers => HostRequest::Servers,
             Discovery::Apropos {
                 query,
                 limit,
                 load,
                 local,
-            } => Question::Apropos {
+            } => HostRequest::Apropos {
                 query: (*query).to_owned(),
                 limit: *limit as u64,
                 load: *load,
-                local: match self.written(&local.iter().collect::<Vec<_>>()) {
+                local: match self.encode_values(&local.iter().collect::<Vec<_>>()) {
                     Ok(local) => local,
                     Err(fault) => return Some(Err(fault)),
                 },
@@ -485,20 +488,20 @@ impl Host for World<'_> {
                 server,
                 limit,
                 offset,
-            } => Question::Dir {
+            } => HostRequest::Dir {
                 server: (*server).to_owned(),
                 limit: *limit as u64,
                 offset: *offset as u64,
             },
-            Discovery::Doc { reference } => Question::Doc((*reference).to_owned()),
-            Discovery::Meta { reference } => Question::Meta((*reference).to_owned()),
+            Discovery::Doc { reference } => HostRequest::Doc((*reference).to_owned()),
+            Discovery::Meta { reference } => HostRequest::Meta((*reference).to_owned()),
         };
         self.link.ask(question, |reply| self.value(reply))
     }
 
     fn now_micros(&self) -> i64 {
-        self.link.ask(Question::Now, |reply| match reply {
-            Reply::Number(micros) => *micros,
+        self.link.ask(HostRequest::Now, |reply| match reply {
+            HostReply::Number(micros) => *micros,
             _ => 0,
         })
     }
@@ -510,7 +513,7 @@ impl Host for World<'_> {
         let now = Instant::now();
         let due = match self.looked.try_lock() {
             Ok(mut looked) => {
-                let due = now.duration_since(*looked) >= LOOK_EVERY;
+                let due = now.duration_since(*looked) >= CHECK_INTERVAL;
                 if due {
                     *looked = now;
                 }
@@ -529,30 +532,32 @@ impl Host for World<'_> {
     }
 
     fn printed(&self, line: String) -> String {
-        self.link.send(&Up::Printed(line));
+        self.link.send(&ToServer::Printed(line));
         // The server keeps the line.
         String::new()
     }
 
     fn budget(&self) -> Value {
-        let budget = self.link.ask(Question::Budget, |reply| self.value(reply));
+        let budget = self
+            .link
+            .ask(HostRequest::Budget, |reply| self.value(reply));
         budget.and_then(Result::ok).unwrap_or_default()
     }
 }
 
-fn refused(error: &snapshot::Error) -> Done {
+fn snapshot_failure(error: &snapshot::Error) -> RunResult {
     let reason = match error.limit() {
         Some(Pulse::Cancelled) => "cancelled",
         Some(Pulse::OutOfMemory) => "memory_limit",
         Some(_) => "timeout",
         None => "runtime_error",
     };
-    failed(reason, error.to_string())
+    error_result(reason, error.to_string())
 }
 
-fn failed(reason: &str, message: String) -> Done {
-    Done {
-        end: End::Error {
+fn error_result(reason: &str, message: String) -> RunResult {
+    RunResult {
+        end: RunEnd::Error {
             reason: reason.into(),
             code: reason.into(),
             message,

@@ -4,7 +4,7 @@ use super::*;
 use ptc_rpc::RpcError;
 use ptc_secrets::Redactor;
 
-fn nobody() -> Answer {
+fn no_responder() -> Responder {
     Box::new(|_| {})
 }
 
@@ -13,7 +13,7 @@ fn admitted(connection: &Arc<Connection>, number: u64, gate: &Arc<Gate>) -> Arc<
     let id = Id::number(number);
     let arrival = connection.arrive(&id);
     connection
-        .admit(&arrival, id, None, nobody(), gate)
+        .admit(&arrival, id, None, no_responder(), gate)
         .ok()
         .unwrap()
 }
@@ -24,7 +24,9 @@ fn refused(connection: &Arc<Connection>, number: u64, gate: &Arc<Gate>) -> NotAd
 }
 
 fn refused_as(arrival: &Arrival, id: Id, gate: &Arc<Gate>) -> NotAdmitted {
-    let admitted = arrival.connection.admit(arrival, id, None, nobody(), gate);
+    let admitted = arrival
+        .connection
+        .admit(arrival, id, None, no_responder(), gate);
     admitted.err().unwrap().0
 }
 
@@ -40,7 +42,7 @@ fn reply() -> Scrubbed<Reply> {
 }
 
 #[test]
-fn an_id_is_in_flight_once_and_reusable_after() {
+fn id_is_in_flight_once_and_reusable_afterwards() {
     let gate = Gate::new(2);
     let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
     let call = admitted(&connection, 1, &gate);
@@ -51,13 +53,13 @@ fn an_id_is_in_flight_once_and_reusable_after() {
 }
 
 #[test]
-fn a_call_under_another_key_leaves_nothing_behind() {
+fn call_under_another_key_leaves_no_entry() {
     let gate = Gate::new(2);
     let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
     for key in 0..3 {
         let arrival = connection.arrive(&Id::number(key));
         let call = connection
-            .admit(&arrival, Id::number(7), None, nobody(), &gate)
+            .admit(&arrival, Id::number(7), None, no_responder(), &gate)
             .ok()
             .unwrap();
         assert!(connection.finish(&call, reply));
@@ -66,7 +68,7 @@ fn a_call_under_another_key_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_program_that_ends_because_of_its_cancellation_cannot_answer() {
+fn cancelled_program_cannot_reply() {
     let gate = Gate::new(1);
     let connection = Connection::new("o".into(), Transport::Stdio, 1);
     let call = admitted(&connection, 1, &gate);
@@ -82,27 +84,30 @@ fn a_program_that_ends_because_of_its_cancellation_cannot_answer() {
 }
 
 #[test]
-fn caps_are_named_and_a_cancel_frees_the_place_at_once() {
+fn caps_are_reported_and_cancelling_frees_a_place() {
     let gate = Gate::new(2);
     let connection = Connection::new("o".into(), Transport::Stdio, 1);
     let call = admitted(&connection, 1, &gate);
     assert_eq!(
         refused(&connection, 2, &gate),
-        NotAdmitted::Shut(Shut::Full(1))
+        NotAdmitted::GateClosed(GateClosed::Full(1))
     );
     assert!(is_cancelled(&connection, 1) && call.is_cancelled());
     assert_eq!(
-        (gate.taken(), connection.wait_until_quiet(Duration::ZERO)),
+        (gate.taken(), connection.wait_until_idle(Duration::ZERO)),
         (0, 0)
     );
     assert!(!connection.finish(&call, reply));
     let other = Connection::new("o".into(), Transport::Stdio, 9);
     let _held = [0, 1].map(|number| admitted(&other, number, &gate));
-    assert_eq!(refused(&other, 9, &gate), NotAdmitted::Shut(Shut::Full(2)));
+    assert_eq!(
+        refused(&other, 9, &gate),
+        NotAdmitted::GateClosed(GateClosed::Full(2))
+    );
 }
 
 #[test]
-fn what_is_cancelled_while_it_arrives_is_not_taken_in() {
+fn request_cancelled_on_arrival_is_not_admitted() {
     let gate = Gate::new(2);
     let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
     let number = Id::number(1);
@@ -127,7 +132,7 @@ fn what_is_cancelled_while_it_arrives_is_not_taken_in() {
 }
 
 #[test]
-fn nothing_is_taken_in_once_all_was_cancelled() {
+fn nothing_is_admitted_after_cancel_all() {
     let gate = Gate::new(2);
     let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
     admitted(&connection, 1, &gate);

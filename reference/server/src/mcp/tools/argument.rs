@@ -52,7 +52,7 @@ impl Argument {
     /// The message for a value that the argument does not accept, without the part about the value itself; `None` if it accepts the
     /// value.
     pub fn refusal(&self, value: Json<'_>) -> Option<String> {
-        let must = self.shape.unmet(value)?;
+        let must = self.shape.mismatch(value)?;
         Some(format!("argument `{}` must be {must}", self.name))
     }
 
@@ -60,7 +60,7 @@ impl Argument {
     ///
     /// # Errors
     /// The message.
-    pub fn judge(&self, value: Json<'_>) -> Result<(), String> {
+    pub fn validate(&self, value: Json<'_>) -> Result<(), String> {
         match self.refusal(value) {
             Some(refusal) => Err(format!("{refusal}, got {}", kind_word(value))),
             None => Ok(()),
@@ -107,7 +107,7 @@ pub fn kind_word(value: Json<'_>) -> &'static str {
 
 impl Shape {
     /// What the value must be but is not.
-    fn unmet(self, value: Json<'_>) -> Option<String> {
+    fn mismatch(self, value: Json<'_>) -> Option<String> {
         let (kind, must) = match self {
             Shape::Text | Shape::TextWithin(_) => (JsonKind::String, "a string"),
             Shape::Object | Shape::Map => (JsonKind::Object, "a JSON object"),

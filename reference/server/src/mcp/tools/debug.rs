@@ -1,9 +1,9 @@
 //! `lisp_debug`: shows the contents of the ring and the traces, within a size. Knows nothing of how calls are recorded.
 
 use super::argument::{self, Argument, Shape};
-use super::{Request, annotations};
+use super::{ToolRequest, annotations};
 use crate::clock;
-use crate::diagnostics::record::{Kept, Record, Ring, trace_keys};
+use crate::diagnostics::record::{CallRecord, Ring, SharedRecord, trace_keys};
 use crate::diagnostics::trace::Tracer;
 use crate::render::profile::View;
 use crate::render::reason::{Refusal, RefusalReason};
@@ -33,7 +33,7 @@ const OPS: &[(&str, Op)] = &[
     ("get", Op::Get),
 ];
 
-struct Question {
+struct DebugQuery {
     op: Op,
     limit: usize,
     since_seconds: Option<i64>,
@@ -47,9 +47,9 @@ const SINCE_SECONDS_MAX: i64 = 86_400;
 const REQUEST_ID_BYTES_MAX: usize = 256;
 const TOP_REDUCERS: usize = 10;
 
-pub fn run(request: &Request<'_>) -> ToolReply {
-    let question = match read(request.arguments, &request.server.redactor) {
-        Ok(question) => question,
+pub fn run(request: &ToolRequest<'_>) -> ToolReply {
+    let query = match read(request.arguments, &request.server.redactor) {
+        Ok(query) => query,
         Err(message) => {
             return ToolReply::new(Refusal::Arguments(message).payload(), View::Mirrored);
         }
@@ -58,10 +58,10 @@ pub fn run(request: &Request<'_>) -> ToolReply {
         let message = "the debug ring is off".to_owned();
         return ToolReply::new(Refusal::Arguments(message).payload(), View::Mirrored);
     };
-    let payload = match question.op {
-        Op::Stats => stats(request, ring, &question),
-        Op::Recent => recent(request, ring, &question),
-        Op::Get => get(request, ring, &question),
+    let payload = match query.op {
+        Op::Stats => stats(request, ring, &query),
+        Op::Recent => recent(request, ring, &query),
+        Op::Get => get(request, ring, &query),
     };
     ToolReply::new(payload, View::Mirrored)
 }
@@ -123,7 +123,7 @@ const REASONS: [RefusalReason; 3] = [
 
 const OUTPUT_SCHEMA: &str = r#"{"oneOf":[{"properties":{"agentic":{"type":["object","null"]},"by_tool":{"type":"object"},"debug_source":{"const":"ring_buffer"},"errors":{"type":"object"},"op":{"const":"stats"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"payload_reduction":{"type":["object","null"]},"redaction_applied":{"const":true},"ring_count":{"type":"integer"},"ring_size":{"type":"integer"},"trace_dir_enabled":{"type":"boolean"},"truncated":{"type":"boolean"},"upstream_calls":{"type":["object","null"]},"window":{"type":"object"}},"required":["op","payload_policy","redaction_applied","debug_source","ring_size","ring_count","window"],"type":"object"},{"properties":{"calls":{"items":{"type":"object"},"type":"array"},"count":{"type":"integer"},"op":{"const":"recent"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"redaction_applied":{"const":true},"truncated":{"type":"boolean"}},"required":["op","payload_policy","redaction_applied","count","calls"],"type":"object"},{"properties":{"found":{"type":"boolean"},"note":{"type":"string"},"op":{"const":"get"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"record":{},"redaction_applied":{"const":true},"request_id":{"type":"string"},"source":{"enum":["ring_buffer","trace_file"],"type":"string"},"truncated":{"type":"boolean"}},"required":["op","payload_policy","redaction_applied","request_id","found"],"type":"object"},{"properties":{"feedback":{"type":"string"},"message":{"type":"string"},"reason":{"enum":REASONS,"type":"string"},"status":{"const":"error"}},"required":["status","reason","message","feedback"],"type":"object"}],"type":"object"}"#;
 
-fn read(arguments: Option<Json<'_>>, redactor: &Redactor) -> Result<Question, String> {
+fn read(arguments: Option<Json<'_>>, redactor: &Redactor) -> Result<DebugQuery, String> {
     let arguments = arguments.filter(|arguments| arguments.kind() == JsonKind::Object);
     let given = |argument: &Argument| {
         arguments
@@ -159,7 +159,7 @@ fn read(arguments: Option<Json<'_>>, redactor: &Redactor) -> Result<Question, St
         return Err("argument `request_id` is required for op=get".into());
     }
     judged(&REQUEST_ID)?;
-    Ok(Question {
+    Ok(DebugQuery {
         op: *op,
         limit: usize::try_from(limit.unwrap_or(LIMIT_DEFAULT)).unwrap_or_default(),
         since_seconds,
@@ -191,15 +191,15 @@ fn shown(value: Json<'_>, redactor: &Redactor) -> String {
     shown
 }
 
-fn select(ring: &Ring, question: &Question) -> Vec<Kept> {
-    let since = question
+fn select(ring: &Ring, query: &DebugQuery) -> Vec<SharedRecord> {
+    let since = query
         .since_seconds
         .map(|seconds| clock::now_micros().saturating_sub(seconds.saturating_mul(1_000_000)));
-    ring.select(since, question.errors_only)
+    ring.select(since, query.errors_only)
 }
 
 /// Bytes of the complete reply line.
-fn line_bytes(request: &Request<'_>, payload: &Payload) -> usize {
+fn line_bytes(request: &ToolRequest<'_>, payload: &Payload) -> usize {
     let reply = Reply::tool(
         request.id.clone(),
         Era::Session,
@@ -210,11 +210,11 @@ fn line_bytes(request: &Request<'_>, payload: &Payload) -> usize {
     line.len() + 1
 }
 
-fn fits(request: &Request<'_>, payload: &Payload) -> bool {
+fn fits(request: &ToolRequest<'_>, payload: &Payload) -> bool {
     line_bytes(request, payload) <= request.server.settings.diagnostics.response_bytes
 }
 
-fn recent(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
+fn recent(request: &ToolRequest<'_>, ring: &Ring, query: &DebugQuery) -> Payload {
     let with = |records: &[Payload], truncated: Option<bool>| {
         Payload::from(DebugRecent {
             op: "recent",
@@ -231,7 +231,7 @@ fn recent(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
     let mut room = (cap + COMMAS).saturating_sub(line_bytes(request, &with(&[], None)));
     let mut records = Vec::new();
     let mut truncated = None;
-    for record in select(ring, question).iter().take(question.limit) {
+    for record in select(ring, query).iter().take(query.limit) {
         let record = record.payload(false);
         let json = record.to_json();
         let mut mirrored = Vec::new();
@@ -254,9 +254,9 @@ fn recent(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
 /// The first record has no comma before it, neither in the reply nor in its mirror.
 const COMMAS: usize = 2;
 
-fn get(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
-    let record = ring.find(&question.request_id);
-    let mut keys = trace_keys(&question.request_id);
+fn get(request: &ToolRequest<'_>, ring: &Ring, query: &DebugQuery) -> Payload {
+    let record = ring.find(&query.request_id);
+    let mut keys = trace_keys(&query.request_id);
     // An id that was truncated or scrubbed is looked up as it is shown.
     keys.extend(record.as_ref().map(|record| record.trace_key.clone()));
     let tracer = request.server.observers.tracer.as_ref();
@@ -265,7 +265,7 @@ fn get(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
         op: "get",
         payload_policy: ring.policy().name(),
         redaction_applied: true,
-        request_id: question.request_id.clone(),
+        request_id: query.request_id.clone(),
         found: record.is_some() || trace.is_some(),
         source: "ring_buffer",
         ..DebugFound::default()
@@ -317,7 +317,11 @@ fn file_name(path: &std::path::Path) -> Cow<'_, str> {
 }
 
 /// The lines of a trace file; its name when the file is larger than a reply may be.
-fn inline(tracer: &Tracer, path: &std::path::Path, request: &Request<'_>) -> Result<Field, String> {
+fn inline(
+    tracer: &Tracer,
+    path: &std::path::Path,
+    request: &ToolRequest<'_>,
+) -> Result<Field, String> {
     let cap = request.server.settings.diagnostics.response_bytes as u64;
     let text = tracer
         .read(path, cap)
@@ -331,8 +335,8 @@ fn inline(tracer: &Tracer, path: &std::path::Path, request: &Request<'_>) -> Res
     Ok(Field::List(lines.collect()))
 }
 
-fn stats(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
-    let records = select(ring, question);
+fn stats(request: &ToolRequest<'_>, ring: &Ring, query: &DebugQuery) -> Payload {
+    let records = select(ring, query);
     let reasons = records.iter().filter_map(|record| record.reason.as_deref());
     let mut stats = DebugStats {
         op: "stats",
@@ -364,7 +368,7 @@ fn stats(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
 }
 
 /// Parts of the statistics that are dropped one after the other when the reply is too large.
-const SHRINKING: &[fn(&mut DebugStats, &[Kept])] = &[
+const SHRINKING: &[fn(&mut DebugStats, &[SharedRecord])] = &[
     |stats, _| {
         if let Some(block) = &mut stats.payload_reduction {
             block.top_reducers = None;
@@ -381,7 +385,7 @@ const SHRINKING: &[fn(&mut DebugStats, &[Kept])] = &[
     |stats, _| stats.upstream_calls = None,
 ];
 
-fn window(records: &[Kept]) -> Window {
+fn window(records: &[SharedRecord]) -> Window {
     let text = |ts: Option<i64>| ts.map(clock::text);
     Window {
         calls: records.len(),
@@ -407,8 +411,8 @@ fn named<T, F: Into<Field>>(members: BTreeMap<&str, T>, shown: impl Fn(T) -> F) 
 }
 
 /// With `timed`, includes how long the calls took.
-fn by_tool(records: &[Kept], timed: bool) -> Payload {
-    let mut tools: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+fn by_tool(records: &[SharedRecord], timed: bool) -> Payload {
+    let mut tools: BTreeMap<&str, Vec<&CallRecord>> = BTreeMap::new();
     for record in records {
         tools.entry(&record.tool).or_default().push(record);
     }
@@ -436,7 +440,7 @@ fn nearest_rank<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     sorted.get(rank - 1).copied()
 }
 
-fn upstream_calls(records: &[Kept]) -> Option<UpstreamTally> {
+fn upstream_calls(records: &[SharedRecord]) -> Option<UpstreamTally> {
     let entries: Vec<&Payload> = records
         .iter()
         .flat_map(|record| &record.upstream_calls)
@@ -481,8 +485,8 @@ fn two_digits(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-fn payload_reduction(records: &[Kept]) -> Option<PayloadReduction> {
-    let measured: Vec<(&Record, &Payload)> = records
+fn payload_reduction(records: &[SharedRecord]) -> Option<PayloadReduction> {
+    let measured: Vec<(&CallRecord, &Payload)> = records
         .iter()
         .filter_map(|record| Some((&**record, record.metrics.as_ref()?)))
         .collect();
@@ -501,7 +505,7 @@ fn payload_reduction(records: &[Kept]) -> Option<PayloadReduction> {
         Some(Field::Int(ratio)) => Some(*ratio as f64),
         _ => None,
     };
-    let mut reducers: Vec<(f64, &Record, &Payload)> = measured
+    let mut reducers: Vec<(f64, &CallRecord, &Payload)> = measured
         .iter()
         .filter_map(|(record, metrics)| Some((ratio(metrics)?, *record, *metrics)))
         .collect();
@@ -547,7 +551,7 @@ fn tokens(bytes: i64) -> i64 {
     (bytes + 3) / 4
 }
 
-fn agentic_planner(measured: &[(&Record, &Payload)]) -> Option<PlannerTally> {
+fn agentic_planner(measured: &[(&CallRecord, &Payload)]) -> Option<PlannerTally> {
     let costs: Vec<&Payload> = measured
         .iter()
         .filter_map(|(_, metrics)| match metrics.get("server_side_llm") {
@@ -576,8 +580,8 @@ fn agentic_planner(measured: &[(&Record, &Payload)]) -> Option<PlannerTally> {
     })
 }
 
-fn agentic(records: &[Kept]) -> Option<TaskTally> {
-    let tasks: Vec<&Record> = records
+fn agentic(records: &[SharedRecord]) -> Option<TaskTally> {
+    let tasks: Vec<&CallRecord> = records
         .iter()
         .map(|record| &**record)
         .filter(|record| record.tool == "lisp_task")

@@ -1,9 +1,9 @@
 //! `lisp_eval`: one program, nothing kept. Knows nothing of sessions or transports.
 
 use super::argument::{self, Argument};
-use super::{Done, NotReady, Request, Work, annotations, card, program};
+use super::{NotReady, PreparedCall, ToolOutcome, ToolRequest, annotations, card, program};
 
-use crate::evaluation::{self, Job};
+use crate::evaluation::{self, ProgramRun};
 use crate::render::profile::{self, View};
 use crate::render::reason::{Refusal, RefusalReason};
 use crate::render::reply::ToolReply;
@@ -13,14 +13,15 @@ use ptc_protocol::ErrorReason;
 use ptc_protocol::{Field, Payload};
 
 /// Validates the arguments and prepares the program.
-pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
+pub fn prepare(request: &ToolRequest<'_>) -> Result<PreparedCall, NotReady> {
     let server = request.server.clone();
     let view = View::Profile(server.settings.profile);
     let refuse = |message: String| ToolReply::new(Refusal::Arguments(message).payload(), view);
-    let arguments = program::judge(request.arguments, &server.settings).map_err(refuse)?;
-    let schema = evaluation::Schema::read(arguments.output_schema.as_deref()).map_err(refuse)?;
-    Ok(Work::of(move |call| {
-        let job = Job {
+    let arguments = program::validate(request.arguments, &server.settings).map_err(refuse)?;
+    let schema =
+        evaluation::OutputSchema::read(arguments.output_schema.as_deref()).map_err(refuse)?;
+    Ok(PreparedCall::of(move |call| {
+        let job = ProgramRun {
             program: &arguments.program,
             context: arguments.context.json(),
             schema: schema.as_ref(),
@@ -28,7 +29,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
             programs: &server.programs,
             call,
         };
-        Done::of(ToolReply::new(evaluation::one_shot(&job), view))
+        ToolOutcome::of(ToolReply::new(evaluation::run_once(&job), view))
     }))
 }
 

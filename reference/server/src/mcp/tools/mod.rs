@@ -26,16 +26,16 @@ pub struct Tool {
     pub profiled: bool,
     /// Its entry in `tools/list`, without the name.
     pub entry: fn(&Server) -> Payload,
-    pub run: Run,
+    pub run: Execution,
 }
 
 /// How a tool runs.
 #[derive(Clone, Copy)]
-pub enum Run {
+pub enum Execution {
     /// At once, on the thread that reads frames.
-    Now(fn(&Request<'_>) -> ToolReply),
+    Now(fn(&ToolRequest<'_>) -> ToolReply),
     /// As a program on a thread, behind the gate. Arguments are validated first.
-    Program(fn(&Request<'_>) -> Result<Work, NotReady>),
+    Program(fn(&ToolRequest<'_>) -> Result<PreparedCall, NotReady>),
 }
 
 /// Why a program is not ready to run.
@@ -52,23 +52,23 @@ impl From<ToolReply> for NotReady {
 }
 
 /// A program that is ready to run.
-pub struct Work {
+pub struct PreparedCall {
     /// Called when the call is admitted, before anything else can happen to it.
-    pub admitted: Option<Hook>,
+    pub admitted: Option<AdmissionHook>,
     /// The program itself, on its thread.
-    pub run: Job,
+    pub run: ToolJob,
 }
 
 /// Runs on a thread of the pool.
-pub type Job = Box<dyn FnOnce(&Arc<Call>) -> Done + Send>;
+pub type ToolJob = Box<dyn FnOnce(&Arc<Call>) -> ToolOutcome + Send>;
 
 /// A hook that needs the call.
-pub type Hook = Box<dyn FnOnce(&Arc<Call>) + Send>;
+pub type AdmissionHook = Box<dyn FnOnce(&Arc<Call>) + Send>;
 
-impl Work {
+impl PreparedCall {
     /// A program without a hook.
-    pub fn of(run: impl FnOnce(&Arc<Call>) -> Done + Send + 'static) -> Self {
-        Work {
+    pub fn of(run: impl FnOnce(&Arc<Call>) -> ToolOutcome + Send + 'static) -> Self {
+        PreparedCall {
             admitted: None,
             run: Box::new(run),
         }
@@ -79,24 +79,24 @@ impl Work {
 pub type Commit = Box<dyn FnOnce() -> Option<ToolReply> + Send>;
 
 /// The outcome of a program.
-pub struct Done {
+pub struct ToolOutcome {
     /// The reply; `None` when the program was ended and nobody waits for a reply.
     pub reply: Option<ToolReply>,
     /// Commits what the program did, once it is certain that its call was not cancelled.
     pub commit: Option<Commit>,
 }
 
-impl Done {
+impl ToolOutcome {
     /// A reply, and nothing to commit.
     pub fn of(reply: ToolReply) -> Self {
-        Done {
+        ToolOutcome {
             reply: Some(reply),
             commit: None,
         }
     }
 }
 
-pub struct Request<'a> {
+pub struct ToolRequest<'a> {
     pub server: &'a Arc<Server>,
     pub connection: &'a Arc<Connection>,
     pub id: &'a Id,
@@ -107,7 +107,7 @@ pub struct Request<'a> {
 }
 
 /// The tool that runs a program in a session.
-pub const TURN: &str = "lisp_session_eval";
+pub const SESSION_EVAL: &str = "lisp_session_eval";
 
 /// Every tool, in the order of `tools/list`.
 const TOOLS: &[Tool] = &[
@@ -116,55 +116,59 @@ const TOOLS: &[Tool] = &[
         listed: |_| true,
         profiled: true,
         entry: lisp_eval::entry,
-        run: Run::Program(lisp_eval::prepare),
+        run: Execution::Program(lisp_eval::prepare),
     },
     Tool {
         name: "lisp_task",
         listed: |server| server.settings.agentic.enabled && server.is_aggregator(),
         profiled: false,
         entry: task::entry,
-        run: Run::Program(task::prepare),
+        run: Execution::Program(task::prepare),
     },
     Tool {
         name: "lisp_debug",
         listed: |server| server.settings.diagnostics.debug_tool,
         profiled: false,
         entry: debug::entry,
-        run: Run::Now(debug::run),
+        run: Execution::Now(debug::run),
     },
     session_tool(
         "lisp_session_start",
         session::start_entry,
-        Run::Now(session::start),
+        Execution::Now(session::start),
     ),
     session_tool(
         "lisp_session_list",
         session::list_entry,
-        Run::Now(session::list),
+        Execution::Now(session::list),
     ),
-    session_tool(TURN, session::eval_entry, Run::Program(session::prepare)),
+    session_tool(
+        SESSION_EVAL,
+        session::eval_entry,
+        Execution::Program(session::prepare),
+    ),
     session_tool(
         "lisp_session_inspect",
         session::inspect_entry,
-        Run::Now(session::inspect),
+        Execution::Now(session::inspect),
     ),
     session_tool(
         "lisp_session_forget",
         session::forget_entry,
-        Run::Now(session::forget),
+        Execution::Now(session::forget),
     ),
     session_tool(
         "lisp_session_close",
         session::close_entry,
-        Run::Now(session::close),
+        Execution::Now(session::close),
     ),
 ];
 
-const fn session_tool(name: &'static str, entry: fn(&Server) -> Payload, run: Run) -> Tool {
+const fn session_tool(name: &'static str, entry: fn(&Server) -> Payload, run: Execution) -> Tool {
     Tool {
         name,
         listed: |server| server.sessions.are_enabled(),
-        profiled: matches!(run, Run::Program(_)),
+        profiled: matches!(run, Execution::Program(_)),
         entry,
         run,
     }
@@ -182,12 +186,12 @@ impl Tool {
 
 /// The tool that a call names. Session tools are found even where they are not listed, so that they can report that they are disabled.
 pub fn find(server: &Server, name: &str) -> Option<&'static Tool> {
-    let known = |tool: &&Tool| (tool.listed)(server) || is_of_sessions(tool.name);
+    let known = |tool: &&Tool| (tool.listed)(server) || is_session_tool(tool.name);
     TOOLS.iter().filter(known).find(|tool| tool.name == name)
 }
 
 /// Whether this is a tool for program sessions.
-pub fn is_of_sessions(name: &str) -> bool {
+pub fn is_session_tool(name: &str) -> bool {
     name.starts_with("lisp_session_")
 }
 
@@ -195,7 +199,7 @@ pub fn is_of_sessions(name: &str) -> bool {
 pub fn runs_program(name: &str) -> bool {
     TOOLS
         .iter()
-        .any(|tool| tool.name == name && matches!(tool.run, Run::Program(_)))
+        .any(|tool| tool.name == name && matches!(tool.run, Execution::Program(_)))
 }
 
 pub fn names() -> impl Iterator<Item = &'static str> {

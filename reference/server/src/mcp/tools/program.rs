@@ -38,14 +38,14 @@ pub const fn schema_argument(about: &'static str) -> Argument {
 ///
 /// # Errors
 /// The message for the first argument that is wrong.
-pub fn judge(arguments: Option<Json<'_>>, settings: &Settings) -> Result<Arguments, String> {
+pub fn validate(arguments: Option<Json<'_>>, settings: &Settings) -> Result<Arguments, String> {
     let arguments = arguments
         .filter(|arguments| arguments.kind() == JsonKind::Object)
         .unwrap_or(Json::EMPTY_OBJECT);
     let program = arguments
         .get("program")
         .ok_or("argument `program` is required")?;
-    PROGRAM.judge(program)?;
+    PROGRAM.validate(program)?;
     let program = program.as_str().unwrap_or_default();
     if program.trim().is_empty() {
         return Err("argument `program` must be a non-empty string".into());
@@ -89,7 +89,7 @@ pub fn output_schema(arguments: Json<'_>) -> Result<Option<String>, String> {
     match arguments.get("output_schema") {
         None => Ok(None),
         Some(schema) => {
-            schema_argument("").judge(schema)?;
+            schema_argument("").validate(schema)?;
             let schema = schema.compact();
             match schema.len() <= SCHEMA_BYTES_MAX {
                 true => Ok(Some(schema.into())),
@@ -111,7 +111,7 @@ pub fn context(arguments: Json<'_>, settings: &Settings) -> Result<JsonText, Str
         Some(context) if !context.is_null() => context,
         _ => return Ok(JsonText::EMPTY_OBJECT),
     };
-    CONTEXT.judge(given)?;
+    CONTEXT.validate(given)?;
     let (context, bad_key) = compact_context(given);
     if context.len() > settings.context_bytes {
         return Err(format!(

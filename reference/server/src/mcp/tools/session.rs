@@ -1,16 +1,16 @@
 //! The six `lisp_session_*` tools: their arguments, replies and entries. Sessions themselves are in `sessions`.
 
 use super::argument::{self, Argument, Shape};
-use super::{Done, NotReady, Request, Work, card, program};
+use super::{NotReady, PreparedCall, ToolOutcome, ToolRequest, card, program};
 use crate::call::Call;
-use crate::evaluation::{self, Job, Schema, Turned};
+use crate::evaluation::{self, OutputSchema, ProgramRun, TurnOutcome};
 use crate::mcp::connection::Transport;
 use crate::mcp::dispatch;
 use crate::render::profile::{self, View};
 use crate::render::reason::{Refusal, SessionReason};
 use crate::render::reply::ToolReply;
 use crate::server::Server;
-use crate::sessions::{Clear, Session, SessionError, Turn, view};
+use crate::sessions::{ForgetTarget, Session, SessionError, Turn, view};
 use crate::settings::ResponseProfile;
 use ptc_protocol::members::{
     Failure, SessionClosed, SessionForgotten, SessionList, SessionStarted,
@@ -34,7 +34,9 @@ const FORGET: &[Argument] = &[
     Argument::optional("bindings", Shape::List(&Shape::Text), ""),
     Argument::optional(
         "clear",
-        Shape::List(&Shape::Word(|| Clear::ALL.map(|(word, _)| word).to_vec())),
+        Shape::List(&Shape::Word(|| {
+            ForgetTarget::ALL.map(|(word, _)| word).to_vec()
+        })),
         "",
     ),
 ];
@@ -59,7 +61,7 @@ enum ToolError {
     /// The session cannot be used, and the reply names it.
     Named(SessionError, String),
     /// The connection is shutting down.
-    Drains,
+    Draining,
     /// Rendering the session's content takes more time or memory than a program may use.
     Limited(Box<Failure>),
 }
@@ -76,7 +78,7 @@ impl ToolError {
                 session_id: Some(id),
                 ..ToolError::Session(refused).failure()
             },
-            ToolError::Drains => Refusal::ShuttingDown.failure(),
+            ToolError::Draining => Refusal::ShuttingDown.failure(),
             ToolError::Limited(failure) => *failure,
         }
     }
@@ -88,7 +90,7 @@ impl From<SessionError> for ToolError {
     }
 }
 
-fn wrong<T>(message: impl Into<String>) -> Result<T, ToolError> {
+fn invalid<T>(message: impl Into<String>) -> Result<T, ToolError> {
     Err(ToolError::Arguments(message.into()))
 }
 
@@ -101,13 +103,13 @@ fn mirrored<T: Into<Payload>>(outcome: Result<T, ToolError>) -> ToolReply {
 const TITLE_BYTES_MAX: usize = 4 << 10;
 
 /// `lisp_session_start`
-pub fn start(request: &Request<'_>) -> ToolReply {
+pub fn start(request: &ToolRequest<'_>) -> ToolReply {
     mirrored((|| {
-        let arguments = object(request)?;
+        let arguments = arguments_object(request)?;
         if let Some(unknown) = first_unknown(arguments, START) {
-            return wrong(format!("unexpected lisp_session_start argument: {unknown}"));
+            return invalid(format!("unexpected lisp_session_start argument: {unknown}"));
         }
-        enabled(request)?;
+        check_enabled(request)?;
         let title = arguments
             .get("title")
             .and_then(Json::as_str)
@@ -116,7 +118,7 @@ pub fn start(request: &Request<'_>) -> ToolReply {
             .as_ref()
             .is_some_and(|title| title.len() > TITLE_BYTES_MAX)
         {
-            return wrong(format!("title exceeds {TITLE_BYTES_MAX} bytes"));
+            return invalid(format!("title exceeds {TITLE_BYTES_MAX} bytes"));
         }
         let ttl_ms = arguments
             .get("ttl_ms")
@@ -137,13 +139,13 @@ pub fn start(request: &Request<'_>) -> ToolReply {
 }
 
 /// `lisp_session_list`
-pub fn list(request: &Request<'_>) -> ToolReply {
+pub fn list(request: &ToolRequest<'_>) -> ToolReply {
     mirrored((|| {
-        let arguments = object(request)?;
+        let arguments = arguments_object(request)?;
         if arguments.members().next().is_some() {
-            return wrong("lisp_session_list takes no arguments");
+            return invalid("lisp_session_list takes no arguments");
         }
-        enabled(request)?;
+        check_enabled(request)?;
         let own = request.server.sessions.list(&request.connection.owner)?;
         Ok(SessionList {
             count: own.len(),
@@ -153,16 +155,16 @@ pub fn list(request: &Request<'_>) -> ToolReply {
 }
 
 /// `lisp_session_inspect`
-pub fn inspect(request: &Request<'_>) -> ToolReply {
+pub fn inspect(request: &ToolRequest<'_>) -> ToolReply {
     mirrored((|| {
-        let arguments = object(request)?;
+        let arguments = arguments_object(request)?;
         let session = session(request, arguments)?;
         let wanted = arguments
             .get("view")
             .and_then(Json::as_str)
             .unwrap_or_default();
         let server = request.server;
-        let reply = evaluation::watched(&server.programs, |watch| {
+        let reply = evaluation::within_limits(&server.programs, |watch| {
             view::inspect(&server.sessions, &session, &wanted, &server.redactor, watch)
         });
         session.touch();
@@ -171,9 +173,9 @@ pub fn inspect(request: &Request<'_>) -> ToolReply {
 }
 
 /// `lisp_session_forget`
-pub fn forget(request: &Request<'_>) -> ToolReply {
+pub fn forget(request: &ToolRequest<'_>) -> ToolReply {
     mirrored((|| {
-        let arguments = object(request)?;
+        let arguments = arguments_object(request)?;
         let bindings = bindings(arguments.get("bindings"))?;
         let clear = clear(arguments.get("clear"))?;
         let id = session_id(request, arguments)?;
@@ -181,8 +183,11 @@ pub fn forget(request: &Request<'_>) -> ToolReply {
             .server
             .sessions
             .forget(&id, &request.connection.owner, &bindings, &clear)
-            .map_err(|refused| naming(refused, &id))?;
-        let words = clear.iter().filter_map(|target| word_of(*target)).collect();
+            .map_err(|refused| with_session_id(refused, &id))?;
+        let words = clear
+            .iter()
+            .filter_map(|target| clear_name(*target))
+            .collect();
         Ok(SessionForgotten {
             cleared: words,
             removed_bindings: removed,
@@ -193,23 +198,25 @@ pub fn forget(request: &Request<'_>) -> ToolReply {
     })())
 }
 
-fn word_of(target: Clear) -> Option<&'static str> {
-    Clear::ALL
+fn clear_name(target: ForgetTarget) -> Option<&'static str> {
+    ForgetTarget::ALL
         .iter()
         .find(|(_, clear)| *clear == target)
         .map(|(word, _)| *word)
 }
 
 /// `lisp_session_close`
-pub fn close(request: &Request<'_>) -> ToolReply {
+pub fn close(request: &ToolRequest<'_>) -> ToolReply {
     mirrored((|| {
-        let arguments = object(request)?;
+        let arguments = arguments_object(request)?;
         let reason = match arguments.get("reason") {
             None => "closed".to_owned(),
             Some(reason) => match (reason.kind(), reason.as_str()) {
                 (JsonKind::Null, _) => "closed".to_owned(),
                 (_, Some(text)) => text.into_owned(),
-                (JsonKind::Object | JsonKind::Array, _) => return wrong("reason must be a string"),
+                (JsonKind::Object | JsonKind::Array, _) => {
+                    return invalid("reason must be a string");
+                }
                 _ => reason.compact().into(),
             },
         };
@@ -225,16 +232,16 @@ pub fn close(request: &Request<'_>) -> ToolReply {
 }
 
 /// `lisp_session_eval`: validates the arguments and begins a turn.
-pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
+pub fn prepare(request: &ToolRequest<'_>) -> Result<PreparedCall, NotReady> {
     let server = request.server.clone();
     let view = View::Profile(server.settings.profile);
     let refuse = move |error: ToolError| ToolReply::new(error.failure().into(), view);
-    let Judged {
+    let EvalArguments {
         session,
         program,
         context,
         schema,
-    } = judge(request).map_err(refuse)?;
+    } = validate(request).map_err(refuse)?;
     if request.connection.is_in_flight(request.key) {
         return Err(NotReady::Duplicate);
     }
@@ -246,9 +253,9 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
     let run = move |call: &Arc<Call>| {
         let refused = |refused: SessionError| refuse(ToolError::Session(refused));
         if let Err(unreadable) = turn.restore() {
-            return Done::of(refused(unreadable));
+            return ToolOutcome::of(refused(unreadable));
         }
-        let job = Job {
+        let job = ProgramRun {
             program: &program,
             context: context.json(),
             schema: schema.as_ref(),
@@ -256,11 +263,11 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
             programs: &server.programs,
             call,
         };
-        match evaluation::in_session(&job, &server.sessions, &turn) {
-            Turned::Kept { payload, ready } => {
-                let packed = match turn.pack(*ready) {
-                    Ok(packed) => packed,
-                    Err(unkept) => return Done::of(refused(unkept)),
+        match evaluation::run_in_session(&job, &server.sessions, &turn) {
+            TurnOutcome::Kept { payload, checked } => {
+                let encoded = match turn.encode(*checked) {
+                    Ok(encoded) => encoded,
+                    Err(unkept) => return ToolOutcome::of(refused(unkept)),
                 };
                 let stored = changed_keys(&payload).map(|keys| format!("stored: {keys}"));
                 let suffix = suffix([stored, upstream_calls(&payload, view)]);
@@ -268,15 +275,15 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
                     suffix,
                     ..ToolReply::new(payload, view)
                 };
-                Done {
+                ToolOutcome {
                     reply: Some(reply),
                     commit: Some(Box::new(move || {
-                        let lost = turn.commit(packed).err()?;
+                        let lost = turn.commit(encoded).err()?;
                         Some(refuse(ToolError::Session(lost)))
                     })),
                 }
             }
-            Turned::Failed(payload) => {
+            TurnOutcome::Failed(payload) => {
                 // Nothing was kept, so the summary is still correct.
                 let payload = payload.with("session", turn.session.summary_idle());
                 let suffix = suffix([
@@ -287,21 +294,23 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
                     suffix,
                     ..ToolReply::new(payload, view)
                 };
-                Done::of(reply)
+                ToolOutcome::of(reply)
             }
-            Turned::Over if stdio => Done {
+            TurnOutcome::Cancelled if stdio => ToolOutcome {
                 reply: None,
                 commit: None,
             },
-            Turned::Over => Done::of(ToolReply::new(Refusal::Cancelled.payload(), view)),
+            TurnOutcome::Cancelled => {
+                ToolOutcome::of(ToolReply::new(Refusal::Cancelled.payload(), view))
+            }
         }
     };
-    Ok(Work {
+    Ok(PreparedCall {
         // A program that waits for a thread can be cancelled like a running one.
         admitted: Some(Box::new(move |call| {
-            began.belongs_to(call);
+            began.attach_call(call);
             let call = call.clone();
-            began.ends_by(move || {
+            began.on_close(move || {
                 if let Some(answer) = connection.cancel_call(&call) {
                     dispatch::answer_cancelled(&ending, &connection, call.id.clone(), answer);
                 }
@@ -328,14 +337,14 @@ fn upstream_calls(payload: &Payload, view: View) -> Option<String> {
 }
 
 /// The validated arguments of `lisp_session_eval`.
-struct Judged {
+struct EvalArguments {
     session: String,
     program: String,
     context: JsonText,
-    schema: Option<Schema>,
+    schema: Option<OutputSchema>,
 }
 
-fn judge(request: &Request<'_>) -> Result<Judged, ToolError> {
+fn validate(request: &ToolRequest<'_>) -> Result<EvalArguments, ToolError> {
     let settings = &request.server.settings;
     let arguments = request
         .arguments
@@ -346,36 +355,36 @@ fn judge(request: &Request<'_>) -> Result<Judged, ToolError> {
         .and_then(Json::as_str)
         .filter(|id| !id.is_empty());
     let Some(id) = id else {
-        return wrong("session_id must be a non-empty string");
+        return invalid("session_id must be a non-empty string");
     };
     let program = arguments
         .get("program")
         .and_then(Json::as_str)
         .filter(|program| !program.is_empty());
     let Some(program) = program else {
-        return wrong("program must be a non-empty string");
+        return invalid("program must be a non-empty string");
     };
     if program.len() > settings.program_bytes {
-        return wrong("program exceeds max_program_bytes");
+        return invalid("program exceeds max_program_bytes");
     }
     let given = arguments.get("context").unwrap_or(Json::EMPTY_OBJECT);
     if given.kind() != JsonKind::Object {
-        return wrong("context must be an object when supplied");
+        return invalid("context must be an object when supplied");
     }
     let (context, bad_key) = program::compact_context(given);
     if context.len() > settings.context_bytes {
-        return wrong("context exceeds max_context_bytes");
+        return invalid("context exceeds max_context_bytes");
     }
     match bad_key.as_deref() {
         None => {}
-        Some("") => return wrong("context keys must be non-empty"),
-        Some(_) => return wrong("context keys may not contain `/`"),
+        Some("") => return invalid("context keys must be non-empty"),
+        Some(_) => return invalid("context keys may not contain `/`"),
     }
     program::no_signature(arguments).map_err(ToolError::Arguments)?;
     let schema = program::output_schema(arguments)
-        .and_then(|schema| Schema::read(schema.as_deref()))
+        .and_then(|schema| OutputSchema::read(schema.as_deref()))
         .map_err(ToolError::Arguments)?;
-    Ok(Judged {
+    Ok(EvalArguments {
         session: id.into_owned(),
         program: program.into_owned(),
         context,
@@ -384,8 +393,8 @@ fn judge(request: &Request<'_>) -> Result<Judged, ToolError> {
 }
 
 /// Begins a turn in the session `id`, if its state allows one.
-fn begin(request: &Request<'_>, id: &str) -> Result<Turn, ToolError> {
-    enabled(request)?;
+fn begin(request: &ToolRequest<'_>, id: &str) -> Result<Turn, ToolError> {
+    check_enabled(request)?;
     let connection = request.connection;
     let begun = request
         .server
@@ -393,16 +402,16 @@ fn begin(request: &Request<'_>, id: &str) -> Result<Turn, ToolError> {
         .begin(id, &connection.owner, connection.protocol_owner());
     begun.map_err(|refused| match refused {
         // Another node received the request to shut down.
-        SessionError::Drains => {
+        SessionError::Draining => {
             connection.drain();
-            ToolError::Drains
+            ToolError::Draining
         }
-        refused => naming(refused, id),
+        refused => with_session_id(refused, id),
     })
 }
 
 /// A busy session exists, so the reply names it.
-fn naming(refused: SessionError, id: &str) -> ToolError {
+fn with_session_id(refused: SessionError, id: &str) -> ToolError {
     match refused {
         SessionError::Busy => ToolError::Named(refused, id.to_owned()),
         _ => ToolError::Session(refused),
@@ -421,32 +430,35 @@ fn changed_keys(payload: &Payload) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-fn object<'a>(request: &Request<'a>) -> Result<Json<'a>, ToolError> {
+fn arguments_object<'a>(request: &ToolRequest<'a>) -> Result<Json<'a>, ToolError> {
     match request.arguments {
         None => Ok(Json::EMPTY_OBJECT),
         Some(arguments) if arguments.kind() == JsonKind::Object => Ok(arguments),
-        Some(_) => wrong("arguments must be an object"),
+        Some(_) => invalid("arguments must be an object"),
     }
 }
 
-fn enabled(request: &Request<'_>) -> Result<(), ToolError> {
+fn check_enabled(request: &ToolRequest<'_>) -> Result<(), ToolError> {
     match request.server.sessions.are_enabled() {
         true => Ok(()),
         false => Err(ToolError::Disabled),
     }
 }
 
-fn session(request: &Request<'_>, arguments: Json<'_>) -> Result<Arc<Session>, ToolError> {
+fn session(request: &ToolRequest<'_>, arguments: Json<'_>) -> Result<Arc<Session>, ToolError> {
     let id = session_id(request, arguments)?;
     let sessions = &request.server.sessions;
     Ok(sessions.find(&id, &request.connection.owner)?)
 }
 
-fn session_id<'a>(request: &Request<'_>, arguments: Json<'a>) -> Result<Cow<'a, str>, ToolError> {
+fn session_id<'a>(
+    request: &ToolRequest<'_>,
+    arguments: Json<'a>,
+) -> Result<Cow<'a, str>, ToolError> {
     let Some(id) = arguments.get("session_id").and_then(Json::as_str) else {
-        return wrong("session_id must be a non-empty string");
+        return invalid("session_id must be a non-empty string");
     };
-    enabled(request)?;
+    check_enabled(request)?;
     Ok(id)
 }
 
@@ -471,14 +483,14 @@ fn bindings(value: Option<Json<'_>>) -> Result<Vec<String>, ToolError> {
 
 fn binding(value: Json<'_>) -> Result<String, ToolError> {
     match value.kind() {
-        JsonKind::Object | JsonKind::Array => wrong("bindings must be names"),
+        JsonKind::Object | JsonKind::Array => invalid("bindings must be names"),
         _ => Ok(value
             .as_str()
             .map_or_else(|| value.compact().into(), Cow::into_owned)),
     }
 }
 
-fn clear(value: Option<Json<'_>>) -> Result<Vec<Clear>, ToolError> {
+fn clear(value: Option<Json<'_>>) -> Result<Vec<ForgetTarget>, ToolError> {
     let invalid = || ToolError::Arguments("invalid clear target".into());
     let Some(value) = value.filter(|value| !value.is_null()) else {
         return Ok(Vec::new());
@@ -491,7 +503,7 @@ fn clear(value: Option<Json<'_>>) -> Result<Vec<Clear>, ToolError> {
         .map(|target| {
             target
                 .as_str()
-                .and_then(|word| Clear::from_word(&word))
+                .and_then(|word| ForgetTarget::from_word(&word))
                 .ok_or_else(invalid)
         })
         .collect()

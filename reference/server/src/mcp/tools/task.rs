@@ -20,7 +20,7 @@ use ptc_upstream::{Entry, ProgramCalls, feedback_block, ptc_metrics};
 use serde_json::Map;
 
 use super::argument::{self, Argument, Shape};
-use super::{Done, NotReady, Request, Work, annotations, program};
+use super::{NotReady, PreparedCall, ToolOutcome, ToolRequest, annotations, program};
 use crate::call::Call;
 use crate::evaluation;
 use crate::render::profile::View;
@@ -93,23 +93,25 @@ pub fn entry(server: &Server) -> Payload {
 }
 
 /// Validates the arguments and prepares the task.
-pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
+pub fn prepare(request: &ToolRequest<'_>) -> Result<PreparedCall, NotReady> {
     let server = request.server.clone();
-    let arguments = judge(request.arguments, &server).map_err(|message| {
+    let arguments = validate(request.arguments, &server).map_err(|message| {
         let failed = TaskFailed {
             reason: RefusalReason::Arguments.name(),
             message,
             ..TaskFailed::default()
         };
         let mut refusal = ToolReply::new(failed.into(), View::Mirrored);
-        refusal.aside = Some(aside(
+        refusal.observed_details = Some(details(
             &TaskExecution::default(),
             &PlannerReport::default(),
             None,
         ));
         refusal
     })?;
-    Ok(Work::of(move |call| carry_out(&server, call, &arguments)))
+    Ok(PreparedCall::of(move |call| {
+        execute_task(&server, call, &arguments)
+    }))
 }
 
 /// The validated arguments of a task.
@@ -120,12 +122,12 @@ struct Arguments {
     unsupported: Vec<String>,
 }
 
-fn judge(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, String> {
+fn validate(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, String> {
     let arguments = arguments
         .filter(|arguments| arguments.kind() == JsonKind::Object)
         .unwrap_or(Frame::EMPTY_OBJECT);
     let task = arguments.get("task").unwrap_or(Frame::NULL);
-    TASK.judge(task)?;
+    TASK.validate(task)?;
     let task = task.as_str().unwrap_or_default().trim().to_owned();
     if task.is_empty() {
         return Err("argument `task` must be a non-empty string".into());
@@ -136,7 +138,7 @@ fn judge(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, Str
         None => Map::new(),
         Some(given) if given.is_null() => Map::new(),
         Some(given) => {
-            CONSTRAINTS.judge(given)?;
+            CONSTRAINTS.validate(given)?;
             serde_json::from_str(&given.compact()).unwrap_or_default()
         }
     };
@@ -149,11 +151,11 @@ fn judge(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, Str
     })
 }
 
-fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> Done {
+fn execute_task(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> ToolOutcome {
     let settings = &server.settings.agentic;
     let started = Instant::now();
     let deadline = started + Duration::from_millis(settings.task_timeout_ms);
-    let world = Upstreams {
+    let world = TaskUpstreams {
         server,
         call,
         calls: evaluation::upstream_calls(&server.programs, call, deadline.into())
@@ -214,7 +216,7 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
         }
     };
     if matches!(outcome.end, TaskEnd::Cancelled) {
-        return Done {
+        return ToolOutcome {
             reply: None,
             commit: None,
         };
@@ -223,14 +225,14 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
     let trace_id = call.trace_id.get().cloned();
     let mut reply = reply(server, arguments, &outcome, &world, duration_ms, trace_id);
     reply.planner = outcome.requests;
-    Done::of(reply)
+    ToolOutcome::of(reply)
 }
 
 fn reply(
     server: &Server,
     arguments: &Arguments,
     outcome: &TaskOutcome,
-    world: &Upstreams<'_>,
+    world: &TaskUpstreams<'_>,
     duration_ms: u64,
     trace_id: Option<String>,
 ) -> ToolReply {
@@ -283,7 +285,7 @@ fn reply(
             execution.result_bytes = Some(answer.result_bytes);
             execution.truncated = Some(answer.truncated);
             execution.max_result_bytes = Some(bytes_max);
-            let aside = aside(&execution, &planner, outcome.program.as_deref());
+            let aside = details(&execution, &planner, outcome.program.as_deref());
             let answered = TaskAnswered {
                 answer: answer.answer.clone(),
                 structured_result: Field::from(&answer.structured),
@@ -297,13 +299,13 @@ fn reply(
                 ptc_metrics: metrics(answer.result_bytes),
             };
             let mut reply = ToolReply::new(answered.into(), View::Mirrored);
-            reply.aside = Some(aside);
+            reply.observed_details = Some(aside);
             return reply;
         }
         TaskEnd::Failed { reason, message } => failed(reason.name(), message),
         TaskEnd::Cancelled => failed("cancelled", "cancelled"),
     };
-    let aside = aside(&execution, &planner, outcome.program.as_deref());
+    let aside = details(&execution, &planner, outcome.program.as_deref());
     let failed = TaskFailed {
         reason,
         message,
@@ -318,12 +320,12 @@ fn reply(
         ptc_metrics: metrics(0),
     };
     let mut reply = ToolReply::new(failed.into(), View::Mirrored);
-    reply.aside = Some(aside);
+    reply.observed_details = Some(aside);
     reply
 }
 
 /// The planner's part of the record in the debug ring: what the reply reports of it, and the size of its program.
-fn aside(execution: &TaskExecution, planner: &PlannerReport, program: Option<&str>) -> Payload {
+fn details(execution: &TaskExecution, planner: &PlannerReport, program: Option<&str>) -> Payload {
     let turns = u64::from(execution.turn_count.unwrap_or(0));
     let calls = planner.calls.unwrap_or(0) as u64;
     let status = match planner.error {
@@ -339,7 +341,7 @@ fn aside(execution: &TaskExecution, planner: &PlannerReport, program: Option<&st
 }
 
 /// The upstreams as a task's programs reach them, with one budget of calls for the whole task.
-struct Upstreams<'a> {
+struct TaskUpstreams<'a> {
     server: &'a Server,
     call: &'a Arc<Call>,
     calls: Option<ProgramCalls>,
@@ -350,7 +352,7 @@ struct Upstreams<'a> {
     turns_of: std::sync::Mutex<Vec<u32>>,
 }
 
-impl Upstreams<'_> {
+impl TaskUpstreams<'_> {
     fn entries(&self) -> Vec<Entry> {
         self.calls
             .as_ref()
@@ -370,7 +372,7 @@ impl Upstreams<'_> {
     }
 }
 
-impl World for Upstreams<'_> {
+impl World for TaskUpstreams<'_> {
     fn run(
         &self,
         program: &str,

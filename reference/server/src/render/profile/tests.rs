@@ -19,7 +19,7 @@ fn success(result: &'static str) -> Payload {
 }
 
 #[test]
-fn the_three_views_of_a_success() {
+fn success_is_rendered_in_each_profile() {
     let three = success("user=> 3");
     assert_eq!(
         check(&three, ResponseProfile::Slim),
@@ -39,7 +39,7 @@ fn the_three_views_of_a_success() {
 }
 
 #[test]
-fn an_error_says_its_reason_once() {
+fn error_states_its_reason_once() {
     let payload = Failure::new("runtime_error", "runtime_error: data/nope is not bound").into();
     assert_eq!(
         check(&payload, ResponseProfile::Slim),
@@ -48,7 +48,7 @@ fn an_error_says_its_reason_once() {
 }
 
 #[test]
-fn prints_at_and_over_the_limit() {
+fn prints_are_truncated_over_the_limit() {
     let printed = |count: usize| success("user=> 1").with("prints", vec!["x"; count]);
     assert!(!check(&printed(20), ResponseProfile::Slim).contains("[truncated]"));
     assert!(check(&printed(21), ResponseProfile::Slim).contains("[truncated]"));
@@ -58,7 +58,7 @@ fn prints_at_and_over_the_limit() {
 }
 
 #[test]
-fn validated_is_exact_or_absent() {
+fn validated_value_is_exact_or_absent() {
     let profile = ResponseProfile::Structured;
     let text = |bytes: usize| {
         let json = format!("\"{}\"", "x".repeat(bytes - 2));
@@ -85,7 +85,7 @@ fn validated_is_exact_or_absent() {
 }
 
 #[test]
-fn the_guard_keeps_every_envelope_within_its_limit() {
+fn guard_keeps_every_envelope_within_its_limit() {
     for profile in [
         ResponseProfile::Slim,
         ResponseProfile::Structured,

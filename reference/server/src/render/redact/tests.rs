@@ -4,7 +4,7 @@ use super::*;
 use ptc_secrets::Secret;
 
 #[test]
-fn secrets_go_before_anything_is_cut() {
+fn secrets_are_redacted_before_truncation() {
     let mut secrets = Redactor::builder();
     secrets.add(&Secret::new("hunter2-hunter2".into()));
     let redactor = secrets.build();
@@ -36,7 +36,7 @@ fn made(program: &str) -> Value {
 }
 
 #[test]
-fn integers_of_any_size_are_looked_at() {
+fn secrets_in_big_integers_are_found() {
     let mut secrets = Redactor::builder();
     secrets.add(&Secret::new("9876543210987654".into()));
     let redactor = secrets.build();
@@ -51,7 +51,7 @@ fn integers_of_any_size_are_looked_at() {
 }
 
 #[test]
-fn sources_and_names_go_too() {
+fn secrets_in_sources_and_names_are_redacted() {
     let mut secrets = Redactor::builder();
     secrets.add(&Secret::new("hunter2-hunter2".into()));
     let redactor = secrets.build();
@@ -73,7 +73,7 @@ fn sources_and_names_go_too() {
 }
 
 #[test]
-fn what_is_shared_is_scrubbed_once() {
+fn shared_values_are_scrubbed_once() {
     let mut secrets = Redactor::builder();
     secrets.add(&Secret::new("hunter2-hunter2".into()));
     let redactor = secrets.build();

@@ -20,11 +20,11 @@ struct State {
     /// The nodes that answered each question.
     answered: HashMap<String, HashSet<String>>,
     /// After a timeout: the number of listeners then, and how many of them had not answered. Nobody waits for those a second time.
-    deaf: (usize, usize),
+    silent: (usize, usize),
 }
 
 /// Separates the asking node from the unique part of its question.
-const BETWEEN: char = '.';
+const SEPARATOR: char = '.';
 /// The longest name of a node and the longest question that are accepted: anybody who can reach the store may have sent them.
 const TEXT_BYTES_MAX: usize = 64;
 
@@ -42,7 +42,7 @@ impl Acks {
         &self.node
     }
 
-    pub fn listen(&self, listens: bool) {
+    pub fn set_listening(&self, listens: bool) {
         self.state().listens = listens;
     }
 
@@ -52,14 +52,14 @@ impl Acks {
         let fresh = crate::token::random(12);
         let question = state
             .listens
-            .then(|| format!("{}{BETWEEN}{fresh}", self.node))?;
+            .then(|| format!("{}{SEPARATOR}{fresh}", self.node))?;
         state.answered.insert(question.clone(), HashSet::new());
         Some(question)
     }
 
     /// The node that asked a question.
     pub fn asker(question: &str) -> Option<&str> {
-        let (node, _) = question.split_once(BETWEEN)?;
+        let (node, _) = question.split_once(SEPARATOR)?;
         (question.len() <= TEXT_BYTES_MAX).then_some(node)
     }
 
@@ -70,7 +70,7 @@ impl Acks {
             Some(nodes) if node.len() <= TEXT_BYTES_MAX => drop(nodes.insert(node.to_owned())),
             Some(_) => {}
             // A late answer: the silent nodes do listen after all.
-            None => state.deaf = (0, 0),
+            None => state.silent = (0, 0),
         }
         self.changed.notify_all();
     }
@@ -78,15 +78,15 @@ impl Acks {
     /// Waits for the answers of this many listeners, and forgets the question.
     pub fn wait(&self, question: &str, listeners: usize, patience: Duration) {
         let state = self.state();
-        let (of, deaf) = state.deaf;
-        let awaited = listeners.saturating_sub(if of == listeners { deaf } else { 0 });
-        let come = |state: &State| state.answered.get(question).map_or(0, HashSet::len);
+        let (of, silent) = state.silent;
+        let awaited = listeners.saturating_sub(if of == listeners { silent } else { 0 });
+        let count = |state: &State| state.answered.get(question).map_or(0, HashSet::len);
         let waited = self
             .changed
-            .wait_timeout_while(state, patience, |state| come(state) < awaited);
+            .wait_timeout_while(state, patience, |state| count(state) < awaited);
         let (mut state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
-            state.deaf = (listeners, listeners.saturating_sub(come(&state)));
+            state.silent = (listeners, listeners.saturating_sub(count(&state)));
         }
         state.answered.remove(question);
     }

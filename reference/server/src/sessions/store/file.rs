@@ -12,8 +12,9 @@
 use super::super::SessionError;
 use super::super::record::SNAPSHOT_BYTES_MAX;
 use super::{
-    Acquire, Answer, CLOSED_MAX, Content, DIGEST_DIGITS, FailedLogin, Failure, Key, Lease,
-    LoginFailure, New, Record, SOURCES_MAX, SessionStore, Sight, Space, Times, micros,
+    CLOSED_MAX, DIGEST_DIGITS, FailedLogin, Lease, LeaseRequest, LoginFailure, Namespace,
+    NewSession, RecordTimes, SOURCES_MAX, SealedContent, SessionKey, SessionRecord, SessionStore,
+    StoreError, StoreResult, StoreSummary, micros,
 };
 use crate::clock;
 use minicbor::{Decode, Encode};
@@ -31,7 +32,7 @@ pub struct Directory {
     /// The file system that the directory was on at the start.
     device: u64,
     /// The store of the sessions that belong to this store's sessions and end with them.
-    belongings: Option<Box<Directory>>,
+    owned_store: Option<Box<Directory>>,
 }
 
 /// The facts that the store decides by, and what lists show.
@@ -70,7 +71,7 @@ struct Entry {
 }
 
 impl Entry {
-    fn over_at(&self) -> i64 {
+    fn expires_at(&self) -> i64 {
         self.expires
             .min(self.used.saturating_add(self.idle).max(self.until))
     }
@@ -82,7 +83,7 @@ impl Entry {
 
     /// Shifts all times back after the clock was set back, as an entry cannot have been written in the future. Otherwise the remaining
     /// life, idle time and lease would grow by that much.
-    fn follow(&mut self, now: i64) {
+    fn adjust_to_clock(&mut self, now: i64) {
         let back = self.written.saturating_sub(now);
         if back > CLOCK_BACK_MIN {
             for time in [
@@ -97,13 +98,13 @@ impl Entry {
         }
     }
 
-    fn record(&self, key: &Key, now: i64) -> Record {
-        Record {
+    fn record(&self, key: &SessionKey, now: i64) -> SessionRecord {
+        SessionRecord {
             key: key.clone(),
             owner: self.owner.clone(),
             version: self.version,
             stamp: self.stamp.clone(),
-            times: Times {
+            times: RecordTimes {
                 created: self.created,
                 expires: self.expires,
                 used: self.used,
@@ -117,15 +118,15 @@ impl Entry {
 }
 
 /// How long an operation waits for the lock.
-const PATIENCE: Duration = Duration::from_secs(1);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Opening a pipe in place of a file would otherwise block until its other end is opened.
-const UNWAITING: i32 = libc::O_NONBLOCK | libc::O_NOCTTY;
+const NONBLOCKING: i32 = libc::O_NONBLOCK | libc::O_NOCTTY;
 /// In microseconds: times are shifted only when the clock was set back by more than this.
 const CLOCK_BACK_MIN: i64 = 60_000_000;
 /// The pause between two attempts to take the lock.
-const PAUSE: Duration = Duration::from_millis(1);
+const LOCK_RETRY_PAUSE: Duration = Duration::from_millis(1);
 /// Age at which bodies that no entry names are removed: nobody is about to commit them any more.
-const STRAY_AFTER: Duration = Duration::from_secs(3600);
+const STRAY_AGE: Duration = Duration::from_secs(3600);
 
 /// Bytes of the largest body that is read, and of the largest other file. None of our processes writes more.
 const BODY_BYTES_MAX: usize = 2 * SNAPSHOT_BYTES_MAX;
@@ -139,19 +140,19 @@ const STRAY: &str = "new";
 const STRAY_BYTES: usize = 18;
 const STRAY_CHARS: usize = STRAY_BYTES * 4 / 3;
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for StoreError {
     fn from(error: io::Error) -> Self {
         match is_full(&error) {
-            true => SessionError::NoRoom.into(),
-            false => Failure::Away(error.to_string()),
+            true => SessionError::StoreFull.into(),
+            false => StoreError::Unavailable(error.to_string()),
         }
     }
 }
 
 /// The directory while this operation has exclusive access.
-struct Held<'a> {
+struct LockedDirectory<'a> {
     path: &'a Path,
-    belongings: Option<&'a Directory>,
+    owned_store: Option<&'a Directory>,
     now: i64,
     /// `None` in read-only operations.
     _lock: Option<File>,
@@ -162,14 +163,14 @@ impl Directory {
     ///
     /// # Errors
     /// Why the directory cannot be used.
-    pub fn open(path: &Path, space: Space) -> Result<Self, String> {
-        let belongings = match space {
-            Space::Programs => None,
-            Space::Protocol => Some(Box::new(Directory::open(path, Space::Programs)?)),
+    pub fn open(path: &Path, namespace: Namespace) -> Result<Self, String> {
+        let owned_store = match namespace {
+            Namespace::Programs => None,
+            Namespace::Protocol => Some(Box::new(Directory::open(path, Namespace::Programs)?)),
         };
         let operators = path;
-        let path = &path.join(space.name());
-        let made = make_all(operators).and_then(|()| make(path));
+        let path = &path.join(namespace.name());
+        let made = create_directories(operators).and_then(|()| create_directory(path));
         let made = made.and_then(|()| std::fs::metadata(path));
         let device = made
             .map_err(|error| format!("cannot make the directory: {error}"))?
@@ -177,9 +178,11 @@ impl Directory {
         let directory = Directory {
             path: path.to_owned(),
             device,
-            belongings,
+            owned_store,
         };
-        let held = directory.hold().map_err(|failure| failure.to_string())?;
+        let held = directory
+            .acquire_lock()
+            .map_err(|failure| failure.to_string())?;
         // The directory itself may be new, so its name is synced, too. A parent that this process may not read was not created by it.
         let whole = path
             .canonicalize()
@@ -202,30 +205,32 @@ impl Directory {
         Ok(directory)
     }
 
-    fn hold(&self) -> Answer<Held<'_>> {
+    fn acquire_lock(&self) -> StoreResult<LockedDirectory<'_>> {
         let since = Instant::now();
         let lock = loop {
             let lock = match self.open_lock() {
                 Err(error) if error.kind() == io::ErrorKind::NotFound && self.was_emptied() => {
-                    make(&self.path)?;
+                    create_directory(&self.path)?;
                     self.open_lock()?
                 }
                 opened => opened?,
             };
             match lock.try_lock() {
-                Ok(()) if self.is_the_lock(&lock)? => break lock,
-                Ok(()) | Err(TryLockError::WouldBlock) if since.elapsed() < PATIENCE => {
-                    std::thread::sleep(PAUSE);
+                Ok(()) if self.is_current_lock(&lock)? => break lock,
+                Ok(()) | Err(TryLockError::WouldBlock) if since.elapsed() < LOCK_TIMEOUT => {
+                    std::thread::sleep(LOCK_RETRY_PAUSE);
                 }
                 Ok(()) | Err(TryLockError::WouldBlock) => {
-                    return Err(Failure::Away("another process holds its lock".into()));
+                    return Err(StoreError::Unavailable(
+                        "another process holds its lock".into(),
+                    ));
                 }
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
         };
-        Ok(Held {
+        Ok(LockedDirectory {
             path: &self.path,
-            belongings: self.belongings.as_deref(),
+            owned_store: self.owned_store.as_deref(),
             now: clock::now_micros(),
             _lock: Some(lock),
         })
@@ -234,8 +239,8 @@ impl Directory {
     fn open_lock(&self) -> io::Result<File> {
         let path = self.path.join("lock");
         loop {
-            let there = present(open(OpenOptions::new().write(true), &path))?;
-            match there.map_or_else(|| create(&path), Ok) {
+            let there = if_exists(open(OpenOptions::new().write(true), &path))?;
+            match there.map_or_else(|| create_file(&path), Ok) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 opened => return opened,
             }
@@ -243,9 +248,9 @@ impl Directory {
     }
 
     /// Whether a lock file is still the one that others would lock now: a lock on a removed file excludes nobody.
-    fn is_the_lock(&self, lock: &File) -> io::Result<bool> {
+    fn is_current_lock(&self, lock: &File) -> io::Result<bool> {
         let mine = lock.metadata()?;
-        let theirs = present(std::fs::symlink_metadata(self.path.join("lock")))?;
+        let theirs = if_exists(std::fs::symlink_metadata(self.path.join("lock")))?;
         Ok(theirs.is_some_and(|theirs| (theirs.dev(), theirs.ino()) == (mine.dev(), mine.ino())))
     }
 
@@ -259,24 +264,24 @@ impl Directory {
     /// Removes files left by processes that were killed in the middle of a change. This needs no lock, which with many files would keep
     /// others waiting: a file that is this old and not named by an entry will not be named any more.
     fn remove_strays(&self) -> io::Result<()> {
-        let looks = Held {
+        let looks = LockedDirectory {
             path: &self.path,
-            belongings: None,
+            owned_store: None,
             now: clock::now_micros(),
             _lock: None,
         };
         for file in std::fs::read_dir(&self.path)? {
             let file = file?;
             let name = file.file_name();
-            let Some(name) = name.to_str().and_then(Name::of) else {
+            let Some(name) = name.to_str().and_then(OwnFile::of) else {
                 continue;
             };
             // Another process may have removed it meanwhile.
-            let Some(data) = present(file.metadata())? else {
+            let Some(data) = if_exists(file.metadata())? else {
                 continue;
             };
             let age = clock::since(data.modified()?);
-            if age.is_some_and(|age| age > STRAY_AFTER) && !looks.is_named(&name) {
+            if age.is_some_and(|age| age > STRAY_AGE) && !looks.is_named(&name) {
                 let _ = std::fs::remove_file(file.path());
             }
         }
@@ -285,12 +290,12 @@ impl Directory {
 }
 
 /// The name of a file that our processes write and may have left behind.
-enum Name {
-    Body(Key, u64),
+enum OwnFile {
+    Body(SessionKey, u64),
     Stray,
 }
 
-impl Name {
+impl OwnFile {
     fn of(name: &str) -> Option<Self> {
         let (before, kind) = name.rsplit_once('.')?;
         if kind == STRAY {
@@ -298,14 +303,14 @@ impl Name {
                 && before
                     .bytes()
                     .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-            return is_ours.then_some(Name::Stray);
+            return is_ours.then_some(OwnFile::Stray);
         }
         let is_ours = before.len() == DIGEST_DIGITS
             && before
                 .bytes()
                 .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let number = kind.parse().ok().filter(|_| is_ours)?;
-        Some(Name::Body(Key(before.to_owned()), number))
+        Some(OwnFile::Body(SessionKey(before.to_owned()), number))
     }
 }
 
@@ -315,31 +320,31 @@ fn stray_path(directory: &Path) -> PathBuf {
 }
 
 /// Creates an operator's directory if necessary, with its parents.
-fn make_all(path: &Path) -> io::Result<()> {
+fn create_directories(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(path)
 }
 
 /// Creates one of our own directories inside the operator's, if it does not exist.
-fn make(path: &Path) -> io::Result<()> {
+fn create_directory(path: &Path) -> io::Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(path) {
-        Ok(()) => give_to_owner(&File::open(path)?, path),
+        Ok(()) => chown_to_owner(&File::open(path)?, path),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
     }
 }
 
 /// Creates a new file; fails if the name exists, so that nothing is written through a symbolic or hard link or into a pipe.
-fn create(path: &Path) -> io::Result<File> {
+fn create_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = open(options.create_new(true).write(true).mode(0o600), path)?;
-    give_to_owner(&file, path)?;
+    chown_to_owner(&file, path)?;
     Ok(file)
 }
 
 /// What root creates (an operator who inspects the store of a service, for instance) gets the owner of the directory: the service could
 /// not read it otherwise.
-fn give_to_owner(made: &File, path: &Path) -> io::Result<()> {
+fn chown_to_owner(made: &File, path: &Path) -> io::Result<()> {
     if !nix::unistd::geteuid().is_root() {
         return Ok(());
     }
@@ -354,13 +359,13 @@ fn give_to_owner(made: &File, path: &Path) -> io::Result<()> {
 }
 
 /// The name of a file of a session: its [`HEAD`], or the body that a lease committed.
-fn file_name(key: &Key, part: impl fmt::Display) -> String {
+fn file_name(key: &SessionKey, part: impl fmt::Display) -> String {
     format!("{}.{part}", key.as_str())
 }
 
 /// Writes and syncs a new file. Its bytes survive a crash once this returns; its name does once the directory is synced.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = create(path)?;
+    let mut file = create_file(path)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     written.map_err(|error| {
         // On a full disk a partial file would take the space that is needed to close a session.
@@ -378,8 +383,8 @@ fn sync_names(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-impl Held<'_> {
-    fn entry(&self, key: &Key) -> Answer<Option<Entry>> {
+impl LockedDirectory<'_> {
+    fn entry(&self, key: &SessionKey) -> StoreResult<Option<Entry>> {
         let Some(bytes) = self.read(key, HEAD, FACTS_BYTES_MAX)? else {
             return Ok(None);
         };
@@ -389,42 +394,44 @@ impl Held<'_> {
         let entry = sound.and_then(|(entry, _)| minicbor::decode::<Entry>(entry).ok());
         // A damaged entry is kept, so that it can be repaired.
         let mut entry = entry.ok_or(SessionError::Unreadable)?;
-        entry.follow(self.now);
+        entry.adjust_to_clock(self.now);
         Ok(Some(entry))
     }
 
     /// Replaces the entry. A lease need not survive a crash; a commit does.
-    fn put(&self, key: &Key, entry: &mut Entry, lasting: bool) -> Answer<()> {
+    fn put(&self, key: &SessionKey, entry: &mut Entry, lasting: bool) -> StoreResult<()> {
         entry.written = self.now;
-        let mut bytes =
-            minicbor::to_vec(&*entry).map_err(|error| Failure::Away(error.to_string()))?;
+        let mut bytes = minicbor::to_vec(&*entry)
+            .map_err(|error| StoreError::Unavailable(error.to_string()))?;
         bytes.extend(checksum(key, &bytes));
         self.replace(&file_name(key, HEAD), &bytes)?;
         match lasting {
             // The rename has been done, so the entry is visible even if this sync fails.
-            true => sync_names(self.path).map_err(|error| Failure::Away(error.to_string())),
+            true => {
+                sync_names(self.path).map_err(|error| StoreError::Unavailable(error.to_string()))
+            }
             false => Ok(()),
         }
     }
 
-    fn keys(&self) -> Answer<Vec<Key>> {
+    fn keys(&self) -> StoreResult<Vec<SessionKey>> {
         let mut keys = Vec::new();
         for file in std::fs::read_dir(self.path)? {
             let name = file?.file_name();
             let key = name.to_str().and_then(|name| name.strip_suffix(".head"));
-            keys.extend(key.map(|key| Key(key.to_owned())));
+            keys.extend(key.map(|key| SessionKey(key.to_owned())));
         }
         Ok(keys)
     }
 
     /// The live sessions, after expired ones were closed.
-    fn live(&self) -> Answer<Vec<(Key, Entry)>> {
+    fn live(&self) -> StoreResult<Vec<(SessionKey, Entry)>> {
         let mut live = Vec::new();
         for key in self.keys()? {
             match self.entry(&key) {
-                Ok(Some(entry)) if entry.over_at() <= self.now => self.close(&key, &entry)?,
+                Ok(Some(entry)) if entry.expires_at() <= self.now => self.close(&key, &entry)?,
                 Ok(Some(entry)) => live.push((key, entry)),
-                Ok(None) | Err(Failure::Refused(SessionError::Unreadable)) => {}
+                Ok(None) | Err(StoreError::Rejected(SessionError::Unreadable)) => {}
                 Err(failure) => return Err(failure),
             }
         }
@@ -432,7 +439,7 @@ impl Held<'_> {
     }
 
     /// The session, if `owner` may use it.
-    fn find(&self, key: &Key, owner: &str) -> Answer<Entry> {
+    fn find(&self, key: &SessionKey, owner: &str) -> StoreResult<Entry> {
         let Some(entry) = self.entry(key)? else {
             return Err(
                 match self.closed()?.iter().any(|closed| closed == key.as_str()) {
@@ -441,7 +448,7 @@ impl Held<'_> {
                 },
             );
         };
-        if entry.over_at() <= self.now {
+        if entry.expires_at() <= self.now {
             self.close(key, &entry)?;
             return Err(SessionError::Closed.into());
         }
@@ -453,9 +460,9 @@ impl Held<'_> {
 
     /// The keys of closed sessions, which distinguish them from ids that never existed. A damaged list counts as empty: it is no reason
     /// to refuse a session.
-    fn closed(&self) -> Answer<Vec<String>> {
+    fn closed(&self) -> StoreResult<Vec<String>> {
         let text = match read(&self.path.join(CLOSED), FACTS_BYTES_MAX) {
-            Err(error) if is_faulty(&error) => Err(error.to_string()),
+            Err(error) if is_damaged(&error) => Err(error.to_string()),
             read => String::from_utf8(read?.unwrap_or_default()).map_err(|error| error.to_string()),
         };
         let text = text.unwrap_or_else(|cause| {
@@ -476,11 +483,11 @@ impl Held<'_> {
         renamed
     }
 
-    fn close(&self, key: &Key, entry: &Entry) -> Answer<()> {
+    fn close(&self, key: &SessionKey, entry: &Entry) -> StoreResult<()> {
         // First: once the session is gone, nobody knows what belonged to it. Lock order: the holder of this lock may wait for the lock of
-        // `belongings`, never the other way round.
-        if let Some(belongings) = self.belongings {
-            belongings.close_owner(key.as_str())?;
+        // `owned_store`, never the other way round.
+        if let Some(owned_store) = self.owned_store {
+            owned_store.close_owner(key.as_str())?;
         }
         let mut closed = self.closed()?;
         closed.push(key.as_str().to_owned());
@@ -506,12 +513,17 @@ impl Held<'_> {
     }
 
     /// Removes a body. One that stays behind is removed later as a stray.
-    fn remove_body(&self, key: &Key, committed: u64) {
+    fn remove_body(&self, key: &SessionKey, committed: u64) {
         let _ = std::fs::remove_file(self.path.join(file_name(key, committed)));
     }
 
     /// Reads the body, unless the caller already has the content with this stamp.
-    fn body(&self, key: &Key, entry: &Entry, known: Option<&str>) -> Answer<Option<Vec<u8>>> {
+    fn body(
+        &self,
+        key: &SessionKey,
+        entry: &Entry,
+        known: Option<&str>,
+    ) -> StoreResult<Option<Vec<u8>>> {
         if known == Some(entry.stamp.as_str()) {
             return Ok(None);
         }
@@ -523,13 +535,13 @@ impl Held<'_> {
     /// Reads a file of a session, if it exists. That it is faulty affects no other session.
     fn read(
         &self,
-        key: &Key,
+        key: &SessionKey,
         part: impl fmt::Display,
         bytes_max: usize,
-    ) -> Answer<Option<Vec<u8>>> {
+    ) -> StoreResult<Option<Vec<u8>>> {
         let name = file_name(key, part);
         match read(&self.path.join(&name), bytes_max) {
-            Err(error) if is_faulty(&error) => {
+            Err(error) if is_damaged(&error) => {
                 let cause = format!("{name}: {error}");
                 tracing::error!(event = "session_unreadable", cause, key = key.as_str());
                 Err(SessionError::Unreadable.into())
@@ -539,22 +551,22 @@ impl Held<'_> {
     }
 
     /// Whether an entry names this file.
-    fn is_named(&self, name: &Name) -> bool {
+    fn is_named(&self, name: &OwnFile) -> bool {
         match name {
             // It is unknown what a damaged entry names.
-            Name::Body(key, number) => self.entry(key).map_or(true, |entry| {
+            OwnFile::Body(key, number) => self.entry(key).map_or(true, |entry| {
                 entry.is_some_and(|entry| entry.committed == *number)
             }),
-            Name::Stray => false,
+            OwnFile::Stray => false,
         }
     }
 }
 
 /// Failed logins by their source.
-struct Failures(BTreeMap<String, Failed>);
+struct LoginTable(BTreeMap<String, SourceFailures>);
 
 #[derive(Clone, Copy, Encode, Decode)]
-struct Failed {
+struct SourceFailures {
     #[n(0)]
     count: u64,
     #[n(1)]
@@ -567,22 +579,23 @@ struct Failed {
     over: i64,
 }
 
-const FAILURES: &str = "logins";
+const LOGINS: &str = "logins";
 
-impl Failures {
+impl LoginTable {
     /// A damaged file counts as no failures: that only delays a block.
     fn read(directory: &Path) -> io::Result<Self> {
-        let bytes = match read(&directory.join(FAILURES), FACTS_BYTES_MAX) {
-            Err(error) if is_faulty(&error) => None,
+        let bytes = match read(&directory.join(LOGINS), FACTS_BYTES_MAX) {
+            Err(error) if is_damaged(&error) => None,
             read => read?,
         };
         let all = bytes.and_then(|bytes| minicbor::decode(&bytes).ok());
-        Ok(Failures(all.unwrap_or_default()))
+        Ok(LoginTable(all.unwrap_or_default()))
     }
 
-    fn write(&self, held: &Held<'_>) -> Answer<()> {
-        let bytes = minicbor::to_vec(&self.0).map_err(|error| Failure::Away(error.to_string()))?;
-        Ok(held.replace(FAILURES, &bytes)?)
+    fn write(&self, held: &LockedDirectory<'_>) -> StoreResult<()> {
+        let bytes = minicbor::to_vec(&self.0)
+            .map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        Ok(held.replace(LOGINS, &bytes)?)
     }
 
     fn add(&mut self, failed: &FailedLogin<'_>, now: i64) -> LoginFailure {
@@ -595,7 +608,7 @@ impl Failures {
             stalest.and_then(|stalest| self.0.remove(&stalest));
         }
         let (window, block) = (micros(failed.window), micros(failed.block));
-        let fresh = Failed {
+        let fresh = SourceFailures {
             count: 0,
             since: now,
             until: 0,
@@ -623,18 +636,18 @@ impl Failures {
 }
 
 /// Inspects the directory of a store without changing it.
-pub fn look(path: &Path) -> Result<Sight, String> {
-    let path = path.join(Space::Programs.name());
+pub fn inspect(path: &Path) -> Result<StoreSummary, String> {
+    let path = path.join(Namespace::Programs.name());
     let read = |error: io::Error| format!("cannot read {}: {error}", path.display());
-    let Some(files) = present(std::fs::read_dir(&path)).map_err(read)? else {
-        return Ok(Sight {
+    let Some(files) = if_exists(std::fs::read_dir(&path)).map_err(read)? else {
+        return Ok(StoreSummary {
             warnings: vec!["there is no such directory yet; a start makes it".into()],
-            ..Sight::default()
+            ..StoreSummary::default()
         });
     };
-    let directory = Held {
+    let directory = LockedDirectory {
         path: &path,
-        belongings: None,
+        owned_store: None,
         now: clock::now_micros(),
         _lock: None,
     };
@@ -642,12 +655,12 @@ pub fn look(path: &Path) -> Result<Sight, String> {
     for file in files {
         let name = file.map_err(read)?.file_name();
         let key = name.to_str().and_then(|name| name.strip_suffix(".head"));
-        let entry = key.map(|key| directory.entry(&Key(key.to_owned())));
+        let entry = key.map(|key| directory.entry(&SessionKey(key.to_owned())));
         if let Some(Ok(Some(entry))) = entry {
-            sessions += usize::from(entry.over_at() > directory.now);
+            sessions += usize::from(entry.expires_at() > directory.now);
         }
     }
-    Ok(Sight {
+    Ok(StoreSummary {
         mark: self::read(&path.join("mark"), FACTS_BYTES_MAX).map_err(read)?,
         sessions,
         warnings: Vec::new(),
@@ -655,7 +668,7 @@ pub fn look(path: &Path) -> Result<Sight, String> {
 }
 
 /// The checksum behind an entry: it detects flipped bits and another session's entry.
-fn checksum(key: &Key, entry: &[u8]) -> [u8; 4] {
+fn checksum(key: &SessionKey, entry: &[u8]) -> [u8; 4] {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(key.as_str().as_bytes());
     hasher.update(entry);
@@ -665,7 +678,7 @@ fn checksum(key: &Key, entry: &[u8]) -> [u8; 4] {
 /// Reads a file if it exists, but no more than `bytes_max`: another program may have made it as large as the disk, or replaced it by a
 /// link.
 fn read(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
-    let Some(file) = present(open(OpenOptions::new().read(true), path))? else {
+    let Some(file) = if_exists(open(OpenOptions::new().read(true), path))? else {
         return Ok(None);
     };
     if !file.metadata()?.is_file() {
@@ -683,7 +696,7 @@ fn read(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
 /// Opens a file of the directory without following links.
 fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let opened = options
-        .custom_flags(UNWAITING | libc::O_NOFOLLOW)
+        .custom_flags(NONBLOCKING | libc::O_NOFOLLOW)
         .open(path);
     opened.map_err(|error| match error.raw_os_error() {
         Some(libc::ELOOP) => io::Error::new(io::ErrorKind::InvalidData, "it is a link"),
@@ -701,7 +714,7 @@ fn is_full(error: &io::Error) -> bool {
 }
 
 /// Whether the file itself is at fault: too large, not a regular file, or not readable by us.
-fn is_faulty(error: &io::Error) -> bool {
+fn is_damaged(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied
@@ -709,7 +722,7 @@ fn is_faulty(error: &io::Error) -> bool {
 }
 
 /// Turns a missing file into `None`.
-fn present<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+fn if_exists<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     match read {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         read => read.map(Some),
@@ -717,8 +730,8 @@ fn present<T>(read: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 impl SessionStore for Directory {
-    fn mark(&self, fresh: &[u8], replaced: Option<&[u8]>) -> Answer<Vec<u8>> {
-        let held = self.hold()?;
+    fn mark(&self, fresh: &[u8], replaced: Option<&[u8]>) -> StoreResult<Vec<u8>> {
+        let held = self.acquire_lock()?;
         let path = held.path.join("mark");
         let mark = read(&path, FACTS_BYTES_MAX)?;
         match mark {
@@ -730,8 +743,8 @@ impl SessionStore for Directory {
         }
     }
 
-    fn create(&self, new: &New<'_>) -> Answer<Times> {
-        let held = self.hold()?;
+    fn create(&self, new: &NewSession<'_>) -> StoreResult<RecordTimes> {
+        let held = self.acquire_lock()?;
         // A retry: the first reply was lost.
         if let Some(entry) = held.entry(new.key)? {
             return Ok(entry.record(new.key, held.now).times);
@@ -745,7 +758,7 @@ impl SessionStore for Directory {
             return Err(SessionError::OwnerFull.into());
         }
         held.replace(&file_name(new.key, 0), new.content.body)?;
-        let times = Times {
+        let times = RecordTimes {
             created: held.now,
             expires: held.now.saturating_add(micros(new.ttl)),
             used: held.now,
@@ -770,37 +783,42 @@ impl SessionStore for Directory {
         Ok(times)
     }
 
-    fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> Answer<Record> {
-        let held = self.hold()?;
+    fn read(
+        &self,
+        key: &SessionKey,
+        owner: &str,
+        known: Option<&str>,
+    ) -> StoreResult<SessionRecord> {
+        let held = self.acquire_lock()?;
         let mut entry = held.find(key, owner)?;
-        let record = Record {
+        let record = SessionRecord {
             body: held.body(key, &entry, known)?,
             ..entry.record(key, held.now)
         };
         entry.used = held.now;
         match held.put(key, &mut entry, false) {
             // A session in a full directory can be read; only its use is not recorded.
-            Err(Failure::Refused(SessionError::NoRoom)) => {}
+            Err(StoreError::Rejected(SessionError::StoreFull)) => {}
             noted => noted?,
         }
         Ok(record)
     }
 
-    fn acquire(&self, acquire: &Acquire<'_>) -> Answer<(Record, Lease)> {
-        let Acquire {
+    fn acquire(&self, acquire: &LeaseRequest<'_>) -> StoreResult<(SessionRecord, Lease)> {
+        let LeaseRequest {
             key,
             owner,
             known,
             holder,
             term,
         } = *acquire;
-        let held = self.hold()?;
+        let held = self.acquire_lock()?;
         let mut entry = held.find(key, owner)?;
         let again = entry.until > held.now && entry.holder == holder;
         if entry.until > held.now && !again {
             return Err(SessionError::Busy.into());
         }
-        let record = Record {
+        let record = SessionRecord {
             body: held.body(key, &entry, known)?,
             running: false,
             ..entry.record(key, held.now)
@@ -821,11 +839,11 @@ impl SessionStore for Directory {
         Ok((record, lease))
     }
 
-    fn commit(&self, lease: &Lease, content: Content<'_>) -> Answer<()> {
+    fn commit(&self, lease: &Lease, content: SealedContent<'_>) -> StoreResult<()> {
         // Before the lock, so that others need not wait for the disk.
         let fresh = stray_path(&self.path);
         write(&fresh, content.body)?;
-        let held = self.hold()?;
+        let held = self.acquire_lock()?;
         let committed = (|| {
             let Some(mut entry) = held.entry(&lease.key)? else {
                 return Err(SessionError::Closed.into());
@@ -838,8 +856,8 @@ impl SessionStore for Directory {
                 return Err(SessionError::Closed.into());
             }
             let holds = entry.is_held_by(lease) && entry.until > held.now;
-            if (!holds || entry.version != lease.version) && !super::super::careless() {
-                return Err(SessionError::Lost.into());
+            if (!holds || entry.version != lease.version) && !super::super::skips_commit_checks() {
+                return Err(SessionError::LeaseLost.into());
             }
             let version = lease
                 .version
@@ -855,7 +873,7 @@ impl SessionStore for Directory {
             let put = held.put(&lease.key, &mut entry, true);
             match &put {
                 Ok(()) => held.remove_body(&lease.key, before),
-                Err(Failure::Refused(_)) => held.remove_body(&lease.key, lease.fence),
+                Err(StoreError::Rejected(_)) => held.remove_body(&lease.key, lease.fence),
                 Err(_) => {}
             }
             put
@@ -865,8 +883,8 @@ impl SessionStore for Directory {
         committed
     }
 
-    fn release(&self, lease: &Lease) -> Answer<()> {
-        let held = self.hold()?;
+    fn release(&self, lease: &Lease) -> StoreResult<()> {
+        let held = self.acquire_lock()?;
         if let Some(mut entry) = held.entry(&lease.key)?
             && entry.is_held_by(lease)
             && entry.until > 0
@@ -878,15 +896,15 @@ impl SessionStore for Directory {
         Ok(())
     }
 
-    fn close(&self, key: &Key, owner: &str) -> Answer<()> {
-        let held = self.hold()?;
+    fn close(&self, key: &SessionKey, owner: &str) -> StoreResult<()> {
+        let held = self.acquire_lock()?;
         let entry = held.find(key, owner)?;
         held.close(key, &entry)?;
-        sync_names(held.path).map_err(|error| Failure::Away(error.to_string()))
+        sync_names(held.path).map_err(|error| StoreError::Unavailable(error.to_string()))
     }
 
-    fn close_owner(&self, owner: &str) -> Answer<()> {
-        let held = self.hold()?;
+    fn close_owner(&self, owner: &str) -> StoreResult<()> {
+        let held = self.acquire_lock()?;
         for (key, entry) in held.live()? {
             if entry.owner == owner {
                 held.close(&key, &entry)?;
@@ -895,8 +913,8 @@ impl SessionStore for Directory {
         Ok(())
     }
 
-    fn list(&self, owner: Option<&str>) -> Answer<Vec<Record>> {
-        let held = self.hold()?;
+    fn list(&self, owner: Option<&str>) -> StoreResult<Vec<SessionRecord>> {
+        let held = self.acquire_lock()?;
         let live = held.live()?;
         let wanted = live
             .iter()
@@ -906,25 +924,25 @@ impl SessionStore for Directory {
             .collect())
     }
 
-    fn sweep(&self) -> Answer<usize> {
-        Ok(self.hold()?.live()?.len())
+    fn sweep(&self) -> StoreResult<usize> {
+        Ok(self.acquire_lock()?.live()?.len())
     }
 
-    fn login_failed(&self, failed: &FailedLogin<'_>) -> Answer<LoginFailure> {
-        let held = self.hold()?;
-        let mut failures = Failures::read(held.path)?;
+    fn login_failed(&self, failed: &FailedLogin<'_>) -> StoreResult<LoginFailure> {
+        let held = self.acquire_lock()?;
+        let mut failures = LoginTable::read(held.path)?;
         let told = failures.add(failed, held.now);
         failures.write(&held)?;
         Ok(told)
     }
 
-    fn login_succeeded(&self, source: &str) -> Answer<()> {
+    fn login_succeeded(&self, source: &str) -> StoreResult<()> {
         // Nearly always there was no failure: then nothing waits for the lock.
-        if !Failures::read(&self.path)?.0.contains_key(source) {
+        if !LoginTable::read(&self.path)?.0.contains_key(source) {
             return Ok(());
         }
-        let held = self.hold()?;
-        let mut failures = Failures::read(held.path)?;
+        let held = self.acquire_lock()?;
+        let mut failures = LoginTable::read(held.path)?;
         let blocked = failures.0.get(source).is_some_and(|of| of.until > held.now);
         if !blocked && failures.0.remove(source).is_some() {
             failures.write(&held)?;

@@ -17,23 +17,23 @@ mod seal;
 mod wire;
 
 pub use crate::settings::store_address::Address;
-pub use seal::{Seal, Unopened};
+pub use seal::{Seal, UnsealError};
 
 use super::SessionError;
 use std::time::Duration;
 
 /// A session's key in a store: a digest of the session id, because the id is a secret of its owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key(String);
+pub struct SessionKey(String);
 
-impl Key {
+impl SessionKey {
     pub fn of(id: &str) -> Self {
-        Key(digest(id))
+        SessionKey(digest(id))
     }
 
     /// Wraps a key that another node computed.
-    pub fn told(text: &str) -> Self {
-        Key(text.to_owned())
+    pub fn from_digest(text: &str) -> Self {
+        SessionKey(text.to_owned())
     }
 
     pub fn as_str(&self) -> &str {
@@ -45,7 +45,7 @@ impl Key {
 const DIGEST_DIGITS: usize = 32;
 
 /// A digest of the owner, which is all that a store sees of it.
-pub fn owner_of(owner: &str) -> String {
+pub fn owner_digest(owner: &str) -> String {
     digest(owner)
 }
 
@@ -56,8 +56,8 @@ fn digest(text: &str) -> String {
 }
 
 /// A session to be created.
-pub struct New<'a> {
-    pub key: &'a Key,
+pub struct NewSession<'a> {
+    pub key: &'a SessionKey,
     pub owner: &'a str,
     pub ttl: Duration,
     /// The session expires when it was unused for this long.
@@ -67,12 +67,12 @@ pub struct New<'a> {
     /// Maximum number of sessions of this owner.
     pub per_owner_max: usize,
     pub stamp: &'a str,
-    pub content: Content<'a>,
+    pub content: SealedContent<'a>,
 }
 
 /// Content that only nodes can read. They seal it with the session's key, owner and stamp as associated data.
 #[derive(Clone, Copy)]
-pub struct Content<'a> {
+pub struct SealedContent<'a> {
     /// What lists show.
     pub head: &'a [u8],
     pub body: &'a [u8],
@@ -80,7 +80,7 @@ pub struct Content<'a> {
 
 /// Creation, expiry and last use, in microseconds since 1970 by the store's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
+pub struct RecordTimes {
     pub created: i64,
     pub expires: i64,
     pub used: i64,
@@ -90,15 +90,15 @@ pub struct Times {
 
 /// A session as the store returns it.
 #[derive(Clone, Debug)]
-pub struct Record {
-    pub key: Key,
+pub struct SessionRecord {
+    pub key: SessionKey,
     pub owner: String,
     /// Number of commits so far.
     pub version: u64,
     /// Random text written with the last commit. Equal stamps mean equal content, even where a store was restored from a backup and
     /// repeats version numbers.
     pub stamp: String,
-    pub times: Times,
+    pub times: RecordTimes,
     /// Whether a program runs in it, on any node.
     pub running: bool,
     pub head: Vec<u8>,
@@ -108,8 +108,8 @@ pub struct Record {
 
 /// The request for a lease at the start of a turn.
 #[derive(Clone, Copy)]
-pub struct Acquire<'a> {
-    pub key: &'a Key,
+pub struct LeaseRequest<'a> {
+    pub key: &'a SessionKey,
     pub owner: &'a str,
     /// The stamp of the content that the caller already has.
     pub known: Option<&'a str>,
@@ -122,7 +122,7 @@ pub struct Acquire<'a> {
 /// The right to commit once.
 #[derive(Clone, Debug)]
 pub struct Lease {
-    pub key: Key,
+    pub key: SessionKey,
     /// The fencing token.
     pub fence: u64,
     /// The version that the turn began with.
@@ -158,7 +158,7 @@ pub const SOURCES_MAX: usize = 16_384;
 
 /// The result of a read-only inspection of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sight {
+pub struct StoreSummary {
     pub mark: Option<Vec<u8>>,
     /// Number of live sessions.
     pub sessions: usize,
@@ -168,55 +168,60 @@ pub struct Sight {
 
 /// Why a store operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum StoreError {
     /// The store refused: the session cannot be used.
     #[error("{}", .0.message())]
-    Refused(SessionError),
+    Rejected(SessionError),
     /// The store is unreachable or sent a malformed reply.
     #[error("{0}")]
-    Away(String),
+    Unavailable(String),
     /// The outcome is unknown although the store is reachable: the reply was lost, or the request was too large to send in time.
     #[error("{0}")]
-    Unknown(String),
+    UnknownOutcome(String),
 }
 
-impl From<SessionError> for Failure {
+impl From<SessionError> for StoreError {
     fn from(refused: SessionError) -> Self {
-        Failure::Refused(refused)
+        StoreError::Rejected(refused)
     }
 }
 
 /// The result of a store operation.
-pub type Answer<T> = Result<T, Failure>;
+pub type StoreResult<T> = Result<T, StoreError>;
 
 /// Keeps sessions for several processes. Every operation is idempotent: it may be repeated with the same arguments when its reply was
-/// lost. It may block for a short, bounded time: [`PATIENCE`] plus the transfer time of large content. Besides the errors that an
-/// operation names, each may fail with [`Failure::Away`] and [`Failure::Unknown`].
+/// lost. It may block for a short, bounded time: [`STORE_TIMEOUT`] plus the transfer time of large content. Besides the errors that an
+/// operation names, each may fail with [`StoreError::Unavailable`] and [`StoreError::UnknownOutcome`].
 pub trait SessionStore: Send + Sync {
     /// Writes `fresh` if the store has no mark or its mark equals `replaced`, and returns the mark that the store has afterwards.
     ///
     /// # Errors
-    /// [`Failure::Away`].
-    fn mark(&self, fresh: &[u8], replaced: Option<&[u8]>) -> Answer<Vec<u8>>;
+    /// [`StoreError::Unavailable`].
+    fn mark(&self, fresh: &[u8], replaced: Option<&[u8]>) -> StoreResult<Vec<u8>>;
 
     /// Creates a session.
     ///
     /// # Errors
     /// [`SessionError::Full`], [`SessionError::OwnerFull`].
-    fn create(&self, new: &New<'_>) -> Answer<Times>;
+    fn create(&self, new: &NewSession<'_>) -> StoreResult<RecordTimes>;
 
     /// Reads a session, which counts as a use. The body is included unless `known` is the session's current stamp.
     ///
     /// # Errors
     /// [`SessionError::NotFound`], [`SessionError::Closed`], [`SessionError::Foreign`], checked in this order;
     /// [`SessionError::Unreadable`] where the facts that the store decides by are damaged, which affects no other session.
-    fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> Answer<Record>;
+    fn read(
+        &self,
+        key: &SessionKey,
+        owner: &str,
+        known: Option<&str>,
+    ) -> StoreResult<SessionRecord>;
 
     /// Takes the lease of a session and reads it.
     ///
     /// # Errors
     /// As [`SessionStore::read`], then [`SessionError::Busy`].
-    fn acquire(&self, acquire: &Acquire<'_>) -> Answer<(Record, Lease)>;
+    fn acquire(&self, acquire: &LeaseRequest<'_>) -> StoreResult<(SessionRecord, Lease)>;
 
     /// Like [`SessionStore::acquire`], for a session whose owner is the key of a protocol session. The protocol session is read first,
     /// which counts as a use. Returns the protocol session's record, without a body, and the result of acquiring the lease. `protocol` is
@@ -229,12 +234,14 @@ pub trait SessionStore: Send + Sync {
         &self,
         protocol: &dyn SessionStore,
         protocol_owner: &str,
-        acquire: &Acquire<'_>,
-    ) -> Answer<(Record, Answer<(Record, Lease)>)> {
-        let within = Key::told(acquire.owner);
+        acquire: &LeaseRequest<'_>,
+    ) -> StoreResult<(SessionRecord, StoreResult<(SessionRecord, Lease)>)> {
+        let within = SessionKey::from_digest(acquire.owner);
         let record = protocol.read(&within, protocol_owner, None)?;
         match self.acquire(acquire) {
-            Err(failure @ (Failure::Away(_) | Failure::Unknown(_))) => Err(failure),
+            Err(failure @ (StoreError::Unavailable(_) | StoreError::UnknownOutcome(_))) => {
+                Err(failure)
+            }
             begun => Ok((record, begun)),
         }
     }
@@ -242,64 +249,64 @@ pub trait SessionStore: Send + Sync {
     /// Replaces a session's content, increments its version and ends the lease.
     ///
     /// # Errors
-    /// [`SessionError::Closed`] where the session is gone, [`SessionError::Lost`] where the lease is.
-    fn commit(&self, lease: &Lease, content: Content<'_>) -> Answer<()>;
+    /// [`SessionError::Closed`] where the session is gone, [`SessionError::LeaseLost`] where the lease is.
+    fn commit(&self, lease: &Lease, content: SealedContent<'_>) -> StoreResult<()>;
 
     /// Ends a lease without a commit. Releasing a lease that has already ended is not an error.
     ///
     /// # Errors
-    /// [`Failure::Away`].
-    fn release(&self, lease: &Lease) -> Answer<()>;
+    /// [`StoreError::Unavailable`].
+    fn release(&self, lease: &Lease) -> StoreResult<()>;
 
     /// Closes a session, even while a program runs in it.
     ///
     /// # Errors
     /// As [`SessionStore::read`].
-    fn close(&self, key: &Key, owner: &str) -> Answer<()>;
+    fn close(&self, key: &SessionKey, owner: &str) -> StoreResult<()>;
 
     /// Closes all sessions of an owner.
     ///
     /// # Errors
-    /// [`Failure::Away`].
-    fn close_owner(&self, owner: &str) -> Answer<()>;
+    /// [`StoreError::Unavailable`].
+    fn close_owner(&self, owner: &str) -> StoreResult<()>;
 
     /// The live sessions of one owner, or of all owners; without bodies, in no order, and without sessions whose facts are damaged.
     ///
     /// # Errors
-    /// [`Failure::Away`].
-    fn list(&self, owner: Option<&str>) -> Answer<Vec<Record>>;
+    /// [`StoreError::Unavailable`].
+    fn list(&self, owner: Option<&str>) -> StoreResult<Vec<SessionRecord>>;
 
     /// Closes expired sessions and returns the number of those that remain.
     ///
     /// # Errors
-    /// [`Failure::Away`].
-    fn sweep(&self) -> Answer<usize>;
+    /// [`StoreError::Unavailable`].
+    fn sweep(&self) -> StoreResult<usize>;
 
     /// Records a failed login.
     ///
     /// # Errors
-    /// [`Failure::Away`].
-    fn login_failed(&self, failed: &FailedLogin<'_>) -> Answer<LoginFailure>;
+    /// [`StoreError::Unavailable`].
+    fn login_failed(&self, failed: &FailedLogin<'_>) -> StoreResult<LoginFailure>;
 
     /// Clears the failures of a source after a successful login, unless the source is blocked: someone else may be guessing from the same
     /// address.
     ///
     /// # Errors
-    /// [`Failure::Away`].
-    fn login_succeeded(&self, source: &str) -> Answer<()>;
+    /// [`StoreError::Unavailable`].
+    fn login_succeeded(&self, source: &str) -> StoreResult<()>;
 
     /// Whether nodes are notified of failed logins; where they are not, the store is asked at each successful login.
-    fn tells(&self) -> bool {
+    fn can_broadcast(&self) -> bool {
         false
     }
 
     /// Whether the store is known to be away and requests fail without being sent, so that they change nothing.
-    fn is_given_up(&self) -> bool {
+    fn fails_fast(&self) -> bool {
         false
     }
 
     /// Whether a waiting operation yields its executor thread by itself; if not, the caller must arrange that.
-    fn lets_go(&self) -> bool {
+    fn yields_executor(&self) -> bool {
         false
     }
 
@@ -308,43 +315,43 @@ pub trait SessionStore: Send + Sync {
     /// listener's callback.
     ///
     /// # Errors
-    /// [`Failure::Away`].
-    fn tell(&self, _message: &str) -> Answer<()> {
+    /// [`StoreError::Unavailable`].
+    fn broadcast(&self, _message: &str) -> StoreResult<()> {
         Ok(())
     }
 
-    /// Delivers broadcasts to `heard`, on a thread of its own, until `heard` returns false. If the store is reachable, every message that
+    /// Delivers broadcasts to `listener`, on a thread of its own, until `listener` returns false. If the store is reachable, every message that
     /// is sent after this function returned is delivered.
-    fn listen(&self, _heard: Heard) {}
+    fn subscribe(&self, _heard: Listener) {}
 }
 
 /// An event for a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word<'a> {
+pub enum StoreEvent<'a> {
     /// Subscribed: no message is missed from here on.
-    Begins,
-    Says(&'a str),
+    Subscribed,
+    Message(&'a str),
     /// The connection was lost.
-    Ends,
+    Disconnected,
 }
 
 /// Handles an event; returns false to stop listening.
-pub type Heard = Box<dyn Fn(Word<'_>) -> bool + Send>;
+pub type Listener = Box<dyn Fn(StoreEvent<'_>) -> bool + Send>;
 
 /// Closed sessions that a store remembers, to distinguish them from ids that never existed.
 const CLOSED_MAX: usize = 1024;
 
 /// The longest that a store may take to connect and reply, not counting the transfer time of large content.
-pub const PATIENCE: Duration = Duration::from_secs(3);
+pub const STORE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Opens a store.
 ///
 /// # Errors
 /// The cause, without credentials.
-pub fn open(address: &Address, space: Space) -> Result<Box<dyn SessionStore>, String> {
+pub fn open(address: &Address, namespace: Namespace) -> Result<Box<dyn SessionStore>, String> {
     match address {
-        Address::Directory(path) => Ok(Box::new(file::Directory::open(path, space)?)),
-        Address::Redis(servers) => Ok(Box::new(redis::Redis::open(servers, space)?)),
+        Address::Directory(path) => Ok(Box::new(file::Directory::open(path, namespace)?)),
+        Address::Redis(servers) => Ok(Box::new(redis::Redis::open(servers, namespace)?)),
     }
 }
 
@@ -352,25 +359,25 @@ pub fn open(address: &Address, space: Space) -> Result<Box<dyn SessionStore>, St
 ///
 /// # Errors
 /// The cause, without credentials.
-pub fn look(address: &Address) -> Result<Sight, String> {
+pub fn inspect(address: &Address) -> Result<StoreSummary, String> {
     match address {
-        Address::Directory(path) => file::look(path),
-        Address::Redis(servers) => redis::Redis::open(servers, Space::Programs)?.look(),
+        Address::Directory(path) => file::inspect(path),
+        Address::Redis(servers) => redis::Redis::open(servers, Namespace::Programs)?.inspect(),
     }
 }
 
 /// Namespaces in one store. A protocol session owns program sessions under its own key; they end with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Space {
+pub enum Namespace {
     Programs,
     Protocol,
 }
 
-impl Space {
+impl Namespace {
     const fn name(self) -> &'static str {
         match self {
-            Space::Programs => "programs",
-            Space::Protocol => "protocol",
+            Namespace::Programs => "programs",
+            Namespace::Protocol => "protocol",
         }
     }
 }

@@ -7,10 +7,11 @@
 use super::super::SessionError;
 use super::super::record::SNAPSHOT_BYTES_MAX;
 use super::acks::Acks;
-use super::wire::{self, Server, Wire};
+use super::wire::{self, RedisConnection, Server};
 use super::{
-    Acquire, Answer, CLOSED_MAX, Content, FailedLogin, Failure, Heard, Key, Lease, LoginFailure,
-    New, PATIENCE, Record, SOURCES_MAX, SessionStore, Sight, Space, Times, Word, micros,
+    CLOSED_MAX, FailedLogin, Lease, LeaseRequest, Listener, LoginFailure, Namespace, NewSession,
+    RecordTimes, SOURCES_MAX, STORE_TIMEOUT, SealedContent, SessionKey, SessionRecord,
+    SessionStore, StoreError, StoreEvent, StoreResult, StoreSummary, micros,
 };
 use crate::executor::blocking;
 use crate::lock::lock;
@@ -20,24 +21,24 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-/// The time limits for connecting and for a reply. An operation ends within [`PATIENCE`], not counting the transfer time of large
+/// The time limits for connecting and for a reply. An operation ends within [`STORE_TIMEOUT`], not counting the transfer time of large
 /// content.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1_000);
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(2_000);
 const _: () =
-    assert!(CONNECT_TIMEOUT.as_millis() + ANSWER_TIMEOUT.as_millis() <= PATIENCE.as_millis());
+    assert!(CONNECT_TIMEOUT.as_millis() + ANSWER_TIMEOUT.as_millis() <= STORE_TIMEOUT.as_millis());
 /// Bytes of the largest reply: a session, or the list of all live sessions.
 const ANSWER_BYTES_MAX: usize = 2 * SNAPSHOT_BYTES_MAX;
 /// Bytes of the longest text from a server that is passed on to the log or to the operator who starts the node.
-const TOLD_BYTES_MAX: usize = 512;
+const QUOTED_BYTES_MAX: usize = 512;
 /// Silence after which a listener checks the connection with a PING.
-const SILENCE: Duration = Duration::from_secs(5);
+const PING_AFTER: Duration = Duration::from_secs(5);
 /// Redirects that are followed in a cluster until the server with the keys is found.
 const REDIRECTS: usize = 3;
 /// The pause between two probes of a store that is away.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const PROBE_INTERVAL: Duration = Duration::from_millis(200);
 /// How long a broadcast waits until the nodes have acted on it.
-const ACT_WITHIN: Duration = Duration::from_millis(2_000);
+const ACK_TIMEOUT: Duration = Duration::from_millis(2_000);
 /// Idle connections that are kept.
 const IDLE_MAX: usize = 16;
 
@@ -47,7 +48,7 @@ const TAG: &str = "{ptc}";
 const PRELUDE: &str = include_str!("scripts/prelude.lua");
 
 /// Scripts that a server out of memory refuses. All others run even then, so that sessions can be read, and closed to free memory.
-const GROWS: [&str; 2] = ["create", "commit"];
+const WRITES_DATA: [&str; 2] = ["create", "commit"];
 
 macro_rules! scripts {
     ($($name:ident),*) => {
@@ -57,7 +58,7 @@ macro_rules! scripts {
             fn new() -> Self {
                 Scripts { $($name: Script::new(&format!(
                     "#!lua{}\n{PRELUDE}\n{}",
-                    if GROWS.contains(&stringify!($name)) { "" } else { " flags=allow-oom" },
+                    if WRITES_DATA.contains(&stringify!($name)) { "" } else { " flags=allow-oom" },
                     include_str!(concat!("scripts/", stringify!($name), ".lua"))
                 )),)* }
             }
@@ -66,7 +67,7 @@ macro_rules! scripts {
 }
 
 scripts!(
-    acted,
+    acknowledge,
     mark,
     create,
     read,
@@ -78,9 +79,9 @@ scripts!(
     list,
     login_failed,
     login_succeeded,
-    look,
+    inspect,
     sweep,
-    tell
+    broadcast
 );
 
 /// A script's text, and the digest that servers cache it under.
@@ -120,11 +121,14 @@ impl Call<'_> {
     }
 
     /// Runs the script on a server by its digest; sends the text where the server has not cached it.
-    fn invoke<T: FromRedisValue>(&self, link: &mut dyn ConnectionLike) -> Result<T, RedisError> {
+    fn invoke<T: FromRedisValue>(
+        &self,
+        connection: &mut dyn ConnectionLike,
+    ) -> Result<T, RedisError> {
         let Script { text, hash } = self.script;
-        match self.ask("EVALSHA", hash, link) {
+        match self.ask("EVALSHA", hash, connection) {
             Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.ask("EVAL", text, link)
+                self.ask("EVAL", text, connection)
             }
             told => told,
         }
@@ -134,11 +138,11 @@ impl Call<'_> {
         &self,
         command: &str,
         script: &str,
-        link: &mut dyn ConnectionLike,
+        connection: &mut dyn ConnectionLike,
     ) -> Result<T, RedisError> {
         let mut asked = redis::cmd(command);
         asked.arg(script).arg(1).arg(self.key).arg(&self.arguments);
-        asked.query(link)
+        asked.query(connection)
     }
 }
 
@@ -150,36 +154,36 @@ pub struct Redis {
     /// The prefix of all channels. The databases of a server share its channels, so it includes the database.
     channels: String,
     scripts: Arc<Scripts>,
-    shared: Arc<Shared>,
+    connections: Arc<Connections>,
     acks: Arc<Acks>,
 }
 
 /// The part of the state that the probing thread needs, too.
-struct Shared {
+struct Connections {
     servers: Servers,
-    idle: Mutex<Vec<Wire>>,
+    idle: Mutex<Vec<RedisConnection>>,
     /// The last request got no reply.
     away: AtomicBool,
     /// A thread is probing the store.
-    looking: AtomicBool,
+    is_probing: AtomicBool,
 }
 
 enum Servers {
     One(Server),
     Sentinel(Sentinels),
     /// One server of the cluster has all keys and gets all requests.
-    Cluster(Asked),
+    Cluster(ServerList),
 }
 
 /// Servers of which any may be asked; the one that replied last is asked first.
-struct Asked {
+struct ServerList {
     servers: Vec<Server>,
     first: AtomicUsize,
 }
 
 /// Sentinels, which know the address of the master.
 struct Sentinels {
-    asked: Asked,
+    asked: ServerList,
     name: String,
     /// Settings of the master; its host and port come from the sentinels.
     master: Server,
@@ -190,8 +194,8 @@ impl Redis {
     ///
     /// # Errors
     /// Why the address or the system's certificates cannot be used.
-    pub fn open(address: &RedisAddress, space: Space) -> Result<Self, String> {
-        let root = format!("{TAG}:{}:", space.name());
+    pub fn open(address: &RedisAddress, namespace: Namespace) -> Result<Self, String> {
+        let root = format!("{TAG}:{}:", namespace.name());
         Ok(Redis {
             channels: match address.database {
                 0 => root.clone(),
@@ -200,11 +204,11 @@ impl Redis {
             root,
             scripts: Arc::new(Scripts::new()),
             acks: Arc::new(Acks::new()),
-            shared: Arc::new(Shared {
+            connections: Arc::new(Connections {
                 servers: Servers::of(address).map_err(|error| cause(&error))?,
                 idle: Mutex::default(),
                 away: AtomicBool::new(false),
-                looking: AtomicBool::new(false),
+                is_probing: AtomicBool::new(false),
             }),
         })
     }
@@ -213,22 +217,26 @@ impl Redis {
     ///
     /// # Errors
     /// The cause.
-    pub fn look(&self) -> Result<Sight, String> {
-        let mut call = self.scripts.look.key(&self.root);
+    pub fn inspect(&self) -> Result<StoreSummary, String> {
+        let mut call = self.scripts.inspect.key(&self.root);
         call.arg(CLOSED_MAX);
-        let look = || -> Answer<Sight> {
-            let mut parts = parts(self.run(&call)?)?;
-            Ok(Sight {
+        let inspect = || -> StoreResult<StoreSummary> {
+            let mut parts = parse_reply(self.run(&call)?)?;
+            Ok(StoreSummary {
                 mark: parts.next()?,
                 sessions: parts.next()?,
-                warnings: self.shared.lasting(),
+                warnings: self.connections.durability_warnings(),
             })
         };
-        look().map_err(|failure| failure.to_string())
+        inspect().map_err(|failure| failure.to_string())
     }
 
     /// Requests a lease, within a protocol session if `protocol_owner` is not empty.
-    fn ask_lease(&self, acquire: &Acquire<'_>, protocol_owner: &str) -> Answer<Vec<Value>> {
+    fn ask_lease(
+        &self,
+        acquire: &LeaseRequest<'_>,
+        protocol_owner: &str,
+    ) -> StoreResult<Vec<Value>> {
         let mut call = self.scripts.acquire.key(&self.root);
         call.arg(CLOSED_MAX)
             .arg(acquire.key.as_str())
@@ -241,119 +249,129 @@ impl Redis {
     }
 
     /// Runs a script. Retries once on a new connection where a kept connection is broken: every script is idempotent.
-    fn run<T: FromRedisValue>(&self, call: &Call<'_>) -> Answer<T> {
-        self.run_noting(call).map(|(answer, _)| answer)
+    fn run<T: FromRedisValue>(&self, call: &Call<'_>) -> StoreResult<T> {
+        self.run_reporting_retry(call).map(|(answer, _)| answer)
     }
 
     /// Like [`Redis::run`], and reports whether the script was sent twice: then the first attempt may have taken effect.
-    fn run_noting<T: FromRedisValue>(&self, call: &Call<'_>) -> Answer<(T, bool)> {
+    fn run_reporting_retry<T: FromRedisValue>(&self, call: &Call<'_>) -> StoreResult<(T, bool)> {
         let mut twice = false;
-        let mut ends = Instant::now() + PATIENCE;
+        let mut ends = Instant::now() + STORE_TIMEOUT;
         let left = |ends: Instant, most: Duration| {
             let left = ends.saturating_duration_since(Instant::now());
             left.min(most)
         };
-        let shared = &self.shared;
-        if shared.away.load(Ordering::Acquire) {
-            return Err(Failure::Away("it did not answer a moment ago".into()));
+        let connections = &self.connections;
+        if connections.away.load(Ordering::Acquire) {
+            return Err(StoreError::Unavailable(
+                "it did not answer a moment ago".into(),
+            ));
         }
-        let kept = shared.kept();
-        if let Some(mut link) = kept {
-            match call.invoke(link.within(left(ends, ANSWER_TIMEOUT))) {
+        let kept = connections.take_idle();
+        if let Some(mut connection) = kept {
+            match call.invoke(connection.with_timeout(left(ends, ANSWER_TIMEOUT))) {
                 Ok(answer) => {
-                    shared.keep(link);
+                    connections.put_idle(connection);
                     return Ok((answer, false));
                 }
-                Err(error) if is_own_fault(&error, &link) => return Err(unknown(&error)),
-                Err(error) if error.is_timeout() => return Err(shared.lose(&error)),
+                Err(error) if is_too_large(&error, &connection) => {
+                    return Err(unknown_outcome(&error));
+                }
+                Err(error) if error.is_timeout() => {
+                    return Err(connections.mark_unavailable(&error));
+                }
                 // The connection may be older than the server.
-                Err(error) if is_lost(&error) => {
-                    shared.idle().clear();
+                Err(error) if is_connection_fault(&error) => {
+                    connections.idle().clear();
                     // A server that redirects has done nothing.
                     twice = !error.is_cluster_error();
-                    if link.moved_much() {
+                    if connection.was_large() {
                         // Transfer time of the first attempt does not count against the second.
-                        ends = Instant::now() + PATIENCE;
+                        ends = Instant::now() + STORE_TIMEOUT;
                     }
                 }
-                Err(error) => return Err(refusal(&error)),
+                Err(error) => return Err(rejection(&error)),
             }
         }
-        let connected = shared.connect(left(ends, CONNECT_TIMEOUT));
-        let mut link = connected.map_err(|error| match is_lost(&error) {
-            true => shared.lose(&error),
-            false => refusal(&error),
+        let connected = connections.connect(left(ends, CONNECT_TIMEOUT));
+        let mut connection = connected.map_err(|error| match is_connection_fault(&error) {
+            true => connections.mark_unavailable(&error),
+            false => rejection(&error),
         })?;
-        match call.invoke(link.within(left(ends, ANSWER_TIMEOUT))) {
+        match call.invoke(connection.with_timeout(left(ends, ANSWER_TIMEOUT))) {
             Ok(answer) => {
-                shared.keep(link);
+                connections.put_idle(connection);
                 Ok((answer, twice))
             }
-            Err(error) if is_own_fault(&error, &link) => Err(unknown(&error)),
-            Err(error) if is_lost(&error) => Err(shared.lose(&error)),
-            Err(error) => Err(match refusal(&error) {
+            Err(error) if is_too_large(&error, &connection) => Err(unknown_outcome(&error)),
+            Err(error) if is_connection_fault(&error) => Err(connections.mark_unavailable(&error)),
+            Err(error) => Err(match rejection(&error) {
                 // A retry is refused, although the first attempt may have taken effect.
-                Failure::Refused(_) if twice => unknown(&error),
-                refusal => refusal,
+                StoreError::Rejected(_) if twice => unknown_outcome(&error),
+                rejection => rejection,
             }),
         }
     }
 
     /// Delivers broadcasts until nobody listens. Calls `begins` once the subscription is confirmed.
-    fn hear(&self, heard: &Heard, begins: impl FnOnce()) -> Result<(), RedisError> {
+    fn receive_broadcasts(
+        &self,
+        listener: &Listener,
+        begins: impl FnOnce(),
+    ) -> Result<(), RedisError> {
         let channels = &self.channels;
         let [told, asked, acted] = [
             format!("{channels}told"),
             format!("{channels}asked"),
             format!("{channels}acted:{}", self.acks.node()),
         ];
-        let mut link = self.shared.connect(CONNECT_TIMEOUT)?;
+        let mut connection = self.connections.connect(CONNECT_TIMEOUT)?;
         let ping = redis::cmd("PING").get_packed_command();
         // The first reply comes when all channels are subscribed; the other confirmations are not messages.
         let mut subscribe = redis::cmd("SUBSCRIBE");
         subscribe.arg(&[&told, &asked, &acted]);
-        link.send(&subscribe.get_packed_command())?;
-        link.next(ANSWER_TIMEOUT)?.extract_error()?;
-        if !heard(Word::Begins) {
+        connection.send(&subscribe.get_packed_command())?;
+        connection.next(ANSWER_TIMEOUT)?.extract_error()?;
+        if !listener(StoreEvent::Subscribed) {
             return Ok(());
         }
-        self.acks.listen(true);
+        self.acks.set_listening(true);
         begins();
         loop {
-            let said = match link.next(SILENCE) {
+            let said = match connection.next(PING_AFTER) {
                 Err(error) if error.is_timeout() => {
                     // A dead connection is as silent as one without messages.
-                    link.within(ANSWER_TIMEOUT).send(&ping)?;
-                    link.next(ANSWER_TIMEOUT)
+                    connection.with_timeout(ANSWER_TIMEOUT).send(&ping)?;
+                    connection.next(ANSWER_TIMEOUT)
                 }
                 said => said,
             };
             let (channel, mut text) = message(said?.extract_error()?);
             if channel == asked {
-                self.say_acted(&text);
+                self.acknowledge(&text);
             }
             if channel == acted
                 && let Some((question, node)) = text.split_once(' ')
             {
                 self.acks.answer(question, node);
             }
-            // Whatever arrived, even a reply to PING, is passed on, if only as an empty message: the return value of `heard` says whether
+            // Whatever arrived, even a reply to PING, is passed on, if only as an empty message: the return value of `listener` says whether
             // anybody still listens, so the thread ends when its node is gone.
             if channel != told {
                 text.clear();
             }
-            if !heard(Word::Says(&text)) {
+            if !listener(StoreEvent::Message(&text)) {
                 return Ok(());
             }
         }
     }
 
     /// Acknowledges to another node that this one has acted on the messages before.
-    fn say_acted(&self, question: &str) {
+    fn acknowledge(&self, question: &str) {
         let Some(asker) = Acks::asker(question) else {
             return;
         };
-        let mut call = self.scripts.acted.key(&self.root);
+        let mut call = self.scripts.acknowledge.key(&self.root);
         call.arg(CLOSED_MAX)
             .arg(&self.channels)
             .arg(asker)
@@ -365,18 +383,18 @@ impl Redis {
 }
 
 /// Whether an exchange failed because of its own size; smaller requests would be answered.
-fn is_own_fault(error: &RedisError, link: &Wire) -> bool {
+fn is_too_large(error: &RedisError, connection: &RedisConnection) -> bool {
     error.is_io_error()
-        && link.moved_much()
+        && connection.was_large()
         && (error.is_timeout() || !error.is_connection_dropped())
 }
 
-fn unknown(error: &RedisError) -> Failure {
-    Failure::Unknown(cause(error))
+fn unknown_outcome(error: &RedisError) -> StoreError {
+    StoreError::UnknownOutcome(cause(error))
 }
 
 /// Whether the fault lies with the connection or the server's state rather than with the request.
-fn is_lost(error: &RedisError) -> bool {
+fn is_connection_fault(error: &RedisError) -> bool {
     use redis::ErrorKind;
     error.is_io_error()
         || error.is_unrecoverable_error()
@@ -393,94 +411,96 @@ fn is_lost(error: &RedisError) -> bool {
 }
 
 /// The failure that an error reply means.
-fn refusal(error: &RedisError) -> Failure {
+fn rejection(error: &RedisError) -> StoreError {
     match error.code() {
-        Some("OOM") => SessionError::NoRoom.into(),
-        _ => Failure::Away(cause(error)),
+        Some("OOM") => SessionError::StoreFull.into(),
+        _ => StoreError::Unavailable(cause(error)),
     }
 }
 
 /// The text of an error with its cause.
 fn cause(error: &RedisError) -> String {
     let text = error.to_string();
-    match text.len() <= TOLD_BYTES_MAX {
+    match text.len() <= QUOTED_BYTES_MAX {
         true => text,
         false => format!("it answers an error of {} bytes", text.len()),
     }
 }
 
-impl Shared {
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Wire>> {
+impl Connections {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<RedisConnection>> {
         lock(&self.idle)
     }
 
     /// Takes an idle connection on which nothing arrived meanwhile.
-    fn kept(&self) -> Option<Wire> {
+    fn take_idle(&self) -> Option<RedisConnection> {
         loop {
-            let mut link = self.idle().pop()?;
-            if link.is_quiet() {
-                return Some(link);
+            let mut connection = self.idle().pop()?;
+            if connection.is_quiet() {
+                return Some(connection);
             }
         }
     }
 
-    fn keep(&self, link: Wire) {
+    fn put_idle(&self, connection: RedisConnection) {
         let mut idle = self.idle();
         if idle.len() < IDLE_MAX {
-            idle.push(link);
+            idle.push(connection);
         }
     }
 
-    fn connect(&self, within: Duration) -> Result<Wire, RedisError> {
+    fn connect(&self, within: Duration) -> Result<RedisConnection, RedisError> {
         blocking(|| match &self.servers {
             Servers::One(server) => server.connect(within, ANSWER_BYTES_MAX),
             Servers::Sentinel(sentinels) => sentinels.connect(within),
-            Servers::Cluster(asked) => asked.any(Instant::now() + within, owner),
+            Servers::Cluster(asked) => {
+                asked.first_available(Instant::now() + within, connect_to_key_owner)
+            }
         })
     }
 
     /// Records that the store is away, and starts one thread that probes it.
-    fn lose(self: &Arc<Self>, error: &RedisError) -> Failure {
+    fn mark_unavailable(self: &Arc<Self>, error: &RedisError) -> StoreError {
         self.idle().clear();
         self.away.store(true, Ordering::Release);
-        if !self.looking.swap(true, Ordering::AcqRel) {
-            let shared = Arc::downgrade(self);
+        if !self.is_probing.swap(true, Ordering::AcqRel) {
+            let connections = Arc::downgrade(self);
             let started = std::thread::Builder::new()
                 .name("store".into())
                 .spawn(move || {
                     loop {
-                        std::thread::sleep(LOOK_AGAIN);
-                        let Some(shared) = shared.upgrade() else {
+                        std::thread::sleep(PROBE_INTERVAL);
+                        let Some(connections) = connections.upgrade() else {
                             return;
                         };
-                        if shared.answers() {
+                        if connections.probe() {
                             // In this order: a request that fails once `away` is cleared must be able to start the next prober, or
                             // the store would stay away forever.
-                            shared.looking.store(false, Ordering::Release);
-                            shared.away.store(false, Ordering::Release);
+                            connections.is_probing.store(false, Ordering::Release);
+                            connections.away.store(false, Ordering::Release);
                             return;
                         }
                     }
                 });
             if started.is_err() {
                 // Without a thread, the next request probes the store.
-                self.looking.store(false, Ordering::Release);
+                self.is_probing.store(false, Ordering::Release);
                 self.away.store(false, Ordering::Release);
             }
         }
-        Failure::Away(cause(error))
+        StoreError::Unavailable(cause(error))
     }
 
     /// Settings with which the server may lose sessions, as far as it reveals them.
-    fn lasting(&self) -> Vec<String> {
+    fn durability_warnings(&self) -> Vec<String> {
         let told = |name: &str| -> Option<String> {
-            let mut link = self.connect(CONNECT_TIMEOUT).ok()?;
+            let mut connection = self.connect(CONNECT_TIMEOUT).ok()?;
             let mut question = redis::cmd("CONFIG");
             // Managed servers may not allow it.
             let asked = question
                 .arg("GET")
                 .arg(name)
-                .query(link.within(ANSWER_TIMEOUT));
+                .query(connection.with_timeout(ANSWER_TIMEOUT));
             let (_, value): (String, String) = asked.ok()?;
             Some(value)
         };
@@ -500,12 +520,12 @@ impl Shared {
         warnings
     }
 
-    fn answers(&self) -> bool {
-        let asked = self.connect(CONNECT_TIMEOUT).and_then(|mut link| {
-            redis::cmd("PING").query::<Value>(link.within(ANSWER_TIMEOUT))?;
-            Ok(link)
+    fn probe(&self) -> bool {
+        let asked = self.connect(CONNECT_TIMEOUT).and_then(|mut connection| {
+            redis::cmd("PING").query::<Value>(connection.with_timeout(ANSWER_TIMEOUT))?;
+            Ok(connection)
         });
-        asked.map(|link| self.keep(link)).is_ok()
+        asked.map(|connection| self.put_idle(connection)).is_ok()
     }
 }
 
@@ -523,9 +543,9 @@ fn message(said: Value) -> (String, String) {
     }
 }
 
-impl Asked {
+impl ServerList {
     fn of(servers: Vec<Server>) -> Self {
-        Asked {
+        ServerList {
             servers,
             first: AtomicUsize::new(0),
         }
@@ -533,7 +553,7 @@ impl Asked {
 
     /// The reply of the first server that can be asked. Each server gets an equal share of the time that is left; one share is reserved
     /// for the steps that follow.
-    fn any<T>(
+    fn first_available<T>(
         &self,
         ends: Instant,
         ask: impl Fn(&Server, Duration) -> Result<T, RedisError>,
@@ -562,21 +582,24 @@ impl Asked {
 }
 
 /// Connects to the server of a cluster that has the keys, starting from any of its servers, within a time.
-fn owner(server: &Server, within: Duration) -> Result<Wire, RedisError> {
+fn connect_to_key_owner(server: &Server, within: Duration) -> Result<RedisConnection, RedisError> {
     let ends = Instant::now() + within;
     let mut server = server.clone();
     for _ in 0..=REDIRECTS {
         let left = ends.saturating_duration_since(Instant::now());
-        let mut link = server.connect(left, ANSWER_BYTES_MAX)?;
+        let mut connection = server.connect(left, ANSWER_BYTES_MAX)?;
         let mut question = redis::cmd("EXISTS");
-        let sent_on = match question.arg(format!("{TAG}:")).query::<Value>(&mut link) {
-            Ok(_) => return Ok(link),
+        let sent_on = match question
+            .arg(format!("{TAG}:"))
+            .query::<Value>(&mut connection)
+        {
+            Ok(_) => return Ok(connection),
             Err(error) => error,
         };
         let Some((place, _)) = sent_on.redirect_node() else {
             return Err(sent_on);
         };
-        server = server.beside(place)?;
+        server = server.redirected(place)?;
     }
     let endless = "its servers send each other on";
     Err((redis::ErrorKind::Io, endless).into())
@@ -584,13 +607,13 @@ fn owner(server: &Server, within: Duration) -> Result<Wire, RedisError> {
 
 impl Sentinels {
     /// Connects to the master, and checks its role, within a time. Callers connect independently of each other.
-    fn connect(&self, within: Duration) -> Result<Wire, RedisError> {
+    fn connect(&self, within: Duration) -> Result<RedisConnection, RedisError> {
         let ends = Instant::now() + within;
-        let (host, port) = self.asked.any(ends, |sentinel, share| {
-            let mut link = sentinel.connect(share, ANSWER_BYTES_MAX)?;
+        let (host, port) = self.asked.first_available(ends, |sentinel, share| {
+            let mut connection = sentinel.connect(share, ANSWER_BYTES_MAX)?;
             let mut question = redis::cmd("SENTINEL");
             question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
-            let answer: Option<(String, u16)> = question.query(&mut link)?;
+            let answer: Option<(String, u16)> = question.query(&mut connection)?;
             answer.ok_or_else(|| {
                 let unknown = "the sentinels know no master of this name";
                 (redis::ErrorKind::InvalidClientConfig, unknown).into()
@@ -602,12 +625,12 @@ impl Sentinels {
             ..self.master.clone()
         };
         let left = ends.saturating_duration_since(Instant::now());
-        let mut link = master.connect(left, ANSWER_BYTES_MAX)?;
+        let mut connection = master.connect(left, ANSWER_BYTES_MAX)?;
         // Sentinels may be out of date: a former master soon refuses writes.
-        let role: Vec<Value> = redis::cmd("ROLE").query(&mut link)?;
+        let role: Vec<Value> = redis::cmd("ROLE").query(&mut connection)?;
         let role = role.into_iter().next().map(String::from_redis_value);
         match role {
-            Some(Ok(role)) if role == "master" => Ok(link),
+            Some(Ok(role)) if role == "master" => Ok(connection),
             _ => {
                 let replica = "the sentinels name a server that is no master any more";
                 Err((redis::ErrorKind::Io, replica).into())
@@ -625,7 +648,7 @@ impl Servers {
         let tls = address.tls.then(wire::authorities).transpose()?;
         let places = address.servers.iter();
         let plain = places
-            .map(|place| Server::at(place, tls.clone()))
+            .map(|place| Server::from_address(place, tls.clone()))
             .collect::<Result<Vec<_>, _>>()?;
         let login = |server: Server| Server {
             user: address.user.clone(),
@@ -640,18 +663,18 @@ impl Servers {
             Topology::Sentinel(name) => Servers::Sentinel(Sentinels {
                 // User, password and database are the master's.
                 master: login(first),
-                asked: Asked::of(plain),
+                asked: ServerList::of(plain),
                 name: name.clone(),
             }),
             Topology::Cluster => {
-                Servers::Cluster(Asked::of(plain.into_iter().map(login).collect()))
+                Servers::Cluster(ServerList::of(plain.into_iter().map(login).collect()))
             }
         })
     }
 }
 
 /// The failure for the first word of a script's reply; every word but `ok` is a refusal.
-fn refused(word: &str) -> Failure {
+fn rejection_for(word: &str) -> StoreError {
     match word {
         "not_found" => SessionError::NotFound.into(),
         "closed" => SessionError::Closed.into(),
@@ -659,38 +682,38 @@ fn refused(word: &str) -> Failure {
         "busy" => SessionError::Busy.into(),
         "full" => SessionError::Full.into(),
         "owner_full" => SessionError::OwnerFull.into(),
-        "lost" => SessionError::Lost.into(),
+        "lost" => SessionError::LeaseLost.into(),
         "unreadable" => SessionError::Unreadable.into(),
         // A truncated word might still contain a part of a secret.
-        other if other.len() > TOLD_BYTES_MAX => {
-            Failure::Away(format!("it answers a word of {} bytes", other.len()))
+        other if other.len() > QUOTED_BYTES_MAX => {
+            StoreError::Unavailable(format!("it answers a word of {} bytes", other.len()))
         }
-        other => Failure::Away(format!("it answers {other:?}")),
+        other => StoreError::Unavailable(format!("it answers {other:?}")),
     }
 }
 
 /// The values after an `ok`.
-fn parts(answer: Vec<Value>) -> Answer<Parts> {
+fn parse_reply(answer: Vec<Value>) -> StoreResult<ReplyParts> {
     let mut parts = answer.into_iter();
     match parts.next() {
         Some(word) => match text(word)?.as_str() {
-            "ok" => Ok(Parts(parts)),
-            word => Err(refused(word)),
+            "ok" => Ok(ReplyParts(parts)),
+            word => Err(rejection_for(word)),
         },
-        None => Err(unreadable()),
+        None => Err(unexpected_reply()),
     }
 }
 
-struct Parts(std::vec::IntoIter<Value>);
+struct ReplyParts(std::vec::IntoIter<Value>);
 
-impl Parts {
-    fn next<T: FromRedisValue>(&mut self) -> Answer<T> {
-        let value = self.0.next().ok_or_else(unreadable)?;
-        T::from_redis_value(value).map_err(|_| unreadable())
+impl ReplyParts {
+    fn next<T: FromRedisValue>(&mut self) -> StoreResult<T> {
+        let value = self.0.next().ok_or_else(unexpected_reply)?;
+        T::from_redis_value(value).map_err(|_| unexpected_reply())
     }
 
-    fn times(&mut self) -> Answer<Times> {
-        Ok(Times {
+    fn times(&mut self) -> StoreResult<RecordTimes> {
+        Ok(RecordTimes {
             created: self.next()?,
             expires: self.next()?,
             used: self.next()?,
@@ -699,8 +722,8 @@ impl Parts {
     }
 
     /// Reads a record without its body.
-    fn record(&mut self, key: Key) -> Answer<Record> {
-        Ok(Record {
+    fn record(&mut self, key: SessionKey) -> StoreResult<SessionRecord> {
+        Ok(SessionRecord {
             key,
             owner: self.next()?,
             times: self.times()?,
@@ -713,16 +736,19 @@ impl Parts {
     }
 }
 
-fn text(value: Value) -> Answer<String> {
-    String::from_redis_value(value).map_err(|_| unreadable())
+fn text(value: Value) -> StoreResult<String> {
+    String::from_redis_value(value).map_err(|_| unexpected_reply())
 }
 
-fn unreadable() -> Failure {
-    Failure::Away("it answers what no script of ours does".into())
+fn unexpected_reply() -> StoreError {
+    StoreError::Unavailable("it answers what no script of ours does".into())
 }
 
 /// Reads a record and its lease.
-fn leased(mut parts: Parts, acquire: &Acquire<'_>) -> Answer<(Record, Lease)> {
+fn parse_lease(
+    mut parts: ReplyParts,
+    acquire: &LeaseRequest<'_>,
+) -> StoreResult<(SessionRecord, Lease)> {
     let mut record = parts.record(acquire.key.clone())?;
     record.body = parts.next()?;
     let lease = Lease {
@@ -735,15 +761,15 @@ fn leased(mut parts: Parts, acquire: &Acquire<'_>) -> Answer<(Record, Lease)> {
 }
 
 impl SessionStore for Redis {
-    fn mark(&self, fresh: &[u8], replaced: Option<&[u8]>) -> Answer<Vec<u8>> {
+    fn mark(&self, fresh: &[u8], replaced: Option<&[u8]>) -> StoreResult<Vec<u8>> {
         let mut call = self.scripts.mark.key(&self.root);
         call.arg(CLOSED_MAX)
             .arg(fresh)
             .arg(replaced.unwrap_or_default());
-        parts(self.run(&call)?)?.next()
+        parse_reply(self.run(&call)?)?.next()
     }
 
-    fn create(&self, new: &New<'_>) -> Answer<Times> {
+    fn create(&self, new: &NewSession<'_>) -> StoreResult<RecordTimes> {
         let mut call = self.scripts.create.key(&self.root);
         call.arg(CLOSED_MAX)
             .arg(new.key.as_str())
@@ -755,40 +781,47 @@ impl SessionStore for Redis {
             .arg(new.stamp)
             .arg(new.content.head)
             .arg(new.content.body);
-        parts(self.run(&call)?)?.times()
+        parse_reply(self.run(&call)?)?.times()
     }
 
-    fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> Answer<Record> {
+    fn read(
+        &self,
+        key: &SessionKey,
+        owner: &str,
+        known: Option<&str>,
+    ) -> StoreResult<SessionRecord> {
         let mut call = self.scripts.read.key(&self.root);
         call.arg(CLOSED_MAX)
             .arg(key.as_str())
             .arg(owner)
             .arg(known.unwrap_or_default());
-        let mut parts = parts(self.run(&call)?)?;
+        let mut parts = parse_reply(self.run(&call)?)?;
         let mut record = parts.record(key.clone())?;
         record.body = parts.next()?;
         Ok(record)
     }
 
-    fn acquire(&self, acquire: &Acquire<'_>) -> Answer<(Record, Lease)> {
-        leased(parts(self.ask_lease(acquire, "")?)?, acquire)
+    fn acquire(&self, acquire: &LeaseRequest<'_>) -> StoreResult<(SessionRecord, Lease)> {
+        parse_lease(parse_reply(self.ask_lease(acquire, "")?)?, acquire)
     }
 
     fn acquire_within(
         &self,
         _: &dyn SessionStore,
         protocol_owner: &str,
-        acquire: &Acquire<'_>,
-    ) -> Answer<(Record, Answer<(Record, Lease)>)> {
-        let mut outer = parts(self.ask_lease(acquire, protocol_owner)?)?;
-        let record = outer.record(Key::told(acquire.owner))?;
-        match parts(outer.next()?).and_then(|inner| leased(inner, acquire)) {
-            Err(failure @ (Failure::Away(_) | Failure::Unknown(_))) => Err(failure),
+        acquire: &LeaseRequest<'_>,
+    ) -> StoreResult<(SessionRecord, StoreResult<(SessionRecord, Lease)>)> {
+        let mut outer = parse_reply(self.ask_lease(acquire, protocol_owner)?)?;
+        let record = outer.record(SessionKey::from_digest(acquire.owner))?;
+        match parse_reply(outer.next()?).and_then(|inner| parse_lease(inner, acquire)) {
+            Err(failure @ (StoreError::Unavailable(_) | StoreError::UnknownOutcome(_))) => {
+                Err(failure)
+            }
             begun => Ok((record, begun)),
         }
     }
 
-    fn commit(&self, lease: &Lease, content: Content<'_>) -> Answer<()> {
+    fn commit(&self, lease: &Lease, content: SealedContent<'_>) -> StoreResult<()> {
         let mut call = self.scripts.commit.key(&self.root);
         call.arg(CLOSED_MAX)
             .arg(lease.key.as_str())
@@ -797,67 +830,67 @@ impl SessionStore for Redis {
             .arg(&lease.holder)
             .arg(content.head)
             .arg(content.body)
-            .arg(u8::from(super::super::careless()));
-        let (told, twice) = match self.run_noting(&call) {
-            Ok((answer, twice)) => (parts(answer).map(drop), twice),
+            .arg(u8::from(super::super::skips_commit_checks()));
+        let (told, twice) = match self.run_reporting_retry(&call) {
+            Ok((answer, twice)) => (parse_reply(answer).map(drop), twice),
             Err(failure) => (Err(failure), false),
         };
         match told {
             // The first attempt may have committed before other turns went on, so it would be wrong to report that nothing was kept.
-            Err(Failure::Refused(_)) if twice => {
+            Err(StoreError::Rejected(_)) if twice => {
                 let cause = "the connection broke while a turn was committed";
-                Err(Failure::Unknown(cause.into()))
+                Err(StoreError::UnknownOutcome(cause.into()))
             }
             told => told,
         }
     }
 
-    fn release(&self, lease: &Lease) -> Answer<()> {
+    fn release(&self, lease: &Lease) -> StoreResult<()> {
         let mut call = self.scripts.release.key(&self.root);
         call.arg(CLOSED_MAX)
             .arg(lease.key.as_str())
             .arg(lease.fence)
             .arg(&lease.holder);
-        parts(self.run(&call)?).map(drop)
+        parse_reply(self.run(&call)?).map(drop)
     }
 
-    fn close(&self, key: &Key, owner: &str) -> Answer<()> {
+    fn close(&self, key: &SessionKey, owner: &str) -> StoreResult<()> {
         let mut call = self.scripts.close.key(&self.root);
         call.arg(CLOSED_MAX).arg(key.as_str()).arg(owner);
-        let (answer, twice) = self.run_noting(&call)?;
-        match parts(answer) {
+        let (answer, twice) = self.run_reporting_retry(&call)?;
+        match parse_reply(answer) {
             // The first attempt closed it.
-            Err(Failure::Refused(SessionError::Closed)) if twice => Ok(()),
+            Err(StoreError::Rejected(SessionError::Closed)) if twice => Ok(()),
             told => told.map(drop),
         }
     }
 
-    fn close_owner(&self, owner: &str) -> Answer<()> {
+    fn close_owner(&self, owner: &str) -> StoreResult<()> {
         let mut call = self.scripts.close_owner.key(&self.root);
         call.arg(CLOSED_MAX).arg(owner);
-        parts(self.run(&call)?).map(drop)
+        parse_reply(self.run(&call)?).map(drop)
     }
 
-    fn list(&self, owner: Option<&str>) -> Answer<Vec<Record>> {
+    fn list(&self, owner: Option<&str>) -> StoreResult<Vec<SessionRecord>> {
         let mut call = self.scripts.list.key(&self.root);
         call.arg(CLOSED_MAX).arg(owner.unwrap_or_default());
-        let mut parts = parts(self.run(&call)?)?;
+        let mut parts = parse_reply(self.run(&call)?)?;
         let count: usize = parts.next()?;
         (0..count)
             .map(|_| {
-                let key = Key(parts.next()?);
+                let key = SessionKey(parts.next()?);
                 parts.record(key)
             })
             .collect()
     }
 
-    fn sweep(&self) -> Answer<usize> {
+    fn sweep(&self) -> StoreResult<usize> {
         let mut call = self.scripts.sweep.key(&self.root);
         call.arg(CLOSED_MAX);
-        parts(self.run(&call)?)?.next()
+        parse_reply(self.run(&call)?)?.next()
     }
 
-    fn login_failed(&self, failed: &FailedLogin<'_>) -> Answer<LoginFailure> {
+    fn login_failed(&self, failed: &FailedLogin<'_>) -> StoreResult<LoginFailure> {
         let mut call = self.scripts.login_failed.key(&self.root);
         call.arg(CLOSED_MAX)
             .arg(failed.source)
@@ -865,7 +898,7 @@ impl SessionStore for Redis {
             .arg(micros(failed.block))
             .arg(failed.failures_max)
             .arg(SOURCES_MAX);
-        let mut parts = parts(self.run(&call)?)?;
+        let mut parts = parse_reply(self.run(&call)?)?;
         Ok(match parts.next::<String>()?.as_str() {
             "counted" => LoginFailure::Counted,
             "blocks" => LoginFailure::Blocks,
@@ -873,43 +906,43 @@ impl SessionStore for Redis {
         })
     }
 
-    fn login_succeeded(&self, source: &str) -> Answer<()> {
+    fn login_succeeded(&self, source: &str) -> StoreResult<()> {
         let mut call = self.scripts.login_succeeded.key(&self.root);
         call.arg(CLOSED_MAX).arg(source);
-        parts(self.run(&call)?).map(drop)
+        parse_reply(self.run(&call)?).map(drop)
     }
 
-    fn tells(&self) -> bool {
+    fn can_broadcast(&self) -> bool {
         true
     }
 
-    fn is_given_up(&self) -> bool {
-        self.shared.away.load(Ordering::Acquire)
+    fn fails_fast(&self) -> bool {
+        self.connections.away.load(Ordering::Acquire)
     }
 
-    fn lets_go(&self) -> bool {
+    fn yields_executor(&self) -> bool {
         true
     }
 
-    fn tell(&self, message: &str) -> Answer<()> {
+    fn broadcast(&self, message: &str) -> StoreResult<()> {
         let question = self.acks.question();
-        let mut call = self.scripts.tell.key(&self.root);
+        let mut call = self.scripts.broadcast.key(&self.root);
         call.arg(CLOSED_MAX)
             .arg(&self.channels)
             .arg(message)
             .arg(question.as_deref().unwrap_or_default());
-        let listeners = self.run(&call).and_then(parts);
+        let listeners = self.run(&call).and_then(parse_reply);
         let listeners = listeners.and_then(|mut parts| parts.next::<usize>());
         if let Some(question) = &question {
             match &listeners {
-                Ok(count) => blocking(|| self.acks.wait(question, *count, ACT_WITHIN)),
+                Ok(count) => blocking(|| self.acks.wait(question, *count, ACK_TIMEOUT)),
                 Err(_) => self.acks.forget(question),
             }
         }
         listeners.map(drop)
     }
 
-    fn listen(&self, heard: Heard) {
+    fn subscribe(&self, listener: Listener) {
         let (own, (waits, begins)) = (self.clone(), mpsc::channel::<()>());
         // Without a thread this node receives nothing, as when the store is away.
         let started = std::thread::Builder::new()
@@ -917,17 +950,17 @@ impl SessionStore for Redis {
             .spawn(move || {
                 // The caller waits until this sender is dropped: the node is subscribed, or could not subscribe.
                 let mut waits = Some(waits);
-                while own.hear(&heard, || waits = None).is_err() {
-                    own.acks.listen(false);
+                while own.receive_broadcasts(&listener, || waits = None).is_err() {
+                    own.acks.set_listening(false);
                     waits = None;
-                    if !heard(Word::Ends) {
+                    if !listener(StoreEvent::Disconnected) {
                         return;
                     }
-                    std::thread::sleep(LOOK_AGAIN);
+                    std::thread::sleep(PROBE_INTERVAL);
                 }
             });
         if started.is_ok() {
-            let _begun = begins.recv_timeout(PATIENCE);
+            let _begun = begins.recv_timeout(STORE_TIMEOUT);
         }
     }
 }

@@ -23,7 +23,7 @@ const KEYS_MAX: usize = 8;
 
 /// Why sealed bytes do not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unopened {
+pub enum UnsealError {
     #[error("it is empty")]
     Empty,
     #[error("it is nothing that was sealed")]
@@ -112,25 +112,25 @@ impl Seal {
     ///
     /// # Errors
     /// When the content is not sealed, belongs elsewhere, or was sealed with another key or without one.
-    pub fn open(&self, sealed: &[u8], place: &str) -> Result<Vec<u8>, Unopened> {
+    pub fn open(&self, sealed: &[u8], place: &str) -> Result<Vec<u8>, UnsealError> {
         match (sealed.split_first(), self.is_on()) {
             // The format from before checksums were introduced.
             (Some((&CLEAR, bytes)), false) => Ok(bytes.to_vec()),
             (Some((&CHECKED, rest)), false) => {
                 let (told, bytes) = rest
                     .split_first_chunk::<CHECKSUM_BYTES>()
-                    .ok_or(Unopened::CutOff)?;
+                    .ok_or(UnsealError::CutOff)?;
                 match *told == checksum(place, bytes) {
                     true => Ok(bytes.to_vec()),
-                    false => Err(Unopened::Damaged),
+                    false => Err(UnsealError::Damaged),
                 }
             }
-            (Some((&(CLEAR | CHECKED), _)), true) => Err(Unopened::Clear),
-            (Some((&SEALED, _)), false) => Err(Unopened::NoKey),
+            (Some((&(CLEAR | CHECKED), _)), true) => Err(UnsealError::Clear),
+            (Some((&SEALED, _)), false) => Err(UnsealError::NoKey),
             (Some((&SEALED, rest)), true) => {
                 let (nonce, msg) = rest
                     .split_first_chunk::<NONCE_BYTES>()
-                    .ok_or(Unopened::CutOff)?;
+                    .ok_or(UnsealError::CutOff)?;
                 let open = |cipher: &XChaCha20Poly1305| {
                     let payload = Payload {
                         msg,
@@ -138,10 +138,13 @@ impl Seal {
                     };
                     cipher.decrypt(&XNonce::from(*nonce), payload).ok()
                 };
-                self.ciphers.iter().find_map(open).ok_or(Unopened::Refused)
+                self.ciphers
+                    .iter()
+                    .find_map(open)
+                    .ok_or(UnsealError::Refused)
             }
-            (Some(_), _) => Err(Unopened::Foreign),
-            (None, _) => Err(Unopened::Empty),
+            (Some(_), _) => Err(UnsealError::Foreign),
+            (None, _) => Err(UnsealError::Empty),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The same rules for every store: both reply alike to a random history. Redis is tested where `redis-server` is installed.
 
+mod faulty_server;
 #[path = "../../../tests/support/ports.rs"]
 mod ports;
-mod wrong;
 
 use super::*;
 use ports::free_port;
@@ -40,7 +40,7 @@ fn redis(directory: &Path) -> Option<(Server, String)> {
     let url = format!("redis://127.0.0.1:{port}");
     for _ in 0..500 {
         let address = Address::read(&url).unwrap().unwrap();
-        let store = open(&address, Space::Programs).unwrap();
+        let store = open(&address, Namespace::Programs).unwrap();
         if store.sweep().is_ok() {
             return Some((server, url));
         }
@@ -50,7 +50,7 @@ fn redis(directory: &Path) -> Option<(Server, String)> {
 }
 
 /// A store's reply without its clock times.
-fn told(answer: Answer<Record>) -> String {
+fn describe(answer: StoreResult<SessionRecord>) -> String {
     match answer {
         Ok(record) => format!(
             "{} {} {} {} {:?} {:?}",
@@ -66,26 +66,26 @@ fn told(answer: Answer<Record>) -> String {
 }
 
 /// Runs a random history that does not depend on the clock.
-fn history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
+fn run_history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
     let mut random = fastrand::Rng::with_seed(seed);
-    let keys: Vec<Key> = (0..4)
-        .map(|number| Key::of(&format!("{seed}/{number}")))
+    let keys: Vec<SessionKey> = (0..4)
+        .map(|number| SessionKey::of(&format!("{seed}/{number}")))
         .collect();
-    let owners = [owner_of("a"), owner_of("b")];
+    let owners = [owner_digest("a"), owner_digest("b")];
     let mut leases: Vec<Lease> = Vec::new();
     let mut said = Vec::new();
     for step in 0..60 {
         let key = &keys[random.usize(..keys.len())];
         let owner = &owners[usize::from(random.u8(..10) == 0)];
         let content = [step];
-        let content = Content {
+        let content = SealedContent {
             head: &content,
             body: &content,
         };
         let known = random.bool().then(|| format!("{}", random.u8(..60)));
         said.push(match random.u8(..12) {
             0..3 => {
-                let new = New {
+                let new = NewSession {
                     key,
                     owner,
                     ttl: Duration::from_secs(1_000),
@@ -101,10 +101,10 @@ fn history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
                     Err(failure) => failure.to_string(),
                 }
             }
-            3..5 => told(store.read(key, owner, known.as_deref())),
+            3..5 => describe(store.read(key, owner, known.as_deref())),
             5..8 => {
                 let holder = step.to_string();
-                let acquire = Acquire {
+                let acquire = LeaseRequest {
                     key,
                     owner,
                     known: known.as_deref(),
@@ -113,12 +113,12 @@ fn history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
                 };
                 match store.acquire(&acquire) {
                     Ok((record, lease)) => {
-                        let again = store.acquire(&Acquire {
+                        let again = store.acquire(&LeaseRequest {
                             known: None,
                             ..acquire
                         });
                         assert_eq!(again.unwrap().1.fence, lease.fence);
-                        let said = format!("{} {}", lease.fence, told(Ok(record)));
+                        let said = format!("{} {}", lease.fence, describe(Ok(record)));
                         leases.push(lease);
                         said
                     }
@@ -142,8 +142,10 @@ fn history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
             _ => {
                 let mut records = store.list(Some(owner)).unwrap();
                 records.sort_by(|left, right| left.key.cmp(&right.key));
-                let records: Vec<String> =
-                    records.into_iter().map(|record| told(Ok(record))).collect();
+                let records: Vec<String> = records
+                    .into_iter()
+                    .map(|record| describe(Ok(record)))
+                    .collect();
                 format!("{} of {:?}: {records:?}", records.len(), store.sweep())
             }
         });
@@ -160,17 +162,17 @@ fn stores_agree_on_random_histories() {
     let directory = tempfile::tempdir().unwrap();
     let file = open(
         &Address::Directory(directory.path().join("store")),
-        Space::Programs,
+        Namespace::Programs,
     )
     .unwrap();
     let Some((_server, url)) = redis(directory.path()) else {
         // The rules alone: an acknowledged commit is what is read next.
-        history(&*file, 1);
+        run_history(&*file, 1);
         return;
     };
-    let redis = open(&Address::read(&url).unwrap().unwrap(), Space::Programs).unwrap();
+    let redis = open(&Address::read(&url).unwrap().unwrap(), Namespace::Programs).unwrap();
     for seed in 0..25 {
-        let (left, right) = (history(&*file, seed), history(&*redis, seed));
+        let (left, right) = (run_history(&*file, seed), run_history(&*redis, seed));
         for (step, (left, right)) in left.iter().zip(&right).enumerate() {
             assert_eq!(left, right, "seed {seed}, step {step}");
         }
@@ -178,7 +180,7 @@ fn stores_agree_on_random_histories() {
 }
 
 /// Failed logins and marks, for every store.
-fn logins_and_marks(store: &dyn SessionStore, name: &str) {
+fn check_logins_and_marks(store: &dyn SessionStore, name: &str) {
     let failed = |source, window, block| {
         let failed = FailedLogin {
             source,
@@ -231,18 +233,18 @@ fn logins_and_marks(store: &dyn SessionStore, name: &str) {
 }
 
 /// Lifetimes and leases, for every store.
-fn lives(store: &dyn SessionStore, name: &str) {
+fn check_lifetimes(store: &dyn SessionStore, name: &str) {
     let wait = |ms| std::thread::sleep(Duration::from_millis(ms));
     let (owner, content) = (
-        owner_of("a"),
-        Content {
+        owner_digest("a"),
+        SealedContent {
             head: b"h",
             body: b"b",
         },
     );
     let start = |name: &str, ttl, idle| {
-        let key = Key::of(name);
-        let new = New {
+        let key = SessionKey::of(name);
+        let new = NewSession {
             key: &key,
             owner: &owner,
             ttl: Duration::from_millis(ttl),
@@ -255,8 +257,8 @@ fn lives(store: &dyn SessionStore, name: &str) {
         store.create(&new).unwrap();
         key
     };
-    let lease = |key: &Key, term| {
-        store.acquire(&Acquire {
+    let lease = |key: &SessionKey, term| {
+        store.acquire(&LeaseRequest {
             key,
             owner: &owner,
             known: None,
@@ -271,14 +273,14 @@ fn lives(store: &dyn SessionStore, name: &str) {
     wait(60);
     assert_eq!(
         store.commit(&late, content),
-        Err(SessionError::Lost.into()),
+        Err(SessionError::LeaseLost.into()),
         "{name}"
     );
     let (_, next) = lease(&key, 10_000).unwrap();
     assert!(next.fence > late.fence);
     assert_eq!(
         store.commit(&late, content),
-        Err(SessionError::Lost.into()),
+        Err(SessionError::LeaseLost.into()),
         "{name}"
     );
     assert_eq!(store.commit(&next, content), Ok(()), "{name}");
@@ -304,7 +306,7 @@ fn lives(store: &dyn SessionStore, name: &str) {
         holder: "another".into(),
         ..now.clone()
     };
-    let lost = Err(SessionError::Lost.into());
+    let lost = Err(SessionError::LeaseLost.into());
     assert_eq!(store.commit(&before, content), lost, "{name}");
     store.release(&before).unwrap();
     assert!(store.read(&key, &owner, None).unwrap().running, "{name}");
@@ -340,32 +342,32 @@ fn lives(store: &dyn SessionStore, name: &str) {
 }
 
 #[test]
-fn lives_and_leases_end() {
+fn sessions_and_leases_expire() {
     let directory = tempfile::tempdir().unwrap();
     let file = open(
         &Address::Directory(directory.path().join("store")),
-        Space::Programs,
+        Namespace::Programs,
     )
     .unwrap();
-    lives(&*file, "file");
-    logins_and_marks(&*file, "file");
+    check_lifetimes(&*file, "file");
+    check_logins_and_marks(&*file, "file");
     if let Some((_server, url)) = redis(directory.path()) {
-        let redis = open(&Address::read(&url).unwrap().unwrap(), Space::Programs).unwrap();
-        lives(&*redis, "redis");
-        logins_and_marks(&*redis, "redis");
+        let redis = open(&Address::read(&url).unwrap().unwrap(), Namespace::Programs).unwrap();
+        check_lifetimes(&*redis, "redis");
+        check_logins_and_marks(&*redis, "redis");
     }
 }
 
 #[test]
-fn a_store_that_went_away_is_found_again() {
+fn restarted_store_is_used_again() {
     let directory = tempfile::tempdir().unwrap();
     let Some((server, url)) = redis(directory.path()) else {
         return;
     };
-    let store = open(&Address::read(&url).unwrap().unwrap(), Space::Programs).unwrap();
+    let store = open(&Address::read(&url).unwrap().unwrap(), Namespace::Programs).unwrap();
     assert_eq!(store.sweep(), Ok(0));
     drop(server);
-    assert!(matches!(store.sweep(), Err(Failure::Away(_))));
+    assert!(matches!(store.sweep(), Err(StoreError::Unavailable(_))));
     let port = url.rsplit_once(':').unwrap().1;
     let child = Command::new("redis-server")
         .args(["--port", port, "--bind", "127.0.0.1", "--save", ""])
@@ -381,12 +383,12 @@ fn a_store_that_went_away_is_found_again() {
 }
 
 #[test]
-fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
+fn directory_survives_a_restart_and_reports_damage() {
     let directory = tempfile::tempdir().unwrap();
     let address = Address::Directory(directory.path().join("store"));
-    let (key, owner) = (Key::of("k"), owner_of("a"));
-    let first = open(&address, Space::Programs).unwrap();
-    let new = New {
+    let (key, owner) = (SessionKey::of("k"), owner_digest("a"));
+    let first = open(&address, Namespace::Programs).unwrap();
+    let new = NewSession {
         key: &key,
         owner: &owner,
         ttl: Duration::from_secs(60),
@@ -394,14 +396,14 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
         count_max: 1,
         per_owner_max: 1,
         stamp: "s",
-        content: Content {
+        content: SealedContent {
             head: b"h",
             body: b"b",
         },
     };
     first.create(&new).unwrap();
     drop(first);
-    let second = open(&address, Space::Programs).unwrap();
+    let second = open(&address, Namespace::Programs).unwrap();
     assert_eq!(
         second.read(&key, &owner, None).unwrap().body.as_deref(),
         Some(&b"b"[..])
@@ -421,7 +423,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     std::fs::write(&head, &sound).unwrap();
     assert!(second.read(&key, &owner, None).is_ok());
     // The same holds for the entry of another session, a link, or a socket; and none of them affects other sessions.
-    let foreign = Key::of("foreign");
+    let foreign = SessionKey::of("foreign");
     let place = directory.path().join("store/programs");
     let place = place.join(format!("{}.head", foreign.as_str()));
     std::fs::write(&place, &sound).unwrap();
@@ -445,8 +447,8 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
         Some(SessionError::Unreadable.into())
     );
     assert_eq!(second.sweep(), Ok(0));
-    let other = Key::of("other");
-    assert!(second.create(&New { key: &other, ..new }).is_ok());
+    let other = SessionKey::of("other");
+    assert!(second.create(&NewSession { key: &other, ..new }).is_ok());
     assert_eq!(second.list(Some(&owner)).unwrap().len(), 1);
     // However large a file is made, it is not read into memory, and does not affect others.
     let large = |name: &str| {
@@ -465,7 +467,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     assert_eq!(second.login_succeeded("source"), Ok(()));
     large("closed");
     let unknown = Some(SessionError::NotFound.into());
-    let told = second.read(&Key::of("nobody"), &owner, None).err();
+    let told = second.read(&SessionKey::of("nobody"), &owner, None).err();
     assert_eq!(told, unknown);
     // A pipe in place of a file, which nobody writes to, is not a file either.
     let pipe = |name: &str| {
@@ -479,11 +481,11 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     assert_eq!(second.read(&other, &owner, None).err(), unreadable);
     assert_eq!(second.login_succeeded("source"), Ok(()));
     pipe("closed");
-    let told = second.read(&Key::of("nobody"), &owner, None).err();
+    let told = second.read(&SessionKey::of("nobody"), &owner, None).err();
     assert_eq!(told, unknown);
     pipe("lock");
-    let told = second.read(&Key::of("nobody"), &owner, None).err();
-    assert!(matches!(told, Some(Failure::Away(_))), "{told:?}");
+    let told = second.read(&SessionKey::of("nobody"), &owner, None).err();
+    assert!(matches!(told, Some(StoreError::Unavailable(_))), "{told:?}");
     // No link redirects writes elsewhere.
     let elsewhere = directory.path().join("elsewhere");
     let failed = FailedLogin {
@@ -496,7 +498,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     std::fs::remove_file(&place).unwrap();
     std::os::unix::fs::symlink(&elsewhere, &place).unwrap();
     let told = second.login_failed(&failed);
-    let away = Some(Failure::Away("it is a link".into()));
+    let away = Some(StoreError::Unavailable("it is a link".into()));
     assert_eq!((told.err(), elsewhere.exists()), (away, false));
     std::fs::remove_file(&place).unwrap();
     // Removed sessions are gone, and new sessions are kept; while the directory itself is missing, nothing is.
@@ -505,7 +507,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     assert_eq!(second.list(Some(&owner)).unwrap().len(), 0);
     std::fs::remove_dir_all(&store).unwrap();
     let told = second.list(Some(&owner)).err();
-    assert!(matches!(told, Some(Failure::Away(_))), "{told:?}");
+    assert!(matches!(told, Some(StoreError::Unavailable(_))), "{told:?}");
     std::fs::create_dir(&store).unwrap();
     assert!(second.create(&new).is_ok());
     assert!(second.read(&key, &owner, None).is_ok());
@@ -513,7 +515,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     assert!(
         open(
             &Address::Directory(directory.path().join("file")),
-            Space::Programs
+            Namespace::Programs
         )
         .is_err()
     );

@@ -2,7 +2,7 @@
 //! crate's own timeouts bound each read, so a server that sends one byte a second could hold it up forever.) Large content gets
 //! additional time, at [`BYTES_PER_SECOND`]. Knows commands and values, not their meaning.
 
-use crate::executor::{blocking, is_executors};
+use crate::executor::{blocking, is_on_executor};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use ptc_secrets::Secret;
@@ -37,7 +37,7 @@ pub struct Server {
 /// The minimum speed of a connection over which large sessions still pass.
 const BYTES_PER_SECOND: usize = 4 << 20;
 /// A smaller exchange that times out is the server's fault; a larger one may have been too large.
-const MANY_BYTES: usize = 256 << 10;
+const LARGE_BYTES: usize = 256 << 10;
 
 /// Elements of the largest reply. Each becomes a value of its own, many times as large as the few bytes that it may have on the wire.
 const ELEMENTS_MAX: usize = 512 << 10;
@@ -47,18 +47,18 @@ const LINE_BYTES_MAX: usize = 16 << 10;
 
 /// How long a reply is awaited before the executor's other work is moved to another thread, which costs more than the reply of a nearby
 /// store takes.
-const PROMPT: Duration = Duration::from_micros(250);
+const SPIN_WAIT: Duration = Duration::from_micros(250);
 
 /// The additional time for this many bytes.
-fn time_of(bytes: usize) -> Duration {
+fn transfer_time(bytes: usize) -> Duration {
     let nanos = bytes as u64 * (1_000_000_000 / BYTES_PER_SECOND as u64);
     Duration::from_nanos(nanos)
 }
 
 /// A connection to a server.
-pub struct Wire {
+pub struct RedisConnection {
     stream: Stream,
-    elements: Elements,
+    elements: ElementCounter,
     parser: Parser,
     /// Bytes of the largest reply.
     answer_bytes_max: usize,
@@ -67,20 +67,20 @@ pub struct Wire {
 }
 
 enum Stream {
-    Plain(Bounded),
-    Secure(Box<StreamOwned<ClientConnection, Bounded>>),
+    Plain(BoundedSocket),
+    Secure(Box<StreamOwned<ClientConnection, BoundedSocket>>),
 }
 
 /// A socket with the remaining time and bytes of an exchange.
-struct Bounded {
+struct BoundedSocket {
     /// In non-blocking mode.
     socket: TcpStream,
     ends: Instant,
     left: usize,
     /// Bytes sent and received since the exchange began.
     moved: usize,
-    /// Whether the last wait was shorter than [`PROMPT`].
-    is_near: bool,
+    /// Whether the last wait was shorter than [`SPIN_WAIT`].
+    was_fast: bool,
 }
 
 fn too_large() -> io::Error {
@@ -89,7 +89,7 @@ fn too_large() -> io::Error {
 
 /// The position within a server's replies (in a line or in a bulk string), and the number of elements in the current reply.
 #[derive(Default)]
-struct Elements {
+struct ElementCounter {
     count: usize,
     line_bytes: usize,
     /// The type of the line, which is its first byte.
@@ -104,7 +104,7 @@ struct Elements {
     has_more: bool,
 }
 
-impl Elements {
+impl ElementCounter {
     /// Awaits this many replies.
     fn begin(&mut self, answers: usize) {
         (self.count, self.awaited, self.has_more) = (0, answers, false);
@@ -129,7 +129,7 @@ impl Elements {
     }
 
     /// Tracks the bytes that were read, before they are parsed.
-    fn follow(&mut self, mut read: &[u8]) -> io::Result<()> {
+    fn count_bytes(&mut self, mut read: &[u8]) -> io::Result<()> {
         while !read.is_empty() {
             let text = self.text_left.min(read.len());
             self.text_left -= text;
@@ -168,21 +168,21 @@ impl Elements {
 }
 
 /// A stream whose elements are counted as they are read.
-struct Followed<'a> {
+struct CountedStream<'a> {
     stream: &'a mut Stream,
-    elements: &'a mut Elements,
+    elements: &'a mut ElementCounter,
 }
 
-impl Read for Followed<'_> {
+impl Read for CountedStream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.stream.read(buffer)?;
-        self.elements.follow(&buffer[..count])?;
+        self.elements.count_bytes(&buffer[..count])?;
         Ok(count)
     }
 }
 
-impl Bounded {
-    fn time(&self) -> io::Result<Duration> {
+impl BoundedSocket {
+    fn remaining(&self) -> io::Result<Duration> {
         match self.ends.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
             left => Ok(left),
@@ -193,18 +193,18 @@ impl Bounded {
     /// does not hold up the executor.
     fn wait(&mut self, events: PollFlags) -> io::Result<()> {
         let since = Instant::now();
-        let left = self.time()?;
+        let left = self.remaining()?;
         // A thread outside the executor simply blocks.
-        let first = match (is_executors(), self.is_near) {
+        let first = match (is_on_executor(), self.was_fast) {
             (false, _) => left,
-            (true, true) => left.min(PROMPT),
+            (true, true) => left.min(SPIN_WAIT),
             (true, false) => Duration::ZERO,
         };
-        let mut ready = !first.is_zero() && happens(&self.socket, events, first)?;
+        let mut ready = !first.is_zero() && wait_for_event(&self.socket, events, first)?;
         if !ready {
-            ready = blocking(|| happens(&self.socket, events, self.time()?))?;
+            ready = blocking(|| wait_for_event(&self.socket, events, self.remaining()?))?;
         }
-        self.is_near = since.elapsed() <= PROMPT;
+        self.was_fast = since.elapsed() <= SPIN_WAIT;
         match ready {
             true => Ok(()),
             false => Err(io::ErrorKind::TimedOut.into()),
@@ -213,7 +213,7 @@ impl Bounded {
 }
 
 /// Whether one of the events happens on a socket within a time. A closed connection counts as an event.
-fn happens(socket: &TcpStream, events: PollFlags, within: Duration) -> io::Result<bool> {
+fn wait_for_event(socket: &TcpStream, events: PollFlags, within: Duration) -> io::Result<bool> {
     let ends = Instant::now() + within;
     let mut asked = [PollFd::new(socket.as_fd(), events)];
     loop {
@@ -236,7 +236,7 @@ fn poll(asked: &mut [PollFd], within: Duration) -> nix::Result<i32> {
     nix::poll::poll(asked, within)
 }
 
-impl Read for Bounded {
+impl Read for BoundedSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = buffer.len().min(self.left);
         if most == 0 && !buffer.is_empty() {
@@ -251,14 +251,14 @@ impl Read for Bounded {
         };
         self.left -= count;
         self.moved += count;
-        self.ends += time_of(count);
+        self.ends += transfer_time(count);
         Ok(count)
     }
 }
 
-impl Write for Bounded {
+impl Write for BoundedSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.time()?;
+        self.remaining()?;
         let count = loop {
             match self.socket.write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -277,14 +277,14 @@ impl Write for Bounded {
 }
 
 impl Stream {
-    fn bounded(&self) -> &Bounded {
+    fn bounded(&self) -> &BoundedSocket {
         match self {
             Stream::Plain(socket) => socket,
             Stream::Secure(stream) => &stream.sock,
         }
     }
 
-    fn bounded_mut(&mut self) -> &mut Bounded {
+    fn bounded_mut(&mut self) -> &mut BoundedSocket {
         match self {
             Stream::Plain(socket) => socket,
             Stream::Secure(stream) => &mut stream.sock,
@@ -326,7 +326,7 @@ impl Server {
     ///
     /// # Errors
     /// When the text has another form.
-    pub fn at(place: &str, tls: Option<Arc<ClientConfig>>) -> Result<Self, RedisError> {
+    pub fn from_address(place: &str, tls: Option<Arc<ClientConfig>>) -> Result<Self, RedisError> {
         let parts = place
             .rsplit_once(':')
             .and_then(|(host, port)| Some((host, port.parse().ok()?)));
@@ -346,8 +346,8 @@ impl Server {
     ///
     /// # Errors
     /// When the redirect names no server.
-    pub fn beside(&self, place: &str) -> Result<Self, RedisError> {
-        let named = Server::at(place, None)?;
+    pub fn redirected(&self, place: &str) -> Result<Self, RedisError> {
+        let named = Server::from_address(place, None)?;
         Ok(Server {
             host: match named.host.is_empty() {
                 true => self.host.clone(),
@@ -358,11 +358,15 @@ impl Server {
         })
     }
 
-    /// Connects and logs in within a time. Commands that are sent before [`Wire::within`] share that time.
+    /// Connects and logs in within a time. Commands that are sent before [`RedisConnection::with_timeout`] share that time.
     ///
     /// # Errors
     /// Why no connection could be made.
-    pub fn connect(&self, within: Duration, answer_bytes_max: usize) -> Result<Wire, RedisError> {
+    pub fn connect(
+        &self,
+        within: Duration,
+        answer_bytes_max: usize,
+    ) -> Result<RedisConnection, RedisError> {
         let ends = Instant::now() + within;
         let addresses = self.addresses(within)?;
         let mut told = io::Error::from(io::ErrorKind::AddrNotAvailable);
@@ -378,12 +382,12 @@ impl Server {
         socket.set_nodelay(true)?;
         socket.set_nonblocking(true)?;
         SockRef::from(&socket).set_tcp_keepalive(&KEEPALIVE)?;
-        let bounded = Bounded {
+        let bounded = BoundedSocket {
             socket,
             ends,
             left: answer_bytes_max,
             moved: 0,
-            is_near: true,
+            was_fast: true,
         };
         let stream = match &self.tls {
             None => Stream::Plain(bounded),
@@ -394,15 +398,15 @@ impl Server {
                 Stream::Secure(Box::new(StreamOwned::new(client, bounded)))
             }
         };
-        let mut wire = Wire {
+        let mut wire = RedisConnection {
             stream,
-            elements: Elements::default(),
+            elements: ElementCounter::default(),
             parser: Parser::new(),
             answer_bytes_max,
             database: self.database,
             is_open: true,
         };
-        for command in self.greetings() {
+        for command in self.setup_commands() {
             wire.req_command(&command)?.extract_error()?;
         }
         Ok(wire)
@@ -427,7 +431,7 @@ impl Server {
     }
 
     /// Commands that set up a connection.
-    fn greetings(&self) -> Vec<Cmd> {
+    fn setup_commands(&self) -> Vec<Cmd> {
         let mut all = Vec::new();
         if let Some(password) = &self.password {
             let mut login = cmd("AUTH");
@@ -446,9 +450,9 @@ impl Server {
     }
 }
 
-impl Wire {
+impl RedisConnection {
     /// Begins an exchange: all requests and replies from now on have this time plus the transfer time of their bytes.
-    pub fn within(&mut self, time: Duration) -> &mut Self {
+    pub fn with_timeout(&mut self, time: Duration) -> &mut Self {
         let bounded = self.stream.bounded_mut();
         bounded.ends = Instant::now() + time;
         bounded.moved = 0;
@@ -456,8 +460,8 @@ impl Wire {
     }
 
     /// Whether the exchange was large.
-    pub fn moved_much(&self) -> bool {
-        self.stream.bounded().moved >= MANY_BYTES
+    pub fn was_large(&self) -> bool {
+        self.stream.bounded().moved >= LARGE_BYTES
     }
 
     /// Sends a command whose reply is read later.
@@ -469,7 +473,7 @@ impl Wire {
         self.elements.begin(1);
         let bounded = self.stream.bounded_mut();
         bounded.left = bytes_max;
-        bounded.ends += time_of(packed.len());
+        bounded.ends += transfer_time(packed.len());
         let sent = match &mut self.stream {
             Stream::Plain(socket) => socket.write_all(packed).and_then(|()| socket.flush()),
             Stream::Secure(stream) => stream.write_all(packed).and_then(|()| stream.flush()),
@@ -483,7 +487,7 @@ impl Wire {
     /// # Errors
     /// When nothing arrives in time, or the data is not a valid reply.
     pub fn next(&mut self, within: Duration) -> Result<Value, RedisError> {
-        self.within(within);
+        self.with_timeout(within);
         self.elements.count = 0;
         self.stream.bounded_mut().left = self.answer_bytes_max;
         self.read()
@@ -495,13 +499,13 @@ impl Wire {
         let socket = &self.stream.bounded().socket;
         !has_more
             && matches!(
-                happens(socket, PollFlags::POLLIN, Duration::ZERO),
+                wait_for_event(socket, PollFlags::POLLIN, Duration::ZERO),
                 Ok(false)
             )
     }
 
     /// Reads one reply. Fails if more data follows, because replies and requests would then no longer match.
-    fn only(&mut self) -> Result<Value, RedisError> {
+    fn read_single_reply(&mut self) -> Result<Value, RedisError> {
         let answer = self.read()?;
         if self.elements.has_more {
             self.is_open = false;
@@ -511,7 +515,7 @@ impl Wire {
     }
 
     fn read(&mut self) -> Result<Value, RedisError> {
-        let followed = Followed {
+        let followed = CountedStream {
             stream: &mut self.stream,
             elements: &mut self.elements,
         };
@@ -522,10 +526,10 @@ impl Wire {
     }
 }
 
-impl ConnectionLike for Wire {
+impl ConnectionLike for RedisConnection {
     fn req_packed_command(&mut self, packed: &[u8]) -> Result<Value, RedisError> {
         self.send(packed)?;
-        self.only()
+        self.read_single_reply()
     }
 
     fn req_packed_commands(

@@ -24,7 +24,7 @@ fn draft(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Draft, Stri
 }
 
 #[test]
-fn the_flag_beats_the_environment_and_the_last_flag_wins() {
+fn flag_overrides_environment_and_last_flag_wins() {
     let program_bytes = |arguments: &[&str], environment: &[(&str, &str)]| {
         draft(arguments, environment).map(|draft| draft.settings.program_bytes)
     };
@@ -36,7 +36,7 @@ fn the_flag_beats_the_environment_and_the_last_flag_wins() {
 }
 
 #[test]
-fn a_bad_integer_names_flag_variable_and_value() {
+fn bad_integer_names_flag_variable_and_value() {
     for bad in ["abc", "0", "-5", "1.5", "10abc", "5_000", "0x10", "  "] {
         let error = draft(&["--max-program-bytes", bad], &[]).err();
         assert_eq!(
@@ -47,7 +47,7 @@ fn a_bad_integer_names_flag_variable_and_value() {
 }
 
 #[test]
-fn booleans() {
+fn booleans_are_parsed() {
     for (arguments, expected) in [
         (vec!["--sessions"], true),
         (vec!["--sessions", "--no-sessions"], false),
@@ -62,7 +62,7 @@ fn booleans() {
 }
 
 #[test]
-fn what_is_no_flag_is_refused_with_a_hint() {
+fn unknown_flag_is_rejected_with_a_hint() {
     let refused = |arguments: &[&str]| values(arguments, &[]).err().unwrap();
     assert_eq!(
         refused(&["--max-frame-byte", "5"]),
@@ -75,7 +75,7 @@ fn what_is_no_flag_is_refused_with_a_hint() {
 }
 
 #[test]
-fn clamps_and_lists() {
+fn numbers_are_clamped_and_lists_are_split() {
     let read = draft(
         &[
             "--debug-ring-size=20x",
@@ -101,7 +101,7 @@ fn clamps_and_lists() {
 }
 
 #[test]
-fn http_numbers_count_only_with_http() {
+fn http_numbers_are_checked_only_with_http() {
     let port = |arguments: &[&str]| draft(arguments, &[]).map(|draft| draft.http.port);
     assert_eq!(port(&["--http-port=x"]), Ok(7332));
     assert!(port(&["--http", "--http-port=x"]).is_err());
@@ -110,7 +110,7 @@ fn http_numbers_count_only_with_http() {
 }
 
 #[test]
-fn env_file_lines() {
+fn env_file_lines_are_parsed() {
     let lines = env_lines("# c\nA=1\n B = \"two words\" \nnot a line\nC='x'\n");
     assert_eq!(lines.len(), 3);
     assert_eq!(

@@ -4,7 +4,7 @@ use super::address::AddressBlock;
 use super::endpoint::Endpoint;
 use super::permits::{ConnectionPermit, ConnectionPermits};
 use super::router::{Routes, router};
-use super::stream::{Activity, HangUp, WatchedStream};
+use super::stream::{Activity, DetectClose, WatchedStream};
 use crate::settings::HttpSettings;
 use axum::body::Body;
 use axum::serve::Listener;
@@ -21,18 +21,18 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// Time that final replies get to be sent once the drain is over.
-const LAST_WRITES: Duration = Duration::from_secs(1);
+const LAST_WRITES_GRACE: Duration = Duration::from_secs(1);
 /// Bytes of the longest request head, which is also what a connection may buffer.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// The time limits of a connection in the reserve: for its first request, and for its whole life.
-const RESERVED_HEAD: Duration = Duration::from_secs(2);
-const RESERVED_LIFE: Duration = Duration::from_secs(5);
-const _: () = assert!(RESERVED_HEAD.as_millis() < RESERVED_LIFE.as_millis());
+const RESERVED_HEADER_TIMEOUT: Duration = Duration::from_secs(2);
+const RESERVED_LIFETIME: Duration = Duration::from_secs(5);
+const _: () = assert!(RESERVED_HEADER_TIMEOUT.as_millis() < RESERVED_LIFETIME.as_millis());
 /// This many connections use memory that is worth returning to the system once more than half of them are gone.
-const CROWD: usize = 128;
+const CROWD_MIN: usize = 128;
 
 /// The limits of connections.
-pub struct Limits {
+pub struct ConnectionLimits {
     connections_max: usize,
     per_address_max: usize,
     head_timeout: Duration,
@@ -41,10 +41,10 @@ pub struct Limits {
     grace: Duration,
 }
 
-impl Limits {
+impl ConnectionLimits {
     /// As the operator set them.
     pub fn new(settings: &HttpSettings) -> Self {
-        Limits {
+        ConnectionLimits {
             connections_max: settings.connections_max,
             per_address_max: settings.connections_per_address_max,
             head_timeout: Duration::from_millis(settings.request_timeout_ms),
@@ -65,7 +65,7 @@ pub struct Peer {
 /// Serves connections until `stop` turns true; then drains.
 pub async fn serve<L>(endpoint: Arc<Endpoint>, mut listener: L, mut stop: watch::Receiver<bool>)
 where
-    L: Listener<Addr = SocketAddr, Io: HangUp>,
+    L: Listener<Addr = SocketAddr, Io: DetectClose>,
 {
     let limits = Arc::new(endpoint.limits());
     let permits = ConnectionPermits::new(limits.connections_max, limits.per_address_max);
@@ -97,7 +97,7 @@ where
             permit: permits.enter(block),
             activity: Arc::default(),
         });
-        tokio::spawn(converse(
+        tokio::spawn(serve_connection(
             router.clone(),
             stream,
             peer,
@@ -107,15 +107,15 @@ where
     }
     sweep.abort();
     let _ = ending.send(true);
-    let _ = tokio::time::timeout(LAST_WRITES, permits.emptied()).await;
+    let _ = tokio::time::timeout(LAST_WRITES_GRACE, permits.wait_until_empty()).await;
 }
 
 /// Serves one connection until it ends.
-pub(crate) async fn converse(
+pub(crate) async fn serve_connection(
     router: impl Routes,
-    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + HangUp + Unpin + Send + 'static,
+    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + DetectClose + Unpin + Send + 'static,
     peer: Arc<Peer>,
-    limits: Arc<Limits>,
+    limits: Arc<ConnectionLimits>,
     mut end: watch::Receiver<bool>,
 ) {
     let reserved = peer.permit.is_reserved();
@@ -125,7 +125,7 @@ pub(crate) async fn converse(
         router.clone().call(request.map(Body::new))
     });
     let head_timeout = match reserved {
-        true => limits.head_timeout.min(RESERVED_HEAD),
+        true => limits.head_timeout.min(RESERVED_HEADER_TIMEOUT),
         false => limits.head_timeout,
     };
     let stream = WatchedStream::new(stream, peer.activity.clone(), limits.write_timeout);
@@ -142,8 +142,8 @@ pub(crate) async fn converse(
             return std::future::pending().await;
         }
         tokio::select! {
-            () = peer.permit.evicted() => {}
-            () = tokio::time::sleep(RESERVED_LIFE) => if !peer.permit.is_reserved() {
+            () = peer.permit.wait_until_evicted() => {}
+            () = tokio::time::sleep(RESERVED_LIFETIME) => if !peer.permit.is_reserved() {
                 std::future::pending().await
             }
         }
@@ -165,9 +165,9 @@ pub(crate) async fn converse(
 
 async fn sweep(endpoint: Arc<Endpoint>, permits: Arc<ConnectionPermits>) {
     loop {
-        tokio::time::sleep(endpoint.sweep_every()).await;
+        tokio::time::sleep(endpoint.sweep_interval()).await;
         endpoint.sweep(Instant::now());
-        if permits.crowd_has_left(CROWD) {
+        if permits.has_crowd_left(CROWD_MIN) {
             heap::trim();
         }
     }

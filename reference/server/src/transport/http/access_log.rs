@@ -1,7 +1,7 @@
 //! Logs and counts each HTTP request. Knows nothing of its contents.
 
 use super::endpoint::Endpoint;
-use crate::diagnostics::log::maybe;
+use crate::diagnostics::log::text_or_null;
 use axum::extract::Request;
 use axum::response::Response;
 use std::sync::{Arc, OnceLock};
@@ -38,7 +38,7 @@ impl AccessRecord {
 }
 
 /// Bytes of the longest method or path that a line quotes.
-const TOLD_BYTES_MAX: usize = 1024;
+const SHOWN_BYTES_MAX: usize = 1024;
 
 /// Answers a request, then logs and counts it.
 pub async fn log(
@@ -54,8 +54,12 @@ pub async fn log(
     }));
     let started = Instant::now();
     let server = endpoint.server();
-    let named = tracing::enabled!(Level::INFO)
-        .then(|| (told(request.method().as_str()), told(request.uri().path())));
+    let named = tracing::enabled!(Level::INFO).then(|| {
+        (
+            shortened(request.method().as_str()),
+            shortened(request.uri().path()),
+        )
+    });
     request.extensions_mut().insert(record.clone());
     let response = answer(request).await;
     let status = response.status().as_u16();
@@ -76,12 +80,12 @@ pub async fn log(
         event = "http_request_stop",
         request_id = record.request_id(),
         duration_ms = started.elapsed().as_millis(),
-        error_class = maybe(&class),
+        error_class = text_or_null(&class),
         instance = endpoint.settings().instance,
         method,
-        owner_hash = maybe(&owner.as_deref()),
+        owner_hash = text_or_null(&owner.as_deref()),
         path,
-        session_hash = maybe(&session.as_deref()),
+        session_hash = text_or_null(&session.as_deref()),
         status,
     );
     response
@@ -89,9 +93,9 @@ pub async fn log(
 
 /// Quotes a text that anybody may send, of any length. A long one is replaced by its length: scrubbing it takes time, and a part of it
 /// could be a part of a credential.
-fn told(text: &str) -> String {
+fn shortened(text: &str) -> String {
     match text.len() {
-        0..=TOLD_BYTES_MAX => text.to_owned(),
+        0..=SHOWN_BYTES_MAX => text.to_owned(),
         bytes => format!("({bytes} bytes)"),
     }
 }

@@ -1,7 +1,7 @@
 //! Bodies of requests: each within a size and a time limit, and all together within a budget. Knows nothing of their content.
 
 use super::endpoint::Endpoint;
-use super::refusal::Refusal;
+use super::refusal::HttpRefusal;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderMap};
@@ -59,13 +59,13 @@ impl BodyBytes {
     }
 
     /// Appends `data` if the budget has room for it. The allocation grows with the received bytes, whatever length the body announced.
-    fn push(&mut self, data: &[u8], cap: usize) -> Result<(), Refusal> {
+    fn push(&mut self, data: &[u8], cap: usize) -> Result<(), HttpRefusal> {
         let needed = self.bytes.len() + data.len();
         let room = self.bytes.capacity();
         if needed > room {
             let wanted = needed.max(room * 2).max(self.first).min(cap.max(needed));
             if !self.budget.take(wanted - room) {
-                return Err(Refusal::NoRoomForBody);
+                return Err(HttpRefusal::NoRoomForBody);
             }
             self.bytes.reserve_exact(wanted - self.bytes.len());
         }
@@ -96,20 +96,20 @@ impl Posted {
 }
 
 impl FromRequest<Arc<Endpoint>> for Posted {
-    type Rejection = Refusal;
+    type Rejection = HttpRefusal;
 
-    async fn from_request(request: Request, endpoint: &Arc<Endpoint>) -> Result<Self, Refusal> {
+    async fn from_request(request: Request, endpoint: &Arc<Endpoint>) -> Result<Self, HttpRefusal> {
         let (head, body) = request.into_parts();
         if let Some(kind) = head.headers.get(CONTENT_TYPE)
             && !kind.to_str().is_ok_and(is_json)
         {
-            return Err(Refusal::UnsupportedMediaType);
+            return Err(HttpRefusal::UnsupportedMediaType);
         }
         let timeout = Duration::from_millis(endpoint.settings().request_timeout_ms);
         let body = tokio::time::timeout(timeout, read(endpoint, body, &head.headers)).await;
-        let body = body.map_err(|_| Refusal::BodyTimeout)??;
+        let body = body.map_err(|_| HttpRefusal::BodyTimeout)??;
         match body.bytes.is_empty() {
-            true => Err(Refusal::EmptyBody),
+            true => Err(HttpRefusal::EmptyBody),
             false => Ok(Posted { head, body }),
         }
     }
@@ -119,7 +119,7 @@ async fn read(
     endpoint: &Endpoint,
     mut body: Body,
     headers: &HeaderMap,
-) -> Result<BodyBytes, Refusal> {
+) -> Result<BodyBytes, HttpRefusal> {
     let cap = endpoint.settings().body_bytes;
     let length = headers
         .get(CONTENT_LENGTH)
@@ -128,12 +128,12 @@ async fn read(
     let beyond = announced.map_or(0, |announced| announced.saturating_sub(cap));
     let (too_large, discards) = (beyond > 0, beyond <= DISCARD_BYTES_MAX);
     if too_large && (!discards || headers.contains_key(EXPECT)) {
-        return Err(Refusal::PayloadTooLarge);
+        return Err(HttpRefusal::PayloadTooLarge);
     }
     let mut bytes = BodyBytes::new(endpoint.body_budget().clone(), announced);
     let mut total = 0usize;
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| Refusal::Malformed)?.into_data() else {
+        let Ok(data) = frame.map_err(|_| HttpRefusal::Malformed)?.into_data() else {
             continue;
         };
         total = total.saturating_add(data.len());
@@ -144,7 +144,7 @@ async fn read(
         }
     }
     match total > cap {
-        true => Err(Refusal::PayloadTooLarge),
+        true => Err(HttpRefusal::PayloadTooLarge),
         false => Ok(bytes),
     }
 }
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_types() {
+    fn json_content_types_are_recognized() {
         for right in [
             "application/json",
             "Application/JSON; charset=utf-8",
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_share_a_budget_and_give_it_back() {
+    fn bodies_share_a_budget_and_release_it() {
         let budget = BodyBudget::new(20_000);
         let cap = 16_000;
         let mut first = BodyBytes::new(budget.clone(), None);

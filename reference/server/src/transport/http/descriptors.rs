@@ -1,15 +1,15 @@
 //! How many connections the system allows this process. Knows nothing of connections.
 
-use super::permits::{PROVEN_MAX, RESERVED_MAX};
+use super::permits::{PROMOTED_MAX, RESERVED_MAX};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// File descriptors for everything but clients' connections: pipes and sockets of upstreams, files.
-const OTHERS: usize = 256;
+const OTHER_DESCRIPTORS: usize = 256;
 
 /// Raises the limit on descriptors for `wanted` connections as far as the system allows, and returns how many connections it then
 /// suffices for. A server that runs out of descriptors cannot accept a health check either.
 pub fn connections(wanted: usize) -> usize {
-    let besides = RESERVED_MAX + PROVEN_MAX + OTHERS;
+    let besides = RESERVED_MAX + PROMOTED_MAX + OTHER_DESCRIPTORS;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return wanted;
     };

@@ -1,15 +1,15 @@
 //! What all HTTP requests share, and the lifecycle of sessions: end, expiry, drain. Knows nothing of requests.
 
-use super::accept::Limits;
+use super::accept::ConnectionLimits;
 use super::body::BodyBudget;
 use super::origin::OriginRule;
+use super::protocol_sessions::{ProtocolSession, ProtocolSessions};
 use super::rate_limit::RateLimit;
-use super::session_store::{Session, SessionStore};
 use super::shutdown::ShutdownGrace;
 use crate::mcp::connection::{Connection, Transport};
 use crate::mcp::dispatch;
 use crate::server::Server;
-use crate::sessions::Message;
+use crate::sessions::NodeMessage;
 use crate::settings::HttpSettings;
 use ptc_rpc::Id;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 pub struct Endpoint {
     server: Arc<Server>,
     settings: HttpSettings,
-    sessions: SessionStore,
+    sessions: ProtocolSessions,
     rate_limit: Option<RateLimit>,
     origins: OriginRule,
     bodies: Arc<BodyBudget>,
@@ -32,12 +32,12 @@ pub struct Endpoint {
 }
 
 /// The longest and shortest interval between two sweeps.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
-const SWEEP_LEAST: Duration = Duration::from_millis(50);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+const SWEEP_INTERVAL_MIN: Duration = Duration::from_millis(50);
 
 /// What an endpoint holds, for checks.
 #[cfg(feature = "checks")]
-pub struct Counts {
+pub struct EndpointCounts {
     pub sessions: usize,
     /// Requests between their frame and their response.
     pub requests: usize,
@@ -57,7 +57,7 @@ impl Endpoint {
         };
         let owner = format!("token:{}", settings.owner_hash);
         Endpoint {
-            sessions: SessionStore::new(&settings, server.sessions.shared().cloned()),
+            sessions: ProtocolSessions::new(&settings, server.sessions.shared().cloned()),
             rate_limit: settings
                 .rate_limit
                 .filter(|_| settings.checked_token().is_some())
@@ -82,11 +82,11 @@ impl Endpoint {
     }
 
     /// The limits of connections.
-    pub fn limits(&self) -> Limits {
-        Limits::new(&self.settings)
+    pub fn limits(&self) -> ConnectionLimits {
+        ConnectionLimits::new(&self.settings)
     }
 
-    pub fn sessions(&self) -> &SessionStore {
+    pub fn sessions(&self) -> &ProtocolSessions {
         &self.sessions
     }
 
@@ -121,14 +121,14 @@ impl Endpoint {
     }
 
     #[cfg(feature = "checks")]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> EndpointCounts {
         let connections: Vec<_> = self
             .sessions
             .all()
             .iter()
             .map(|session| session.connection.in_flight())
             .collect();
-        Counts {
+        EndpointCounts {
             sessions: connections.len(),
             requests: self.shutdown.active(),
             calls: connections.iter().sum::<usize>() + self.stateless.in_flight(),
@@ -148,11 +148,11 @@ impl Endpoint {
     }
 
     /// The interval between sweeps: with a store, short enough that a running call keeps its session from becoming idle.
-    pub fn sweep_every(&self) -> Duration {
+    pub fn sweep_interval(&self) -> Duration {
         let idle = Duration::from_millis(self.settings.session_idle_ms);
         match self.server.sessions.shared() {
-            Some(_) => (idle / 4).clamp(SWEEP_LEAST, SWEEP_EVERY),
-            None => SWEEP_EVERY,
+            Some(_) => (idle / 4).clamp(SWEEP_INTERVAL_MIN, SWEEP_INTERVAL),
+            None => SWEEP_INTERVAL,
         }
     }
 
@@ -168,53 +168,57 @@ impl Endpoint {
     /// Ends the sessions that have expired.
     pub fn sweep_sessions(&self, now: Instant) {
         for (session, why) in self.sessions.take_expired(now) {
-            self.ended(&session, why.name());
+            self.clean_up(&session, why.name());
         }
     }
 
     /// Registers a handler for messages of other nodes about protocol sessions.
-    pub fn listen(self: &Arc<Self>) {
+    pub fn listen_for_messages(self: &Arc<Self>) {
         let Some(shared) = self.server.sessions.shared() else {
             return;
         };
         let endpoint = Arc::downgrade(self);
-        shared.hear(move |message| {
+        shared.on_message(move |message| {
             let Some(endpoint) = endpoint.upgrade() else {
                 return;
             };
             match message {
-                Message::Cancel { session, call } => {
-                    if let Some(session) = endpoint.sessions.told_of(session) {
-                        dispatch::cancel_told(&endpoint.server, &session.connection, call);
+                NodeMessage::Cancel { session, call } => {
+                    if let Some(session) = endpoint.sessions.find_by_key(session) {
+                        dispatch::cancel_from_other_node(
+                            &endpoint.server,
+                            &session.connection,
+                            call,
+                        );
                     }
                 }
-                Message::Ended(session) => {
-                    if let Some(session) = endpoint.sessions.told_of(session) {
-                        endpoint.ended_elsewhere(&session);
+                NodeMessage::Ended(session) => {
+                    if let Some(session) = endpoint.sessions.find_by_key(session) {
+                        endpoint.remove_ended(&session);
                     }
                 }
-                Message::Closed(_) | Message::Login { .. } => {}
+                NodeMessage::Closed(_) | NodeMessage::Login { .. } => {}
             }
         });
     }
 
     /// Ends a session and logs why.
-    pub fn end(&self, session: &Arc<Session>, why: &str) {
+    pub fn end_session(&self, session: &Arc<ProtocolSession>, why: &str) {
         if self.sessions.close(session) {
-            self.ended(session, why);
+            self.clean_up(session, why);
         }
     }
 
     /// Removes this node's copy of a session that ended on another node, together with what belongs to it here.
-    pub fn ended_elsewhere(&self, session: &Session) {
-        if self.sessions.drop_here(session) {
+    pub fn remove_ended(&self, session: &ProtocolSession) {
+        if self.sessions.remove_here(session) {
             session.connection.drain();
             self.cancel_all(&session.connection);
         }
     }
 
     /// Cleans up after a session was removed.
-    fn ended(&self, session: &Arc<Session>, why: &str) {
+    fn clean_up(&self, session: &Arc<ProtocolSession>, why: &str) {
         session.connection.drain();
         self.cancel_all(&session.connection);
         self.server.forget_owner(&session.connection.owner);

@@ -2,7 +2,7 @@
 //! paths.
 
 use super::endpoint::Endpoint;
-use super::refusal::Refusal;
+use super::refusal::HttpRefusal;
 use axum::extract::Request;
 use axum::http::header::{HOST, HeaderMap, TRANSFER_ENCODING};
 use axum::http::uri::Authority;
@@ -10,7 +10,7 @@ use axum::http::{Uri, Version};
 use std::net::Ipv6Addr;
 
 /// Refuses requests whose addressee or body length two servers could interpret differently, and stores the addressee of all others.
-pub fn read(mut request: Request) -> Result<Request, Refusal> {
+pub fn read(mut request: Request) -> Result<Request, HttpRefusal> {
     let headers = request.headers();
     // The HTTP library treats any coding that ends in `chunked` as chunks, and does not decode the other codings.
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
@@ -20,7 +20,7 @@ pub fn read(mut request: Request) -> Result<Request, Refusal> {
         .is_some_and(|coding| !is_chunked(coding.as_bytes()))
         || codings.next().is_some()
     {
-        return Err(Refusal::Malformed);
+        return Err(HttpRefusal::Malformed);
     }
     let addressee = addressee(request.uri(), headers, request.version())?;
     request.extensions_mut().insert(addressee);
@@ -32,37 +32,37 @@ pub fn read(mut request: Request) -> Result<Request, Refusal> {
 pub struct Addressee(Option<String>);
 
 /// An absolute target takes precedence over the header (RFC 9112, 3.2.2), which must be valid nevertheless.
-fn addressee(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<Addressee, Refusal> {
+fn addressee(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<Addressee, HttpRefusal> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = hosts.next();
     if hosts.next().is_some() || (host.is_none() && version == Version::HTTP_11) {
-        return Err(Refusal::Malformed);
+        return Err(HttpRefusal::Malformed);
     }
     let named = match host.map(|host| host.to_str()) {
         None => None,
-        Some(Ok(host)) if is_sound(host) => Some(host),
-        Some(_) => return Err(Refusal::Malformed),
+        Some(Ok(host)) if is_well_formed(host) => Some(host),
+        Some(_) => return Err(HttpRefusal::Malformed),
     };
     let target = uri.authority().map(Authority::as_str);
-    if target.is_some_and(|target| !is_sound(target)) {
-        return Err(Refusal::Malformed);
+    if target.is_some_and(|target| !is_well_formed(target)) {
+        return Err(HttpRefusal::Malformed);
     }
     Ok(Addressee(target.or(named).map(str::to_owned)))
 }
 
 /// Whether an authority is unambiguous. The library checks its characters only.
-fn is_sound(authority: &str) -> bool {
+fn is_well_formed(authority: &str) -> bool {
     !authority.contains('@')
         && authority.parse::<Authority>().is_ok()
         && host_of(authority).is_some()
 }
 
 /// Refuses requests to a host that is not allowed.
-pub fn check(endpoint: &Endpoint, request: &Request) -> Result<(), Refusal> {
+pub fn check(endpoint: &Endpoint, request: &Request) -> Result<(), HttpRefusal> {
     let addressee = request.extensions().get::<Addressee>();
     let host = addressee.and_then(|addressee| addressee.0.as_deref());
     if endpoint.settings().is_loopback() && !host.is_none_or(is_loopback_authority) {
-        return Err(Refusal::Forbidden);
+        return Err(HttpRefusal::Forbidden);
     }
     Ok(())
 }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_authorities() {
+    fn loopback_authorities_are_recognized() {
         for right in [
             "localhost",
             "localhost:8080",

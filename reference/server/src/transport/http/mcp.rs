@@ -4,15 +4,15 @@ use super::accept::Peer;
 use super::access_log::AccessRecord;
 use super::body::Posted;
 use super::endpoint::Endpoint;
-use super::refusal::Refusal;
-use super::session_store::{Full, Missing, Session};
+use super::protocol_sessions::{MissingSession, ProtocolSession, SessionCap};
+use super::refusal::HttpRefusal;
 use super::stateless;
-use crate::call::{Answer, Call};
+use crate::call::{Call, Responder};
 use crate::mcp::connection::{Arrival, Connection, RequestContext, STATELESS_REVISION};
 use crate::mcp::dispatch::{self, Handled};
 use crate::mcp::incoming::Incoming;
-use crate::render::reply::{Body as ReplyBody, Era, Reply};
-use crate::sessions::Shared;
+use crate::render::reply::{Era, Reply, ReplyBody};
+use crate::sessions::SharedSessions;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, State};
@@ -39,7 +39,7 @@ static MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 static MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// How much longer than a program's own limit a request waits.
-const AWAIT_SLACK: Duration = Duration::from_secs(1);
+const REPLY_SLACK: Duration = Duration::from_secs(1);
 
 /// Errors of this transport.
 const SATURATED: RpcError = RpcError::fixed(-32000, "server saturated");
@@ -48,21 +48,21 @@ const DRAINING: RpcError = RpcError::fixed(-32000, "server draining");
 const TIMED_OUT: RpcError = RpcError::fixed(-32000, "request timed out");
 
 /// The first bytes of every answer to a call in HTTP/1.0, whatever the outcome: those of [`Exchange::wait`].
-const ANSWER_BEGINS: &[u8] =
+const HTTP_1_0_BEGINNING: &[u8] =
     b"HTTP/1.0 200 OK\r\ncontent-type: application/json; charset=utf-8\r\n";
 
-type Answered = Result<Response, Refusal>;
+type PostResult = Result<Response, HttpRefusal>;
 
 /// A session that a request names. With a store, it may not exist: the store has not been asked yet.
-struct NamedSession(Arc<Session>);
+struct NamedSession(Arc<ProtocolSession>);
 
 /// A session that a request names and that exists.
-pub struct LiveSession(Arc<Session>);
+pub struct LiveSession(Arc<ProtocolSession>);
 
 impl NamedSession {
-    fn name(endpoint: &Endpoint, head: &Parts) -> Result<Self, Refusal> {
+    fn name(endpoint: &Endpoint, head: &Parts) -> Result<Self, HttpRefusal> {
         let id = header(&head.headers, &SESSION_ID).filter(|id| !id.is_empty());
-        let id = id.ok_or(Refusal::MissingSession)?;
+        let id = id.ok_or(HttpRefusal::MissingSession)?;
         let owner = &endpoint.settings().owner_hash;
         let named = endpoint.sessions().name(id, owner, Instant::now());
         if let Some(record) = head.extensions.get::<AccessRecord>() {
@@ -78,37 +78,37 @@ impl NamedSession {
     }
 
     /// The session, if it exists.
-    fn check(&self, endpoint: &Endpoint) -> Result<LiveSession, Refusal> {
+    fn check(&self, endpoint: &Endpoint) -> Result<LiveSession, HttpRefusal> {
         let checked = endpoint.sessions().check(&self.0, Instant::now());
         checked.map_err(|missing| refused(endpoint, missing))?;
         Ok(LiveSession(Arc::clone(&self.0)))
     }
 }
 
-fn refused(endpoint: &Endpoint, missing: Missing) -> Refusal {
+fn refused(endpoint: &Endpoint, missing: MissingSession) -> HttpRefusal {
     match missing {
-        Missing::Unknown => Refusal::UnknownSession,
-        Missing::Ended(session) => {
-            endpoint.ended_elsewhere(&session);
-            Refusal::UnknownSession
+        MissingSession::Unknown => HttpRefusal::UnknownSession,
+        MissingSession::Ended(session) => {
+            endpoint.remove_ended(&session);
+            HttpRefusal::UnknownSession
         }
-        Missing::Away => Refusal::StoreAway,
+        MissingSession::StoreUnavailable => HttpRefusal::StoreUnavailable,
     }
 }
 
 impl FromRequestParts<Arc<Endpoint>> for LiveSession {
-    type Rejection = Refusal;
+    type Rejection = HttpRefusal;
 
     async fn from_request_parts(
         head: &mut Parts,
         endpoint: &Arc<Endpoint>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, HttpRefusal> {
         NamedSession::name(endpoint, head)?.check(endpoint)
     }
 }
 
 pub async fn delete(State(endpoint): State<Arc<Endpoint>>, session: LiveSession) -> Response {
-    endpoint.end(&session.0, ":delete");
+    endpoint.end_session(&session.0, ":delete");
     plain(StatusCode::ACCEPTED, "")
 }
 
@@ -118,7 +118,7 @@ pub async fn post(
     Extension(peer): Extension<Arc<Peer>>,
     Extension(record): Extension<AccessRecord>,
     posted: Posted,
-) -> Answered {
+) -> PostResult {
     let exchange = Exchange {
         endpoint: &endpoint,
         peer: &peer,
@@ -163,7 +163,7 @@ pub async fn post(
         .runs_program()
         .map(|key| session.connection.arrive(&key));
     // The request for a turn's lease also checks the session in the store.
-    let asked = !incoming.begins_turn() || !endpoint.sessions().is_asked_with_turns(session);
+    let asked = !incoming.begins_turn() || !endpoint.sessions().can_check_with_turn(session);
     if asked {
         named.check(&endpoint)?;
     }
@@ -173,13 +173,13 @@ pub async fn post(
         if !asked {
             named.check(&endpoint)?;
         }
-        return Err(Refusal::WrongRevision);
+        return Err(HttpRefusal::WrongRevision);
     }
     let began = Instant::now();
     let response = exchange
         .in_session(&named, &incoming, asked, arrival)
         .await?;
-    endpoint.sessions().answered(session, began);
+    endpoint.sessions().record_end(session, began);
     Ok(response)
 }
 
@@ -191,7 +191,7 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    fn initialize(&self, incoming: &Incoming<'_>) -> Answered {
+    fn initialize(&self, incoming: &Incoming<'_>) -> PostResult {
         let frame = &incoming.frame;
         let endpoint = self.endpoint;
         if self
@@ -200,7 +200,7 @@ impl Exchange<'_> {
             .get(&SESSION_ID)
             .is_some_and(|id| !id.is_empty())
         {
-            return Err(Refusal::SessionChosenByClient);
+            return Err(HttpRefusal::SessionChosenByClient);
         }
         let id = incoming.id.clone();
         if !frame.version_ok {
@@ -211,9 +211,13 @@ impl Exchange<'_> {
         let now = Instant::now();
         // Expired sessions do not count towards the caps.
         endpoint.sweep_sessions(now);
-        let refused = |full: Full| match full {
-            Full::Server => self.refusal(StatusCode::SERVICE_UNAVAILABLE, id.clone(), SATURATED),
-            Full::Owner => self.refusal(StatusCode::TOO_MANY_REQUESTS, id.clone(), OWNER_LIMIT),
+        let refused = |full: SessionCap| match full {
+            SessionCap::Server => {
+                self.refusal(StatusCode::SERVICE_UNAVAILABLE, id.clone(), SATURATED)
+            }
+            SessionCap::Owner => {
+                self.refusal(StatusCode::TOO_MANY_REQUESTS, id.clone(), OWNER_LIMIT)
+            }
         };
         let session = endpoint.sessions().open(owner, now).map_err(refused)?;
         let server = endpoint.server();
@@ -222,7 +226,7 @@ impl Exchange<'_> {
             Box::new(|_| {})
         });
         let Handled::Now(reply) = handled else {
-            return Err(Refusal::Internal);
+            return Err(HttpRefusal::Internal);
         };
         endpoint.sessions().share(&session).map_err(refused)?;
         tracing::info!(
@@ -247,7 +251,7 @@ impl Exchange<'_> {
         incoming: &Incoming<'_>,
         asked: bool,
         arrival: Option<Arrival>,
-    ) -> Answered {
+    ) -> PostResult {
         let (session, frame) = (&named.0, &incoming.frame);
         if frame.is_response() || (frame.id.is_none() && !frame.version_ok) {
             return Ok(plain(StatusCode::ACCEPTED, ""));
@@ -258,10 +262,10 @@ impl Exchange<'_> {
             arrival,
             ..self.context()
         };
-        let handle = |answer: Answer| {
+        let handle = |answer: Responder| {
             dispatch::handle(server, &session.connection, &context, incoming, || answer)
         };
-        let mut handled = handle(answer_to(sender));
+        let mut handled = handle(responder(sender));
         if !asked && !matches!(handled, Handled::Later(..)) {
             // No turn began, for whatever reason. That the session does not exist takes precedence over that reason.
             let drained = session.connection.is_draining();
@@ -280,7 +284,7 @@ impl Exchange<'_> {
                 self.wait(&session.connection, call, receiver).await
             }
             Handled::Exit(reply) => {
-                self.endpoint.end(session, ":normal");
+                self.endpoint.end_session(session, ":normal");
                 match reply {
                     Some(reply) => self.reply(StatusCode::OK, reply),
                     None => plain(StatusCode::ACCEPTED, ""),
@@ -290,7 +294,7 @@ impl Exchange<'_> {
     }
 
     /// Handles a request of the stateless revision.
-    async fn stateless(&self, incoming: &Incoming<'_>) -> Answered {
+    async fn stateless(&self, incoming: &Incoming<'_>) -> PostResult {
         let endpoint = self.endpoint;
         self.record.owner(&endpoint.settings().owner_hash);
         let Some(id) = incoming.id.clone() else {
@@ -304,7 +308,7 @@ impl Exchange<'_> {
             self.refusal(status, Some(id.clone()), error)
         };
         let version = dispatch::stateless_version(incoming).map_err(refuse)?;
-        let mirrored = stateless::Headers {
+        let mirrored = stateless::MirroredHeaders {
             version: self.header(&PROTOCOL_VERSION),
             method: self.header(&MCP_METHOD),
             name: self.header(&MCP_NAME),
@@ -315,7 +319,7 @@ impl Exchange<'_> {
         let (server, calls) = (endpoint.server(), endpoint.stateless());
         let context = self.context();
         let handled = dispatch::handle_stateless(server, calls, &context, incoming, key, || {
-            answer_to(sender)
+            responder(sender)
         });
         Ok(match handled {
             Handled::Silent | Handled::Exit(None) => plain(StatusCode::ACCEPTED, ""),
@@ -340,16 +344,19 @@ impl Exchange<'_> {
         receiver: oneshot::Receiver<Vec<u8>>,
     ) -> Response {
         let id = call.id.clone();
-        let _watched = self.peer.activity.call(self.head.version, ANSWER_BEGINS);
+        let _watched = self
+            .peer
+            .activity
+            .call(self.head.version, HTTP_1_0_BEGINNING);
         let mut guard = CancelOnDrop {
             connection,
             call: Some(call),
         };
         let server = self.endpoint.server();
-        let mut limit = server.call_timeout() + AWAIT_SLACK;
+        let mut limit = server.call_timeout() + REPLY_SLACK;
         if server.sessions.shared().is_some() {
             // Leaves time to report a commit that the store does not answer.
-            limit += Shared::PATIENCE;
+            limit += SharedSessions::STORE_TIMEOUT;
         }
         match tokio::time::timeout(limit, receiver).await {
             Ok(Ok(reply)) => {
@@ -382,13 +389,13 @@ impl Exchange<'_> {
         self.reply(StatusCode::OK, Reply::error(id, error))
     }
 
-    fn refusal(&self, status: StatusCode, id: Option<Id>, error: RpcError) -> Refusal {
+    fn refusal(&self, status: StatusCode, id: Option<Id>, error: RpcError) -> HttpRefusal {
         let reply = self
             .endpoint
             .server()
             .redactor
             .scrub(Reply::error(id, error));
-        Refusal::Rpc(status, Box::new(reply))
+        HttpRefusal::Rpc(status, Box::new(reply))
     }
 
     fn reply(&self, status: StatusCode, reply: Reply) -> Response {
@@ -412,7 +419,7 @@ impl Drop for CancelOnDrop<'_> {
 }
 
 /// Sends a reply as bytes, so that the thread that made it also serializes and frees it, not a thread that serves all connections.
-fn answer_to(sender: oneshot::Sender<Vec<u8>>) -> Answer {
+fn responder(sender: oneshot::Sender<Vec<u8>>) -> Responder {
     Box::new(move |reply| {
         // The client may have disconnected.
         let _ = sender.send(Reply::bytes(&reply));

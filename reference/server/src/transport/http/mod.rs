@@ -14,10 +14,10 @@ pub(crate) mod host;
 mod mcp;
 pub(crate) mod origin;
 pub(crate) mod permits;
+mod protocol_sessions;
 mod rate_limit;
 mod refusal;
 pub(crate) mod router;
-mod session_store;
 mod shutdown;
 mod stateless;
 mod status;
@@ -66,7 +66,7 @@ pub async fn serve(
     // Without this, a small reply waits for an acknowledgement that is itself delayed.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     let endpoint = Arc::new(Endpoint::new(server, settings));
-    endpoint.listen();
+    endpoint.listen_for_messages();
     accept::serve(endpoint, listener, stop).await;
     Ok(())
 }

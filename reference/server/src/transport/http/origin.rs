@@ -4,7 +4,7 @@
 use super::endpoint::Endpoint;
 use super::host::is_loopback_authority;
 use super::mcp;
-use super::refusal::Refusal;
+use super::refusal::HttpRefusal;
 use crate::settings::Origin;
 use axum::extract::Request;
 use axum::http::header::{
@@ -32,12 +32,12 @@ const PREFLIGHT_SECONDS: &str = "600";
 ///
 /// Not `tower_http::cors`, because that treats every `OPTIONS` request as a preflight, and so would answer those of other clients before
 /// the token and the method are checked.
-pub fn check(endpoint: &Endpoint, headers: &HeaderMap) -> Result<Option<Page>, Refusal> {
+pub fn check(endpoint: &Endpoint, headers: &HeaderMap) -> Result<Option<PageOrigin>, HttpRefusal> {
     let Some(origin) = headers.get(ORIGIN) else {
         // An image or a link on a cross-site page sends no origin, but every browser marks it as cross-site.
         let mut sites = headers.get_all(&SEC_FETCH_SITE).iter();
         return match sites.any(|site| site.as_bytes().eq_ignore_ascii_case(b"cross-site")) {
-            true => Err(Refusal::Forbidden),
+            true => Err(HttpRefusal::Forbidden),
             false => Ok(None),
         };
     };
@@ -45,17 +45,17 @@ pub fn check(endpoint: &Endpoint, headers: &HeaderMap) -> Result<Option<Page>, R
         .to_str()
         .is_ok_and(|origin| endpoint.origins().permits(origin));
     match permitted {
-        true => Ok(Some(Page(origin.clone()))),
-        false => Err(Refusal::Forbidden),
+        true => Ok(Some(PageOrigin(origin.clone()))),
+        false => Err(HttpRefusal::Forbidden),
     }
 }
 
 /// A page that may call, by its origin.
-pub struct Page(HeaderValue);
+pub struct PageOrigin(HeaderValue);
 
-impl Page {
+impl PageOrigin {
     /// Adds the headers that let the page read a response.
-    pub fn may_read(self, response: &mut Response) {
+    pub fn allow_read(self, response: &mut Response) {
         let headers = response.headers_mut();
         headers.append(VARY, HeaderValue::from_static("origin"));
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, self.0);
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_origins() {
+    fn loopback_origins_are_recognized() {
         let loopback = OriginRule::new(&[], true);
         for right in [
             "http://localhost",
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_origin_is_itself_and_nothing_near_it() {
+    fn listed_origin_matches_exactly() {
         let listed = OriginRule::new(&[Origin::listed("https://App.example:443").unwrap()], true);
         for right in [
             "https://app.example",

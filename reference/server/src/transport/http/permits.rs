@@ -10,17 +10,17 @@ use tokio::sync::Notify;
 /// Connections in the reserve. When it is full, its oldest connection is evicted, so that a new one always gets in.
 pub const RESERVED_MAX: usize = 64;
 /// Connections that left the reserve with the right token; they are allowed beyond the limit for all.
-pub const PROVEN_MAX: usize = 256;
+pub const PROMOTED_MAX: usize = 256;
 
 pub struct ConnectionPermits {
     max: usize,
     per_block_max: usize,
-    held: Mutex<Held>,
+    counts: Mutex<PermitCounts>,
     emptied: Notify,
 }
 
 #[derive(Default)]
-struct Held {
+struct PermitCounts {
     connections: usize,
     /// The peak number of connections since a crowd last left.
     most: usize,
@@ -32,12 +32,12 @@ struct Held {
 /// One connection's permit, released on drop.
 pub struct ConnectionPermit {
     permits: Arc<ConnectionPermits>,
-    standing: Mutex<Standing>,
+    kind: Mutex<PermitKind>,
     evicted: Arc<Notify>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum PermitKind {
     /// Counted towards the limit for all, and towards that of this block.
     General(Option<AddressBlock>),
     Reserved,
@@ -49,69 +49,69 @@ impl ConnectionPermits {
         Arc::new(ConnectionPermits {
             max,
             per_block_max,
-            held: Mutex::default(),
+            counts: Mutex::default(),
             emptied: Notify::new(),
         })
     }
 
     /// A permit for a connection from `block`; `None` has no limit of its own. Beyond the limits the connection goes into the reserve.
     pub fn enter(self: &Arc<Self>, block: Option<AddressBlock>) -> ConnectionPermit {
-        let mut held = self.held();
-        let of_block = |block| held.blocks.get(&block).copied().unwrap_or(0);
+        let mut counts = self.counts();
+        let of_block = |block| counts.blocks.get(&block).copied().unwrap_or(0);
         let crowded = block.is_some_and(|block| of_block(block) >= self.per_block_max);
         let evicted = Arc::new(Notify::new());
-        let standing = if held.general < self.max && !crowded {
-            held.general += 1;
+        let kind = if counts.general < self.max && !crowded {
+            counts.general += 1;
             if let Some(block) = block {
-                *held.blocks.entry(block).or_default() += 1;
+                *counts.blocks.entry(block).or_default() += 1;
             }
-            Standing::General(block)
+            PermitKind::General(block)
         } else {
-            if held.reserved.len() >= RESERVED_MAX
-                && let Some(oldest) = held.reserved.pop_front()
+            if counts.reserved.len() >= RESERVED_MAX
+                && let Some(oldest) = counts.reserved.pop_front()
             {
                 oldest.notify_one();
             }
-            held.reserved.push_back(evicted.clone());
-            Standing::Reserved
+            counts.reserved.push_back(evicted.clone());
+            PermitKind::Reserved
         };
-        held.connections += 1;
-        held.most = held.most.max(held.connections);
+        counts.connections += 1;
+        counts.most = counts.most.max(counts.connections);
         ConnectionPermit {
             permits: self.clone(),
-            standing: Mutex::new(standing),
+            kind: Mutex::new(kind),
             evicted,
         }
     }
 
     /// Whether at least `crowd` connections existed at once, however briefly, and more than half of them are gone. True once for each
     /// crowd.
-    pub fn crowd_has_left(&self, crowd: usize) -> bool {
-        let mut held = self.held();
-        let left = held.most >= crowd && held.connections < held.most / 2;
+    pub fn has_crowd_left(&self, crowd: usize) -> bool {
+        let mut counts = self.counts();
+        let left = counts.most >= crowd && counts.connections < counts.most / 2;
         if left {
-            held.most = held.connections;
+            counts.most = counts.connections;
         }
         left
     }
 
     /// Waits until no connection is left.
-    pub async fn emptied(&self) {
+    pub async fn wait_until_empty(&self) {
         loop {
             let emptied = self.emptied.notified();
-            if self.held().connections == 0 {
+            if self.counts().connections == 0 {
                 return;
             }
             emptied.await;
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        lock(&self.held)
+    fn counts(&self) -> MutexGuard<'_, PermitCounts> {
+        lock(&self.counts)
     }
 }
 
-impl Held {
+impl PermitCounts {
     fn leave_reserve(&mut self, evicted: &Arc<Notify>) -> bool {
         let found = self
             .reserved
@@ -124,58 +124,58 @@ impl Held {
 impl ConnectionPermit {
     /// Whether the connection is in the reserve.
     pub fn is_reserved(&self) -> bool {
-        *self.standing() == Standing::Reserved
+        *self.kind() == PermitKind::Reserved
     }
 
     /// Moves a connection that presented the right token out of the reserve. Returns false when it must stay there.
     pub fn promote(&self) -> bool {
-        let mut standing = self.standing();
-        if *standing != Standing::Reserved {
+        let mut kind = self.kind();
+        if *kind != PermitKind::Reserved {
             return true;
         }
-        let mut held = self.permits.held();
-        if held.general >= self.permits.max.saturating_add(PROVEN_MAX)
-            || !held.leave_reserve(&self.evicted)
+        let mut counts = self.permits.counts();
+        if counts.general >= self.permits.max.saturating_add(PROMOTED_MAX)
+            || !counts.leave_reserve(&self.evicted)
         {
             return false;
         }
-        held.general += 1;
-        *standing = Standing::General(None);
+        counts.general += 1;
+        *kind = PermitKind::General(None);
         true
     }
 
     /// Waits until the connection is evicted from the reserve.
-    pub async fn evicted(&self) {
+    pub async fn wait_until_evicted(&self) {
         self.evicted.notified().await;
     }
 
-    fn standing(&self) -> MutexGuard<'_, Standing> {
-        lock(&self.standing)
+    fn kind(&self) -> MutexGuard<'_, PermitKind> {
+        lock(&self.kind)
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let standing = *self.standing();
-        let mut held = self.permits.held();
-        match standing {
-            Standing::Reserved => {
-                held.leave_reserve(&self.evicted);
+        let kind = *self.kind();
+        let mut counts = self.permits.counts();
+        match kind {
+            PermitKind::Reserved => {
+                counts.leave_reserve(&self.evicted);
             }
-            Standing::General(block) => {
-                held.general -= 1;
+            PermitKind::General(block) => {
+                counts.general -= 1;
                 if let Some(block) = block
-                    && let Some(count) = held.blocks.get_mut(&block)
+                    && let Some(count) = counts.blocks.get_mut(&block)
                 {
                     *count -= 1;
                     if *count == 0 {
-                        held.blocks.remove(&block);
+                        counts.blocks.remove(&block);
                     }
                 }
             }
         }
-        held.connections -= 1;
-        if held.connections == 0 {
+        counts.connections -= 1;
+        if counts.connections == 0 {
             self.permits.emptied.notify_waiters();
         }
     }
@@ -192,41 +192,41 @@ mod tests {
 
     fn is_evicted(permit: &ConnectionPermit) -> bool {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        let mut evicted = std::pin::pin!(permit.evicted());
+        let mut evicted = std::pin::pin!(permit.wait_until_evicted());
         evicted.as_mut().poll(&mut context).is_ready()
     }
 
     #[test]
-    fn one_block_leaves_room_for_others_and_all_leave_the_reserve() {
+    fn per_client_limit_and_reserve_leave_room_for_others() {
         let permits = ConnectionPermits::new(3, 2);
         let first = permits.enter(block(1));
-        let held = [permits.enter(block(1)), permits.enter(block(1))];
-        assert!(!first.is_reserved() && !held[0].is_reserved() && held[1].is_reserved());
+        let counts = [permits.enter(block(1)), permits.enter(block(1))];
+        assert!(!first.is_reserved() && !counts[0].is_reserved() && counts[1].is_reserved());
         let other = permits.enter(block(2));
         assert!(!other.is_reserved() && permits.enter(block(3)).is_reserved());
         drop(first);
         assert!(!permits.enter(block(1)).is_reserved());
-        drop((held, other));
-        let held = permits.held();
-        assert_eq!((held.connections, held.general), (0, 0));
-        assert!(held.blocks.is_empty() && held.reserved.is_empty());
+        drop((counts, other));
+        let counts = permits.counts();
+        assert_eq!((counts.connections, counts.general), (0, 0));
+        assert!(counts.blocks.is_empty() && counts.reserved.is_empty());
     }
 
     #[test]
-    fn a_crowd_that_came_and_went_unseen_is_told_once() {
+    fn departed_crowd_is_reported_once() {
         let permits = ConnectionPermits::new(10, 10);
         let crowd = || (0..4).map(|_| permits.enter(None)).collect::<Vec<_>>();
         drop(crowd());
-        assert!(permits.crowd_has_left(4) && !permits.crowd_has_left(4));
+        assert!(permits.has_crowd_left(4) && !permits.has_crowd_left(4));
         let mut crowd = crowd();
         crowd.truncate(2);
-        assert!(!permits.crowd_has_left(4), "half of them are still there");
+        assert!(!permits.has_crowd_left(4), "half of them are still there");
         crowd.truncate(1);
-        assert!(!permits.crowd_has_left(5) && permits.crowd_has_left(4));
+        assert!(!permits.has_crowd_left(5) && permits.has_crowd_left(4));
     }
 
     #[test]
-    fn a_full_reserve_takes_newcomers_and_loses_its_oldest() {
+    fn full_reserve_evicts_its_oldest_connection() {
         let permits = ConnectionPermits::new(0, 1);
         let all: Vec<ConnectionPermit> = (0..=RESERVED_MAX).map(|_| permits.enter(None)).collect();
         assert!(all.iter().all(ConnectionPermit::is_reserved));
@@ -235,9 +235,9 @@ mod tests {
     }
 
     #[test]
-    fn the_right_token_leaves_the_reserve_as_far_as_there_is_room() {
+    fn valid_token_is_promoted_while_there_is_room() {
         let permits = ConnectionPermits::new(0, 1);
-        let all: Vec<ConnectionPermit> = (0..PROVEN_MAX)
+        let all: Vec<ConnectionPermit> = (0..PROMOTED_MAX)
             .map(|_| {
                 let permit = permits.enter(None);
                 assert!(permit.promote() && !permit.is_reserved() && permit.promote());

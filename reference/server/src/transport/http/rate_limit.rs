@@ -4,7 +4,7 @@
 
 use super::address::AddressBlock;
 use crate::lock::lock;
-use crate::sessions::Shared;
+use crate::sessions::SharedSessions;
 use crate::sessions::store::{LoginFailure, SOURCES_MAX};
 use crate::settings::RateLimitSettings;
 use ptc_protocol::digest;
@@ -16,18 +16,18 @@ use tokio::time::Instant;
 /// The failures of every address.
 pub struct RateLimit {
     settings: RateLimitSettings,
-    sources: Mutex<HashMap<AddressBlock, Source>>,
-    shared: Option<Arc<Shared>>,
+    sources: Mutex<HashMap<AddressBlock, SourceFailures>>,
+    shared: Option<Arc<SharedSessions>>,
 }
 
-struct Source {
+struct SourceFailures {
     failures: u64,
     window_start: Instant,
     blocked_until: Option<Instant>,
 }
 
 impl RateLimit {
-    pub fn new(settings: RateLimitSettings, shared: Option<Arc<Shared>>) -> Self {
+    pub fn new(settings: RateLimitSettings, shared: Option<Arc<SharedSessions>>) -> Self {
         RateLimit {
             settings,
             sources: Mutex::new(HashMap::new()),
@@ -65,7 +65,7 @@ impl RateLimit {
                 .map(|(source, _)| *source);
             stalest.and_then(|stalest| sources.remove(&stalest));
         }
-        let state = sources.entry(source).or_insert(Source {
+        let state = sources.entry(source).or_insert(SourceFailures {
             failures: 0,
             window_start: now,
             blocked_until: None,
@@ -111,7 +111,7 @@ impl RateLimit {
         Duration::from_millis(self.settings.block_ms)
     }
 
-    fn sources(&self) -> MutexGuard<'_, HashMap<AddressBlock, Source>> {
+    fn sources(&self) -> MutexGuard<'_, HashMap<AddressBlock, SourceFailures>> {
         lock(&self.sources)
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::render::reply::Reply;
 
 /// Why a request is not served.
-pub enum Refusal {
+pub enum HttpRefusal {
     /// Its addressee or the length of its body is ambiguous.
     Malformed,
     /// Its host or origin may not call.
@@ -22,7 +22,7 @@ pub enum Refusal {
     /// Its address failed to authenticate too often; the block lasts this much longer.
     Blocked(Duration),
     /// All connections are taken, and this one has not presented a valid token.
-    Crowded,
+    TooManyConnections,
     /// Its method is not allowed on the path; these are.
     MethodNotAllowed(&'static str),
     /// Its body is not JSON.
@@ -40,7 +40,7 @@ pub enum Refusal {
     /// It names a session that does not exist.
     UnknownSession,
     /// It names a session that only the store knows, and the store is away.
-    StoreAway,
+    StoreUnavailable,
     /// It asks for a new session, but names one.
     SessionChosenByClient,
     /// Its revision differs from that of its session.
@@ -69,69 +69,69 @@ impl Challenge {
 
 /// Whether the connection outlives the refusal. Clients without a valid token may not hold a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Then {
+enum ConnectionAction {
     KeepAlive,
     Close,
 }
 
-impl Refusal {
-    const fn row(&self) -> (StatusCode, &'static str, Then) {
-        use Then::{Close, KeepAlive};
+impl HttpRefusal {
+    const fn row(&self) -> (StatusCode, &'static str, ConnectionAction) {
+        use ConnectionAction::{Close, KeepAlive};
         match self {
-            Refusal::Malformed => (StatusCode::BAD_REQUEST, "", Close),
-            Refusal::Forbidden => (StatusCode::FORBIDDEN, "forbidden", Close),
-            Refusal::NotFound => (StatusCode::NOT_FOUND, "not found", Close),
-            Refusal::Unauthorized(_) => (StatusCode::UNAUTHORIZED, "", Close),
-            Refusal::Blocked(_) => (StatusCode::TOO_MANY_REQUESTS, "", Close),
-            Refusal::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "", Close),
-            Refusal::MethodNotAllowed(_) => (StatusCode::METHOD_NOT_ALLOWED, "", KeepAlive),
-            Refusal::UnsupportedMediaType => {
+            HttpRefusal::Malformed => (StatusCode::BAD_REQUEST, "", Close),
+            HttpRefusal::Forbidden => (StatusCode::FORBIDDEN, "forbidden", Close),
+            HttpRefusal::NotFound => (StatusCode::NOT_FOUND, "not found", Close),
+            HttpRefusal::Unauthorized(_) => (StatusCode::UNAUTHORIZED, "", Close),
+            HttpRefusal::Blocked(_) => (StatusCode::TOO_MANY_REQUESTS, "", Close),
+            HttpRefusal::TooManyConnections => (StatusCode::SERVICE_UNAVAILABLE, "", Close),
+            HttpRefusal::MethodNotAllowed(_) => (StatusCode::METHOD_NOT_ALLOWED, "", KeepAlive),
+            HttpRefusal::UnsupportedMediaType => {
                 let text = "unsupported media type";
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, text, KeepAlive)
             }
-            Refusal::StoreAway => {
+            HttpRefusal::StoreUnavailable => {
                 let text = "session store unavailable";
                 (StatusCode::SERVICE_UNAVAILABLE, text, KeepAlive)
             }
-            Refusal::EmptyBody => (StatusCode::BAD_REQUEST, "empty body", KeepAlive),
-            Refusal::PayloadTooLarge => (
+            HttpRefusal::EmptyBody => (StatusCode::BAD_REQUEST, "empty body", KeepAlive),
+            HttpRefusal::PayloadTooLarge => (
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "payload too large",
                 KeepAlive,
             ),
-            Refusal::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, "", Close),
-            Refusal::NoRoomForBody => (StatusCode::SERVICE_UNAVAILABLE, "", Close),
-            Refusal::MissingSession => {
+            HttpRefusal::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, "", Close),
+            HttpRefusal::NoRoomForBody => (StatusCode::SERVICE_UNAVAILABLE, "", Close),
+            HttpRefusal::MissingSession => {
                 (StatusCode::BAD_REQUEST, "missing MCP-Session-Id", KeepAlive)
             }
-            Refusal::UnknownSession => (StatusCode::NOT_FOUND, "", KeepAlive),
-            Refusal::SessionChosenByClient => {
+            HttpRefusal::UnknownSession => (StatusCode::NOT_FOUND, "", KeepAlive),
+            HttpRefusal::SessionChosenByClient => {
                 let text = "initialize must not include MCP-Session-Id";
                 (StatusCode::BAD_REQUEST, text, KeepAlive)
             }
-            Refusal::WrongRevision => (
+            HttpRefusal::WrongRevision => (
                 StatusCode::BAD_REQUEST,
                 "bad MCP-Protocol-Version",
                 KeepAlive,
             ),
-            Refusal::Rpc(status, _) => (*status, "", KeepAlive),
-            Refusal::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "", Close),
+            HttpRefusal::Rpc(status, _) => (*status, "", KeepAlive),
+            HttpRefusal::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "", Close),
         }
     }
 
     fn headers(&self, headers: &mut HeaderMap) {
         match self {
-            Refusal::Unauthorized(challenge) => {
+            HttpRefusal::Unauthorized(challenge) => {
                 headers.insert(WWW_AUTHENTICATE, challenge.value());
             }
-            Refusal::MethodNotAllowed(methods) => {
+            HttpRefusal::MethodNotAllowed(methods) => {
                 headers.insert(ALLOW, HeaderValue::from_static(methods));
             }
-            Refusal::Blocked(left) => {
+            HttpRefusal::Blocked(left) => {
                 let seconds = u64::try_from(left.as_millis().div_ceil(1000)).unwrap_or(u64::MAX);
                 headers.insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
             }
-            Refusal::Crowded | Refusal::NoRoomForBody => {
+            HttpRefusal::TooManyConnections | HttpRefusal::NoRoomForBody => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
             }
             _ => {}
@@ -139,15 +139,15 @@ impl Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for HttpRefusal {
     fn into_response(self) -> Response {
-        let (status, text, then) = self.row();
+        let (status, text, action) = self.row();
         let mut response = match &self {
-            Refusal::Rpc(_, reply) => mcp::json(status, Reply::bytes(reply)),
+            HttpRefusal::Rpc(_, reply) => mcp::json(status, Reply::bytes(reply)),
             _ => mcp::plain(status, text),
         };
         self.headers(response.headers_mut());
-        if then == Then::Close {
+        if action == ConnectionAction::Close {
             response
                 .headers_mut()
                 .insert(CONNECTION, HeaderValue::from_static("close"));

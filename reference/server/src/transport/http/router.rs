@@ -3,7 +3,7 @@
 
 use super::accept::Peer;
 use super::endpoint::Endpoint;
-use super::refusal::Refusal;
+use super::refusal::HttpRefusal;
 use super::{access_log, bearer, host, mcp, origin, status};
 use crate::token;
 use axum::Router;
@@ -55,7 +55,7 @@ pub fn router(endpoint: Arc<Endpoint>) -> impl Routes {
     let settings = endpoint.settings();
     let mcp = post(mcp::post)
         .delete(mcp::delete)
-        .fallback(async || Refusal::MethodNotAllowed(mcp::METHODS));
+        .fallback(async || HttpRefusal::MethodNotAllowed(mcp::METHODS));
     let mut rows = vec![
         ("/health", Access::Everyone, any(status::health)),
         ("/health/", Access::Everyone, any(status::health)),
@@ -87,12 +87,12 @@ pub fn router(endpoint: Arc<Endpoint>) -> impl Routes {
         .layer_fn(|inner| enter(endpoint.clone(), inner))
         .map_response(|response: Response<_>| response.map(Body::new))
         .layer(CatchPanicLayer::custom(|_| {
-            Refusal::Internal.into_response()
+            HttpRefusal::Internal.into_response()
         }))
         .layer_fn(|inner| guard(endpoint.clone(), checked.clone(), inner))
         .service(
             routes
-                .fallback(async || Refusal::NotFound)
+                .fallback(async || HttpRefusal::NotFound)
                 .with_state(endpoint.clone()),
         )
 }
@@ -134,7 +134,7 @@ async fn check(
     endpoint: &Endpoint,
     inner: &mut impl Routes,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, HttpRefusal> {
     host::check(endpoint, &request)?;
     let page = origin::check(endpoint, request.headers())?;
     let preflight = page.as_ref().and_then(|_| origin::preflight(&request));
@@ -146,14 +146,14 @@ async fn check(
         },
     };
     if let Some(page) = page {
-        page.may_read(&mut response);
+        page.allow_read(&mut response);
     }
     Ok(response)
 }
 
-fn peer(request: &Request) -> Result<&Peer, Refusal> {
+fn peer(request: &Request) -> Result<&Peer, HttpRefusal> {
     let peer = request.extensions().get::<Arc<Peer>>();
-    peer.map(Arc::as_ref).ok_or(Refusal::Internal)
+    peer.map(Arc::as_ref).ok_or(HttpRefusal::Internal)
 }
 
 async fn answer(inner: &mut impl Routes, request: Request) -> Response {

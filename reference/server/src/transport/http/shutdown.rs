@@ -14,7 +14,7 @@ pub struct ShutdownGrace {
 }
 
 /// A request between its frame and its response.
-pub struct Active<'a>(&'a ShutdownGrace);
+pub struct RequestGuard<'a>(&'a ShutdownGrace);
 
 impl ShutdownGrace {
     /// Counts a request until the guard is dropped.
@@ -22,9 +22,9 @@ impl ShutdownGrace {
     /// Every request that enters and then reads `has_begun` as false is waited for. The request increments the count and then loads the
     /// flag; [`Self::wait`] stores the flag and then loads the count. All four accesses are sequentially consistent, so at least one side
     /// sees the other.
-    pub fn enter(&self) -> Active<'_> {
+    pub fn enter(&self) -> RequestGuard<'_> {
         self.active.fetch_add(1, Ordering::SeqCst);
-        Active(self)
+        RequestGuard(self)
     }
 
     /// Announces the shutdown. Requests are still served.
@@ -62,7 +62,7 @@ impl ShutdownGrace {
     }
 }
 
-impl Drop for Active<'_> {
+impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         if self.0.active.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.0.idle.notify_waiters();

@@ -7,7 +7,7 @@ use ptc_rpc::RpcError;
 use std::borrow::Cow;
 
 /// The mirroring headers of a request.
-pub struct Headers<'a> {
+pub struct MirroredHeaders<'a> {
     /// `MCP-Protocol-Version`
     pub version: Option<&'a str>,
     /// `Mcp-Method`
@@ -23,7 +23,11 @@ pub const HEADER_MISMATCH: i64 = -32020;
 ///
 /// # Errors
 /// The error that names the header.
-pub fn check(headers: &Headers<'_>, asked: &Incoming<'_>, version: &str) -> Result<(), RpcError> {
+pub fn check(
+    headers: &MirroredHeaders<'_>,
+    asked: &Incoming<'_>,
+    version: &str,
+) -> Result<(), RpcError> {
     compare("MCP-Protocol-Version", headers.version, version)?;
     let method = asked.method.as_deref().unwrap_or_default();
     compare("Mcp-Method", headers.method, method)?;
@@ -81,7 +85,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lisp_eval"}}"#;
         let frame = Frame::parse(body.as_bytes()).unwrap();
         match check(
-            &Headers {
+            &MirroredHeaders {
                 version,
                 method,
                 name,
@@ -95,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_mirror_the_body() {
+    fn headers_must_mirror_the_body() {
         let (version, method) = (Some("2026-07-28"), Some("tools/call"));
         assert_eq!(verdict(version, method, Some("lisp_eval")), "ok");
         assert_eq!(

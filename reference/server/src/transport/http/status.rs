@@ -2,7 +2,7 @@
 
 use super::endpoint::Endpoint;
 use super::mcp;
-use super::refusal::Refusal;
+use super::refusal::HttpRefusal;
 use crate::diagnostics::counters::Gauges;
 use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
@@ -13,10 +13,10 @@ use ptc_protocol::{Field, Payload};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-pub async fn health(method: Method) -> Result<Response, Refusal> {
+pub async fn health(method: Method) -> Result<Response, HttpRefusal> {
     match method {
         Method::GET => Ok(shown(StatusCode::OK, Condition { status: "ok" })),
-        _ => Err(Refusal::NotFound),
+        _ => Err(HttpRefusal::NotFound),
     }
 }
 
@@ -24,9 +24,9 @@ pub async fn health(method: Method) -> Result<Response, Refusal> {
 pub async fn ready(
     method: Method,
     State(endpoint): State<Arc<Endpoint>>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, HttpRefusal> {
     if method != Method::GET {
-        return Err(Refusal::NotFound);
+        return Err(HttpRefusal::NotFound);
     }
     let busy = |status: &'static str| shown(StatusCode::SERVICE_UNAVAILABLE, Condition { status });
     Ok(if endpoint.shutdown().is_announced() {
@@ -53,9 +53,9 @@ fn shown(status: StatusCode, members: impl Into<Payload>) -> Response {
 pub async fn metrics(
     method: Method,
     State(endpoint): State<Arc<Endpoint>>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, HttpRefusal> {
     if method != Method::GET {
-        return Err(Refusal::MethodNotAllowed("GET"));
+        return Err(HttpRefusal::MethodNotAllowed("GET"));
     }
     let server = endpoint.server();
     let gauges = Gauges {

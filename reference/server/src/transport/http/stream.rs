@@ -15,11 +15,11 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 /// The interval at which the peer is checked while a call runs.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// A peer that closed its sending side is probed once in this many checks.
-const ASK_EVERY: u32 = 10;
+const PROBE_EVERY: u32 = 10;
 /// The probe: every client ignores it, and most know no other interim response.
-const ASKED: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// After the last response, the peer has this much time to close the connection, and this many bytes from it are discarded. Closing a
 /// connection with unread bytes resets it, and the reset can overtake the response.
 const LINGER: Duration = Duration::from_millis(500);
@@ -36,11 +36,11 @@ pub enum Closed {
 }
 
 /// A stream that can detect that its peer will send no more, without reading what was sent before.
-pub trait HangUp {
+pub trait DetectClose {
     fn closed(&self) -> Closed;
 }
 
-impl HangUp for TcpStream {
+impl DetectClose for TcpStream {
     fn closed(&self) -> Closed {
         // The readiness shows the end at once, even behind unread bytes; reading would show it only after them.
         let mut context = Context::from_waker(Waker::noop());
@@ -55,7 +55,7 @@ impl HangUp for TcpStream {
 }
 
 /// In memory the end shows only after everything is read.
-impl HangUp for tokio::io::DuplexStream {
+impl DetectClose for tokio::io::DuplexStream {
     fn closed(&self) -> Closed {
         Closed::Nothing
     }
@@ -71,14 +71,14 @@ pub struct Activity {
 }
 
 /// A running call.
-pub struct Call<'a>(&'a Activity);
+pub struct CallGuard<'a>(&'a Activity);
 
 impl Activity {
     /// Registers a call in this version of HTTP until the guard is dropped. In HTTP/1.0 its answer has this `beginning`.
-    pub fn call(&self, version: Version, beginning: &'static [u8]) -> Call<'_> {
+    pub fn call(&self, version: Version, beginning: &'static [u8]) -> CallGuard<'_> {
         *self.beginning() = (version < Version::HTTP_11).then_some(beginning);
         self.calls.fetch_add(1, Ordering::Relaxed);
-        Call(self)
+        CallGuard(self)
     }
 
     fn beginning(&self) -> impl std::ops::DerefMut<Target = Option<&'static [u8]>> {
@@ -91,7 +91,7 @@ impl Activity {
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         self.0.calls.fetch_sub(1, Ordering::Relaxed);
     }
@@ -107,9 +107,9 @@ pub struct WatchedStream<S> {
     /// When the peer is checked next. Kept beyond a short call, because setting a timer wakes another thread.
     look: Option<Pin<Box<Sleep>>>,
     /// Number of checks since the peer closed its sending side.
-    looks_since: u32,
+    checks_since: u32,
     /// The part of the coming answer that was already sent as probes; it is skipped when the answer is written.
-    ahead: &'static [u8],
+    already_sent: &'static [u8],
     /// Set once the write side is closed: until when to wait for the peer, and how many bytes may still come.
     linger: Option<(Pin<Box<Sleep>>, usize)>,
 }
@@ -123,14 +123,14 @@ impl<S> WatchedStream<S> {
             write_timeout,
             write_deadline: None,
             look: None,
-            looks_since: 0,
-            ahead: &[],
+            checks_since: 0,
+            already_sent: &[],
             linger: None,
         }
     }
 
     /// Handles the result of a write. The deadline is kept across partial writes: a peer that accepts a byte now and then is slow, too.
-    fn wrote(
+    fn apply_write_timeout(
         &mut self,
         context: &mut Context<'_>,
         wrote: Poll<io::Result<usize>>,
@@ -147,31 +147,31 @@ impl<S> WatchedStream<S> {
     }
 }
 
-impl<S: AsyncWrite + HangUp + Unpin> WatchedStream<S> {
+impl<S: AsyncWrite + DetectClose + Unpin> WatchedStream<S> {
     fn look(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         if self.activity.calls.load(Ordering::Relaxed) == 0 {
             self.look.take_if(|look| look.is_elapsed());
-            self.looks_since = 0;
+            self.checks_since = 0;
             return Ok(());
         }
         let mut look = self
             .look
             .take()
-            .unwrap_or_else(|| Box::pin(tokio::time::sleep(LOOK_EVERY)));
+            .unwrap_or_else(|| Box::pin(tokio::time::sleep(CHECK_INTERVAL)));
         while look.as_mut().poll(context).is_ready() {
             let gone = match self.stream.closed() {
                 Closed::Nothing => false,
                 Closed::Both => true,
                 Closed::Sending => {
-                    let asks = self.looks_since.is_multiple_of(ASK_EVERY);
-                    self.looks_since += 1;
-                    asks && self.ask(context)
+                    let asks = self.checks_since.is_multiple_of(PROBE_EVERY);
+                    self.checks_since += 1;
+                    asks && self.probe(context)
                 }
             };
             if gone {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
-            look.as_mut().reset(Instant::now() + LOOK_EVERY);
+            look.as_mut().reset(Instant::now() + CHECK_INTERVAL);
         }
         self.look = Some(look);
         Ok(())
@@ -181,11 +181,11 @@ impl<S: AsyncWrite + HangUp + Unpin> WatchedStream<S> {
 impl<S: AsyncWrite + Unpin> WatchedStream<S> {
     /// Sends a probe; returns whether the peer refuses it. The answer has not begun: the HTTP library flushes, and so checks, only when
     /// everything that it wrote has left.
-    fn ask(&mut self, context: &mut Context<'_>) -> bool {
+    fn probe(&mut self, context: &mut Context<'_>) -> bool {
         let beginning = *self.activity.beginning();
         let asked = match beginning {
-            None => ASKED,
-            Some(beginning) => match beginning.get(self.ahead.len()..) {
+            None => PROBE,
+            Some(beginning) => match beginning.get(self.already_sent.len()..) {
                 Some([next, ..]) => std::slice::from_ref(next),
                 // All of it was sent: the rest of the answer is not known yet.
                 _ => return false,
@@ -194,7 +194,7 @@ impl<S: AsyncWrite + Unpin> WatchedStream<S> {
         match Pin::new(&mut self.stream).poll_write(context, asked) {
             Poll::Ready(Ok(written)) if written == asked.len() => {
                 if let Some(beginning) = beginning {
-                    self.ahead = &beginning[..=self.ahead.len()];
+                    self.already_sent = &beginning[..=self.already_sent.len()];
                 }
                 false
             }
@@ -204,13 +204,13 @@ impl<S: AsyncWrite + Unpin> WatchedStream<S> {
     }
 
     /// How many of `bytes` were already sent as probes, if any.
-    fn pass_over(&mut self, bytes: &[u8]) -> Option<io::Result<usize>> {
-        let left = self.ahead.len().min(bytes.len());
+    fn skip_sent(&mut self, bytes: &[u8]) -> Option<io::Result<usize>> {
+        let left = self.already_sent.len().min(bytes.len());
         if left == 0 {
             return None;
         }
-        let (these, rest) = self.ahead.split_at(left);
-        self.ahead = rest;
+        let (these, rest) = self.already_sent.split_at(left);
+        self.already_sent = rest;
         // The answer differs from the one that was begun, so it cannot be sent.
         Some(match bytes.starts_with(these) {
             true => Ok(left),
@@ -229,18 +229,18 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + HangUp + Unpin> AsyncWrite for WatchedStream<S> {
+impl<S: AsyncRead + AsyncWrite + DetectClose + Unpin> AsyncWrite for WatchedStream<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if let Some(passed) = this.pass_over(bytes) {
+        if let Some(passed) = this.skip_sent(bytes) {
             return Poll::Ready(passed);
         }
         let wrote = Pin::new(&mut this.stream).poll_write(context, bytes);
-        this.wrote(context, wrote)
+        this.apply_write_timeout(context, wrote)
     }
 
     fn poll_write_vectored(
@@ -250,11 +250,11 @@ impl<S: AsyncRead + AsyncWrite + HangUp + Unpin> AsyncWrite for WatchedStream<S>
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let first = slices.iter().find(|slice| !slice.is_empty());
-        if let Some(passed) = first.and_then(|first| this.pass_over(first)) {
+        if let Some(passed) = first.and_then(|first| this.skip_sent(first)) {
             return Poll::Ready(passed);
         }
         let wrote = Pin::new(&mut this.stream).poll_write_vectored(context, slices);
-        this.wrote(context, wrote)
+        this.apply_write_timeout(context, wrote)
     }
 
     fn is_write_vectored(&self) -> bool {

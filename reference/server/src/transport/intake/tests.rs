@@ -12,13 +12,13 @@ struct Jobs {
     readers: Sender<ThreadId>,
 }
 
-impl Source for Jobs {
+impl CallSource for Jobs {
     type End = ();
 
-    fn next(&mut self) -> Next<()> {
+    fn next(&mut self) -> NextCall<()> {
         std::thread::sleep(self.pause);
         self.readers.send(current().id()).unwrap();
-        self.left.next().map_or(Next::End(()), Next::Run)
+        self.left.next().map_or(NextCall::End(()), NextCall::Run)
     }
 }
 
@@ -29,7 +29,7 @@ fn check(jobs: Vec<Job>, pause: Duration) -> Vec<ThreadId> {
         pause,
         readers,
     };
-    read(source, Pool::new(2)).unwrap();
+    read(source, ThreadPool::new(2)).unwrap();
     read_by.iter().collect()
 }
 
@@ -52,7 +52,7 @@ fn pairs(count: usize, done: &Sender<&'static str>) -> Vec<Job> {
 }
 
 #[test]
-fn a_job_that_waits_for_a_later_one_is_overtaken() {
+fn waiting_job_is_overtaken_by_a_later_one() {
     let (done, order) = channel();
     let readers = check(pairs(1, &done), Duration::ZERO);
     drop(done);
@@ -61,7 +61,7 @@ fn a_job_that_waits_for_a_later_one_is_overtaken() {
 }
 
 #[test]
-fn roles_change_as_often_as_needed_and_a_panic_costs_no_thread() {
+fn reader_and_standby_switch_roles_despite_panics() {
     let (done, order) = channel();
     let mut jobs = pairs(20, &done);
     drop(done);
@@ -72,7 +72,7 @@ fn roles_change_as_often_as_needed_and_a_panic_costs_no_thread() {
 }
 
 #[test]
-fn the_thread_that_stands_by_wakes_from_its_sleep() {
+fn sleeping_standby_wakes_up() {
     let (done, order) = channel();
     let (ran, ran_by) = channel();
     let mut jobs = pairs(1, &done);

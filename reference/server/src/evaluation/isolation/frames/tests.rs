@@ -3,32 +3,32 @@
 use super::*;
 
 #[test]
-fn frames_come_out_as_they_went_in_however_they_are_cut() {
-    let frame = Up::Ask {
+fn frames_survive_any_split_of_their_bytes() {
+    let frame = ToServer::Ask {
         number: 7,
-        question: Question::Call {
+        question: HostRequest::Call {
             tool: "call".into(),
             arguments: vec![1; 100],
         },
     };
     let bytes = encode(&frame).unwrap();
     for cut in 1..bytes.len() {
-        let mut inbox = Inbox::default();
+        let mut inbox = FrameReader::default();
         for part in [&bytes[..cut], &bytes[cut..]] {
-            assert!(inbox.next::<Up>(1_000).unwrap().is_none());
+            assert!(inbox.next::<ToServer>(1_000).unwrap().is_none());
             assert!(inbox.fill(part).unwrap());
         }
-        let found = inbox.next::<Up>(1_000).unwrap().unwrap();
+        let found = inbox.next::<ToServer>(1_000).unwrap().unwrap();
         assert_eq!(format!("{found:?}"), format!("{frame:?}"));
         assert!(!inbox.fill(&[][..]).unwrap());
     }
 }
 
 #[test]
-fn what_is_sent_is_what_is_encoded() {
+fn send_writes_what_encode_returns() {
     for bytes in [0, 1, 100, 100_000] {
-        let frame = Up::Done(Done {
-            end: End::Value,
+        let frame = ToServer::Done(RunResult {
+            end: RunEnd::Value,
             left: vec![7; bytes],
             changed: "a\nb".into(),
         });
@@ -39,46 +39,46 @@ fn what_is_sent_is_what_is_encoded() {
 }
 
 #[test]
-fn what_is_too_long_or_malformed_is_refused_without_room_for_it() {
-    let mut inbox = Inbox::default();
+fn oversized_or_malformed_frames_are_rejected_before_allocation() {
+    let mut inbox = FrameReader::default();
     inbox.fill(&[0xff, 0xff, 0xff, 0x7f, 0][..]).unwrap();
-    assert!(inbox.next::<Up>(1_000).is_err());
-    let mut long = encode(&Up::Printed("x".repeat(2_000))).unwrap();
-    let mut inbox = Inbox::default();
+    assert!(inbox.next::<ToServer>(1_000).is_err());
+    let mut long = encode(&ToServer::Printed("x".repeat(2_000))).unwrap();
+    let mut inbox = FrameReader::default();
     inbox.fill(&long[..]).unwrap();
-    assert!(inbox.next::<Up>(1_000).is_err());
+    assert!(inbox.next::<ToServer>(1_000).is_err());
     // A length that is claimed inside a frame allocates nothing.
     long.truncate(12);
     long[0] = 8;
     long[1] = 0;
-    let mut inbox = Inbox::default();
+    let mut inbox = FrameReader::default();
     inbox.fill(&long[..]).unwrap();
-    assert!(inbox.next::<Up>(1_000).is_err());
+    assert!(inbox.next::<ToServer>(1_000).is_err());
 }
 
 /// Bytes from a compromised process: each sequence is read as a frame or refused.
 #[test]
-fn whatever_a_process_sends_is_read_or_refused() {
+fn arbitrary_bytes_are_decoded_or_rejected() {
     const BYTES_MAX: usize = 4_096;
-    let question = |question| Up::Ask {
+    let question = |question| ToServer::Ask {
         number: 3,
         question,
     };
     let frames = [
-        Up::Ready(Confinement { landlock: true }),
-        Up::Began,
-        Up::Printed("a line".into()),
-        Up::Failed("why".into()),
-        question(Question::Now),
-        question(Question::Quote("quoted".into())),
-        question(Question::Apropos {
+        ToServer::Ready(Confinement { landlock: true }),
+        ToServer::Began,
+        ToServer::Printed("a line".into()),
+        ToServer::Failed("why".into()),
+        question(HostRequest::Now),
+        question(HostRequest::Quote("quoted".into())),
+        question(HostRequest::Apropos {
             query: "q".into(),
             limit: u64::MAX,
             load: true,
             local: vec![0x9f; 40],
         }),
-        Up::Done(Done {
-            end: End::Error {
+        ToServer::Done(RunResult {
+            end: RunEnd::Error {
                 reason: "timeout".into(),
                 code: String::new(),
                 message: "m".into(),
@@ -101,13 +101,13 @@ fn whatever_a_process_sends_is_read_or_refused() {
         if random.u8(..) == 0 {
             bytes.extend_from_within(..);
         }
-        let mut inbox = Inbox::default();
+        let mut inbox = FrameReader::default();
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             let (part, behind) = rest.split_at(random.usize(1..=rest.len()));
             rest = behind;
             assert!(inbox.fill(part).unwrap());
-            match inbox.next::<Up>(BYTES_MAX) {
+            match inbox.next::<ToServer>(BYTES_MAX) {
                 Ok(Some(_)) => read += 1,
                 Ok(None) => {}
                 Err(_) => {

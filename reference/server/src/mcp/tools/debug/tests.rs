@@ -11,7 +11,7 @@ fn verdict(arguments: &str) -> String {
 }
 
 #[test]
-fn arguments_are_judged_in_order() {
+fn arguments_are_validated_in_order() {
     for (arguments, expected) in [
         (
             "{}",
@@ -63,7 +63,7 @@ fn arguments_are_judged_in_order() {
 }
 
 #[test]
-fn ranks() {
+fn nearest_rank_picks_percentiles() {
     assert_eq!(nearest_rank(&[1, 2, 3, 4], 50), Some(2));
     assert_eq!(nearest_rank(&[1, 2, 3, 4], 95), Some(4));
     assert_eq!(nearest_rank::<u64>(&[], 50), None);

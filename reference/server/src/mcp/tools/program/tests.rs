@@ -12,7 +12,7 @@ fn check(arguments: &str) -> String {
     )
     .unwrap();
     let json = ptc_rpc::parse(arguments.as_bytes()).unwrap();
-    match judge(Some(json), &settings) {
+    match validate(Some(json), &settings) {
         Ok(judged) => format!(
             "{} {} {:?}",
             judged.program, judged.context, judged.output_schema
@@ -22,7 +22,7 @@ fn check(arguments: &str) -> String {
 }
 
 #[test]
-fn the_first_wrong_argument_is_named() {
+fn first_invalid_argument_is_named() {
     for (arguments, expected) in [
         (r#"{"program":"(+ 1 2)"}"#, "(+ 1 2) {} None"),
         (

@@ -8,12 +8,12 @@ const SHORT: Duration = Duration::from_millis(1);
 fn listening() -> Acks {
     let acks = Acks::new();
     assert_eq!(acks.question(), None, "it would hear no answer");
-    acks.listen(true);
+    acks.set_listening(true);
     acks
 }
 
 #[test]
-fn all_that_listen_are_waited_for() {
+fn wait_includes_every_listener() {
     let acks = listening();
     let question = acks.question().unwrap();
     assert_eq!(Acks::asker(&question), Some(acks.node()));
@@ -31,7 +31,7 @@ fn all_that_listen_are_waited_for() {
 }
 
 #[test]
-fn who_is_deaf_is_waited_for_once_until_somebody_answers_late() {
+fn silent_listeners_are_waited_for_only_once() {
     let acks = listening();
     let (first, second) = (acks.question().unwrap(), acks.question().unwrap());
     acks.answer(&first, "a");
@@ -42,13 +42,13 @@ fn who_is_deaf_is_waited_for_once_until_somebody_answers_late() {
     let third = acks.question().unwrap();
     acks.answer(&third, "a");
     acks.wait(&third, 3, SHORT);
-    assert_eq!(acks.state().deaf, (3, 2));
+    assert_eq!(acks.state().silent, (3, 2));
     acks.answer(&first, "b");
-    assert_eq!(acks.state().deaf, (0, 0));
+    assert_eq!(acks.state().silent, (0, 0));
 }
 
 #[test]
-fn what_anybody_may_have_sent_is_bounded() {
+fn untrusted_names_and_questions_are_bounded() {
     let acks = listening();
     let question = acks.question().unwrap();
     acks.answer(&question, &"x".repeat(TEXT_BYTES_MAX + 1));

@@ -1,24 +1,24 @@
 //! What happens around a directory: other users, other programs, its clock.
 
-use super::super::owner_of;
+use super::super::owner_digest;
 use super::*;
 use std::os::unix::fs::chown;
 use std::time::SystemTime;
 
-const CONTENT: Content<'static> = Content {
+const CONTENT: SealedContent<'static> = SealedContent {
     head: b"h",
     body: b"b",
 };
 
-struct Place(tempfile::TempDir);
+struct TestDirectory(tempfile::TempDir);
 
-impl Place {
+impl TestDirectory {
     fn new() -> Self {
-        Place(tempfile::tempdir().unwrap())
+        TestDirectory(tempfile::tempdir().unwrap())
     }
 
-    fn open(&self, space: Space) -> Directory {
-        Directory::open(&self.0.path().join("store"), space).unwrap()
+    fn open(&self, namespace: Namespace) -> Directory {
+        Directory::open(&self.0.path().join("store"), namespace).unwrap()
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -35,9 +35,9 @@ impl Place {
     }
 }
 
-fn start(store: &Directory, id: &str, owner: &str) -> Key {
-    let key = Key::of(id);
-    let new = New {
+fn start(store: &Directory, id: &str, owner: &str) -> SessionKey {
+    let key = SessionKey::of(id);
+    let new = NewSession {
         key: &key,
         owner,
         ttl: Duration::from_secs(600),
@@ -51,8 +51,13 @@ fn start(store: &Directory, id: &str, owner: &str) -> Key {
     key
 }
 
-fn lease(store: &Directory, key: &Key, owner: &str, holder: &str) -> Answer<(Record, Lease)> {
-    store.acquire(&Acquire {
+fn lease(
+    store: &Directory,
+    key: &SessionKey,
+    owner: &str,
+    holder: &str,
+) -> StoreResult<(SessionRecord, Lease)> {
+    store.acquire(&LeaseRequest {
         key,
         owner,
         known: None,
@@ -72,18 +77,18 @@ fn failed(store: &Directory) -> LoginFailure {
 }
 
 #[test]
-fn what_root_does_with_the_store_of_another_user_stays_that_users() {
+fn files_made_by_root_belong_to_the_stores_owner() {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("not asked: only root can do it");
         return;
     }
     const SERVICE: u32 = 65_534;
-    let place = Place::new();
+    let place = TestDirectory::new();
     let operators = place.0.path().join("store");
     std::fs::create_dir(&operators).unwrap();
     chown(&operators, Some(SERVICE), Some(SERVICE)).unwrap();
-    let store = place.open(Space::Programs);
-    let owner = owner_of("a");
+    let store = place.open(Namespace::Programs);
+    let owner = owner_digest("a");
     let [kept, closed] = ["kept", "closed"].map(|id| start(&store, id, &owner));
     let (_, lease) = lease(&store, &kept, &owner, "one").unwrap();
     store.commit(&lease, CONTENT).unwrap();
@@ -105,59 +110,59 @@ fn what_root_does_with_the_store_of_another_user_stays_that_users() {
     }
     failed(&store);
     store.close(&kept, &owner).unwrap();
-    place.open(Space::Programs);
+    place.open(Namespace::Programs);
     assert_eq!(std::fs::read(&roots).unwrap(), b"precious");
     assert_eq!(std::fs::metadata(&roots).unwrap().uid(), 0);
 }
 
 #[test]
-fn names_that_something_else_has_are_in_the_way_of_no_session() {
-    let place = Place::new();
-    let store = place.open(Space::Programs);
-    let owner = owner_of("a");
+fn unexpected_files_do_not_block_sessions() {
+    let place = TestDirectory::new();
+    let store = place.open(Namespace::Programs);
+    let owner = owner_digest("a");
     let key = start(&store, "a", &owner);
     for name in ["closed", "logins", "fresh", "tried"] {
         std::fs::create_dir_all(place.file(name).join("x")).unwrap();
     }
-    let unknown = store.read(&Key::of("nobody"), &owner, None).err();
+    let unknown = store.read(&SessionKey::of("nobody"), &owner, None).err();
     assert_eq!(unknown, Some(SessionError::NotFound.into()));
     let (_, lease) = lease(&store, &key, &owner, "one").unwrap();
     store.commit(&lease, CONTENT).unwrap();
     start(&store, "b", &owner);
     assert_eq!(store.close(&key, &owner), Ok(()));
-    assert_eq!(place.open(Space::Programs).sweep(), Ok(1));
+    assert_eq!(place.open(Namespace::Programs).sweep(), Ok(1));
     std::fs::remove_dir_all(place.file("closed")).unwrap();
     std::fs::write(place.file("closed"), b"\xff").unwrap();
-    let unknown = store.read(&Key::of("nobody"), &owner, None).err();
+    let unknown = store.read(&SessionKey::of("nobody"), &owner, None).err();
     assert_eq!(unknown, Some(SessionError::NotFound.into()));
-    store.close(&Key::of("b"), &owner).unwrap();
-    let closed = store.read(&Key::of("b"), &owner, None).err();
+    store.close(&SessionKey::of("b"), &owner).unwrap();
+    let closed = store.read(&SessionKey::of("b"), &owner, None).err();
     assert_eq!(closed, Some(SessionError::Closed.into()));
 }
 
 #[test]
-fn a_start_removes_what_was_left_and_nothing_of_others() {
-    let place = Place::new();
-    let store = place.open(Space::Programs);
-    let owner = owner_of("a");
+fn opening_removes_own_stray_files_only() {
+    let place = TestDirectory::new();
+    let store = place.open(Namespace::Programs);
+    let owner = owner_digest("a");
     let key = start(&store, "a", &owner);
     let body = |number| file_name(&key, number);
     let left = [
         body(7),
-        file_name(&Key::of("gone"), 0),
+        file_name(&SessionKey::of("gone"), 0),
         format!("{}.new", "a".repeat(24)),
     ];
     let others = ["backup.1".to_owned(), "notes.new".to_owned(), body(8)];
     for name in left.iter().chain(&others) {
         std::fs::write(place.file(name), b"x").unwrap();
     }
-    let long_ago = SystemTime::now() - STRAY_AFTER * 2;
+    let long_ago = SystemTime::now() - STRAY_AGE * 2;
     for name in left.iter().chain(&others[..2]).chain([&body(0)]) {
         let file = OpenOptions::new().write(true).open(place.file(name));
         file.unwrap().set_modified(long_ago).unwrap();
     }
     // Works even while the directory is locked.
-    let held = store.hold().unwrap();
+    let held = store.acquire_lock().unwrap();
     store.remove_strays().unwrap();
     drop(held);
     for name in &left {
@@ -169,15 +174,15 @@ fn a_start_removes_what_was_left_and_nothing_of_others() {
 }
 
 #[test]
-fn a_lock_that_was_removed_keeps_nobody_out_and_lets_nobody_in() {
-    let place = Place::new();
-    let store = place.open(Space::Programs);
+fn removed_lock_file_neither_blocks_nor_admits() {
+    let place = TestDirectory::new();
+    let store = place.open(Namespace::Programs);
     let removed = store.open_lock().unwrap();
     std::fs::remove_file(place.file("lock")).unwrap();
     removed.lock().unwrap();
-    assert!(!store.is_the_lock(&removed).unwrap());
-    let held = store.hold().unwrap();
-    assert!(!store.is_the_lock(&removed).unwrap());
+    assert!(!store.is_current_lock(&removed).unwrap());
+    let held = store.acquire_lock().unwrap();
+    assert!(!store.is_current_lock(&removed).unwrap());
     let other = store.open_lock().unwrap();
     assert!(matches!(other.try_lock(), Err(TryLockError::WouldBlock)));
 
@@ -186,7 +191,7 @@ fn a_lock_that_was_removed_keeps_nobody_out_and_lets_nobody_in() {
         let (tell, told) = std::sync::mpsc::channel();
         let waits = &store;
         scope.spawn(move || {
-            let _held = waits.hold().unwrap();
+            let _held = waits.acquire_lock().unwrap();
             tell.send(()).unwrap();
         });
         let a_while = Duration::from_millis(50);
@@ -195,7 +200,7 @@ fn a_lock_that_was_removed_keeps_nobody_out_and_lets_nobody_in() {
         let next = File::create(place.file("next")).unwrap();
         next.lock().unwrap();
         std::fs::rename(place.file("next"), place.file("lock")).unwrap();
-        assert!(store.is_the_lock(&next).unwrap());
+        assert!(store.is_current_lock(&next).unwrap());
         drop(held);
         assert!(told.recv_timeout(a_while).is_err());
         drop(next);
@@ -204,18 +209,18 @@ fn a_lock_that_was_removed_keeps_nobody_out_and_lets_nobody_in() {
 }
 
 #[test]
-fn what_belongs_to_a_session_goes_before_it() {
-    let place = Place::new();
-    let store = place.open(Space::Protocol);
-    let owner = owner_of("a");
+fn owned_sessions_are_removed_before_their_owner() {
+    let place = TestDirectory::new();
+    let store = place.open(Namespace::Protocol);
+    let owner = owner_digest("a");
     let protocol = start(&store, "protocol", &owner);
-    let programs = place.open(Space::Programs);
+    let programs = place.open(Namespace::Programs);
     let own = start(&programs, "own", protocol.as_str());
     // If they cannot be closed, a retry finds both.
     let lock = programs.open_lock().unwrap();
     lock.lock().unwrap();
     let away = store.close(&protocol, &owner);
-    assert!(matches!(away, Err(Failure::Away(_))), "{away:?}");
+    assert!(matches!(away, Err(StoreError::Unavailable(_))), "{away:?}");
     drop(lock);
     assert!(programs.read(&own, protocol.as_str(), None).is_ok());
     assert_eq!(store.close(&protocol, &owner), Ok(()));
@@ -223,12 +228,12 @@ fn what_belongs_to_a_session_goes_before_it() {
 }
 
 /// Moves the clock back by a day, as seen from the directory's content.
-fn set_back(place: &Place, store: &Directory) {
+fn set_clock_back(place: &TestDirectory, store: &Directory) {
     const DAY: i64 = 86_400_000_000;
-    let held = store.hold().unwrap();
+    let held = store.acquire_lock().unwrap();
     for key in held.keys().unwrap() {
         let entry = held.entry(&key).unwrap().unwrap();
-        let later = Held {
+        let later = LockedDirectory {
             now: held.now + DAY,
             _lock: None,
             ..held
@@ -247,9 +252,9 @@ fn set_back(place: &Place, store: &Directory) {
         later.put(&key, &mut moved, false).unwrap();
     }
     drop(held);
-    let path = place.file(FAILURES);
+    let path = place.file(LOGINS);
     if let Some(bytes) = read(&path, FACTS_BYTES_MAX).unwrap() {
-        let mut failures: BTreeMap<String, Failed> = minicbor::decode(&bytes).unwrap();
+        let mut failures: BTreeMap<String, SourceFailures> = minicbor::decode(&bytes).unwrap();
         for of in failures.values_mut() {
             of.since += DAY;
             of.over += DAY;
@@ -260,21 +265,21 @@ fn set_back(place: &Place, store: &Directory) {
 }
 
 #[test]
-fn a_clock_that_is_set_back_makes_nothing_last_longer() {
-    let place = Place::new();
-    let store = place.open(Space::Programs);
-    let owner = owner_of("a");
+fn setting_the_clock_back_extends_no_lifetime() {
+    let place = TestDirectory::new();
+    let store = place.open(Namespace::Programs);
+    let owner = owner_digest("a");
     let key = start(&store, "a", &owner);
     lease(&store, &key, &owner, "dead").unwrap();
     assert_eq!(failed(&store), LoginFailure::Counted);
     assert_eq!(failed(&store), LoginFailure::Blocks);
-    set_back(&place, &store);
+    set_clock_back(&place, &store);
     let listed = &store.list(None).unwrap()[0];
     let times = listed.times;
     assert!(listed.running);
     assert!(times.expires - times.now <= 600_000_000, "{times:?}");
     assert!(times.used <= times.now, "{times:?}");
-    let held = store.hold().unwrap();
+    let held = store.acquire_lock().unwrap();
     let entry = held.entry(&key).unwrap().unwrap();
     assert!(entry.until - held.now <= 5_000_000, "{entry:?}");
     drop(held);

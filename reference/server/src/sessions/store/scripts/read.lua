@@ -1,7 +1,7 @@
 -- key owner known
 local f, word = find(ARGV[2], ARGV[3])
 if not f then return { word } end
-local answer = { 'ok', told(f) }
+local answer = { 'ok', record_fields(f) }
 table.insert(answer, body(ARGV[2], f, ARGV[4]))
-use(ARGV[2], f)
+touch(ARGV[2], f)
 return answer

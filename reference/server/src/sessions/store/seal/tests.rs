@@ -9,7 +9,7 @@ fn sealed_with(text: &[u8]) -> Result<Seal, String> {
 }
 
 #[test]
-fn what_is_sealed_opens_in_its_place_with_its_key_only() {
+fn sealed_content_opens_only_with_key_and_context() {
     let (one, other) = (
         sealed_with(&[b'a'; 64]).unwrap(),
         sealed_with(format!("{}\n", "b".repeat(64)).as_bytes()).unwrap(),
@@ -26,7 +26,7 @@ fn what_is_sealed_opens_in_its_place_with_its_key_only() {
     assert_eq!(Seal::none().open(&clear, "here").unwrap(), b"words");
     assert_eq!(
         Seal::none().open(&clear, "there"),
-        Err(Unopened::Damaged),
+        Err(UnsealError::Damaged),
         "it belongs elsewhere"
     );
     for at in 1..clear.len() {
@@ -40,8 +40,8 @@ fn what_is_sealed_opens_in_its_place_with_its_key_only() {
     }
     // Content from before checksums were introduced.
     assert_eq!(Seal::none().open(b"\0words", "here").unwrap(), b"words");
-    assert_eq!(Seal::none().open(b"", "here"), Err(Unopened::Empty));
-    assert_eq!(one.open(b"words", "here"), Err(Unopened::Foreign));
+    assert_eq!(Seal::none().open(b"", "here"), Err(UnsealError::Empty));
+    assert_eq!(one.open(b"words", "here"), Err(UnsealError::Foreign));
     for at in 0..sealed.len() {
         let mut changed = sealed.clone();
         changed[at] ^= 1;
@@ -51,7 +51,7 @@ fn what_is_sealed_opens_in_its_place_with_its_key_only() {
 }
 
 #[test]
-fn the_first_key_seals_and_each_opens() {
+fn first_key_seals_and_every_key_opens() {
     let (a, b) = ("a".repeat(64), "b".repeat(64));
     let sealed_with = |text: String| sealed_with(text.as_bytes()).unwrap();
     let (old, both, new) = (
@@ -70,7 +70,7 @@ fn the_first_key_seals_and_each_opens() {
 }
 
 #[test]
-fn keys_are_32_bytes() {
+fn keys_must_have_32_bytes() {
     assert!(sealed_with(&[7; 32]).is_ok());
     assert!(sealed_with("a".repeat(64).repeat(2).as_bytes()).is_err());
     assert!(sealed_with(format!("{}\n", "a".repeat(64)).repeat(9).as_bytes()).is_err());

@@ -14,7 +14,7 @@ fn client(peer: &str, headers: &[(&'static str, &str)]) -> String {
 }
 
 #[test]
-fn the_rightmost_stranger_is_the_client() {
+fn client_is_the_rightmost_untrusted_hop() {
     let (listed, forwarded) = ("x-forwarded-for", "forwarded");
     for (peer, headers, expected) in [
         ("10.0.0.1", vec![], "10.0.0.1"),
@@ -83,7 +83,7 @@ fn the_rightmost_stranger_is_the_client() {
 }
 
 #[test]
-fn a_block_is_what_a_client_can_choose_from() {
+fn address_block_covers_a_clients_addresses() {
     let block = |text: &str| AddressBlock::from(text.parse::<IpAddr>().unwrap());
     assert_eq!(block("2001:db8::1"), block("2001:db8::ffff:1"));
     assert_ne!(block("2001:db8::1"), block("2001:db8:0:1::1"));

@@ -8,7 +8,7 @@ fn source(number: u32) -> AddressBlock {
 }
 
 /// The limit of a server without a shared store.
-fn alone(failures_max: u64, block_ms: u64, window_ms: u64) -> RateLimit {
+fn local_limit(failures_max: u64, block_ms: u64, window_ms: u64) -> RateLimit {
     let settings = RateLimitSettings {
         window_ms,
         failures_max,
@@ -19,13 +19,13 @@ fn alone(failures_max: u64, block_ms: u64, window_ms: u64) -> RateLimit {
 
 /// Each step is a wait in milliseconds before a failed attempt; returns the results of the attempts.
 fn check(failures_max: u64, block_ms: u64, window_ms: u64, waits: &[u64]) -> String {
-    let limit = alone(failures_max, block_ms, window_ms);
+    let limit = local_limit(failures_max, block_ms, window_ms);
     let source = source(1);
     let mut now = Instant::now();
-    let mut met = Vec::new();
+    let mut results = Vec::new();
     for wait in waits {
         now += Duration::from_millis(*wait);
-        met.push(match limit.blocked(source, now) {
+        results.push(match limit.blocked(source, now) {
             Some(_) => "429",
             None => {
                 limit.failed(source, now);
@@ -33,16 +33,16 @@ fn check(failures_max: u64, block_ms: u64, window_ms: u64, waits: &[u64]) -> Str
             }
         });
     }
-    met.join(" ")
+    results.join(" ")
 }
 
 #[test]
-fn the_failure_that_reaches_the_limit_is_still_answered() {
+fn failure_that_reaches_the_limit_is_still_answered() {
     assert_eq!(check(3, 1000, 60_000, &[0, 0, 0, 0]), "401 401 401 429");
 }
 
 #[test]
-fn a_block_that_ends_leaves_the_count() {
+fn expired_block_keeps_the_count() {
     assert_eq!(
         check(3, 1000, 60_000, &[0, 0, 0, 0, 1200, 0]),
         "401 401 401 429 401 429"
@@ -50,7 +50,7 @@ fn a_block_that_ends_leaves_the_count() {
 }
 
 #[test]
-fn a_window_that_ends_clears_the_count() {
+fn expired_window_clears_the_count() {
     assert_eq!(
         check(3, 1000, 500, &[0, 0, 600, 0, 0, 0]),
         "401 401 401 401 401 429"
@@ -58,8 +58,8 @@ fn a_window_that_ends_clears_the_count() {
 }
 
 #[test]
-fn a_success_clears_the_count() {
-    let limit = alone(2, 1000, 1000);
+fn success_clears_the_count() {
+    let limit = local_limit(2, 1000, 1000);
     let (source, now) = (source(2), Instant::now());
     assert_eq!(limit.failed(source, now), LoginFailure::Counted);
     limit.succeeded(source, now);
@@ -71,8 +71,8 @@ fn a_success_clears_the_count() {
 }
 
 #[test]
-fn memory_is_bounded() {
-    let limit = alone(2, 1000, 1000);
+fn remembered_sources_are_bounded() {
+    let limit = local_limit(2, 1000, 1000);
     let now = Instant::now();
     for number in 0..20_000u32 {
         limit.failed(source(number), now);

@@ -5,8 +5,8 @@
 
 use crate::lock::lock;
 use crate::mcp::connection::{Connection, SESSION_REVISIONS, Transport};
-use crate::sessions::store::Key;
-use crate::sessions::{NewProtocol, Protocol, SessionError, Shared};
+use crate::sessions::store::SessionKey;
+use crate::sessions::{NewProtocolSession, ProtocolState, SessionError, SharedSessions};
 use crate::settings::HttpSettings;
 use ptc_protocol::digest;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
-pub struct Session {
+pub struct ProtocolSession {
     /// A secret of the client.
     pub id: String,
     /// The name of the session in logs and traces.
@@ -24,62 +24,62 @@ pub struct Session {
     pub owner_hash: String,
     pub connection: Arc<Connection>,
     /// The key of the session in a store.
-    key: Key,
+    key: SessionKey,
     created: Mutex<Instant>,
     used: Mutex<Instant>,
     ended: AtomicBool,
 }
 
-pub struct SessionStore {
+pub struct ProtocolSessions {
     count_max: usize,
     per_owner_max: usize,
     in_flight_max: usize,
     ttl: Duration,
     idle: Duration,
-    live: Mutex<HashMap<String, Arc<Session>>>,
+    live: Mutex<HashMap<String, Arc<ProtocolSession>>>,
     /// Sessions that requests name and that this node does not know, while the store is asked for them: whatever ends such a session
     /// meanwhile, or cancels such a request, finds it here. Lock order: after `live`.
-    named: Mutex<HashMap<String, Weak<Session>>>,
-    shared: Option<Arc<Shared>>,
+    named: Mutex<HashMap<String, Weak<ProtocolSession>>>,
+    shared: Option<Arc<SharedSessions>>,
 }
 
 /// Why a request has no session.
-pub enum Missing {
+pub enum MissingSession {
     Unknown,
     /// It ended on another node, but this node still had it.
-    Ended(Arc<Session>),
+    Ended(Arc<ProtocolSession>),
     /// Only the store would know, and it is away.
-    Away,
+    StoreUnavailable,
 }
 
 /// Which cap a new session exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
+pub enum SessionCap {
     Server,
     Owner,
 }
 
 /// Why a session expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expired {
+pub enum ExpiryReason {
     /// It reached its maximum lifetime.
     Ttl,
     Idle,
 }
 
-impl Expired {
+impl ExpiryReason {
     /// The name in the log.
     pub const fn name(self) -> &'static str {
         match self {
-            Expired::Ttl => ":ttl",
-            Expired::Idle => ":idle",
+            ExpiryReason::Ttl => ":ttl",
+            ExpiryReason::Idle => ":idle",
         }
     }
 }
 
-impl SessionStore {
-    pub fn new(settings: &HttpSettings, shared: Option<Arc<Shared>>) -> Self {
-        SessionStore {
+impl ProtocolSessions {
+    pub fn new(settings: &HttpSettings, shared: Option<Arc<SharedSessions>>) -> Self {
+        ProtocolSessions {
             count_max: settings.sessions_max,
             per_owner_max: settings.sessions_per_owner_max,
             in_flight_max: settings.in_flight_max,
@@ -95,7 +95,7 @@ impl SessionStore {
     ///
     /// # Errors
     /// The cap that is reached; the cap of the process is checked first.
-    pub fn open(&self, owner_hash: &str, now: Instant) -> Result<Arc<Session>, Full> {
+    pub fn open(&self, owner_hash: &str, now: Instant) -> Result<Arc<ProtocolSession>, SessionCap> {
         let mut live = self.live();
         if self.shared.is_some() {
             // With a store, the store counts, once the revision is negotiated.
@@ -105,7 +105,7 @@ impl SessionStore {
             return Ok(session);
         }
         if live.len() >= self.count_max {
-            return Err(Full::Server);
+            return Err(SessionCap::Server);
         }
         if live
             .values()
@@ -113,22 +113,22 @@ impl SessionStore {
             .count()
             >= self.per_owner_max
         {
-            return Err(Full::Owner);
+            return Err(SessionCap::Owner);
         }
         let session = self.session(format!("mcp_{}", crate::token::random(24)), owner_hash, now);
         live.insert(session.id.clone(), session.clone());
         Ok(session)
     }
 
-    fn session(&self, id: String, owner_hash: &str, now: Instant) -> Arc<Session> {
+    fn session(&self, id: String, owner_hash: &str, now: Instant) -> Arc<ProtocolSession> {
         let hash = digest::short(id.as_bytes());
         let transport = Transport::Http {
             owner_hash: owner_hash.to_owned(),
             session_hash: hash.clone(),
         };
-        Arc::new(Session {
+        Arc::new(ProtocolSession {
             connection: Connection::new(id.clone(), transport, self.in_flight_max),
-            key: Key::of(&id),
+            key: SessionKey::of(&id),
             hash,
             owner_hash: owner_hash.to_owned(),
             created: Mutex::new(now),
@@ -142,11 +142,11 @@ impl SessionStore {
     ///
     /// # Errors
     /// The cap that is reached.
-    pub fn share(&self, session: &Session) -> Result<(), Full> {
+    pub fn share(&self, session: &ProtocolSession) -> Result<(), SessionCap> {
         let Some(shared) = &self.shared else {
             return Ok(());
         };
-        let told = shared.share_protocol(&NewProtocol {
+        let told = shared.share_protocol(&NewProtocolSession {
             id: &session.id,
             owner: &session.owner_hash,
             revision: session.connection.revision(),
@@ -156,8 +156,8 @@ impl SessionStore {
             per_owner_max: self.per_owner_max,
         });
         let full = match told {
-            Err(SessionError::Full) => Full::Server,
-            Err(SessionError::OwnerFull) => Full::Owner,
+            Err(SessionError::Full) => SessionCap::Server,
+            Err(SessionError::OwnerFull) => SessionCap::Owner,
             _ => return Ok(()),
         };
         self.live().remove(&session.id);
@@ -169,11 +169,16 @@ impl SessionStore {
     ///
     /// # Errors
     /// Without a store, that there is no such session.
-    pub fn name(&self, id: &str, owner_hash: &str, now: Instant) -> Result<Arc<Session>, Missing> {
+    pub fn name(
+        &self,
+        id: &str,
+        owner_hash: &str,
+        now: Instant,
+    ) -> Result<Arc<ProtocolSession>, MissingSession> {
         let live = self.live();
         let here = live.get(id).filter(|here| here.owner_hash == owner_hash);
         if self.shared.is_none() {
-            return here.cloned().ok_or(Missing::Unknown);
+            return here.cloned().ok_or(MissingSession::Unknown);
         }
         if let Some(here) = here {
             // Counts as a use, so that the session is not forgotten while the store is asked.
@@ -192,11 +197,11 @@ impl SessionStore {
     }
 
     /// Whether the request for a turn's lease may check the session in the store, too: only where this node has seen the session.
-    pub fn is_asked_with_turns(&self, session: &Session) -> bool {
+    pub fn can_check_with_turn(&self, session: &ProtocolSession) -> bool {
         self.shared.is_some() && self.is_here(session)
     }
 
-    fn is_here(&self, session: &Session) -> bool {
+    fn is_here(&self, session: &ProtocolSession) -> bool {
         let live = self.live();
         live.get(&session.id)
             .is_some_and(|here| std::ptr::eq(Arc::as_ptr(here), session))
@@ -206,22 +211,28 @@ impl SessionStore {
     ///
     /// # Errors
     /// When the session is foreign, expired or unknown.
-    pub fn check(&self, session: &Arc<Session>, now: Instant) -> Result<(), Missing> {
+    pub fn check(
+        &self,
+        session: &Arc<ProtocolSession>,
+        now: Instant,
+    ) -> Result<(), MissingSession> {
         match &self.shared {
-            None if self.expiry(session, now).is_some() => return Err(Missing::Unknown),
+            None if self.expiry(session, now).is_some() => return Err(MissingSession::Unknown),
             None => {}
             Some(shared) => {
                 let here = self.is_here(session);
                 // The next sweep ends it and logs why.
-                if here && self.expiry(session, now) == Some(Expired::Ttl) {
-                    return Err(Missing::Unknown);
+                if here && self.expiry(session, now) == Some(ExpiryReason::Ttl) {
+                    return Err(MissingSession::Unknown);
                 }
                 match shared.find_protocol(&session.id, &session.owner_hash) {
-                    Ok((protocol, left)) => self.keep(session, &protocol, left, now)?,
-                    Err(SessionError::Away) if here => {}
-                    Err(SessionError::Away) => return Err(Missing::Away),
-                    Err(_) if here => return Err(Missing::Ended(session.clone())),
-                    Err(_) => return Err(Missing::Unknown),
+                    Ok((protocol, left)) => self.adopt(session, &protocol, left, now)?,
+                    Err(SessionError::StoreUnavailable) if here => {}
+                    Err(SessionError::StoreUnavailable) => {
+                        return Err(MissingSession::StoreUnavailable);
+                    }
+                    Err(_) if here => return Err(MissingSession::Ended(session.clone())),
+                    Err(_) => return Err(MissingSession::Unknown),
                 }
             }
         }
@@ -230,19 +241,19 @@ impl SessionStore {
     }
 
     /// Adopts what the store knows of a session, unless the session ended meanwhile.
-    fn keep(
+    fn adopt(
         &self,
-        session: &Arc<Session>,
-        protocol: &Protocol,
+        session: &Arc<ProtocolSession>,
+        protocol: &ProtocolState,
         left: Duration,
         now: Instant,
-    ) -> Result<(), Missing> {
+    ) -> Result<(), MissingSession> {
         if protocol.drains {
             session.connection.drain();
         }
         let mut live = self.live();
         if session.ended.load(Ordering::Acquire) {
-            return Err(Missing::Unknown);
+            return Err(MissingSession::Unknown);
         }
         if live.contains_key(&session.id) {
             return Ok(());
@@ -250,7 +261,7 @@ impl SessionStore {
         let known = SESSION_REVISIONS
             .into_iter()
             .find(|known| *known == protocol.revision);
-        let revision = known.ok_or(Missing::Unknown)?;
+        let revision = known.ok_or(MissingSession::Unknown)?;
         session.connection.use_revision(revision);
         // Adjusts the creation time, so that the session expires here when it expires everywhere.
         let created = now.checked_sub(self.ttl.saturating_sub(left));
@@ -260,7 +271,7 @@ impl SessionStore {
     }
 
     /// This node's copy of a session that a message names.
-    pub fn told_of(&self, key: &Key) -> Option<Arc<Session>> {
+    pub fn find_by_key(&self, key: &SessionKey) -> Option<Arc<ProtocolSession>> {
         let live = self.live();
         let here = live.values().find(|session| session.key == *key).cloned();
         here.or_else(|| {
@@ -271,7 +282,7 @@ impl SessionStore {
     }
 
     /// Removes a session from this node; true for the one caller that removed it.
-    pub fn drop_here(&self, session: &Session) -> bool {
+    pub fn remove_here(&self, session: &ProtocolSession) -> bool {
         let mut live = self.live();
         live.remove(&session.id);
         self.named().remove(&session.id);
@@ -279,8 +290,8 @@ impl SessionStore {
     }
 
     /// Removes a session everywhere; true for the one caller that removed it.
-    pub fn close(&self, session: &Session) -> bool {
-        let closed = self.drop_here(session);
+    pub fn close(&self, session: &ProtocolSession) -> bool {
+        let closed = self.remove_here(session);
         if let (true, Some(shared)) = (closed, &self.shared) {
             shared.close_protocol(&session.id, &session.owner_hash);
         }
@@ -288,35 +299,35 @@ impl SessionStore {
     }
 
     /// Removes expired sessions. The others count towards the caps.
-    pub fn take_expired(&self, now: Instant) -> Vec<(Arc<Session>, Expired)> {
+    pub fn take_expired(&self, now: Instant) -> Vec<(Arc<ProtocolSession>, ExpiryReason)> {
         let mut due = Vec::new();
         self.live().retain(|_, session| {
             let why = self.expiry(session, now);
             // Another node may be using it: the store ends idle sessions, and this node only forgets them.
-            let forgets = self.shared.is_some() && why == Some(Expired::Idle);
+            let forgets = self.shared.is_some() && why == Some(ExpiryReason::Idle);
             if let Some(why) = why.filter(|_| !forgets) {
                 due.push((session.clone(), why));
             }
             !forgets
         });
         if self.shared.is_some() {
-            self.keep_used();
+            self.report_uses();
         }
         due.retain(|(session, _)| self.close(session));
         due
     }
 
     /// Reports uses to the store, so that sessions with running calls do not become idle.
-    fn keep_used(&self) {
+    fn report_uses(&self) {
         for session in self.all() {
             if session.connection.in_flight() > 0 {
-                self.note_use(&session);
+                self.report_use(&session);
             }
         }
     }
 
     /// Reports a use other than the start of a request to the store.
-    fn note_use(&self, session: &Session) {
+    fn report_use(&self, session: &ProtocolSession) {
         if let Some(shared) = &self.shared {
             // While the store is away, it does not end sessions either.
             let _ = shared.find_protocol(&session.id, &session.owner_hash);
@@ -325,15 +336,15 @@ impl SessionStore {
 
     /// Records the end of a request, which counts as a use of its session. The store is notified if the request took a good part of the
     /// idle timeout.
-    pub fn answered(&self, session: &Session, began: Instant) {
+    pub fn record_end(&self, session: &ProtocolSession, began: Instant) {
         let now = Instant::now();
         session.touch(now);
         if now.duration_since(began) > self.idle / 8 {
-            self.note_use(session);
+            self.report_use(session);
         }
     }
 
-    pub fn all(&self) -> Vec<Arc<Session>> {
+    pub fn all(&self) -> Vec<Arc<ProtocolSession>> {
         self.live().values().cloned().collect()
     }
 
@@ -354,25 +365,25 @@ impl SessionStore {
         self.count(now) >= self.count_max
     }
 
-    fn expiry(&self, session: &Session, now: Instant) -> Option<Expired> {
+    fn expiry(&self, session: &ProtocolSession, now: Instant) -> Option<ExpiryReason> {
         if now.duration_since(*lock(&session.created)) >= self.ttl {
-            return Some(Expired::Ttl);
+            return Some(ExpiryReason::Ttl);
         }
         let used = *lock(&session.used);
         let idle = session.connection.in_flight() == 0 && now.duration_since(used) >= self.idle;
-        idle.then_some(Expired::Idle)
+        idle.then_some(ExpiryReason::Idle)
     }
 
-    fn live(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
+    fn live(&self) -> MutexGuard<'_, HashMap<String, Arc<ProtocolSession>>> {
         lock(&self.live)
     }
 
-    fn named(&self) -> MutexGuard<'_, HashMap<String, Weak<Session>>> {
+    fn named(&self) -> MutexGuard<'_, HashMap<String, Weak<ProtocolSession>>> {
         lock(&self.named)
     }
 }
 
-impl Session {
+impl ProtocolSession {
     pub fn touch(&self, now: Instant) {
         *lock(&self.used) = now;
     }

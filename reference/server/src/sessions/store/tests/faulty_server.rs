@@ -1,7 +1,7 @@
 //! Servers that are broken or not a store at all: they send nothing, nonsense, or errors. Whatever they reply, each operation ends within
 //! a bounded time, and none panics.
 
-use crate::sessions::Shared;
+use crate::sessions::SharedSessions;
 use crate::sessions::store::*;
 use crate::settings::Settings;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,55 +11,58 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// Replies to commands in place of a Redis server. Its threads end with the connections.
-struct Fake {
+struct FakeRedis {
     port: u16,
     connections: Arc<AtomicUsize>,
 }
 
 /// A reply that stands for closing the connection.
-const HANGS_UP: &[u8] = b"hangs up";
+const HANG_UP: &[u8] = b"hangs up";
 
 /// The reply to a command; `None` is silence.
-type Says = dyn Fn(&[String]) -> Option<Vec<u8>> + Send + Sync;
+type Respond = dyn Fn(&[String]) -> Option<Vec<u8>> + Send + Sync;
 
-impl Fake {
-    fn start(says: impl Fn(&[String]) -> Option<Vec<u8>> + Send + Sync + 'static) -> Fake {
-        Fake::start_with(says, None)
+impl FakeRedis {
+    fn start(respond: impl Fn(&[String]) -> Option<Vec<u8>> + Send + Sync + 'static) -> FakeRedis {
+        FakeRedis::start_with(respond, None)
     }
 
     /// A server that, once it gets a script, sends the same bytes after each pause, forever.
-    fn endless(begin: &str, bytes: Vec<u8>, pause: Duration) -> Fake {
+    fn endless(begin: &str, bytes: Vec<u8>, pause: Duration) -> FakeRedis {
         let begin = begin.as_bytes().to_vec();
-        let says = move |command: &[String]| usual(command).or_else(|| Some(begin.clone()));
-        Fake::start_with(says, Some((bytes, pause)))
+        let respond =
+            move |command: &[String]| standard_reply(command).or_else(|| Some(begin.clone()));
+        FakeRedis::start_with(respond, Some((bytes, pause)))
     }
 
     fn start_with(
-        says: impl Fn(&[String]) -> Option<Vec<u8>> + Send + Sync + 'static,
+        respond: impl Fn(&[String]) -> Option<Vec<u8>> + Send + Sync + 'static,
         endless: Option<(Vec<u8>, Duration)>,
-    ) -> Fake {
+    ) -> FakeRedis {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let connections = Arc::new(AtomicUsize::new(0));
-        let (says, counted): (Arc<Says>, _) = (Arc::new(says), connections.clone());
+        let (respond, counted): (Arc<Respond>, _) = (Arc::new(respond), connections.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 counted.fetch_add(1, Ordering::AcqRel);
-                let (says, endless) = (says.clone(), endless.clone());
-                std::thread::spawn(move || converse(stream, &*says, endless));
+                let (respond, endless) = (respond.clone(), endless.clone());
+                std::thread::spawn(move || serve_client(stream, &*respond, endless));
             }
         });
-        Fake { port, connections }
+        FakeRedis { port, connections }
     }
 
     /// A server that accepts connections and sends nothing.
-    fn silent() -> Fake {
-        Fake::start(|_| None)
+    fn silent() -> FakeRedis {
+        FakeRedis::start(|_| None)
     }
 
     /// A server that works except for its scripts.
-    fn scripts(answer: Vec<u8>) -> Fake {
-        Fake::start(move |command| Some(usual(command).unwrap_or_else(|| answer.clone())))
+    fn scripts(answer: Vec<u8>) -> FakeRedis {
+        FakeRedis::start(move |command| {
+            Some(standard_reply(command).unwrap_or_else(|| answer.clone()))
+        })
     }
 
     fn open(&self, scheme: &str, path: &str) -> Box<dyn SessionStore> {
@@ -68,11 +71,11 @@ impl Fake {
 }
 
 fn open_at(url: &str) -> Box<dyn SessionStore> {
-    open(&Address::read(url).unwrap().unwrap(), Space::Programs).unwrap()
+    open(&Address::read(url).unwrap().unwrap(), Namespace::Programs).unwrap()
 }
 
 /// The replies of any working server, except to scripts.
-fn usual(command: &[String]) -> Option<Vec<u8>> {
+fn standard_reply(command: &[String]) -> Option<Vec<u8>> {
     let answer: &[u8] = match command.first()?.as_str() {
         "PING" => b"+PONG\r\n",
         "ROLE" => b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n",
@@ -82,17 +85,17 @@ fn usual(command: &[String]) -> Option<Vec<u8>> {
     Some(answer.to_vec())
 }
 
-fn converse(stream: TcpStream, says: &Says, endless: Option<(Vec<u8>, Duration)>) {
+fn serve_client(stream: TcpStream, respond: &Respond, endless: Option<(Vec<u8>, Duration)>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
-    while let Some(command) = command(&mut reader) {
-        if let Some(answer) = says(&command)
-            && (answer == HANGS_UP || stream.write_all(&answer).is_err())
+    while let Some(command) = read_command(&mut reader) {
+        if let Some(answer) = respond(&command)
+            && (answer == HANG_UP || stream.write_all(&answer).is_err())
         {
             return;
         }
         if let Some((bytes, pause)) = &endless
-            && usual(&command).is_none()
+            && standard_reply(&command).is_none()
         {
             loop {
                 std::thread::sleep(*pause);
@@ -104,7 +107,7 @@ fn converse(stream: TcpStream, says: &Says, endless: Option<(Vec<u8>, Duration)>
     }
 }
 
-fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
+fn read_command(reader: &mut impl BufRead) -> Option<Vec<String>> {
     let number = |reader: &mut dyn BufRead| -> Option<usize> {
         let mut line = String::new();
         reader.read_line(&mut line).ok()?;
@@ -121,19 +124,19 @@ fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// Far more than [`PATIENCE`], for a busy machine, yet bounded.
-const SOON: Duration = Duration::from_secs(30);
+/// Far more than [`STORE_TIMEOUT`], for a busy machine, yet bounded.
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-fn away<T: std::fmt::Debug>(answer: Answer<T>, what: &str) {
+fn assert_unavailable<T: std::fmt::Debug>(answer: StoreResult<T>, what: &str) {
     assert!(
-        matches!(answer, Err(Failure::Away(_))),
+        matches!(answer, Err(StoreError::Unavailable(_))),
         "{what}: {answer:?}"
     );
 }
 
 #[test]
-fn who_says_nothing_is_away_in_time_for_everybody_who_asks() {
-    let silent = Fake::silent();
+fn silent_store_is_reported_unavailable_promptly() {
+    let silent = FakeRedis::silent();
     for (scheme, path) in [
         ("redis", ""),
         ("rediss", ""),
@@ -144,18 +147,24 @@ fn who_says_nothing_is_away_in_time_for_everybody_who_asks() {
         let since = Instant::now();
         std::thread::scope(|scope| {
             for _ in 0..8 {
-                scope.spawn(|| away(store.sweep(), scheme));
+                scope.spawn(|| assert_unavailable(store.sweep(), scheme));
             }
         });
-        assert!(since.elapsed() < SOON, "{scheme}: {:?}", since.elapsed());
+        assert!(
+            since.elapsed() < TEST_TIMEOUT,
+            "{scheme}: {:?}",
+            since.elapsed()
+        );
         // From then on requests fail without being sent.
-        let refused = Err(Failure::Away("it did not answer a moment ago".into()));
+        let refused = Err(StoreError::Unavailable(
+            "it did not answer a moment ago".into(),
+        ));
         (0..50).for_each(|_| assert_eq!(store.sweep(), refused, "{scheme}"));
     }
 }
 
 #[test]
-fn an_answer_that_never_ends_is_given_up() {
+fn endless_reply_is_abandoned() {
     let tenth = Duration::from_millis(100);
     // One byte at a time, each long before a read times out; and more elements than are allowed.
     for (begin, bytes, pause) in [
@@ -163,21 +172,28 @@ fn an_answer_that_never_ends_is_given_up() {
         ("+", b"x".to_vec(), tenth),
         ("*1000000\r\n", b":1\r\n".to_vec(), tenth),
     ] {
-        let endless = Fake::endless(begin, bytes, pause);
+        let endless = FakeRedis::endless(begin, bytes, pause);
         let store = endless.open("redis", "");
         let since = Instant::now();
-        away(store.sweep(), begin);
-        assert!(since.elapsed() < SOON, "{begin:?}: {:?}", since.elapsed());
+        assert_unavailable(store.sweep(), begin);
+        assert!(
+            since.elapsed() < TEST_TIMEOUT,
+            "{begin:?}: {:?}",
+            since.elapsed()
+        );
     }
 }
 
 #[test]
-fn an_answer_that_is_too_large_is_given_up_for_who_asked() {
-    let endless = Fake::endless("$400000000\r\n", vec![b'x'; 1 << 20], Duration::ZERO);
+fn oversized_reply_fails_only_its_own_request() {
+    let endless = FakeRedis::endless("$400000000\r\n", vec![b'x'; 1 << 20], Duration::ZERO);
     let store = endless.open("redis", "");
     for asked in 1..=2 {
         let answer = store.sweep();
-        assert!(matches!(answer, Err(Failure::Unknown(_))), "{answer:?}");
+        assert!(
+            matches!(answer, Err(StoreError::UnknownOutcome(_))),
+            "{answer:?}"
+        );
         // Each request is sent, on one connection: no thread probes a store that is reachable.
         assert_eq!(endless.connections.load(Ordering::Acquire), asked);
     }
@@ -185,7 +201,7 @@ fn an_answer_that_is_too_large_is_given_up_for_who_asked() {
 
 /// Each element becomes a value, and a line is re-read for each chunk of it: hundreds of times as much work and memory as their bytes.
 #[test]
-fn an_answer_of_more_elements_or_longer_lines_than_any_is_given_up_early() {
+fn replies_with_too_many_elements_are_abandoned_early() {
     for (begin, bytes) in [
         ("*2000000000\r\n", "_\r\n"),
         ("*2000000000\r\n", "*0\r\n"),
@@ -197,23 +213,23 @@ fn an_answer_of_more_elements_or_longer_lines_than_any_is_given_up_early() {
         ("(", "9"),
     ] {
         let many = bytes.repeat(1 << 10).into_bytes();
-        let store = Fake::endless(begin, many, Duration::ZERO).open("redis", "");
+        let store = FakeRedis::endless(begin, many, Duration::ZERO).open("redis", "");
         let since = Instant::now();
         let answer = store.sweep();
         let told = format!("{answer:?}");
         assert!(told.contains("too large"), "{begin:?} {bytes:?}: {told}");
         // Its bytes alone would get 32 s.
         let took = since.elapsed();
-        assert!(took < SOON / 2, "{begin:?} {bytes:?}: {took:?}");
+        assert!(took < TEST_TIMEOUT / 2, "{begin:?} {bytes:?}: {took:?}");
     }
     // As many bulk strings as a list of thousands of sessions has, some of them long, are accepted.
     let text = |text: &str| format!("${}\r\n{text}\r\n", text.len());
     let texts = text("ok") + &text(&"\r\n$9:".repeat(100)).repeat(30_000);
-    let many = Fake::scripts(format!("*30001\r\n{texts}").into_bytes());
+    let many = FakeRedis::scripts(format!("*30001\r\n{texts}").into_bytes());
     let store = many.open("redis", "");
     for _ in 0..2 {
         // The reply is not a number, and so is refused, but it was read to its end.
-        away(store.sweep(), "texts");
+        assert_unavailable(store.sweep(), "texts");
     }
     assert_eq!(many.connections.load(Ordering::Acquire), 1);
 }
@@ -222,7 +238,7 @@ const LEASE_FENCE: u64 = 7;
 
 fn lease() -> Lease {
     Lease {
-        key: Key::of("k"),
+        key: SessionKey::of("k"),
         fence: LEASE_FENCE,
         version: 0,
         holder: "h".into(),
@@ -243,46 +259,52 @@ macro_rules! is {
     };
 }
 
-const DONE: &[u8] = b"*2\r\n$2\r\nok\r\n:7\r\n";
+const OK_SEVEN: &[u8] = b"*2\r\n$2\r\nok\r\n:7\r\n";
 const FULL: &[u8] = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n";
 const UNKNOWN_SCRIPT: &[u8] = b"-NOSCRIPT No matching script.\r\n";
 
 #[test]
-fn a_refusal_after_a_lost_answer_is_no_word_about_the_commit() {
-    let content = Content {
+fn rejection_after_a_lost_reply_leaves_commit_unknown() {
+    let content = SealedContent {
         head: b"h",
         body: b"b",
     };
     // Commits get these replies in turn; everything else succeeds.
     let commits = |answers: &'static [&'static [u8]]| {
         let asked = AtomicUsize::new(0);
-        Fake::start(move |command| {
-            Some(
-                usual(command).unwrap_or_else(|| match command.iter().any(|word| word == "b") {
+        FakeRedis::start(move |command| {
+            Some(standard_reply(command).unwrap_or_else(|| {
+                match command.iter().any(|word| word == "b") {
                     true => answers[asked.fetch_add(1, Ordering::AcqRel)].to_vec(),
-                    false => DONE.to_vec(),
-                }),
-            )
+                    false => OK_SEVEN.to_vec(),
+                }
+            }))
         })
     };
-    let commit = |fake: &Fake| {
+    let commit = |fake: &FakeRedis| {
         let store = fake.open("redis", "");
         // Leaves an idle connection.
         assert_eq!(store.sweep(), Ok(7));
         store.commit(&lease(), content)
     };
-    assert_eq!(commit(&commits(&[FULL])), Err(SessionError::NoRoom.into()));
+    assert_eq!(
+        commit(&commits(&[FULL])),
+        Err(SessionError::StoreFull.into())
+    );
     for second in [FULL, b"*1\r\n$4\r\nlost\r\n", b"*1\r\n$6\r\nclosed\r\n"] {
-        let answers: &[&[u8]] = Vec::leak(vec![HANGS_UP, second]);
+        let answers: &[&[u8]] = Vec::leak(vec![HANG_UP, second]);
         let told = commit(&commits(answers));
-        assert!(matches!(told, Err(Failure::Unknown(_))), "{told:?}");
+        assert!(
+            matches!(told, Err(StoreError::UnknownOutcome(_))),
+            "{told:?}"
+        );
     }
-    assert_eq!(commit(&commits(&[HANGS_UP, DONE])), Ok(()));
+    assert_eq!(commit(&commits(&[HANG_UP, OK_SEVEN])), Ok(()));
 }
 
 #[test]
-fn the_server_of_a_cluster_that_has_the_keys_is_found_and_found_again() {
-    let content = Content {
+fn cluster_redirects_are_followed() {
+    let content = SealedContent {
         head: b"",
         body: b"",
     };
@@ -291,15 +313,15 @@ fn the_server_of_a_cluster_that_has_the_keys_is_found_and_found_again() {
     let places = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
     let servers = [0, 1].map(|own| {
         let (keys_at, places) = (keys_at.clone(), places.clone());
-        Fake::start(move |command| {
+        FakeRedis::start(move |command| {
             let at = keys_at.load(Ordering::Acquire);
             if at == own {
-                return usual(command).or(Some(FULL.to_vec()));
+                return standard_reply(command).or(Some(FULL.to_vec()));
             }
             let other = places.get(at).map_or(1, |at| at.load(Ordering::Acquire));
             match command[0].as_str() {
                 "EXISTS" | "EVALSHA" => Some(format!("-MOVED 1 :{other}\r\n").into_bytes()),
-                _ => usual(command),
+                _ => standard_reply(command),
             }
         })
     });
@@ -310,7 +332,7 @@ fn the_server_of_a_cluster_that_has_the_keys_is_found_and_found_again() {
     for at in [0, 1, 0, 1] {
         keys_at.store(at, Ordering::Release);
         // A server that redirects has done nothing, so a refusal after a redirect means that nothing was kept.
-        let refused = Err(SessionError::NoRoom.into());
+        let refused = Err(SessionError::StoreFull.into());
         assert_eq!(store.commit(&lease(), content), refused);
     }
     assert!(
@@ -321,9 +343,9 @@ fn the_server_of_a_cluster_that_has_the_keys_is_found_and_found_again() {
     // Servers that only redirect to each other are given up.
     keys_at.store(0, Ordering::Release);
     places[0].store(servers[1].port.into(), Ordering::Release);
-    away(servers[1].open("redis+cluster", "").sweep(), "a circle");
+    assert_unavailable(servers[1].open("redis+cluster", "").sweep(), "a circle");
     keys_at.store(9, Ordering::Release);
-    away(store.sweep(), "nobody");
+    assert_unavailable(store.sweep(), "nobody");
 }
 
 /// Takes this many bytes of its first commit, then pauses, and resumes until it has all; replies at once to everything else.
@@ -350,7 +372,7 @@ fn slow(bytes: usize, pause: Duration) -> u16 {
                     }
                     if is_small || end == END {
                         taken = 0;
-                        if stream.write_all(DONE).is_err() {
+                        if stream.write_all(OK_SEVEN).is_err() {
                             return;
                         }
                     }
@@ -362,9 +384,9 @@ fn slow(bytes: usize, pause: Duration) -> u16 {
 }
 
 #[test]
-fn large_sessions_have_the_time_that_their_bytes_take() {
+fn large_sessions_get_extra_transfer_time() {
     let body = vec![b'x'; 48 << 20];
-    let content = Content {
+    let content = SealedContent {
         head: b"h",
         body: &body,
     };
@@ -375,23 +397,26 @@ fn large_sessions_have_the_time_that_their_bytes_take() {
     assert_eq!(store.commit(&lease(), content), Ok(()));
     // An exchange that never ends is no reason to refuse others.
     let store = open(slow(1 << 20, Duration::from_secs(600)));
-    let content = Content {
+    let content = SealedContent {
         body: &body[..4 << 20],
         ..content
     };
     for _ in 0..2 {
         assert_eq!(store.sweep(), Ok(7));
         let told = store.commit(&lease(), content);
-        assert!(matches!(told, Err(Failure::Unknown(_))), "{told:?}");
+        assert!(
+            matches!(told, Err(StoreError::UnknownOutcome(_))),
+            "{told:?}"
+        );
     }
     assert_eq!(store.sweep(), Ok(7));
 }
 
 #[test]
-fn a_lease_in_a_session_of_another_owner_is_given_back() {
+fn lease_on_another_owners_session_is_released() {
     let released = Arc::new(AtomicUsize::new(0));
     let noted = released.clone();
-    let fake = Fake::start(move |command| {
+    let fake = FakeRedis::start(move |command| {
         let text = |text: &str| format!("${}\r\n{text}\r\n", text.len());
         let record = |owner: &str| {
             let times = ":1\r\n".repeat(4);
@@ -424,12 +449,12 @@ fn a_lease_in_a_session_of_another_owner_is_given_back() {
             "EVAL" if is!(command, "mark") => {
                 format!("*2\r\n{}{}", text("ok"), text("\0ptc session store")).into_bytes()
             }
-            _ => usual(command)?,
+            _ => standard_reply(command)?,
         })
     });
     let address = format!("--session-store=redis://127.0.0.1:{}", fake.port);
     let settings = Settings::read(&[address], |_| None).unwrap().sessions;
-    let shared = Shared::open(&settings, Duration::from_secs(1))
+    let shared = SharedSessions::open(&settings, Duration::from_secs(1))
         .unwrap()
         .unwrap();
     let begun = shared.begin("ptcs_x", "session", Some("owner"));
@@ -438,8 +463,8 @@ fn a_lease_in_a_session_of_another_owner_is_given_back() {
 }
 
 /// A sentinel that names this master, or none.
-fn sentinel(master: Option<u16>) -> Fake {
-    Fake::start(move |command| match (command[0].as_str(), master) {
+fn sentinel(master: Option<u16>) -> FakeRedis {
+    FakeRedis::start(move |command| match (command[0].as_str(), master) {
         ("SENTINEL", Some(port)) => {
             assert_eq!(command[2], "main");
             let port = port.to_string();
@@ -447,16 +472,20 @@ fn sentinel(master: Option<u16>) -> Fake {
             Some(format!("*2\r\n$9\r\n127.0.0.1\r\n${length}\r\n{port}\r\n").into_bytes())
         }
         ("SENTINEL", None) => Some(b"*-1\r\n".to_vec()),
-        _ => usual(command),
+        _ => standard_reply(command),
     })
 }
 
 #[test]
-fn sentinels_are_asked_until_one_of_them_knows_the_master() {
-    let well = || Fake::scripts(b"*2\r\n$2\r\nok\r\n:7\r\n".to_vec());
+fn sentinels_are_tried_until_one_knows_the_master() {
+    let well = || FakeRedis::scripts(b"*2\r\n$2\r\nok\r\n:7\r\n".to_vec());
     let master = well();
-    let (silent, knows, none) = (Fake::silent(), sentinel(Some(master.port)), sentinel(None));
-    let at = |sentinels: &[&Fake]| {
+    let (silent, knows, none) = (
+        FakeRedis::silent(),
+        sentinel(Some(master.port)),
+        sentinel(None),
+    );
+    let at = |sentinels: &[&FakeRedis]| {
         let servers: Vec<String> = sentinels
             .iter()
             .map(|sentinel| format!("127.0.0.1:{}", sentinel.port))
@@ -468,7 +497,7 @@ fn sentinels_are_asked_until_one_of_them_knows_the_master() {
     let until = |what: &str, holds: &dyn Fn() -> bool| {
         let since = Instant::now();
         while !holds() {
-            assert!(since.elapsed() < 2 * SOON, "{what}");
+            assert!(since.elapsed() < 2 * TEST_TIMEOUT, "{what}");
             std::thread::sleep(Duration::from_millis(50));
         }
     };
@@ -483,56 +512,56 @@ fn sentinels_are_asked_until_one_of_them_knows_the_master() {
         });
         found && silent.connections.load(Ordering::Acquire) == before
     });
-    away(at(&[&none]).sweep(), "no master");
-    let replica = Fake::start(|command| match command[0].as_str() {
+    assert_unavailable(at(&[&none]).sweep(), "no master");
+    let replica = FakeRedis::start(|command| match command[0].as_str() {
         "ROLE" => Some(b"*1\r\n$5\r\nslave\r\n".to_vec()),
-        _ => usual(command),
+        _ => standard_reply(command),
     });
-    away(at(&[&sentinel(Some(replica.port))]).sweep(), "a replica");
-    away(
+    assert_unavailable(at(&[&sentinel(Some(replica.port))]).sweep(), "a replica");
+    assert_unavailable(
         at(&[&sentinel(Some(silent.port))]).sweep(),
         "a silent master",
     );
 }
 
 #[test]
-fn steps_share_the_time_of_what_they_are_steps_of() {
-    let pause = |part: u32| std::thread::sleep(PATIENCE * part / 10);
+fn connection_steps_share_one_timeout() {
+    let pause = |part: u32| std::thread::sleep(STORE_TIMEOUT * part / 10);
     // Together longer than the time limit of a reply, though each part is shorter.
-    let forgetful = Fake::start(move |command| match command[0].as_str() {
+    let forgetful = FakeRedis::start(move |command| match command[0].as_str() {
         "EVALSHA" => {
             pause(5);
             Some(UNKNOWN_SCRIPT.to_vec())
         }
         "EVAL" => {
             pause(5);
-            Some(DONE.to_vec())
+            Some(OK_SEVEN.to_vec())
         }
-        _ => usual(command),
+        _ => standard_reply(command),
     });
-    away(forgetful.open("redis", "").sweep(), "a text after a digest");
+    assert_unavailable(forgetful.open("redis", "").sweep(), "a text after a digest");
     // The check of the role belongs to connecting.
-    let hesitant = Fake::start(move |command| match command[0].as_str() {
+    let hesitant = FakeRedis::start(move |command| match command[0].as_str() {
         "ROLE" => {
             pause(4);
-            usual(command)
+            standard_reply(command)
         }
-        _ => Some(usual(command).unwrap_or_else(|| DONE.to_vec())),
+        _ => Some(standard_reply(command).unwrap_or_else(|| OK_SEVEN.to_vec())),
     });
     let sentinel = sentinel(Some(hesitant.port));
-    away(sentinel.open("redis+sentinel", "/main").sweep(), "a role");
+    assert_unavailable(sentinel.open("redis+sentinel", "/main").sweep(), "a role");
 }
 
 /// The reply of a script with this number.
-fn named(count: u8) -> Vec<u8> {
+fn count_reply(count: u8) -> Vec<u8> {
     format!("*2\r\n$2\r\nok\r\n:{count}\r\n").into_bytes()
 }
 
 #[test]
-fn an_answer_with_another_one_behind_it_is_none() {
+fn reply_with_trailing_data_is_rejected() {
     // Either may belong to another request, so neither the first nor the second is returned to anybody.
-    let twice = [named(1), named(2)].concat();
-    let store = Fake::scripts(twice).open("redis", "");
+    let twice = [count_reply(1), count_reply(2)].concat();
+    let store = FakeRedis::scripts(twice).open("redis", "");
     let swept = store.sweep();
     assert!(swept.is_err(), "{swept:?}");
     let texts = |count: usize| {
@@ -540,21 +569,21 @@ fn an_answer_with_another_one_behind_it_is_none() {
         format!("*3\r\n$2\r\nok\r\n:7\r\n*{count}\r\n{texts}").into_bytes()
     };
     for nested in [texts(0), texts(1), texts(5_000)] {
-        let store = Fake::scripts(nested).open("redis", "");
+        let store = FakeRedis::scripts(nested).open("redis", "");
         assert!((0..3).all(|_| matches!(store.sweep(), Ok(7))));
     }
 }
 
 #[test]
-fn an_answer_that_came_before_its_question_is_not_taken() {
+fn unsolicited_reply_is_not_used() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = asked.clone();
-    let fake = Fake::start_with(
+    let fake = FakeRedis::start_with(
         move |command| {
-            let answer = usual(command);
-            answer.or_else(|| Some(named(counted.fetch_add(1, Ordering::AcqRel) as u8)))
+            let answer = standard_reply(command);
+            answer.or_else(|| Some(count_reply(counted.fetch_add(1, Ordering::AcqRel) as u8)))
         },
-        Some((named(99), Duration::from_millis(30))),
+        Some((count_reply(99), Duration::from_millis(30))),
     );
     let store = fake.open("redis", "");
     for count in 0..4 {
@@ -565,45 +594,50 @@ fn an_answer_that_came_before_its_question_is_not_taken() {
 }
 
 #[test]
-fn who_listens_to_a_connection_that_is_dead_makes_another_one() {
+fn listener_reconnects_after_a_dead_connection() {
     // It confirms each subscription, sends one message, and then nothing any more.
     let told = b"*3\r\n$9\r\nsubscribe\r\n$19\r\n{ptc}:programs:told\r\n:1\r\n*3\r\n$7\r\nmessage\r\n$19\r\n{ptc}:programs:told\r\n$5\r\nhello\r\n";
-    let dead = Fake::start(move |command| match command[0].as_str() {
+    let dead = FakeRedis::start(move |command| match command[0].as_str() {
         "SUBSCRIBE" => Some(told.to_vec()),
         "PING" | "UNSUBSCRIBE" => None,
-        _ => usual(command),
+        _ => standard_reply(command),
     });
-    let heard = Arc::new(AtomicUsize::new(0));
-    let counted = heard.clone();
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
     let store = dead.open("redis", "");
-    store.listen(Box::new(move |word| {
-        counted.fetch_add(usize::from(word == Word::Says("hello")), Ordering::AcqRel);
+    store.subscribe(Box::new(move |word| {
+        counted.fetch_add(
+            usize::from(word == StoreEvent::Message("hello")),
+            Ordering::AcqRel,
+        );
         counted.load(Ordering::Acquire) < 2
     }));
     let since = Instant::now();
-    while heard.load(Ordering::Acquire) < 2 {
-        assert!(since.elapsed() < 4 * SOON, "it stays deaf");
+    while count.load(Ordering::Acquire) < 2 {
+        assert!(since.elapsed() < 4 * TEST_TIMEOUT, "it stays deaf");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
 #[test]
-fn who_listens_hears_once_that_was_begun() {
+fn subscribe_returns_once_subscribed() {
     let subscribed = Arc::new(AtomicUsize::new(0));
     let counted = subscribed.clone();
-    let slow = Fake::start(move |command| {
+    let slow = FakeRedis::start(move |command| {
         if command[0] == "SUBSCRIBE" {
             std::thread::sleep(Duration::from_millis(100));
             counted.fetch_add(1, Ordering::AcqRel);
         }
-        usual(command)
+        standard_reply(command)
     });
-    slow.open("redis", "").listen(Box::new(|_| false));
+    slow.open("redis", "").subscribe(Box::new(|_| false));
     assert_eq!(subscribed.load(Ordering::Acquire), 1);
     // A node that cannot subscribe does not wait forever.
     let since = Instant::now();
-    Fake::silent().open("redis", "").listen(Box::new(|_| false));
-    assert!(since.elapsed() < 2 * SOON);
+    FakeRedis::silent()
+        .open("redis", "")
+        .subscribe(Box::new(|_| false));
+    assert!(since.elapsed() < 2 * TEST_TIMEOUT);
 }
 
 /// Replies that a server may send to scripts.
@@ -658,30 +692,30 @@ fn nonsense() -> Vec<Vec<u8>> {
 
 /// What the server sends appears in a log line for each failure.
 #[test]
-fn what_a_server_says_at_length_is_not_passed_on() {
+fn long_server_errors_are_not_quoted() {
     let long = "x".repeat(100_000);
     let word = format!("*1\r\n${}\r\n{long}\r\n", long.len());
     let error = format!("-ERR {}\r\n", &long[..10_000]);
     for answer in [word, error] {
-        let store = Fake::scripts(answer.into_bytes()).open("redis", "");
+        let store = FakeRedis::scripts(answer.into_bytes()).open("redis", "");
         let told = store.sweep().unwrap_err().to_string();
         assert!(told.len() < 600, "{told:.300}");
     }
-    let store = Fake::scripts(b"-ERR a word\r\n".to_vec()).open("redis", "");
+    let store = FakeRedis::scripts(b"-ERR a word\r\n".to_vec()).open("redis", "");
     let told = store.sweep().unwrap_err().to_string();
     assert!(told.contains("a word"), "{told}");
 }
 
 #[test]
-fn whatever_is_answered_no_operation_panics_or_takes_long() {
+fn nonsense_replies_cause_no_panic_or_delay() {
     let (key, content) = (
-        Key::of("k"),
-        Content {
+        SessionKey::of("k"),
+        SealedContent {
             head: b"h",
             body: b"b",
         },
     );
-    let new = New {
+    let new = NewSession {
         key: &key,
         owner: "o",
         ttl: Duration::from_secs(60),
@@ -691,7 +725,7 @@ fn whatever_is_answered_no_operation_panics_or_takes_long() {
         stamp: "s",
         content,
     };
-    let acquire = Acquire {
+    let acquire = LeaseRequest {
         key: &key,
         owner: "o",
         known: None,
@@ -725,7 +759,7 @@ fn whatever_is_answered_no_operation_panics_or_takes_long() {
         ("login_succeeded", &|store| {
             store.login_succeeded("s").is_ok()
         }),
-        ("tell", &|store| store.tell("t").is_ok()),
+        ("broadcast", &|store| store.broadcast("t").is_ok()),
     ];
     std::thread::scope(|scope| {
         for answer in nonsense() {
@@ -733,14 +767,14 @@ fn whatever_is_answered_no_operation_panics_or_takes_long() {
             let is_right = ["*1\r\n$2\r\nok", "*2\r\n$2\r\nok"]
                 .iter()
                 .any(|begin| answer.starts_with(begin.as_bytes()));
-            let fake = Fake::scripts(answer);
+            let fake = FakeRedis::scripts(answer);
             for (name, ask) in &operations {
                 let (store, shown) = (fake.open("redis", ""), shown.clone());
                 scope.spawn(move || {
                     let since = Instant::now();
                     let did = ask(&*store);
                     assert!(!did || is_right, "{name} takes {shown:?} for an answer");
-                    assert!(since.elapsed() < SOON, "{name}, {shown:?}");
+                    assert!(since.elapsed() < TEST_TIMEOUT, "{name}, {shown:?}");
                 });
             }
         }

@@ -1,0 +1,1 @@
+return { 'ok', redis.call('GET', root .. 'mark'), redis.call('ZCOUNT', root .. 'sessions', '(' .. integer(now), '+inf') }
