@@ -219,7 +219,7 @@ fn run_agent(options: &Options) -> Result<(String, Option<String>), String> {
             Some(read.map_err(|fault| fault.to_string())?)
         }
     };
-    let redactor = secrets.build().each_for_at_most(SCRUB_TIME_MAX);
+    let redactor = secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX);
     ptc_server::install_diagnostics(Level::Error, &redactor);
     let started =
         configured.map(|configured| executor.block_on(configured.start(redactor.clone())));
@@ -435,7 +435,7 @@ struct Veiled {
 impl Llm for Veiled {
     fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError> {
         let answer = self.model.complete(request);
-        let redactor = self.redactor.for_at_most(SCRUB_TIME);
+        let redactor = self.redactor.with_time_limit(SCRUB_TIME);
         match answer {
             Ok(reply) => Ok(redactor.scrub(reply).into_inner()),
             Err(error) => Err(LlmError {
@@ -448,12 +448,12 @@ impl Llm for Veiled {
 
 impl Scrubber for Veiled {
     fn text(&self, text: &str) -> String {
-        let redactor = self.redactor.for_at_most(SCRUB_TIME);
+        let redactor = self.redactor.with_time_limit(SCRUB_TIME);
         redactor.scrub_str(text).into_owned()
     }
 
     fn value(&self, value: &Value) -> Value {
-        redact::value(value, &self.redactor.for_at_most(SCRUB_TIME)).into_owned()
+        redact::value(value, &self.redactor.with_time_limit(SCRUB_TIME)).into_owned()
     }
 }
 
@@ -473,7 +473,7 @@ impl<W: Write> Write for VeiledLines<W> {
             if piece.ends_with(b"\n") {
                 let line = std::mem::take(&mut self.line);
                 let line = String::from_utf8_lossy(&line);
-                let clean = scrub_json_text(&line, &self.redactor.for_at_most(SCRUB_TIME));
+                let clean = scrub_json_text(&line, &self.redactor.with_time_limit(SCRUB_TIME));
                 if let Err(error) = self.sink.write_all(clean.as_bytes()) {
                     let _ = self.fault.set(error.to_string());
                     return Err(error);
@@ -496,7 +496,7 @@ fn show(message: &Message, redactor: &Redactor) {
 /// A message in the form of the transcript: the speaker, then the text; programs and results on separate lines. Scrubbed before it is
 /// cut.
 fn transcribed(message: &Message, redactor: &Redactor) -> String {
-    let redactor = &redactor.for_at_most(SCRUB_TIME);
+    let redactor = &redactor.with_time_limit(SCRUB_TIME);
     let mut lines = Vec::new();
     let say = |lines: &mut Vec<String>, text: &str| say(lines, &redactor.scrub_str(text));
     let name = |text: &str| on_a_line(&redactor.scrub_str(text));
@@ -704,12 +704,12 @@ fn run_command(
         )));
     }
     if status.success() {
-        let redactor = redactor.for_at_most(SCRUB_TIME);
+        let redactor = redactor.with_time_limit(SCRUB_TIME);
         let output = String::from_utf8_lossy(&output);
         return answer(&output, until, &redactor);
     }
     let errors = String::from_utf8_lossy(&errors).into_owned();
-    let errors = redactor.for_at_most(SCRUB_TIME).scrub(errors);
+    let errors = redactor.with_time_limit(SCRUB_TIME).scrub(errors);
     let detail: String = errors.trim().chars().take(ERROR_CHARS_MAX).collect();
     let detail = if detail.is_empty() {
         status.to_string()
@@ -856,7 +856,7 @@ fn lisp_function(source: &str, redactor: &Redactor) -> ToolFn {
             ..Limits::default()
         };
         let (outcome, _) = ptc_lang::run(&program, &env, &limits, &host);
-        let redactor = redactor.for_at_most(SCRUB_TIME);
+        let redactor = redactor.with_time_limit(SCRUB_TIME);
         let veil = |quoted: &str| redactor.scrub_str(quoted).into_owned();
         match outcome.ended {
             Ended::Value(value) | Ended::Return(value) => {

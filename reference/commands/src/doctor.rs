@@ -94,7 +94,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
             path,
         )
     });
-    findings.redactor = secrets.build().each_for_at_most(SCRUB_TIME_MAX);
+    findings.redactor = secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX);
     findings.note(OK, "flags and environment");
     for warning in &settings.warnings {
         findings.note(WARN, &words(warning));

@@ -217,7 +217,7 @@ fn run(wanted: &Wanted) -> ExitCode {
         Ended::Error(error) => {
             let hint = hint.map_or_else(String::new, |hint| format!("\n{hint}"));
             let veil = evaluator.veil(text);
-            Err(diagnostic(error, name, text, &|told| veil.over(told)) + &hint)
+            Err(diagnostic(error, name, text, &|told| veil.redact(told)) + &hint)
         }
     };
     let written = crate::print(evaluator.scrubbed(&out));

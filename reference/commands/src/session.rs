@@ -110,7 +110,7 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
                 .map_err(|refused| refused.message().to_owned())?;
             let mut text = row(&listed, &redactor);
             for (name, value, _) in env.definitions() {
-                let redactor = redactor.for_at_most(SCRUB_TIME_MAX);
+                let redactor = redactor.with_time_limit(SCRUB_TIME_MAX);
                 let value = redact::value(value, &redactor);
                 let value = ptc_lang::print::preview(&value, SHOWN_ITEMS, SHOWN_CHARS);
                 text.push_str(&format!("{name} = {value}\n"));
@@ -156,15 +156,15 @@ fn redactor(settings: &Settings, whole: bool) -> Result<Redactor, String> {
         secrets.add(&Secret::new(token));
     }
     let Some(path) = upstreams::config_path(settings) else {
-        return Ok(secrets.build().each_for_at_most(SCRUB_TIME_MAX));
+        return Ok(secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX));
     };
     match upstreams::read(&path, settings, &mut secrets) {
-        Ok(_) => Ok(secrets.build().each_for_at_most(SCRUB_TIME_MAX)),
+        Ok(_) => Ok(secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX)),
         Err(fault) if whole => Err(format!(
             "{fault}\nSo credentials of upstream servers can't be kept out of what is shown; --unscrubbed shows it all the same"
         )),
         // The secrets that were read before the fault are known.
-        Err(_) => Ok(secrets.build().each_for_at_most(SCRUB_TIME_MAX)),
+        Err(_) => Ok(secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX)),
     }
 }
 

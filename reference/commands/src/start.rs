@@ -37,7 +37,7 @@ pub fn named_secrets(settings: &Settings) -> Redactor {
         // Problems in the config are reported once the settings are accepted.
         upstreams::read(&path, settings, &mut secrets).ok();
     }
-    secrets.build().each_for_at_most(SCRUB_TIME_MAX)
+    secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX)
 }
 
 fn help() -> String {

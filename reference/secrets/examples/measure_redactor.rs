@@ -80,7 +80,7 @@ fn main() {
             let text = piece.repeat(HOSTILE_BYTES / piece.len() + 1);
             let begun = running_time();
             let (mut looked, mut longest) = (begun, Duration::ZERO);
-            let scrubbed = redactor.scrub_within(&text, &mut || {
+            let scrubbed = redactor.scrub_str_within(&text, &mut || {
                 let now = running_time();
                 longest = longest.max(now - looked);
                 looked = now;

@@ -73,7 +73,9 @@ pub fn encodings(input: &[u8]) {
     let redactor = built(&[&secret]);
     let form = form(&secret, &mut choose.clone());
     let place = form.place.clone();
-    let found = redactor.places(form.text.as_bytes()).unwrap_or_default();
+    let found = redactor
+        .find_forms(form.text.as_bytes())
+        .unwrap_or_default();
     let covered = found
         .iter()
         .any(|found| found.start <= place.start && place.end <= found.end);
@@ -328,7 +330,7 @@ fn block(
         7 => (from * 3, to * 3 - 1),
         _ => (from * 8 / 6, (to * 8).div_ceil(6)),
     };
-    let behind = |char: usize, columns: usize, end: usize| char + char / columns * end;
+    let position = |char: usize, columns: usize, end: usize| char + char / columns * end;
     let (columns, end) = match style {
         3 => (64, 1),
         4 => (76, 2),
@@ -338,7 +340,7 @@ fn block(
         12 | 13 => (narrow, indent.len()),
         _ => (usize::MAX, 0),
     };
-    *place = behind(first, columns, end)..behind(last - 1, columns, end) + 1;
+    *place = position(first, columns, end)..position(last - 1, columns, end) + 1;
     match style {
         0 => STANDARD_NO_PAD.encode(&bytes),
         1 => URL_SAFE.encode(&bytes),

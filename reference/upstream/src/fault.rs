@@ -95,7 +95,7 @@ impl WorldFault {
     /// attempt to reach it.
     pub(crate) fn logged(&self, redactor: &Redactor) -> String {
         cut(
-            &self.told(&redactor.for_at_most(SCRUB_TIME_MAX)),
+            &self.told(&redactor.with_time_limit(SCRUB_TIME_MAX)),
             LISTED_ERROR_BYTES,
         )
     }

@@ -265,13 +265,13 @@ impl ProgramCalls {
 
     /// A redactor for a single text: searches no longer than the program may run, and at most a part of that time.
     fn brief_redactor(&self) -> Redactor {
-        self.timely_redactor().for_at_most(SCRUB_TIME_MAX)
+        self.timely_redactor().with_time_limit(SCRUB_TIME_MAX)
     }
 
     /// A redactor that searches no longer than the program may run: an upstream's text may be slow to search.
     fn timely_redactor(&self) -> Redactor {
         let (deadline, cancel) = (self.deadline, self.cancel.clone());
-        self.runtime.redactor().patient(move || {
+        self.runtime.redactor().with_time_check(move || {
             !cancel.is_cancelled() && deadline.is_none_or(|deadline| Instant::now() < deadline)
         })
     }
@@ -469,7 +469,7 @@ impl ProgramCalls {
         duration_ms: u64,
         outcome: Result<(Selected, Value), WorldFault>,
     ) -> Value {
-        let names = &self.runtime.redactor().for_at_most(SCRUB_TIME_MAX);
+        let names = &self.runtime.redactor().with_time_limit(SCRUB_TIME_MAX);
         let mut entry = Entry {
             server: names.scrub_str(&self.named(&call.server)).into_owned(),
             tool: names.scrub_str(&self.named(&call.tool)).into_owned(),

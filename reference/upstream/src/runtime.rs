@@ -517,7 +517,7 @@ impl Upstream {
             }
         }
         let raw = self.transport.list_tools().await?;
-        let redactor = self.redactor.for_at_most(LISTING_TIME_MAX);
+        let redactor = self.redactor.with_time_limit(LISTING_TIME_MAX);
         let tools = Arc::new(Toolset::new(raw, &self.config.name, &redactor));
         let server = self.config.name.as_str();
         if tools.left_out > 0 {

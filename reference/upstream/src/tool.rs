@@ -314,7 +314,7 @@ mod tests {
         let questions = AtomicUsize::new(0);
         let redactor = secrets
             .build()
-            .patient(move || questions.fetch_add(1, Ordering::Relaxed) < 200);
+            .with_time_check(move || questions.fetch_add(1, Ordering::Relaxed) < 200);
         let tool = |name: &str| {
             let long = "canary-of-tools-0124 ".repeat(100_000);
             RawTool::read(json!({"name": name, "description": long})).unwrap()

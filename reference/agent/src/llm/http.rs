@@ -128,7 +128,7 @@ impl Poster {
                 "the provider's answer calls more than {TOOL_CALLS_MAX} tools"
             ))),
             false => {
-                let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
+                let redactor = self.redactor.with_time_limit(SCRUB_TIME_MAX);
                 Ok(redactor.scrub(reply).into_inner())
             }
         }
@@ -217,7 +217,7 @@ impl Poster {
         if status.is_success() {
             return Ok(answer);
         }
-        let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
+        let redactor = self.redactor.with_time_limit(SCRUB_TIME_MAX);
         let detail = redactor.scrub(error_text(&answer)).into_inner();
         Err((status_error(status, &detail), asked_pause))
     }

@@ -159,7 +159,7 @@ impl Evaluator {
 
     /// The value with secrets scrubbed.
     pub fn clean<'a>(&self, value: &'a Value) -> Cow<'a, Value> {
-        redact::value(value, &self.redactor.for_at_most(SCRUB_TIME_MAX))
+        redact::value(value, &self.redactor.with_time_limit(SCRUB_TIME_MAX))
     }
 
     /// The value in the language's syntax.
@@ -304,7 +304,7 @@ impl Evaluator {
                 self.env = env;
                 self.env.remember(value.clone());
                 self.keep_before_end();
-                let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
+                let redactor = self.redactor.with_time_limit(SCRUB_TIME_MAX);
                 let value = redact::value(&value, &redactor);
                 let shown = match &*value {
                     Value::Str(doc)
@@ -324,14 +324,14 @@ impl Evaluator {
                 }
             }
             Ended::Fail(value) => {
-                let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
+                let redactor = self.redactor.with_time_limit(SCRUB_TIME_MAX);
                 let value = redact::value(&value, &redactor);
                 let value = self.readable(&value);
                 failure("fail", &value.unwrap_or_else(|message| message))
             }
             Ended::Error(error) => {
                 let veil = self.redactor.veil(text);
-                let veil = |quoted: &str| veil.over(quoted);
+                let veil = |quoted: &str| veil.redact(quoted);
                 let mut message = error.message_behind(&veil);
                 match error.code() {
                     "timeout" => {
@@ -462,8 +462,8 @@ fn start_upstreams(
     let mut secrets = Redactor::builder();
     let configured = Configured::read(&document, settings, &mut secrets, &environment);
     let configured = configured.map_err(|fault| fault.to_string())?;
-    let started =
-        executor.block_on(configured.start(secrets.build().each_for_at_most(SCRUB_TIME_MAX)));
+    let started = executor
+        .block_on(configured.start(secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX)));
     let runtime = started.map_err(|fault| fault.to_string())?;
     Ok((executor, runtime))
 }

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
 use ptc_lang::reader::{self, ReadError, ReadErrorKind, ReadLimits};
-use ptc_secrets::{PROGRAM_BYTES_MAX, Unread};
+use ptc_secrets::{FileError, PROGRAM_BYTES_MAX};
 
 use super::editor::{Editor, Input};
 use super::evaluator::Evaluator;
@@ -144,25 +144,25 @@ pub fn line_of_input() -> Result<Option<String>, ()> {
     let mut line = Vec::new();
     let mut input = std::io::stdin().lock().take(PROGRAM_BYTES_MAX + 1);
     let read = input.read_until(b'\n', &mut line);
-    let count = read.map_err(|error| unread(&Unread::Io(error)))?;
+    let count = read.map_err(|error| unread(&FileError::Io(error)))?;
     if count as u64 > PROGRAM_BYTES_MAX {
         return too_long();
     }
-    let line = String::from_utf8(line).map_err(|_| unread(&Unread::NotText))?;
+    let line = String::from_utf8(line).map_err(|_| unread(&FileError::NotText))?;
     let line = line.strip_suffix('\n').unwrap_or(&line);
     let line = line.strip_suffix('\r').unwrap_or(line);
     Ok((count > 0).then(|| line.to_owned()))
 }
 
 fn too_long<T>() -> Result<T, ()> {
-    unread(&Unread::TooLong {
+    unread(&FileError::TooLong {
         bytes: None,
         bytes_max: PROGRAM_BYTES_MAX,
     });
     Err(())
 }
 
-fn unread(cause: &Unread) {
+fn unread(cause: &FileError) {
     crate::tell(format_args!("Error reading standard input: {cause}"));
 }
 

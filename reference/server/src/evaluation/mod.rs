@@ -190,7 +190,7 @@ fn printed(
             until_look = BYTES_BETWEEN_LOOKS;
             watch.look()
         };
-        if let Cow::Owned(clean) = redactor.scrub_within(line, &mut look)? {
+        if let Cow::Owned(clean) = redactor.scrub_str_within(line, &mut look)? {
             *line = clean;
         }
     }
@@ -636,7 +636,7 @@ const EXPLAINED_BYTES_MAX: usize = 4 * 1024;
 /// `program` the error happened and what to do about it.
 fn errored(error: &Error, hint: Option<String>, program: &str, programs: &Programs) -> Failure {
     let veil = programs.redactor.veil(program);
-    let veil = |quoted: &str| veil.over(quoted);
+    let veil = |quoted: &str| veil.redact(quoted);
     let message = || error.message_behind(&veil);
     let (reason, message) = match error.reason() {
         Reason::ParseError => (ErrorReason::ParseError, message()),
@@ -751,7 +751,7 @@ impl Host for CallHost<'_> {
             Pulse::Continue => Ok(()),
             stop => Err(stop),
         };
-        match self.redactor.scrub_within(&line, &mut look) {
+        match self.redactor.scrub_str_within(&line, &mut look) {
             Ok(Cow::Borrowed(_)) => line,
             Ok(Cow::Owned(clean)) => clean,
             Err(_) => String::new(),

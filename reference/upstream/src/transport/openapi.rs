@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use http::{HeaderMap, StatusCode};
 use ptc_rpc::{Json, JsonKind, JsonText};
-use ptc_secrets::{AuthHeaders, Emitter, Redactor, Unread};
+use ptc_secrets::{AuthHeaders, Emitter, FileError, Redactor};
 
 use super::carrier::Carrier;
 use super::http_client::{HttpClient, body, set_trace, status_fault, within};
@@ -159,7 +159,7 @@ fn read_schema(path: &std::path::Path, cap: usize) -> Result<Vec<u8>, WorldFault
     let read = ptc_secrets::read_file(path, cap as u64);
     let mut bytes = read.map_err(|unread| {
         let words = match unread {
-            Unread::TooLong { .. } => "schema exceeds byte cap".to_owned(),
+            FileError::TooLong { .. } => "schema exceeds byte cap".to_owned(),
             other => other.to_string(),
         };
         WorldFault::unavailable(format!("schema_file: {words}"))

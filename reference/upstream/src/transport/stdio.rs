@@ -749,7 +749,7 @@ async fn log_stderr(
         quiet = read.is_err();
         let count = match read {
             Err(_) => {
-                scrubber.settle(&mut clean);
+                scrubber.release_lines(&mut clean);
                 0
             }
             Ok(Ok(bytes)) if !bytes.is_empty() => {

@@ -638,7 +638,7 @@ impl Conversation<'_> {
                         self.say(&Down::Answer { number, reply });
                     }
                     Question::Quote(quoted) => {
-                        let reply = Reply::Text(self.asked.place.veil.over(&quoted));
+                        let reply = Reply::Text(self.asked.place.veil.redact(&quoted));
                         self.say(&Down::Answer { number, reply });
                     }
                     Question::Budget => {

@@ -408,7 +408,7 @@ impl World for Upstreams<'_> {
     }
 
     fn scrub(&self, text: String) -> String {
-        let redactor = self.server.redactor.for_at_most(SCRUB_TIME_MAX);
+        let redactor = self.server.redactor.with_time_limit(SCRUB_TIME_MAX);
         redactor.scrub(text).into_inner()
     }
 
