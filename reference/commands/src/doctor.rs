@@ -90,7 +90,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
     let mut secrets = start::secrets(&settings);
     let config = upstreams::config_path(&settings).map(|path| {
         (
-            upstreams::read_telling_all(&path, &settings, &mut secrets),
+            upstreams::read_with_all_faults(&path, &settings, &mut secrets),
             path,
         )
     });
@@ -139,7 +139,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
             return findings.note(FAIL, &format!("cannot start the I/O runtime: {error}"));
         }
     };
-    match executor.block_on(configured.start_telling_all(findings.redactor.clone())) {
+    match executor.block_on(configured.start_with_all_faults(findings.redactor.clone())) {
         Err(faults) => {
             for fault in faults {
                 findings.note(FAIL, &format!("upstream servers: {fault}"));

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ptc_lang::{Discovery, Value};
 use ptc_secrets::ConfigDocument;
-use ptc_upstream::{Cancel, Configured, Limits, Options, ProgramCalls, Runtime};
+use ptc_upstream::{Cancel, ConfiguredUpstreams, Limits, Options, ProgramCalls, Runtime};
 use row::{Row, median};
 use serde_json::{Value as Json, json};
 
@@ -108,7 +108,8 @@ async fn start(upstreams: &[(&str, Json)]) -> Arc<Runtime> {
         ..Options::default()
     };
     let mut secrets = ptc_secrets::Redactor::builder();
-    let configured = Configured::read(&document, options, &mut secrets, &|_| None).unwrap();
+    let configured =
+        ConfiguredUpstreams::read(&document, options, &mut secrets, &|_| None).unwrap();
     configured.start(secrets.build()).await.unwrap()
 }
 

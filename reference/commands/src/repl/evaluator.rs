@@ -17,7 +17,7 @@ use ptc_lang::{
 use ptc_protocol::Payload;
 use ptc_protocol::members::{ReplResult, UpstreamCall};
 use ptc_secrets::{ConfigDocument, Redactor, SCRUB_TIME_MAX, Veil};
-use ptc_upstream::{Cancel, Configured, Entry, ProgramCalls, Runtime};
+use ptc_upstream::{CallEntry, Cancel, ConfiguredUpstreams, ProgramCalls, Runtime};
 
 use super::options::{Display, Options};
 use crate::environment;
@@ -370,7 +370,7 @@ impl Evaluator {
         &self,
         value: &Value,
         prints: &[String],
-        entries: &[Entry],
+        entries: &[CallEntry],
     ) -> Result<String, String> {
         match self.display {
             Display::Json => self.json(value).or_else(|error| {
@@ -378,7 +378,7 @@ impl Evaluator {
                 Ok(format!("{readable}  ; {error}"))
             }),
             Display::Envelope => {
-                let calls: Vec<UpstreamCall> = entries.iter().map(Entry::call).collect();
+                let calls: Vec<UpstreamCall> = entries.iter().map(CallEntry::call).collect();
                 let shown = ReplResult {
                     prints: prints.to_vec(),
                     result: self.readable(value)?,
@@ -456,11 +456,11 @@ fn start_upstreams(
         limits: options.limits.clone(),
         catalog: options.catalog,
         own: std::env::current_exe().into_iter().collect(),
-        surroundings: ptc_server::upstreams::surroundings(),
+        platform: ptc_server::upstreams::platform(),
         ..ptc_upstream::Options::default()
     };
     let mut secrets = Redactor::builder();
-    let configured = Configured::read(&document, settings, &mut secrets, &environment);
+    let configured = ConfiguredUpstreams::read(&document, settings, &mut secrets, &environment);
     let configured = configured.map_err(|fault| fault.to_string())?;
     let started = executor
         .block_on(configured.start(secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX)));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ptc_protocol::limits::ProgramLimits;
 use ptc_server::settings::flags::{self, closest_of};
-use ptc_upstream::{CatalogMode, Limits, Lookup, SnapshotMode, resolve_path};
+use ptc_upstream::{CatalogMode, Limits, ConfigLookup, SnapshotMode, resolve_path};
 
 /// Whether `ptc eval` also has this flag (one for upstreams or limits), and if so, whether it takes a value.
 pub fn is_shared(word: &str) -> Option<bool> {
@@ -271,7 +271,7 @@ pub fn read(words: &[String], env: impl Fn(&str) -> Option<String>) -> Result<Wa
             .filter(|number| *number > 0)
             .ok_or_else(|| format!("--{name} must be a positive integer, got: \"{text}\"")),
     };
-    let lookup = Lookup {
+    let lookup = ConfigLookup {
         flag: last("upstreams-config").map(PathBuf::from),
         variable: "PTC_RUNNER_UPSTREAMS",
         default_file: false,

@@ -34,7 +34,7 @@ use ptc_protocol::{
 use ptc_protocol::{Field, Payload};
 use ptc_rpc::Json;
 use ptc_secrets::{Redactor, Scrubbed};
-use ptc_upstream::{Cancel, Entry, ProgramCalls, Runtime};
+use ptc_upstream::{CallEntry, Cancel, ProgramCalls, Runtime};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -450,7 +450,7 @@ impl Running<'_> {
     }
 
     /// The upstream calls so far.
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<CallEntry> {
         self.calls.map(ProgramCalls::entries).unwrap_or_default()
     }
 
@@ -480,7 +480,8 @@ pub fn upstream_calls(
         let cancel = Cancel::default();
         let ending = cancel.clone();
         call.on_cancel(move || ending.cancel());
-        ProgramCalls::new(runtime.clone(), Some(deadline), cancel).in_trace(call.trace.clone())
+        ProgramCalls::new(runtime.clone(), Some(deadline), cancel)
+            .with_trace_context(call.trace.clone())
     })
 }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 use ptc_secrets::{Emitter, RESERVED_AUTH_HEADERS, Scheme};
 use serde_json::Value;
 
-use super::entry::{ConfigResult, Entry};
+use super::entry::{ConfigEntry, ConfigResult};
 
 /// The settings that both HTTP transports share.
 #[derive(Debug, Clone)]
-pub struct Remote {
+pub struct RemoteConfig {
     /// `url` or `base_url`, checked.
     pub url: String,
     /// Auth emitters in order.
@@ -52,13 +52,13 @@ const REQUEST_TIMEOUT_MS: u64 = 30_000;
 const CONNECT_TIMEOUT_MS: u64 = 5_000;
 pub(crate) const RESPONSE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
-impl Entry<'_> {
-    pub fn remote(&self, url_key: &str, warnings: &mut Vec<String>) -> ConfigResult<Remote> {
+impl ConfigEntry<'_> {
+    pub fn remote(&self, url_key: &str, warnings: &mut Vec<String>) -> ConfigResult<RemoteConfig> {
         let auth = self.auth()?;
         let url = self
             .url(url_key)?
             .ok_or_else(|| self.refuse(&[], &format!("requires {url_key}")))?;
-        self.gate_insecure(url_key, &url, &auth)?;
+        self.check_insecure_http(url_key, &url, &auth)?;
         let static_headers = self.static_headers()?;
         for emitter in &auth {
             let Scheme::CustomHeader(header) = &emitter.scheme else {
@@ -73,7 +73,7 @@ impl Entry<'_> {
                 return Err(self.refuse(&["static_headers"], &words));
             }
         }
-        Ok(Remote {
+        Ok(RemoteConfig {
             url,
             auth,
             static_headers,
@@ -85,7 +85,7 @@ impl Entry<'_> {
     }
 
     /// Plain HTTP needs one opt-in, and auth over it a second.
-    pub fn gate_insecure(&self, key: &str, url: &str, auth: &[Emitter]) -> ConfigResult<()> {
+    pub fn check_insecure_http(&self, key: &str, url: &str, auth: &[Emitter]) -> ConfigResult<()> {
         if !url.starts_with("http://") {
             return Ok(());
         }

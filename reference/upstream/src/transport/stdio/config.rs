@@ -7,7 +7,7 @@ use std::time::Duration;
 use ptc_secrets::json_kind;
 use serde_json::Value;
 
-use crate::config::{ConfigResult, Entry, RESPONSE_BYTES_MAX};
+use crate::config::{ConfigEntry, ConfigResult, RESPONSE_BYTES_MAX};
 use crate::transport::HANDSHAKE_TIMEOUT_MS;
 
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ pub(super) const KEYS: &[&str] = &[
     "max_response_bytes",
 ];
 
-impl Entry<'_> {
+impl ConfigEntry<'_> {
     pub fn stdio(&self, warnings: &mut Vec<String>) -> ConfigResult<StdioConfig> {
         let command = match self.get("command") {
             Some(Value::String(command)) if !command.is_empty() => command.clone(),
