@@ -1,7 +1,7 @@
 //! `ptc session`: lists, shows, exports and deletes sessions of the store that is given by the flags of `ptc start`.
 
-use crate::start::told;
-use crate::{asks_help, environment, fail, print, private_file, put_private};
+use crate::start::refusal_message;
+use crate::{environment, fail, open_private_file, print, replace_private_file, wants_help};
 use ptc_lang::visible::is_obeyed;
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX, Secret};
 use ptc_server::clock;
@@ -31,7 +31,7 @@ show credentials, too. A snapshot holds the definitions unscrubbed, so protect i
 
 /// Runs the command with the arguments after `session`.
 pub fn main(arguments: &[String]) -> ExitCode {
-    if asks_help(arguments) {
+    if wants_help(arguments) {
         return print(USAGE);
     }
     match run(arguments) {
@@ -41,20 +41,20 @@ pub fn main(arguments: &[String]) -> ExitCode {
 }
 
 /// The requested operation.
-enum Wanted<'a> {
+enum SessionRequest<'a> {
     List,
     Show(&'a str),
     Export(&'a str, Option<&'a str>),
     Delete(&'a str),
 }
 
-fn wanted<'a>(words: &[&'a str]) -> Result<Wanted<'a>, String> {
+fn parse_arguments<'a>(words: &[&'a str]) -> Result<SessionRequest<'a>, String> {
     Ok(match *words {
-        ["list"] => Wanted::List,
-        ["show", id] => Wanted::Show(id),
-        ["export", id] => Wanted::Export(id, None),
-        ["export", id, file] => Wanted::Export(id, Some(file)),
-        ["delete", id] => Wanted::Delete(id),
+        ["list"] => SessionRequest::List,
+        ["show", id] => SessionRequest::Show(id),
+        ["export", id] => SessionRequest::Export(id, None),
+        ["export", id, file] => SessionRequest::Export(id, Some(file)),
+        ["delete", id] => SessionRequest::Delete(id),
         _ => {
             let found = match words.is_empty() {
                 true => "none before the flags".to_owned(),
@@ -71,13 +71,13 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
     let flags = arguments.iter().position(|word| word.starts_with("--"));
     let (words, flags) = arguments.split_at(flags.unwrap_or(arguments.len()));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let wanted = wanted(&words)?;
-    let shows = matches!(wanted, Wanted::List | Wanted::Show(_));
+    let wanted = parse_arguments(&words)?;
+    let shows = matches!(wanted, SessionRequest::List | SessionRequest::Show(_));
     let (unscrubbed, flags): (Vec<String>, Vec<String>) = flags
         .iter()
         .cloned()
         .partition(|word| shows && word == "--unscrubbed");
-    let settings = Settings::read(&flags, environment).map_err(told)?;
+    let settings = Settings::read(&flags, environment).map_err(refusal_message)?;
     let redactor = redactor(&settings, shows && unscrubbed.is_empty())?;
     ptc_server::install_diagnostics(Level::Error, &redactor);
     let shown = |text: String| redactor.scrub(text).into_inner().into_bytes();
@@ -92,7 +92,7 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
         found.ok_or_else(|| format!("the store has no live session {id}"))
     };
     match wanted {
-        Wanted::List => {
+        SessionRequest::List => {
             let all = store
                 .list_all()
                 .map_err(|refused| refused.message().to_owned())?;
@@ -103,7 +103,7 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
             text.extend(all.iter().map(|listed| row(listed, &redactor)));
             Ok(shown(text))
         }
-        Wanted::Show(id) => {
+        SessionRequest::Show(id) => {
             let listed = find(id)?;
             let env = store
                 .env_of(&listed)
@@ -117,19 +117,19 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
             }
             Ok(shown(text))
         }
-        Wanted::Export(id, file) => {
+        SessionRequest::Export(id, file) => {
             let listed = find(id)?;
             let bytes = store
                 .export(&listed)
                 .map_err(|refused| refused.message().to_owned())?;
             match file {
                 None => Ok(bytes),
-                Some(path) => keep(path, &bytes)
+                Some(path) => write_snapshot(path, &bytes)
                     .map(|()| Vec::new())
                     .map_err(|error| format!("cannot write {path}: {error}")),
             }
         }
-        Wanted::Delete(id) => {
+        SessionRequest::Delete(id) => {
             let listed = find(id)?;
             store
                 .delete(&listed)
@@ -140,10 +140,10 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
 }
 
 /// Writes a snapshot to a file, or to an existing device or pipe.
-fn keep(path: &str, bytes: &[u8]) -> std::io::Result<()> {
+fn write_snapshot(path: &str, bytes: &[u8]) -> std::io::Result<()> {
     match std::fs::metadata(path) {
-        Ok(there) if !there.is_file() => private_file(path)?.write_all(bytes),
-        _ => put_private(path, bytes),
+        Ok(there) if !there.is_file() => open_private_file(path)?.write_all(bytes),
+        _ => replace_private_file(path, bytes),
     }
 }
 

@@ -5,7 +5,7 @@
 use crate::agentic::AgenticFault;
 use crate::settings::{AgenticSettings, Settings, UpstreamSettings};
 use ptc_protocol::members::{
-    KeptToolCall, KeptUpstreamCall, ToolCallArguments, UpstreamCall, UpstreamMembers,
+    StoredToolCall, StoredUpstreamCall, ToolCallArguments, UpstreamCall, UpstreamMembers,
 };
 use ptc_protocol::{Field, Payload};
 use ptc_secrets::{ConfigDocument, ConfigFault, RedactorBuilder};
@@ -128,7 +128,7 @@ pub fn add(payload: &mut Payload, entries: &[CallEntry], in_session: bool) {
 
 /// The entries as a session keeps them: its tool calls, and its upstream calls.
 pub fn histories(entries: &[CallEntry]) -> (Vec<Payload>, Vec<Payload>) {
-    let tool_calls = entries.iter().map(|entry| KeptToolCall {
+    let tool_calls = entries.iter().map(|entry| StoredToolCall {
         args: ToolCallArguments {
             server: entry.server.clone(),
             tool: entry.tool.clone(),
@@ -138,7 +138,7 @@ pub fn histories(entries: &[CallEntry]) -> (Vec<Payload>, Vec<Payload>) {
         },
         name: "call",
     });
-    let upstream_calls = entries.iter().map(|entry| KeptUpstreamCall {
+    let upstream_calls = entries.iter().map(|entry| StoredUpstreamCall {
         args: Payload::new(),
         name: format!("{}.{}", entry.server, entry.tool),
         status: entry.status_word(),

@@ -176,7 +176,7 @@ fn apropos(runtime: &Arc<Runtime>) -> Duration {
 
 /// How often each byte of a large answer is processed, in each direction. One pass counts the names for its summary.
 fn passes(runtime: &Arc<Runtime>) -> Vec<Row> {
-    use ptc_rpc::passes::{Pass, so_far};
+    use ptc_rpc::passes::{Pass, bytes_counted};
     let program = program(runtime);
     let request = request("rows");
     let length = rows().to_string().len() as f64;
@@ -187,9 +187,9 @@ fn passes(runtime: &Arc<Runtime>) -> Vec<Row> {
         ("walked over", Pass::Walked),
     ]
     .map(|(what, pass)| {
-        let before = so_far(pass);
+        let before = bytes_counted(pass);
         program.call(&request).unwrap();
-        let times = (so_far(pass) - before) as f64 / length;
+        let times = (bytes_counted(pass) - before) as f64 / length;
         Row::at_most(
             format!("upstream: an answer of 1 MB, times {what}"),
             (times * 100.0).round() / 100.0,

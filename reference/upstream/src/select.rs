@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use ptc_lang::error::Limit;
 use ptc_lang::meter::Watch;
-use ptc_rpc::{Json, JsonKind, JsonText, Unread, parse_while};
+use ptc_rpc::{Json, JsonKind, JsonText, ParseError, parse_while};
 use ptc_secrets::{Redactor, scrub_json_text};
 
 use crate::fault::{Reason, WorldFault};
@@ -115,8 +115,8 @@ pub(crate) fn select(
                 json: scrubbed_compact(json, redactor, watch)?,
                 kind: ValueKind::Json,
             },
-            Err(Unread::Stopped(limit)) => return Err(SelectError::Stopped(limit)),
-            Err(Unread::Malformed(_)) => Selected {
+            Err(ParseError::Stopped(limit)) => return Err(SelectError::Stopped(limit)),
+            Err(ParseError::Malformed(_)) => Selected {
                 json: JsonText::string(&redactor.scrub_str(&text)),
                 kind: ValueKind::Text,
             },
@@ -145,8 +145,8 @@ fn scrubbed_compact(
     // The scrubbed text must be parsed again; its escapes were written by the redactor.
     match parse_while(clean.as_bytes(), || watch.look()) {
         Ok(clean) => clean.compact_while(|| watch.look()),
-        Err(Unread::Stopped(limit)) => Err(limit),
-        Err(Unread::Malformed(_)) => Ok(JsonText::string(&clean)),
+        Err(ParseError::Stopped(limit)) => Err(limit),
+        Err(ParseError::Malformed(_)) => Ok(JsonText::string(&clean)),
     }
 }
 

@@ -77,12 +77,12 @@ impl Evaluator {
             None => Redactor::empty(),
         };
         for warning in upstreams.iter().flat_map(|(_, runtime)| runtime.warnings()) {
-            crate::tell(format_args!("warning: {warning}"));
+            crate::print_error(format_args!("warning: {warning}"));
         }
         let clean = redactor.clone();
         std::panic::set_hook(Box::new(move |panic| {
             let told = panic.to_string();
-            crate::tell(clean.scrub_str(&told));
+            crate::print_error(clean.scrub_str(&told));
         }));
         Ok(Self {
             env: Env::new(),
@@ -128,12 +128,12 @@ impl Evaluator {
     }
 
     /// Saves the current definitions before a signal ends the process.
-    fn keep_before_end(&self) {
+    fn save_before_exit(&self) {
         if let Some(path) = self.session.clone() {
             let env = self.env.clone();
-            self.interrupts.before_end(move || {
+            self.interrupts.set_exit_hook(move || {
                 if let Err(message) = save(&env, &path) {
-                    crate::tell(message);
+                    crate::print_error(message);
                 }
             });
         }
@@ -153,7 +153,7 @@ impl Evaluator {
         };
         self.env = Env::restore(&bytes, &limits, &Patience::start())
             .map_err(|error| wrong(error.to_string()))?;
-        self.keep_before_end();
+        self.save_before_exit();
         Ok(())
     }
 
@@ -303,7 +303,7 @@ impl Evaluator {
             Ended::Value(value) | Ended::Return(value) => {
                 self.env = env;
                 self.env.remember(value.clone());
-                self.keep_before_end();
+                self.save_before_exit();
                 let redactor = self.redactor.with_time_limit(SCRUB_TIME_MAX);
                 let value = redact::value(&value, &redactor);
                 let shown = match &*value {
@@ -404,7 +404,7 @@ fn save(env: &Env, path: &str) -> Result<(), String> {
     let bytes = env
         .snapshot(SNAPSHOT_BYTES_MAX, &Patience::start())
         .map_err(|error| wrong(error.to_string()))?;
-    crate::put_private(path, &bytes).map_err(|error| wrong(error.to_string()))
+    crate::replace_private_file(path, &bytes).map_err(|error| wrong(error.to_string()))
 }
 
 /// Whether a program is a single call of `doc`.
@@ -524,7 +524,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn carets_stand_below_what_they_mean() {
+    fn carets_point_at_the_span() {
         let check = |text: &str, part: &str| {
             let start = text.find(part).expect("it is there");
             let span = Span {
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn documentation_is_asked_for_by_one_call() {
+    fn single_doc_call_is_recognised() {
         for text in ["(doc 'map)", " (doc \"map\") ", "(doc (quote map))"] {
             assert!(asks_doc(text), "{text}");
         }

@@ -27,7 +27,7 @@ fn every_split_gives_the_same_lines() {
 }
 
 #[test]
-fn any_bytes() {
+fn arbitrary_bytes_keep_the_promises() {
     let returns = b"\r".repeat(100);
     let mut random = fastrand::Rng::with_seed(7);
     let words: &[&[u8]] = &[

@@ -5,7 +5,7 @@ use crate::diagnostics::Sinks;
 use crate::server::Server;
 use crate::settings::Settings;
 use crate::transport::stdio;
-use ptc_rpc::passes::{Pass, so_far};
+use ptc_rpc::passes::{Pass, bytes_counted};
 use ptc_secrets::Redactor;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -20,20 +20,20 @@ pub struct Passes {
 }
 
 impl Passes {
-    fn so_far() -> Passes {
+    fn bytes_counted() -> Passes {
         Passes {
-            scanned: so_far(Pass::Scanned),
-            walked: so_far(Pass::Walked),
-            copied: so_far(Pass::Copied),
-            built: so_far(Pass::Built),
+            scanned: bytes_counted(Pass::Scanned),
+            walked: bytes_counted(Pass::Walked),
+            copied: bytes_counted(Pass::Copied),
+            built: bytes_counted(Pass::Built),
         }
     }
 
     /// The passes while `work` runs. Nothing else may happen in the process.
     pub fn of<T>(work: impl FnOnce() -> T) -> (Passes, T) {
-        let before = Passes::so_far();
+        let before = Passes::bytes_counted();
         let done = work();
-        let after = Passes::so_far();
+        let after = Passes::bytes_counted();
         let passes = Passes {
             scanned: after.scanned - before.scanned,
             walked: after.walked - before.walked,

@@ -666,7 +666,7 @@ fn errored(error: &Error, hint: Option<String>, program: &str, programs: &Progra
             feedback.push_str(&explained);
         }
     }
-    Failure::new(reason.name(), message).telling(feedback)
+    Failure::new(reason.name(), message).with_feedback(feedback)
 }
 
 /// The tool through which programs reach upstreams: `tool/call`.

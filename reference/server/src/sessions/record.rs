@@ -97,7 +97,7 @@ pub fn body(state: &State) -> Result<Vec<u8>, String> {
         .env
         .snapshot(SNAPSHOT_BYTES_MAX, &Patience::start())
         .map_err(|error| error.to_string())?;
-    let kept = |calls: &VecDeque<Payload>| calls.iter().map(Payload::kept).collect();
+    let kept = |calls: &VecDeque<Payload>| calls.iter().map(Payload::to_stored_text).collect();
     let body = Body {
         env,
         results: state.results as u64,
@@ -131,7 +131,7 @@ pub fn restore(state: &mut State, body: &[u8], memory_bytes: u64) -> Result<(), 
     let read = |calls: Vec<String>| {
         let calls = calls
             .iter()
-            .map(|call| Payload::from_kept(call).ok_or("a call is unreadable"));
+            .map(|call| Payload::from_stored_text(call).ok_or("a call is unreadable"));
         calls.collect::<Result<VecDeque<_>, _>>()
     };
     state.tool_calls = read(body.tool_calls)?;

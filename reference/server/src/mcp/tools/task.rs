@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ptc_agent::{
-    Conclude, Constraints, PlannerRequest, PromptParts, Task, TaskEnd, TaskOutcome, TaskReason,
-    World, planner_prompt, run_task,
+    Conclude, Constraints, PlannerRequest, PromptParts, Task, TaskEnd, TaskHost, TaskOutcome,
+    TaskReason, planner_prompt, run_task,
 };
 use ptc_lang::error::Limit;
 use ptc_lang::meter::Watch;
@@ -370,7 +370,7 @@ impl Upstreams<'_> {
     }
 }
 
-impl World for Upstreams<'_> {
+impl TaskHost for Upstreams<'_> {
     fn run(
         &self,
         program: &str,
