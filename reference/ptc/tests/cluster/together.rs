@@ -19,7 +19,7 @@ fn login(node: &Node, token: &str, client: &str) -> u16 {
 
 /// A Redis server has the same channels for all its databases.
 #[test]
-fn servers_of_another_database_hear_nothing() {
+fn redis_databases_are_isolated() {
     let directory = tempfile::tempdir().unwrap();
     let Some(store) = Store::redis(directory.path()) else {
         return;
@@ -53,7 +53,7 @@ fn servers_of_another_database_hear_nothing() {
 }
 
 #[test]
-fn failed_logins_count_for_all_servers() {
+fn failed_logins_count_across_servers() {
     let directory = tempfile::tempdir().unwrap();
     for store in Store::all(directory.path()) {
         let flags = [
@@ -100,7 +100,7 @@ fn failed_logins_count_for_all_servers() {
         assert_eq!(login(&first, &wrong, "192.0.2.3"), 429, "{url}");
         if let Store::Redis { port, .. } = &store {
             // The others wait for a server that is notified late; a server that was not notified asks the store.
-            let wire = faults::Wire::to(*port);
+            let wire = faults::FaultyProxy::to(*port);
             let far = Node::start(&wire.url(), &flags, &[]);
             wire.slow(500);
             for source in ["192.0.2.5", "192.0.2.6"] {
@@ -135,7 +135,7 @@ fn initialize(node: &Node) -> (u16, Option<String>) {
 }
 
 #[test]
-fn the_caps_of_one_owner_count_on_all_servers() {
+fn owner_limits_count_across_servers() {
     let directory = tempfile::tempdir().unwrap();
     for store in Store::all(directory.path()) {
         let flags = [
@@ -160,7 +160,7 @@ fn the_caps_of_one_owner_count_on_all_servers() {
 }
 
 #[test]
-fn a_shutdown_holds_on_every_server() {
+fn session_shutdown_applies_to_every_server() {
     let directory = tempfile::tempdir().unwrap();
     for store in Store::all(directory.path()) {
         let start = || Node::start(&store.url(), &[], &[]);
@@ -189,7 +189,7 @@ fn a_shutdown_holds_on_every_server() {
 }
 
 #[test]
-fn what_a_client_kept_ends_with_its_protocol_session_and_a_long_call_is_a_use_of_it() {
+fn client_sessions_end_with_their_protocol_session() {
     let directory = tempfile::tempdir().unwrap();
     for store in Store::all(directory.path()) {
         let flags = [
@@ -223,13 +223,13 @@ fn what_a_client_kept_ends_with_its_protocol_session_and_a_long_call_is_a_use_of
             String::from_utf8(output.stdout).unwrap()
         };
         assert!(listed().contains(session.as_str().unwrap()));
-        until("its end", || !listed().contains(session.as_str().unwrap()));
+        wait_until("its end", || !listed().contains(session.as_str().unwrap()));
         assert_eq!(call(&second, "lisp_eval", &json!({"program": "1"})).0, 404);
     }
 }
 
 /// The requests to Redis while something happens, one line each, without the periodic requests of servers.
-fn asked(store: &Store, happens: impl FnOnce()) -> Vec<String> {
+fn store_commands_during(store: &Store, happens: impl FnOnce()) -> Vec<String> {
     let Store::Redis { port, .. } = store else {
         panic!("it is asked nothing")
     };
@@ -266,7 +266,7 @@ fn asked(store: &Store, happens: impl FnOnce()) -> Vec<String> {
 }
 
 #[test]
-fn a_turn_costs_two_round_trips_and_an_evaluation_none() {
+fn turn_costs_two_store_round_trips() {
     let directory = tempfile::tempdir().unwrap();
     let Some(store) = Store::redis(directory.path()) else {
         return;
@@ -282,17 +282,17 @@ fn a_turn_costs_two_round_trips_and_an_evaluation_none() {
     for node in [&first, &second] {
         turn(node);
     }
-    let own = asked(&store, || (0..TURNS).for_each(|_| turn(&first)));
+    let own = store_commands_during(&store, || (0..TURNS).for_each(|_| turn(&first)));
     assert_eq!(own.len(), 2 * TURNS, "{own:#?}");
     // The same when another server had the session before.
-    let moved = asked(&store, || {
+    let moved = store_commands_during(&store, || {
         (0..TURNS).for_each(|_| {
             turn(&second);
             turn(&first);
         });
     });
     assert_eq!(moved.len(), 4 * TURNS, "{moved:#?}");
-    let none = asked(&store, || {
+    let none = store_commands_during(&store, || {
         for _ in 0..TURNS {
             let reply = first.call("eval", &json!({"program": "(+ 1 2)"})).unwrap();
             assert_eq!(reply["text"], shown("3"));
@@ -310,7 +310,7 @@ fn a_turn_costs_two_round_trips_and_an_evaluation_none() {
     let started = in_protocol(first.address, id.as_deref(), "POST", &body.to_string()).2;
     let session = &started["result"]["structuredContent"]["session_id"];
     in_session("(def n 1)", session);
-    let protocol = asked(&store, || {
+    let protocol = store_commands_during(&store, || {
         (0..TURNS).for_each(|_| {
             let reply = in_session("n", session);
             assert!(reply.to_string().contains("user=> 1"), "{reply}");
@@ -318,7 +318,7 @@ fn a_turn_costs_two_round_trips_and_an_evaluation_none() {
     });
     assert_eq!(protocol.len(), 2 * TURNS, "{protocol:#?}");
     // A turn that does not begin costs no more.
-    let refused = asked(&store, || {
+    let refused = store_commands_during(&store, || {
         (0..TURNS).for_each(|_| {
             let reply = in_session("", session);
             assert!(reply.to_string().contains("args_error"), "{reply}");
@@ -331,7 +331,7 @@ fn a_turn_costs_two_round_trips_and_an_evaluation_none() {
 
 /// A turn looks up its protocol session in the step that takes its lease: that must not change any answer.
 #[test]
-fn what_another_server_did_with_a_session_of_the_protocol_holds_for_a_turn() {
+fn turn_sees_protocol_session_changes_of_other_servers() {
     let directory = tempfile::tempdir().unwrap();
     for store in Store::all(directory.path()) {
         let flags = ["--http-session-idle-timeout-ms", "4000"];
@@ -400,7 +400,7 @@ fn what_another_server_did_with_a_session_of_the_protocol_holds_for_a_turn() {
 }
 
 #[test]
-fn a_key_is_replaced_while_servers_run() {
+fn store_key_is_replaced_while_servers_run() {
     let directory = tempfile::tempdir().unwrap();
     let [old, new] = ["a", "b"].map(|digit| digit.repeat(64));
     let file = |name: &str, keys: &[&String]| {
@@ -464,7 +464,7 @@ fn a_key_is_replaced_while_servers_run() {
 }
 
 #[test]
-fn the_doctor_looks_at_a_store_and_leaves_it_as_it_is() {
+fn doctor_checks_a_store_without_changing_it() {
     let directory = tempfile::tempdir().unwrap();
     let doctor = |url: &str, flags: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_ptc"))
@@ -523,7 +523,7 @@ fn metrics(node: &Node) -> std::collections::BTreeMap<String, f64> {
 }
 
 #[test]
-fn metrics_say_what_the_store_costs() {
+fn metrics_report_store_costs() {
     let directory = tempfile::tempdir().unwrap();
     let Some(store) = Store::redis(directory.path()) else {
         return;
@@ -569,10 +569,10 @@ fn metrics_say_what_the_store_costs() {
     let address = late.address;
     let running = json!({"session_id": session, "program": "(count text)"});
     let turn = std::thread::spawn(move || call(address, "session_eval", &running).unwrap());
-    until("the turn", || node.is_running(&session));
+    wait_until("the turn", || node.is_running(&session));
     assert_eq!(node.eval(&session, "1")["reason"], json!("session_busy"));
     assert!(metrics(&node)["busy_total"] >= 1.0);
-    until("the lease", || {
+    wait_until("the lease", || {
         node.eval(&session, "1")["status"] == json!("ok")
     });
     let lost = turn.join().unwrap();
@@ -585,7 +585,7 @@ fn metrics_say_what_the_store_costs() {
     if let Store::Redis { server, .. } = &store {
         let _ = server.lock().unwrap().0.kill();
     }
-    until("its end", || {
+    wait_until("its end", || {
         node.eval(&session, "1")["reason"] == json!("session_store_unavailable")
     });
     let without = metrics(&node);

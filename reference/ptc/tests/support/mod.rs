@@ -79,7 +79,7 @@ pub fn listening(mut command: impl FnMut(&str) -> Command) -> (Process, u16) {
 }
 
 /// Waits until `holds` is true; the awaited events take milliseconds on an idle machine.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     const PATIENCE: Duration = Duration::from_secs(60);
     let since = Instant::now();
     while !holds() {
