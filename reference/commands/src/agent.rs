@@ -102,7 +102,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let read = match words.as_slice() {
-        ["run", rest @ ..] => Options::read(rest),
+        ["run", rest @ ..] => RunArguments::read(rest),
         [] => Err("expected run".to_owned()),
         [word, ..] => Err(format!("expected run, got {word}")),
     };
@@ -122,7 +122,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
 }
 
-struct Options {
+struct RunArguments {
     file: PathBuf,
     context: Option<PathBuf>,
     replay: Option<PathBuf>,
@@ -132,9 +132,9 @@ struct Options {
     transcript: Option<bool>,
 }
 
-impl Options {
+impl RunArguments {
     fn read(words: &[&str]) -> Result<Self, String> {
-        let mut options = Options {
+        let mut options = RunArguments {
             file: PathBuf::new(),
             context: None,
             replay: None,
@@ -185,7 +185,7 @@ impl Options {
 }
 
 /// Returns the answer, and a problem to report beside it.
-fn run_agent(options: &Options) -> Result<(String, Option<String>), String> {
+fn run_agent(options: &RunArguments) -> Result<(String, Option<String>), String> {
     let text = read(&options.file, SETTINGS_BYTES_MAX)?;
     check_keys(&text).map_err(|problem| format!("{}:{problem}", options.file.display()))?;
     let mut config: Json = toml::from_str(&text).map_err(|error| {
@@ -396,7 +396,7 @@ fn check_keys(text: &str) -> Result<(), String> {
 }
 
 fn open(
-    options: &Options,
+    options: &RunArguments,
     model: Option<&str>,
     redactor: &Redactor,
     unrecorded: &Arc<OnceLock<String>>,
@@ -541,7 +541,7 @@ fn render_message(message: &Message, redactor: &Redactor) -> String {
                         // The feedback repeats the other fields.
                         if field != "feedback" {
                             let value = redactor.scrub(value.clone());
-                            lines.push(member(&name(field), &value));
+                            lines.push(render_member(&name(field), &value));
                         }
                     }
                 }
@@ -560,7 +560,7 @@ fn push_indented(lines: &mut Vec<String>, text: &str) {
     lines.extend(text.lines().map(|line| format!("    {line}")));
 }
 
-fn member(name: &str, value: &Json) -> String {
+fn render_member(name: &str, value: &Json) -> String {
     let text = match value {
         Json::String(text) => text.replace('\n', "\n      "),
         other => other.to_string(),

@@ -117,7 +117,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
         return ExitCode::SUCCESS;
     };
     #[cfg(target_os = "linux")]
-    if word == ptc_upstream::keeper::WORD {
+    if word == ptc_upstream::keeper::KEEPER_COMMAND {
         return ptc_upstream::keeper::keep(rest);
     }
     hide_memory();

@@ -182,7 +182,7 @@ fn most_held(answer: &str, calls: usize) -> u64 {
     command
         .args("agent run agent.toml --replay replay.jsonl".split(' '))
         .current_dir(held.path());
-    let (mut run, _output) = support::started(&mut command);
+    let (mut run, _output) = support::spawn_piped(&mut command);
     let mut most = 0;
     while run.try_wait().unwrap().is_none() {
         most = most.max(support::memory(run.id(), "VmHWM").unwrap_or(0));

@@ -932,7 +932,7 @@ fn server_reports_a_lost_store_and_recovers_with_it() {
 }
 
 /// A node's response in the revision with protocol sessions: the status, the session header and the body.
-fn in_protocol(
+fn request_in_protocol_session(
     address: SocketAddr,
     session: Option<&str>,
     method: &str,
@@ -966,7 +966,8 @@ fn protocol_sessions_are_valid_on_every_server() {
         let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18",
             "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}})
         .to_string();
-        let (status, id, reply) = in_protocol(first.address, None, "POST", &initialize);
+        let (status, id, reply) =
+            request_in_protocol_session(first.address, None, "POST", &initialize);
         assert_eq!(
             (status, &reply["result"]["protocolVersion"]),
             (200, &json!("2025-06-18")),
@@ -975,12 +976,12 @@ fn protocol_sessions_are_valid_on_every_server() {
         let id = id.unwrap();
         // The limit applies to both servers, and the revision is known on both.
         assert_eq!(
-            in_protocol(second.address, None, "POST", &initialize).0,
+            request_in_protocol_session(second.address, None, "POST", &initialize).0,
             503
         );
         let call = |node: &Node, number: u64, tool: &str, arguments: Value| {
             let body = json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": tool, "arguments": arguments}});
-            in_protocol(node.address, Some(&id), "POST", &body.to_string())
+            request_in_protocol_session(node.address, Some(&id), "POST", &body.to_string())
         };
         let (_, _, started) = call(&first, 2, "lisp_session_start", json!({}));
         let session = started["result"]["structuredContent"]["session_id"].clone();
@@ -1031,7 +1032,13 @@ fn protocol_sessions_are_valid_on_every_server() {
                 });
                 let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 6}});
                 assert_eq!(
-                    in_protocol(second.address, Some(&id), "POST", &cancel.to_string()).0,
+                    request_in_protocol_session(
+                        second.address,
+                        Some(&id),
+                        "POST",
+                        &cancel.to_string()
+                    )
+                    .0,
                     202
                 );
                 let (_, _, reply) = running.join().unwrap();
@@ -1049,7 +1056,10 @@ fn protocol_sessions_are_valid_on_every_server() {
                 "{reply}"
             );
         }
-        assert_eq!(in_protocol(second.address, Some(&id), "DELETE", "").0, 202);
+        assert_eq!(
+            request_in_protocol_session(second.address, Some(&id), "DELETE", "").0,
+            202
+        );
         let (status, _, _) = call(&first, 9, "lisp_eval", json!({"program": "1"}));
         assert_eq!(status, 404);
     }

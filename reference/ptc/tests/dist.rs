@@ -117,7 +117,7 @@ fn snippet(file: &str) -> Value {
 
 /// The name of the server that `command` starts on standard streams.
 fn server_name(mut command: Command) -> String {
-    let (mut child, mut output) = support::started(&mut command);
+    let (mut child, mut output) = support::spawn_piped(&mut command);
     let mut input = child.stdin.take().unwrap();
     writeln!(input, "{INITIALIZE}").unwrap();
     drop(input);

@@ -51,7 +51,7 @@ impl Server {
     }
 
     fn of(command: &mut Command) -> Server {
-        let (child, output) = support::started(command);
+        let (child, output) = support::spawn_piped(command);
         let (said, replies) = channel();
         std::thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {

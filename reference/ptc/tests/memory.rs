@@ -36,13 +36,13 @@ struct Server {
 impl Server {
     fn start(arguments: &[&str]) -> Server {
         let executable = std::env::var("PTC_MEMORY_SERVER").unwrap_or_else(|_| PTC.into());
-        let mut server = Self::started(Command::new(executable).arg("start").args(arguments));
+        let mut server = Self::spawn_piped(Command::new(executable).arg("start").args(arguments));
         assert_eq!(server.eval("(+ 1 2)", &Value::Null), "user=> 3");
         server
     }
 
-    fn started(command: &mut Command) -> Server {
-        let (child, replies) = support::started(command);
+    fn spawn_piped(command: &mut Command) -> Server {
+        let (child, replies) = support::spawn_piped(command);
         Server { child, replies }
     }
 
@@ -382,7 +382,7 @@ fn sessions_hold_no_more_than_a_multiple_of_their_limit() {
              (count (map (fn [r] (re-find r \"abc\")) r{number})) (count (f{number} \"abc\"))"
         )
     };
-    hold_at_most(SESSION_TURNS, turn);
+    assert_bounded_session(SESSION_TURNS, turn);
 }
 
 /// A shortened collection keeps none of the memory of the long one.
@@ -400,14 +400,14 @@ fn sessions_keep_no_memory_of_dropped_values() {
             .to_owned(),
         "(mapv (fn [_] (reduce disj (set (range 66)) (range 65))) (range 500))".to_owned(),
     ] {
-        hold_at_most(40, |number| format!("(def k{number} {short}) nil"));
+        assert_bounded_session(40, |number| format!("(def k{number} {short}) nil"));
     }
 }
 
 const SESSION_TURNS: usize = 110;
 
 /// Runs turns until the session's limit is reached; those that fit may hold only a multiple of it.
-fn hold_at_most(turns: usize, turn: impl Fn(usize) -> String) {
+fn assert_bounded_session(turns: usize, turn: impl Fn(usize) -> String) {
     const SESSION_BYTES: u64 = 1 << 20;
     let mut server = Server::start(&["--sessions", "--program-timeout-ms", "20000"]);
     let started = server.call("lisp_session_start", &json!({}));
@@ -481,7 +481,7 @@ fn server_survives_a_kernel_memory_limit() {
             "ulimit -v {} && exec {PTC} start --program-timeout-ms 500 --max-concurrent-calls 8",
             limit_mb * 1024
         );
-        let mut server = Server::started(Command::new("sh").args(["-c", &command]));
+        let mut server = Server::spawn_piped(Command::new("sh").args(["-c", &command]));
         for _ in 0..2 {
             for hostile in hostile() {
                 let frame = |id: usize| {

@@ -109,7 +109,7 @@ impl Server {
             .arg(dir.path().join("traces"))
             .arg("--upstreams-config")
             .arg(&config);
-        let (child, replies) = support::started(&mut command);
+        let (child, replies) = support::spawn_piped(&mut command);
         Server {
             child: Process(child),
             replies,

@@ -14,7 +14,7 @@ use crate::secret::Secret;
 /// The redactor's promises, checked against a slow but evidently correct model: raw secrets are gone, scrubbing twice changes nothing,
 /// and a stream gives the same output however it is split.
 pub fn redactor(secrets: &[&str], text: &str, cut: usize) {
-    let redactor = built(secrets);
+    let redactor = build_redactor(secrets);
     let clean = redactor.scrub_str(text).into_owned();
     assert_eq!(
         redactor.scrub_str(&clean),
@@ -70,7 +70,7 @@ pub fn lines(input: &str) {
 pub fn encodings(input: &[u8]) {
     let mut choose = Choices(input.iter().copied());
     let secret = secret(&mut choose);
-    let redactor = built(&[&secret]);
+    let redactor = build_redactor(&[&secret]);
     let form = form(&secret, &mut choose.clone());
     let place = form.place.clone();
     let found = redactor
@@ -83,7 +83,7 @@ pub fn encodings(input: &[u8]) {
         covered,
         "{secret:?} was not found in {:?}, {place:?} but {found:?}, {:?} was",
         form.text,
-        found_beginning(&secret, &form.text)
+        longest_found_prefix(&secret, &form.text)
     );
     let clean = redactor.scrub_str(&form.text).into_owned();
     assert_eq!(redactor.scrub_str(&clean), clean, "twice: {:?}", form.text);
@@ -114,10 +114,10 @@ pub fn encodings(input: &[u8]) {
 }
 
 /// The longest beginning of a secret that is found in a text.
-fn found_beginning<'s>(secret: &'s str, text: &str) -> Option<&'s str> {
+fn longest_found_prefix<'s>(secret: &'s str, text: &str) -> Option<&'s str> {
     let beginnings = secret.char_indices().map(|(end, _)| &secret[..end]);
     let mut found =
-        beginnings.filter(|part| part.len() > 1 && built(&[part]).finds_secret_in(text));
+        beginnings.filter(|part| part.len() > 1 && build_redactor(&[part]).finds_secret_in(text));
     found.next_back()
 }
 
@@ -358,7 +358,7 @@ fn block(
     }
 }
 
-fn built(secrets: &[&str]) -> Redactor {
+fn build_redactor(secrets: &[&str]) -> Redactor {
     let mut builder = Redactor::builder();
     for secret in secrets {
         builder.add(&Secret::new((*secret).to_owned()));

@@ -347,11 +347,11 @@ impl Needles {
                 _ => begins_escape(text, at),
             };
             // A run of backslashes with one reading is reported once, not again for each shorter run inside it.
-            let told = reads && walk.escape(at, hit, passed, watch) && text[at] == b'\\';
+            let consumed = reads && walk.escape(at, hit, passed, watch) && text[at] == b'\\';
             if watch.is_over() {
                 return;
             }
-            let until = if told { run_end } else { at };
+            let until = if consumed { run_end } else { at };
             match introducers.find(|next| *next >= until) {
                 Some(next) => at = next,
                 None => break,

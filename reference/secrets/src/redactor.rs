@@ -568,8 +568,8 @@ impl Finder {
         // Most decoded bytes can be skipped: no form can be written in them.
         for stretch in self.needles.candidates(bytes, self.block_bytes) {
             let known = places.len();
-            let (from, said) = (stretch.start, &bytes[stretch]);
-            self.search(said, blocks - 1, BLOCK_BYTES_MIN, &mut places, watch);
+            let (from, piece) = (stretch.start, &bytes[stretch]);
+            self.search(piece, blocks - 1, BLOCK_BYTES_MIN, &mut places, watch);
             for place in &mut places[known..] {
                 *place = from + place.start..from + place.end;
             }

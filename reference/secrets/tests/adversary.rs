@@ -207,7 +207,11 @@ struct Attack {
 }
 
 /// Every interface that passes text on.
-fn ways(redactor: &Redactor, text: &str, random: &mut Rng) -> Vec<(&'static str, String)> {
+fn scrub_in_every_way(
+    redactor: &Redactor,
+    text: &str,
+    random: &mut Rng,
+) -> Vec<(&'static str, String)> {
     let piecewise = |text: &str| {
         let mut look = || Ok::<(), ()>(());
         let clean = redactor.scrub_str_within(text, &mut look);
@@ -281,7 +285,7 @@ fn every_documented_form_is_found_anywhere() {
         let (form, made) = form(&secret, &mut random);
         let (before, after) = AROUND[random.usize(..AROUND.len())];
         let text = format!("{before}{form}{after}");
-        for (way, clean) in ways(&redactor, &text, &mut random) {
+        for (way, clean) in scrub_in_every_way(&redactor, &text, &mut random) {
             // Shorter lines of a stream are not joined again.
             if way == "stream" && form.contains('\n') {
                 continue;
@@ -323,7 +327,7 @@ fn partial_secrets_are_kept_in_every_form() {
         let (before, after) = AROUND[random.usize(..AROUND.len())];
         let text = format!("{before}{form}{after}");
         let written = json!({"k": text}).to_string();
-        for (way, clean) in ways(&redactor, &text, &mut random) {
+        for (way, clean) in scrub_in_every_way(&redactor, &text, &mut random) {
             let expected = match way {
                 "pieces" => {
                     assert!(

@@ -10,8 +10,8 @@ use ptc_protocol::members::{
 use ptc_protocol::{Field, Payload};
 use ptc_secrets::{ConfigDocument, ConfigFault, RedactorBuilder};
 use ptc_upstream::{
-    CallEntry, ConfigLookup, ConfiguredUpstreams, KeeperLauncher, Options, Platform, SnapshotMode,
-    ptc_metrics, resolve_path,
+    CallEntry, ConfigLookup, ConfiguredUpstreams, KeeperLauncher, Platform, SnapshotMode,
+    UpstreamOptions, ptc_metrics, resolve_path,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -61,8 +61,8 @@ pub fn read_with_all_faults(
 }
 
 /// How the upstream runtime is started.
-pub fn options(settings: &UpstreamSettings) -> Options {
-    Options {
+pub fn options(settings: &UpstreamSettings) -> UpstreamOptions {
+    UpstreamOptions {
         snapshot: SnapshotMode::Frozen,
         limits: settings.limits.clone(),
         catalog: settings.catalog_mode,

@@ -39,7 +39,7 @@ pub use metrics::{estimated_tokens, payload_reduction_ratio, ptc_metrics, round2
 pub use program::{Cancel, ProgramCalls};
 pub use ptc_lang::rank::{Indexed, tokens};
 pub use runtime::{
-    ConfiguredUpstreams, Driver, Options, Platform, Runtime, SnapshotMode, StartFault,
+    ConfiguredUpstreams, Driver, Platform, Runtime, SnapshotMode, StartFault, UpstreamOptions,
 };
 pub use tool::{PackedJson, Tool, Toolset};
 pub use trace_context::TraceContext;

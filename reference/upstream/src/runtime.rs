@@ -45,7 +45,7 @@ impl SnapshotMode {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct UpstreamOptions {
     pub snapshot: SnapshotMode,
     pub limits: Limits,
     /// How much of the catalog the descriptions show.
@@ -134,7 +134,7 @@ impl StartFault {
 /// Upstreams whose entries were read. Their secrets are registered; nothing is started.
 pub struct ConfiguredUpstreams {
     upstreams: Vec<(UpstreamConfig, AuthHeaders)>,
-    options: Options,
+    options: UpstreamOptions,
     warnings: Vec<String>,
 }
 
@@ -145,7 +145,7 @@ impl ConfiguredUpstreams {
     /// The first refused credential or entry; the message contains no credential.
     pub fn read(
         document: &ConfigDocument,
-        options: Options,
+        options: UpstreamOptions,
         scrub: &mut RedactorBuilder,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigFault> {
@@ -160,7 +160,7 @@ impl ConfiguredUpstreams {
     /// credentials first.
     pub fn read_with_all_faults(
         document: &ConfigDocument,
-        options: Options,
+        options: UpstreamOptions,
         scrub: &mut RedactorBuilder,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> (Self, Vec<ConfigFault>) {
@@ -296,7 +296,7 @@ impl ConfiguredUpstreams {
 pub struct Runtime {
     upstreams: BTreeMap<String, Upstream>,
     redactor: Redactor,
-    options: Options,
+    options: UpstreamOptions,
     executor: Executor,
     warnings: Vec<String>,
     /// Held during work on a tool that briefly takes much memory.

@@ -59,7 +59,7 @@ pub(crate) fn select(
     watch: &dyn Watch,
 ) -> Result<Selected, SelectError> {
     let text = match answer {
-        Answer::None => return Ok(nothing()),
+        Answer::None => return Ok(empty_selection()),
         Answer::Json(text) => {
             return Ok(Selected {
                 json: scrubbed_compact(text.json(), redactor, watch)?,
@@ -109,7 +109,7 @@ pub(crate) fn select(
         });
     }
     Ok(match texts() {
-        None => nothing(),
+        None => empty_selection(),
         Some(text) => match parse_while(text.as_bytes(), || watch.look()) {
             Ok(json) => Selected {
                 json: scrubbed_compact(json, redactor, watch)?,
@@ -124,7 +124,7 @@ pub(crate) fn select(
     })
 }
 
-fn nothing() -> Selected {
+fn empty_selection() -> Selected {
     Selected {
         json: JsonText::null(),
         kind: ValueKind::None,

@@ -19,7 +19,7 @@ use ptc_protocol::members::{ReplResult, UpstreamCall};
 use ptc_secrets::{ConfigDocument, Redactor, SCRUB_TIME_MAX, Veil};
 use ptc_upstream::{CallEntry, Cancel, ConfiguredUpstreams, ProgramCalls, Runtime};
 
-use super::options::{Display, Options};
+use super::options::{Display, ReplOptions};
 use crate::environment;
 use crate::interrupt::Interrupts;
 use ptc_server::as_runtime_error;
@@ -66,7 +66,7 @@ impl Evaluator {
     ///
     /// # Errors
     /// A message for the operator.
-    pub fn start(options: &Options) -> Result<Self, String> {
+    pub fn start(options: &ReplOptions) -> Result<Self, String> {
         let interrupts = Interrupts::watch();
         let upstreams = match &options.config {
             None => None,
@@ -443,7 +443,7 @@ fn failure(reason: &str, message: &str) -> Shown {
 
 fn start_upstreams(
     path: &std::path::Path,
-    options: &Options,
+    options: &ReplOptions,
 ) -> Result<(tokio::runtime::Runtime, Arc<Runtime>), String> {
     let document = ConfigDocument::read(path, &environment).map_err(|fault| fault.to_string())?;
     let executor = tokio::runtime::Builder::new_multi_thread()
@@ -451,13 +451,13 @@ fn start_upstreams(
         .enable_all()
         .build()
         .map_err(|error| format!("no I/O runtime: {error}"))?;
-    let settings = ptc_upstream::Options {
+    let settings = ptc_upstream::UpstreamOptions {
         snapshot: options.snapshot,
         limits: options.limits.clone(),
         catalog: options.catalog,
         own: std::env::current_exe().into_iter().collect(),
         platform: ptc_server::upstreams::platform(),
-        ..ptc_upstream::Options::default()
+        ..ptc_upstream::UpstreamOptions::default()
     };
     let mut secrets = Redactor::builder();
     let configured = ConfiguredUpstreams::read(&document, settings, &mut secrets, &environment);

@@ -15,7 +15,7 @@ use nix::unistd::{AccessFlags, access};
 
 use crate::{environment, fail, print};
 use evaluator::{Evaluator, Shown};
-use options::{Options, ReplRequest};
+use options::{ReplOptions, ReplRequest};
 
 /// Runs the command with the arguments after `repl`.
 pub fn main(arguments: &[String]) -> ExitCode {
@@ -38,7 +38,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
 }
 
 /// Restores the session from an existing file, and saves it afterwards, whether or not the last program succeeded.
-fn run_in_session(options: &Options, evaluator: &mut Evaluator) -> Result<(), ()> {
+fn run_in_session(options: &ReplOptions, evaluator: &mut Evaluator) -> Result<(), ()> {
     let told = |message: String| crate::print_error(message);
     let Some(path) = &options.session else {
         return run(options, evaluator);
@@ -67,9 +67,9 @@ fn check_can_save(path: &str) -> Result<(), String> {
 }
 
 /// Runs expressions first, then a script, and a prompt only when neither was given.
-fn run(options: &Options, evaluator: &mut Evaluator) -> Result<(), ()> {
+fn run(options: &ReplOptions, evaluator: &mut Evaluator) -> Result<(), ()> {
     for expression in &options.expressions {
-        once(evaluator, expression)?;
+        evaluate_once(evaluator, expression)?;
     }
     if let Some(path) = &options.load {
         let text = read_file(path)?;
@@ -78,15 +78,15 @@ fn run(options: &Options, evaluator: &mut Evaluator) -> Result<(), ()> {
         println_out(&format!("Loaded {path}"))?;
     }
     match &options.script {
-        Some(path) if path == "-" => once(evaluator, &read_stdin()?),
-        Some(path) => once(evaluator, &read_file(path)?),
+        Some(path) if path == "-" => evaluate_once(evaluator, &read_stdin()?),
+        Some(path) => evaluate_once(evaluator, &read_file(path)?),
         None if !options.expressions.is_empty() => Ok(()),
         None if !options.interactive && !std::io::stdin().is_terminal() => prompt::piped(evaluator),
         None => prompt::interactive(evaluator),
     }
 }
 
-fn once(evaluator: &mut Evaluator, text: &str) -> Result<(), ()> {
+fn evaluate_once(evaluator: &mut Evaluator, text: &str) -> Result<(), ()> {
     report(&evaluator.evaluate(text), ReportDetail::All)
 }
 

@@ -54,11 +54,11 @@ fn flag_help(flag: &Flag) -> String {
 /// What the arguments ask for.
 pub enum ReplRequest {
     Help(String),
-    Run(Box<Options>),
+    Run(Box<ReplOptions>),
 }
 
 /// How the REPL runs.
-pub struct Options {
+pub struct ReplOptions {
     /// `-e`, in order.
     pub expressions: Vec<String>,
     /// `-l`: run first, then prompt.
@@ -279,7 +279,7 @@ pub fn read(words: &[String], env: impl Fn(&str) -> Option<String>) -> Result<Re
     let config = resolve_path(&lookup, &env);
     let program = ProgramLimits::of(config.is_some());
     let defaults = Limits::default();
-    Ok(ReplRequest::Run(Box::new(Options {
+    Ok(ReplRequest::Run(Box::new(ReplOptions {
         expressions: given
             .iter()
             .filter(|(flag, _)| *flag == "eval")

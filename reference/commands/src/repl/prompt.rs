@@ -130,12 +130,12 @@ pub fn piped(evaluator: &mut Evaluator) -> Result<(), ()> {
         if let Some(program) = piped.push_line(&line)?
             && !is_blank(&program)
         {
-            super::once(evaluator, &program)?;
+            super::evaluate_once(evaluator, &program)?;
         }
     }
     match is_blank(&piped.text) {
         true => Ok(()),
-        false => super::once(evaluator, &piped.text),
+        false => super::evaluate_once(evaluator, &piped.text),
     }
 }
 
@@ -188,7 +188,7 @@ fn handle_line(evaluator: &mut Evaluator, typed: &mut Unfinished, line: &str) ->
 struct Unfinished {
     text: String,
     /// For a long text, a short one that needs the same closing brackets or quotes.
-    stand_in: Option<String>,
+    open_context: Option<String>,
 }
 
 /// A text of up to this many bytes is read again with each new line. With longer texts that would take quadratic time.
@@ -210,9 +210,9 @@ impl Unfinished {
         if self.text.len() as u64 > PROGRAM_BYTES_MAX {
             return too_long();
         }
-        if let Some(short) = &self.stand_in {
-            self.stand_in = stand_in(&format!("{short}{line}\n"));
-            if self.stand_in.is_some() {
+        if let Some(short) = &self.open_context {
+            self.open_context = open_context(&format!("{short}{line}\n"));
+            if self.open_context.is_some() {
                 return Ok(None);
             }
         }
@@ -220,7 +220,7 @@ impl Unfinished {
             return Ok(Some(std::mem::take(self).text));
         }
         if self.text.len() > READ_AGAIN_BYTES_MAX {
-            self.stand_in = stand_in(&self.text);
+            self.open_context = open_context(&self.text);
         }
         Ok(None)
     }
@@ -240,7 +240,7 @@ fn incomplete_error(text: &str) -> Option<ReadError> {
 
 /// The open brackets of a text and the opening of its unclosed string; `None` when the text is not waiting for more lines, or is too
 /// deep.
-fn stand_in(text: &str) -> Option<String> {
+fn open_context(text: &str) -> Option<String> {
     let error = incomplete_error(text)?;
     let string = match error.kind {
         ReadErrorKind::UnclosedString => "\"",

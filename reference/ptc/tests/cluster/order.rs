@@ -86,11 +86,12 @@ impl Client {
     fn open(node: &Node) -> Client {
         let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
         let body = frame(1, "initialize", &params);
-        Client(in_protocol(node.address, None, "POST", &body).1)
+        Client(request_in_protocol_session(node.address, None, "POST", &body).1)
     }
 
     fn send(&self, node: &Node, method: &str, body: &str) -> (u16, Value) {
-        let (status, _, reply) = in_protocol(node.address, self.0.as_deref(), method, body);
+        let (status, _, reply) =
+            request_in_protocol_session(node.address, self.0.as_deref(), method, body);
         (status, reply)
     }
 
@@ -387,7 +388,7 @@ impl Stdio {
     fn start(store: &str, flags: &[&str]) -> Stdio {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ptc"));
         command.args(["start", "--program-timeout-ms", "20000", "--session-store"]);
-        let (child, replies) = support::started(command.arg(store).args(flags));
+        let (child, replies) = support::spawn_piped(command.arg(store).args(flags));
         Stdio {
             process: Process(child),
             replies,

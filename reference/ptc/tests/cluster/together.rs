@@ -130,7 +130,8 @@ fn failed_logins_count_across_servers() {
 fn initialize(node: &Node) -> (u16, Option<String>) {
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18",
         "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}});
-    let (status, id, _) = in_protocol(node.address, None, "POST", &initialize.to_string());
+    let (status, id, _) =
+        request_in_protocol_session(node.address, None, "POST", &initialize.to_string());
     (status, id)
 }
 
@@ -154,7 +155,7 @@ fn owner_limits_count_across_servers() {
         first.new_session();
         let (status, id) = initialize(&first);
         assert_eq!((status, initialize(&second).0), (200, 429));
-        in_protocol(second.address, id.as_deref(), "DELETE", "");
+        request_in_protocol_session(second.address, id.as_deref(), "DELETE", "");
         assert_eq!(initialize(&second).0, 200);
     }
 }
@@ -168,7 +169,7 @@ fn session_shutdown_applies_to_every_server() {
         let (_, id) = initialize(&first);
         let ask = |node: &Node, id: &Option<String>, method: &str, params: Value| {
             let body = json!({"jsonrpc": "2.0", "id": 2, "method": method, "params": params});
-            in_protocol(node.address, id.as_deref(), "POST", &body.to_string()).2
+            request_in_protocol_session(node.address, id.as_deref(), "POST", &body.to_string()).2
         };
         let eval = |node: &Node, id: &Option<String>| {
             let params = json!({"name": "lisp_eval", "arguments": {"program": "(+ 1 2)"}});
@@ -202,7 +203,7 @@ fn client_sessions_end_with_their_protocol_session() {
         let (_, id) = initialize(&first);
         let call = |node: &Node, tool: &str, arguments: &Value| {
             let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool, "arguments": arguments}});
-            in_protocol(node.address, id.as_deref(), "POST", &body.to_string())
+            request_in_protocol_session(node.address, id.as_deref(), "POST", &body.to_string())
         };
         let (_, _, started) = call(&first, "lisp_session_start", &json!({}));
         let session = &started["result"]["structuredContent"]["session_id"];
@@ -304,10 +305,11 @@ fn turn_costs_two_store_round_trips() {
     let in_session = |program: &str, session: &Value| {
         let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
             "params": {"name": "lisp_session_eval", "arguments": {"session_id": session, "program": program}}});
-        in_protocol(first.address, id.as_deref(), "POST", &body.to_string()).2
+        request_in_protocol_session(first.address, id.as_deref(), "POST", &body.to_string()).2
     };
     let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "lisp_session_start", "arguments": {}}});
-    let started = in_protocol(first.address, id.as_deref(), "POST", &body.to_string()).2;
+    let started =
+        request_in_protocol_session(first.address, id.as_deref(), "POST", &body.to_string()).2;
     let session = &started["result"]["structuredContent"]["session_id"];
     in_session("(def n 1)", session);
     let protocol = store_commands_during(&store, || {
@@ -339,7 +341,7 @@ fn turn_sees_protocol_session_changes_of_other_servers() {
         let call = |node: &Node, id: &Option<String>, tool: &str, arguments: Value| {
             let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool, "arguments": arguments}});
             let (status, _, reply) =
-                in_protocol(node.address, id.as_deref(), "POST", &body.to_string());
+                request_in_protocol_session(node.address, id.as_deref(), "POST", &body.to_string());
             (status, reply.to_string())
         };
         let eval = |node: &Node, id: &Option<String>, session: &Value, program: &str| {
@@ -350,8 +352,12 @@ fn turn_sees_protocol_session_changes_of_other_servers() {
         let made = || {
             let (_, id) = initialize(&first);
             let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "lisp_session_start", "arguments": {}}});
-            let (_, _, started) =
-                in_protocol(first.address, id.as_deref(), "POST", &body.to_string());
+            let (_, _, started) = request_in_protocol_session(
+                first.address,
+                id.as_deref(),
+                "POST",
+                &body.to_string(),
+            );
             let session = started["result"]["structuredContent"]["session_id"].clone();
             for node in [&first, &second] {
                 let (_, reply) = eval(node, &id, &session, "(def n 1)");
@@ -368,7 +374,7 @@ fn turn_sees_protocol_session_changes_of_other_servers() {
             assert_eq!(status, 200, "{url}: {reply}");
         }
         // When it is ended on one server, it is gone on the other, whatever the turn is.
-        in_protocol(second.address, id.as_deref(), "DELETE", "");
+        request_in_protocol_session(second.address, id.as_deref(), "DELETE", "");
         for program in ["n", ""] {
             assert_eq!(eval(&first, &id, &session, program).0, 404, "{url}");
         }
@@ -376,7 +382,7 @@ fn turn_sees_protocol_session_changes_of_other_servers() {
         for program in ["n", ""] {
             let (id, session) = made();
             let shutdown = json!({"jsonrpc": "2.0", "id": 3, "method": "shutdown"}).to_string();
-            in_protocol(second.address, id.as_deref(), "POST", &shutdown);
+            request_in_protocol_session(second.address, id.as_deref(), "POST", &shutdown);
             let (status, reply) = eval(&first, &id, &session, program);
             assert_eq!(status, 200, "{url}: {reply}");
             assert!(reply.contains("shutting_down"), "{url}: {reply}");
@@ -389,7 +395,7 @@ fn turn_sees_protocol_session_changes_of_other_servers() {
         );
         let (status, _) = eval(&first, &Some(old.clone()), &session, "n");
         assert_eq!(status, 400, "{url}");
-        in_protocol(second.address, id.as_deref(), "DELETE", "");
+        request_in_protocol_session(second.address, id.as_deref(), "DELETE", "");
         assert_eq!(eval(&first, &Some(old), &session, "n").0, 404, "{url}");
         // Another client's program session.
         let (id, _) = made();

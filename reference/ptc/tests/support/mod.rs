@@ -44,7 +44,7 @@ impl DerefMut for Process {
 }
 
 /// Starts a server with piped input and output, and discards its log.
-pub fn started(command: &mut Command) -> (Child, BufReader<ChildStdout>) {
+pub fn spawn_piped(command: &mut Command) -> (Child, BufReader<ChildStdout>) {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

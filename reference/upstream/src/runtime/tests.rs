@@ -57,7 +57,7 @@ impl TransportConfig for Config {
 
 /// The number of known tools after two concurrent listings with a change in between, which end in the given order and of which the later
 /// one may fail; and the number after a third listing.
-async fn listed(later_first: bool, later_fails: bool) -> (usize, usize) {
+async fn tools_after_two_listings(later_first: bool, later_fails: bool) -> (usize, usize) {
     let server = Arc::new(Server::default());
     let [first_told, second_told, third_told] = [(); 3].map(|()| {
         let (told, says) = oneshot::channel();
@@ -129,7 +129,8 @@ fn newer_tool_list_wins() {
     let executor = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
-    let listed = |later_first, fails| executor.block_on(listed(later_first, fails));
+    let listed =
+        |later_first, fails| executor.block_on(tools_after_two_listings(later_first, fails));
     assert_eq!(listed(false, false), (2, 2));
     assert_eq!(listed(true, false), (2, 2));
     // A failed listing is requested again.

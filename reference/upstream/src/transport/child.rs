@@ -63,14 +63,14 @@ impl Launcher for DirectLauncher {
 }
 
 /// Starts the command below a [keeper](super::keeper), so that nothing that it starts outlives it or this process. For programs whose
-/// `main` passes a command line that begins with [`WORD`](super::keeper::WORD) to [`keep`](super::keeper::keep).
+/// `main` passes a command line that begins with [`KEEPER_COMMAND`](super::keeper::KEEPER_COMMAND) to [`keep`](super::keeper::keep).
 #[cfg(target_os = "linux")]
 pub struct KeeperLauncher;
 
 #[cfg(target_os = "linux")]
 impl Launcher for KeeperLauncher {
     fn launch(&self, config: &StdioConfig) -> Result<Child, WorldFault> {
-        use super::keeper::{KILL_ALL, OWN_EXECUTABLE, WORD};
+        use super::keeper::{KEEPER_COMMAND, KILL_ALL, OWN_EXECUTABLE};
         let path = match config.env.get("PATH") {
             Some(path) => Some(OsString::from(path)),
             None => std::env::var_os("PATH"),
@@ -83,7 +83,11 @@ impl Launcher for KeeperLauncher {
         )?;
         let mut command = Command::new(OWN_EXECUTABLE);
         command
-            .args([WORD, &std::process::id().to_string(), &config.command])
+            .args([
+                KEEPER_COMMAND,
+                &std::process::id().to_string(),
+                &config.command,
+            ])
             .args(&config.args);
         let tell = |keeper: Pid, signal: Signal| match signal {
             Signal::SIGKILL => kill(keeper, KILL_ALL),
@@ -114,11 +118,11 @@ impl KeptCommand {
         let mut command;
         #[cfg(target_os = "linux")]
         {
-            use super::keeper::{OWN_EXECUTABLE, WORD};
+            use super::keeper::{KEEPER_COMMAND, OWN_EXECUTABLE};
             let path = std::env::var_os("PATH");
             check_runnable(name, path.as_deref(), Some(directory))?;
             command = std::process::Command::new(OWN_EXECUTABLE);
-            command.args([WORD, &std::process::id().to_string(), name]);
+            command.args([KEEPER_COMMAND, &std::process::id().to_string(), name]);
         }
         #[cfg(not(target_os = "linux"))]
         {

@@ -145,11 +145,11 @@ fn network(remote: &RemoteConfig, url: &str) -> Result<Sender, WorldFault> {
             }
         }));
     Sender::new(builder)
-        .map_err(|error| WorldFault::unavailable(unbuildable(&describe_error(&error))))
+        .map_err(|error| WorldFault::unavailable(client_build_error(&describe_error(&error))))
 }
 
 /// Why the client could not be built, and what to do about it.
-fn unbuildable(why: &str) -> String {
+fn client_build_error(why: &str) -> String {
     match why.contains("No CA certificates") {
         true => NO_CERTIFICATES.to_owned(),
         false => format!("HTTP client: {why}"),

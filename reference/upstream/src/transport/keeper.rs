@@ -19,7 +19,7 @@ use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, getpid, getppid};
 use crate::limits::CHILD_GRACE;
 
 /// The first word of a command line that makes a process a keeper.
-pub const WORD: &str = "keep-upstream";
+pub const KEEPER_COMMAND: &str = "keep-upstream";
 /// The executable of this process, whatever happened to its file since.
 pub(super) const OWN_EXECUTABLE: &str = "/proc/self/exe";
 /// Marks the command's own process before it becomes the command.
@@ -39,7 +39,7 @@ const NOT_FOUND: u8 = 127;
 /// Added to a signal's number to give a shell's exit status for a process that the signal ended.
 const BY_SIGNAL: u8 = 128;
 
-/// Keeps the command of `arguments` (after [`WORD`]: the id of the expected parent process, then the command), and ends as the
+/// Keeps the command of `arguments` (after [`KEEPER_COMMAND`]: the id of the expected parent process, then the command), and ends as the
 /// command ended.
 pub fn keep(arguments: &[String]) -> ExitCode {
     let (inner, arguments) = match arguments.split_first() {
@@ -48,7 +48,10 @@ pub fn keep(arguments: &[String]) -> ExitCode {
     };
     let parent = arguments.first().and_then(|id| id.parse().ok());
     let (Some(parent), Some(command @ [_, ..])) = (parent, arguments.get(1..)) else {
-        let _ = writeln!(std::io::stderr(), "{WORD} is for the server's own use");
+        let _ = writeln!(
+            std::io::stderr(),
+            "{KEEPER_COMMAND} is for the server's own use"
+        );
         return ExitCode::FAILURE;
     };
     let parent = Pid::from_raw(parent);
@@ -85,7 +88,7 @@ fn watch_over(server: Pid, command: &[String]) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let spawned = Command::new(OWN_EXECUTABLE)
-        .args([WORD, INNER_FLAG, &getpid().to_string()])
+        .args([KEEPER_COMMAND, INNER_FLAG, &getpid().to_string()])
         .args(command)
         .process_group(0)
         .spawn();

@@ -159,7 +159,7 @@ fn server(
     let nothing = |_: &str| None;
     let document = ConfigDocument::parse(Path::new("simulated"), config.to_string(), &nothing)
         .expect("the config is valid");
-    let options = ptc_upstream::Options {
+    let options = ptc_upstream::UpstreamOptions {
         platform: Platform {
             launcher: Some(Arc::new(peers.clone())),
             http_backend: Some(Arc::new(peers.clone())),

@@ -8,7 +8,7 @@ impl ProcessGroup for NullGroup {
     fn signal(&self, _: Signal) {}
 }
 
-fn child() -> (ChildLink, mpsc::UnboundedReceiver<Queued>) {
+fn idle_child() -> (ChildLink, mpsc::UnboundedReceiver<Queued>) {
     let (outbox, frames) = Outbox::new();
     let shared = ChildLink {
         server: "s".into(),
@@ -26,8 +26,8 @@ fn child() -> (ChildLink, mpsc::UnboundedReceiver<Queued>) {
 }
 
 /// Whether a child that sends this line is ended for it.
-fn ends(line: &str) -> bool {
-    let (shared, _frames) = child();
+fn ends_child(line: &str) -> bool {
+    let (shared, _frames) = idle_child();
     shared.handle_line(line.as_bytes());
     shared.lock().ended.is_some()
 }
@@ -59,14 +59,14 @@ fn too_long_request_id_always_ends_the_child() {
         ] {
             let line = format!("{before}{}{behind}", request(bytes));
             assert_eq!(
-                ends(&line),
+                ends_child(&line),
                 ended,
                 "{bytes} bytes in {before:?}, {behind:?}"
             );
         }
     }
     for other in ["", " ", "1", "[]", " [[{}]]", "null"] {
-        assert!(!ends(other), "{other:?}");
+        assert!(!ends_child(other), "{other:?}");
     }
 }
 
@@ -88,7 +88,7 @@ async fn give_up(shared: &ChildLink, id: u64) {
 #[tokio::test]
 async fn only_a_hung_child_is_ended() {
     let patience = Duration::from_millis(30);
-    let (shared, mut frames) = child();
+    let (shared, mut frames) = idle_child();
     let shared = Arc::new(shared);
     let (over, ending) = watch::channel(false);
     let watching = tokio::spawn(kill_if_hung(Arc::clone(&shared), ending, patience));
