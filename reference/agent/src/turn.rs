@@ -416,19 +416,19 @@ impl Run<'_> {
                 if size > self.agent.memory_limit {
                     return self.memory_exceeded(size, after, record);
                 }
-                let told = self.success(&value, &prints, &after);
+                let evaluated = self.success(&value, &prints, &after);
                 self.env = env;
                 self.env
                     .remember(shorten(&value, ptc_protocol::HISTORY_SIZE_MAX));
-                told
+                evaluated
             }
             ProgramEnd::Returned(value) => {
-                let told = self.success(&value, &prints, &memory(&env));
+                let evaluated = self.success(&value, &prints, &memory(&env));
                 record.result = value.clone();
                 self.env = env;
                 Evaluated {
                     returned: Some(value),
-                    ..told
+                    ..evaluated
                 }
             }
             ProgramEnd::Failed(value) => {

@@ -10,7 +10,7 @@ use crate::view::{Cursor, Skips, float_of};
 use crate::write::{write_float, write_string};
 use crate::{Json, JsonKind};
 
-/// NameTable already written in one object of compact output. Small when there is at most one name, because the sender of the text chooses
+/// Names already written in one object of compact output. Small when there is at most one name, because the sender of the text chooses
 /// how many objects are nested.
 #[derive(Default)]
 enum SeenNames {

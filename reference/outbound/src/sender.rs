@@ -69,7 +69,7 @@ impl Sender {
                 Repeat::Never => None,
             };
             let made = self.made.load(Ordering::Relaxed);
-            // Created outside of `driving`, so that the timeout uses the timers of the caller, not those of the thread of connections.
+            // Created outside of `drive`, so that the timeout uses the timers of the caller, not those of the thread of connections.
             let answer = self.client.execute(request);
             let answer = match &self.connections {
                 Some(connections) => connections.drive(answer).await,

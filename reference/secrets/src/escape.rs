@@ -278,8 +278,8 @@ impl<'t> Escapes<'t> {
     }
 
     /// Adds to `out`, which is empty, the readings of the escape that begins at `at`: all that the parse budget allows, except
-    /// backslashes that are written as several backslashes. Not for an escape that has a single reading ([`read_single`](Self::read_single)).
-    /// Positions are read from left to right; nothing is read any more once `watch` is over.
+    /// backslashes that are written as several backslashes. Not for an escape that has a single reading
+    /// ([`read_single`](Self::read_single)). Positions are read from left to right; nothing is read any more once `watch` is over.
     #[inline]
     pub fn read(&mut self, at: usize, out: &mut Readings, watch: &mut Watch<'_>) {
         if !self.read_some(at, out) {

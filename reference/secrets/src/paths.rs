@@ -1,6 +1,6 @@
 //! Follows secrets along all readings of a text with escapes. At an escape, a path continues at the end of each of its readings;
 //! at any other byte, at the next byte. The automaton of the secrets gives each path a state. Paths with the same state at the
-//! same position are merged, and a path whose state is a suffix of another's is dropped where the other covered. So each position
+//! same position are merged, and a path whose state is a suffix of another's is dropped where the other covers it. So each position
 //! is passed only a few times, however many paths began before it. Knows nothing of how escapes are written.
 
 use std::ops::Range;
@@ -84,15 +84,15 @@ impl OpenPaths {
     }
 
     /// Adds a path; there must be room.
-    fn push(&mut self, way: OpenPath) {
-        self.paths.push(way);
-        self.set(self.paths.len() - 1, way);
+    fn push(&mut self, path: OpenPath) {
+        self.paths.push(path);
+        self.set(self.paths.len() - 1, path);
     }
 
-    fn set(&mut self, index: usize, way: OpenPath) {
-        self.paths[index] = way;
-        self.places[index] = way.at as u32;
-        self.depths[index] = way.state.depth;
+    fn set(&mut self, index: usize, path: OpenPath) {
+        self.paths[index] = path;
+        self.places[index] = path.at as u32;
+        self.depths[index] = path.state.depth;
     }
 
     /// Removes a path; the last one takes its index.
@@ -116,7 +116,7 @@ impl OpenPaths {
             }
             let last = self.paths.len().min(first + COMPARED);
             from = from.max(first);
-            if let Some(index) = self.paths[from..last].iter().position(|way| way.at == at) {
+            if let Some(index) = self.paths[from..last].iter().position(|path| path.at == at) {
                 return Some(from + index);
             }
         }
@@ -276,11 +276,11 @@ impl<'n> Paths<'n> {
         readings: &[RunEscape],
         hit: &mut dyn FnMut(Range<usize>),
     ) {
-        let (mut way, mut len) = (open, 0);
+        let (mut path, mut len) = (open, 0);
         loop {
-            let next = self.prefixes.next(way.state, b'\\');
+            let next = self.prefixes.next(path.state, b'\\');
             // Further backslashes don't change the state.
-            let last = next == way.state;
+            let last = next == path.state;
             let least = open.at + len as usize;
             let most = match last {
                 true => end,
@@ -288,17 +288,17 @@ impl<'n> Paths<'n> {
             };
             for (at, reading, before) in readings {
                 if (least..=most).contains(at) && before.is_none_or(|before| before < least) {
-                    self.read(OpenPath { at: *at, ..way }, reading, hit);
+                    self.read(OpenPath { at: *at, ..path }, reading, hit);
                 }
             }
             if len > 0 {
-                let secret_len = self.prefixes.secret_len(way.state);
+                let secret_len = self.prefixes.secret_len(path.state);
                 if secret_len >= self.least && secret_len > 0 {
-                    let begin = self.match_start(&OpenPath { at: least, ..way }, secret_len);
+                    let begin = self.match_start(&OpenPath { at: least, ..path }, secret_len);
                     self.add_match(begin..most, hit);
                 }
                 if most == end {
-                    self.add(OpenPath { at: end, ..way });
+                    self.add(OpenPath { at: end, ..path });
                 }
             }
             self.steps = self.steps.saturating_sub(1);
@@ -313,7 +313,7 @@ impl<'n> Paths<'n> {
                 len,
                 run: true,
             });
-            way = OpenPath {
+            path = OpenPath {
                 at: open.at,
                 state: next,
                 plain: 0,
@@ -325,7 +325,7 @@ impl<'n> Paths<'n> {
     }
 
     /// Removes and returns all paths at positions up to `last`; of those that meet only now, one is dropped where another
-    /// covered.
+    /// covers it.
     fn take(&mut self, last: usize) -> SmallVec<[OpenPath; 4]> {
         let mut next = 0;
         let mut here: SmallVec<[OpenPath; 4]> = SmallVec::new();
@@ -423,7 +423,7 @@ impl<'n> Paths<'n> {
         self.add(open);
     }
 
-    /// Adds a path, unless another one at its position covered, or there are too many and it has the smallest depth.
+    /// Adds a path, unless another one at its position covers it, or there are too many and it has the smallest depth.
     fn add(&mut self, new: OpenPath) {
         // The cost of comparing it with all open paths.
         let compared = self.open.paths.len() / COMPARED_PER_STEP;

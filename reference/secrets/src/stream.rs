@@ -10,8 +10,8 @@ use crate::watch::Watch;
 /// A line that ends with at least this many non-blank bytes may be wrapped base64 that continues on the next line.
 const UNBROKEN_BYTES: usize = 32;
 
-/// Scrubs one stream. Feed chunks with [`push`](Self::push); [`release_lines`](Self::release_lines) and [`flush`](Self::flush) release what is held
-/// back.
+/// Scrubs one stream. Feed chunks with [`push`](Self::push); [`release_lines`](Self::release_lines) and [`flush`](Self::flush) release
+/// what is held back.
 pub struct StreamScrubber {
     finder: Option<Arc<Finder>>,
     held: Vec<u8>,

@@ -83,12 +83,12 @@ impl WorldFault {
 
     /// The message as anyone may see it: scrubbed, and only then cut.
     pub fn message_for(&self, redactor: &Redactor) -> String {
-        let mut told = redactor.scrub_str(&self.message).into_owned();
+        let mut text = redactor.scrub_str(&self.message).into_owned();
         if let Some(quoted) = &self.quoted {
             let clean = quoted.scrubbed(redactor);
-            told.extend(clean.chars().take(quoted.chars_max));
+            text.extend(clean.chars().take(quoted.chars_max));
         }
-        told
+        text
     }
 
     /// The message for the operator, with bounded time and length: an upstream may send much slow-to-scrub text on every

@@ -87,7 +87,7 @@ fn read_call(call: Read<'_>, arguments: &mut ArgumentParser) -> ToolCall {
     }
 }
 
-/// ArgumentParser arrive as JSON text, from some providers as JSON. Text that does not decode to an object is kept verbatim, with the
+/// Arguments arrive as JSON text, from some providers as JSON. Text that does not decode to an object is kept verbatim, with the
 /// reason.
 fn read_arguments(
     given: Option<Read<'_>>,

@@ -100,7 +100,7 @@ pub struct WireCall {
     pub id: String,
     /// The tool's native name.
     pub name: String,
-    /// ArgumentParser as JSON text.
+    /// Arguments as JSON text.
     pub arguments: String,
 }
 

@@ -119,7 +119,7 @@ fn plain_line(prompt: &str) -> Result<Input, ()> {
     Ok(line_of_input()?.map_or(Input::End, Input::Line))
 }
 
-/// EditorHelper for calling upstreams.
+/// Names for calling upstreams.
 const TOOL_NAMES: [&str; 2] = ["tool/call", "tool/servers"];
 
 /// What the editor knows of the language: its names, and how text is coloured.

@@ -142,12 +142,12 @@ pub(crate) type ConfigResult<T> = Result<T, ConfigFault>;
 impl<'a> ConfigEntry<'a> {
     fn parse(&self, warnings: &mut Vec<String>) -> ConfigResult<UpstreamConfig> {
         let Some(named) = self.get("transport") else {
-            let words = format!("requires explicit transport; use {}", transport_names());
-            return Err(self.refuse(&[], &words));
+            let cause = format!("requires explicit transport; use {}", transport_names());
+            return Err(self.refuse(&[], &cause));
         };
         let known = |name: &str| TRANSPORTS.iter().find(|row| row.name == name);
         let Some(row) = named.as_str().and_then(known) else {
-            let words = match named.as_str() {
+            let cause = match named.as_str() {
                 Some("stdio" | "http") => {
                     format!("uses old transport {named}; use mcp_stdio or mcp_http")
                 }
@@ -156,7 +156,7 @@ impl<'a> ConfigEntry<'a> {
                     transport_names()
                 ),
             };
-            return Err(self.refuse(&["transport"], &words));
+            return Err(self.refuse(&["transport"], &cause));
         };
         let transport = (row.read)(self, warnings)?;
         for key in self.fields.into_iter().flat_map(Map::keys) {

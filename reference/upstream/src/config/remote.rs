@@ -68,9 +68,9 @@ impl ConfigEntry<'_> {
                 .iter()
                 .any(|(name, _)| name == header.as_str())
             {
-                let words =
+                let cause =
                     format!("configures header \"{header}\" in both auth and static_headers");
-                return Err(self.refuse(&["static_headers"], &words));
+                return Err(self.refuse(&["static_headers"], &cause));
             }
         }
         Ok(RemoteConfig {
@@ -182,8 +182,8 @@ impl ConfigEntry<'_> {
                     )
                 })?;
                 if RESERVED_AUTH_HEADERS.contains(&name.as_str()) {
-                    let words = format!("auth header \"{header}\" is reserved");
-                    return Err(self.refuse(&["auth", index, "header"], &words));
+                    let cause = format!("auth header \"{header}\" is reserved");
+                    return Err(self.refuse(&["auth", index, "header"], &cause));
                 }
                 Scheme::CustomHeader(name)
             }
@@ -196,8 +196,8 @@ impl ConfigEntry<'_> {
         let credentials = &self.document.credentials;
         // Why the credential could not be resolved is reported at its own place.
         if credentials.get(binding).is_none() && !credentials.is_refused(binding) {
-            let words = format!("references unknown credential binding {binding}");
-            return Err(self.refuse(&["auth", index, "binding"], &words));
+            let cause = format!("references unknown credential binding {binding}");
+            return Err(self.refuse(&["auth", index, "binding"], &cause));
         }
         Ok(Emitter {
             scheme,
@@ -215,10 +215,10 @@ impl ConfigEntry<'_> {
         };
         if entries.len() > STATIC_HEADERS_MAX {
             let count = entries.len();
-            let words = format!(
+            let cause = format!(
                 "static_headers has {count} headers, more than the {STATIC_HEADERS_MAX} that it may have"
             );
-            return Err(self.refuse(&["static_headers"], &words));
+            return Err(self.refuse(&["static_headers"], &cause));
         }
         let mut headers: Vec<(String, String)> = Vec::new();
         for (header, value) in entries {

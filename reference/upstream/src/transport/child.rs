@@ -101,8 +101,8 @@ impl Launcher for KeeperLauncher {
 #[cfg(not(target_os = "linux"))]
 pub use DirectLauncher as KeeperLauncher;
 
-/// A command that runs once, in `directory`, with pipes for its streams. Whatever it starts ends with it, as with [`KeeperLauncher`]; the thread
-/// that starts it has to live as long as the command.
+/// A command that runs once, in `directory`, with pipes for its streams. Whatever it starts ends with it, as with [`KeeperLauncher`]; the
+/// thread that starts it has to live as long as the command.
 pub struct KeptCommand {
     pub process: std::process::Child,
 }
@@ -144,11 +144,11 @@ impl KeptCommand {
     pub fn end(mut self) {
         let id = Pid::from_raw(self.process.id().cast_signed());
         #[cfg(target_os = "linux")]
-        let told = kill(id, super::keeper::KILL_ALL);
+        let signalled = kill(id, super::keeper::KILL_ALL);
         #[cfg(not(target_os = "linux"))]
-        let told = killpg(id, Signal::SIGKILL);
+        let signalled = killpg(id, Signal::SIGKILL);
         let until = Instant::now() + END_TIME_MAX;
-        while told.is_ok() && Instant::now() < until {
+        while signalled.is_ok() && Instant::now() < until {
             match self.process.try_wait() {
                 Ok(None) => std::thread::sleep(Duration::from_millis(2)),
                 _ => return,

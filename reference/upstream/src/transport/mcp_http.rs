@@ -275,7 +275,7 @@ impl HttpConnection {
             return Ok(());
         }
         // A server that answers a notification mistook it for a request.
-        let told = format!(
+        let refusal_text = format!(
             "notifications/initialized returned http {}",
             status.as_u16()
         );
@@ -284,7 +284,7 @@ impl HttpConnection {
             Ok(_) => "",
             Err(_) => INVALID,
         };
-        Err(WorldFault::error(format!("{prefix}{told}")))
+        Err(WorldFault::error(format!("{prefix}{refusal_text}")))
     }
 
     /// One request; a session that the server has lost is replaced once.

@@ -192,14 +192,14 @@ async fn answer(
         });
     }
     let mut fault = status_fault(&response);
-    let told = matches!(
+    let has_error_body = matches!(
         status,
         StatusCode::BAD_REQUEST
             | StatusCode::NOT_FOUND
             | StatusCode::UNPROCESSABLE_ENTITY
             | StatusCode::TOO_MANY_REQUESTS
     );
-    if told {
+    if has_error_body {
         // Without the body of an oversize error the status still determines the fault.
         let bytes = read_body(response, "error", ERROR_BYTES_MAX)
             .await

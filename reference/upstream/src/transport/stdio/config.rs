@@ -90,10 +90,10 @@ impl ConfigEntry<'_> {
         let names = self.texts("inherit_env")?.unwrap_or_default();
         for (index, name) in names.iter().enumerate() {
             if !is_variable(name) {
-                let words = format!(
+                let cause = format!(
                     "inherit_env {name:?} is not the name of a variable; a value is set by env"
                 );
-                return Err(self.refuse(&["inherit_env", &index.to_string()], &words));
+                return Err(self.refuse(&["inherit_env", &index.to_string()], &cause));
             }
             if (self.env)(name).is_none() {
                 warnings.push(format!(
@@ -121,9 +121,9 @@ impl ConfigEntry<'_> {
                 .file_name()
                 .is_some_and(|name| name == "ptc_runner_mcp")
         {
-            let words =
+            let cause =
                 format!("self-as-upstream rejected: command {command} is this server itself");
-            return Err(self.refuse(&["command"], &words));
+            return Err(self.refuse(&["command"], &cause));
         }
         Ok(())
     }
@@ -152,9 +152,9 @@ impl ConfigEntry<'_> {
             match name {
                 Some(name) => {
                     let value = (self.env)(name).ok_or_else(|| {
-                        let words =
+                        let cause =
                             format!("env var {name} is not set (referenced as ${{{name}}})");
-                        self.refuse(&["env", key], &words)
+                        self.refuse(&["env", key], &cause)
                     })?;
                     out.push_str(&value);
                     rest = &rest[open + 2 + name.len() + 1..];
