@@ -39,9 +39,9 @@ fn main() {
 }
 
 /// Alternates between a native tool call and a call in a program, then answers.
-struct Busy;
+struct ToolCallingLlm;
 
-impl Llm for Busy {
+impl Llm for ToolCallingLlm {
     fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError> {
         if request.turn == TURNS {
             return Ok(LlmReply::text("done"));
@@ -92,7 +92,7 @@ fn turn() -> Duration {
     agent.max_turns = TURNS;
     agent.turn_budget = TURNS;
     let run = median(ROUNDS, || {
-        let step = run(&agent, RunOptions::new(&Busy));
+        let step = run(&agent, RunOptions::new(&ToolCallingLlm));
         assert!(step.is_ok_and(|step| step.usage.turns == TURNS));
     });
     run / TURNS

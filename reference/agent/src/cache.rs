@@ -130,8 +130,8 @@ fn write_map(text: &mut String, map: &Map) {
 
 fn write_value(text: &mut String, value: &Value) {
     match value {
-        Value::Map(map) => stack::grown(|| write_map(text, map)),
-        Value::Vector(items) => stack::grown(|| {
+        Value::Map(map) => stack::with_room(|| write_map(text, map)),
+        Value::Vector(items) => stack::with_room(|| {
             text.push('[');
             for (i, item) in items.iter().enumerate() {
                 if i > 0 {

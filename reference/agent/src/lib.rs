@@ -28,7 +28,7 @@
 //! ```
 //!
 //! Blocks the calling thread while it works. Knows nothing of MCP or upstream servers: their tools are passed in
-//! as functions, or through a planner's [`World`].
+//! as functions, or through a planner's [`TaskHost`].
 
 mod agent;
 mod answer;
@@ -64,13 +64,13 @@ pub use card::{CARD, SystemPrompt, base_prompt, combined_prompt};
 pub use exposure::{Exposure, Output, Transport, resolve_exposure};
 pub use extract::{ExtractError, extract_json};
 pub use llm::{
-    Abandoned, AnthropicMessages, ChatCompletions, Llm, LlmError, LlmErrorKind, LlmReply,
+    AbandonCheck, AnthropicMessages, ChatCompletions, Llm, LlmError, LlmErrorKind, LlmReply,
     LlmRequest, Message, ProviderOptions, Recorder, Replay, RetryPolicy, Scripted, Tokens,
     ToolCall, WireCall,
 };
 pub use planner::{
-    Conclude, PLANNER_SYSTEM, PlannerRequest, PromptParts, Task, TaskEnd, TaskOutcome, TaskReason,
-    World, planner_prompt, run_task,
+    Conclude, PLANNER_SYSTEM, PlannerRequest, PromptParts, Task, TaskEnd, TaskHost, TaskOutcome,
+    TaskReason, planner_prompt, run_task,
 };
 pub use preview::{Fallback, NativePreview, lenient_json, native_preview};
 pub use program::{ProgramEnd, ProgramHost, ProgramRun, run_program};

@@ -49,7 +49,7 @@ pub fn program_in_reply(text: &str) -> Result<&str, &'static str> {
 impl Run<'_> {
     /// Processes the end of a program in these modes: `(return v)` that matches the signature ends the run,
     /// `(fail v)` fails it.
-    pub(crate) fn settle(
+    pub(crate) fn finish_program(
         &mut self,
         record: &CallRecord,
         returned: Option<Value>,
@@ -94,7 +94,7 @@ impl Run<'_> {
             Err(problem) => (None, error_block(problem)),
             Ok(program) => {
                 let (record, returned, mut content) = self.evaluate_text(program);
-                let end = self.settle(&record, returned, &mut content);
+                let end = self.finish_program(&record, returned, &mut content);
                 self.record(
                     end.is_some() || record.error.is_none(),
                     record.result.clone(),
@@ -120,7 +120,7 @@ impl Run<'_> {
     }
 
     /// Handles a text where a program was expected.
-    pub(crate) fn program_due(&mut self, reply: &LlmReply) -> TurnEnd {
+    pub(crate) fn ask_for_program(&mut self, reply: &LlmReply) -> TurnEnd {
         let text = reply.content.clone().unwrap_or_default();
         self.record(false, Value::Nil, Vec::new(), &text);
         self.append(Message::Assistant {

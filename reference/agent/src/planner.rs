@@ -1,5 +1,5 @@
 //! The planner of `lisp_task`: a model writes programs for a plain-English task, turn by turn, until one ends with
-//! a terminal form. `World` defines what programs can access; `lisp_mode` what a reply may contain.
+//! a terminal form. `TaskHost` defines what programs can access; `lisp_mode` what a reply may contain.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use ptc_protocol::{FormatOptions, format_value_within};
 
 use crate::exposure::Output;
 use crate::lisp_mode::{error_block, program_in_reply};
-use crate::llm::{Abandoned, Llm, LlmError, LlmErrorKind, LlmRequest, Message, Tokens};
+use crate::llm::{AbandonCheck, Llm, LlmError, LlmErrorKind, LlmRequest, Message, Tokens};
 use crate::task_answer::{Constraints, TaskAnswer, cut, task_answer};
 
 /// The system message of every request. The instructions are in the user message.
@@ -26,7 +26,7 @@ const PROSE_BYTES_MAX: usize = 16 * 1024;
 pub type Conclude<'a> = &'a mut dyn FnMut(CompletedRun, &dyn Watch) -> Result<(), Limit>;
 
 /// The environment of a task's programs.
-pub trait World {
+pub trait TaskHost {
     /// Runs one program in `env` and passes its end to `conclude`, at most until `deadline`.
     ///
     /// # Errors
@@ -210,12 +210,12 @@ pub fn planner_prompt(parts: PromptParts<'_>) -> String {
 
 /// Executes a task.
 #[must_use]
-pub fn run_task(task: &Task<'_>, world: &dyn World) -> TaskOutcome {
+pub fn run_task(task: &Task<'_>, host: &dyn TaskHost) -> TaskOutcome {
     let mut planner = Planner {
         task,
-        world,
+        host,
         env: Env::new().with_context(task.context.clone()),
-        conversation: vec![("user", mission(task, &|text| world.scrub(text.to_owned())))],
+        conversation: vec![("user", mission(task, &|text| host.scrub(text.to_owned())))],
         outcome: TaskOutcome {
             end: TaskEnd::Cancelled,
             turns: 0,
@@ -226,7 +226,7 @@ pub fn run_task(task: &Task<'_>, world: &dyn World) -> TaskOutcome {
     planner.outcome.end = planner.turns();
     if let TaskEnd::Failed { reason, .. } = &mut planner.outcome.end
         && !matches!(*reason, TaskReason::Failed | TaskReason::Budget)
-        && world.may_have_written()
+        && host.may_have_written()
     {
         *reason = TaskReason::SideEffects;
     }
@@ -235,14 +235,14 @@ pub fn run_task(task: &Task<'_>, world: &dyn World) -> TaskOutcome {
 
 struct Planner<'a> {
     task: &'a Task<'a>,
-    world: &'a dyn World,
+    host: &'a dyn TaskHost,
     env: Env,
     conversation: Vec<(&'static str, String)>,
     outcome: TaskOutcome,
 }
 
 /// The outcome of a turn.
-enum Turned {
+enum TurnOutcome {
     End(TaskEnd),
     /// The program failed; the text is for the model.
     Failed(String),
@@ -261,18 +261,18 @@ impl Planner<'_> {
     fn turns(&mut self) -> TaskEnd {
         let (mut turns_left, mut retries_left) = (self.task.max_turns, self.task.retry_turns);
         loop {
-            if self.world.is_cancelled() {
+            if self.host.is_cancelled() {
                 return TaskEnd::Cancelled;
             }
             if Instant::now() >= self.task.deadline {
                 return failed(TaskReason::Budget, "agentic task budget exceeded");
             }
             self.outcome.turns += 1;
-            self.world.turn(self.outcome.turns);
+            self.host.turn(self.outcome.turns);
             let (feedback, is_error) = match self.turn() {
-                Turned::End(end) => return end,
-                Turned::Failed(feedback) => (feedback, true),
-                Turned::Open(feedback) => (feedback, false),
+                TurnOutcome::End(end) => return end,
+                TurnOutcome::Failed(feedback) => (feedback, true),
+                TurnOutcome::Open(feedback) => (feedback, false),
             };
             match is_error && retries_left > 0 {
                 true => retries_left -= 1,
@@ -284,7 +284,7 @@ impl Planner<'_> {
                     "Final turn must call (return value) or (fail reason)",
                 );
             }
-            if self.world.may_have_written() {
+            if self.host.may_have_written() {
                 return failed(
                     TaskReason::SideEffects,
                     "Continuation blocked after write or unknown upstream side effects",
@@ -311,19 +311,22 @@ impl Planner<'_> {
         }
     }
 
-    fn turn(&mut self) -> Turned {
+    fn turn(&mut self) -> TurnOutcome {
         let reply = match self.ask() {
             Ok(reply) => reply,
             Err(NoReply::OutOfTime) => {
-                return Turned::End(failed(TaskReason::Budget, "agentic task budget exceeded"));
+                return TurnOutcome::End(failed(
+                    TaskReason::Budget,
+                    "agentic task budget exceeded",
+                ));
             }
             Err(NoReply::Failed(error)) => {
                 self.outcome.turns -= 1;
-                if self.world.is_cancelled() {
-                    return Turned::End(TaskEnd::Cancelled);
+                if self.host.is_cancelled() {
+                    return TurnOutcome::End(TaskEnd::Cancelled);
                 }
                 let reason = planner_reason(error.kind);
-                return Turned::End(failed(reason, format!("LLM call failed: {error}")));
+                return TurnOutcome::End(failed(reason, format!("LLM call failed: {error}")));
             }
         };
         self.conversation.push(("assistant", self.shown(&reply)));
@@ -331,7 +334,7 @@ impl Planner<'_> {
             Ok(program) => program.to_owned(),
             Err(problem) => {
                 self.outcome.program = None;
-                return Turned::Failed(error_block(&problem));
+                return TurnOutcome::Failed(error_block(&problem));
             }
         };
         self.outcome.program = Some(program.clone());
@@ -339,11 +342,11 @@ impl Planner<'_> {
             .task
             .deadline
             .min(Instant::now() + self.task.program_timeout);
-        let (task, world) = (self.task, self.world);
+        let (task, host) = (self.task, self.host);
         let mut concluded = None;
         self.env = std::mem::take(&mut self.env).in_turn(self.outcome.turns.into());
-        let run = world.run(&program, &self.env, deadline, &mut |ran, watch| {
-            concluded = Some(conclude(task, world, ran, watch)?);
+        let run = host.run(&program, &self.env, deadline, &mut |ran, watch| {
+            concluded = Some(conclude(task, host, ran, watch)?);
             Ok(())
         });
         match (run, concluded) {
@@ -353,8 +356,8 @@ impl Planner<'_> {
                 }
                 turned
             }
-            (Err(limit), _) => ended_by(task, world, &limit.kind().into_error()),
-            (Ok(()), None) => ended_by(task, world, &Limit::Cancelled.kind().into_error()),
+            (Err(limit), _) => turn_after_error(task, host, &limit.kind().into_error()),
+            (Ok(()), None) => turn_after_error(task, host, &Limit::Cancelled.kind().into_error()),
         }
     }
 
@@ -391,7 +394,7 @@ impl Planner<'_> {
         for (role, text) in &self.conversation {
             prompt.push_str(&format!("\n\n{role}:\n{text}"));
         }
-        let prompt = self.world.scrub(prompt);
+        let prompt = self.host.scrub(prompt);
         let mut request = PlannerRequest {
             prompt_bytes: (PLANNER_SYSTEM.len() + prompt.len()) as u64,
             prompt: prompt.clone(),
@@ -400,7 +403,7 @@ impl Planner<'_> {
         let left = self.task.deadline.saturating_duration_since(Instant::now());
         let messages = [Message::User(prompt)];
         let started = Instant::now();
-        let world = self.world;
+        let host = self.host;
         let answer = self.task.llm.complete(&LlmRequest {
             system: PLANNER_SYSTEM,
             messages: &messages,
@@ -411,12 +414,12 @@ impl Planner<'_> {
             schema: None,
             max_tokens: Some(self.task.output_tokens),
             timeout: Some(self.task.planner_timeout.min(left)),
-            abandoned: Abandoned(&|| world.is_cancelled()),
+            abandoned: AbandonCheck(&|| host.is_cancelled()),
         });
         request.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let answer = answer.map(|reply| {
             request.tokens = reply.tokens;
-            self.world.scrub(reply.content.unwrap_or_default())
+            self.host.scrub(reply.content.unwrap_or_default())
         });
         match &answer {
             Ok(text) => {
@@ -499,10 +502,10 @@ impl TaskOutcome {
 /// The outcome of a turn for a program's end, and the environment for the next turn.
 fn conclude(
     task: &Task<'_>,
-    world: &dyn World,
+    host: &dyn TaskHost,
     ran: CompletedRun,
     watch: &dyn Watch,
-) -> Result<(Turned, Option<Env>), Limit> {
+) -> Result<(TurnOutcome, Option<Env>), Limit> {
     let CompletedRun {
         outcome,
         before,
@@ -510,9 +513,9 @@ fn conclude(
     } = ran;
     let turned = match outcome.ended {
         Ended::Return(value) => {
-            let value = world.scrub_value(&value, watch)?;
+            let value = host.scrub_value(&value, watch)?;
             let answer = task_answer(&value, task.constraints, task.result_bytes, watch)?;
-            Turned::End(match answer {
+            TurnOutcome::End(match answer {
                 Ok(answer) => TaskEnd::Answered(answer),
                 Err(error) => failed(
                     TaskReason::Failed,
@@ -521,20 +524,20 @@ fn conclude(
             })
         }
         Ended::Fail(value) => {
-            let value = world.scrub_value(&value, watch)?;
+            let value = host.scrub_value(&value, watch)?;
             let shown = format_value_within(&value, FormatOptions::default(), watch)?;
-            let message = abridged(shown.text, task.result_bytes);
-            Turned::End(failed(TaskReason::Failed, message))
+            let message = truncate(shown.text, task.result_bytes);
+            TurnOutcome::End(failed(TaskReason::Failed, message))
         }
-        Ended::Error(error) => ended_by(task, world, &error),
+        Ended::Error(error) => turn_after_error(task, host, &error),
         Ended::Value(value) => {
             let scrubbed = |env: &Env| -> Result<BTreeMap<String, Value>, Limit> {
                 let clean =
-                    |(name, value): (String, Value)| Ok((name, world.scrub_value(&value, watch)?));
+                    |(name, value): (String, Value)| Ok((name, host.scrub_value(&value, watch)?));
                 crate::run::memory(env).into_iter().map(clean).collect()
             };
             let shown = ptc_protocol::execution_feedback_within(
-                &world.scrub_value(&value, watch)?,
+                &host.scrub_value(&value, watch)?,
                 &outcome.prints,
                 &scrubbed(&after)?,
                 &scrubbed(&before)?,
@@ -542,14 +545,14 @@ fn conclude(
                 ptc_protocol::PreviewOptions::default(),
                 watch,
             )?;
-            return Ok((Turned::Open(shown.feedback), Some(after)));
+            return Ok((TurnOutcome::Open(shown.feedback), Some(after)));
         }
     };
     Ok((turned, None))
 }
 
 /// The text cut to at most `bytes_max` bytes, with three dots when it was longer.
-fn abridged(text: String, bytes_max: usize) -> String {
+fn truncate(text: String, bytes_max: usize) -> String {
     const DOTS: &str = "...";
     match text.len() > bytes_max {
         true => cut(text, bytes_max.saturating_sub(DOTS.len())).0 + DOTS,
@@ -558,19 +561,19 @@ fn abridged(text: String, bytes_max: usize) -> String {
 }
 
 /// The outcome of a turn after an error or a limit.
-fn ended_by(task: &Task<'_>, world: &dyn World, error: &ptc_lang::Error) -> Turned {
+fn turn_after_error(task: &Task<'_>, host: &dyn TaskHost, error: &ptc_lang::Error) -> TurnOutcome {
     if error.reason() == ptc_lang::Reason::Cancelled {
-        return Turned::End(TaskEnd::Cancelled);
+        return TurnOutcome::End(TaskEnd::Cancelled);
     }
     if Instant::now() >= task.deadline {
-        return Turned::End(failed(TaskReason::Budget, "agentic task budget exceeded"));
+        return TurnOutcome::End(failed(TaskReason::Budget, "agentic task budget exceeded"));
     }
-    let mut text = error_block(&error.redacted_message(&|text| world.scrub(text.to_owned())));
-    if let Some(notes) = world.notes() {
+    let mut text = error_block(&error.redacted_message(&|text| host.scrub(text.to_owned())));
+    if let Some(notes) = host.notes() {
         text.push_str("\n\n");
         text.push_str(&notes);
     }
-    Turned::Failed(text)
+    TurnOutcome::Failed(text)
 }
 
 fn failed(reason: TaskReason, message: impl Into<String>) -> TaskEnd {

@@ -262,9 +262,9 @@ fn plain_args(value: &Value) -> Value {
         Value::Vector(items)
             if value.shape().depth > 1 || items.iter().any(|item| item.shape().depth > 0) =>
         {
-            stack::grown(|| Value::vector(items.iter().map(plain_args).collect()))
+            stack::with_room(|| Value::vector(items.iter().map(plain_args).collect()))
         }
-        Value::Map(map) => stack::grown(|| {
+        Value::Map(map) => stack::with_room(|| {
             Value::Map(
                 map.iter()
                     .map(|(key, value)| (plain_key(key), plain_args(value)))

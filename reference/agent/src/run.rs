@@ -14,7 +14,7 @@ use crate::answer::{AnswerForm, answer_form, final_answer};
 use crate::cache::Cache;
 use crate::card::{base_prompt, combined_prompt, mission, program_prompt};
 use crate::exposure::{Output, Transport};
-use crate::llm::{Abandoned, Llm, LlmReply, LlmRequest, Message, WireCall};
+use crate::llm::{AbandonCheck, Llm, LlmReply, LlmRequest, Message, WireCall};
 use crate::lock::lock;
 use crate::scrubber::{Scrubber, Unscrubbed};
 use crate::step::{AgentStep, RunFailure, TurnRecord};
@@ -149,12 +149,12 @@ pub fn chat(
 }
 
 /// The message of a run that exceeds its time, and of each of its calls that is not made for that reason.
-pub(crate) const MISSION_OVER: &str = "Mission timeout exceeded";
+pub(crate) const MISSION_TIMEOUT: &str = "Mission timeout exceeded";
 
-fn mission_over() -> RunFailure {
+fn mission_timeout() -> RunFailure {
     RunFailure {
         reason: "mission_timeout",
-        message: MISSION_OVER.to_owned(),
+        message: MISSION_TIMEOUT.to_owned(),
     }
 }
 
@@ -282,7 +282,7 @@ impl<'a> Run<'a> {
                 schema,
                 max_tokens: None,
                 timeout: self.time_left(),
-                abandoned: Abandoned::NEVER,
+                abandoned: AbandonCheck::NEVER,
             };
             self.emit(
                 "llm.start",
@@ -291,7 +291,7 @@ impl<'a> Run<'a> {
             );
             let reply = match self.options.llm.complete(&request) {
                 Ok(reply) => reply,
-                Err(_) if self.is_over() => return Err(mission_over()),
+                Err(_) if self.is_timed_out() => return Err(mission_timeout()),
                 Err(error) => {
                     return Err(RunFailure {
                         reason: "llm_error",
@@ -342,8 +342,8 @@ impl<'a> Run<'a> {
         if self.turn > self.agent.turn_budget {
             return failed("turn_budget_exhausted", "Turn budget exhausted".to_owned());
         }
-        match self.is_over() {
-            true => Err(mission_over()),
+        match self.is_timed_out() {
+            true => Err(mission_timeout()),
             false => Ok(()),
         }
     }
@@ -354,7 +354,7 @@ impl<'a> Run<'a> {
         Some(limit.saturating_sub(self.started.elapsed()))
     }
 
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_timed_out(&self) -> bool {
         self.time_left().is_some_and(|left| left.is_zero())
     }
 
@@ -365,7 +365,7 @@ impl<'a> Run<'a> {
         match (&reply.content, self.mode) {
             (None, _) => self.empty_turn(),
             (Some(text), Mode::Combined | Mode::Text) => self.answer_turn(text),
-            (Some(_), Mode::LispCall) => self.program_due(reply),
+            (Some(_), Mode::LispCall) => self.ask_for_program(reply),
             (Some(_), Mode::LispContent) => self.content_turn(reply),
         }
     }

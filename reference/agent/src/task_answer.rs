@@ -72,7 +72,7 @@ impl Constraints {
 
     fn apply(&self, value: Json) -> Json {
         let value = match &self.preferred_fields {
-            Some(fields) if !fields.is_empty() => project(value, fields),
+            Some(fields) if !fields.is_empty() => keep_fields(value, fields),
             _ => value,
         };
         match self.max_items {
@@ -95,7 +95,7 @@ pub fn task_answer(
 ) -> Result<Result<TaskAnswer, NotJson>, Limit> {
     let structured = match value {
         Value::Str(text) => {
-            room_for_tree_of(text.as_str())?;
+            reserve_tree(text.as_str())?;
             decoded(text.as_str())
         }
         other => {
@@ -120,7 +120,7 @@ pub fn task_answer(
 }
 
 /// Reserves the memory for the tree of a JSON text.
-fn room_for_tree_of(text: &str) -> Result<(), Limit> {
+fn reserve_tree(text: &str) -> Result<(), Limit> {
     const PART_BYTES: usize = 96;
     let separates = |byte: &u8| matches!(byte, b',' | b':' | b'[' | b'{');
     let parts = text.bytes().filter(separates).count();
@@ -169,7 +169,7 @@ fn decoded(text: &str) -> Json {
 }
 
 /// Reduces maps that have all `fields` to them; descends into everything else. JSON's depth bounds the recursion.
-fn project(value: Json, fields: &[String]) -> Json {
+fn keep_fields(value: Json, fields: &[String]) -> Json {
     match value {
         Json::Object(mut object) if fields.iter().all(|field| object.contains_key(field)) => {
             object.retain(|key, _| fields.contains(key));
@@ -177,12 +177,12 @@ fn project(value: Json, fields: &[String]) -> Json {
         }
         Json::Object(object) => object
             .into_iter()
-            .map(|(key, value)| (key, project(value, fields)))
+            .map(|(key, value)| (key, keep_fields(value, fields)))
             .collect::<Map<_, _>>()
             .into(),
         Json::Array(items) => items
             .into_iter()
-            .map(|item| project(item, fields))
+            .map(|item| keep_fields(item, fields))
             .collect(),
         other => other,
     }

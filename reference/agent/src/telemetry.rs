@@ -171,9 +171,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Kept(Mutex<Vec<Event>>);
+    struct EventLog(Mutex<Vec<Event>>);
 
-    impl Telemetry for Kept {
+    impl Telemetry for EventLog {
         fn emit(&self, event: &Event) {
             lock(&self.0).push(event.clone());
         }
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn spans_nest() {
-        let kept = Kept::default();
+        let kept = EventLog::default();
         let spans = Spans::new(&kept, "a".into());
         for name in [
             "run.start",

@@ -19,7 +19,7 @@ use crate::call::{Invocation, invoke};
 use crate::llm::{LlmReply, Message, ToolCall};
 use crate::preview::{lenient_json, native_preview};
 use crate::program::{ProgramEnd, ProgramHost, ProgramRun, retained_bytes, run_program};
-use crate::run::{MISSION_OVER, Mode, Run, memory};
+use crate::run::{MISSION_TIMEOUT, Mode, Run, memory};
 use crate::step::{CallRecord, RunFailure};
 use crate::telemetry::{Layer, ToolCallFacts};
 use crate::tool::Tool;
@@ -41,7 +41,7 @@ struct Evaluated {
 }
 
 impl Evaluated {
-    fn told(content: String) -> Self {
+    fn from_content(content: String) -> Self {
         Evaluated {
             content,
             ..Evaluated::default()
@@ -137,7 +137,7 @@ impl Run<'_> {
         let payload = protocol_error(reason, "");
         let ids = self.append_calls(reply);
         for (id, call) in ids.into_iter().zip(&reply.tool_calls) {
-            self.tell_rejected(&call.name);
+            self.report_rejected(&call.name);
             self.append(Message::Tool {
                 tool_call_id: id,
                 content: payload.clone(),
@@ -168,14 +168,14 @@ impl Run<'_> {
                 .max_tool_calls
                 .filter(|limit| self.native_calls >= *limit)
             {
-                self.tell_rejected(&call.name);
+                self.report_rejected(&call.name);
                 let error = format!("Tool call limit reached (max: {limit})");
                 skipped.push((id, tool_error(error)));
                 continue;
             }
-            if self.is_over() {
-                self.tell_rejected(&call.name);
-                skipped.push((id, tool_error(MISSION_OVER.to_owned())));
+            if self.is_timed_out() {
+                self.report_rejected(&call.name);
+                skipped.push((id, tool_error(MISSION_TIMEOUT.to_owned())));
                 continue;
             }
             self.native_calls += 1;
@@ -206,7 +206,7 @@ impl Run<'_> {
         let args = arguments(call);
         let mut record = CallRecord::begun(&call.name, &args);
         let Some(tool) = self.native.get(&call.name).copied() else {
-            self.tell_rejected(&call.name);
+            self.report_rejected(&call.name);
             if self.mode == Mode::Text {
                 let error = format!("Tool '{}' not found", call.name);
                 record.error = Some(error.clone());
@@ -216,7 +216,7 @@ impl Run<'_> {
             return (record, protocol_error(UNKNOWN, &call.name));
         };
         if let Some(error) = &call.args_error {
-            self.tell_rejected(&call.name);
+            self.report_rejected(&call.name);
             record.error = Some(error.clone());
             return (record, tool_error(error.clone()));
         }
@@ -228,7 +228,7 @@ impl Run<'_> {
         // shows it.
         let (made, content, truncated) = self
             .native_account
-            .within(|| self.made_and_shown(tool, call, &args, key.as_ref(), started));
+            .within(|| self.invoke_and_preview(tool, call, &args, key.as_ref(), started));
         record.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         if let Some(telemetry) = self.options.telemetry {
             let facts = ToolCallFacts {
@@ -252,7 +252,7 @@ impl Run<'_> {
     }
 
     /// Calls a tool and renders its result for the model; also returns whether a part is left out.
-    fn made_and_shown(
+    fn invoke_and_preview(
         &self,
         tool: &Tool,
         call: &ToolCall,
@@ -331,7 +331,7 @@ impl Run<'_> {
         };
         let mut end = evaluated.abort.take().map(TurnEnd::Abort);
         if self.mode == Mode::LispCall && end.is_none() {
-            end = self.settle(&record, evaluated.returned.take(), &mut evaluated.content);
+            end = self.finish_program(&record, evaluated.returned.take(), &mut evaluated.content);
         }
         let Evaluated {
             content, truncated, ..
@@ -414,21 +414,21 @@ impl Run<'_> {
                 let size = memory_units(&after);
                 record.result = value.clone();
                 if size > self.agent.memory_limit {
-                    return self.over_memory(size, after, record);
+                    return self.memory_exceeded(size, after, record);
                 }
-                let told = self.success(&value, &prints, &after);
+                let evaluated = self.success(&value, &prints, &after);
                 self.env = env;
                 self.env
                     .remember(shorten(&value, ptc_protocol::HISTORY_SIZE_MAX));
-                told
+                evaluated
             }
             ProgramEnd::Returned(value) => {
-                let told = self.success(&value, &prints, &memory(&env));
+                let evaluated = self.success(&value, &prints, &memory(&env));
                 record.result = value.clone();
                 self.env = env;
                 Evaluated {
                     returned: Some(value),
-                    ..told
+                    ..evaluated
                 }
             }
             ProgramEnd::Failed(value) => {
@@ -443,7 +443,7 @@ impl Run<'_> {
                 record.result = value;
                 record.failed_value = true;
                 self.note_failure("fail", &message);
-                Evaluated::told(render_error(
+                Evaluated::from_content(render_error(
                     ErrorReason::Fail,
                     &message,
                     None,
@@ -461,7 +461,7 @@ impl Run<'_> {
                     true => message.clone(),
                     false => format!("{message}\n{explained}"),
                 };
-                Evaluated::told(render_error(reason, &message, Some(feedback.into()), None))
+                Evaluated::from_content(render_error(reason, &message, Some(feedback.into()), None))
             }
         }
     }
@@ -500,7 +500,7 @@ impl Run<'_> {
         }
     }
 
-    fn over_memory(
+    fn memory_exceeded(
         &mut self,
         size: u64,
         after: std::collections::BTreeMap<String, Value>,
@@ -515,7 +515,12 @@ impl Run<'_> {
             MemoryStrategy::Rollback => {
                 let message = format!("{message} Last turn rolled back.");
                 self.note_failure(ErrorReason::MemoryLimit.name(), &message);
-                Evaluated::told(render_error(ErrorReason::MemoryLimit, &message, None, None))
+                Evaluated::from_content(render_error(
+                    ErrorReason::MemoryLimit,
+                    &message,
+                    None,
+                    None,
+                ))
             }
             MemoryStrategy::Strict => {
                 let content = render_error(ErrorReason::MemoryLimit, &message, None, None);
@@ -581,7 +586,7 @@ impl Run<'_> {
     }
 
     /// Emits the telemetry event of a call that never ran.
-    fn tell_rejected(&self, name: &str) {
+    fn report_rejected(&self, name: &str) {
         if let Some(telemetry) = self.options.telemetry {
             let facts = ToolCallFacts {
                 tool_name: name.to_owned(),

@@ -6,7 +6,7 @@ use ptc_agent::{CARD, PromptParts, planner_prompt};
 ptc_lang::counting_allocator!();
 
 #[test]
-fn prompts_are_what_was_blessed() {
+fn prompts_match_the_golden_file() {
     let parts = PromptParts {
         prefix: "",
         suffix: "",

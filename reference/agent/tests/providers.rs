@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ptc_agent::{
-    Abandoned, AnthropicMessages, ChatCompletions, Llm, LlmErrorKind, LlmReply, LlmRequest,
+    AbandonCheck, AnthropicMessages, ChatCompletions, Llm, LlmErrorKind, LlmReply, LlmRequest,
     Message, Output, ProviderOptions, RetryPolicy, Tokens, ToolCall, WireCall,
 };
 use ptc_secrets::{AuthHeaders, Secret};
@@ -85,7 +85,7 @@ fn request(messages: &[Message]) -> LlmRequest<'_> {
         schema: None,
         max_tokens: None,
         timeout: None,
-        abandoned: Abandoned::NEVER,
+        abandoned: AbandonCheck::NEVER,
     }
 }
 
@@ -200,7 +200,7 @@ fn anthropic_exchange() {
 }
 
 #[test]
-fn faults_of_a_provider() {
+fn provider_faults_are_classified() {
     let error = json!({ "error": { "message": "slow down" } });
     let cases: Vec<(ResponseTemplate, LlmErrorKind)> = vec![
         (
@@ -306,7 +306,7 @@ fn errors_never_show_the_key() {
 }
 
 #[test]
-fn many_calls_of_one_answer_are_taken() {
+fn answer_with_many_calls_is_accepted() {
     let (runtime, server) = provider();
     let answer = ResponseTemplate::new(200).set_body_json(many_calls(256));
     let mock = Mock::given(method("POST")).respond_with(answer);
@@ -322,7 +322,7 @@ fn many_calls_of_one_answer_are_taken() {
 
 /// Content besides the reply is not built into values, which would take a hundred times its bytes.
 #[test]
-fn what_stands_beside_a_reply_costs_nothing() {
+fn unknown_reply_members_are_skipped() {
     let beside = "{\"a\":1},".repeat(400_000);
     let usage =
         "\"usage\":{\"prompt_tokens\":18446744073709551615,\"completion_tokens\":1099511627777}";
@@ -346,7 +346,7 @@ fn what_stands_beside_a_reply_costs_nothing() {
 
 /// Arguments of all calls are parsed up to a total size; the others stay text.
 #[test]
-fn arguments_of_many_bytes_stay_text() {
+fn oversize_arguments_stay_text() {
     let long = format!("{{\"a\":\"{}\"}}", "x".repeat(300_000));
     let call = |id: &str| json!({ "id": id, "function": { "name": "rows", "arguments": long } });
     let answer = json!({ "choices": [{ "message": { "tool_calls": [call("a"), call("b")] } }] });
@@ -363,7 +363,7 @@ fn arguments_of_many_bytes_stay_text() {
 }
 
 #[test]
-fn nobody_waits_for_an_abandoned_answer() {
+fn abandoned_request_returns_promptly() {
     let (runtime, server) = provider();
     let slow = ResponseTemplate::new(200).set_delay(Duration::from_secs(60));
     runtime.block_on(
@@ -378,7 +378,7 @@ fn nobody_waits_for_an_abandoned_answer() {
     let model = ChatCompletions::new(options).unwrap();
     let (began, messages) = (Instant::now(), history());
     let told = model.complete(&LlmRequest {
-        abandoned: Abandoned(&|| began.elapsed() > Duration::from_millis(100)),
+        abandoned: AbandonCheck(&|| began.elapsed() > Duration::from_millis(100)),
         ..request(&messages)
     });
     assert_eq!(
@@ -390,7 +390,7 @@ fn nobody_waits_for_an_abandoned_answer() {
 
 /// A provider that answers the first request on each connection, and closes it when the second has begun. To a client that has
 /// already sent its request, this looks like a connection that was closed before.
-fn hanging_up(listener: std::net::TcpListener, answer: String) {
+fn close_after_answer(listener: std::net::TcpListener, answer: String) {
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
     for stream in listener.incoming() {
         let mut stream = stream.expect("a connection is taken");
@@ -413,11 +413,11 @@ fn hanging_up(listener: std::net::TcpListener, answer: String) {
 }
 
 #[test]
-fn a_provider_may_close_what_it_has_answered_on() {
+fn request_survives_a_closed_idle_connection() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let base_url = format!("http://{}/v1", listener.local_addr().expect("it is bound"));
     let answer = json!({ "choices": [{ "message": { "content": "yes" } }] }).to_string();
-    std::thread::spawn(|| hanging_up(listener, answer));
+    std::thread::spawn(|| close_after_answer(listener, answer));
     let options = ProviderOptions {
         base_url,
         model: "m".into(),

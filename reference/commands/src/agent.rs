@@ -25,7 +25,7 @@ use ptc_upstream::{Cancel, KeptCommand, ProgramCalls, Runtime};
 use serde_json::Value as Json;
 use toml::de::{DeTable, DeValue};
 
-use crate::{asks_help, environment, fail, print, private_file};
+use crate::{environment, fail, open_private_file, print, wants_help};
 use ptc_server::clock;
 use ptc_server::redact;
 use ptc_server::settings::flags::closest_of;
@@ -94,22 +94,22 @@ const TRANSCRIPT_CHARS_MAX: usize = 2_000;
 const MEMBER_CHARS_MAX: usize = 300;
 
 /// Flags whose value may follow `=`.
-const VALUED: [&str; 4] = ["--context", "--replay", "--record", "--model"];
+const FLAGS_WITH_VALUE: [&str; 4] = ["--context", "--replay", "--record", "--model"];
 
 pub fn main(arguments: &[String]) -> ExitCode {
-    if asks_help(arguments) {
+    if wants_help(arguments) {
         return print(USAGE);
     }
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let read = match words.as_slice() {
-        ["run", rest @ ..] => Options::read(rest),
+        ["run", rest @ ..] => RunArguments::read(rest),
         [] => Err("expected run".to_owned()),
         [word, ..] => Err(format!("expected run, got {word}")),
     };
     let options = match read {
         Ok(options) => options,
         Err(problem) => {
-            crate::tell(format_args!("ptc agent: {problem}\n\n{USAGE}"));
+            crate::print_error(format_args!("ptc agent: {problem}\n\n{USAGE}"));
             return ExitCode::from(2);
         }
     };
@@ -122,7 +122,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
 }
 
-struct Options {
+struct RunArguments {
     file: PathBuf,
     context: Option<PathBuf>,
     replay: Option<PathBuf>,
@@ -132,9 +132,9 @@ struct Options {
     transcript: Option<bool>,
 }
 
-impl Options {
+impl RunArguments {
     fn read(words: &[&str]) -> Result<Self, String> {
-        let mut options = Options {
+        let mut options = RunArguments {
             file: PathBuf::new(),
             context: None,
             replay: None,
@@ -145,7 +145,7 @@ impl Options {
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let (word, mut inline) = match word.split_once('=') {
-                Some((flag, value)) if VALUED.contains(&flag) => (flag, Some(value)),
+                Some((flag, value)) if FLAGS_WITH_VALUE.contains(&flag) => (flag, Some(value)),
                 _ => (*word, None),
             };
             let mut value = || inline.take().or_else(|| words.next().copied());
@@ -185,7 +185,7 @@ impl Options {
 }
 
 /// Returns the answer, and a problem to report beside it.
-fn run_agent(options: &Options) -> Result<(String, Option<String>), String> {
+fn run_agent(options: &RunArguments) -> Result<(String, Option<String>), String> {
     let text = read(&options.file, SETTINGS_BYTES_MAX)?;
     check_keys(&text).map_err(|problem| format!("{}:{problem}", options.file.display()))?;
     let mut config: Json = toml::from_str(&text).map_err(|error| {
@@ -219,7 +219,7 @@ fn run_agent(options: &Options) -> Result<(String, Option<String>), String> {
             Some(read.map_err(|fault| fault.to_string())?)
         }
     };
-    let redactor = secrets.build().each_for_at_most(SCRUB_TIME_MAX);
+    let redactor = secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX);
     ptc_server::install_diagnostics(Level::Error, &redactor);
     let started =
         configured.map(|configured| executor.block_on(configured.start(redactor.clone())));
@@ -232,7 +232,7 @@ fn run_agent(options: &Options) -> Result<(String, Option<String>), String> {
     let agent = Agent::from_options(&config, &tools).map_err(|error| error.to_string())?;
     let context = match &options.context {
         None => Map::new(),
-        Some(path) => object(path)?,
+        Some(path) => read_object(path)?,
     };
     let model = options
         .model
@@ -243,7 +243,7 @@ fn run_agent(options: &Options) -> Result<(String, Option<String>), String> {
     let talkative = options
         .transcript
         .unwrap_or_else(|| std::io::stderr().is_terminal());
-    let model = Veiled {
+    let model = ScrubbedLlm {
         model,
         redactor: redactor.clone(),
     };
@@ -302,7 +302,7 @@ const TABLES: &[(&str, &str)] = &[
 ];
 
 /// The required shape of a key whose value would otherwise be ignored silently.
-struct Shape {
+struct RequiredShape {
     path: &'static str,
     expected: &'static str,
     fits: fn(&DeValue<'_>) -> bool,
@@ -312,15 +312,15 @@ const fn shape(
     path: &'static str,
     expected: &'static str,
     fits: fn(&DeValue<'_>) -> bool,
-) -> Shape {
-    Shape {
+) -> RequiredShape {
+    RequiredShape {
         path,
         expected,
         fits,
     }
 }
 
-const SHAPES: &[Shape] = &[
+const REQUIRED_SHAPES: &[RequiredShape] = &[
     shape("tools", "tables, each below a line [[tools]]", is_tables),
     shape("tools.command", "a list of strings", is_strings),
     shape("tools.cache", "true or false", |value| {
@@ -373,7 +373,7 @@ fn check_keys(text: &str) -> Result<(), String> {
                 return Err(format!("{line}: unknown key {place}{name}{hint}"));
             }
             let place = format!("{place}{name}");
-            let shape = SHAPES.iter().find(|shape| shape.path == place);
+            let shape = REQUIRED_SHAPES.iter().find(|shape| shape.path == place);
             if let Some(shape) = shape.filter(|shape| !(shape.fits)(value.get_ref())) {
                 let line = LineColumn::of(text, key.span().start).line;
                 return Err(format!("{line}: {place} must be {}", shape.expected));
@@ -396,7 +396,7 @@ fn check_keys(text: &str) -> Result<(), String> {
 }
 
 fn open(
-    options: &Options,
+    options: &RunArguments,
     model: Option<&str>,
     redactor: &Redactor,
     unrecorded: &Arc<OnceLock<String>>,
@@ -414,8 +414,8 @@ fn open(
         Some(path) => {
             // The exchange contains the context, which only the user who runs the agent may see.
             let file =
-                private_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
-            let veiled = VeiledLines {
+                open_private_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let veiled = ScrubbedLines {
                 redactor: redactor.clone(),
                 line: Vec::new(),
                 sink: file,
@@ -427,15 +427,15 @@ fn open(
 }
 
 /// A model whose answers are scrubbed when they arrive, like those of an upstream.
-struct Veiled {
+struct ScrubbedLlm {
     model: Box<dyn Llm>,
     redactor: Redactor,
 }
 
-impl Llm for Veiled {
+impl Llm for ScrubbedLlm {
     fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError> {
         let answer = self.model.complete(request);
-        let redactor = self.redactor.for_at_most(SCRUB_TIME);
+        let redactor = self.redactor.with_time_limit(SCRUB_TIME);
         match answer {
             Ok(reply) => Ok(redactor.scrub(reply).into_inner()),
             Err(error) => Err(LlmError {
@@ -446,19 +446,19 @@ impl Llm for Veiled {
     }
 }
 
-impl Scrubber for Veiled {
+impl Scrubber for ScrubbedLlm {
     fn text(&self, text: &str) -> String {
-        let redactor = self.redactor.for_at_most(SCRUB_TIME);
+        let redactor = self.redactor.with_time_limit(SCRUB_TIME);
         redactor.scrub_str(text).into_owned()
     }
 
     fn value(&self, value: &Value) -> Value {
-        redact::value(value, &self.redactor.for_at_most(SCRUB_TIME)).into_owned()
+        redact::value(value, &self.redactor.with_time_limit(SCRUB_TIME)).into_owned()
     }
 }
 
 /// Scrubs lines of JSON one by one before they are written to a file.
-struct VeiledLines<W> {
+struct ScrubbedLines<W> {
     redactor: Redactor,
     line: Vec<u8>,
     sink: W,
@@ -466,14 +466,14 @@ struct VeiledLines<W> {
     fault: Arc<OnceLock<String>>,
 }
 
-impl<W: Write> Write for VeiledLines<W> {
+impl<W: Write> Write for ScrubbedLines<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
             if piece.ends_with(b"\n") {
                 let line = std::mem::take(&mut self.line);
                 let line = String::from_utf8_lossy(&line);
-                let clean = scrub_json_text(&line, &self.redactor.for_at_most(SCRUB_TIME));
+                let clean = scrub_json_text(&line, &self.redactor.with_time_limit(SCRUB_TIME));
                 if let Err(error) = self.sink.write_all(clean.as_bytes()) {
                     let _ = self.fault.set(error.to_string());
                     return Err(error);
@@ -490,16 +490,16 @@ impl<W: Write> Write for VeiledLines<W> {
 
 /// Writes one message of the transcript.
 fn show(message: &Message, redactor: &Redactor) {
-    crate::tell(transcribed(message, redactor));
+    crate::print_error(render_message(message, redactor));
 }
 
 /// A message in the form of the transcript: the speaker, then the text; programs and results on separate lines. Scrubbed before it is
 /// cut.
-fn transcribed(message: &Message, redactor: &Redactor) -> String {
-    let redactor = &redactor.for_at_most(SCRUB_TIME);
+fn render_message(message: &Message, redactor: &Redactor) -> String {
+    let redactor = &redactor.with_time_limit(SCRUB_TIME);
     let mut lines = Vec::new();
-    let say = |lines: &mut Vec<String>, text: &str| say(lines, &redactor.scrub_str(text));
-    let name = |text: &str| on_a_line(&redactor.scrub_str(text));
+    let say = |lines: &mut Vec<String>, text: &str| push_indented(lines, &redactor.scrub_str(text));
+    let name = |text: &str| escape_line_ends(&redactor.scrub_str(text));
     match message {
         Message::User(text) => {
             lines.push("user".to_owned());
@@ -520,9 +520,12 @@ fn transcribed(message: &Message, redactor: &Redactor) -> String {
                     }
                     None => {
                         let arguments = redactor.scrub_str(&call.arguments);
-                        let arguments = clipped(&arguments, TRANSCRIPT_CHARS_MAX);
+                        let arguments = truncate(&arguments, TRANSCRIPT_CHARS_MAX);
                         let (tool, id) = (name(&call.name), name(&call.id));
-                        lines.push(format!("  → {tool} {} ({id})", on_a_line(&arguments)));
+                        lines.push(format!(
+                            "  → {tool} {} ({id})",
+                            escape_line_ends(&arguments)
+                        ));
                     }
                 }
             }
@@ -538,7 +541,7 @@ fn transcribed(message: &Message, redactor: &Redactor) -> String {
                         // The feedback repeats the other fields.
                         if field != "feedback" {
                             let value = redactor.scrub(value.clone());
-                            lines.push(member(&name(field), &value));
+                            lines.push(render_member(&name(field), &value));
                         }
                     }
                 }
@@ -552,25 +555,25 @@ fn transcribed(message: &Message, redactor: &Redactor) -> String {
 }
 
 /// Adds the lines of a text, indented.
-fn say(lines: &mut Vec<String>, text: &str) {
-    let text = clipped(text, TRANSCRIPT_CHARS_MAX);
+fn push_indented(lines: &mut Vec<String>, text: &str) {
+    let text = truncate(text, TRANSCRIPT_CHARS_MAX);
     lines.extend(text.lines().map(|line| format!("    {line}")));
 }
 
-fn member(name: &str, value: &Json) -> String {
+fn render_member(name: &str, value: &Json) -> String {
     let text = match value {
         Json::String(text) => text.replace('\n', "\n      "),
         other => other.to_string(),
     };
-    format!("    {name}: {}", clipped(&text, MEMBER_CHARS_MAX))
+    format!("    {name}: {}", truncate(&text, MEMBER_CHARS_MAX))
 }
 
 /// A name that a model chose, with line ends escaped so that it can't imitate lines of the transcript.
-fn on_a_line(name: &str) -> String {
+fn escape_line_ends(name: &str) -> String {
     name.replace('\n', "\\n")
 }
 
-fn clipped(text: &str, chars_max: usize) -> String {
+fn truncate(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{} …", &text[..end]),
         None => text.to_owned(),
@@ -581,7 +584,7 @@ fn read(path: &Path, bytes_max: u64) -> Result<String, String> {
     read_text(path, bytes_max).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn object(path: &Path) -> Result<Map, String> {
+fn read_object(path: &Path) -> Result<Map, String> {
     let json: Json = serde_json::from_str(&read(path, DATA_BYTES_MAX)?)
         .map_err(|error| format!("{}: {error}", path.display()))?;
     match json_to_value(&json) {
@@ -650,12 +653,13 @@ fn run_command(
     until: Option<Instant>,
     redactor: &Redactor,
 ) -> Result<Value, ToolFault> {
-    let input = json::to_string_within(args, usize::MAX, &Waiting { until }).map_err(|error| {
-        ToolFault::new(match error {
-            WriteError::Path(error) => error.to_string(),
-            WriteError::Sink(_) => "the arguments are longer than there is room for".to_owned(),
-        })
-    })?;
+    let input =
+        json::to_string_within(args, usize::MAX, &ToolDeadline { until }).map_err(|error| {
+            ToolFault::new(match error {
+                WriteError::Path(error) => error.to_string(),
+                WriteError::Sink(_) => "the arguments are longer than there is room for".to_owned(),
+            })
+        })?;
     let directory = if directory.as_os_str().is_empty() {
         Path::new(".")
     } else {
@@ -669,21 +673,23 @@ fn run_command(
         // A command that does not read its input may still answer.
         let _ = stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
     });
-    let mut said = Said::of(child.stdout.take(), child.stderr.take());
+    let mut streams = CommandOutput::of(child.stdout.take(), child.stderr.take());
     let deadline = earlier(until, Instant::now() + TOOL_TIMEOUT);
     let status = loop {
         let ended = child.try_wait();
         let problem = match ended {
             Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < deadline => match said.hear(Duration::from_millis(2)) {
-                Ok(more) => {
-                    if !more {
-                        std::thread::sleep(Duration::from_millis(2));
+            Ok(None) if Instant::now() < deadline => {
+                match streams.receive(Duration::from_millis(2)) {
+                    Ok(more) => {
+                        if !more {
+                            std::thread::sleep(Duration::from_millis(2));
+                        }
+                        continue;
                     }
-                    continue;
+                    Err(OutputTooLarge) => NO_ROOM.to_owned(),
                 }
-                Err(NoRoom) => NO_ROOM.to_owned(),
-            },
+            }
             _ => match until {
                 Some(until) if until <= deadline => {
                     "the command was ended: nobody waits for it any more".to_owned()
@@ -694,9 +700,9 @@ fn run_command(
         kept.end();
         return Err(ToolFault::new(problem));
     };
-    let [output, errors] = said
-        .rest(Instant::now() + REST_WAIT)
-        .map_err(|NoRoom| ToolFault::new(NO_ROOM))?;
+    let [output, errors] = streams
+        .collect_until(Instant::now() + REST_WAIT)
+        .map_err(|OutputTooLarge| ToolFault::new(NO_ROOM))?;
     // A partial answer must not pass as a complete one.
     if output.len() as u64 > OUTPUT_BYTES_MAX {
         return Err(ToolFault::new(format!(
@@ -704,12 +710,12 @@ fn run_command(
         )));
     }
     if status.success() {
-        let redactor = redactor.for_at_most(SCRUB_TIME);
+        let redactor = redactor.with_time_limit(SCRUB_TIME);
         let output = String::from_utf8_lossy(&output);
         return answer(&output, until, &redactor);
     }
     let errors = String::from_utf8_lossy(&errors).into_owned();
-    let errors = redactor.for_at_most(SCRUB_TIME).scrub(errors);
+    let errors = redactor.with_time_limit(SCRUB_TIME).scrub(errors);
     let detail: String = errors.trim().chars().take(ERROR_CHARS_MAX).collect();
     let detail = if detail.is_empty() {
         status.to_string()
@@ -725,7 +731,7 @@ const NO_ROOM: &str = "the command wrote more than there is room for";
 /// a parsed tree takes many times the bytes of the text.
 fn answer(output: &str, until: Option<Instant>, redactor: &Redactor) -> Result<Value, ToolFault> {
     let clean = scrub_json_text(output.trim(), redactor);
-    match json::read(&clean, Duplicates::Last, &Waiting { until }) {
+    match json::read(&clean, Duplicates::Last, &ToolDeadline { until }) {
         Ok(value) => Ok(value),
         Err(error) if matches!(error.problem, Problem::Limit(_)) => Err(ToolFault::new(NO_ROOM)),
         Err(_) => Ok(Value::str(redactor.scrub(output.to_owned()).into_inner())),
@@ -733,11 +739,11 @@ fn answer(output: &str, until: Option<Instant>, redactor: &Redactor) -> Result<V
 }
 
 /// Whether a tool's result is still needed.
-struct Waiting {
+struct ToolDeadline {
     until: Option<Instant>,
 }
 
-impl Watch for Waiting {
+impl Watch for ToolDeadline {
     fn check_limits(&self) -> Result<(), Limit> {
         if heap::is_overdrawn() {
             return Err(Limit::Memory);
@@ -755,16 +761,16 @@ fn earlier(until: Option<Instant>, other: Instant) -> Instant {
 
 /// The output of a command. The reading threads may outlive the command: a process that escaped from it may hold its output open
 /// forever, and a blocked read can't be cancelled. So each thread holds only one piece, and the caller collects all of them.
-struct Said {
+struct CommandOutput {
     texts: [Vec<u8>; 2],
     /// Pairs of stream index and piece. Disconnected once everything is read.
     pieces: mpsc::Receiver<(usize, Vec<u8>)>,
 }
 
 /// The output exceeds the memory of the calling program.
-struct NoRoom;
+struct OutputTooLarge;
 
-impl Said {
+impl CommandOutput {
     fn of(output: Option<ChildStdout>, errors: Option<ChildStderr>) -> Self {
         let (sender, pieces) = mpsc::sync_channel(0);
         let read = |stream: usize, pipe: Box<dyn std::io::Read + Send>| {
@@ -784,14 +790,14 @@ impl Said {
         if let Some(errors) = errors {
             read(1, Box::new(errors));
         }
-        Said {
+        CommandOutput {
             texts: [Vec::new(), Vec::new()],
             pieces,
         }
     }
 
     /// Waits at most `wait` for another piece; false when everything is read.
-    fn hear(&mut self, wait: Duration) -> Result<bool, NoRoom> {
+    fn receive(&mut self, wait: Duration) -> Result<bool, OutputTooLarge> {
         let (stream, piece) = match self.pieces.recv_timeout(wait) {
             Ok(said) => said,
             Err(error) => return Ok(error == mpsc::RecvTimeoutError::Timeout),
@@ -800,7 +806,7 @@ impl Said {
         if text.capacity() - text.len() < piece.len() {
             let more = text.len().max(piece.len());
             if !heap::reserve(more) {
-                return Err(NoRoom);
+                return Err(OutputTooLarge);
             }
             text.reserve_exact(more);
         }
@@ -811,17 +817,17 @@ impl Said {
     }
 
     /// The output until `until`, or until everything is read. Of a longer stream, one byte more than [`OUTPUT_BYTES_MAX`].
-    fn rest(mut self, until: Instant) -> Result<[Vec<u8>; 2], NoRoom> {
-        while self.hear(until.saturating_duration_since(Instant::now()))? && Instant::now() < until
-        {
-        }
+    fn collect_until(mut self, until: Instant) -> Result<[Vec<u8>; 2], OutputTooLarge> {
+        while self.receive(until.saturating_duration_since(Instant::now()))?
+            && Instant::now() < until
+        {}
         Ok(self.texts)
     }
 }
 
 /// Refuses a function that no call could run.
 fn check_function(source: &str) -> Result<(), String> {
-    let host = Alone {
+    let host = ClockHost {
         deadline: Instant::now() + TOOL_TIMEOUT,
     };
     let (outcome, _) = ptc_lang::run(
@@ -848,7 +854,7 @@ fn lisp_function(source: &str, redactor: &Redactor) -> ToolFn {
             .into_iter()
             .collect();
         let env = Env::new().with_context(context);
-        let host = Alone {
+        let host = ClockHost {
             deadline: earlier(until, Instant::now() + TOOL_TIMEOUT),
         };
         let limits = Limits {
@@ -856,7 +862,7 @@ fn lisp_function(source: &str, redactor: &Redactor) -> ToolFn {
             ..Limits::default()
         };
         let (outcome, _) = ptc_lang::run(&program, &env, &limits, &host);
-        let redactor = redactor.for_at_most(SCRUB_TIME);
+        let redactor = redactor.with_time_limit(SCRUB_TIME);
         let veil = |quoted: &str| redactor.scrub_str(quoted).into_owned();
         match outcome.ended {
             Ended::Value(value) | Ended::Return(value) => {
@@ -872,11 +878,11 @@ fn lisp_function(source: &str, redactor: &Redactor) -> ToolFn {
 }
 
 /// A host that offers only a clock.
-pub(super) struct Alone {
+pub(super) struct ClockHost {
     pub(super) deadline: Instant,
 }
 
-impl Host for Alone {
+impl Host for ClockHost {
     fn now_micros(&self) -> i64 {
         clock::now_micros()
     }

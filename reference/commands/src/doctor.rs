@@ -2,8 +2,8 @@
 //!
 //! Serves nothing and changes nothing; upstream servers are started and stopped.
 
-use crate::start::named_secrets;
-use crate::{asks_help, environment, print};
+use crate::start::secrets_named_in;
+use crate::{environment, print, wants_help};
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
 use ptc_server::facts;
 use ptc_server::settings::flags;
@@ -50,11 +50,11 @@ const WARN: &str = "warn";
 const FAIL: &str = "FAIL";
 
 /// The log level: the findings already include each warning.
-const LOGGED: Level = Level::Error;
+const LOG_LEVEL: Level = Level::Error;
 
 /// Checks the settings in `arguments` and the environment. Exit status 1 when `ptc start` would not start.
 pub fn run(arguments: &[String]) -> ExitCode {
-    if asks_help(arguments) {
+    if wants_help(arguments) {
         return print(USAGE);
     }
     let mut findings = Findings::default();
@@ -82,7 +82,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
     let settings = match Settings::read(arguments, environment) {
         Ok(settings) => settings,
         Err(refused) => {
-            findings.redactor = named_secrets(&refused.settings);
+            findings.redactor = secrets_named_in(&refused.settings);
             return findings.note(FAIL, &refused.message);
         }
     };
@@ -90,23 +90,23 @@ fn examine(arguments: &[String], findings: &mut Findings) {
     let mut secrets = start::secrets(&settings);
     let config = upstreams::config_path(&settings).map(|path| {
         (
-            upstreams::read_reporting_all(&path, &settings, &mut secrets),
+            upstreams::read_with_all_faults(&path, &settings, &mut secrets),
             path,
         )
     });
-    findings.redactor = secrets.build().each_for_at_most(SCRUB_TIME_MAX);
+    findings.redactor = secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX);
     findings.note(OK, "flags and environment");
     for warning in &settings.warnings {
-        findings.note(WARN, &words(warning));
+        findings.note(WARN, &describe_warning(warning));
     }
     stray_variables(findings);
     match &settings.http {
         None => findings.note(OK, "transport: stdio"),
-        Some(http) => listener(http, findings),
+        Some(http) => check_listener(http, findings),
     }
-    store(&settings, findings);
+    check_store(&settings, findings);
     if let Some(dir) = &settings.diagnostics.trace_dir {
-        traces(dir, findings);
+        check_trace_directory(dir, findings);
     }
     let agentic = match Agentic::read(&settings.agentic) {
         Ok(agentic) => agentic,
@@ -120,8 +120,8 @@ fn examine(arguments: &[String], findings: &mut Findings) {
     let Some(((configured, refused), path)) = config else {
         findings.note(OK, "upstream servers: none");
         let redactor = findings.redactor.clone();
-        let sinks = ptc_server::install_diagnostics(LOGGED, &redactor);
-        return limits(
+        let sinks = ptc_server::install_diagnostics(LOG_LEVEL, &redactor);
+        return check_limits(
             &Server::new(settings, sinks, redactor, None, agentic),
             findings,
         );
@@ -139,7 +139,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
             return findings.note(FAIL, &format!("cannot start the I/O runtime: {error}"));
         }
     };
-    match executor.block_on(configured.start_telling_all(findings.redactor.clone())) {
+    match executor.block_on(configured.start_with_all_faults(findings.redactor.clone())) {
         Err(faults) => {
             for fault in faults {
                 findings.note(FAIL, &format!("upstream servers: {fault}"));
@@ -167,15 +167,15 @@ fn examine(arguments: &[String], findings: &mut Findings) {
                 findings.note(WARN, &warning);
             }
             let redactor = runtime.redactor().clone();
-            let sinks = ptc_server::install_diagnostics(LOGGED, &redactor);
+            let sinks = ptc_server::install_diagnostics(LOG_LEVEL, &redactor);
             let server = Server::new(settings, sinks, redactor, Some(runtime), agentic);
-            limits(&server, findings);
+            check_limits(&server, findings);
             server.shut_down(Some(executor.handle()));
         }
     }
 }
 
-fn words(warning: &Warning) -> String {
+fn describe_warning(warning: &Warning) -> String {
     match warning {
         Warning::Ignored(ignored) => format!(
             "--{}: expected {}, got {:?}; {} is used",
@@ -206,7 +206,7 @@ fn stray_variables(findings: &mut Findings) {
     }
 }
 
-fn listener(http: &HttpSettings, findings: &mut Findings) {
+fn check_listener(http: &HttpSettings, findings: &mut Findings) {
     let address = std::net::SocketAddr::new(http.host.0, http.port);
     match std::net::TcpListener::bind(address) {
         Ok(_) => findings.note(
@@ -227,7 +227,7 @@ fn listener(http: &HttpSettings, findings: &mut Findings) {
 }
 
 /// Checks the session store without changing it.
-fn store(settings: &Settings, findings: &mut Findings) {
+fn check_store(settings: &Settings, findings: &mut Findings) {
     let sessions = &settings.sessions;
     if sessions.store.address.is_some() && !sessions.enabled && settings.http.is_none() {
         return findings.note(WARN, "session store: not used without --sessions or --http");
@@ -248,7 +248,7 @@ fn store(settings: &Settings, findings: &mut Findings) {
     }
 }
 
-fn traces(dir: &str, findings: &mut Findings) {
+fn check_trace_directory(dir: &str, findings: &mut Findings) {
     match try_directory(Path::new(dir)) {
         Ok(()) => findings.note(OK, &format!("traces go to {dir}")),
         Err(error) => findings.note(
@@ -277,7 +277,7 @@ fn try_directory(dir: &Path) -> std::io::Result<()> {
     written
 }
 
-fn limits(server: &Server, findings: &mut Findings) {
+fn check_limits(server: &Server, findings: &mut Findings) {
     let settings = &server.settings;
     let program = server.program_limits();
     let names: Vec<&str> = facts::listed_tools(server).collect();

@@ -12,7 +12,7 @@ use ptc_secrets::LineColumn;
 
 use crate::repl::evaluator::{Evaluator, INTERRUPTED};
 use crate::repl::options;
-use crate::{asks_help, environment, fail};
+use crate::{environment, fail, wants_help};
 
 const USAGE: &str = "Usage: ptc eval (FILE | - | -e PROGRAM) [--context FILE] [--json]
 
@@ -30,7 +30,7 @@ Prints go to standard output before the value. Exit status: 0 for a value, 1 for
 
 /// The parsed command line.
 #[derive(Default)]
-struct Wanted {
+struct EvalRequest {
     /// The name of the program in diagnostics, and its text.
     program: Option<(String, String)>,
     context: Option<Map>,
@@ -54,12 +54,12 @@ impl From<String> for Problem {
 }
 
 impl Problem {
-    fn tell(&self) -> ExitCode {
+    fn report(&self) -> ExitCode {
         match self {
             Problem::Words(problem) => {
-                crate::tell(format_args!("ptc eval: {problem}\n\n{}", usage()));
+                crate::print_error(format_args!("ptc eval: {problem}\n\n{}", usage()));
             }
-            Problem::Meaning(problem) => crate::tell(format_args!("ptc eval: {problem}")),
+            Problem::Meaning(problem) => crate::print_error(format_args!("ptc eval: {problem}")),
         }
         ExitCode::from(2)
     }
@@ -71,17 +71,17 @@ fn usage() -> String {
 
 /// Runs the command with the arguments after `eval`.
 pub fn main(arguments: &[String]) -> ExitCode {
-    if asks_help(arguments) {
+    if wants_help(arguments) {
         return crate::print(usage());
     }
-    match wanted(arguments) {
+    match parse_arguments(arguments) {
         Ok(wanted) => run(&wanted),
-        Err(problem) => problem.tell(),
+        Err(problem) => problem.report(),
     }
 }
 
-fn wanted(arguments: &[String]) -> Result<Wanted, Problem> {
-    let mut wanted = Wanted::default();
+fn parse_arguments(arguments: &[String]) -> Result<EvalRequest, Problem> {
+    let mut wanted = EvalRequest::default();
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let mut value = |what: &str| words.next().ok_or(format!("{word} takes {what}"));
@@ -146,7 +146,7 @@ fn shell_quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-fn program(wanted: &mut Wanted, name: &str, text: String) -> Result<(), String> {
+fn program(wanted: &mut EvalRequest, name: &str, text: String) -> Result<(), String> {
     match wanted.program.replace((name.to_owned(), text)) {
         None => Ok(()),
         Some((other, _)) => Err(format!(
@@ -172,14 +172,14 @@ fn context(file: &str) -> Result<Map, String> {
     }
 }
 
-fn run(wanted: &Wanted) -> ExitCode {
+fn run(wanted: &EvalRequest) -> ExitCode {
     let Some((name, text)) = &wanted.program else {
-        return Problem::Words("expected a program".to_owned()).tell();
+        return Problem::Words("expected a program".to_owned()).report();
     };
     let options = match options::read(&wanted.shared, environment) {
-        Ok(options::Wanted::Run(options)) => options,
-        Ok(options::Wanted::Help(_)) => return ExitCode::SUCCESS,
-        Err(problem) => return Problem::Meaning(problem).tell(),
+        Ok(options::ReplRequest::Run(options)) => options,
+        Ok(options::ReplRequest::Help(_)) => return ExitCode::SUCCESS,
+        Err(problem) => return Problem::Meaning(problem).report(),
     };
     let evaluator = match Evaluator::start(&options) {
         Ok(evaluator) => evaluator,
@@ -217,7 +217,7 @@ fn run(wanted: &Wanted) -> ExitCode {
         Ended::Error(error) => {
             let hint = hint.map_or_else(String::new, |hint| format!("\n{hint}"));
             let veil = evaluator.veil(text);
-            Err(diagnostic(error, name, text, &|told| veil.over(told)) + &hint)
+            Err(diagnostic(error, name, text, &|told| veil.redact(told)) + &hint)
         }
     };
     let written = crate::print(evaluator.scrubbed(&out));
@@ -261,14 +261,17 @@ fn diagnostic(error: &Error, name: &str, text: &str, veil: &Redact<'_>) -> Strin
         .with_label(Label::new((name, range)).with_message("here"))
         .finish();
     let mut written = Vec::new();
-    match report.write((name, Source::from(in_place(text))), &mut written) {
+    match report.write(
+        (name, Source::from(mask_control_characters(text))),
+        &mut written,
+    ) {
         Ok(()) => String::from_utf8_lossy(&written).into_owned(),
         Err(_) => message.into_owned(),
     }
 }
 
 /// `text` with each control character replaced by a character of the same byte length, so that offsets in it stay valid.
-fn in_place(text: &str) -> String {
+fn mask_control_characters(text: &str) -> String {
     let letters = text.chars().map(|letter| match letter {
         '\n' | '\t' => letter,
         letter if !is_nonprinting(letter) => letter,

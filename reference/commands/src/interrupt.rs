@@ -38,7 +38,7 @@ impl Interrupts {
                 while let Some(signal) = signals::next() {
                     // A shell's background commands must not react to its Ctrl-C.
                     if !signals::is_ignored(signal) {
-                        watched.came(signal);
+                        watched.on_signal(signal);
                     }
                 }
             });
@@ -62,12 +62,12 @@ impl Interrupts {
     }
 
     /// Sets a function that is called before a signal ends the process.
-    pub fn before_end(&self, leave: impl FnMut() + Send + 'static) {
+    pub fn set_exit_hook(&self, leave: impl FnMut() + Send + 'static) {
         self.state().leave = Some(Box::new(leave));
     }
 
     /// A prompt begins on a terminal.
-    pub fn prompts(&self) {
+    pub fn begin_prompt(&self) {
         self.state().terminal = tcgetattr(std::io::stdin()).ok();
     }
 
@@ -84,7 +84,7 @@ impl Interrupts {
         }
     }
 
-    fn came(&self, signal: Signal) {
+    fn on_signal(&self, signal: Signal) {
         let mut state = self.state();
         let spares = state.terminal.is_some() && signal == Signal::SIGINT;
         match &state.running {

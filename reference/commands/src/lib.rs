@@ -113,11 +113,11 @@ const HIDDEN: &[Command] = &[];
 pub fn main(arguments: &[String]) -> ExitCode {
     ptc_lang::heap::tune();
     let Some((word, rest)) = arguments.split_first() else {
-        tell(usage().trim_end());
+        print_error(usage().trim_end());
         return ExitCode::SUCCESS;
     };
     #[cfg(target_os = "linux")]
-    if word == ptc_upstream::keeper::WORD {
+    if word == ptc_upstream::keeper::KEEPER_COMMAND {
         return ptc_upstream::keeper::keep(rest);
     }
     hide_memory();
@@ -134,7 +134,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
     let mut commands = COMMANDS.iter().chain(HIDDEN);
     match commands.find(|command| command.name == word) {
-        Some(command) if asks_help(rest) && !command.explains_itself => help(&[word.to_owned()]),
+        Some(command) if wants_help(rest) && !command.explains_itself => help(&[word.to_owned()]),
         Some(command) => (command.run)(rest),
         None => fail(format_args!("{}\nERROR: Unknown command {word}", usage())),
     }
@@ -173,7 +173,7 @@ fn usage() -> String {
 }
 
 /// Whether help is requested anywhere in the arguments.
-fn asks_help(words: &[String]) -> bool {
+fn wants_help(words: &[String]) -> bool {
     words.iter().any(|word| word == "--help" || word == "-h")
 }
 
@@ -201,7 +201,7 @@ fn write(text: &[u8]) -> std::io::Result<()> {
 }
 
 /// Opens a file to be overwritten, readable only by its owner from now on.
-fn private_file(path: impl AsRef<Path>) -> std::io::Result<File> {
+fn open_private_file(path: impl AsRef<Path>) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).mode(0o600).open(path)?;
     let there = file.metadata()?;
@@ -216,7 +216,7 @@ fn private_file(path: impl AsRef<Path>) -> std::io::Result<File> {
 }
 
 /// Replaces the file at `path` by one with `bytes`, readable only by its owner. On failure the old file is unchanged.
-fn put_private(path: &str, bytes: &[u8]) -> std::io::Result<()> {
+fn replace_private_file(path: &str, bytes: &[u8]) -> std::io::Result<()> {
     let fresh = format!("{path}.{}.new", ptc_server::token::random(9));
     let mut options = OpenOptions::new();
     let written = options
@@ -235,7 +235,7 @@ fn put_private(path: &str, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 /// Writes a message for people to standard error. If that fails, the exit status still tells.
-fn tell(message: impl std::fmt::Display) {
+fn print_error(message: impl std::fmt::Display) {
     let _ = writeln!(
         std::io::stderr(),
         "{}",
@@ -245,7 +245,7 @@ fn tell(message: impl std::fmt::Display) {
 
 /// Writes to standard error why a command failed.
 fn fail(message: impl std::fmt::Display) -> ExitCode {
-    tell(message);
+    print_error(message);
     ExitCode::FAILURE
 }
 

@@ -1,7 +1,7 @@
 //! `ptc session`: lists, shows, exports and deletes sessions of the store that is given by the flags of `ptc start`.
 
-use crate::start::told;
-use crate::{asks_help, environment, fail, print, private_file, put_private};
+use crate::start::refusal_message;
+use crate::{environment, fail, open_private_file, print, replace_private_file, wants_help};
 use ptc_lang::visible::is_nonprinting;
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX, Secret};
 use ptc_server::clock;
@@ -31,7 +31,7 @@ show credentials, too. A snapshot holds the definitions unscrubbed, so protect i
 
 /// Runs the command with the arguments after `session`.
 pub fn main(arguments: &[String]) -> ExitCode {
-    if asks_help(arguments) {
+    if wants_help(arguments) {
         return print(USAGE);
     }
     match run(arguments) {
@@ -41,20 +41,20 @@ pub fn main(arguments: &[String]) -> ExitCode {
 }
 
 /// The requested operation.
-enum Wanted<'a> {
+enum SessionRequest<'a> {
     List,
     Show(&'a str),
     Export(&'a str, Option<&'a str>),
     Delete(&'a str),
 }
 
-fn wanted<'a>(words: &[&'a str]) -> Result<Wanted<'a>, String> {
+fn parse_arguments<'a>(words: &[&'a str]) -> Result<SessionRequest<'a>, String> {
     Ok(match *words {
-        ["list"] => Wanted::List,
-        ["show", id] => Wanted::Show(id),
-        ["export", id] => Wanted::Export(id, None),
-        ["export", id, file] => Wanted::Export(id, Some(file)),
-        ["delete", id] => Wanted::Delete(id),
+        ["list"] => SessionRequest::List,
+        ["show", id] => SessionRequest::Show(id),
+        ["export", id] => SessionRequest::Export(id, None),
+        ["export", id, file] => SessionRequest::Export(id, Some(file)),
+        ["delete", id] => SessionRequest::Delete(id),
         _ => {
             let found = match words.is_empty() {
                 true => "none before the flags".to_owned(),
@@ -71,13 +71,13 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
     let flags = arguments.iter().position(|word| word.starts_with("--"));
     let (words, flags) = arguments.split_at(flags.unwrap_or(arguments.len()));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let wanted = wanted(&words)?;
-    let shows = matches!(wanted, Wanted::List | Wanted::Show(_));
+    let wanted = parse_arguments(&words)?;
+    let shows = matches!(wanted, SessionRequest::List | SessionRequest::Show(_));
     let (unscrubbed, flags): (Vec<String>, Vec<String>) = flags
         .iter()
         .cloned()
         .partition(|word| shows && word == "--unscrubbed");
-    let settings = Settings::read(&flags, environment).map_err(told)?;
+    let settings = Settings::read(&flags, environment).map_err(refusal_message)?;
     let redactor = redactor(&settings, shows && unscrubbed.is_empty())?;
     ptc_server::install_diagnostics(Level::Error, &redactor);
     let shown = |text: String| redactor.scrub(text).into_inner().into_bytes();
@@ -92,7 +92,7 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
         found.ok_or_else(|| format!("the store has no live session {id}"))
     };
     match wanted {
-        Wanted::List => {
+        SessionRequest::List => {
             let all = store
                 .list_all()
                 .map_err(|refused| refused.message().to_owned())?;
@@ -103,33 +103,33 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
             text.extend(all.iter().map(|listed| row(listed, &redactor)));
             Ok(shown(text))
         }
-        Wanted::Show(id) => {
+        SessionRequest::Show(id) => {
             let listed = find(id)?;
             let env = store
                 .env_of(&listed)
                 .map_err(|refused| refused.message().to_owned())?;
             let mut text = row(&listed, &redactor);
             for (name, value, _) in env.definitions() {
-                let redactor = redactor.for_at_most(SCRUB_TIME_MAX);
+                let redactor = redactor.with_time_limit(SCRUB_TIME_MAX);
                 let value = redact::value(value, &redactor);
                 let value = ptc_lang::print::preview(&value, SHOWN_ITEMS, SHOWN_CHARS);
                 text.push_str(&format!("{name} = {value}\n"));
             }
             Ok(shown(text))
         }
-        Wanted::Export(id, file) => {
+        SessionRequest::Export(id, file) => {
             let listed = find(id)?;
             let bytes = store
                 .export(&listed)
                 .map_err(|refused| refused.message().to_owned())?;
             match file {
                 None => Ok(bytes),
-                Some(path) => keep(path, &bytes)
+                Some(path) => write_snapshot(path, &bytes)
                     .map(|()| Vec::new())
                     .map_err(|error| format!("cannot write {path}: {error}")),
             }
         }
-        Wanted::Delete(id) => {
+        SessionRequest::Delete(id) => {
             let listed = find(id)?;
             store
                 .delete(&listed)
@@ -140,10 +140,10 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
 }
 
 /// Writes a snapshot to a file, or to an existing device or pipe.
-fn keep(path: &str, bytes: &[u8]) -> std::io::Result<()> {
+fn write_snapshot(path: &str, bytes: &[u8]) -> std::io::Result<()> {
     match std::fs::metadata(path) {
-        Ok(there) if !there.is_file() => private_file(path)?.write_all(bytes),
-        _ => put_private(path, bytes),
+        Ok(there) if !there.is_file() => open_private_file(path)?.write_all(bytes),
+        _ => replace_private_file(path, bytes),
     }
 }
 
@@ -156,15 +156,15 @@ fn redactor(settings: &Settings, whole: bool) -> Result<Redactor, String> {
         secrets.add(&Secret::new(token));
     }
     let Some(path) = upstreams::config_path(settings) else {
-        return Ok(secrets.build().each_for_at_most(SCRUB_TIME_MAX));
+        return Ok(secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX));
     };
     match upstreams::read(&path, settings, &mut secrets) {
-        Ok(_) => Ok(secrets.build().each_for_at_most(SCRUB_TIME_MAX)),
+        Ok(_) => Ok(secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX)),
         Err(fault) if whole => Err(format!(
             "{fault}\nSo credentials of upstream servers can't be kept out of what is shown; --unscrubbed shows it all the same"
         )),
         // The secrets that were read before the fault are known.
-        Err(_) => Ok(secrets.build().each_for_at_most(SCRUB_TIME_MAX)),
+        Err(_) => Ok(secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `ptc start`: reads the settings and runs the server. Its help and `ptc docs` are generated from the table of flags.
 
-use crate::{asks_help, environment, fail, print};
+use crate::{environment, fail, print, wants_help};
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
 use ptc_server::settings::flags::{FLAGS, FlagKind, Group};
 use ptc_server::settings::{Settings, SettingsError};
@@ -10,12 +10,12 @@ use std::process::ExitCode;
 
 /// Runs the command with the arguments after `start`.
 pub fn main(arguments: &[String]) -> ExitCode {
-    if asks_help(arguments) {
+    if wants_help(arguments) {
         return print(help());
     }
     let settings = match Settings::read(arguments, environment) {
         Ok(settings) => settings,
-        Err(refused) => return fail(told(refused)),
+        Err(refused) => return fail(refusal_message(refused)),
     };
     match start::serve(settings) {
         // Threads of cancelled programs need not be waited for.
@@ -25,19 +25,19 @@ pub fn main(arguments: &[String]) -> ExitCode {
 }
 
 /// Why settings are refused, with secrets scrubbed.
-pub fn told(refused: SettingsError) -> String {
-    let secrets = named_secrets(&refused.settings);
+pub fn refusal_message(refused: SettingsError) -> String {
+    let secrets = secrets_named_in(&refused.settings);
     secrets.scrub(refused.message).into_inner()
 }
 
 /// The secrets in refused settings and in the upstreams config that they name; messages about them must not show these.
-pub fn named_secrets(settings: &Settings) -> Redactor {
+pub fn secrets_named_in(settings: &Settings) -> Redactor {
     let mut secrets = start::secrets(settings);
     if let Some(path) = upstreams::config_path(settings) {
         // Problems in the config are reported once the settings are accepted.
         upstreams::read(&path, settings, &mut secrets).ok();
     }
-    secrets.build().each_for_at_most(SCRUB_TIME_MAX)
+    secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX)
 }
 
 fn help() -> String {

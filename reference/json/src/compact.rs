@@ -13,28 +13,28 @@ use crate::{Json, JsonKind};
 /// Names already written in one object of compact output. Small when there is at most one name, because the sender of the text chooses
 /// how many objects are nested.
 #[derive(Default)]
-enum Seen {
+enum SeenNames {
     #[default]
     None,
     One(usize, usize),
     Few(Vec<(usize, usize)>),
-    Many(Box<Names>),
+    Many(Box<NameTable>),
 }
 
 /// Positions of names in the output, hashed by name; names are not copied. Only one table grows at a time, and each stays so small
 /// that growing takes less than a millisecond.
-struct Names {
+struct NameTable {
     hasher: RandomState,
     tables: Vec<HashTable<(usize, usize)>>,
 }
 
-impl Names {
+impl NameTable {
     /// Maximum names in the first table before there are more tables.
     const FIRST_MAX: usize = 4_096;
     const TABLES: usize = 64;
 
-    fn new() -> Names {
-        Names {
+    fn new() -> NameTable {
+        NameTable {
             hasher: RandomState::default(),
             tables: vec![HashTable::new()],
         }
@@ -42,7 +42,7 @@ impl Names {
 
     /// True when `out[place]` is a name that occurs for the first time.
     fn insert(&mut self, out: &[u8], place: (usize, usize)) -> bool {
-        let Names { hasher, tables } = self;
+        let NameTable { hasher, tables } = self;
         let hash = |&(from, to): &(usize, usize)| hasher.hash_one(&out[from..to]);
         // The table itself uses the highest and the lowest bits of the hash.
         let table_of = |hash: u64, tables: usize| (hash >> 32) as usize % tables;
@@ -67,7 +67,7 @@ impl Names {
     }
 }
 
-impl Seen {
+impl SeenNames {
     /// Up to this number of names a linear search is faster than hashing.
     const FEW: usize = 12;
 
@@ -76,19 +76,21 @@ impl Seen {
         let name = &out[start..];
         let place = (start, out.len());
         match self {
-            Seen::None => *self = Seen::One(start, out.len()),
-            Seen::One(from, to) if out[*from..*to] == *name => return false,
-            Seen::One(from, to) => *self = Seen::Few(vec![(*from, *to), place]),
-            Seen::Few(few) if few.iter().any(|&(from, to)| out[from..to] == *name) => return false,
-            Seen::Few(few) if few.len() < Self::FEW => few.push(place),
-            Seen::Few(few) => {
-                let mut many = Names::new();
+            SeenNames::None => *self = SeenNames::One(start, out.len()),
+            SeenNames::One(from, to) if out[*from..*to] == *name => return false,
+            SeenNames::One(from, to) => *self = SeenNames::Few(vec![(*from, *to), place]),
+            SeenNames::Few(few) if few.iter().any(|&(from, to)| out[from..to] == *name) => {
+                return false;
+            }
+            SeenNames::Few(few) if few.len() < Self::FEW => few.push(place),
+            SeenNames::Few(few) => {
+                let mut many = NameTable::new();
                 for &earlier in few.iter().chain([&place]) {
                     many.insert(out, earlier);
                 }
-                *self = Seen::Many(Box::new(many));
+                *self = SeenNames::Many(Box::new(many));
             }
-            Seen::Many(many) => return many.insert(out, place),
+            SeenNames::Many(many) => return many.insert(out, place),
         }
         true
     }
@@ -102,7 +104,7 @@ const LOOK_BYTES: usize = 8 << 10;
 struct OpenContainers {
     /// The closing bracket, with the highest bit set while the container is empty.
     brackets: Vec<u8>,
-    names: Vec<Seen>,
+    names: Vec<SeenNames>,
 }
 
 impl OpenContainers {
@@ -111,7 +113,7 @@ impl OpenContainers {
     fn push(&mut self, closing: u8) {
         self.brackets.push(closing | Self::EMPTY);
         if closing == b'}' {
-            self.names.push(Seen::default());
+            self.names.push(SeenNames::default());
         }
     }
 

@@ -15,8 +15,8 @@ mod write;
 
 pub use scan::{Container, Quoted, Scalar, Stopped, SyntaxError, Visitor, scan};
 pub use view::{
-    Document, Elements, Json, JsonKind, JsonText, Malformed, Members, PARTS_BETWEEN_LOOKS, Unread,
-    parse, parse_while,
+    Document, Elements, Json, JsonKind, JsonText, Malformed, Members, PARTS_BETWEEN_LOOKS,
+    ParseError, parse, parse_while,
 };
 pub use write::{Escaped, escaped, escaped_in_lower_case, float, write_float, write_string};
 

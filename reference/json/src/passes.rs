@@ -16,7 +16,7 @@ pub enum Pass {
 
 /// Bytes counted so far in this process.
 #[cfg(feature = "checks")]
-pub fn so_far(pass: Pass) -> u64 {
+pub fn bytes_counted(pass: Pass) -> u64 {
     COUNTS[pass as usize].load(std::sync::atomic::Ordering::Relaxed)
 }
 

@@ -134,7 +134,7 @@ struct Scanner<'t, const KNOWN: bool> {
 impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
     fn document<V: Visitor<'t>>(&mut self, visitor: &mut V) -> Result<(), V::Stop> {
         self.value(visitor)?;
-        self.space(visitor);
+        self.skip_space(visitor);
         if self.at < self.text.len() {
             return Err(SyntaxError::Trailing.into());
         }
@@ -143,7 +143,7 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
 
     fn value<V: Visitor<'t>>(&mut self, visitor: &mut V) -> Result<(), V::Stop> {
         loop {
-            self.space(visitor);
+            self.skip_space(visitor);
             let scalar = match self.peek()? {
                 b'[' => match self.opening(Container::Array, visitor)? {
                     Some(empty) => empty,
@@ -169,12 +169,12 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
                 let Some(inside) = visitor.inside() else {
                     return Ok(());
                 };
-                self.space(visitor);
+                self.skip_space(visitor);
                 match (inside, self.peek()?) {
                     (_, b',') => {
                         self.at += 1;
                         if inside == Container::Object {
-                            self.space(visitor);
+                            self.skip_space(visitor);
                             self.name(visitor)?;
                         }
                         break;
@@ -197,7 +197,7 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
     ) -> Result<Option<Scalar<'t>>, V::Stop> {
         let start = self.at;
         self.at += 1;
-        self.space(visitor);
+        self.skip_space(visitor);
         let closing = match container {
             Container::Array => b']',
             Container::Object => b'}',
@@ -217,7 +217,7 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
         }
         let name = self.string(visitor)?;
         visitor.name(name)?;
-        self.space(visitor);
+        self.skip_space(visitor);
         if self.peek()? != b':' {
             return Err(SyntaxError::Unexpected.into());
         }
@@ -233,12 +233,12 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
             self.at = end + 1;
             return Ok(Quoted::Plain(&self.text[start..end]));
         }
-        self.spelled(start, visitor)
+        self.escaped_string(start, visitor)
     }
 
     /// A string whose content begins at `start` and is not entirely literal.
     #[cold]
-    fn spelled<V: Visitor<'t>>(
+    fn escaped_string<V: Visitor<'t>>(
         &mut self,
         start: usize,
         visitor: &mut V,
@@ -354,7 +354,7 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
     }
 
     #[inline]
-    fn space<V: Visitor<'t>>(&mut self, visitor: &mut V) {
+    fn skip_space<V: Visitor<'t>>(&mut self, visitor: &mut V) {
         if let Some(b' ' | b'\n' | b'\t' | b'\r') = self.bytes().get(self.at) {
             self.run(visitor, is_space);
         }

@@ -10,7 +10,7 @@ fn check(input: &str) -> String {
 }
 
 #[test]
-fn values_come_back_compact() {
+fn values_are_compacted() {
     for (input, output) in [
         (
             " { \"a\" : [ 1 , 2.50 , -0 , 1e3 ] , \"b\" : { } } ",
@@ -36,7 +36,7 @@ fn values_come_back_compact() {
 }
 
 #[test]
-fn what_is_not_json_is_refused() {
+fn invalid_json_is_rejected() {
     for input in [
         "",
         " ",
@@ -81,14 +81,14 @@ fn what_is_not_json_is_refused() {
 }
 
 #[test]
-fn depth_is_bounded_by_the_text_only() {
+fn depth_is_limited_only_by_the_text() {
     let deep = "[".repeat(1_000_000) + &"]".repeat(1_000_000);
     assert_eq!(check(&deep), deep);
     assert!(parse("[".repeat(1_000_000).as_bytes()).is_err());
 }
 
 #[test]
-fn many_members_keep_the_first_of_each() {
+fn first_of_duplicate_members_is_kept() {
     let members: Vec<String> = (0..100).map(|n| format!("\"k{}\":{n}", n % 50)).collect();
     let object = format!("{{{}}}", members.join(","));
     let kept: Vec<String> = (0..50).map(|n| format!("\"k{n}\":{n}")).collect();
@@ -96,7 +96,7 @@ fn many_members_keep_the_first_of_each() {
 }
 
 #[test]
-fn of_very_many_members_the_first_of_a_name_stays() {
+fn first_duplicate_is_kept_among_thousands_of_members() {
     // More names than one table holds.
     const NAMES: usize = 20_000;
     let member = |n: usize, of: usize| format!("\"k{}\":{of}", n * 7_919 % NAMES);
@@ -107,7 +107,7 @@ fn of_very_many_members_the_first_of_a_name_stays() {
 }
 
 #[test]
-fn reading_and_writing_ask_whether_to_go_on() {
+fn reading_and_writing_check_for_a_stop() {
     let rows = format!("[{}]", vec!["{\"a\":[1,\"b\\n\"]}"; 20_000].join(", "));
     let deep = "[".repeat(200_000) + &"]".repeat(200_000);
     for text in [rows, deep] {
@@ -124,16 +124,19 @@ fn reading_and_writing_ask_whether_to_go_on() {
         let never = || Err("no");
         assert_eq!(
             parse_while(text.as_bytes(), never),
-            Err(Unread::Stopped("no"))
+            Err(ParseError::Stopped("no"))
         );
         assert_eq!(json.compact_while(never), Err("no"));
     }
     let malformed = parse_while(b"[1,]", || Ok::<(), ()>(()));
-    assert_eq!(malformed, Err(Unread::Malformed(Malformed { offset: 3 })));
+    assert_eq!(
+        malformed,
+        Err(ParseError::Malformed(Malformed { offset: 3 }))
+    );
 }
 
 #[test]
-fn looking_into_values() {
+fn values_are_navigated_in_place() {
     let json = parse(br#"{"a":{"b":[1,"x\ny",true]},"a":null,"n":9007199254740993}"#).unwrap();
     let list = json.get("a").and_then(|a| a.get("b")).unwrap();
     let parts: Vec<_> = list.elements().collect();
@@ -156,7 +159,7 @@ fn names_are_compared_unescaped() {
 }
 
 #[test]
-fn large_containers_are_stepped_over() {
+fn large_containers_are_skipped() {
     let rows = |count: usize| format!("[{}]", vec!["{\"a\":[1,\"]}\"]}"; count].join(","));
     let deep = "[".repeat(2_000) + &"]".repeat(2_000);
     let text = format!(
@@ -180,7 +183,7 @@ fn large_containers_are_stepped_over() {
 }
 
 #[test]
-fn floats_are_written_alike_everywhere() {
+fn floats_are_written_the_same_everywhere() {
     for (value, text) in [
         (0.0, "0.0"),
         (-0.0, "-0.0"),

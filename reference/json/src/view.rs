@@ -30,7 +30,7 @@ pub fn parse(bytes: &[u8]) -> Result<Json<'_>, Malformed> {
 pub fn parse_while<E>(
     bytes: &[u8],
     goes_on: impl FnMut() -> Result<(), E>,
-) -> Result<Json<'_>, Unread<E>> {
+) -> Result<Json<'_>, ParseError<E>> {
     let (text, _) = check(bytes, false, goes_on)?;
     Ok(Json {
         text,
@@ -41,17 +41,17 @@ pub fn parse_while<E>(
 
 /// Why a text was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unread<E> {
+pub enum ParseError<E> {
     Malformed(Malformed),
     /// `goes_on` stopped the reading, with this reason.
     Stopped(E),
 }
 
-impl From<Unread<Infallible>> for Malformed {
-    fn from(unread: Unread<Infallible>) -> Malformed {
+impl From<ParseError<Infallible>> for Malformed {
+    fn from(unread: ParseError<Infallible>) -> Malformed {
         match unread {
-            Unread::Malformed(malformed) => malformed,
-            Unread::Stopped(never) => match never {},
+            ParseError::Malformed(malformed) => malformed,
+            ParseError::Stopped(never) => match never {},
         }
     }
 }
@@ -126,11 +126,11 @@ impl JsonText {
     pub fn string(text: &str) -> JsonText {
         let mut out = Vec::with_capacity(text.len() + 2);
         write::write_string(&mut out, text);
-        JsonText::made(out, Vec::new())
+        JsonText::from_parts(out, Vec::new())
     }
 
     /// JSON written here from checked text.
-    fn made(text: Vec<u8>, skips: Vec<Skip>) -> JsonText {
+    fn from_parts(text: Vec<u8>, skips: Vec<Skip>) -> JsonText {
         JsonText {
             text: String::from_utf8(text)
                 .expect("pieces of UTF-8 text cut at ASCII bytes are UTF-8")
@@ -236,8 +236,8 @@ fn check<E>(
     bytes: &[u8],
     skipping: bool,
     goes_on: impl FnMut() -> Result<(), E>,
-) -> Result<(&str, Vec<Skip>), Unread<E>> {
-    let malformed = |offset| Unread::Malformed(Malformed { offset });
+) -> Result<(&str, Vec<Skip>), ParseError<E>> {
+    let malformed = |offset| ParseError::Malformed(Malformed { offset });
     let text = std::str::from_utf8(bytes).map_err(|error| malformed(error.valid_up_to()))?;
     let text = text.trim_matches(|letter| u8::try_from(letter).is_ok_and(is_space));
     let before = text.as_ptr() as usize - bytes.as_ptr() as usize;
@@ -250,8 +250,8 @@ fn check<E>(
     match scan(text, &mut checker) {
         Ok(()) => Ok((text, checker.skips.found)),
         Err(Stopped { why, offset }) => Err(match why {
-            CheckEnded::Malformed => malformed(before + offset),
-            CheckEnded::Stopped(why) => Unread::Stopped(why),
+            CheckStop::Malformed => malformed(before + offset),
+            CheckStop::Stopped(why) => ParseError::Stopped(why),
         }),
     }
 }
@@ -260,14 +260,14 @@ fn check<E>(
 pub const PARTS_BETWEEN_LOOKS: usize = 1_024;
 
 /// Why a check ended early.
-enum CheckEnded<E> {
+enum CheckStop<E> {
     Malformed,
     Stopped(E),
 }
 
-impl<E> From<SyntaxError> for CheckEnded<E> {
+impl<E> From<SyntaxError> for CheckStop<E> {
     fn from(_: SyntaxError) -> Self {
-        CheckEnded::Malformed
+        CheckStop::Malformed
     }
 }
 
@@ -281,7 +281,7 @@ struct Checker<G> {
 
 impl<G> Checker<G> {
     #[inline]
-    fn part<E>(&mut self) -> Result<(), CheckEnded<E>>
+    fn part<E>(&mut self) -> Result<(), CheckStop<E>>
     where
         G: FnMut() -> Result<(), E>,
     {
@@ -290,12 +290,12 @@ impl<G> Checker<G> {
             return Ok(());
         }
         self.until_look = PARTS_BETWEEN_LOOKS;
-        (self.goes_on)().map_err(CheckEnded::Stopped)
+        (self.goes_on)().map_err(CheckStop::Stopped)
     }
 }
 
 impl<'t, E, G: FnMut() -> Result<(), E>> Visitor<'t> for Checker<G> {
-    type Stop = CheckEnded<E>;
+    type Stop = CheckStop<E>;
 
     #[inline]
     fn inside(&self) -> Option<Container> {
@@ -324,7 +324,7 @@ impl<'t, E, G: FnMut() -> Result<(), E>> Visitor<'t> for Checker<G> {
     #[inline]
     fn scalar(&mut self, scalar: Scalar<'t>) -> Result<(), Self::Stop> {
         match scalar {
-            Scalar::Float(text) if !float_of(text).is_finite() => Err(CheckEnded::Malformed),
+            Scalar::Float(text) if !float_of(text).is_finite() => Err(CheckStop::Malformed),
             _ => self.part(),
         }
     }
@@ -393,10 +393,10 @@ impl fmt::Debug for Json<'_> {
 }
 
 impl<'a> Json<'a> {
-    pub const EMPTY_OBJECT: Json<'static> = Json::own("{}");
-    pub const NULL: Json<'static> = Json::own("null");
+    pub const EMPTY_OBJECT: Json<'static> = Json::from_static("{}");
+    pub const NULL: Json<'static> = Json::from_static("null");
 
-    const fn own(text: &'static str) -> Json<'static> {
+    const fn from_static(text: &'static str) -> Json<'static> {
         Json {
             text,
             at: 0,
@@ -445,7 +445,7 @@ impl<'a> Json<'a> {
     }
 
     /// Whether this is the string `text`. Every escape is longer than its character, so most strings are decided by their length.
-    fn says(self, text: &str) -> bool {
+    fn is_text(self, text: &str) -> bool {
         if self.kind() != JsonKind::String {
             return false;
         }
@@ -476,7 +476,7 @@ impl<'a> Json<'a> {
     /// The first member named `key`; `None` when there is none or this is not an object.
     pub fn get(self, key: &str) -> Option<Json<'a>> {
         self.members()
-            .find(|(name, _)| name.says(key))
+            .find(|(name, _)| name.is_text(key))
             .map(|(_, value)| value)
     }
 
@@ -485,7 +485,7 @@ impl<'a> Json<'a> {
         Members {
             rest: match self.kind() {
                 JsonKind::Object => Cursor::new(self, 1),
-                _ => Cursor::new(Json::own("}"), 0),
+                _ => Cursor::new(Json::from_static("}"), 0),
             },
         }
     }
@@ -495,7 +495,7 @@ impl<'a> Json<'a> {
         Elements {
             rest: match self.kind() {
                 JsonKind::Array => Cursor::new(self, 1),
-                _ => Cursor::new(Json::own("]"), 0),
+                _ => Cursor::new(Json::from_static("]"), 0),
             },
         }
     }
@@ -512,7 +512,7 @@ impl<'a> Json<'a> {
         let mut out = Vec::with_capacity(self.text.len());
         let mut skips = Skips::of(self.text.len());
         let Ok(()) = compact::compact(self, &mut out, &mut skips, name, always);
-        JsonText::made(out, skips.found)
+        JsonText::from_parts(out, skips.found)
     }
 
     /// [`Json::compact`] while `goes_on` allows it: it is called far more often than once per millisecond.
@@ -524,7 +524,7 @@ impl<'a> Json<'a> {
         let mut out = Vec::with_capacity(self.text.len());
         let mut skips = Skips::of(self.text.len());
         compact::compact(self, &mut out, &mut skips, |_| {}, goes_on)?;
-        Ok(JsonText::made(out, skips.found))
+        Ok(JsonText::from_parts(out, skips.found))
     }
 
     /// The same text, owned.
@@ -665,21 +665,21 @@ impl<'a> Cursor<'a> {
                 }
             }
         }
-        self.since(start)
+        self.slice_from(start)
     }
 
     /// Takes the value at the current byte, without reading it if it is a large container.
     fn step_over(&mut self) -> Json<'a> {
         let start = self.at;
         if matches!(self.peek(), Some(b'{' | b'[')) && self.skip_large() {
-            return self.since(start);
+            return self.slice_from(start);
         }
         let value = self.take_value();
         passes::count(Pass::Walked, value.text.len());
         value
     }
 
-    fn since(&self, start: usize) -> Json<'a> {
+    fn slice_from(&self, start: usize) -> Json<'a> {
         Json {
             text: &self.text[start..self.at],
             at: self.base + start,

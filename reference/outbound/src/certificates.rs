@@ -12,7 +12,7 @@ const BYTES_MAX: u64 = 16 << 20;
 /// Maximum entries of a directory: several times what a system has.
 const ENTRIES_MAX: usize = 10_000;
 /// A file that is always empty.
-const NOTHING: &str = "/dev/null";
+const DEV_NULL: &str = "/dev/null";
 
 /// Checks that the files named by `SSL_CERT_FILE` and `SSL_CERT_DIR` can be read to their end. A missing or empty file is no fault
 /// here: it contains no certificates.
@@ -42,8 +42,8 @@ fn check(
 
 fn file(path: &Path) -> Result<(), String> {
     match fs::metadata(path) {
-        Ok(data) if data.is_file() => bounded(data.len()),
-        Ok(data) if !is_nothing(&data) => Err("it is no regular file".to_owned()),
+        Ok(data) if data.is_file() => check_size(data.len()),
+        Ok(data) if !is_dev_null(&data) => Err("it is no regular file".to_owned()),
         _ => Ok(()),
     }
 }
@@ -64,14 +64,14 @@ fn directory(path: &Path) -> Result<(), String> {
         let data = data.ok().filter(Metadata::is_file);
         bytes = bytes.saturating_add(data.map_or(0, |data| data.len()));
     }
-    bounded(bytes)
+    check_size(bytes)
 }
 
-fn is_nothing(data: &Metadata) -> bool {
-    fs::metadata(NOTHING).is_ok_and(|nothing| nothing.rdev() == data.rdev())
+fn is_dev_null(data: &Metadata) -> bool {
+    fs::metadata(DEV_NULL).is_ok_and(|nothing| nothing.rdev() == data.rdev())
 }
 
-fn bounded(bytes: u64) -> Result<(), String> {
+fn check_size(bytes: u64) -> Result<(), String> {
     match bytes {
         ..=BYTES_MAX => Ok(()),
         _ => Err(format!(
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_ends_soon_is_read() {
+    fn only_bounded_certificate_files_are_read() {
         let held = tempfile::tempdir().unwrap();
         let path = held.path().join("a.pem");
         let long = fs::File::create(&path).unwrap();

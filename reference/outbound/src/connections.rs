@@ -34,7 +34,7 @@ impl Connections {
     }
 
     /// Awaits `work`; the connections that it opens are driven on this client's thread, not on the caller's.
-    pub async fn driving<T>(&self, work: impl Future<Output = T>) -> T {
+    pub async fn drive<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         std::future::poll_fn(|context| {
             let _entered = self.thread.enter();

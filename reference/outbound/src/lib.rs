@@ -8,7 +8,7 @@ mod connections;
 mod refusal;
 mod sender;
 
-use ptc_secrets::{RedactorBuilder, is_this_machine, register_login};
+use ptc_secrets::{RedactorBuilder, is_loopback_host, register_login};
 use reqwest::{Client, ClientBuilder, Url};
 
 pub use certificates::check_certificates;
@@ -47,15 +47,15 @@ pub fn client(url: &str) -> Result<ClientBuilder, String> {
         check_certificates()?;
     }
     // Proxy settings of the environment are for other machines: a proxy would see the credentials.
-    Ok(match leads_here(url) {
+    Ok(match is_local(url) {
         true => builder.no_proxy(),
         false => builder,
     })
 }
 
 /// Whether a URL leads to this machine.
-fn leads_here(url: &str) -> bool {
+fn is_local(url: &str) -> bool {
     let url = Url::parse(url).ok();
     let host = url.as_ref().and_then(Url::host_str);
-    host.is_some_and(is_this_machine)
+    host.is_some_and(is_loopback_host)
 }

@@ -7,7 +7,7 @@ use rustls::{AlertDescription, CertificateError, Error as Tls};
 
 /// Describes a TLS failure; `None` for any other error.
 pub fn tls_refusal(error: &(dyn Error + 'static)) -> Option<String> {
-    causes(error).find_map(|cause| cause.downcast_ref::<Tls>().map(words))
+    causes(error).find_map(|cause| cause.downcast_ref::<Tls>().map(describe_tls_error))
 }
 
 /// An error and its causes, the innermost last.
@@ -25,7 +25,7 @@ pub fn causes<'e>(
     })
 }
 
-fn words(error: &Tls) -> String {
+fn describe_tls_error(error: &Tls) -> String {
     match error {
         Tls::InvalidCertificate(problem) => certificate(problem),
         Tls::InvalidMessage(_) => "the server does not answer in TLS: is its URL one of plain http, or the port another's?".into(),
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_says_what_is_wrong() {
+    fn tls_refusal_names_the_cause() {
         for (error, told) in [
             (CertificateError::Expired, "has expired"),
             (CertificateError::NotValidForName, "other hosts"),

@@ -69,10 +69,10 @@ impl Sender {
                 Repeat::Never => None,
             };
             let made = self.made.load(Ordering::Relaxed);
-            // Created outside of `driving`, so that the timeout uses the timers of the caller, not those of the thread of connections.
+            // Created outside of `drive`, so that the timeout uses the timers of the caller, not those of the thread of connections.
             let answer = self.client.execute(request);
             let answer = match &self.connections {
-                Some(connections) => connections.driving(answer).await,
+                Some(connections) => connections.drive(answer).await,
                 None => answer.await,
             };
             let error = match answer {
@@ -120,7 +120,7 @@ mod tests {
     use std::time::Duration;
 
     /// A server that answers the first request on each connection and closes it on the second; and the number of requests received.
-    fn hanging_up() -> (String, Arc<AtomicU64>) {
+    fn closing_server() -> (String, Arc<AtomicU64>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let came = Arc::new(AtomicU64::new(0));
@@ -146,8 +146,8 @@ mod tests {
     }
 
     #[test]
-    fn what_may_do_harm_is_sent_once() {
-        let (url, came) = hanging_up();
+    fn unrepeatable_request_is_sent_once() {
+        let (url, came) = closing_server();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -171,7 +171,7 @@ mod tests {
     }
 
     /// A server that sends `100 Continue` as fast as it is read, and never answers.
-    fn flooding() -> String {
+    fn flooding_server() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         std::thread::spawn(move || {
@@ -191,8 +191,8 @@ mod tests {
     const DEADLINE_SEEN: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_flood_of_heads_moves_no_deadline() {
-        let url = flooding();
+    fn flood_of_response_heads_extends_no_deadline() {
+        let url = flooding_server();
         // The minimum number of threads, none of which a flood may block.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -217,7 +217,7 @@ mod tests {
             assert!(ended.is_err_and(|error| error.is_timeout()));
             let took = began.elapsed();
             assert!(took < DEADLINE_SEEN, "{took:?}");
-            let (url, _) = hanging_up();
+            let (url, _) = closing_server();
             let other = Sender::new(crate::client(&url).unwrap()).unwrap();
             let request = other.client().post(&url).build().unwrap();
             let answered = runtime.block_on(async {

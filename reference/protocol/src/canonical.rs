@@ -17,7 +17,7 @@ pub fn canonical(value: &Value) -> Value {
 fn changed(value: &Value) -> Option<Value> {
     match value {
         Value::Float(float) => integral(*float),
-        Value::Vector(items) => stack::grown(|| {
+        Value::Vector(items) => stack::with_room(|| {
             let (at, first) = items
                 .iter()
                 .enumerate()
@@ -28,7 +28,7 @@ fn changed(value: &Value) -> Option<Value> {
             built.extend(items.iter().skip(at + 1).map(canonical));
             Some(Value::vector(built))
         }),
-        Value::Map(map) => stack::grown(|| {
+        Value::Map(map) => stack::with_room(|| {
             let changes: Vec<Option<Value>> = map.values().map(changed).collect();
             if changes.iter().all(Option::is_none) && map.keys().all(is_canonical_key) {
                 return None;

@@ -151,7 +151,7 @@ pub fn execution_feedback_within(
     watch.check_limits()?;
     let joined = match prints.is_empty() {
         true => None,
-        false => Some(joined(prints)?),
+        false => Some(join_prints(prints)?),
     };
     let quoted_prints = joined
         .as_deref()
@@ -189,7 +189,7 @@ pub fn execution_feedback_within(
 }
 
 /// The printed lines as one text. The payload holds another copy, so room for two copies is reserved.
-fn joined(prints: &[String]) -> Result<String, Limit> {
+fn join_prints(prints: &[String]) -> Result<String, Limit> {
     let bytes: usize = prints.iter().map(|line| line.len() + 1).sum();
     match ptc_lang::heap::reserve(bytes.saturating_mul(2)) {
         true => Ok(prints.join("\n")),

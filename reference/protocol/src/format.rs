@@ -89,7 +89,7 @@ impl Writer<'_> {
             return;
         }
         let visited = self.out.charge_steps(1);
-        self.went(visited);
+        self.end_on_error(visited);
         match value {
             Value::Str(text) => self.string(text, printable),
             Value::Vector(items) => {
@@ -145,11 +145,11 @@ impl Writer<'_> {
         if !matches!(whole, Err(SinkError::Limit(_))) {
             self.write(&leaf.into_text());
         }
-        self.went(whole);
+        self.end_on_error(whole);
     }
 
     /// A failed write ends the text.
-    fn went(&mut self, written: Result<(), SinkError>) {
+    fn end_on_error(&mut self, written: Result<(), SinkError>) {
         if let Err(over) = written {
             self.cut = true;
             if let SinkError::Limit(limit) = over {
@@ -200,7 +200,7 @@ impl Writer<'_> {
         parts: impl Iterator<Item = T>,
         mut part: impl FnMut(&mut Self, T),
     ) {
-        stack::grown(|| {
+        stack::with_room(|| {
             self.write(open);
             for (i, item) in parts.take(shown).enumerate() {
                 if self.cut {
@@ -230,7 +230,7 @@ impl Writer<'_> {
         }
         if text.len() <= self.room {
             let written = self.out.push_str(text);
-            self.went(written);
+            self.end_on_error(written);
             // Exact counting is needed only when there is a limit.
             self.room -= if self.room == usize::MAX {
                 0
@@ -241,7 +241,7 @@ impl Writer<'_> {
         }
         let end = text.char_indices().nth(self.room).map(|(end, _)| end);
         let written = self.out.push_str(&text[..end.unwrap_or(text.len())]);
-        self.went(written);
+        self.end_on_error(written);
         match end {
             Some(_) => self.cut = true,
             None => self.room -= text.chars().count(),

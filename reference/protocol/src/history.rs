@@ -37,7 +37,7 @@ pub fn shorten(value: &Value, max: u64) -> Value {
     if value.shape().depth > DEPTH_MAX {
         return Value::str("...");
     }
-    stack::grown(|| match value {
+    stack::with_room(|| match value {
         Value::Str(text) => cut_text(text.as_str(), max),
         Value::Vector(items) => {
             let mut budget = max;
@@ -129,7 +129,7 @@ fn inner_size(value: &Value) -> u64 {
 }
 
 fn sum<'a>(base: u64, parts: impl Iterator<Item = &'a Value>) -> u64 {
-    stack::grown(|| parts.fold(base, |total, part| total.saturating_add(inner_size(part))))
+    stack::with_room(|| parts.fold(base, |total, part| total.saturating_add(inner_size(part))))
 }
 
 fn is_byte_list(value: &Value) -> bool {

@@ -30,7 +30,7 @@ pub struct NotJson {
 /// symbol, an infinity or NaN. For a map with keys that are neither strings nor keywords, or with a keyword and a
 /// string of the same name, the path of the map.
 pub fn to_json_value(value: &Value) -> Result<Json, NotJson> {
-    let mut walk = Walk {
+    let mut walk = JsonConverter {
         path: Vec::new(),
         bytes_left: TREE_BYTES_MAX.min(ptc_lang::heap::room()),
     };
@@ -67,17 +67,17 @@ pub(crate) fn json_number(value: &Value) -> Option<Number> {
     }
 }
 
-enum Step<'a> {
+enum PathStep<'a> {
     Key(&'a str),
     Index(usize),
 }
 
-struct Walk<'a> {
-    path: Vec<Step<'a>>,
+struct JsonConverter<'a> {
+    path: Vec<PathStep<'a>>,
     bytes_left: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> JsonConverter<'a> {
     /// On `None`, `path` leads to the offending part.
     fn convert(&mut self, value: &'a Value) -> Option<Json> {
         if self.path.len() > DEPTH_MAX {
@@ -101,7 +101,7 @@ impl<'a> Walk<'a> {
                 self.spend(items.len().checked_mul(size_of::<Json>())?)?;
                 let mut array = Vec::with_capacity(items.len());
                 for (i, item) in items.iter().enumerate() {
-                    self.path.push(Step::Index(i));
+                    self.path.push(PathStep::Index(i));
                     array.push(self.convert(item)?);
                     self.path.pop();
                 }
@@ -125,7 +125,7 @@ impl<'a> Walk<'a> {
         }
         for (key, value) in map {
             let name = key.key_text()?.as_str();
-            self.path.push(Step::Key(name));
+            self.path.push(PathStep::Key(name));
             self.spend(name.len())?;
             object.insert(name.to_owned(), self.convert(value)?);
             self.path.pop();
@@ -147,15 +147,15 @@ fn has_converging_keys(map: &Map) -> bool {
     })
 }
 
-fn path_text(path: &[Step<'_>]) -> String {
+fn path_text(path: &[PathStep<'_>]) -> String {
     let mut text = String::new();
     for step in path {
         match step {
-            Step::Key(key) if text.is_empty() || key.is_empty() => text.push_str(key),
-            Step::Key(key) => {
+            PathStep::Key(key) if text.is_empty() || key.is_empty() => text.push_str(key),
+            PathStep::Key(key) => {
                 let _ = write!(text, ".{key}");
             }
-            Step::Index(i) => {
+            PathStep::Index(i) => {
                 let _ = write!(text, "[{i}]");
             }
         }

@@ -11,7 +11,7 @@ pub struct ProgramLimits {
 }
 
 /// The limits of a program without external access.
-pub const ALONE: ProgramLimits = ProgramLimits {
+pub const WITHOUT_UPSTREAMS: ProgramLimits = ProgramLimits {
     timeout: Duration::from_secs(1),
     memory_bytes: 10 << 20,
 };
@@ -28,15 +28,15 @@ pub const IN_AGENT: ProgramLimits = ProgramLimits {
     memory_bytes: 10 << 20,
 };
 
-const _: () = assert!(ALONE.timeout.as_millis() < WITH_UPSTREAMS.timeout.as_millis());
-const _: () = assert!(ALONE.memory_bytes < WITH_UPSTREAMS.memory_bytes);
+const _: () = assert!(WITHOUT_UPSTREAMS.timeout.as_millis() < WITH_UPSTREAMS.timeout.as_millis());
+const _: () = assert!(WITHOUT_UPSTREAMS.memory_bytes < WITH_UPSTREAMS.memory_bytes);
 
 impl ProgramLimits {
     /// The limits of a program, by whether it may call upstream servers.
     pub const fn of(upstreams: bool) -> Self {
         match upstreams {
             true => WITH_UPSTREAMS,
-            false => ALONE,
+            false => WITHOUT_UPSTREAMS,
         }
     }
 }

@@ -135,14 +135,14 @@ impl Payload {
         self.fields.is_empty()
     }
 
-    /// The object as text for [`Payload::from_kept`]; it preserves which parts are to be scrubbed.
-    pub fn kept(&self) -> String {
-        Field::Object(self.clone()).kept().to_string()
+    /// The object as text for [`Payload::from_stored_text`]; it preserves which parts are to be scrubbed.
+    pub fn to_stored_text(&self) -> String {
+        Field::Object(self.clone()).to_stored_text().to_string()
     }
 
-    /// The object that [`Payload::kept`] wrote.
-    pub fn from_kept(text: &str) -> Option<Payload> {
-        match Field::from_kept(serde_json::from_str(text).ok()?)? {
+    /// The object that [`Payload::to_stored_text`] wrote.
+    pub fn from_stored_text(text: &str) -> Option<Payload> {
+        match Field::from_stored_text(serde_json::from_str(text).ok()?)? {
             Field::Object(object) => Some(object),
             _ => None,
         }
@@ -216,7 +216,7 @@ impl From<String> for Name {
 
 impl Field {
     /// Its kind and value. Text that was scrubbed when it was composed is scrubbed again after it is read.
-    fn kept(&self) -> serde_json::Value {
+    fn to_stored_text(&self) -> serde_json::Value {
         use serde_json::json;
         match self {
             Field::Null => json!(["null"]),
@@ -230,19 +230,22 @@ impl Field {
             Field::Json(text) => json!(["json", text]),
             Field::OwnJson(text) => json!(["own-json", text]),
             Field::List(items) => {
-                json!(["list", items.iter().map(Field::kept).collect::<Vec<_>>()])
+                json!([
+                    "list",
+                    items.iter().map(Field::to_stored_text).collect::<Vec<_>>()
+                ])
             }
             Field::Object(object) => {
                 let fields = object.fields.iter().map(|(name, field)| {
                     let own = matches!(name, Name::Own(_));
-                    json!([own, name.text(), field.kept()])
+                    json!([own, name.text(), field.to_stored_text()])
                 });
                 json!(["object", fields.collect::<Vec<_>>()])
             }
         }
     }
 
-    fn from_kept(value: serde_json::Value) -> Option<Field> {
+    fn from_stored_text(value: serde_json::Value) -> Option<Field> {
         use serde_json::Value;
         let Value::Array(parts) = value else {
             return None;
@@ -263,7 +266,7 @@ impl Field {
             ("list", Some(Value::Array(items))) => Field::List(
                 items
                     .into_iter()
-                    .map(Field::from_kept)
+                    .map(Field::from_stored_text)
                     .collect::<Option<_>>()?,
             ),
             ("object", Some(Value::Array(fields))) => {
@@ -278,7 +281,7 @@ impl Field {
                         true => Name::Own(Cow::Owned(name)),
                         false => Name::Outside(name),
                     };
-                    object.set(name, Field::from_kept(field)?);
+                    object.set(name, Field::from_stored_text(field)?);
                 }
                 Field::Object(object)
             }

@@ -57,7 +57,7 @@ pub fn validate_return_within(
     value: &Value,
     watch: &dyn Watch,
 ) -> Result<Result<(), Vec<Mismatch>>, Limit> {
-    let mut check = Check {
+    let mut check = ReturnChecker {
         path: Vec::new(),
         mismatches: Vec::new(),
         bytes_left: MISMATCH_BYTES_MAX,
@@ -126,7 +126,7 @@ fn word(value: &Value) -> &'static str {
     }
 }
 
-struct Check<'w> {
+struct ReturnChecker<'w> {
     path: Vec<Segment>,
     mismatches: Vec<Mismatch>,
     bytes_left: usize,
@@ -134,7 +134,7 @@ struct Check<'w> {
     until_look: usize,
 }
 
-impl Check<'_> {
+impl ReturnChecker<'_> {
     fn value(&mut self, expected: &Type, value: &Value) -> Result<(), Limit> {
         self.visit()?;
         match (expected, value) {

@@ -91,7 +91,7 @@ enum ErrorKind {
 /// text uses one that does not exist).
 pub fn parse_signature(text: &str) -> Result<Signature, SignatureError> {
     let mut cursor = Cursor { text, at: 0 };
-    cursor.blanks();
+    cursor.skip_blanks();
     let start = cursor.at;
     let parsed = cursor.signature().or_else(|| {
         cursor.at = start;
@@ -103,7 +103,7 @@ pub fn parse_signature(text: &str) -> Result<Signature, SignatureError> {
     let Some(signature) = parsed else {
         return Err(not_a_signature(text, start));
     };
-    cursor.blanks();
+    cursor.skip_blanks();
     if cursor.at < text.len() {
         return Err(SignatureError::at(text, cursor.at, ErrorKind::TrailingText));
     }
@@ -142,7 +142,7 @@ impl Cursor<'_> {
         &self.text[self.at..]
     }
 
-    fn blanks(&mut self) {
+    fn skip_blanks(&mut self) {
         self.at += self
             .rest()
             .bytes()
@@ -159,9 +159,9 @@ impl Cursor<'_> {
     fn signature(&mut self) -> Option<Signature> {
         self.take("(")?;
         let params = self.fields(")", 0)?;
-        self.blanks();
+        self.skip_blanks();
         self.take("->")?;
-        self.blanks();
+        self.skip_blanks();
         Some(Signature {
             params,
             returns: self.type_(0)?,
@@ -176,9 +176,9 @@ impl Cursor<'_> {
             return Some(Type::Map(self.fields("}", depth + 1)?));
         }
         if self.take("[").is_some() {
-            self.blanks();
+            self.skip_blanks();
             let item = self.type_(depth + 1)?;
-            self.blanks();
+            self.skip_blanks();
             self.take("]")?;
             return Some(Type::List(Box::new(item)));
         }
@@ -198,20 +198,20 @@ impl Cursor<'_> {
     /// `name T, name T …` up to and including the closing token.
     fn fields(&mut self, close: &str, depth: usize) -> Option<Vec<(String, Type)>> {
         let mut fields = Vec::new();
-        self.blanks();
+        self.skip_blanks();
         if self.take(close).is_some() {
             return Some(fields);
         }
         loop {
             let name = self.ident()?;
-            self.blanks();
+            self.skip_blanks();
             fields.push((name, self.type_(depth)?));
-            self.blanks();
+            self.skip_blanks();
             if self.take(close).is_some() {
                 return Some(fields);
             }
             self.take(",")?;
-            self.blanks();
+            self.skip_blanks();
         }
     }
 

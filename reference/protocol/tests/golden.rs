@@ -5,7 +5,7 @@ use ptc_protocol::PROFILES;
 ptc_lang::counting_allocator!();
 
 #[test]
-fn descriptions_are_what_was_blessed() {
+fn descriptions_match_the_golden_file() {
     for (_, name, text) in PROFILES {
         insta::with_settings!({
             snapshot_path => "../../../golden/descriptions",

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[test]
-fn the_example_plays_and_shows_its_transcript() {
+fn example_agent_runs_and_prints_its_transcript() {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../agent/examples/error_count");
     let words = "agent run agent.toml --context context.json --replay replay.jsonl --transcript";
     let output = Command::new(env!("CARGO_BIN_EXE_ptc"))
@@ -54,7 +54,7 @@ fn start_family(home: &Path) -> std::process::Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    soon("the family is there", || pids(home).len() == 3);
+    wait_until("the family is there", || pids(home).len() == 3);
     run
 }
 
@@ -71,7 +71,7 @@ fn all_ended(home: &Path) -> bool {
     })
 }
 
-fn soon(what: &str, is_so: impl Fn() -> bool) {
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let until = Instant::now() + Duration::from_secs(20);
     while !is_so() {
         assert!(Instant::now() < until, "not seen in time: {what}");
@@ -81,7 +81,7 @@ fn soon(what: &str, is_so: impl Fn() -> bool) {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
+fn slow_command_is_ended_with_its_descendants() {
     let home = tempfile::tempdir().unwrap();
     let run = start_family(home.path()).wait_with_output().unwrap();
     let told = String::from_utf8(run.stderr).unwrap();
@@ -92,16 +92,16 @@ fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_command_does_not_outlive_a_run_that_is_killed() {
+fn command_does_not_outlive_a_killed_run() {
     let home = tempfile::tempdir().unwrap();
     let mut run = start_family(home.path());
     run.kill().unwrap();
     run.wait().unwrap();
-    soon("none of the family is left", || all_ended(home.path()));
+    wait_until("none of the family is left", || all_ended(home.path()));
 }
 
 /// The transcript of an agent that calls one tool, a command, once.
-fn told_of(words: &[&str]) -> String {
+fn transcript_of_command(words: &[&str]) -> String {
     let words = serde_json::to_string(words).unwrap();
     let agent = format!("prompt = \"Go\"\n[[tools]]\nname = \"go\"\ncommand = {words}\n");
     let replay = concat!(
@@ -127,27 +127,27 @@ fn transcript(agent: &str, replay: &str) -> String {
 /// signals itself.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_command_starts_with_no_signal_held_back() {
-    let transcript = told_of(&["grep", "SigBlk", "/proc/self/status"]);
+fn command_starts_with_no_blocked_signal() {
+    let transcript = transcript_of_command(&["grep", "SigBlk", "/proc/self/status"]);
     // Eight bytes in hexadecimal.
     assert!(transcript.contains(&"0".repeat(16)), "{transcript}");
 }
 
 #[test]
-fn a_command_that_says_too_much_has_not_said_all() {
+fn command_with_too_much_output_is_an_error() {
     for command in ["head -c 70000000 /dev/zero; exit 0", "yes"] {
-        let transcript = told_of(&["sh", "-c", command]);
+        let transcript = transcript_of_command(&["sh", "-c", command]);
         let (_, result) = transcript.split_once("result of c1").unwrap();
         assert!(result.contains("more than 67108864 bytes"), "{command}");
     }
     // The reason for the failure is at the beginning.
-    let transcript = told_of(&["sh", "-c", "echo broken >&2; yes >&2; exit 1"]);
+    let transcript = transcript_of_command(&["sh", "-c", "echo broken >&2; yes >&2; exit 1"]);
     assert!(transcript.contains("error: broken"), "{transcript}");
 }
 
 /// A model may write control characters, and names that look like other lines of the transcript.
 #[test]
-fn a_transcript_shows_what_a_model_wrote_and_does_not_obey_it() {
+fn transcript_escapes_control_characters_of_the_model() {
     let replies = [
         serde_json::json!({"content": "\u{1b}[31mred\u{9b}1m\u{202e}\r", "tool_calls": [
             {"id": "c\nuser", "name": "go\nassistant\u{1b}[2J", "args": {}}]}),
@@ -182,7 +182,7 @@ fn most_held(answer: &str, calls: usize) -> u64 {
     command
         .args("agent run agent.toml --replay replay.jsonl".split(' '))
         .current_dir(held.path());
-    let (mut run, _output) = support::started(&mut command);
+    let (mut run, _output) = support::spawn_piped(&mut command);
     let mut most = 0;
     while run.try_wait().unwrap().is_none() {
         most = most.max(support::memory(run.id(), "VmHWM").unwrap_or(0));
@@ -194,7 +194,7 @@ fn most_held(answer: &str, calls: usize) -> u64 {
 /// Tools that the model calls are outside of programs, so no program's memory limit bounds their answers.
 #[test]
 #[cfg(target_os = "linux")]
-fn tools_that_the_model_calls_hold_a_bounded_part_of_what_they_answer() {
+fn native_tool_answers_take_bounded_memory() {
     const MOST_BYTES: u64 = 600 << 20;
     // Small as text, large as values, and larger as JSON again.
     let bytes = most_held(&format!("[{}1]", "[],".repeat(20_000_000)), 1);

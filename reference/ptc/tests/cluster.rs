@@ -2,7 +2,7 @@
 //! about a session are linearizable.
 //!
 //! Redis is tested where `redis-server` is installed; the directory always.
-//! `PTC_CLUSTER_SECONDS=300 cargo test -p ptc --test cluster what_is_acknowledged` disturbs for longer; with
+//! `PTC_CLUSTER_SECONDS=300 cargo test -p ptc --test cluster acknowledged_turns` disturbs for longer; with
 //! `PTC_CLUSTER_PLANTED=1` servers accept commits unchecked, until no order explains what clients saw.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::ports::free_port;
-use support::{Process, until};
+use support::{Process, wait_until};
 
 const REVISION: &str = "2026-07-28";
 
@@ -101,7 +101,7 @@ impl Store {
 fn redis_server(port: u16, directory: &Path) -> std::io::Result<Process> {
     let safe = ["--appendonly", "yes", "--appendfsync", "always"];
     let server = redis_with(port, directory, &safe)?;
-    until("redis-server", || answers(port));
+    wait_until("redis-server", || answers(port));
     Ok(server)
 }
 
@@ -225,7 +225,7 @@ impl Node {
             process: Process(child),
             address,
         };
-        until("a server's start", || TcpStream::connect(address).is_ok());
+        wait_until("a server's start", || TcpStream::connect(address).is_ok());
         node
     }
 
@@ -337,7 +337,7 @@ fn shown(text: &str) -> Value {
 }
 
 #[test]
-fn sessions_move_between_servers_and_outlive_them() {
+fn sessions_move_between_servers_and_survive_restarts() {
     let directory = tempfile::tempdir().unwrap();
     let key = directory.path().join("key");
     std::fs::write(&key, "0123456789abcdef".repeat(4)).unwrap();
@@ -450,7 +450,7 @@ fn damage(directory: &Path) {
 }
 
 #[test]
-fn what_no_server_can_read_is_told_and_kept() {
+fn unreadable_session_is_reported_and_kept() {
     let directory = tempfile::tempdir().unwrap();
     let store = directory.path().join("store");
     let url = format!("file:{}", store.display());
@@ -476,7 +476,7 @@ fn what_no_server_can_read_is_told_and_kept() {
 }
 
 #[test]
-fn one_program_runs_at_a_time_and_a_dead_server_keeps_nothing() {
+fn one_program_runs_at_a_time_and_dead_servers_hold_no_lease() {
     let directory = tempfile::tempdir().unwrap();
     for store in Store::all(directory.path()) {
         // The lease must last while the turn is observed.
@@ -491,7 +491,7 @@ fn one_program_runs_at_a_time_and_a_dead_server_keeps_nothing() {
             let endless = json!({"session_id": running, "program": "(do (def n 2) (loop [i 0] (recur (inc i))))"});
             call(address, "session_eval", &endless)
         });
-        until("a turn", || second.is_running(&session));
+        wait_until("a turn", || second.is_running(&session));
         assert_eq!(second.eval(&session, "n")["reason"], json!("session_busy"));
         let forgotten = second
             .call(
@@ -511,7 +511,7 @@ fn one_program_runs_at_a_time_and_a_dead_server_keeps_nothing() {
         drop(first);
         assert!(turn.join().unwrap().is_err());
         // Its lease ends by the store's clock.
-        until("a lease", || {
+        wait_until("a lease", || {
             second.eval(&session, "n")["text"] == shown("1")
         });
     }
@@ -522,17 +522,17 @@ fn one_program_runs_at_a_time_and_a_dead_server_keeps_nothing() {
 struct Counter(i64);
 
 #[derive(Clone, Debug, PartialEq)]
-enum Asked {
+enum CounterOp {
     Add,
     Read,
 }
 
 impl SequentialSpec for Counter {
-    type Op = Asked;
+    type Op = CounterOp;
     type Ret = i64;
 
-    fn invoke(&mut self, asked: &Asked) -> i64 {
-        if *asked == Asked::Add {
+    fn invoke(&mut self, asked: &CounterOp) -> i64 {
+        if *asked == CounterOp::Add {
             self.0 += 1;
         }
         self.0
@@ -544,15 +544,15 @@ type History = LinearizabilityTester<usize, Counter>;
 
 /// The events of clients, in order. A client that does not know whether its turn was kept makes no further requests.
 #[derive(Debug, Default)]
-struct Seen(Vec<(usize, Event)>);
+struct ObservedHistory(Vec<(usize, Event)>);
 
 #[derive(Debug)]
 enum Event {
-    Asked(Asked),
-    Told(i64),
+    Invoked(CounterOp),
+    Returned(i64),
 }
 
-impl Seen {
+impl ObservedHistory {
     /// Whether some order of the operations explains the events.
     ///
     /// Turns with unknown outcome would make the search endless. They are assigned the numbers that no client was told, the smallest to
@@ -564,28 +564,28 @@ impl Seen {
             let mut numbers = BTreeSet::new();
             for (name, event) in &self.0 {
                 match event {
-                    Event::Asked(asked) => drop(adds.insert(name, asked.clone())),
-                    Event::Told(number) if adds.get(name) == Some(&Asked::Add) => {
+                    Event::Invoked(asked) => drop(adds.insert(name, asked.clone())),
+                    Event::Returned(number) if adds.get(name) == Some(&CounterOp::Add) => {
                         numbers.insert(*number);
                     }
-                    Event::Told(_) => {}
+                    Event::Returned(_) => {}
                 }
             }
             numbers
         };
         let most = self.0.iter().filter_map(|(_, event)| match event {
-            Event::Told(number) => Some(*number),
-            Event::Asked(_) => None,
+            Event::Returned(number) => Some(*number),
+            Event::Invoked(_) => None,
         });
         let mut missing = (1..=most.max().unwrap_or(0)).filter(|number| !added.contains(number));
         let mut history = History::new(Counter(0));
         let mut at_last = Vec::new();
         for (at, (name, event)) in self.0.iter().enumerate() {
             match event {
-                Event::Told(number) => drop(history.on_return(*name, *number).unwrap()),
-                Event::Asked(asked) => {
+                Event::Returned(number) => drop(history.on_return(*name, *number).unwrap()),
+                Event::Invoked(asked) => {
                     let answered = self.0[at + 1..].iter().any(|(of, _)| of == name);
-                    if !answered && *asked == Asked::Read {
+                    if !answered && *asked == CounterOp::Read {
                         continue;
                     }
                     if !answered {
@@ -610,17 +610,17 @@ impl Seen {
 }
 
 #[test]
-fn an_order_is_found_where_there_is_one() {
+fn checker_accepts_only_linearizable_histories() {
     let seen = |events: &[(usize, Option<i64>)]| {
         let events = events.iter().map(|(name, told)| {
             let event = match told {
-                None => Event::Asked(Asked::Add),
-                Some(-1) => Event::Asked(Asked::Read),
-                Some(number) => Event::Told(*number),
+                None => Event::Invoked(CounterOp::Add),
+                Some(-1) => Event::Invoked(CounterOp::Read),
+                Some(number) => Event::Returned(*number),
             };
             (*name, event)
         });
-        Seen(events.collect()).is_consistent()
+        ObservedHistory(events.collect()).is_consistent()
     };
     const READ: Option<i64> = Some(-1);
     let (add, told) = (None, Some);
@@ -671,8 +671,13 @@ fn an_order_is_found_where_there_is_one() {
 
 /// Clients send requests for one session to the nodes until all turns are taken; returns their events and the number of acknowledged
 /// turns.
-fn clients(addresses: &[SocketAddr], session: &str, turns: usize, count: usize) -> (Seen, usize) {
-    let history = Arc::new(Mutex::new(Seen::default()));
+fn clients(
+    addresses: &[SocketAddr],
+    session: &str,
+    turns: usize,
+    count: usize,
+) -> (ObservedHistory, usize) {
+    let history = Arc::new(Mutex::new(ObservedHistory::default()));
     let (names, kept) = (AtomicUsize::new(count), AtomicUsize::new(0));
     let left = AtomicUsize::new(turns);
     std::thread::scope(|scope| {
@@ -687,10 +692,14 @@ fn clients(addresses: &[SocketAddr], session: &str, turns: usize, count: usize) 
                         return;
                     };
                     let (asked, program) = match turn % 4 {
-                        0 => (Asked::Read, "n"),
-                        _ => (Asked::Add, "(do (def n (inc n)) n)"),
+                        0 => (CounterOp::Read, "n"),
+                        _ => (CounterOp::Add, "(do (def n (inc n)) n)"),
                     };
-                    history.lock().unwrap().0.push((name, Event::Asked(asked)));
+                    history
+                        .lock()
+                        .unwrap()
+                        .0
+                        .push((name, Event::Invoked(asked)));
                     let since = Instant::now();
                     loop {
                         at += 1;
@@ -705,7 +714,11 @@ fn clients(addresses: &[SocketAddr], session: &str, turns: usize, count: usize) 
                             .and_then(|text| text.strip_prefix("user=> ")?.parse().ok());
                         if let Some(number) = number {
                             kept.fetch_add(1, Ordering::AcqRel);
-                            history.lock().unwrap().0.push((name, Event::Told(number)));
+                            history
+                                .lock()
+                                .unwrap()
+                                .0
+                                .push((name, Event::Returned(number)));
                             break;
                         }
                         // These errors mean that nothing was done; the request may be repeated.
@@ -748,7 +761,7 @@ fn seconds() -> Duration {
 }
 
 #[test]
-fn what_is_acknowledged_can_have_happened_one_after_the_other() {
+fn acknowledged_turns_are_linearizable() {
     use nix::sys::signal::Signal;
     let directory = tempfile::tempdir().unwrap();
     for store in Store::all(directory.path()) {
@@ -766,10 +779,10 @@ fn what_is_acknowledged_can_have_happened_one_after_the_other() {
         let start = || Node::start(&url, &flags, environment);
         // One of them reaches its store through a wire that can be held or cut.
         let wire = match &store {
-            Store::Redis { port, .. } => Some(faults::Wire::to(*port)),
+            Store::Redis { port, .. } => Some(faults::FaultyProxy::to(*port)),
             Store::Directory(_) => None,
         };
-        let far = wire.as_ref().map(faults::Wire::url);
+        let far = wire.as_ref().map(faults::FaultyProxy::url);
         let far = far.as_deref().unwrap_or(&url);
         let start_far = || Node::start(far, &flags, environment);
         let mut nodes = [start(), start(), start_far()];
@@ -778,7 +791,7 @@ fn what_is_acknowledged_can_have_happened_one_after_the_other() {
         while since.elapsed() < seconds() && !found {
             let session = nodes[0].new_session();
             // On a busy machine the lease may end first; then nothing is kept, and the turn is repeated.
-            until("the first turn", || {
+            wait_until("the first turn", || {
                 nodes[0].eval(&session, "(do (def n 0) n)")["text"] == shown("0")
             });
             let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
@@ -803,7 +816,7 @@ fn what_is_acknowledged_can_have_happened_one_after_the_other() {
                             let pause = Duration::from_millis(random.u64(50..3000));
                             wire.iter().for_each(|wire| wire.hold_for(pause));
                         }
-                        4 => wire.iter().for_each(faults::Wire::cut),
+                        4 => wire.iter().for_each(faults::FaultyProxy::cut),
                         // The others continue the sessions of the killed node; one node always survives.
                         2 if node > 0 => nodes[node].process.signal(Signal::SIGKILL),
                         _ => {}
@@ -823,7 +836,7 @@ fn what_is_acknowledged_can_have_happened_one_after_the_other() {
                 }
             }
             let close = json!({"session_id": session});
-            until("the store", || {
+            wait_until("the store", || {
                 nodes[0]
                     .call("session_close", &close)
                     .is_ok_and(|reply| reply["reason"] != json!("session_store_unavailable"))
@@ -840,7 +853,7 @@ fn what_is_acknowledged_can_have_happened_one_after_the_other() {
 }
 
 #[test]
-fn a_commit_after_its_lease_is_told_and_the_fault_of_taking_it_is_found() {
+fn late_commit_is_rejected_and_accepting_it_is_detected() {
     let directory = tempfile::tempdir().unwrap();
     for store in Store::all(directory.path()) {
         let url = store.url();
@@ -860,18 +873,18 @@ fn a_commit_after_its_lease_is_told_and_the_fault_of_taking_it_is_found() {
             other.eval(&session, "(def n 0)");
             let (address, running) = (node.address, session.clone());
             let mut history = History::new(Counter(0));
-            history.on_invoke(0, Asked::Add).unwrap();
+            history.on_invoke(0, CounterOp::Add).unwrap();
             let late = std::thread::spawn(move || {
                 let program = json!({"session_id": running, "program": "(do (def n (inc n)) n)"});
                 call(address, "session_eval", &program).unwrap()
             });
-            until("the turn", || other.is_running(&session));
+            wait_until("the turn", || other.is_running(&session));
             assert_eq!(other.eval(&session, "n")["reason"], json!("session_busy"));
             // The lease ends before the commit; another turn takes its place.
-            until("the lease", || {
+            wait_until("the lease", || {
                 other.eval(&session, "n")["text"] == shown("0")
             });
-            history.on_invoke(1, Asked::Add).unwrap();
+            history.on_invoke(1, CounterOp::Add).unwrap();
             let number = other.eval(&session, "(do (def n (inc n)) n)");
             assert_eq!(number["text"], shown("1"), "{number}");
             history.on_return(1, 1).unwrap();
@@ -889,7 +902,7 @@ fn a_commit_after_its_lease_is_told_and_the_fault_of_taking_it_is_found() {
 }
 
 #[test]
-fn without_its_store_a_server_says_so_and_goes_on_once_it_is_back() {
+fn server_reports_a_lost_store_and_recovers_with_it() {
     let directory = tempfile::tempdir().unwrap();
     let Some(store) = Store::redis(directory.path()) else {
         return;
@@ -902,7 +915,7 @@ fn without_its_store_a_server_says_so_and_goes_on_once_it_is_back() {
     if let Store::Redis { server, .. } = &store {
         let _ = server.lock().unwrap().0.kill();
     }
-    until("its end", || {
+    wait_until("its end", || {
         node.eval(&session, "n")["reason"] == json!("session_store_unavailable")
     });
     assert_eq!(
@@ -912,14 +925,14 @@ fn without_its_store_a_server_says_so_and_goes_on_once_it_is_back() {
     let alone = node.call("eval", &json!({"program": "(+ 1 2)"})).unwrap();
     assert_eq!(alone["text"], shown("3"));
     store.restart();
-    until("its return", || {
+    wait_until("its return", || {
         node.eval(&session, "n")["text"] == shown("1")
     });
     assert_eq!(ready().0, 200);
 }
 
 /// A node's response in the revision with protocol sessions: the status, the session header and the body.
-fn in_protocol(
+fn request_in_protocol_session(
     address: SocketAddr,
     session: Option<&str>,
     method: &str,
@@ -953,7 +966,8 @@ fn protocol_sessions_are_valid_on_every_server() {
         let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18",
             "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}})
         .to_string();
-        let (status, id, reply) = in_protocol(first.address, None, "POST", &initialize);
+        let (status, id, reply) =
+            request_in_protocol_session(first.address, None, "POST", &initialize);
         assert_eq!(
             (status, &reply["result"]["protocolVersion"]),
             (200, &json!("2025-06-18")),
@@ -962,12 +976,12 @@ fn protocol_sessions_are_valid_on_every_server() {
         let id = id.unwrap();
         // The limit applies to both servers, and the revision is known on both.
         assert_eq!(
-            in_protocol(second.address, None, "POST", &initialize).0,
+            request_in_protocol_session(second.address, None, "POST", &initialize).0,
             503
         );
         let call = |node: &Node, number: u64, tool: &str, arguments: Value| {
             let body = json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": tool, "arguments": arguments}});
-            in_protocol(node.address, Some(&id), "POST", &body.to_string())
+            request_in_protocol_session(node.address, Some(&id), "POST", &body.to_string())
         };
         let (_, _, started) = call(&first, 2, "lisp_session_start", json!({}));
         let session = started["result"]["structuredContent"]["session_id"].clone();
@@ -1007,7 +1021,7 @@ fn protocol_sessions_are_valid_on_every_server() {
             let endless = json!({"session_id": session, "program": "(loop [i 0] (recur (inc i)))"});
             std::thread::scope(|scope| {
                 let running = scope.spawn(|| call(&first, 6, "lisp_session_eval", endless));
-                until("a turn", || {
+                wait_until("a turn", || {
                     let inspected = call(
                         &second,
                         7,
@@ -1018,7 +1032,13 @@ fn protocol_sessions_are_valid_on_every_server() {
                 });
                 let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 6}});
                 assert_eq!(
-                    in_protocol(second.address, Some(&id), "POST", &cancel.to_string()).0,
+                    request_in_protocol_session(
+                        second.address,
+                        Some(&id),
+                        "POST",
+                        &cancel.to_string()
+                    )
+                    .0,
                     202
                 );
                 let (_, _, reply) = running.join().unwrap();
@@ -1036,7 +1056,10 @@ fn protocol_sessions_are_valid_on_every_server() {
                 "{reply}"
             );
         }
-        assert_eq!(in_protocol(second.address, Some(&id), "DELETE", "").0, 202);
+        assert_eq!(
+            request_in_protocol_session(second.address, Some(&id), "DELETE", "").0,
+            202
+        );
         let (status, _, _) = call(&first, 9, "lisp_eval", json!({"program": "1"}));
         assert_eq!(status, 404);
     }

@@ -30,13 +30,13 @@ fn interruptible(arguments: &[&str]) -> Command {
 }
 
 /// A pipe without a reader.
-fn gone() -> Stdio {
+fn closed_pipe() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     writer.into()
 }
 
-fn full() -> Stdio {
+fn full_device() -> Stdio {
     OpenOptions::new()
         .write(true)
         .open("/dev/full")
@@ -44,12 +44,12 @@ fn full() -> Stdio {
         .into()
 }
 
-fn said(output: &Output) -> String {
+fn error_output(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
-fn an_error_that_nobody_reads_ends_with_its_status() {
+fn unread_error_still_gives_its_exit_status() {
     let wrong: [(&[&str], i32); 11] = [
         (&[], 0),
         (&["bogus"], 1),
@@ -64,26 +64,26 @@ fn an_error_that_nobody_reads_ends_with_its_status() {
         (&["worker"], 1),
     ];
     for (arguments, status) in wrong {
-        let output = ptc(arguments).stderr(gone()).output().unwrap();
+        let output = ptc(arguments).stderr(closed_pipe()).output().unwrap();
         assert_eq!(output.status.code(), Some(status), "{arguments:?}");
     }
 }
 
 #[test]
-fn a_reader_that_is_gone_has_read_enough() {
+fn closed_output_pipe_is_no_failure() {
     for arguments in [
         &["eval", "-e", "1"] as &[&str],
         &["docs"],
         &["repl", "-e", "1"],
     ] {
-        let output = ptc(arguments).stdout(gone()).output().unwrap();
+        let output = ptc(arguments).stdout(closed_pipe()).output().unwrap();
         assert!(output.status.success(), "{arguments:?}");
-        assert_eq!(said(&output), "", "{arguments:?}");
+        assert_eq!(error_output(&output), "", "{arguments:?}");
     }
 }
 
 #[test]
-fn an_answer_that_is_not_written_is_no_success() {
+fn unwritten_answer_is_a_failure() {
     let commands: [&[&str]; 5] = [
         &["eval", "-e", "1"],
         &["repl", "-e", "1"],
@@ -92,16 +92,16 @@ fn an_answer_that_is_not_written_is_no_success() {
         &["doctor"],
     ];
     for arguments in commands {
-        let output = ptc(arguments).stdout(full()).output().unwrap();
+        let output = ptc(arguments).stdout(full_device()).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
-        let said = said(&output);
+        let said = error_output(&output);
         assert!(said.contains("cannot write to standard output"), "{said}");
     }
 }
 
 /// It would be treated as not set.
 #[test]
-fn a_setting_that_is_no_text_is_refused() {
+fn non_utf8_setting_is_rejected() {
     let token = OsStr::from_bytes(b"\xffabcdefghijklmnopqrstuvwxyz012345");
     for command in ["start", "doctor"] {
         let output = ptc(&[command])
@@ -109,17 +109,17 @@ fn a_setting_that_is_no_text_is_refused() {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(1), "{command}");
-        let said = said(&output);
+        let said = error_output(&output);
         assert_eq!(said, "PTC_RUNNER_MCP_HTTP_AUTH_TOKEN is not UTF-8 text\n");
     }
     let output = ptc(&["start", "--http-auth-token"]).arg(token).output();
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(said(&output), "argument 3 is not UTF-8 text\n");
+    assert_eq!(error_output(&output), "argument 3 is not UTF-8 text\n");
 }
 
 #[test]
-fn input_that_is_no_text_is_told() {
+fn non_utf8_input_is_reported() {
     for arguments in [&["repl"] as &[&str], &["repl", "-"], &["eval", "-"]] {
         let (reader, mut writer) = std::io::pipe().unwrap();
         writer.write_all(b"(+ 1 \xff)\n").unwrap();
@@ -127,15 +127,15 @@ fn input_that_is_no_text_is_told() {
         let output = ptc(arguments).stdin(reader).output().unwrap();
         assert!(!output.status.success(), "{arguments:?}");
         assert!(
-            said(&output).contains("UTF-8"),
+            error_output(&output).contains("UTF-8"),
             "{arguments:?}: {}",
-            said(&output)
+            error_output(&output)
         );
     }
 }
 
 /// Runs `ptc` with these bytes on standard input.
-fn fed(arguments: &[&str], input: Vec<u8>) -> Output {
+fn run_with_input(arguments: &[&str], input: Vec<u8>) -> Output {
     let (reader, mut writer) = std::io::pipe().unwrap();
     // The command may stop reading before the end.
     std::thread::spawn(move || writer.write_all(&input));
@@ -143,7 +143,7 @@ fn fed(arguments: &[&str], input: Vec<u8>) -> Output {
 }
 
 #[test]
-fn input_that_goes_on_for_ever_is_not_kept() {
+fn endless_input_is_not_buffered() {
     let without_end = vec![b'x'; 17 << 20];
     let mut unclosed = b"(str \"".to_vec();
     unclosed.resize(17 << 20, b'x');
@@ -152,8 +152,8 @@ fn input_that_goes_on_for_ever_is_not_kept() {
         .for_each(|piece| piece[piece.len() - 1] = b'\n');
     for arguments in [&["repl"] as &[&str], &["repl", "-i"]] {
         for input in [&without_end, &unclosed] {
-            let output = fed(arguments, input.clone());
-            let said = said(&output);
+            let output = run_with_input(arguments, input.clone());
+            let said = error_output(&output);
             assert!(said.contains("goes on beyond 16777216"), "{said:.200}");
             assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         }
@@ -162,7 +162,7 @@ fn input_that_goes_on_for_ever_is_not_kept() {
 
 /// Each line is checked together with the open brackets only, not with all earlier lines.
 #[test]
-fn a_program_of_many_lines_is_read_in_the_time_that_it_takes() {
+fn long_program_is_read_in_linear_time() {
     let rows = 20_000;
     let kinds = [
         ("(count [\n", "[1 2]\n", "])\n"),
@@ -173,7 +173,7 @@ fn a_program_of_many_lines_is_read_in_the_time_that_it_takes() {
     for (before, row, behind) in kinds {
         let text = format!("{before}{}{behind}(inc 1)\n", row.repeat(rows));
         let began = std::time::Instant::now();
-        let output = fed(
+        let output = run_with_input(
             &[
                 "repl",
                 "--program-memory-limit-bytes",
@@ -183,7 +183,10 @@ fn a_program_of_many_lines_is_read_in_the_time_that_it_takes() {
             ],
             text.into_bytes(),
         );
-        let (shown, said) = (String::from_utf8_lossy(&output.stdout), said(&output));
+        let (shown, said) = (
+            String::from_utf8_lossy(&output.stdout),
+            error_output(&output),
+        );
         let forms = if row.starts_with("\"\n") {
             3 * rows
         } else {
@@ -200,7 +203,7 @@ fn a_program_of_many_lines_is_read_in_the_time_that_it_takes() {
 
 /// A snapshot contains definitions unscrubbed.
 #[test]
-fn an_exported_session_is_its_owner_s_alone() {
+fn exported_session_is_readable_only_by_its_owner() {
     use std::os::unix::fs::PermissionsExt as _;
     let held = tempfile::tempdir().unwrap();
     let run = |arguments: &[&str], input: &str| {
@@ -231,7 +234,7 @@ fn an_exported_session_is_its_owner_s_alone() {
 }
 
 #[test]
-fn a_doctor_leaves_no_trace_directory_behind() {
+fn doctor_leaves_no_trace_directory() {
     let held = tempfile::tempdir().unwrap();
     let directory = held.path().join("a/b");
     let output = ptc(&["doctor", "--trace-dir"]).arg(&directory).output();
@@ -241,7 +244,7 @@ fn a_doctor_leaves_no_trace_directory_behind() {
 }
 
 #[test]
-fn a_name_of_several_lines_is_one_finding() {
+fn multi_line_name_is_one_finding() {
     let held = tempfile::tempdir().unwrap();
     let config =
         r#"{"upstreams":{"f\nok   x":{"transport":"mcp_stdio","command":"/no/such/command"}}}"#;
@@ -255,8 +258,8 @@ fn a_name_of_several_lines_is_one_finding() {
 
 /// Otherwise the saved file would replace the device that programs use.
 #[test]
-fn a_session_is_saved_to_no_device() {
-    let output = fed(&["repl"], b":save /dev/null\n".to_vec());
+fn session_is_not_saved_to_a_device() {
+    let output = run_with_input(&["repl"], b":save /dev/null\n".to_vec());
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         shown.contains("/dev/null: it is no regular file"),
@@ -266,7 +269,7 @@ fn a_session_is_saved_to_no_device() {
 }
 
 #[test]
-fn each_command_says_what_it_is() {
+fn each_command_has_a_help_text() {
     for words in [
         &["testee", "--help"][..],
         &["docs", "-h"],
@@ -287,7 +290,7 @@ fn each_command_says_what_it_is() {
 }
 
 #[test]
-fn words_of_a_session_that_mean_nothing_are_told() {
+fn unknown_session_arguments_are_reported() {
     for words in [
         &["session", "lst", "--session-store", "file:x"][..],
         &["session", "list", "lst", "--session-store", "file:x"],
@@ -295,7 +298,7 @@ fn words_of_a_session_that_mean_nothing_are_told() {
         &["session"],
     ] {
         let output = ptc(words).output().unwrap();
-        let told = said(&output);
+        let told = error_output(&output);
         let last = told.lines().last().unwrap_or_default();
         assert!(last.contains("expected list, show ID"), "{words:?}: {told}");
         let found = match words.contains(&"lst") {
@@ -308,13 +311,13 @@ fn words_of_a_session_that_mean_nothing_are_told() {
 }
 
 #[test]
-fn the_name_of_a_file_is_shown_and_not_obeyed() {
+fn control_characters_in_file_names_are_escaped() {
     let held = tempfile::tempdir().unwrap();
     let name = "a\u{1b}[2J\u{202e}b";
     std::fs::write(held.path().join(name), "(+ 1 zork)").unwrap();
     let mut command = ptc(&["eval", name]);
     let output = command.current_dir(held.path()).output().unwrap();
-    let told = said(&output);
+    let told = error_output(&output);
     assert!(told.contains("zork"), "{told}");
     assert!(!told.contains(['\u{1b}', '\u{202e}']), "{told:?}");
 }
@@ -329,7 +332,7 @@ fn send(child: &std::process::Child, signal: nix::sys::signal::Signal) {
 
 /// The answer is printed, and the missing recording is reported.
 #[test]
-fn a_recording_that_is_not_written_is_told() {
+fn unwritten_recording_is_reported() {
     let held = tempfile::tempdir().unwrap();
     std::fs::write(held.path().join("agent.toml"), "prompt = \"Go\"\n").unwrap();
     std::fs::write(held.path().join("replay.jsonl"), "\"Done.\"\n").unwrap();
@@ -338,15 +341,15 @@ fn a_recording_that_is_not_written_is_told() {
     let output = command.current_dir(held.path()).output().unwrap();
     assert_eq!(output.stdout, b"Done.\n");
     assert!(
-        said(&output).starts_with("/dev/full: "),
+        error_output(&output).starts_with("/dev/full: "),
         "{}",
-        said(&output)
+        error_output(&output)
     );
     assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]
-fn a_signal_ends_a_program_and_not_what_it_printed() {
+fn signal_ends_a_program_but_keeps_its_prints() {
     use nix::sys::signal::Signal;
     use std::os::unix::process::ExitStatusExt as _;
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
@@ -365,7 +368,7 @@ fn a_signal_ends_a_program_and_not_what_it_printed() {
 
 /// Like a background command of a shell.
 #[test]
-fn who_was_started_not_to_hear_of_a_signal_goes_on() {
+fn ignored_signals_stay_ignored() {
     for signal in ["INT", "TERM", "HUP"] {
         let program =
             format!("trap '' {signal}; exec {PTC} eval --program-timeout-ms 3000 -e '{SPIN}'");
@@ -375,7 +378,10 @@ fn who_was_started_not_to_hear_of_a_signal_goes_on() {
         std::thread::sleep(Duration::from_secs(1));
         send(&child, format!("SIG{signal}").parse().unwrap());
         let output = child.wait_with_output().unwrap();
-        assert!(said(&output).contains("timeout"), "{signal}: {output:?}");
+        assert!(
+            error_output(&output).contains("timeout"),
+            "{signal}: {output:?}"
+        );
     }
 }
 
@@ -419,7 +425,7 @@ impl Prompt {
     }
 
     /// Types a line, and waits until `shown` appears at the beginning of a line.
-    fn tell(&mut self, line: &str, shown: &str) {
+    fn type_line(&mut self, line: &str, shown: &str) {
         self.terminal.write_all(line.as_bytes()).unwrap();
         self.terminal.write_all(b"\r").unwrap();
         self.wait_for(&format!("\n{shown}"));
@@ -436,31 +442,31 @@ impl Prompt {
 }
 
 #[test]
-fn an_interrupt_at_the_prompt_ends_the_program_alone() {
+fn interrupt_at_the_prompt_ends_only_the_program() {
     use nix::sys::signal::Signal;
     let held = tempfile::tempdir().unwrap();
     let mut prompt = Prompt::start(held.path());
     prompt.wait_for("ptc> ");
-    prompt.tell("(def a 41)", "#'a");
+    prompt.type_line("(def a 41)", "#'a");
     send(&prompt.child, Signal::SIGINT);
     writeln!(prompt.terminal, "{SPIN}\r").unwrap();
     std::thread::sleep(Duration::from_secs(2));
     send(&prompt.child, Signal::SIGINT);
     prompt.wait_for("Error (cancelled)");
-    prompt.tell("(inc a)", "42");
+    prompt.type_line("(inc a)", "42");
     prompt.terminal.write_all(b"\x04").unwrap();
     assert!(prompt.child.wait().unwrap().success());
 }
 
 #[test]
-fn a_signal_at_the_prompt_keeps_the_session_and_gives_the_terminal_back() {
+fn signal_at_the_prompt_saves_the_session_and_restores_the_terminal() {
     use nix::sys::signal::Signal;
     use nix::sys::termios::{LocalFlags, tcgetattr};
     use std::os::unix::process::ExitStatusExt as _;
     let held = tempfile::tempdir().unwrap();
     let mut prompt = Prompt::start(held.path());
     prompt.wait_for("ptc> ");
-    prompt.tell("(def a 41)", "#'a");
+    prompt.type_line("(def a 41)", "#'a");
     // Time for the editor to wait for the next line.
     std::thread::sleep(Duration::from_millis(500));
     let is_plain = |prompt: &Prompt| {
@@ -474,5 +480,5 @@ fn a_signal_at_the_prompt_keeps_the_session_and_gives_the_terminal_back() {
     assert!(is_plain(&prompt));
     let mut again = ptc(&["repl", "--session", "kept", "-e", "(inc a)"]);
     let output = again.current_dir(held.path()).output().unwrap();
-    assert_eq!(output.stdout, b"42\n", "{}", said(&output));
+    assert_eq!(output.stdout, b"42\n", "{}", error_output(&output));
 }

@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 ptc_commands::counting_allocator!();
 
 #[test]
-fn every_case_of_an_operation_holds() {
+fn every_operation_case_holds() {
     for (name, corpus, least, closed) in [
         (
             "protocol",

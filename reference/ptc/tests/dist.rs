@@ -57,7 +57,7 @@ fn the_snippet_for_http_reaches_the_server() {
          Content-Length: {}\r\nConnection: close\r\n\r\n{INITIALIZE}",
         INITIALIZE.len()
     );
-    let reply = asked("start --http", &request);
+    let reply = request_over_http("start --http", &request);
     assert!(reply.starts_with("HTTP/1.1 200 "), "{reply}");
     assert!(reply.contains("\"name\":\"ptc_lisp\""), "{reply}");
 }
@@ -76,7 +76,7 @@ fn the_unit_and_the_image_serve() {
     let (start, (_, serving)) = (start.unwrap(), serving.unwrap());
     for flags in [start, serving] {
         let request = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
-        let reply = asked(flags, request);
+        let reply = request_over_http(flags, request);
         assert!(reply.ends_with("{\"status\":\"ok\"}"), "{flags}: {reply}");
     }
     assert!(image.ends_with("ENTRYPOINT [\"/ptc\"]\nCMD [\"start\"]\n"));
@@ -117,7 +117,7 @@ fn snippet(file: &str) -> Value {
 
 /// The name of the server that `command` starts on standard streams.
 fn server_name(mut command: Command) -> String {
-    let (mut child, mut output) = support::started(&mut command);
+    let (mut child, mut output) = support::spawn_piped(&mut command);
     let mut input = child.stdin.take().unwrap();
     writeln!(input, "{INITIALIZE}").unwrap();
     drop(input);
@@ -132,7 +132,7 @@ fn server_name(mut command: Command) -> String {
 }
 
 /// The response to a request by an HTTP server with these arguments.
-fn asked(arguments: &str, request: &str) -> String {
+fn request_over_http(arguments: &str, request: &str) -> String {
     let (_server, port) = support::listening(|port| {
         let mut command = Command::new(PTC);
         command

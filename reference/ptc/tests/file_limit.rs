@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 
 #[test]
-fn a_file_that_may_not_grow_fails_one_turn() {
+fn file_size_limit_fails_only_one_turn() {
     let home = tempfile::tempdir().unwrap();
     let store = format!("file:{}", home.path().join("store").display());
     let mut server = Command::new("sh")

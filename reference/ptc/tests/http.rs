@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use support::http::Message;
-use support::{Process, until};
+use support::{Process, wait_until};
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 const TOKEN: &str = "abcdefghijklmnopqrstuvwxyz012345";
@@ -88,7 +88,7 @@ fn is_late(error: &std::io::Error) -> bool {
 }
 
 #[test]
-fn connections_without_a_token_lock_nobody_out() {
+fn connections_without_a_token_block_nobody() {
     let token = format!("Authorization: Bearer {TOKEN}\r\n");
     for caps in [
         [
@@ -120,28 +120,28 @@ fn connections_without_a_token_lock_nobody_out() {
             assert_eq!(server.status(&call("", "1")), 401);
         }
         drop(held);
-        until("places are free again", || {
+        wait_until("places are free again", || {
             server.status(&call(&token, "1")) == 200
         });
     }
 }
 
 #[test]
-fn without_a_token_to_show_the_reserve_serves_health_only() {
+fn reserved_connections_without_token_serve_only_health() {
     let server = Server::start(&["--http-max-connections-per-address=2"]);
     let held: Vec<TcpStream> = (0..2).map(|_| server.connect()).collect();
-    until("both places are taken", || {
+    wait_until("both places are taken", || {
         server.status(&call("", "1")) == 503
     });
     assert_eq!(server.status(&get("/health")), 200);
     drop(held);
-    until("places are free again", || {
+    wait_until("places are free again", || {
         server.status(&call("", "1")) == 200
     });
 }
 
 #[test]
-fn a_client_that_does_not_read_is_given_up() {
+fn client_that_never_reads_is_disconnected() {
     let server = Server::start(&["--http-write-timeout-ms=300"]);
     let mut deaf = server.connect();
     deaf.set_write_timeout(Some(Duration::from_millis(100)))
@@ -162,7 +162,7 @@ fn a_client_that_does_not_read_is_given_up() {
 }
 
 #[test]
-fn unfinished_bodies_have_a_bound_together() {
+fn unfinished_bodies_share_one_memory_limit() {
     const BODY: usize = 1 << 20;
     let flags = [
         "--http-max-body-bytes=1048576",
@@ -201,13 +201,13 @@ fn unfinished_bodies_have_a_bound_together() {
         "40 MiB of bodies made the server grow by {grown} bytes"
     );
     drop(held);
-    until("there is room again", || {
+    wait_until("there is room again", || {
         server.status(&call("", "1")) == 200
     });
 }
 
 #[test]
-fn a_length_that_is_announced_takes_no_memory() {
+fn announced_content_length_takes_no_memory() {
     let server = Server::start(&["--http-max-connections-per-address=1000"]);
     assert_eq!(server.status(&call("", "1")), 200);
     let before = server.resident_bytes();
@@ -229,7 +229,7 @@ fn a_length_that_is_announced_takes_no_memory() {
 }
 
 #[test]
-fn what_a_crowd_took_goes_back_when_it_leaves() {
+fn memory_of_many_connections_is_returned() {
     let server = Server::start(&["--http-max-connections-per-address=1000"]);
     assert_eq!(server.status(&call("", "1")), 200);
     let before = server.resident_bytes();
@@ -242,14 +242,14 @@ fn what_a_crowd_took_goes_back_when_it_leaves() {
             stream
         })
         .collect();
-    until("600 heads are held", || grown() > 20 << 20);
+    wait_until("600 heads are held", || grown() > 20 << 20);
     drop(held);
-    until("their memory is back", || grown() < 6 << 20);
+    wait_until("their memory is back", || grown() < 6 << 20);
     assert_eq!(server.status(&call("", "1")), 200);
 }
 
 #[test]
-fn the_token_is_asked_for_before_the_body() {
+fn token_is_checked_before_the_body() {
     let server = Server::start(&[
         "--http-auth-token",
         TOKEN,
@@ -264,7 +264,7 @@ fn the_token_is_asked_for_before_the_body() {
 }
 
 #[test]
-fn a_client_that_goes_frees_its_place_though_it_sent_ahead() {
+fn disconnected_client_with_pipelined_requests_frees_its_place() {
     let server = Server::start(&["--max-concurrent-calls=1", "--program-timeout-ms=60000"]);
     let busy = || server.ask(&call("", "1")).1.contains("busy: ");
     // The client's disconnect arrives after the data that it sent ahead, as far as the sockets buffer that.
@@ -275,7 +275,7 @@ fn a_client_that_goes_frees_its_place_though_it_sent_ahead() {
             client.set_nonblocking(true).unwrap();
             // The call may arrive while the probe for a free place occupies that place, and is then refused.
             let refused = || client.peek(&mut [0]).is_ok();
-            until("the program runs, or is refused", || busy() || refused());
+            wait_until("the program runs, or is refused", || busy() || refused());
             if !refused() {
                 break client;
             }
@@ -285,6 +285,6 @@ fn a_client_that_goes_frees_its_place_though_it_sent_ahead() {
             .write_all(get("/health").repeat(ahead).as_bytes())
             .unwrap();
         drop(client);
-        until("the place is free", || !busy());
+        wait_until("the place is free", || !busy());
     }
 }

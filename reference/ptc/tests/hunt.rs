@@ -51,7 +51,7 @@ impl Server {
     }
 
     fn of(command: &mut Command) -> Server {
-        let (child, output) = support::started(command);
+        let (child, output) = support::spawn_piped(command);
         let (said, replies) = channel();
         std::thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
@@ -83,7 +83,7 @@ impl Server {
     }
 
     /// The checks for each program.
-    fn withstands(&mut self, program: &str, session: Option<&Value>) -> Result<(), String> {
+    fn check_program(&mut self, program: &str, session: Option<&Value>) -> Result<(), String> {
         let (tool, arguments) = match session {
             Some(id) => (
                 "lisp_session_eval",
@@ -131,10 +131,10 @@ fn programs(seed: u64) -> [String; 2] {
 }
 
 /// The problem with how a server handles the programs of `seed`, alone and as turns of a session.
-fn hunted(server: &mut Server, seed: u64) -> Result<(), String> {
+fn hunt_seed(server: &mut Server, seed: u64) -> Result<(), String> {
     for program in programs(seed) {
         server
-            .withstands(&program, None)
+            .check_program(&program, None)
             .map_err(|wrong| format!("{wrong}: {program}"))?;
     }
     let (started, _) = server.call("lisp_session_start", json!({}))?;
@@ -144,7 +144,7 @@ fn hunted(server: &mut Server, seed: u64) -> Result<(), String> {
         let keeps = format!("(def kept{} {program})", seed % 3);
         for turn in [keeps.as_str(), &program] {
             server
-                .withstands(turn, Some(&id))
+                .check_program(turn, Some(&id))
                 .map_err(|wrong| format!("{wrong}: {turn}"))?;
         }
         let preview = json!({"session_id": id});
@@ -159,16 +159,16 @@ fn hunted(server: &mut Server, seed: u64) -> Result<(), String> {
 }
 
 #[test]
-fn no_program_keeps_a_server_from_answering() {
+fn no_program_delays_the_server() {
     let from = number("PTC_HOSTILE_FROM", 0);
     let programs = number("PTC_HOSTILE_PROGRAMS", PROGRAMS);
     let mut findings = Vec::new();
     for isolation in ["thread", "process"] {
         let mut server = Server::start(isolation);
-        hunted(&mut server, from).ok();
+        hunt_seed(&mut server, from).ok();
         let before = server.resident_bytes();
         for seed in from..from + programs {
-            let mut tries = (0..TRIES).map(|_| hunted(&mut server, seed));
+            let mut tries = (0..TRIES).map(|_| hunt_seed(&mut server, seed));
             if let Some(wrong) = tries.try_fold(String::new(), |_, found| found.err()) {
                 findings.push(format!("{isolation}, seed {seed}: {wrong}"));
                 server = Server::start(isolation);
@@ -183,19 +183,19 @@ fn no_program_keeps_a_server_from_answering() {
 }
 
 #[test]
-fn a_server_that_answers_late_is_found() {
+fn late_server_is_detected() {
     let reply =
         r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"user=> 3"}]}}"#;
     let late = (LIMIT + BEYOND * 2).as_secs_f64();
     let script = format!("while read -r line; do sleep {late}; echo '{reply}'; done");
     let mut server = Server::of(Command::new("sh").args(["-c", &script]));
-    let found = server.withstands("1", None).expect_err("it is late");
+    let found = server.check_program("1", None).expect_err("it is late");
     assert!(found.starts_with("it answers after"), "{found}");
 }
 
 #[test]
-fn a_server_that_ends_is_found() {
+fn exited_server_is_detected() {
     let mut server = Server::of(Command::new("sh").args(["-c", "read -r line"]));
-    let found = server.withstands("1", None).expect_err("it ends");
+    let found = server.check_program("1", None).expect_err("it ends");
     assert_eq!(found, "it ended");
 }

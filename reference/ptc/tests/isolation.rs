@@ -211,7 +211,7 @@ fn message(payload: &Value) -> &str {
 }
 
 /// Waits until `holds` is true.
-fn soon(what: &str, mut holds: impl FnMut() -> bool) {
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
         assert!(began.elapsed() < PATIENCE, "{what}");
@@ -231,7 +231,7 @@ const FAULTS: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn what_kills_a_process_costs_its_own_call_and_no_other() {
+fn killed_worker_fails_only_its_own_call() {
     let (server, port) = Server::listening(&["--max-concurrent-calls", "20"]);
     let over = AtomicBool::new(false);
     let answered = AtomicU64::new(0);
@@ -286,13 +286,13 @@ fn what_kills_a_process_costs_its_own_call_and_no_other() {
     assert!(answered.load(Ordering::Relaxed) > CLIENTS * 5);
     let grown = server.resident_bytes().saturating_sub(before);
     assert!(grown < 64 << 20, "the server grew by {grown} bytes");
-    soon("the processes that died were replaced", || {
+    wait_until("the processes that died were replaced", || {
         server.workers().len() >= 20
     });
 }
 
 #[test]
-fn one_that_takes_little_in_is_waited_for_no_longer_than_another() {
+fn slow_reading_worker_gets_no_extra_time() {
     let mut server = Server::start(&["--max-concurrent-calls", "2"]);
     let mut pipe = Pipe::to(&mut server);
     let mut timed = |arguments: Value| {
@@ -313,7 +313,7 @@ fn one_that_takes_little_in_is_waited_for_no_longer_than_another() {
 }
 
 #[test]
-fn what_one_says_takes_no_more_room_than_its_frame() {
+fn worker_output_is_limited_to_its_frame() {
     let mut server = Server::start(&["--max-concurrent-calls", "1"]);
     let mut pipe = Pipe::to(&mut server);
     assert_eq!(pipe.eval("(+ 1 2)")["result"], "user=> 3");
@@ -326,7 +326,7 @@ fn what_one_says_takes_no_more_room_than_its_frame() {
 }
 
 #[test]
-fn a_server_that_can_start_none_says_so() {
+fn server_reports_that_no_worker_starts() {
     let mut server = Server::start(&["--max-concurrent-calls", "1"]);
     let mut pipe = Pipe::to(&mut server);
     assert_eq!(pipe.eval("(+ 1 2)")["result"], "user=> 3");
@@ -346,7 +346,7 @@ fn a_server_that_can_start_none_says_so() {
     assert_eq!(reason(&answer), "runtime_error", "{answer}");
     assert!(message(&answer).contains("Too many open files"), "{answer}");
     files("1024");
-    soon("processes are started again", || {
+    wait_until("processes are started again", || {
         pipe.eval("(+ 1 2)")["result"] == "user=> 3"
     });
 }
@@ -371,7 +371,7 @@ fn socket_of(pid: i32) -> UnixStream {
 }
 
 #[test]
-fn what_happens_to_an_idle_one_costs_no_call_at_all() {
+fn harmed_idle_worker_fails_no_call() {
     let mut server = Server::start(&["--max-concurrent-calls", "3"]);
     let mut pipe = Pipe::to(&mut server);
     type Harm = fn(i32);
@@ -397,7 +397,7 @@ fn what_happens_to_an_idle_one_costs_no_call_at_all() {
     ];
     for (name, harm) in harms {
         for at_once in [true, false] {
-            soon("processes are ready", || server.workers().len() >= 3);
+            wait_until("processes are ready", || server.workers().len() >= 3);
             server.workers().into_iter().for_each(harm);
             if !at_once {
                 std::thread::sleep(Duration::from_millis(1500));
@@ -412,11 +412,11 @@ fn what_happens_to_an_idle_one_costs_no_call_at_all() {
 }
 
 #[test]
-fn one_that_dies_idle_costs_no_call_at_all() {
+fn dead_idle_worker_fails_no_call() {
     let mut server = Server::start(&["--max-concurrent-calls", "3"]);
     let mut pipe = Pipe::to(&mut server);
     for _ in 0..3 {
-        soon("processes are ready", || server.workers().len() >= 3);
+        wait_until("processes are ready", || server.workers().len() >= 3);
         for pid in server.workers() {
             kill(pid, "-9");
         }
@@ -425,7 +425,7 @@ fn one_that_dies_idle_costs_no_call_at_all() {
 }
 
 #[test]
-fn nothing_is_reached_from_inside() {
+fn worker_reaches_nothing_outside() {
     let mut server = Server::start(&["--max-concurrent-calls", "1"]);
     let mut pipe = Pipe::to(&mut server);
     for tried in ["open", "proc", "socket", "connect", "exec", "spawn", "kill"] {
@@ -461,7 +461,7 @@ fn nothing_is_reached_from_inside() {
 }
 
 #[test]
-fn the_server_itself_gives_up_what_it_never_needs() {
+fn server_drops_privileges_that_it_never_needs() {
     let mut server = Server::start(&["--max-concurrent-calls", "1"]);
     let mut pipe = Pipe::to(&mut server);
     assert_eq!(pipe.eval("(+ 1 2)")["result"], "user=> 3");
@@ -490,7 +490,7 @@ fn holds(pid: i32, marker: &[u8]) -> Option<bool> {
 }
 
 #[test]
-fn a_process_that_is_used_again_keeps_nothing_of_who_used_it() {
+fn reused_worker_keeps_nothing_of_earlier_calls() {
     const MARKER: &str = "q7XfLw2Zr9";
     const LEFT_BYTES_MAX: u64 = 4 << 20;
     let mut server = Server::start(&["--sessions", "--max-concurrent-calls", "1"]);
@@ -572,7 +572,7 @@ fn a_process_that_is_used_again_keeps_nothing_of_who_used_it() {
     // The search finds a marker that is present.
     std::thread::scope(|scope| {
         let spins = scope.spawn(|| pipe.eval(&format!(";; fault: spin\n\"{MARKER}\"")));
-        soon("the marker is in memory while a program has it", || {
+        wait_until("the marker is in memory while a program has it", || {
             holding().is_some_and(|found| found.contains(&true))
         });
         assert_eq!(reason(&spins.join().unwrap()), "timeout");
@@ -580,7 +580,7 @@ fn a_process_that_is_used_again_keeps_nothing_of_who_used_it() {
 }
 
 #[test]
-fn sessions_prints_parallel_branches_and_cancellation_travel() {
+fn sessions_prints_branches_and_cancellation_reach_workers() {
     let mut server = Server::start(&["--sessions", "--max-concurrent-calls", "2"]);
     let mut pipe = Pipe::to(&mut server);
     let session = pipe.call("lisp_session_start", json!({}))["session_id"].clone();
@@ -651,10 +651,10 @@ fn sessions_prints_parallel_branches_and_cancellation_travel() {
 }
 
 #[test]
-fn processes_end_with_their_server() {
+fn workers_end_with_their_server() {
     let mut server = Server::start(&["--max-concurrent-calls", "2"]);
     let mut pipe = Pipe::to(&mut server);
-    soon("processes are ready", || server.workers().len() >= 2);
+    wait_until("processes are ready", || server.workers().len() >= 2);
     pipe.next += 1;
     let id = pipe.next;
     pipe.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "lisp_eval", "arguments": {"program": ";; fault: spin\n1"}}}));
@@ -662,7 +662,7 @@ fn processes_end_with_their_server() {
     let workers = server.workers();
     kill(i32::try_from(server.0.id()).unwrap(), "-9");
     server.0.wait().unwrap();
-    soon("they end", || {
+    wait_until("they end", || {
         workers
             .iter()
             .all(|pid| stat(*pid).is_none_or(|fields| fields[0] == "Z"))

@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 
 #[test]
-fn a_task_reaches_an_upstream_and_its_calls_are_accounted_for() {
+fn task_calls_an_upstream_and_lists_its_calls() {
     let program =
         r#"(def r (tool/call {:server "calc" :tool "lisp_eval" :args {:program "(+ 40 2)"}}))"#;
     let finish = r#"(return (str "It is " (:value r) "."))"#;

@@ -179,7 +179,7 @@ fn judge(reply: &Value, expected: &Expected) {
 }
 
 #[test]
-fn stdio_loses_doubles_and_crosses_nothing() {
+fn stdio_answers_each_request_exactly_once() {
     let mut server = Server::start(
         &["--log-level", "error", "--max-frame-bytes", BYTES_MAX],
         Stdio::inherit(),
@@ -316,7 +316,7 @@ impl Client {
 }
 
 #[test]
-fn http_loses_doubles_and_crosses_nothing() {
+fn http_answers_each_request_exactly_once() {
     let (mut server, port) = Server::listening(&[
         "--http-max-in-flight-per-session",
         "4",

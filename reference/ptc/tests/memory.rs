@@ -36,13 +36,13 @@ struct Server {
 impl Server {
     fn start(arguments: &[&str]) -> Server {
         let executable = std::env::var("PTC_MEMORY_SERVER").unwrap_or_else(|_| PTC.into());
-        let mut server = Self::started(Command::new(executable).arg("start").args(arguments));
+        let mut server = Self::spawn_piped(Command::new(executable).arg("start").args(arguments));
         assert_eq!(server.eval("(+ 1 2)", &Value::Null), "user=> 3");
         server
     }
 
-    fn started(command: &mut Command) -> Server {
-        let (child, replies) = support::started(command);
+    fn spawn_piped(command: &mut Command) -> Server {
+        let (child, replies) = support::spawn_piped(command);
         Server { child, replies }
     }
 
@@ -100,13 +100,13 @@ fn workers(server: u32) -> Vec<u32> {
 }
 
 /// Measures the peak growth of a server's workers while it exists. Polls, because the counts of a worker that ends are lost.
-struct Watched {
+struct PeakMemory {
     over: Arc<AtomicBool>,
     reads: JoinHandle<u64>,
 }
 
-impl Watched {
-    fn over(server: u32) -> Watched {
+impl PeakMemory {
+    fn of_workers(server: u32) -> PeakMemory {
         let over = Arc::new(AtomicBool::new(false));
         let ends = over.clone();
         let mut seen: HashMap<u32, (u64, u64)> = HashMap::new();
@@ -131,10 +131,10 @@ impl Watched {
                 std::thread::sleep(Duration::from_millis(1));
             }
         });
-        Watched { over, reads }
+        PeakMemory { over, reads }
     }
 
-    fn grown(self) -> u64 {
+    fn growth(self) -> u64 {
         self.over.store(true, Ordering::Release);
         self.reads.join().unwrap()
     }
@@ -231,9 +231,9 @@ fn no_program_takes_more_than_twice_its_limit() {
     {
         let mut server = Server::start(&["--isolation", isolation, "--max-concurrent-calls", "1"]);
         let before = server.memory("VmHWM");
-        let watched = (isolation == "process").then(|| Watched::over(server.child.id()));
+        let watched = (isolation == "process").then(|| PeakMemory::of_workers(server.child.id()));
         let answer = server.eval(&program, &schema);
-        let inside = watched.map_or(0, Watched::grown);
+        let inside = watched.map_or(0, PeakMemory::growth);
         let grown = (server.memory("VmHWM") - before).max(inside);
         assert_eq!(
             server.eval("(+ 1 2)", &Value::Null),
@@ -255,7 +255,7 @@ fn no_program_takes_more_than_twice_its_limit() {
 }
 
 #[test]
-fn what_programs_held_goes_back_to_the_system() {
+fn memory_of_programs_is_returned_to_the_system() {
     let programs: usize = std::env::var("PTC_HOSTILE_PROGRAMS")
         .ok()
         .and_then(|text| text.parse().ok())
@@ -281,7 +281,7 @@ fn what_programs_held_goes_back_to_the_system() {
 }
 
 #[test]
-fn frames_are_held_a_bounded_number_of_times() {
+fn frames_are_copied_a_bounded_number_of_times() {
     const DEPTH: usize = 2_000_000;
     let nested = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"lisp_eval","arguments":{{"program":"1","context":{{"t":{}{}}}}}}}}}"#,
@@ -318,7 +318,7 @@ fn frames_are_held_a_bounded_number_of_times() {
 
 /// The record of a call is about as large as a reply may be, and a request for it copies no other records.
 #[test]
-fn what_the_debug_tool_remembers_is_bounded_by_its_replies() {
+fn debug_records_take_bounded_memory() {
     const CALLS: u64 = 300;
     const SHOWN_BYTES_MAX: u64 = 64 << 10;
     let members: Vec<String> = (0..2_600).map(|name| format!(r#""{name:x}":1"#)).collect();
@@ -342,7 +342,7 @@ fn what_the_debug_tool_remembers_is_bounded_by_its_replies() {
 }
 
 #[test]
-fn a_context_that_nests_is_charged_while_it_is_read() {
+fn nested_context_is_charged_while_it_is_read() {
     const DEPTH: usize = 300_000;
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         for isolation in ["thread", "process"] {
@@ -382,12 +382,12 @@ fn sessions_hold_no_more_than_a_multiple_of_their_limit() {
              (count (map (fn [r] (re-find r \"abc\")) r{number})) (count (f{number} \"abc\"))"
         )
     };
-    hold_at_most(SESSION_TURNS, turn);
+    assert_bounded_session(SESSION_TURNS, turn);
 }
 
 /// A shortened collection keeps none of the memory of the long one.
 #[test]
-fn sessions_hold_nothing_of_what_is_no_longer_there() {
+fn sessions_keep_no_memory_of_dropped_values() {
     let long = "(vec (range 200000))";
     for short in [
         format!("(take-last 3 {long})"),
@@ -400,14 +400,14 @@ fn sessions_hold_nothing_of_what_is_no_longer_there() {
             .to_owned(),
         "(mapv (fn [_] (reduce disj (set (range 66)) (range 65))) (range 500))".to_owned(),
     ] {
-        hold_at_most(40, |number| format!("(def k{number} {short}) nil"));
+        assert_bounded_session(40, |number| format!("(def k{number} {short}) nil"));
     }
 }
 
 const SESSION_TURNS: usize = 110;
 
 /// Runs turns until the session's limit is reached; those that fit may hold only a multiple of it.
-fn hold_at_most(turns: usize, turn: impl Fn(usize) -> String) {
+fn assert_bounded_session(turns: usize, turn: impl Fn(usize) -> String) {
     const SESSION_BYTES: u64 = 1 << 20;
     let mut server = Server::start(&["--sessions", "--program-timeout-ms", "20000"]);
     let started = server.call("lisp_session_start", &json!({}));
@@ -432,7 +432,7 @@ fn hold_at_most(turns: usize, turn: impl Fn(usize) -> String) {
 }
 
 #[test]
-fn what_sessions_held_goes_back_to_the_system() {
+fn memory_of_sessions_is_returned_to_the_system() {
     // The maximum for one client.
     const SESSIONS: usize = 16;
     for isolation in ["thread", "process"] {
@@ -473,7 +473,7 @@ fn what_sessions_held_goes_back_to_the_system() {
 
 /// When the kernel refuses memory, a failing allocation would end the process: the server answers `busy` instead.
 #[test]
-fn nothing_ends_the_server_under_a_limit_of_the_kernel() {
+fn server_survives_a_kernel_memory_limit() {
     const CLIENT_CALLS: usize = 8;
     let (mut answered, mut busy) = (0, 0);
     for limit_mb in [300, 400, 600] {
@@ -481,7 +481,7 @@ fn nothing_ends_the_server_under_a_limit_of_the_kernel() {
             "ulimit -v {} && exec {PTC} start --program-timeout-ms 500 --max-concurrent-calls 8",
             limit_mb * 1024
         );
-        let mut server = Server::started(Command::new("sh").args(["-c", &command]));
+        let mut server = Server::spawn_piped(Command::new("sh").args(["-c", &command]));
         for _ in 0..2 {
             for hostile in hostile() {
                 let frame = |id: usize| {

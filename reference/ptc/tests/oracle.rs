@@ -145,7 +145,7 @@ fn differ_in_guess_only(one: &str, other: &str, right: &str, wrong: &str) -> boo
 }
 
 /// The guesses whose answers differ in more than the guess, when answers pass through `tell`.
-fn learnt(count: usize, tell: fn(&str) -> String) -> Vec<String> {
+fn revealed_guesses(count: usize, tell: fn(&str) -> String) -> Vec<String> {
     let guesses = guesses(count);
     let programs: Vec<String> = guesses
         .iter()
@@ -172,8 +172,8 @@ fn count() -> usize {
 }
 
 #[test]
-fn a_guess_at_a_part_of_a_credential_learns_nothing() {
-    let learnt = learnt(count(), str::to_owned);
+fn guessing_parts_of_a_credential_reveals_nothing() {
+    let learnt = revealed_guesses(count(), str::to_owned);
     assert!(
         learnt.is_empty(),
         "{} answers told something:\n{}",
@@ -184,7 +184,7 @@ fn a_guess_at_a_part_of_a_credential_learns_nothing() {
 
 /// The search must be able to find a leak: this server removes beginnings of a secret before an ellipsis, as ours once did.
 #[test]
-fn a_server_that_scrubs_beginnings_is_found_out() {
+fn server_that_scrubs_prefixes_is_detected() {
     fn leaky(answer: &str) -> String {
         let mut answer = answer.to_owned();
         for length in (4..SECRET.len()).rev() {
@@ -195,11 +195,11 @@ fn a_server_that_scrubs_beginnings_is_found_out() {
         }
         answer
     }
-    assert!(!learnt(GUESSES, leaky).is_empty());
+    assert!(!revealed_guesses(GUESSES, leaky).is_empty());
 }
 
 #[test]
-fn a_whole_guess_vanishes() {
+fn correct_whole_guess_is_redacted() {
     let programs: Vec<String> = CHANNELS
         .iter()
         .map(|channel| channel.replace('G', SECRET))

@@ -136,7 +136,7 @@ fn each_call_is_a_span() {
 }
 
 #[test]
-fn a_redirect_is_not_followed_but_told() {
+fn collector_redirect_is_reported_and_not_followed() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let redirect = "307 Temporary Redirect\r\nlocation: https://127.0.0.1:1/v1/traces";
@@ -148,7 +148,7 @@ fn a_redirect_is_not_followed_but_told() {
 }
 
 #[test]
-fn a_collector_that_is_gone_costs_a_warning_only() {
+fn unreachable_collector_costs_only_a_warning() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -160,7 +160,7 @@ fn a_collector_that_is_gone_costs_a_warning_only() {
 
 /// A collector that accepts requests and never responds.
 #[test]
-fn spans_that_no_collector_takes_are_told() {
+fn undelivered_spans_are_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let count = 3_000;
@@ -180,7 +180,7 @@ fn spans_that_no_collector_takes_are_told() {
 }
 
 #[test]
-fn an_address_that_is_none_is_told_as_one() {
+fn invalid_collector_address_is_reported() {
     for endpoint in ["ht!tp://x y", "ftp://127.0.0.1", "127.0.0.1:4318"] {
         let (_, log) = run(endpoint, &calls());
         assert!(

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use support::http::Message;
-use support::until;
+use support::wait_until;
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 /// For a machine under load; the awaited events take milliseconds.
@@ -47,14 +47,14 @@ while [ "$(wc -l < pids)" -lt 4 ]; do sleep 0.01; done
 "#;
 
 /// A server with the upstream `fx`.
-struct Served {
+struct ServerWithUpstream {
     process: Child,
     input: Option<ChildStdin>,
     output: Lines<BufReader<ChildStdout>>,
     home: tempfile::TempDir,
 }
 
-impl Served {
+impl ServerWithUpstream {
     fn start(entry: &Value, prepare: impl FnOnce(&mut Command)) -> Self {
         let home = tempfile::tempdir().unwrap();
         let config = json!({ "upstreams": { "fx": entry } });
@@ -72,7 +72,7 @@ impl Served {
         let mut process = command.spawn().unwrap();
         let input = process.stdin.take();
         let output = BufReader::new(process.stdout.take().unwrap()).lines();
-        let mut served = Served {
+        let mut served = ServerWithUpstream {
             process,
             input,
             output,
@@ -122,13 +122,13 @@ impl Served {
             .map(|id| Pid::from_raw(id.parse().unwrap()))
             .collect();
         assert_eq!(pids.len(), 4, "the upstream, and what it started");
-        assert!(pids.iter().all(|&id| lives(id)), "they live");
+        assert!(pids.iter().all(|&id| is_alive(id)), "they live");
         pids
     }
 
-    fn ends(&mut self) -> ExitStatus {
+    fn wait_for_exit(&mut self) -> ExitStatus {
         let mut status = None;
-        until("the server ends", || {
+        wait_until("the server ends", || {
             status = self.process.try_wait().unwrap();
             status.is_some()
         });
@@ -136,7 +136,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for ServerWithUpstream {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -154,69 +154,72 @@ fn stat(id: Pid) -> Option<(char, Pid)> {
     Some((state, Pid::from_raw(behind.next()?.parse().ok()?)))
 }
 
-fn lives(id: Pid) -> bool {
+fn is_alive(id: Pid) -> bool {
     stat(id).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
 }
 
-fn all_end(family: &[Pid]) {
-    until("none of them is left", || {
-        !family.iter().any(|&id| lives(id))
+fn assert_all_end(family: &[Pid]) {
+    wait_until("none of them is left", || {
+        !family.iter().any(|&id| is_alive(id))
     });
 }
 
 #[test]
-fn a_server_that_is_killed_leaves_nothing_behind() {
-    let mut served = Served::with_script(FAMILY, "");
+fn killed_server_leaves_no_process() {
+    let mut served = ServerWithUpstream::with_script(FAMILY, "");
     let family = served.family();
     kill(served.id(), Signal::SIGKILL).unwrap();
-    assert_eq!(served.ends().signal(), Some(Signal::SIGKILL as i32));
-    all_end(&family);
+    assert_eq!(
+        served.wait_for_exit().signal(),
+        Some(Signal::SIGKILL as i32)
+    );
+    assert_all_end(&family);
 }
 
 #[test]
-fn nor_does_one_that_is_told_to_end() {
+fn terminated_server_leaves_no_process() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
-        let mut served = Served::with_script(FAMILY, "");
+        let mut served = ServerWithUpstream::with_script(FAMILY, "");
         let family = served.family();
         kill(served.id(), signal).unwrap();
-        assert_eq!(served.ends().code(), Some(0), "{signal}");
-        all_end(&family);
+        assert_eq!(served.wait_for_exit().code(), Some(0), "{signal}");
+        assert_all_end(&family);
     }
 }
 
 #[test]
-fn nor_does_one_whose_input_ends() {
-    let mut served = Served::with_script(FAMILY, "");
+fn server_whose_input_ends_leaves_no_process() {
+    let mut served = ServerWithUpstream::with_script(FAMILY, "");
     let family = served.family();
     served.input.take();
-    assert_eq!(served.ends().code(), Some(0));
-    all_end(&family);
+    assert_eq!(served.wait_for_exit().code(), Some(0));
+    assert_all_end(&family);
 }
 
 #[test]
-fn an_upstream_that_ends_takes_what_it_started_with_it() {
-    let mut served = Served::with_script(FAMILY, "exit 3");
+fn upstream_exit_ends_its_descendants() {
+    let mut served = ServerWithUpstream::with_script(FAMILY, "exit 3");
     let family = served.family();
     let said = served.eval("(:message (tool/call {:server :fx :tool :go}))");
     assert_eq!(said, "user=> \"mcp_stdio process exited with status 3\"");
-    all_end(&family);
+    assert_all_end(&family);
 }
 
 #[test]
-fn an_upstream_that_is_killed_is_told_apart() {
-    let mut served = Served::with_script(FAMILY, "kill -9 $$");
+fn killed_upstream_is_reported_as_killed() {
+    let mut served = ServerWithUpstream::with_script(FAMILY, "kill -9 $$");
     let family = served.family();
     let said = served.eval("(:message (tool/call {:server :fx :tool :go}))");
     assert_eq!(said, "user=> \"mcp_stdio process was ended by signal 9\"");
-    all_end(&family);
+    assert_all_end(&family);
 }
 
 /// A child that is restarted on a program's thread, which ends with the program, must survive that.
 #[test]
-fn an_upstream_that_a_program_started_outlives_the_program() {
-    let mut served = Served::with_script("", "[ -e once ] || { : > once; exit 3; }");
+fn upstream_started_by_a_program_outlives_it() {
+    let mut served = ServerWithUpstream::with_script("", "[ -e once ] || { : > once; exit 3; }");
     served.eval("(tool/call {:server :fx :tool :go})");
-    until("it is started again", || {
+    wait_until("it is started again", || {
         served.eval("(:value (tool/call {:server :fx :tool :go}))") == "user=> \"gone\""
     });
     for _ in 0..20 {
@@ -228,19 +231,19 @@ fn an_upstream_that_a_program_started_outlives_the_program() {
 
 /// The keeper is no single point of failure: the kernel ends the command with it.
 #[test]
-fn an_upstream_does_not_outlive_its_keeper() {
-    let served = Served::with_script("echo $$ > pid", "");
+fn upstream_does_not_outlive_its_keeper() {
+    let served = ServerWithUpstream::with_script("echo $$ > pid", "");
     let id = std::fs::read_to_string(served.home.path().join("pid")).unwrap();
     let id = Pid::from_raw(id.trim().parse().unwrap());
     let (_, keeper) = stat(id).unwrap();
     assert_ne!(keeper, served.id());
     kill(keeper, Signal::SIGKILL).unwrap();
-    all_end(&[keeper, id]);
+    assert_all_end(&[keeper, id]);
 }
 
 #[test]
-fn an_upstream_gets_its_three_streams_and_no_other() {
-    let served = Served::with_script("echo $$ > pid", "");
+fn upstream_inherits_only_its_three_streams() {
+    let served = ServerWithUpstream::with_script("echo $$ > pid", "");
     let id = std::fs::read_to_string(served.home.path().join("pid")).unwrap();
     // Descriptors of this test may be inherited from its parent.
     let given = open_files("self");
@@ -259,8 +262,8 @@ fn open_files(id: &str) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn a_server_that_is_to_outlive_its_terminal_does() {
-    let mut served = Served::start(&script("", ""), |command| {
+fn server_with_ignored_hangup_outlives_its_terminal() {
+    let mut served = ServerWithUpstream::start(&script("", ""), |command| {
         // The effect of `nohup`, by a shell that then becomes the server.
         let words = format!("trap '' HUP; exec {PTC} start --upstreams-config u.json");
         let directory = command.get_current_dir().map(Path::to_path_buf);
@@ -276,7 +279,7 @@ fn a_server_that_is_to_outlive_its_terminal_does() {
 
 /// While a process is not dumpable, sensitive files in `/proc` belong to root, even if another user runs the process.
 #[test]
-fn nobody_reads_the_memory_of_a_server() {
+fn other_processes_cannot_read_the_server_memory() {
     use std::os::unix::fs::MetadataExt as _;
     const NOBODY: u32 = 65_534;
     let ours = std::fs::metadata("/proc/self").unwrap().uid();
@@ -311,8 +314,8 @@ fn nobody_reads_the_memory_of_a_server() {
 
 /// Calls that use the directory wait for its lock; other calls don't, nor do cancellations.
 #[test]
-fn who_asks_no_store_waits_for_none() {
-    let mut served = Served::start(&script("", ""), |command| {
+fn requests_without_the_store_never_wait_for_it() {
+    let mut served = ServerWithUpstream::start(&script("", ""), |command| {
         command.args(["--sessions", "--session-store", "file:store"]);
     });
     let call = |id: u32, tool: &str, arguments: Value| {
@@ -365,15 +368,15 @@ fn who_asks_no_store_waits_for_none() {
 
 /// Traces may contain the input of programs.
 #[test]
-fn trace_files_are_their_owners_alone() {
+fn trace_files_are_readable_only_by_their_owner() {
     use std::os::unix::fs::PermissionsExt as _;
-    let mut served = Served::start(&script("", ""), |command| {
+    let mut served = ServerWithUpstream::start(&script("", ""), |command| {
         command.args(["--trace-dir", "traces", "--trace-payloads", "full"]);
     });
     served.eval("1");
     let directory = served.home.path().join("traces");
     let mut files = Vec::new();
-    until("there is a trace", || {
+    wait_until("there is a trace", || {
         files = std::fs::read_dir(&directory)
             .into_iter()
             .flatten()
@@ -397,7 +400,7 @@ fn resident(id: Pid) -> usize {
 const GROWTH_MAX: usize = 48 << 20;
 
 #[test]
-fn an_upstream_that_asks_and_never_reads_takes_no_memory() {
+fn upstream_that_never_reads_answers_takes_bounded_memory() {
     let floods = [
         r#"while echo '{"jsonrpc":"2.0","id":1,"method":"ping"}'; do :; done"#,
         // Ids of a million bytes, ids of the maximum size that is answered, and requests that are refused.
@@ -406,7 +409,7 @@ fn an_upstream_that_asks_and_never_reads_takes_no_memory() {
         r#"id=$(head -c 1000000 /dev/zero | tr '\0' x); while echo "{\"method\":\"notifications/$id\"}"; do :; done"#,
     ];
     for flood in floods {
-        let mut served = Served::with_script("", flood);
+        let mut served = ServerWithUpstream::with_script("", flood);
         served.eval("1");
         let before = resident(served.id());
         let said = served.eval("(:reason (tool/call {:server :fx :tool :go}))");
@@ -421,15 +424,16 @@ fn an_upstream_that_asks_and_never_reads_takes_no_memory() {
 
 /// Programs make requests that the upstream never reads.
 #[test]
-fn an_upstream_that_never_reads_keeps_no_requests() {
-    let mut served = Served::start(&script("", "while :; do sleep 1000; done"), |command| {
-        command.args([
-            "--upstream-call-timeout-ms",
-            "50",
-            "--program-timeout-ms",
-            "9000",
-        ]);
-    });
+fn upstream_that_never_reads_queues_bounded_requests() {
+    let mut served =
+        ServerWithUpstream::start(&script("", "while :; do sleep 1000; done"), |command| {
+            command.args([
+                "--upstream-call-timeout-ms",
+                "50",
+                "--program-timeout-ms",
+                "9000",
+            ]);
+        });
     served.eval("(tool/call {:server :fx :tool :go})");
     let before = resident(served.id());
     for _ in 0..10 {
@@ -443,7 +447,7 @@ fn an_upstream_that_never_reads_keeps_no_requests() {
 
 /// An event stream with 20,000 pings in a megabyte: each answer is a separate request, none of which is ever responded to.
 #[test]
-fn an_event_stream_of_pings_takes_no_file_descriptors() {
+fn event_stream_of_pings_takes_no_file_descriptors() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -452,7 +456,7 @@ fn an_event_stream_of_pings_takes_no_file_descriptors() {
         }
     });
     let entry = json!({ "transport": "mcp_http", "url": url, "allow_insecure_http": true, "request_timeout_ms": 3000 });
-    let mut served = Served::start(&entry, |_| {});
+    let mut served = ServerWithUpstream::start(&entry, |_| {});
     let before = resident(served.id());
     for _ in 0..3 {
         let said = served.eval("(:message (tool/call {:server :fx :tool :go}))");

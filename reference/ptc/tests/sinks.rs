@@ -383,7 +383,7 @@ fn config(dir: &Path) -> std::path::PathBuf {
 }
 
 /// The output of a command on both streams.
-fn told_by(dir: &Path, words: &[&str], input: &str) -> String {
+fn output_of(dir: &Path, words: &[&str], input: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ptc"))
         .args(words)
         .current_dir(dir)
@@ -425,11 +425,11 @@ fn no_command_shows_a_credential() {
         for ((words, input), markers) in COMMANDS.iter().zip(&mut markers) {
             let filled: Vec<String> = words.iter().map(|word| fill(word, &form)).collect();
             let filled: Vec<&str> = filled.iter().map(String::as_str).collect();
-            let told = told_by(dir, &filled, &fill(input, &form));
-            *markers += veiled(&filled.join(" "), &told);
+            let told = output_of(dir, &filled, &fill(input, &form));
+            *markers += assert_redacted(&filled.join(" "), &told);
             if words.contains(&RECORDING) {
                 let recording = std::fs::read_to_string(dir.join(RECORDING)).unwrap();
-                let found = veiled("the recording", &recording);
+                let found = assert_redacted("the recording", &recording);
                 assert!(found > 0, "what was said is recorded: {recording}");
             }
         }
@@ -459,8 +459,8 @@ fn no_refusal_of_a_config_shows_a_credential() {
             &["repl", "-e", "1"],
         ] {
             let words = [command, &["--upstreams-config", "refused.json"]].concat();
-            let told = told_by(dir, &words, "");
-            markers += veiled(&format!("{} of {entry}", command[0]), &told);
+            let told = output_of(dir, &words, "");
+            markers += assert_redacted(&format!("{} of {entry}", command[0]), &told);
             assert!(told.contains("far"), "{command:?} of {entry}: {told}");
         }
     }
@@ -490,7 +490,7 @@ fn start(dir: &Path, more: &[&str]) -> Child {
 }
 
 /// Panics when `text`, an output of `sink`, contains a credential; returns the number of markers in it.
-fn veiled(sink: &str, text: &str) -> usize {
+fn assert_redacted(sink: &str, text: &str) -> usize {
     for line in text.lines() {
         for trace in TRACES {
             assert!(!line.contains(trace), "{sink} shows {trace}: {line}");
@@ -499,10 +499,10 @@ fn veiled(sink: &str, text: &str) -> usize {
     text.matches("[REDACTED]").count()
 }
 
-fn traces_are_veiled(dir: &Path) {
+fn assert_traces_redacted(dir: &Path) {
     let mut markers = 0;
     for file in std::fs::read_dir(dir.join("traces")).unwrap() {
-        markers += veiled(
+        markers += assert_redacted(
             "a trace",
             &std::fs::read_to_string(file.unwrap().path()).unwrap(),
         );
@@ -534,7 +534,7 @@ fn no_reply_log_line_or_trace_shows_a_credential() {
                 writeln!(input, "{{\"jsonrpc\":\"2.0\",\"id\":{id},{body}}}").unwrap();
                 let mut reply = String::new();
                 output.read_line(&mut reply).unwrap();
-                markers += veiled(request, &reply);
+                markers += assert_redacted(request, &reply);
                 if let Some((_, rest)) = reply.split_once("\"session_id\":\"")
                     && request.contains("lisp_session_start")
                 {
@@ -547,7 +547,7 @@ fn no_reply_log_line_or_trace_shows_a_credential() {
         writeln!(input, "{form} is no JSON").unwrap();
         let mut reply = String::new();
         output.read_line(&mut reply).unwrap();
-        veiled("what is no JSON", &reply);
+        assert_redacted("what is no JSON", &reply);
     }
     assert_ne!(session, "none");
     assert!(
@@ -556,12 +556,12 @@ fn no_reply_log_line_or_trace_shows_a_credential() {
     );
     drop(input);
     server.wait().unwrap();
-    assert!(veiled("the log", &log.join().unwrap()) > 0);
-    traces_are_veiled(dir.path());
+    assert!(assert_redacted("the log", &log.join().unwrap()) > 0);
+    assert_traces_redacted(dir.path());
 }
 
 #[test]
-fn no_answer_of_http_shows_a_credential() {
+fn no_http_answer_shows_a_credential() {
     let dir = tempfile::tempdir().unwrap();
     let port = support::ports::free_port().to_string();
     let flags = [
@@ -609,17 +609,17 @@ fn no_answer_of_http_shows_a_credential() {
             // As in JSON-RPC, a request's id belongs to its sender: it is returned unchanged.
             let id = |line: &&str| !line.starts_with("x-request-id: ");
             let answer: Vec<&str> = answer.lines().filter(id).collect();
-            veiled(&request, &answer.join("\n"));
+            assert_redacted(&request, &answer.join("\n"));
         }
     }
     server.kill().unwrap();
     server.wait().unwrap();
-    assert!(veiled("the log", &log.join().unwrap()) > 0);
+    assert!(assert_redacted("the log", &log.join().unwrap()) > 0);
 }
 
 /// What clients wrote into sessions is also shown to operators.
 #[test]
-fn no_command_about_a_store_shows_a_credential() {
+fn no_store_command_shows_a_credential() {
     let dir = tempfile::tempdir().unwrap();
     let store = format!("file:{}", dir.path().join("store").display());
     let mut server = start(dir.path(), &["--session-store", &store]);
@@ -660,9 +660,9 @@ fn no_command_about_a_store_shows_a_credential() {
             "upstreams.json",
         ];
         let words = [&["session"], words, &flags[..]].concat();
-        let told = told_by(dir.path(), &words, "");
+        let told = output_of(dir.path(), &words, "");
         assert!(
-            veiled(&words.join(" "), &told) > 0,
+            assert_redacted(&words.join(" "), &told) > 0,
             "{words:?} shows {told}"
         );
     };
@@ -705,7 +705,7 @@ fn faulty_upstream() -> u16 {
 }
 
 #[test]
-fn no_fault_of_an_upstream_over_http_shows_a_credential() {
+fn no_http_upstream_fault_shows_a_credential() {
     const API: &str = r#"{"openapi":"3.0.0","info":{"title":"§","version":"1"},"paths":{"/x":{"get":{"operationId":"getx","parameters":[{"name":"q","in":"query","schema":{"type":"string"}}],"responses":{"200":{"description":"§"}}}}}}"#;
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
@@ -739,8 +739,8 @@ fn no_fault_of_an_upstream_over_http_shows_a_credential() {
     for round in 0..HTTP_FAULTS.len() {
         for words in [&["doctor"][..], &["start"]] {
             let words = [words, &["--upstreams-config", "web.json"]].concat();
-            let told = told_by(dir, &words, "");
-            veiled(&format!("{} in round {round}", words.join(" ")), &told);
+            let told = output_of(dir, &words, "");
+            assert_redacted(&format!("{} in round {round}", words.join(" ")), &told);
             assert!(told.contains("web"), "{words:?}: {told}");
         }
     }
@@ -755,7 +755,7 @@ fn no_fault_of_an_upstream_over_http_shows_a_credential() {
         &["doctor"],
     ] {
         let words = [words, &config].concat();
-        markers += veiled(&words.join(" "), &told_by(dir, &words, ""));
+        markers += assert_redacted(&words.join(" "), &output_of(dir, &words, ""));
     }
     let call = serde_json::json!({
         "jsonrpc": "2.0", "id": 1, "method": "tools/call",
@@ -777,7 +777,7 @@ fn no_fault_of_an_upstream_over_http_shows_a_credential() {
         &config,
     ]
     .concat();
-    markers += veiled("start", &told_by(dir, &start, &format!("{call}\n")));
-    traces_are_veiled(dir);
+    markers += assert_redacted("start", &output_of(dir, &start, &format!("{call}\n")));
+    assert_traces_redacted(dir);
     assert!(markers > 10, "only {markers} markers: was anything quoted?");
 }

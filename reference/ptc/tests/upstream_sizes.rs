@@ -109,7 +109,7 @@ impl Server {
             .arg(dir.path().join("traces"))
             .arg("--upstreams-config")
             .arg(&config);
-        let (child, replies) = support::started(&mut command);
+        let (child, replies) = support::spawn_piped(&mut command);
         Server {
             child: Process(child),
             replies,
@@ -141,7 +141,7 @@ impl Server {
     }
 
     /// Asserts that the answer to a program has this beginning, and that the next program works.
-    fn says(&mut self, program: &str, beginning: &str) {
+    fn assert_answer(&mut self, program: &str, beginning: &str) {
         let text = self.eval(program);
         let shown: String = text.chars().take(300).collect();
         assert!(text.starts_with(beginning), "{program}: {shown}");
@@ -198,7 +198,7 @@ fn tool(name: &str, property: &str, required: &str) -> String {
 }
 
 #[test]
-fn a_call_ends_in_time_however_many_names_a_schema_has() {
+fn call_with_a_huge_schema_ends_in_time() {
     let mut server = Server::listing(vec![
         tool("marked", r#""§":{"x-mcp-header":"§"}"#, ""),
         tool("needing", "", r#""§""#),
@@ -208,24 +208,24 @@ fn a_call_ends_in_time_however_many_names_a_schema_has() {
     let call = |tool: &str, args: &str| {
         format!("(tool/call {{:server \"far\" :tool \"{tool}\" :args {args}}})")
     };
-    server.says(&call("marked", r#"{:k7 "x"}"#), "user=> {:ok true");
-    server.says(
+    server.assert_answer(&call("marked", r#"{:k7 "x"}"#), "user=> {:ok true");
+    server.assert_answer(
         &call("marked", &all),
         "user=> {:message \"mcp_http request: arguments that the tool wants in headers exceed 65536 bytes\"",
     );
-    server.says(
+    server.assert_answer(
         &call("marked", r#"{:k7 (apply str (repeat 100000 "x"))}"#),
         "user=> {:message \"mcp_http request: arguments that the tool wants in headers exceed 65536 bytes\"",
     );
-    server.says(&call("needing", &all), "user=> {:ok true");
-    server.says(
+    server.assert_answer(&call("needing", &all), "user=> {:ok true");
+    server.assert_answer(
         &call("needing", r#"{:rows (vec (range 100000))}"#),
         "runtime_error: tool 'far.needing' rejected args: missing required args k0, k1, ",
     );
-    server.says(r#"(count (doc "far/marked"))"#, "user=> ");
-    server.says(r#"(count (doc "far/needing"))"#, "user=> ");
+    server.assert_answer(r#"(count (doc "far/marked"))"#, "user=> ");
+    server.assert_answer(r#"(count (doc "far/needing"))"#, "user=> ");
     // The list of possible names is bounded.
-    server.says(
+    server.assert_answer(
         &call("unknown", "{}"),
         "runtime_error: no tool 'unknown' in upstream 'far'",
     );
@@ -233,7 +233,7 @@ fn a_call_ends_in_time_however_many_names_a_schema_has() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_listing_is_held_about_as_large_as_it_was_sent() {
+fn tool_list_takes_about_its_wire_size() {
     let brackets = format!("[{}[]]", "[],".repeat(PAGE_BYTES / 3));
     let page = |at: usize| {
         format!(r#"{{"name":"t{at}","inputSchema":{{"type":"object","x":{brackets}}}}}"#)
@@ -243,9 +243,9 @@ fn a_listing_is_held_about_as_large_as_it_was_sent() {
     let listing: Listing = (0..PAGES).flat_map(|at| [page(at), wordy(at)]).collect();
     let listed: u64 = listing.iter().map(|page| page.len() as u64).sum();
     let mut few = Server::listing(vec![r#"{"name":"t"}"#.into()]);
-    few.says("1", "user=> 1");
+    few.assert_answer("1", "user=> 1");
     let mut server = Server::listing(listing);
-    server.says(
+    server.assert_answer(
         r#"(:ok (tool/call {:server "far" :tool "t0" :args {}}))"#,
         "user=> true",
     );
@@ -260,7 +260,7 @@ fn a_listing_is_held_about_as_large_as_it_was_sent() {
 /// A program forgets an error; replies, traces and sessions list all of them.
 #[test]
 #[cfg(target_os = "linux")]
-fn errors_are_not_kept_at_length() {
+fn long_upstream_errors_are_not_kept_whole() {
     const CALLS: usize = 20;
     let mut server = Server::listing(vec![r#"{"name":"complains"}"#.into()]);
     let program = |calls: usize| {
@@ -268,9 +268,9 @@ fn errors_are_not_kept_at_length() {
             "(count (mapv (fn [i] (count (:message (tool/call {{:server \"far\" :tool \"complains\" :args {{}}}})))) (range {calls})))"
         )
     };
-    server.says(&program(1), "user=> 1");
+    server.assert_answer(&program(1), "user=> 1");
     let before = server.peak();
-    server.says(&program(CALLS), &format!("user=> {CALLS}"));
+    server.assert_answer(&program(CALLS), &format!("user=> {CALLS}"));
     let grown = server.peak() - before;
     println!("{} KB more after {CALLS} errors", grown >> 10);
     assert!(
@@ -321,7 +321,7 @@ fn service(dir: &std::path::Path, api: &str) -> Value {
 }
 
 #[test]
-fn a_description_that_unfolds_without_end_is_refused() {
+fn endlessly_expanding_openapi_description_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(&service(dir.path(), &api(2_000, 500_000, 0)));
     let mut reply = String::new();
@@ -331,7 +331,7 @@ fn a_description_that_unfolds_without_end_is_refused() {
 }
 
 #[test]
-fn arguments_of_an_address_are_as_long_as_an_address_can_be() {
+fn url_arguments_are_limited_to_the_url_length() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = Server::start(&service(dir.path(), &api(1, 1, 10_000)));
     let call = |args: &str| {
@@ -343,9 +343,9 @@ fn arguments_of_an_address_are_as_long_as_an_address_can_be() {
         format!("{{:id \"a\" :q {long}}}"),
         r#"{:id "a" :q (apply str (repeat 30000 "é"))}"#.to_owned(),
     ] {
-        server.says(&call(&args), "user=> \"request URL exceeds 65534 bytes\"");
+        server.assert_answer(&call(&args), "user=> \"request URL exceeds 65534 bytes\"");
     }
-    server.says(
+    server.assert_answer(
         &call(r#"{:id (apply str (repeat 60000 "a"))}"#),
         "user=> \"connection refused\"",
     );

@@ -39,7 +39,7 @@ impl Framer {
             let (line, rest) = (&chunk[..end], &chunk[end + 1..]);
             chunk = rest;
             let go_on = if self.is_mid_line() {
-                self.hold(line);
+                self.buffer(line);
                 each(match self.overflowed {
                     true => Line::TooLong,
                     false => Line::Whole(trim(&self.pending)),
@@ -58,7 +58,7 @@ impl Framer {
                 return false;
             }
         }
-        self.hold(chunk);
+        self.buffer(chunk);
         true
     }
 
@@ -75,7 +75,7 @@ impl Framer {
 
     /// Keeps `part` of an unfinished line. Carriage returns beyond the limit are not kept: either they precede the newline and
     /// don't count, or what follows them makes the line too long.
-    fn hold(&mut self, part: &[u8]) {
+    fn buffer(&mut self, part: &[u8]) {
         if self.overflowed {
             return;
         }

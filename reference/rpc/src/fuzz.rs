@@ -11,7 +11,7 @@ pub fn frames(data: &[u8]) {
     let Some((&size, stream)) = data.split_first() else {
         return;
     };
-    let whole = defined(stream);
+    let whole = expected_lines(stream);
     assert_eq!(lines([stream]), whole, "in one piece");
     let size = usize::from(size).max(1);
     assert_eq!(lines(stream.chunks(size)), whole, "chunks of {size} bytes");
@@ -25,7 +25,7 @@ pub fn frames(data: &[u8]) {
 
 /// The lines of a stream by definition: the text before each newline without trailing carriage returns; `None` when that is
 /// over the limit.
-fn defined(stream: &[u8]) -> Vec<Option<Vec<u8>>> {
+fn expected_lines(stream: &[u8]) -> Vec<Option<Vec<u8>>> {
     let mut lines: Vec<&[u8]> = stream.split(|&byte| byte == b'\n').collect();
     // Text after the last newline is not a line.
     lines.pop();

@@ -21,6 +21,6 @@ pub use frame::{
 };
 pub use framing::{Framer, Line};
 pub use ptc_json::{
-    Document, Elements, Json, JsonKind, JsonText, Malformed, Members, PARTS_BETWEEN_LOOKS, Unread,
-    parse, parse_while, write_float, write_string,
+    Document, Elements, Json, JsonKind, JsonText, Malformed, Members, PARTS_BETWEEN_LOOKS,
+    ParseError, parse, parse_while, write_float, write_string,
 };

@@ -25,9 +25,9 @@ const AUTOMATON_MIB_MAX: f64 = 16.0;
 const HOSTILE_BYTES: usize = 5_000;
 const HOSTILE_MIN: f64 = 1.0;
 /// The longest time between two time checks.
-const UNSEEN_MAX: Duration = Duration::from_millis(2);
+const TIME_CHECK_GAP_MAX: Duration = Duration::from_millis(2);
 /// The number of slow texts per class that are printed.
-const WORST_TOLD: usize = 4;
+const WORST_PRINTED: usize = 4;
 /// Writes a piece of a text; each number gives another piece.
 type Text = fn(u32) -> String;
 /// Writes a text in a form.
@@ -72,7 +72,7 @@ fn main() {
     }
     let mut unseen = (Duration::ZERO, String::new());
     for (class, secrets) in hostile().iter().filter(|(class, _)| class.contains(&only)) {
-        let redactor = built(secrets.iter().cloned());
+        let redactor = build_redactor(secrets.iter().cloned());
         let speeds = pieces(&secrets[secrets.len() / 2])
             .into_iter()
             .chain(beginnings(secrets));
@@ -80,7 +80,7 @@ fn main() {
             let text = piece.repeat(HOSTILE_BYTES / piece.len() + 1);
             let begun = running_time();
             let (mut looked, mut longest) = (begun, Duration::ZERO);
-            let scrubbed = redactor.scrub_within(&text, &mut || {
+            let scrubbed = redactor.scrub_str_within(&text, &mut || {
                 let now = running_time();
                 longest = longest.max(now - looked);
                 looked = now;
@@ -98,7 +98,7 @@ fn main() {
         speeds.sort_by(|left, right| left.0.total_cmp(&right.0));
         let what = format!("redaction of hostile text, {class}");
         // Which texts are slow is more informative than the slowest speed.
-        for (speed, piece) in speeds.iter().take(WORST_TOLD) {
+        for (speed, piece) in speeds.iter().take(WORST_PRINTED) {
             eprintln!("{what}: {speed:.2} MB/s of {:?}", start(piece));
         }
         let speed = speeds[0].0;
@@ -109,7 +109,7 @@ fn main() {
     }
     let what = "redaction of hostile text, between two looks";
     eprintln!("{what}: {:?} in {}", unseen.0, unseen.1);
-    println!("{}", Row::time(what, unseen.0, UNSEEN_MAX).line());
+    println!("{}", Row::time(what, unseen.0, TIME_CHECK_GAP_MAX).line());
     let mebibytes = redactor(1_000).memory_bytes() as f64 / 1024.0 / 1024.0;
     let what = "redaction, automaton of 1000 secrets";
     let mebibytes = (mebibytes * 100.0).round() / 100.0;
@@ -331,7 +331,7 @@ fn beginnings(secrets: &[String]) -> Vec<String> {
 
 /// Secrets of the usual kinds: tokens with a prefix, keys in base64, digests, passwords, a signed token.
 fn redactor(count: usize) -> Redactor {
-    built((0..count as u32).map(|n| {
+    build_redactor((0..count as u32).map(|n| {
         let (a, b) = (word(n + 1_000_000), word(n + 2_000_000));
         match n % 5 {
             0 => format!("ghp_{a:016x}{b:020x}"),
@@ -346,7 +346,7 @@ fn redactor(count: usize) -> Redactor {
     }))
 }
 
-fn built(secrets: impl Iterator<Item = String>) -> Redactor {
+fn build_redactor(secrets: impl Iterator<Item = String>) -> Redactor {
     let mut builder = Redactor::builder();
     for secret in secrets {
         builder.add(&Secret::new(secret));

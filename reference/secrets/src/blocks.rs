@@ -112,7 +112,11 @@ pub(crate) fn scan(text: &[u8], chars: usize, mut found: impl FnMut(usize) -> us
 
 /// Calls `found` with the position of the first character of every run that continues on an indented line, however short its
 /// lines are; `found` returns where the run ends. Runs inside the ranges `known` are skipped.
-pub(crate) fn indented(text: &[u8], known: &[Range<usize>], mut found: impl FnMut(usize) -> usize) {
+pub(crate) fn scan_indented(
+    text: &[u8],
+    known: &[Range<usize>],
+    mut found: impl FnMut(usize) -> usize,
+) {
     let mut done = 0;
     for end in memchr::memchr_iter(b'\n', text) {
         if end < done || !text.get(end + 1).is_some_and(is_blank) {
@@ -145,7 +149,7 @@ pub(crate) fn indented(text: &[u8], known: &[Range<usize>], mut found: impl FnMu
 impl<'t> Run<'t> {
     /// Reads the run that begins at `from`, across line ends and indentation.
     pub fn read(text: &'t [u8], from: usize) -> Self {
-        let line = |from: usize| &text[from..from + sextets_before(&text[from..])];
+        let line = |from: usize| &text[from..from + leading_sextets(&text[from..])];
         let next = |end: usize| {
             let next = next_line(text, end)?;
             text.get(next).copied().filter(|byte| is_sextet(*byte))?;
@@ -233,21 +237,21 @@ impl<'t> Run<'t> {
 }
 
 /// An escape of a block character: where it begins and ends, and the byte it stands for.
-pub(crate) type Resolved = (usize, usize, u8);
+pub(crate) type ResolvedEscape = (usize, usize, u8);
 
 /// A piece of a text in which the escapes of block characters are resolved.
-pub(crate) struct View<'e> {
+pub(crate) struct UnescapedView<'e> {
     /// The text to search for blocks.
     pub text: Vec<u8>,
     /// Where the piece begins in the original, the escapes in it, and the position of each escape's byte in `text`.
     from: usize,
-    escapes: &'e [Resolved],
+    escapes: &'e [ResolvedEscape],
     bytes: Vec<usize>,
 }
 
-impl<'e> View<'e> {
+impl<'e> UnescapedView<'e> {
     /// A view of the piece `around`. `escapes`: those inside the piece, in order and without overlap.
-    pub fn new(original: &[u8], around: Range<usize>, escapes: &'e [Resolved]) -> Self {
+    pub fn new(original: &[u8], around: Range<usize>, escapes: &'e [ResolvedEscape]) -> Self {
         let mut text = Vec::with_capacity(around.len());
         let mut bytes = Vec::with_capacity(escapes.len());
         let mut done = around.start;
@@ -267,7 +271,7 @@ impl<'e> View<'e> {
     }
 
     /// The text with blanks in place of each `+` that stands for indentation; `None` when no line has one.
-    pub fn indented(&self) -> Option<Vec<u8>> {
+    pub fn with_blank_indent(&self) -> Option<Vec<u8>> {
         let lines = || memchr::memchr_iter(b'\n', &self.text).map(|end| end + 1);
         let pluses = |line: usize| {
             let first = self.text[line..].iter().take(INDENT_MAX);
@@ -307,7 +311,7 @@ impl<'e> View<'e> {
 /// each escape as block characters do. `chars`: the minimum characters of a block; shorter ranges are left out.
 pub(crate) fn surroundings(
     text: &[u8],
-    escapes: &[Resolved],
+    escapes: &[ResolvedEscape],
     chars: usize,
 ) -> Vec<(Range<usize>, Range<usize>)> {
     let mut found: Vec<(Range<usize>, Range<usize>)> = Vec::new();
@@ -328,7 +332,7 @@ pub(crate) fn surroundings(
         let before = index.checked_sub(1).map(|before| escapes[before].2);
         let left = extent_before(&text[done..start], before.is_some_and(line));
         let limit = escapes.get(index + 1).map_or(text.len(), |next| next.0);
-        let right = end + extent_behind(&text[end..limit], line(byte));
+        let right = end + extent_after(&text[end..limit], line(byte));
         open = match open.take() {
             Some((around, first)) if start - left == done => Some((around.start..right, first)),
             before => {
@@ -346,7 +350,7 @@ pub(crate) fn surroundings(
 }
 
 /// The number of leading bytes that can belong to one block (base64 or a dump). `line`: they may be at the beginning of a line.
-fn extent_behind(text: &[u8], mut line: bool) -> usize {
+fn extent_after(text: &[u8], mut line: bool) -> usize {
     let mut run = 0;
     loop {
         let rest = &text[run..];
@@ -354,7 +358,7 @@ fn extent_behind(text: &[u8], mut line: bool) -> usize {
         if blanks > 0 && (!line || !rest.get(blanks).is_none_or(|byte| is_sextet(*byte))) {
             break;
         }
-        let more = blanks + alike(rest[blanks..].iter(), IN_RUN);
+        let more = blanks + leading_of_kind(rest[blanks..].iter(), IN_RUN);
         if more == 0 {
             break;
         }
@@ -364,14 +368,14 @@ fn extent_behind(text: &[u8], mut line: bool) -> usize {
             break;
         }
     }
-    run.max(alike(text.iter(), IN_DUMP))
+    run.max(leading_of_kind(text.iter(), IN_DUMP))
 }
 
 /// The number of trailing bytes that can belong to one block. `line`: the first byte of `text` may be at the beginning of a line.
 fn extent_before(text: &[u8], line: bool) -> usize {
     let mut from = text.len();
     loop {
-        from -= alike(text[..from].iter().rev(), IN_RUN);
+        from -= leading_of_kind(text[..from].iter().rev(), IN_RUN);
         let blanks = text[..from].iter().rev();
         let blanks = blanks.take_while(|byte| is_blank(byte)).count();
         let ends_line = match text[..from - blanks].last() {
@@ -384,11 +388,11 @@ fn extent_before(text: &[u8], line: bool) -> usize {
         }
         from -= blanks;
     }
-    (text.len() - from).max(alike(text.iter().rev(), IN_DUMP))
+    (text.len() - from).max(leading_of_kind(text.iter().rev(), IN_DUMP))
 }
 
 /// The number of leading bytes that occur in blocks of this kind.
-fn alike<'t>(bytes: impl Iterator<Item = &'t u8>, kind: u8) -> usize {
+fn leading_of_kind<'t>(bytes: impl Iterator<Item = &'t u8>, kind: u8) -> usize {
     let fits = |byte: &&u8| KINDS[usize::from(**byte)] & kind != 0;
     bytes.take_while(fits).count()
 }
@@ -417,7 +421,7 @@ const KINDS: [u8; 256] = {
 };
 
 /// The number of base64 characters that `text` begins with.
-fn sextets_before(text: &[u8]) -> usize {
+fn leading_sextets(text: &[u8]) -> usize {
     let (chunks, _) = text.as_chunks::<16>();
     let all = |chunk: &&[u8; 16]| {
         let values = chunk.iter().map(|byte| SEXTETS[usize::from(*byte)]);
@@ -439,8 +443,8 @@ fn unpack(sextets: &[u8], bytes: &mut Vec<u8>) -> u8 {
         let four = (eight >> 2 & 0x0FC0_0FC0_0FC0_0FC0) | (eight & 0x003F_003F_003F_003F);
         let two = (four >> 4 & 0x00FF_F000_00FF_F000) | (four & 0x0000_0FFF_0000_0FFF);
         let one = (two >> 8 & 0x0000_FFFF_FF00_0000) | (two & 0x0000_0000_00FF_FFFF);
-        let [_, _, said @ ..] = one.to_be_bytes();
-        *six = said;
+        let [_, _, decoded @ ..] = one.to_be_bytes();
+        *six = decoded;
     }
     let bits = rest
         .iter()
@@ -450,10 +454,10 @@ fn unpack(sextets: &[u8], bytes: &mut Vec<u8>) -> u8 {
         0 => 0,
         some => bits << (64 - some * 6),
     };
-    let said = bits.to_be_bytes();
+    let decoded = bits.to_be_bytes();
     let count = last.len();
-    last.copy_from_slice(&said[..count]);
-    said[count]
+    last.copy_from_slice(&decoded[..count]);
+    decoded[count]
 }
 
 /// Writes to `shifted` the `count` bytes that begin at the sextet `first` (the second to the fourth) of the decoded `bytes`.
@@ -527,7 +531,7 @@ fn hex_byte(high: u8, low: u8) -> u8 {
 
 /// Finds pairs of digits with separators between them, such as `63:61:6E` or `0x63, 0x61`, and calls `found` with the bytes and
 /// their positions for every such run of at least `least` bytes.
-pub(crate) fn dumps(text: &[u8], least: usize, mut found: impl FnMut(&[u8], &[usize])) {
+pub(crate) fn find_dumps(text: &[u8], least: usize, mut found: impl FnMut(&[u8], &[usize])) {
     if text.len() < least * 3 - 1 {
         return;
     }
@@ -544,7 +548,7 @@ pub(crate) fn dumps(text: &[u8], least: usize, mut found: impl FnMut(&[u8], &[us
             bytes.push(hex_byte(text[place], text[place + 1]));
             places.push(place);
             end = place + 2;
-            next = pair_behind(text, end);
+            next = pair_after(text, end);
         }
         if bytes.len() >= least {
             found(&bytes, &places);
@@ -606,7 +610,7 @@ fn is_pair(text: &[u8], at: usize) -> bool {
         && at.checked_sub(1).is_none_or(|before| !digit(before))
 }
 
-fn pair_behind(text: &[u8], end: usize) -> Option<usize> {
+fn pair_after(text: &[u8], end: usize) -> Option<usize> {
     (end + 1..=end + SEPARATOR_BYTES_MAX)
         .find(|at| is_pair(text, *at) && separates(&text[end..*at]))
         .or_else(|| {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
-use crate::file::{Unread, read_text};
+use crate::file::{FileError, read_text};
 use crate::redactor::Redactor;
 use crate::source::{CredentialFault, Credentials, json_kind};
 
@@ -109,11 +109,11 @@ impl ConfigDocument {
         };
         let text = read_text(path, CONFIG_BYTES_MAX).map_err(|unread| {
             refuse(match unread {
-                Unread::TooLong {
+                FileError::TooLong {
                     bytes: Some(bytes),
                     bytes_max,
                 } => format!("upstreams config is {bytes} bytes, exceeding {bytes_max}"),
-                Unread::NotText => "upstreams config is not UTF-8 text".into(),
+                FileError::NotText => "upstreams config is not UTF-8 text".into(),
                 other => format!("upstreams config: {other}"),
             })
         })?;
@@ -226,7 +226,7 @@ fn dotted(path: &[String]) -> String {
 /// The position of the deepest member of `path` that exists in `text`, which is valid JSON. A duplicate member is located at its
 /// last occurrence, the one that counts.
 fn locate(text: &str, path: &[String]) -> LineColumn {
-    let mut scan = Scan {
+    let mut scan = JsonScanner {
         bytes: text.as_bytes(),
         at: 0,
     };
@@ -242,12 +242,12 @@ fn locate(text: &str, path: &[String]) -> LineColumn {
 }
 
 /// A scanner over valid JSON text that skips values without building them.
-struct Scan<'a> {
+struct JsonScanner<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Scan<'_> {
+impl JsonScanner<'_> {
     fn peek(&self) -> u8 {
         self.bytes.get(self.at).copied().unwrap_or(0)
     }

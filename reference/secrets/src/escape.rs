@@ -32,13 +32,13 @@ const STYLE_ENDS: &[u8] = b" \t\n\r\x0c+";
 /// Letters of the longest entity name.
 const NAME_MAX: usize = 32;
 /// Letters of the shortest and the longest entity name that is valid without its semicolon.
-const OPEN_NAME: RangeInclusive<usize> = 2..=6;
+const OPEN_NAME_LETTERS: RangeInclusive<usize> = 2..=6;
 /// The number of readings of an escape that are stored inline, and the maximum that are kept: octal digits that are octal escapes in
 /// turn, four deep, have nearly a hundred.
 const USUAL: usize = 4;
 const READINGS_MAX: usize = 128;
 /// Maximum alternative readings of the digits or the letters of one escape that are followed in parallel.
-const WAYS_MAX: usize = 16;
+const ALTERNATIVES_MAX: usize = 16;
 
 /// Maximum escapes that are parsed at one position, each way to begin one counted once: real text needs a few, and text that needs
 /// more was crafted to have many readings.
@@ -53,8 +53,8 @@ const PARSES_PER_BYTE: u32 = 2;
 /// Maximum bytes without an introducer inside one escape.
 const REACH: usize = DEPTH as usize * (NAME_MAX + 2);
 /// Bytes of a text that are read at once, and how many of these are only look-ahead for those before them.
-const KNOWN_MAX: usize = 12 * 1024;
-const AHEAD: usize = 4 * 1024;
+const GROUP_BYTES_MAX: usize = 12 * 1024;
+const LOOKAHEAD_BYTES: usize = 4 * 1024;
 /// The cost of a position, and of each escape that is parsed there, in bytes of easy text.
 const WORK_PER_PLACE: usize = 4;
 const WORK_PER_PARSE: usize = 8;
@@ -67,7 +67,7 @@ pub(crate) type Readings = SmallVec<[Reading; USUAL]>;
 pub(crate) struct Reading {
     /// The position after the last byte of the escape.
     pub end: usize,
-    said: [u8; SAID_MAX],
+    bytes: [u8; READING_BYTES_MAX],
     length: u8,
     /// Whether it is a style sheet escape: hexadecimal digits behind a backslash. People write these by hand, and no writer uses them
     /// for the characters of its own escapes, so this reading is not used as a character of another escape. Otherwise `\134` (octal
@@ -78,25 +78,25 @@ pub(crate) struct Reading {
 }
 
 /// Maximum bytes that one escape stands for: one character, or the two of some entities.
-const SAID_MAX: usize = 8;
+const READING_BYTES_MAX: usize = 8;
 
 impl Reading {
     /// The bytes that the escape stands for: a character in UTF-8, or one raw byte.
-    pub fn said(&self) -> &[u8] {
-        &self.said[..usize::from(self.length)]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
     }
 
     /// A blank that a form writes as one other character.
     pub fn blank(end: usize) -> Self {
-        Self::one(b' ', end)
+        Self::from_byte(b' ', end)
     }
 
-    pub fn one(byte: u8, end: usize) -> Self {
-        let mut said = [0; SAID_MAX];
-        said[0] = byte;
+    pub fn from_byte(byte: u8, end: usize) -> Self {
+        let mut bytes = [0; READING_BYTES_MAX];
+        bytes[0] = byte;
         Self {
             end,
-            said,
+            bytes,
             length: 1,
             style: false,
             layer: 0,
@@ -108,19 +108,19 @@ impl Reading {
     }
 
     /// The same reading for an escape whose introducer is read in `layer`.
-    fn behind(self, layer: u8) -> Self {
+    fn behind_introducer(self, layer: u8) -> Self {
         self.in_layer(self.layer.max(1 + layer))
     }
 
     /// Whether the two are equal apart from their layer.
     pub fn reads_as(&self, other: &Self) -> bool {
-        (self.end, self.said, self.length, self.style)
-            == (other.end, other.said, other.length, other.style)
+        (self.end, self.bytes, self.length, self.style)
+            == (other.end, other.bytes, other.length, other.style)
     }
 
     /// The single byte that the escape stands for, if it is ASCII.
     pub fn ascii(&self) -> Option<u8> {
-        match self.said() {
+        match self.bytes() {
             [byte] if byte.is_ascii() => Some(*byte),
             _ => None,
         }
@@ -144,14 +144,14 @@ pub(crate) fn may_begin(first: u8, next: u8) -> bool {
         b'\\' => BACKSLASH,
         _ => ENTITY,
     };
-    SECONDS[usize::from(next)] & bit != 0
+    MAY_FOLLOW[usize::from(next)] & bit != 0
 }
 
 const PERCENT: u8 = 1;
 const BACKSLASH: u8 = 2;
 const ENTITY: u8 = 4;
 /// Bit set of the introducers that each byte may follow.
-const SECONDS: [u8; 256] = {
+const MAY_FOLLOW: [u8; 256] = {
     let mut table = [0; 256];
     let mut at = 0;
     while at < 256 {
@@ -175,7 +175,7 @@ const SECONDS: [u8; 256] = {
 };
 
 /// Whether each byte may be part of an escape that began before it, or directly follow it.
-const GOES_ON: [bool; 256] = {
+const MAY_CONTINUE: [bool; 256] = {
     let mut table = [false; 256];
     let mut at = 0;
     while at < 256 {
@@ -195,7 +195,7 @@ pub(crate) struct Escapes<'t> {
     places: Vec<Place>,
     known: Range<usize>,
     until: usize,
-    kept: Vec<Reading>,
+    stored: Vec<Reading>,
     /// Readings of what follows the last run of backslashes, and the position after that run.
     rest: Readings,
     rest_at: usize,
@@ -205,27 +205,27 @@ pub(crate) struct Escapes<'t> {
     /// The number of escapes parsed so far.
     parsed: u64,
     /// Whether parsing met an introducer at a position that is not known and that may continue the escape.
-    met: bool,
+    met_unknown: bool,
 }
 
 /// What is kept of one position in the text.
 #[derive(Clone, Copy, Default)]
 struct Place {
     /// The escapes that begin here, except backslashes that are written as several backslashes.
-    escapes: Kept,
+    escapes: ReadingRange,
     /// The readings of an escape that begins with several backslashes before this position and whose first character is itself an
     /// escape, beginning here.
-    turn: Kept,
+    after_backslashes: ReadingRange,
 }
 
 /// A range of the stored readings.
 #[derive(Clone, Copy, Default)]
-struct Kept {
+struct ReadingRange {
     first: u32,
     count: u32,
 }
 
-impl Kept {
+impl ReadingRange {
     fn range(self) -> Range<usize> {
         let first = self.first as usize;
         first..first + self.count as usize
@@ -234,7 +234,7 @@ impl Kept {
 
 /// Context of the escape being parsed: its introducer, and the layer in which that is read.
 #[derive(Clone, Copy)]
-struct Inside {
+struct EscapeContext {
     introducer: u8,
     /// The introducer is written literally. A writer escapes every introducer of its kind, so inside this escape no character is
     /// itself written with that introducer.
@@ -243,7 +243,7 @@ struct Inside {
 }
 
 /// Context behind several backslashes that form one introducer. Their layer depends on how many there are.
-const BEHIND_SEVERAL: Inside = Inside {
+const AFTER_SEVERAL: EscapeContext = EscapeContext {
     introducer: b'\\',
     plain: false,
     layer: 0,
@@ -253,7 +253,7 @@ const BEHIND_SEVERAL: Inside = Inside {
 type Character = (u8, usize, u8);
 
 /// Alternative numbers that digits form: the value, where it ends, and the deepest layer of its digits.
-type Ways = SmallVec<[(u32, usize, u8); USUAL]>;
+type Alternatives = SmallVec<[(u32, usize, u8); USUAL]>;
 
 /// The layer in which `count` backslashes are one.
 fn layer_of(count: usize) -> u8 {
@@ -267,19 +267,19 @@ impl<'t> Escapes<'t> {
             places: Vec::new(),
             known: 0..0,
             until: 0,
-            kept: Vec::new(),
+            stored: Vec::new(),
             rest: Readings::new(),
             rest_at: usize::MAX,
             left: 0,
             saved: PARSES_SAVED_MAX,
             parsed: 0,
-            met: false,
+            met_unknown: false,
         }
     }
 
     /// Adds to `out`, which is empty, the readings of the escape that begins at `at`: all that the parse budget allows, except
-    /// backslashes that are written as several backslashes. Not for an escape that has a single reading ([`one`](Self::one)).
-    /// Positions are read from left to right; nothing is read any more once `watch` is over.
+    /// backslashes that are written as several backslashes. Not for an escape that has a single reading
+    /// ([`read_single`](Self::read_single)). Positions are read from left to right; nothing is read any more once `watch` is over.
     #[inline]
     pub fn read(&mut self, at: usize, out: &mut Readings, watch: &mut Watch<'_>) {
         if !self.read_some(at, out) {
@@ -297,32 +297,32 @@ impl<'t> Escapes<'t> {
         }
         out.clear();
         let (mut last, mut end) = (at, at + 1);
-        let most = self.text.len().min(at + KNOWN_MAX);
-        while end < most && end - last <= REACH && GOES_ON[usize::from(self.text[end])] {
+        let most = self.text.len().min(at + GROUP_BYTES_MAX);
+        while end < most && end - last <= REACH && MAY_CONTINUE[usize::from(self.text[end])] {
             if introduces(self.text[end]) {
                 last = end;
             }
             end += 1;
         }
-        self.kept.clear();
+        self.stored.clear();
         self.places.clear();
         self.known = at..end;
-        self.until = match end < at + KNOWN_MAX {
+        self.until = match end < at + GROUP_BYTES_MAX {
             true => end,
-            false => end - AHEAD,
+            false => end - LOOKAHEAD_BYTES,
         };
         let more = (self.until - at) as u64 * u64::from(PARSES_PER_BYTE);
         self.saved = (u64::from(self.saved) + more).min(u64::from(PARSES_SAVED_MAX)) as u32;
-        self.know(last, watch);
+        self.read_group(last, watch);
         out.extend_from_slice(self.escapes(at));
     }
 
     /// Adds the readings of the escape at `at` and returns true if they depend on no other position; else false.
     fn read_alone(&mut self, at: usize, out: &mut Readings) -> bool {
-        self.kept.clear();
+        self.stored.clear();
         self.places.clear();
         self.known = at..at;
-        self.met = false;
+        self.met_unknown = false;
         let run = match self.text[at] {
             b'\\' => self.run(at),
             _ => 1,
@@ -330,27 +330,27 @@ impl<'t> Escapes<'t> {
         if run == 1 {
             self.saved = self.saved.max(PARSES_ALONE);
             self.read_all(at, out);
-            return !self.met;
+            return !self.met_unknown;
         }
         if run > 1 << (DEPTH - 1) || self.plain(at + run).is_none() {
             return false;
         }
         self.left = PARSES_ALONE;
-        self.parse(BEHIND_SEVERAL, at + run, out);
+        self.parse(AFTER_SEVERAL, at + run, out);
         // Fewer of the backslashes followed by this escape must have the same reading.
-        let same = |byte: u8| BEHIND_BACKSLASH[usize::from(byte)] == byte;
-        !self.met && out.iter().filter_map(Reading::character).all(same)
+        let same = |byte: u8| AFTER_BACKSLASH[usize::from(byte)] == byte;
+        !self.met_unknown && out.iter().filter_map(Reading::character).all(same)
     }
 
     /// The readings of the escapes at a known position.
     fn escapes(&self, at: usize) -> &[Reading] {
         let place = at.checked_sub(self.known.start);
         let place = place.and_then(|place| self.places.get(place));
-        place.map_or(&[], |place| &self.kept[place.escapes.range()])
+        place.map_or(&[], |place| &self.stored[place.escapes.range()])
     }
 
     /// Reads all positions up to `last` in descending order: whatever an escape is made of follows it.
-    fn know(&mut self, last: usize, watch: &mut Watch<'_>) {
+    fn read_group(&mut self, last: usize, watch: &mut Watch<'_>) {
         self.places.resize(self.known.len(), Place::default());
         self.rest_at = usize::MAX;
         for at in (self.known.start..=last).rev() {
@@ -363,26 +363,26 @@ impl<'t> Escapes<'t> {
                 out.clear();
                 self.read_all(at, &mut out);
             }
-            self.places[at - self.known.start].escapes = self.keep(&out);
+            self.places[at - self.known.start].escapes = self.store(&out);
             let parsed = (self.parsed - parsed) as usize;
-            if !watch.affords(WORK_PER_PLACE + parsed * WORK_PER_PARSE) {
+            if !watch.try_spend(WORK_PER_PLACE + parsed * WORK_PER_PARSE) {
                 return;
             }
         }
     }
 
-    fn keep(&mut self, readings: &[Reading]) -> Kept {
-        let kept = Kept {
-            first: self.kept.len() as u32,
+    fn store(&mut self, readings: &[Reading]) -> ReadingRange {
+        let stored = ReadingRange {
+            first: self.stored.len() as u32,
             count: readings.len() as u32,
         };
-        self.kept.extend_from_slice(readings);
-        kept
+        self.stored.extend_from_slice(readings);
+        stored
     }
 
     /// Adds the readings of the most common escapes, equal to those of [`read_all`](Self::read_all). False for every other escape.
     fn read_usual(&self, at: usize, out: &mut Readings) -> bool {
-        match self.one(at) {
+        match self.read_single(at) {
             Some(one) => out.push(one),
             None => return self.read_some(at, out),
         }
@@ -406,22 +406,22 @@ impl<'t> Escapes<'t> {
                     let Some(inner) = rest.and_then(|[high, low]| pair(*high, *low)) else {
                         return false;
                     };
-                    out.push(Reading::one(byte, end).in_layer(layer));
+                    out.push(Reading::from_byte(byte, end).in_layer(layer));
                     (byte, end, layer) = (inner, end + 2, layer + 1);
                 }
                 if introduces(byte) {
                     out.clear();
                     return false;
                 }
-                out.push(Reading::one(byte, end).in_layer(layer));
+                out.push(Reading::from_byte(byte, end).in_layer(layer));
                 if !byte.is_ascii() {
-                    say_char(u32::from(byte), end, layer, out);
+                    push_char(u32::from(byte), end, layer, out);
                 }
                 true
             }
             [b'\\', ..] => {
                 let behind = self.text.get(at + self.run(at)).copied();
-                behind.is_some_and(|byte| BEHIND_BACKSLASH[usize::from(byte)] != SEVERAL)
+                behind.is_some_and(|byte| AFTER_BACKSLASH[usize::from(byte)] != SEVERAL)
             }
             [b'&', b'#', ..] => self.read_number(at + 2, out),
             [b'&', ..] => self.read_name(at + 1, out),
@@ -450,7 +450,7 @@ impl<'t> Escapes<'t> {
         {
             return false;
         }
-        say_char(value, end + 1, 1, out);
+        push_char(value, end + 1, 1, out);
         true
     }
 
@@ -459,27 +459,27 @@ impl<'t> Escapes<'t> {
         let end = at + self.letters(at) + 1;
         match self.text.get(end - 1) {
             Some(b';') => {
-                let said = NAMES.of(&self.text[at..end]).filter(|said| match *said {
-                    "&" => self.names_nothing(end),
-                    said => !said.bytes().any(introduces),
+                let bytes = NAMES.of(&self.text[at..end]).filter(|bytes| match *bytes {
+                    "&" => self.is_no_entity(end),
+                    bytes => !bytes.bytes().any(introduces),
                 });
-                if let Some(said) = said {
-                    say(said.as_bytes(), end, 1, out);
+                if let Some(bytes) = bytes {
+                    push_text(bytes.as_bytes(), end, 1, out);
                 }
-                said.is_some()
+                bytes.is_some()
             }
-            _ => self.names_nothing(at),
+            _ => self.is_no_entity(at),
         }
     }
 
     /// Whether the text at `at` is certainly not the rest of an entity after its ampersand.
-    fn names_nothing(&self, at: usize) -> bool {
+    fn is_no_entity(&self, at: usize) -> bool {
         let letters = self.letters(at);
         let (rest, behind) = self.text[at..].split_at(letters);
         let ends = behind
             .first()
             .is_none_or(|byte| !introduces(*byte) && !b"#;".contains(byte));
-        let mut open = OPEN_NAME.take_while(|count| *count <= letters);
+        let mut open = OPEN_NAME_LETTERS.take_while(|count| *count <= letters);
         ends && open.all(|count| NAMES.of(&rest[..count]).is_none())
     }
 
@@ -494,22 +494,22 @@ impl<'t> Escapes<'t> {
     /// The reading of an escape that has exactly one and is cheap to recognise: backslashes before a character with a single meaning,
     /// or a percent sign before two digits that are ASCII but no introducer.
     #[inline]
-    pub fn one(&self, at: usize) -> Option<Reading> {
+    pub fn read_single(&self, at: usize) -> Option<Reading> {
         match self.text[at..] {
             [b'%', high, low, ..] => {
                 let byte = pair(high, low).filter(|byte| byte.is_ascii() && !introduces(*byte))?;
-                Some(Reading::one(byte, at + 3).in_layer(1))
+                Some(Reading::from_byte(byte, at + 3).in_layer(1))
             }
             [b'\\', ..] => {
                 let count = self.run(at);
                 let byte = self.text.get(at + count).copied()?;
-                let says = BEHIND_BACKSLASH[usize::from(byte)];
-                if matches!(says, 0 | SEVERAL) || count >= 1 << DEPTH {
+                let meaning = AFTER_BACKSLASH[usize::from(byte)];
+                if matches!(meaning, 0 | SEVERAL) || count >= 1 << DEPTH {
                     return None;
                 }
                 // Each layer adds one backslash and doubles those that were there.
                 let layer = 1 + count.ilog2() as u8;
-                Some(Reading::one(says, at + count + 1).in_layer(layer))
+                Some(Reading::from_byte(meaning, at + count + 1).in_layer(layer))
             }
             _ => None,
         }
@@ -527,7 +527,7 @@ impl<'t> Escapes<'t> {
         let allowed = self.saved.clamp(PARSES_MIN, PARSES_MAX);
         self.left = allowed;
         let introducer = self.text[at];
-        let plain = Inside {
+        let plain = EscapeContext {
             introducer,
             plain: true,
             layer: 0,
@@ -535,7 +535,7 @@ impl<'t> Escapes<'t> {
         match introducer {
             b'\\' => match self.run(at) {
                 1 => self.parse(plain, at + 1, out),
-                run => self.behind_run(at, run, out),
+                run => self.after_run(at, run, out),
             },
             _ => self.parse(plain, at + 1, out),
         }
@@ -547,7 +547,7 @@ impl<'t> Escapes<'t> {
                 if outer.layer == layer
                     && let Some(introducer) = outer.character().filter(|byte| introduces(*byte))
                 {
-                    let inside = Inside {
+                    let inside = EscapeContext {
                         introducer,
                         plain: false,
                         layer,
@@ -560,58 +560,59 @@ impl<'t> Escapes<'t> {
     }
 
     /// Adds the readings of the escapes whose introducer is the run of backslashes at `at`, or the first part of the run.
-    fn behind_run(&mut self, at: usize, run: usize, out: &mut Readings) {
+    fn after_run(&mut self, at: usize, run: usize, out: &mut Readings) {
         let most = 1 << (DEPTH - 1);
         if run <= most {
             let end = at + run;
             if self.rest_at != end {
                 let mut rest = Readings::new();
-                self.parse(BEHIND_SEVERAL, end, &mut rest);
+                self.parse(AFTER_SEVERAL, end, &mut rest);
                 (self.rest, self.rest_at) = (rest, end);
             }
             for reading in &self.rest {
-                add(reading.behind(layer_of(run)), out);
+                push_unique(reading.behind_introducer(layer_of(run)), out);
             }
         }
         // Or only the first backslashes are the introducer, and an escape that begins with the others is the next character.
         let next = at + 1 - self.known.start;
         if next < self.places.len() {
-            self.places[next].turn = self.turn(at + 1);
+            self.places[next].after_backslashes = self.after_backslashes(at + 1);
         }
         for count in 2..run.min(most + 1) {
             let turn = self.places.get(next + count - 1);
-            for reading in &self.kept[turn.map_or(0..0, |place| place.turn.range())] {
-                add(reading.behind(layer_of(count)), out);
+            for reading in &self.stored[turn.map_or(0..0, |place| place.after_backslashes.range())]
+            {
+                push_unique(reading.behind_introducer(layer_of(count)), out);
             }
         }
     }
 
     /// The readings of the text at `at` behind several backslashes that form one introducer, when its first character is itself an
     /// escape.
-    fn turn(&mut self, at: usize) -> Kept {
+    fn after_backslashes(&mut self, at: usize) -> ReadingRange {
         let mut out = Readings::new();
         let place = at - self.known.start;
         for index in self.places[place].escapes.range() {
-            let reading = self.kept[index];
+            let reading = self.stored[index];
             if let Some(byte) = reading.character().filter(|_| reading.layer < DEPTH)
-                && self.affords()
+                && self.try_spend()
             {
-                self.behind_backslash(BEHIND_SEVERAL, (byte, reading.end, reading.layer), &mut out);
+                self.after_backslash(AFTER_SEVERAL, (byte, reading.end, reading.layer), &mut out);
             }
         }
-        self.keep(&out)
+        self.store(&out)
     }
 
     /// Takes one parse from the budget; false when it is used up.
-    fn affords(&mut self) -> bool {
+    fn try_spend(&mut self) -> bool {
         let left = self.left.checked_sub(1);
         self.parsed += 1;
         self.left = left.unwrap_or(0);
         left.is_some()
     }
 
-    fn parse(&mut self, inside: Inside, at: usize, out: &mut Readings) {
-        if !self.affords() {
+    fn parse(&mut self, inside: EscapeContext, at: usize, out: &mut Readings) {
+        if !self.try_spend() {
             return;
         }
         match inside.introducer {
@@ -623,7 +624,7 @@ impl<'t> Escapes<'t> {
 
     /// The characters at `at`: the literal byte, or, if it introduces an escape, that escape's ASCII characters.
     #[inline]
-    fn characters(&mut self, inside: Inside, at: usize) -> SmallVec<[Character; USUAL]> {
+    fn characters(&mut self, inside: EscapeContext, at: usize) -> SmallVec<[Character; USUAL]> {
         let mut found = SmallVec::new();
         match self.text.get(at) {
             None => {}
@@ -649,11 +650,11 @@ impl<'t> Escapes<'t> {
 
     /// Whether the readings at `at` are known. When no position is known, most escapes there don't yield a `wanted` byte.
     fn is_known(&mut self, at: usize, wanted: &dyn Fn(&u8) -> bool) -> bool {
-        if !self.places.is_empty() || self.met {
+        if !self.places.is_empty() || self.met_unknown {
             return !self.places.is_empty();
         }
         let mut usual = Readings::new();
-        self.met = !self.read_usual(at, &mut usual)
+        self.met_unknown = !self.read_usual(at, &mut usual)
             || usual
                 .iter()
                 .filter_map(Reading::character)
@@ -662,7 +663,12 @@ impl<'t> Escapes<'t> {
     }
 
     /// The possible ends of the character `byte` at `at`, each with the layer in which it is read.
-    fn ends(&mut self, inside: Inside, at: usize, byte: u8) -> SmallVec<[(usize, u8); USUAL]> {
+    fn char_ends(
+        &mut self,
+        inside: EscapeContext,
+        at: usize,
+        byte: u8,
+    ) -> SmallVec<[(usize, u8); USUAL]> {
         if self.plain(at).is_some_and(|plain| plain != byte) {
             return SmallVec::new();
         }
@@ -677,25 +683,25 @@ impl<'t> Escapes<'t> {
     /// written as an escape may also be a separate character after the number.
     fn digits(
         &mut self,
-        inside: Inside,
+        inside: EscapeContext,
         (at, layer): (usize, u8),
         radix: u32,
         counts: RangeInclusive<usize>,
-    ) -> Ways {
+    ) -> Alternatives {
         self.more_digits(inside, (0, at, layer), radix, counts)
     }
 
     /// [`digits`](Self::digits) that continue the number `begun`.
     fn more_digits(
         &mut self,
-        inside: Inside,
+        inside: EscapeContext,
         begun: (u32, usize, u8),
         radix: u32,
         counts: RangeInclusive<usize>,
-    ) -> Ways {
+    ) -> Alternatives {
         let (least, most) = counts.into_inner();
         let (mut value, mut end, layer) = begun;
-        let (mut found, mut open) = (Ways::new(), Ways::new());
+        let (mut found, mut open) = (Alternatives::new(), Alternatives::new());
         let mut count = 0;
         // Most digits are written literally.
         while count < most
@@ -714,7 +720,7 @@ impl<'t> Escapes<'t> {
         }
         open.push((value, end, layer));
         for count in count..=most {
-            let mut longer = Ways::new();
+            let mut longer = Alternatives::new();
             for &(value, at, layer) in &open {
                 let before = longer.len();
                 if count < most {
@@ -729,10 +735,10 @@ impl<'t> Escapes<'t> {
                     found.push((value, at, layer));
                 }
             }
-            if longer.len() > WAYS_MAX {
+            if longer.len() > ALTERNATIVES_MAX {
                 // Of many alternatives, keep those with the fewest layers.
                 longer.sort_by_key(|(.., layer)| *layer);
-                longer.truncate(WAYS_MAX);
+                longer.truncate(ALTERNATIVES_MAX);
             }
             open = longer;
             if open.is_empty() {
@@ -750,9 +756,9 @@ impl<'t> Escapes<'t> {
         byte.filter(|byte| !introduces(*byte))
     }
 
-    fn percent(&mut self, inside: Inside, at: usize, out: &mut Readings) {
+    fn percent(&mut self, inside: EscapeContext, at: usize, out: &mut Readings) {
         for (value, end, layer) in self.digits(inside, (at, 0), 16, 2..=2) {
-            say_byte(value, end, inside.around(layer), out);
+            push_byte_or_char(value, end, inside.outer_layer(layer), out);
         }
         for (byte, end, layer) in self.characters(inside, at) {
             if matches!(byte, b'u' | b'U') {
@@ -762,19 +768,19 @@ impl<'t> Escapes<'t> {
     }
 
     /// `XXXX`, and if that is the first half of a surrogate pair, also the second half.
-    fn utf16(&mut self, inside: Inside, at: (usize, u8), out: &mut Readings) {
+    fn utf16(&mut self, inside: EscapeContext, at: (usize, u8), out: &mut Readings) {
         for (first, end, layer) in self.digits(inside, at, 16, 4..=4) {
             if !(0xD800..0xDC00).contains(&first) {
-                say_char(first, end, inside.around(layer), out);
+                push_char(first, end, inside.outer_layer(layer), out);
                 continue;
             }
             for (letter, read) in self.introducers(inside, end) {
-                for (digits, letter) in self.ends(inside, letter, b'u') {
+                for (digits, letter) in self.char_ends(inside, letter, b'u') {
                     let layer = layer.max(read).max(letter);
                     for (second, end, layer) in self.digits(inside, (digits, layer), 16, 4..=4) {
                         if (0xDC00..0xE000).contains(&second) {
                             let code = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
-                            say_char(code, end, inside.around(layer), out);
+                            push_char(code, end, inside.outer_layer(layer), out);
                         }
                     }
                 }
@@ -783,9 +789,9 @@ impl<'t> Escapes<'t> {
     }
 
     /// The possible ends of a second introducer of the same kind at `at`, each with the layer in which it is read.
-    fn introducers(&mut self, inside: Inside, at: usize) -> SmallVec<[(usize, u8); USUAL]> {
+    fn introducers(&mut self, inside: EscapeContext, at: usize) -> SmallVec<[(usize, u8); USUAL]> {
         let mut ends = SmallVec::new();
-        self.met |= self.text.get(at).copied().is_some_and(introduces);
+        self.met_unknown |= self.text.get(at).copied().is_some_and(introduces);
         match self.text.get(at) {
             Some(b'\\') if inside.introducer == b'\\' => {
                 let most = self.run(at).min(1 << (DEPTH - 1));
@@ -802,28 +808,28 @@ impl<'t> Escapes<'t> {
         ends
     }
 
-    fn backslash(&mut self, inside: Inside, at: usize, out: &mut Readings) {
+    fn backslash(&mut self, inside: EscapeContext, at: usize, out: &mut Readings) {
         let Some(&next) = self.text.get(at) else {
             return;
         };
         if !introduces(next) {
-            return self.behind_backslash(inside, (next, at + 1, 0), out);
+            return self.after_backslash(inside, (next, at + 1, 0), out);
         }
-        self.met = true;
+        self.met_unknown = true;
         match next {
             b'\\' => {
                 for count in 1..=self.run(at).min(1 << (DEPTH - 1)) {
-                    say_one(b'\\', at + count, inside.around(layer_of(count)), out);
+                    push_byte(b'\\', at + count, inside.outer_layer(layer_of(count)), out);
                 }
             }
-            other => say_one(other, at + 1, inside.around(0), out),
+            other => push_byte(other, at + 1, inside.outer_layer(0), out),
         }
         for index in self.known_range(at) {
-            let reading = self.kept[index];
+            let reading = self.stored[index];
             if let Some(byte) = reading.character().filter(|_| reading.layer < DEPTH)
-                && self.affords()
+                && self.try_spend()
             {
-                self.behind_backslash(inside, (byte, reading.end, reading.layer), out);
+                self.after_backslash(inside, (byte, reading.end, reading.layer), out);
             }
         }
     }
@@ -835,15 +841,15 @@ impl<'t> Escapes<'t> {
     }
 
     /// The rest of an escape, given its first character behind the backslash.
-    fn behind_backslash(&mut self, inside: Inside, first: Character, out: &mut Readings) {
+    fn after_backslash(&mut self, inside: EscapeContext, first: Character, out: &mut Readings) {
         let (byte, end, layer) = first;
         match byte {
             b'u' | b'x' | b'U' => {
-                for (open, brace) in self.ends(inside, end, b'{') {
+                for (open, brace) in self.char_ends(inside, end, b'{') {
                     let open = (open, layer.max(brace));
                     for (value, close, layer) in self.digits(inside, open, 16, 1..=DIGITS_MAX) {
-                        for (end, brace) in self.ends(inside, close, b'}') {
-                            say_char(value, end, inside.around(layer.max(brace)), out);
+                        for (end, brace) in self.char_ends(inside, close, b'}') {
+                            push_char(value, end, inside.outer_layer(layer.max(brace)), out);
                         }
                     }
                 }
@@ -851,12 +857,12 @@ impl<'t> Escapes<'t> {
                     b'u' => self.utf16(inside, (end, layer), out),
                     b'x' => {
                         for (value, end, layer) in self.digits(inside, (end, layer), 16, 2..=2) {
-                            say_byte(value, end, inside.around(layer), out);
+                            push_byte_or_char(value, end, inside.outer_layer(layer), out);
                         }
                     }
                     _ => {
                         for (value, end, layer) in self.digits(inside, (end, layer), 16, 8..=8) {
-                            say_char(value, end, inside.around(layer), out);
+                            push_char(value, end, inside.outer_layer(layer), out);
                         }
                     }
                 }
@@ -864,10 +870,10 @@ impl<'t> Escapes<'t> {
             }
             _ => {}
         }
-        if let Some((_, says)) = CONTROLS.iter().find(|(letter, _)| *letter == byte) {
-            say_one(*says, end, inside.around(layer), out);
+        if let Some((_, meaning)) = CONTROLS.iter().find(|(letter, _)| *letter == byte) {
+            push_byte(*meaning, end, inside.outer_layer(layer), out);
         } else if byte.is_ascii() && !byte.is_ascii_alphanumeric() {
-            say_one(byte, end, inside.around(layer), out);
+            push_byte(byte, end, inside.outer_layer(layer), out);
         }
         let Some(first) = digit(byte) else {
             return;
@@ -875,29 +881,29 @@ impl<'t> Escapes<'t> {
         let begun = (first, end, layer);
         if first < 8 {
             for (value, end, layer) in self.more_digits(inside, begun, 8, 0..=2) {
-                say_byte(value, end, inside.around(layer), out);
+                push_byte_or_char(value, end, inside.outer_layer(layer), out);
             }
         }
         for (value, end, layer) in self.more_digits(inside, begun, 16, 0..=STYLE_DIGITS_MAX - 1) {
-            say_style(value, end, inside.around(layer), out);
+            push_style_char(value, end, inside.outer_layer(layer), out);
             // A blank after it separates it from a following digit; a URL may write that blank as another character.
             for (byte, end, blank) in self.characters(inside, end) {
                 if !STYLE_ENDS.contains(&byte) {
                     continue;
                 }
                 let layer = layer.max(blank);
-                say_style(value, end, inside.around(layer), out);
+                push_style_char(value, end, inside.outer_layer(layer), out);
                 if byte == b'\r' {
-                    for (end, feed) in self.ends(inside, end, b'\n') {
-                        say_style(value, end, inside.around(layer.max(feed)), out);
+                    for (end, feed) in self.char_ends(inside, end, b'\n') {
+                        push_style_char(value, end, inside.outer_layer(layer.max(feed)), out);
                     }
                 }
             }
         }
     }
 
-    fn entity(&mut self, inside: Inside, at: usize, out: &mut Readings) {
-        for (next, layer) in self.ends(inside, at, b'#') {
+    fn entity(&mut self, inside: EscapeContext, at: usize, out: &mut Readings) {
+        for (next, layer) in self.char_ends(inside, at, b'#') {
             let decimal = self.digits(inside, (next, layer), 10, 1..=DIGITS_MAX);
             self.numbers(inside, decimal, 10, out);
             for (letter, digits, read) in self.characters(inside, next) {
@@ -914,28 +920,34 @@ impl<'t> Escapes<'t> {
     }
 
     /// Adds the characters with these numbers.
-    fn numbers(&mut self, inside: Inside, values: Ways, radix: u32, out: &mut Readings) {
+    fn numbers(
+        &mut self,
+        inside: EscapeContext,
+        values: Alternatives,
+        radix: u32,
+        out: &mut Readings,
+    ) {
         for (value, end, layer) in values {
             // An entity without a semicolon ends where a reader of its layer sees neither a semicolon nor another digit.
             let layer = layer.max(inside.layer);
             let (mut ends, mut goes_on) = (false, false);
             for (byte, end, read) in self.characters(inside, end) {
                 if byte == b';' {
-                    say_char(value, end, inside.around(layer.max(read)), out);
+                    push_char(value, end, inside.outer_layer(layer.max(read)), out);
                 }
                 ends |= byte == b';' && read <= layer;
                 goes_on |= char::from(byte).is_digit(radix) && read <= layer;
             }
             if !ends && !goes_on {
-                say_char(value, end, inside.around(layer), out);
+                push_char(value, end, inside.outer_layer(layer), out);
             }
         }
     }
 
     /// Some names are valid without a semicolon; the longest one counts.
-    fn name(&mut self, inside: Inside, at: usize, out: &mut Readings) {
-        let mut ways: SmallVec<[Name; 1]> = SmallVec::new();
-        ways.push(Name::at(at, inside.layer));
+    fn name(&mut self, inside: EscapeContext, at: usize, out: &mut Readings) {
+        let mut ways: SmallVec<[EntityName; 1]> = SmallVec::new();
+        ways.push(EntityName::at(at, inside.layer));
         let mut next = 0;
         while let Some(mut name) = ways.get(next).copied() {
             next += 1;
@@ -946,13 +958,13 @@ impl<'t> Escapes<'t> {
                         let characters = self.characters(inside, name.end);
                         // For a reader of this layer the name ends here.
                         if characters.iter().all(|(.., layer)| *layer > name.layer) {
-                            name.say(out);
+                            name.push_found(out);
                         }
                         for character in characters.iter().skip(1) {
                             let mut other = name;
-                            if !other.goes_on(*character) {
-                                other.say(out);
-                            } else if ways.len() < WAYS_MAX {
+                            if !other.push_letter(*character) {
+                                other.push_found(out);
+                            } else if ways.len() < ALTERNATIVES_MAX {
                                 ways.push(other);
                             }
                         }
@@ -962,25 +974,25 @@ impl<'t> Escapes<'t> {
                         }
                     }
                 };
-                if !name.goes_on(character) {
+                if !name.push_letter(character) {
                     break;
                 }
             }
-            name.say(out);
+            name.push_found(out);
         }
     }
 }
 
-impl Inside {
+impl EscapeContext {
     /// The layer of an escape whose deepest character is read in `layer`.
-    fn around(self, layer: u8) -> u8 {
+    fn outer_layer(self, layer: u8) -> u8 {
         1 + self.layer.max(layer)
     }
 }
 
 /// The letters of an entity name that were read so far.
 #[derive(Clone, Copy)]
-struct Name {
+struct EntityName {
     letters: [u8; NAME_MAX],
     length: usize,
     hash: u32,
@@ -991,7 +1003,7 @@ struct Name {
     found: Option<(&'static str, usize, u8)>,
 }
 
-impl Name {
+impl EntityName {
     fn at(at: usize, layer: u8) -> Self {
         Self {
             letters: [0; NAME_MAX],
@@ -1004,14 +1016,14 @@ impl Name {
     }
 
     /// Adds the longest known name.
-    fn say(&self, out: &mut Readings) {
+    fn push_found(&self, out: &mut Readings) {
         if let Some((characters, end, layer)) = self.found {
-            say(characters.as_bytes(), end, 1 + layer, out);
+            push_text(characters.as_bytes(), end, 1 + layer, out);
         }
     }
 
     /// Takes one more letter; false when the name ends before or with it.
-    fn goes_on(&mut self, (byte, end, layer): Character) -> bool {
+    fn push_letter(&mut self, (byte, end, layer): Character) -> bool {
         let last = byte == b';';
         if self.length == NAME_MAX || !(last || byte.is_ascii_alphanumeric()) {
             return false;
@@ -1020,7 +1032,7 @@ impl Name {
         (self.length, self.end) = (self.length + 1, end);
         self.layer = self.layer.max(layer);
         self.hash = Names::hash(self.hash, byte);
-        if (last || OPEN_NAME.contains(&self.length))
+        if (last || OPEN_NAME_LETTERS.contains(&self.length))
             && let Some(characters) = NAMES.get(self.hash, &self.letters[..self.length])
         {
             self.found = Some((characters, end, self.layer));
@@ -1029,43 +1041,43 @@ impl Name {
     }
 }
 
-fn say(text: &[u8], end: usize, layer: u8, out: &mut Readings) {
-    let mut said = [0; SAID_MAX];
-    if let Some(place) = said.get_mut(..text.len()) {
+fn push_text(text: &[u8], end: usize, layer: u8, out: &mut Readings) {
+    let mut bytes = [0; READING_BYTES_MAX];
+    if let Some(place) = bytes.get_mut(..text.len()) {
         place.copy_from_slice(text);
         let length = text.len() as u8;
         let reading = Reading {
             end,
-            said,
+            bytes,
             length,
             style: false,
             layer,
         };
-        add(reading, out);
+        push_unique(reading, out);
     }
 }
 
-fn say_char(code: u32, end: usize, layer: u8, out: &mut Readings) {
+fn push_char(code: u32, end: usize, layer: u8, out: &mut Readings) {
     if let Some(character) = char::from_u32(code) {
-        let said = character.encode_utf8(&mut [0; 4]).len();
-        let mut reading = Reading::one(0, end).in_layer(layer);
-        character.encode_utf8(&mut reading.said);
-        reading.length = said as u8;
-        add(reading, out);
+        let length = character.encode_utf8(&mut [0; 4]).len();
+        let mut reading = Reading::from_byte(0, end).in_layer(layer);
+        character.encode_utf8(&mut reading.bytes);
+        reading.length = length as u8;
+        push_unique(reading, out);
     }
 }
 
-fn say_style(code: u32, end: usize, layer: u8, out: &mut Readings) {
+fn push_style_char(code: u32, end: usize, layer: u8, out: &mut Readings) {
     if let Some(character) = char::from_u32(code) {
-        let mut reading = Reading::one(0, end).in_layer(layer);
-        reading.length = character.encode_utf8(&mut reading.said).len() as u8;
+        let mut reading = Reading::from_byte(0, end).in_layer(layer);
+        reading.length = character.encode_utf8(&mut reading.bytes).len() as u8;
         reading.style = true;
-        add(reading, out);
+        push_unique(reading, out);
     }
 }
 
-fn say_one(byte: u8, end: usize, layer: u8, out: &mut Readings) {
-    add(Reading::one(byte, end).in_layer(layer), out);
+fn push_byte(byte: u8, end: usize, layer: u8, out: &mut Readings) {
+    push_unique(Reading::from_byte(byte, end).in_layer(layer), out);
 }
 
 /// The byte that two hexadecimal digits encode.
@@ -1075,18 +1087,18 @@ fn pair(high: u8, low: u8) -> Option<u8> {
 }
 
 /// Adds both the raw byte and the character with that number: `%XX` may mean either.
-fn say_byte(value: u32, end: usize, layer: u8, out: &mut Readings) {
+fn push_byte_or_char(value: u32, end: usize, layer: u8, out: &mut Readings) {
     if let Ok(byte) = u8::try_from(value) {
-        say_one(byte, end, layer, out);
+        push_byte(byte, end, layer, out);
         if !byte.is_ascii() {
-            say_char(value, end, layer, out);
+            push_char(value, end, layer, out);
         }
     }
 }
 
 /// Adds a reading unless it is present or too deep; an existing equal reading keeps the lower layer.
 #[inline]
-fn add(reading: Reading, out: &mut Readings) {
+fn push_unique(reading: Reading, out: &mut Readings) {
     if reading.layer > DEPTH {
         return;
     }
@@ -1114,7 +1126,7 @@ const CONTROLS: &[(u8, u8)] = &[
 ];
 
 /// What each byte means behind a backslash: 0 for nothing, or `SEVERAL` when that depends on what follows.
-const BEHIND_BACKSLASH: [u8; 256] = {
+const AFTER_BACKSLASH: [u8; 256] = {
     let mut table = [0; 256];
     let mut at = 0;
     while at < 128 {

@@ -27,7 +27,7 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// Why a file was not read.
 #[derive(Debug)]
-pub enum Unread {
+pub enum FileError {
     Io(std::io::Error),
     Directory,
     /// It exceeds `bytes_max`; `bytes` is its size, where known.
@@ -41,10 +41,10 @@ pub enum Unread {
 }
 
 /// In lower-case words, without the operating system's error number.
-impl fmt::Display for Unread {
+impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unread::Io(error) => f.write_str(&match error.kind() {
+            FileError::Io(error) => f.write_str(&match error.kind() {
                 ErrorKind::NotFound => "no such file or directory".to_owned(),
                 ErrorKind::PermissionDenied => "permission denied".to_owned(),
                 ErrorKind::IsADirectory => "illegal operation on a directory".to_owned(),
@@ -54,48 +54,52 @@ impl fmt::Display for Unread {
                     words.unwrap_or(&text).to_lowercase()
                 }
             }),
-            Unread::Directory => f.write_str("illegal operation on a directory"),
-            Unread::TooLong { bytes, bytes_max } => match bytes {
+            FileError::Directory => f.write_str("illegal operation on a directory"),
+            FileError::TooLong { bytes, bytes_max } => match bytes {
                 Some(bytes) => write!(f, "file is {bytes} bytes, exceeding {bytes_max}"),
                 None => write!(
                     f,
                     "it goes on beyond {bytes_max} bytes, the most that it may have"
                 ),
             },
-            Unread::Endless => write!(
+            FileError::Endless => write!(
                 f,
                 "it is no regular file, and had not ended within {} s",
                 READ_TIME_MAX.as_secs()
             ),
-            Unread::NotText => f.write_str("file is not UTF-8 text"),
+            FileError::NotText => f.write_str("file is not UTF-8 text"),
         }
     }
 }
 
-impl std::error::Error for Unread {}
+impl std::error::Error for FileError {}
 
 /// The bytes of the file at `path`, at most `bytes_max` of them. They are wiped on drop.
 ///
 /// # Errors
 /// Why the file was not read.
-pub fn read_file(path: impl AsRef<Path>, bytes_max: u64) -> Result<Zeroizing<Vec<u8>>, Unread> {
+pub fn read_file(path: impl AsRef<Path>, bytes_max: u64) -> Result<Zeroizing<Vec<u8>>, FileError> {
     read_file_in(path.as_ref(), bytes_max, READ_TIME_MAX)
 }
 
-fn read_file_in(path: &Path, bytes_max: u64, time: Duration) -> Result<Zeroizing<Vec<u8>>, Unread> {
+fn read_file_in(
+    path: &Path,
+    bytes_max: u64,
+    time: Duration,
+) -> Result<Zeroizing<Vec<u8>>, FileError> {
     // Otherwise opening a pipe would wait for a writer, and a terminal would become this process's controlling terminal.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = File::options()
         .read(true)
         .custom_flags(flags.bits().cast_signed())
         .open(path)
-        .map_err(Unread::Io)?;
-    let meta = file.metadata().map_err(Unread::Io)?;
+        .map_err(FileError::Io)?;
+    let meta = file.metadata().map_err(FileError::Io)?;
     if meta.is_dir() {
-        return Err(Unread::Directory);
+        return Err(FileError::Directory);
     }
     if meta.len() > bytes_max {
-        return Err(Unread::TooLong {
+        return Err(FileError::TooLong {
             bytes: Some(meta.len()),
             bytes_max,
         });
@@ -109,7 +113,7 @@ fn read_file_in(path: &Path, bytes_max: u64, time: Duration) -> Result<Zeroizing
             return Ok(Next::Ends);
         };
         if Instant::now() >= until {
-            return Err(Unread::Endless);
+            return Err(FileError::Endless);
         }
         // A pipe that no writer has opened yet looks like one that all writers have closed.
         let begins = is_pipe && got == Some(0);
@@ -127,7 +131,7 @@ fn read_file_in(path: &Path, bytes_max: u64, time: Duration) -> Result<Zeroizing
 ///
 /// # Errors
 /// Why the file was not read.
-pub fn read_text(path: impl AsRef<Path>, bytes_max: u64) -> Result<String, Unread> {
+pub fn read_text(path: impl AsRef<Path>, bytes_max: u64) -> Result<String, FileError> {
     text_of(&read_file(path, bytes_max)?)
 }
 
@@ -135,7 +139,7 @@ pub fn read_text(path: impl AsRef<Path>, bytes_max: u64) -> Result<String, Unrea
 ///
 /// # Errors
 /// Why standard input was not read.
-pub fn read_standard_input(bytes_max: u64) -> Result<String, Unread> {
+pub fn read_standard_input(bytes_max: u64) -> Result<String, FileError> {
     let input = std::io::stdin().lock();
     text_of(&read_within(input, 0, bytes_max, |got| {
         Ok(match got {
@@ -148,8 +152,8 @@ pub fn read_standard_input(bytes_max: u64) -> Result<String, Unread> {
     })?)
 }
 
-fn text_of(bytes: &[u8]) -> Result<String, Unread> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Unread::NotText)?;
+fn text_of(bytes: &[u8]) -> Result<String, FileError> {
+    let text = std::str::from_utf8(bytes).map_err(|_| FileError::NotText)?;
     Ok(text.to_owned())
 }
 
@@ -165,8 +169,8 @@ fn read_within(
     mut source: impl Read,
     room: usize,
     bytes_max: u64,
-    dry: impl Fn(Option<usize>) -> Result<Next, Unread>,
-) -> Result<Zeroizing<Vec<u8>>, Unread> {
+    dry: impl Fn(Option<usize>) -> Result<Next, FileError>,
+) -> Result<Zeroizing<Vec<u8>>, FileError> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(room));
     let mut piece = Zeroizing::new(vec![0; PIECE_BYTES]);
     loop {
@@ -178,13 +182,13 @@ fn read_within(
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => Next::Read,
             Err(error) if error.kind() == ErrorKind::WouldBlock => dry(None)?,
-            Err(error) => return Err(Unread::Io(error)),
+            Err(error) => return Err(FileError::Io(error)),
         };
         if let Next::Ends = next {
             return Ok(bytes);
         }
         if bytes.len() as u64 > bytes_max {
-            return Err(Unread::TooLong {
+            return Err(FileError::TooLong {
                 bytes: None,
                 bytes_max,
             });
@@ -199,15 +203,15 @@ mod tests {
     use std::io::Write as _;
 
     #[test]
-    fn what_has_no_end_is_not_read_for_ever() {
+    fn endless_file_is_rejected_in_time() {
         let endless = read_file("/dev/zero", 1 << 20).unwrap_err().to_string();
         assert!(endless.contains("beyond 1048576 bytes"), "{endless}");
-        assert!(matches!(read_file("/dev", 9), Err(Unread::Directory)));
+        assert!(matches!(read_file("/dev", 9), Err(FileError::Directory)));
         assert_eq!(read_text("/dev/null", 9).unwrap(), "");
     }
 
     #[test]
-    fn a_pipe_is_read_to_its_end() {
+    fn pipe_is_read_to_its_end() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pipe");
         let mode = Mode::RUSR | Mode::WUSR;
@@ -222,11 +226,11 @@ mod tests {
         assert_eq!(read_text(&path, 7).unwrap(), "one two");
         writer.join().unwrap();
         let nobody = read_file_in(&path, 7, Duration::from_millis(20));
-        assert!(matches!(nobody, Err(Unread::Endless)));
+        assert!(matches!(nobody, Err(FileError::Endless)));
     }
 
     #[test]
-    fn the_bound_is_the_last_that_is_taken() {
+    fn file_of_exactly_the_limit_is_accepted() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         std::fs::write(&path, "12345").unwrap();
@@ -234,6 +238,6 @@ mod tests {
         let refused = read_text(&path, 4).unwrap_err().to_string();
         assert_eq!(refused, "file is 5 bytes, exceeding 4");
         std::fs::write(&path, b"\xff").unwrap();
-        assert!(matches!(read_text(&path, 5), Err(Unread::NotText)));
+        assert!(matches!(read_text(&path, 5), Err(FileError::NotText)));
     }
 }

@@ -14,7 +14,7 @@ use crate::secret::Secret;
 /// The redactor's promises, checked against a slow but evidently correct model: raw secrets are gone, scrubbing twice changes nothing,
 /// and a stream gives the same output however it is split.
 pub fn redactor(secrets: &[&str], text: &str, cut: usize) {
-    let redactor = built(secrets);
+    let redactor = build_redactor(secrets);
     let clean = redactor.scrub_str(text).into_owned();
     assert_eq!(
         redactor.scrub_str(&clean),
@@ -70,10 +70,12 @@ pub fn lines(input: &str) {
 pub fn encodings(input: &[u8]) {
     let mut choose = Choices(input.iter().copied());
     let secret = secret(&mut choose);
-    let redactor = built(&[&secret]);
+    let redactor = build_redactor(&[&secret]);
     let form = form(&secret, &mut choose.clone());
     let place = form.place.clone();
-    let found = redactor.places(form.text.as_bytes()).unwrap_or_default();
+    let found = redactor
+        .find_forms(form.text.as_bytes())
+        .unwrap_or_default();
     let covered = found
         .iter()
         .any(|found| found.start <= place.start && place.end <= found.end);
@@ -81,7 +83,7 @@ pub fn encodings(input: &[u8]) {
         covered,
         "{secret:?} was not found in {:?}, {place:?} but {found:?}, {:?} was",
         form.text,
-        found_beginning(&secret, &form.text)
+        longest_found_prefix(&secret, &form.text)
     );
     let clean = redactor.scrub_str(&form.text).into_owned();
     assert_eq!(redactor.scrub_str(&clean), clean, "twice: {:?}", form.text);
@@ -112,10 +114,10 @@ pub fn encodings(input: &[u8]) {
 }
 
 /// The longest beginning of a secret that is found in a text.
-fn found_beginning<'s>(secret: &'s str, text: &str) -> Option<&'s str> {
+fn longest_found_prefix<'s>(secret: &'s str, text: &str) -> Option<&'s str> {
     let beginnings = secret.char_indices().map(|(end, _)| &secret[..end]);
     let mut found =
-        beginnings.filter(|part| part.len() > 1 && built(&[part]).finds_secret_in(text));
+        beginnings.filter(|part| part.len() > 1 && build_redactor(&[part]).finds_secret_in(text));
     found.next_back()
 }
 
@@ -328,7 +330,7 @@ fn block(
         7 => (from * 3, to * 3 - 1),
         _ => (from * 8 / 6, (to * 8).div_ceil(6)),
     };
-    let behind = |char: usize, columns: usize, end: usize| char + char / columns * end;
+    let position = |char: usize, columns: usize, end: usize| char + char / columns * end;
     let (columns, end) = match style {
         3 => (64, 1),
         4 => (76, 2),
@@ -338,7 +340,7 @@ fn block(
         12 | 13 => (narrow, indent.len()),
         _ => (usize::MAX, 0),
     };
-    *place = behind(first, columns, end)..behind(last - 1, columns, end) + 1;
+    *place = position(first, columns, end)..position(last - 1, columns, end) + 1;
     match style {
         0 => STANDARD_NO_PAD.encode(&bytes),
         1 => URL_SAFE.encode(&bytes),
@@ -356,7 +358,7 @@ fn block(
     }
 }
 
-fn built(secrets: &[&str]) -> Redactor {
+fn build_redactor(secrets: &[&str]) -> Redactor {
     let mut builder = Redactor::builder();
     for secret in secrets {
         builder.add(&Secret::new((*secret).to_owned()));

@@ -12,7 +12,7 @@ mod file;
 #[cfg(feature = "checks")]
 #[doc(hidden)]
 pub mod fuzz;
-mod here;
+mod loopback;
 mod needles;
 mod paths;
 mod prefixes;
@@ -28,10 +28,10 @@ mod watch;
 pub use auth::{AuthFault, AuthHeaders, Emitter, RESERVED_AUTH_HEADERS, Scheme, register_login};
 pub use document::{ConfigDocument, ConfigFault, LineColumn};
 pub use file::{
-    DATA_BYTES_MAX, PROGRAM_BYTES_MAX, SETTINGS_BYTES_MAX, Unread, read_file, read_standard_input,
-    read_text,
+    DATA_BYTES_MAX, FileError, PROGRAM_BYTES_MAX, SETTINGS_BYTES_MAX, read_file,
+    read_standard_input, read_text,
 };
-pub use here::is_this_machine;
+pub use loopback::is_loopback_host;
 pub use redactor::{MARKER, Redactor, RedactorBuilder, SCRUB_TIME_MAX, SharedTime};
 pub use scrubbed::{Scrub, Scrubbed, scrub_json, scrub_json_text};
 pub use secret::{SECRET_BYTES_MIN, Secret};

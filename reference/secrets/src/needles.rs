@@ -8,8 +8,8 @@ use zeroize::Zeroizing;
 
 use crate::blocks;
 use crate::escape::{self, Escapes, Reading, Readings};
-use crate::paths::{InRun, Paths};
-use crate::prefixes::{Beginning, NOTHING, Prefixes};
+use crate::paths::{Paths, RunEscape};
+use crate::prefixes::{NO_PREFIX, PrefixState, Prefixes};
 use crate::skip::Skip;
 use crate::watch::Watch;
 
@@ -28,7 +28,7 @@ const BACKSLASHES_MIN: usize = 48;
 /// Maximum number of backslashes that encode one backslash.
 const BACKSLASHES_EACH: usize = 1 << escape::DEPTH;
 /// Bytes that are examined together, one bit each.
-const TOGETHER: usize = u64::BITS as usize;
+const LANE_BYTES: usize = u64::BITS as usize;
 /// Multiplier that gathers the lowest bits of eight bytes in the highest byte.
 const EIGHTH_BITS: u64 = 0x0102_0408_1020_4080;
 /// The cost of an escape, and of each open path at it, in bytes of easy text.
@@ -178,15 +178,15 @@ impl Needles {
     }
 
     /// Whether a secret of `least` bytes or more is written literally in `text`.
-    pub fn stands_in(&self, text: &[u8], least: usize) -> bool {
+    pub fn contains_literal(&self, text: &[u8], least: usize) -> bool {
         let mut found = false;
-        self.standing(text, least, &mut |_| found = true, &mut Watch::patient());
+        self.find_literal(text, least, &mut |_| found = true, &mut Watch::unlimited());
         found
     }
 
     /// The stretches of `text` in which a form of a secret of `least` bytes and more could be written: they consist of the secrets'
     /// own bytes and of the printable bytes, line ends and tabs that escapes and blocks are made of.
-    pub fn written<'t>(
+    pub fn candidates<'t>(
         &self,
         text: &'t [u8],
         least: usize,
@@ -202,8 +202,8 @@ impl Needles {
                     at += other + 1;
                     continue;
                 }
-                let behind = &text[at + window..];
-                let more = behind.iter().position(is_other).unwrap_or(behind.len());
+                let after = &text[at + window..];
+                let more = after.iter().position(is_other).unwrap_or(after.len());
                 let found = at..at + window + more;
                 at = found.end + 1;
                 return Some(found);
@@ -213,7 +213,7 @@ impl Needles {
 
     /// Reports the ranges of secrets of `least` bytes or more that are written literally in `text`; overlapping ones may be reported
     /// as one.
-    pub fn standing(
+    pub fn find_literal(
         &self,
         text: &[u8],
         least: usize,
@@ -226,7 +226,7 @@ impl Needles {
             if from >= until {
                 // A secret that begins before `until` ends in this stretch.
                 until = text.len().min(from + STRETCH);
-                if from == until || !watch.affords(until - from) {
+                if from == until || !watch.try_spend(until - from) {
                     return;
                 }
             }
@@ -240,7 +240,7 @@ impl Needles {
                 continue;
             }
             // Other matches may begin inside this one: they are followed together with what comes after it.
-            let mut state = self.prefixes.whole(found.pattern().as_usize());
+            let mut state = self.prefixes.after_secret(found.pattern().as_usize());
             let (mut at, mut end) = (found.end(), found.end());
             let mut place = if found.len() >= least {
                 found.range()
@@ -248,12 +248,12 @@ impl Needles {
                 0..0
             };
             while at < text.len() && at - (state.depth as usize) < end {
-                if !watch.affords(1) {
+                if !watch.try_spend(1) {
                     return;
                 }
-                state = self.prefixes.behind(state, text[at]);
+                state = self.prefixes.next(state, text[at]);
                 at += 1;
-                let says = self.prefixes.says(state) as usize;
+                let says = self.prefixes.secret_len(state) as usize;
                 if says == 0 {
                     continue;
                 }
@@ -301,7 +301,7 @@ impl Needles {
 
     /// Reports the ranges of secrets of `least` bytes or more of which at least one character is escaped; overlapping ones may be
     /// reported as one. `passed` receives every escape with its readings.
-    pub fn escaped(
+    pub fn find_escaped(
         &self,
         text: &[u8],
         least: usize,
@@ -318,11 +318,11 @@ impl Needles {
             text,
             escapes: Escapes::new(text),
             paths: Paths::new(&self.prefixes, text, least),
-            before: Before {
+            before: LiteralPrefix {
                 needles: self,
                 text,
                 at: 0,
-                state: NOTHING,
+                state: NO_PREFIX,
             },
             readings: Readings::new(),
         };
@@ -331,7 +331,7 @@ impl Needles {
         let mut run_end = 0;
         loop {
             let reads = match text[at] {
-                b'+' => !walk.paths.is_clear() || self.may_be_blank(text, at),
+                b'+' => !walk.paths.is_empty() || self.may_be_blank(text, at),
                 b'\\' => {
                     let is_first = at >= run_end;
                     if is_first {
@@ -347,17 +347,17 @@ impl Needles {
                 _ => begins_escape(text, at),
             };
             // A run of backslashes with one reading is reported once, not again for each shorter run inside it.
-            let told = reads && walk.escape(at, hit, passed, watch) && text[at] == b'\\';
+            let consumed = reads && walk.escape(at, hit, passed, watch) && text[at] == b'\\';
             if watch.is_over() {
                 return;
             }
-            let until = if told { run_end } else { at };
+            let until = if consumed { run_end } else { at };
             match introducers.find(|next| *next >= until) {
                 Some(next) => at = next,
                 None => break,
             }
         }
-        walk.paths.end(hit);
+        walk.paths.finish(hit);
     }
 
     /// Whether the `+` at `at` may be a blank of a secret that has no escape before it.
@@ -369,7 +369,7 @@ impl Needles {
 
     /// Whether a secret may begin at `at` or within the gram before it, and continue with `reading` and the byte behind it.
     fn may_begin(&self, text: &[u8], at: usize, reading: &Reading) -> bool {
-        let (first, second) = match reading.said() {
+        let (first, second) = match reading.bytes() {
             [first] => (*first, None),
             [first, second, ..] => (*first, Some(*second)),
             [] => return false,
@@ -378,11 +378,11 @@ impl Needles {
             return true;
         }
         // The next byte may begin an escape itself, or be a `+` for a blank.
-        let behind = || {
+        let after = || {
             let byte = text.get(reading.end).copied();
             byte.filter(|byte| !escape::introduces(*byte) && *byte != b'+')
         };
-        let second = second.or_else(behind);
+        let second = second.or_else(after);
         let pairs = |byte: u8| second.is_none_or(|second| self.has_pair(pair(byte, second)));
         if self.prefixes.begins(first) && pairs(first) {
             return true;
@@ -430,21 +430,21 @@ impl<'t> Introducers<'t> {
             escape: 0,
             blank: 0,
         };
-        introducers.found = introducers.among(0);
+        introducers.found = introducers.introducer_bits(0);
         introducers
     }
 
     /// The bits of the introducers among the bytes from `from` on.
-    fn among(&self, from: usize) -> u64 {
+    fn introducer_bits(&self, from: usize) -> u64 {
         let rest = &self.text[from..];
         let blank = if self.blanks { b'+' } else { b'%' };
         let is_one = |byte: &u8| escape::introduces(*byte) | (*byte == blank);
-        let Some(bytes) = rest.first_chunk::<TOGETHER>() else {
+        let Some(bytes) = rest.first_chunk::<LANE_BYTES>() else {
             // Fewer bytes are left; many texts are that short.
             let bits = (0..).zip(rest).filter(|(_, byte)| is_one(byte));
             return bits.fold(0, |bits, (at, _)| bits | 1 << at);
         };
-        let mut each = [0; TOGETHER];
+        let mut each = [0; LANE_BYTES];
         for (one, byte) in each.iter_mut().zip(bytes) {
             *one = u8::from(is_one(byte));
         }
@@ -456,14 +456,14 @@ impl<'t> Introducers<'t> {
 
     /// Advances to the next bytes with an introducer; false when there are none. Introducers tend to be close together.
     #[inline(never)]
-    fn go_on(&mut self) -> bool {
+    fn advance(&mut self) -> bool {
         let text = self.text;
-        self.from = text.len().min(self.from + TOGETHER);
-        self.found = self.among(self.from);
+        self.from = text.len().min(self.from + LANE_BYTES);
+        self.found = self.introducer_bits(self.from);
         if self.found != 0 {
             return true;
         }
-        let from = text.len().min(self.from + TOGETHER);
+        let from = text.len().min(self.from + LANE_BYTES);
         let far = |found: Option<usize>| found.map_or(text.len(), |found| from + found);
         if self.escape < from {
             self.escape = far(memchr::memchr3(b'%', b'\\', b'&', &text[from..]));
@@ -473,7 +473,7 @@ impl<'t> Introducers<'t> {
             self.blank = far(blank.flatten());
         }
         self.from = self.escape.min(self.blank);
-        self.found = self.among(self.from);
+        self.found = self.introducer_bits(self.from);
         self.found != 0
     }
 }
@@ -483,7 +483,7 @@ impl Iterator for Introducers<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<usize> {
-        if self.found == 0 && !self.go_on() {
+        if self.found == 0 && !self.advance() {
             return None;
         }
         let at = self.from + self.found.trailing_zeros() as usize;
@@ -504,7 +504,7 @@ struct Walk<'n> {
     text: &'n [u8],
     escapes: Escapes<'n>,
     paths: Paths<'n>,
-    before: Before<'n>,
+    before: LiteralPrefix<'n>,
     readings: Readings,
 }
 
@@ -518,10 +518,10 @@ impl Walk<'_> {
         passed: &mut dyn FnMut(usize, &[Reading]),
         watch: &mut Watch<'_>,
     ) -> bool {
-        let one = self.escapes.one(at);
-        watch.affords(WORK_PER_ESCAPE + self.paths.open() * WORK_PER_WAY);
-        if let Some(one) = one.filter(|one| self.paths.is_clear() && !self.is_stand_in(one)) {
-            let (byte, one) = (one.said()[0], [one]);
+        let one = self.escapes.read_single(at);
+        watch.try_spend(WORK_PER_ESCAPE + self.paths.open() * WORK_PER_WAY);
+        if let Some(one) = one.filter(|one| self.paths.is_empty() && !self.is_plus_for_blank(one)) {
+            let (byte, one) = (one.bytes()[0], [one]);
             if self.needles.bytes[usize::from(byte)]
                 && let Some(begun) = self.before.escape(at, &one)
             {
@@ -533,11 +533,11 @@ impl Walk<'_> {
             return true;
         }
         self.read(at, one, watch);
-        if !self.paths.is_clear() {
-            self.paths.reach(at, hit);
+        if !self.paths.is_empty() {
+            self.paths.advance_to(at, hit);
         }
         let begun = self.before.escape(at, &self.readings);
-        if begun.is_some() || !self.paths.is_clear() {
+        if begun.is_some() || !self.paths.is_empty() {
             self.paths.escape(at, begun, &self.readings, hit);
         }
         if self.text[at] != b'+' && !self.readings.is_empty() {
@@ -547,7 +547,7 @@ impl Walk<'_> {
     }
 
     /// Whether `reading` is a `+` that may stand for a blank.
-    fn is_stand_in(&self, reading: &Reading) -> bool {
+    fn is_plus_for_blank(&self, reading: &Reading) -> bool {
         self.needles.blanks && reading.ascii() == Some(b'+')
     }
 
@@ -560,23 +560,23 @@ impl Walk<'_> {
         passed: &mut dyn FnMut(usize, &[Reading]),
         watch: &mut Watch<'_>,
     ) {
-        let mut in_run: Vec<InRun> = Vec::new();
+        let mut in_run: Vec<RunEscape> = Vec::new();
         for at in run.start.max(run.end.saturating_sub(BACKSLASHES_EACH))..run.end {
-            self.read(at, self.escapes.one(at), watch);
+            self.read(at, self.escapes.read_single(at), watch);
             for reading in &self.readings {
-                let same = |(_, other, _): &&InRun| other.reads_as(reading);
+                let same = |(_, other, _): &&RunEscape| other.reads_as(reading);
                 let before = in_run.iter().rev().find(same).map(|(at, ..)| *at);
                 in_run.push((at, *reading, before));
             }
             if !self.readings.is_empty() {
                 passed(at, &self.readings);
             }
-            watch.affords(WORK_PER_ESCAPE + self.paths.open() * WORK_PER_WAY);
+            watch.try_spend(WORK_PER_ESCAPE + self.paths.open() * WORK_PER_WAY);
         }
-        self.paths.reach(run.start, hit);
+        self.paths.advance_to(run.start, hit);
         let here = in_run.iter().take_while(|(at, ..)| *at == run.start);
         let mut here: Readings = here.map(|(_, reading, _)| *reading).collect();
-        here.push(Reading::one(b'\\', run.start + 1));
+        here.push(Reading::from_byte(b'\\', run.start + 1));
         let begun = self.before.escape(run.start, &here);
         self.paths.run(run, begun, &in_run, hit);
     }
@@ -606,17 +606,17 @@ impl Walk<'_> {
 }
 
 /// Tracks which secrets the literal text before an escape begins.
-struct Before<'n> {
+struct LiteralPrefix<'n> {
     needles: &'n Needles,
     text: &'n [u8],
     /// The position up to which this is fully known, and the state there.
     at: usize,
-    state: Beginning,
+    state: PrefixState,
 }
 
-impl Before<'_> {
+impl LiteralPrefix<'_> {
     /// The secrets begun by the literal text before `at` (possibly none of it) that may continue with one of `readings`.
-    fn escape(&mut self, at: usize, readings: &[Reading]) -> Option<Beginning> {
+    fn escape(&mut self, at: usize, readings: &[Reading]) -> Option<PrefixState> {
         let (needles, text) = (self.needles, self.text);
         // Farther back than these bytes, every gram of the beginning of a secret is a gram of that secret.
         let gram = |from: usize| {
@@ -626,7 +626,7 @@ impl Before<'_> {
         };
         let (mut far, mut near) = (None, false);
         for reading in readings {
-            let first = reading.said()[0];
+            let first = reading.bytes()[0];
             if !needles.bytes[usize::from(first)] {
                 continue;
             }
@@ -648,10 +648,10 @@ impl Before<'_> {
         }
         let (from, mut state) = match from <= self.at {
             true => (self.at, self.state),
-            false => (from, NOTHING),
+            false => (from, NO_PREFIX),
         };
         for byte in &text[from..at] {
-            state = needles.prefixes.behind(state, *byte);
+            state = needles.prefixes.next(state, *byte);
         }
         // Otherwise secrets that begin before the few examined bytes are not known.
         if far.is_some() || from == self.at {

@@ -1,6 +1,6 @@
 //! Follows secrets along all readings of a text with escapes. At an escape, a path continues at the end of each of its readings;
 //! at any other byte, at the next byte. The automaton of the secrets gives each path a state. Paths with the same state at the
-//! same position are merged, and a path whose state is a suffix of another's is dropped where the other suffices. So each position
+//! same position are merged, and a path whose state is a suffix of another's is dropped where the other covers it. So each position
 //! is passed only a few times, however many paths began before it. Knows nothing of how escapes are written.
 
 use std::ops::Range;
@@ -8,13 +8,13 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::escape::{DEPTH, Reading};
-use crate::prefixes::{Beginning, NOTHING, Prefixes};
+use crate::prefixes::{NO_PREFIX, PrefixState, Prefixes};
 
 /// Maximum number of states that are followed at the same time: as many as eight backslashes escaped four times need, and many
 /// more than other real text needs.
 const OPEN_MAX: usize = 128;
 /// The maximum when the text has used up its steps.
-const OPEN_FEW: usize = 6;
+const OPEN_MAX_OUT_OF_STEPS: usize = 6;
 /// Comparing this many paths takes about as long as one step.
 const COMPARED_PER_STEP: usize = 64;
 /// The step budget of a text: its initial value, which is also the maximum, and what each byte adds to it.
@@ -27,9 +27,9 @@ const START: u32 = u32::MAX;
 
 /// An open path: a position in the text and what was read up to it, with at least one escape.
 #[derive(Clone, Copy)]
-struct Open {
+struct OpenPath {
     at: usize,
-    state: Beginning,
+    state: PrefixState,
     /// Literal bytes since the last escape.
     plain: u32,
     /// The last escape.
@@ -49,7 +49,7 @@ struct Crumb {
     plain: u32,
     /// Where it begins, and the number of bytes that it stands for.
     at: usize,
-    said: u32,
+    len: u32,
     /// It is a run of backslashes; each byte is written as some of them.
     run: bool,
 }
@@ -59,11 +59,11 @@ const BACKSLASHES_EACH: usize = 1 << DEPTH;
 
 /// A possible escape in a run of backslashes: where it begins, its reading, and the position of an earlier escape with the same
 /// reading.
-pub(crate) type InRun = (usize, Reading, Option<usize>);
+pub(crate) type RunEscape = (usize, Reading, Option<usize>);
 
 /// The open paths, with their most-used fields in separate arrays so that several can be compared at once.
-struct Ways {
-    ways: Vec<Open>,
+struct OpenPaths {
+    paths: Vec<OpenPath>,
     /// For each path: the low 32 bits of its position.
     places: [u32; OPEN_MAX],
     /// For each path: the depth of its state; `u32::MAX` in unused entries.
@@ -74,31 +74,31 @@ struct Ways {
 const COMPARED: usize = 16;
 const _: () = assert!(OPEN_MAX.is_multiple_of(COMPARED));
 
-impl Ways {
+impl OpenPaths {
     fn new() -> Self {
         Self {
-            ways: Vec::new(),
+            paths: Vec::new(),
             places: [0; OPEN_MAX],
             depths: [u32::MAX; OPEN_MAX],
         }
     }
 
     /// Adds a path; there must be room.
-    fn push(&mut self, way: Open) {
-        self.ways.push(way);
-        self.set(self.ways.len() - 1, way);
+    fn push(&mut self, path: OpenPath) {
+        self.paths.push(path);
+        self.set(self.paths.len() - 1, path);
     }
 
-    fn set(&mut self, index: usize, way: Open) {
-        self.ways[index] = way;
-        self.places[index] = way.at as u32;
-        self.depths[index] = way.state.depth;
+    fn set(&mut self, index: usize, path: OpenPath) {
+        self.paths[index] = path;
+        self.places[index] = path.at as u32;
+        self.depths[index] = path.state.depth;
     }
 
     /// Removes a path; the last one takes its index.
     fn take(&mut self, index: usize) {
-        let last = self.ways.len() - 1;
-        self.ways.swap_remove(index);
+        let last = self.paths.len() - 1;
+        self.paths.swap_remove(index);
         self.places[index] = self.places[last];
         self.depths[index] = self.depths[last];
         self.depths[last] = u32::MAX;
@@ -107,16 +107,16 @@ impl Ways {
     /// The first path from index `from` on that is at position `at`.
     fn at(&self, at: usize, from: usize) -> Option<usize> {
         let (chunks, _) = self.places.as_chunks::<COMPARED>();
-        let used = self.ways.len().div_ceil(COMPARED);
+        let used = self.paths.len().div_ceil(COMPARED);
         let mut from = from;
         for (chunk, first) in chunks.iter().zip((0..).step_by(COMPARED)).take(used) {
             let is_there = |any, place: &u32| any | (*place == at as u32);
             if first + COMPARED <= from || !chunk.iter().fold(false, is_there) {
                 continue;
             }
-            let last = self.ways.len().min(first + COMPARED);
+            let last = self.paths.len().min(first + COMPARED);
             from = from.max(first);
-            if let Some(index) = self.ways[from..last].iter().position(|way| way.at == at) {
+            if let Some(index) = self.paths[from..last].iter().position(|path| path.at == at) {
                 return Some(from + index);
             }
         }
@@ -129,7 +129,7 @@ impl Ways {
             .depths
             .iter()
             .fold(u32::MAX, |least, depth| least.min(*depth));
-        let mut depths = self.depths[..self.ways.len()].iter();
+        let mut depths = self.depths[..self.paths.len()].iter();
         depths.position(|depth| *depth == least)
     }
 }
@@ -139,7 +139,7 @@ pub(crate) struct Paths<'n> {
     text: &'n [u8],
     /// Minimum bytes of the secrets to find.
     least: u32,
-    open: Ways,
+    open: OpenPaths,
     crumbs: Vec<Crumb>,
     crumbs_max: usize,
     /// The last match, joined with the matches that it overlaps; not reported yet.
@@ -155,7 +155,7 @@ impl<'n> Paths<'n> {
             prefixes,
             text,
             least: least.max(1) as u32,
-            open: Ways::new(),
+            open: OpenPaths::new(),
             crumbs: Vec::new(),
             crumbs_max: CRUMBS_MIN,
             found: 0..0,
@@ -165,25 +165,25 @@ impl<'n> Paths<'n> {
     }
 
     /// Whether no path is open.
-    pub fn is_clear(&self) -> bool {
-        self.open.ways.is_empty()
+    pub fn is_empty(&self) -> bool {
+        self.open.paths.is_empty()
     }
 
     /// The number of open paths.
     pub fn open(&self) -> usize {
-        self.open.ways.len()
+        self.open.paths.len()
     }
 
     /// Follows all paths up to `at`; every escape before it must have been passed to [`escape`](Self::escape).
-    pub fn reach(&mut self, at: usize, hit: &mut dyn FnMut(Range<usize>)) {
+    pub fn advance_to(&mut self, at: usize, hit: &mut dyn FnMut(Range<usize>)) {
         let more = (at - self.credited) as u64 * u64::from(STEPS_PER_BYTE);
         self.steps = (u64::from(self.steps) + more).min(u64::from(STEPS_SAVED_MAX)) as u32;
         self.credited = at;
         let mut next = 0;
-        while let Some(&open) = self.open.ways.get(next) {
+        while let Some(&open) = self.open.paths.get(next) {
             match open.at < at {
                 false => next += 1,
-                true => match self.plainly(open, at, hit) {
+                true => match self.follow_literal(open, at, hit) {
                     Some(open) => {
                         self.open.set(next, open);
                         next += 1;
@@ -194,23 +194,23 @@ impl<'n> Paths<'n> {
         }
     }
 
-    /// Continues from the position that was [`reach`](Self::reach)ed with each of the `readings`: the paths that lead there, and
+    /// Continues from the position that was [advanced to](Self::advance_to) with each of the `readings`: the paths that lead there, and
     /// `begun`, the beginning of a secret in the literal text before it. The former also continue with the literal byte.
     pub fn escape(
         &mut self,
         at: usize,
-        begun: Option<Beginning>,
+        begun: Option<PrefixState>,
         readings: &[Reading],
         hit: &mut dyn FnMut(Range<usize>),
     ) {
         if self.crumbs.len() > self.crumbs_max {
-            self.forget();
+            self.discard_crumbs();
         }
         let mut here = self.take(at);
         // A path with at least as many literal bytes at its end already covers the literal beginning.
-        let told = |state: &Beginning| here.iter().any(|open| state.depth <= open.plain);
+        let told = |state: &PrefixState| here.iter().any(|open| state.depth <= open.plain);
         if let Some(state) = begun.filter(|state| !told(state)) {
-            here.push(Open {
+            here.push(OpenPath {
                 at,
                 state,
                 plain: state.depth,
@@ -224,34 +224,34 @@ impl<'n> Paths<'n> {
                 self.read(*open, reading, hit);
             }
             if open.crumb != START
-                && let Some(open) = self.plainly(*open, at + 1, hit)
+                && let Some(open) = self.follow_literal(*open, at + 1, hit)
             {
                 self.add(open);
             }
         }
-        if self.is_clear() {
+        if self.is_empty() {
             self.crumbs.clear();
         }
     }
 
     /// Like [`escape`](Self::escape) for all positions of the run of backslashes at `run`, whose first position was
-    /// [`reach`](Self::reach)ed. Each backslash of a secret may be written as up to [`BACKSLASHES_EACH`] backslashes, so how many
+    /// [advanced to](Self::advance_to). Each backslash of a secret may be written as up to [`BACKSLASHES_EACH`] backslashes, so how many
     /// are read at each position follows from counting. `readings`: the other escapes in the run.
     pub fn run(
         &mut self,
         run: Range<usize>,
-        begun: Option<Beginning>,
-        readings: &[InRun],
+        begun: Option<PrefixState>,
+        readings: &[RunEscape],
         hit: &mut dyn FnMut(Range<usize>),
     ) {
         if self.crumbs.len() > self.crumbs_max {
-            self.forget();
+            self.discard_crumbs();
         }
         let mut here = self.take(run.end - 1);
-        let begun = begun.unwrap_or(NOTHING);
-        let told = |open: &Open| open.at == run.start && begun.depth <= open.plain;
+        let begun = begun.unwrap_or(NO_PREFIX);
+        let told = |open: &OpenPath| open.at == run.start && begun.depth <= open.plain;
         if !here.iter().any(told) {
-            here.push(Open {
+            here.push(OpenPath {
                 at: run.start,
                 state: begun,
                 plain: begun.depth,
@@ -261,75 +261,75 @@ impl<'n> Paths<'n> {
             });
         }
         for open in here {
-            self.along(open, run.end, readings, hit);
+            self.follow_run(open, run.end, readings, hit);
         }
-        if self.is_clear() {
+        if self.is_empty() {
             self.crumbs.clear();
         }
     }
 
     /// Continues one path through its run of backslashes, which ends at `end`.
-    fn along(
+    fn follow_run(
         &mut self,
-        open: Open,
+        open: OpenPath,
         end: usize,
-        readings: &[InRun],
+        readings: &[RunEscape],
         hit: &mut dyn FnMut(Range<usize>),
     ) {
-        let (mut way, mut said) = (open, 0);
+        let (mut path, mut len) = (open, 0);
         loop {
-            let next = self.prefixes.behind(way.state, b'\\');
+            let next = self.prefixes.next(path.state, b'\\');
             // Further backslashes don't change the state.
-            let last = next == way.state;
-            let least = open.at + said as usize;
+            let last = next == path.state;
+            let least = open.at + len as usize;
             let most = match last {
                 true => end,
-                false => end.min(open.at + said as usize * BACKSLASHES_EACH),
+                false => end.min(open.at + len as usize * BACKSLASHES_EACH),
             };
             for (at, reading, before) in readings {
                 if (least..=most).contains(at) && before.is_none_or(|before| before < least) {
-                    self.read(Open { at: *at, ..way }, reading, hit);
+                    self.read(OpenPath { at: *at, ..path }, reading, hit);
                 }
             }
-            if said > 0 {
-                let says = self.prefixes.says(way.state);
-                if says >= self.least && says > 0 {
-                    let begin = self.begin(&Open { at: least, ..way }, says);
-                    self.find(begin..most, hit);
+            if len > 0 {
+                let secret_len = self.prefixes.secret_len(path.state);
+                if secret_len >= self.least && secret_len > 0 {
+                    let begin = self.match_start(&OpenPath { at: least, ..path }, secret_len);
+                    self.add_match(begin..most, hit);
                 }
                 if most == end {
-                    self.add(Open { at: end, ..way });
+                    self.add(OpenPath { at: end, ..path });
                 }
             }
             self.steps = self.steps.saturating_sub(1);
             if last || least == end || next.depth == 0 {
                 return;
             }
-            said += 1;
+            len += 1;
             self.crumbs.push(Crumb {
                 before: open.crumb,
                 plain: open.plain,
                 at: open.at,
-                said,
+                len,
                 run: true,
             });
-            way = Open {
+            path = OpenPath {
                 at: open.at,
                 state: next,
                 plain: 0,
                 crumb: self.crumbs.len() as u32 - 1,
                 from: open.from,
-                loose: open.loose || next.depth < open.state.depth + said,
+                loose: open.loose || next.depth < open.state.depth + len,
             };
         }
     }
 
     /// Removes and returns all paths at positions up to `last`; of those that meet only now, one is dropped where another
-    /// suffices.
-    fn take(&mut self, last: usize) -> SmallVec<[Open; 4]> {
+    /// covers it.
+    fn take(&mut self, last: usize) -> SmallVec<[OpenPath; 4]> {
         let mut next = 0;
-        let mut here: SmallVec<[Open; 4]> = SmallVec::new();
-        while let Some(&open) = self.open.ways.get(next) {
+        let mut here: SmallVec<[OpenPath; 4]> = SmallVec::new();
+        while let Some(&open) = self.open.paths.get(next) {
             if open.at > last {
                 next += 1;
                 continue;
@@ -337,22 +337,22 @@ impl<'n> Paths<'n> {
             self.open.take(next);
             let mut open = open;
             let mut known = 0;
-            let suffices = loop {
+            let covered = loop {
                 let Some(mut other) = here.get(known).copied() else {
                     break false;
                 };
                 if other.at == open.at {
-                    if self.suffices(&mut other, &mut open) {
+                    if self.covers(&mut other, &mut open) {
                         break true;
                     }
-                    if self.suffices(&mut open, &mut other) {
+                    if self.covers(&mut open, &mut other) {
                         here.swap_remove(known);
                         continue;
                     }
                 }
                 known += 1;
             };
-            if !suffices {
+            if !covered {
                 here.push(open);
             }
         }
@@ -360,39 +360,39 @@ impl<'n> Paths<'n> {
     }
 
     /// Follows all paths to the end of the text and reports the last match.
-    pub fn end(mut self, hit: &mut dyn FnMut(Range<usize>)) {
-        self.reach(self.text.len(), hit);
+    pub fn finish(mut self, hit: &mut dyn FnMut(Range<usize>)) {
+        self.advance_to(self.text.len(), hit);
         if !self.found.is_empty() {
             hit(self.found);
         }
     }
 
     /// Continues a path literally up to `at`; `None` once its state no longer includes an escape.
-    fn plainly(
+    fn follow_literal(
         &mut self,
-        mut open: Open,
+        mut open: OpenPath,
         at: usize,
         hit: &mut dyn FnMut(Range<usize>),
-    ) -> Option<Open> {
+    ) -> Option<OpenPath> {
         let begun = open.at;
         while open.at < at && open.state.depth > open.plain {
             let byte = self.text[open.at];
             let before = open.state.depth;
-            open.state = self.prefixes.behind(open.state, byte);
+            open.state = self.prefixes.next(open.state, byte);
             open.loose |= open.state.depth <= before;
             open.at += 1;
             open.plain += 1;
-            self.tell(&open, hit);
+            self.report(&open, hit);
         }
         self.steps = self.steps.saturating_sub((open.at - begun) as u32);
         (open.state.depth > open.plain).then_some(open)
     }
 
-    fn read(&mut self, open: Open, reading: &Reading, hit: &mut dyn FnMut(Range<usize>)) {
-        let said = reading.said().len() as u32;
-        let behind = |state, byte: &u8| self.prefixes.behind(state, *byte);
-        let state = reading.said().iter().fold(open.state, behind);
-        self.steps = self.steps.saturating_sub(said);
+    fn read(&mut self, open: OpenPath, reading: &Reading, hit: &mut dyn FnMut(Range<usize>)) {
+        let len = reading.bytes().len() as u32;
+        let next = |state, byte: &u8| self.prefixes.next(state, *byte);
+        let state = reading.bytes().iter().fold(open.state, next);
+        self.steps = self.steps.saturating_sub(len);
         if state.depth == 0 {
             return;
         }
@@ -400,18 +400,18 @@ impl<'n> Paths<'n> {
             before: open.crumb,
             plain: open.plain,
             at: open.at,
-            said,
+            len,
             run: false,
         };
         self.crumbs.push(crumb);
-        let (from, loose) = match state.depth <= said {
+        let (from, loose) = match state.depth <= len {
             true => (open.at, false),
             false => (
                 open.from,
-                open.loose || state.depth < open.state.depth + said,
+                open.loose || state.depth < open.state.depth + len,
             ),
         };
-        let open = Open {
+        let open = OpenPath {
             at: reading.end,
             state,
             plain: 0,
@@ -419,36 +419,36 @@ impl<'n> Paths<'n> {
             from,
             loose,
         };
-        self.tell(&open, hit);
+        self.report(&open, hit);
         self.add(open);
     }
 
-    /// Adds a path, unless another one at its position suffices, or there are too many and it has the smallest depth.
-    fn add(&mut self, new: Open) {
+    /// Adds a path, unless another one at its position covers it, or there are too many and it has the smallest depth.
+    fn add(&mut self, new: OpenPath) {
         // The cost of comparing it with all open paths.
-        let compared = self.open.ways.len() / COMPARED_PER_STEP;
+        let compared = self.open.paths.len() / COMPARED_PER_STEP;
         self.steps = self.steps.saturating_sub(compared as u32);
         let (mut new, mut from) = (new, 0);
         while let Some(index) = self.open.at(new.at, from) {
-            let mut other = self.open.ways[index];
+            let mut other = self.open.paths[index];
             self.steps = self.steps.saturating_sub(1);
-            if self.suffices(&mut other, &mut new) {
+            if self.covers(&mut other, &mut new) {
                 return self.open.set(index, other);
             }
-            match self.suffices(&mut new, &mut other) {
+            match self.covers(&mut new, &mut other) {
                 true => self.open.take(index),
                 false => from = index + 1,
             }
         }
         let most = match self.steps {
-            0 => OPEN_FEW,
+            0 => OPEN_MAX_OUT_OF_STEPS,
             _ => OPEN_MAX,
         };
-        if self.open.ways.len() < most {
+        if self.open.paths.len() < most {
             return self.open.push(new);
         }
         if let Some(shortest) = self.open.shortest()
-            && self.open.ways[shortest].state.depth < new.state.depth
+            && self.open.paths[shortest].state.depth < new.state.depth
         {
             self.open.set(shortest, new);
         }
@@ -456,7 +456,7 @@ impl<'n> Paths<'n> {
 
     /// Whether every match on the path `short` is also a match on `long`, which is at the same position, and begins no later
     /// there.
-    fn suffices(&mut self, long: &mut Open, short: &mut Open) -> bool {
+    fn covers(&mut self, long: &mut OpenPath, short: &mut OpenPath) -> bool {
         if !self.prefixes.ends_with(long.state, short.state) {
             return false;
         }
@@ -470,43 +470,43 @@ impl<'n> Paths<'n> {
         if short.from >= self.found.start && long.at < self.found.end + least {
             return true;
         }
-        let begin = self.begins(short);
+        let begin = self.path_start(short);
         let other = match length == long.state.depth {
-            true => self.begins(long),
+            true => self.path_start(long),
             false if length <= long.plain => long.at - length as usize,
-            false => self.begin(long, length),
+            false => self.match_start(long, length),
         };
         other <= begin
     }
 
     /// Where the text that was read on a path begins.
-    fn begins(&mut self, open: &mut Open) -> usize {
+    fn path_start(&mut self, open: &mut OpenPath) -> usize {
         if open.loose {
-            open.from = self.begin(open, open.state.depth);
+            open.from = self.match_start(open, open.state.depth);
             open.loose = false;
         }
         open.from
     }
 
     /// Records a match that ends here and contains an escape.
-    fn tell(&mut self, open: &Open, hit: &mut dyn FnMut(Range<usize>)) {
-        let says = self.prefixes.says(open.state);
-        if says < self.least || says <= open.plain {
+    fn report(&mut self, open: &OpenPath, hit: &mut dyn FnMut(Range<usize>)) {
+        let secret_len = self.prefixes.secret_len(open.state);
+        if secret_len < self.least || secret_len <= open.plain {
             return;
         }
         // The match begins no earlier than its path, so an overlap with the last match is usually evident without walking back.
         // Some entities decode to more bytes than they are written in, by a fifth.
-        let least = says as usize * 3 / 4;
+        let least = secret_len as usize * 3 / 4;
         if open.from >= self.found.start && open.at - least < self.found.end {
             self.found.end = self.found.end.max(open.at);
             return;
         }
-        let place = self.begin(open, says)..open.at;
-        self.find(place, hit);
+        let place = self.match_start(open, secret_len)..open.at;
+        self.add_match(place, hit);
     }
 
     /// Reports the last match, or joins `place` with it where they overlap.
-    fn find(&mut self, place: Range<usize>, hit: &mut dyn FnMut(Range<usize>)) {
+    fn add_match(&mut self, place: Range<usize>, hit: &mut dyn FnMut(Range<usize>)) {
         if place.start < self.found.end && self.found.start < place.end {
             self.found.start = self.found.start.min(place.start);
             self.found.end = self.found.end.max(place.end);
@@ -519,22 +519,22 @@ impl<'n> Paths<'n> {
     }
 
     /// Where the last `length` bytes that were read begin; an earlier position when the text has used up its steps.
-    fn begin(&mut self, open: &Open, length: u32) -> usize {
+    fn match_start(&mut self, open: &OpenPath, length: u32) -> usize {
         let (mut rest, mut crumb) = (length - open.plain, open.crumb);
         let mut end = open.at - open.plain as usize;
         while let Some(&escape) = self.crumbs.get(crumb as usize)
             && self.steps > 0
         {
             self.steps -= 1;
-            if rest <= escape.said && escape.run {
+            if rest <= escape.len && escape.run {
                 // Either each byte before it is written as one backslash, or each of its own as the maximum number.
-                let least = escape.at + (escape.said - rest) as usize;
+                let least = escape.at + (escape.len - rest) as usize;
                 return least.max(end.saturating_sub(rest as usize * BACKSLASHES_EACH));
             }
-            if rest <= escape.said {
+            if rest <= escape.len {
                 return escape.at;
             }
-            rest -= escape.said;
+            rest -= escape.len;
             if rest <= escape.plain || escape.before == START {
                 return escape.at - rest.min(escape.plain) as usize;
             }
@@ -546,16 +546,16 @@ impl<'n> Paths<'n> {
     }
 
     /// Discards the escapes that come before the beginning of every open path's state.
-    fn forget(&mut self) {
+    fn discard_crumbs(&mut self) {
         let mut kept = vec![START; self.crumbs.len()];
-        for open in &self.open.ways {
+        for open in &self.open.paths {
             let mut rest = open.state.depth.saturating_sub(open.plain);
             let mut crumb = open.crumb;
             while rest > 0
                 && let Some(escape) = self.crumbs.get(crumb as usize)
             {
                 kept[crumb as usize] = 0;
-                rest = rest.saturating_sub(escape.said + escape.plain);
+                rest = rest.saturating_sub(escape.len + escape.plain);
                 crumb = escape.before;
             }
         }
@@ -571,7 +571,7 @@ impl<'n> Paths<'n> {
             count += 1;
         }
         self.crumbs.truncate(count as usize);
-        for open in &mut self.open.ways {
+        for open in &mut self.open.paths {
             open.crumb = kept[open.crumb as usize];
         }
         self.crumbs_max = CRUMBS_MIN.max(self.crumbs.len() * 2);

@@ -6,14 +6,14 @@ use zeroize::Zeroizing;
 
 /// A state: the longest beginning of a secret that the text read so far ends with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Beginning {
+pub(crate) struct PrefixState {
     node: u32,
     /// Its length in bytes.
     pub depth: u32,
 }
 
 /// The state of text that ends with no beginning of a secret.
-pub(crate) const NOTHING: Beginning = Beginning { node: 0, depth: 0 };
+pub(crate) const NO_PREFIX: PrefixState = PrefixState { node: 0, depth: 0 };
 
 /// A node: one beginning. Nodes are numbered in the order of the sorted secrets, so that the first one that is a byte longer
 /// comes next.
@@ -21,7 +21,7 @@ pub(crate) const NOTHING: Beginning = Beginning { node: 0, depth: 0 };
 struct Node {
     depth: u32,
     /// Bytes of the longest secret that it ends with.
-    says: u32,
+    secret_len: u32,
     /// The targets of all bytes other than `next`.
     others: Table,
     /// The byte that leads to the next node, if any does.
@@ -43,7 +43,7 @@ pub(crate) struct Prefixes {
     nodes: Vec<Node>,
     blocks: Vec<Block>,
     /// The node of each secret.
-    wholes: Vec<u32>,
+    secret_nodes: Vec<u32>,
 }
 
 /// How a node is reached; needed only while the automaton is built.
@@ -57,7 +57,7 @@ impl Prefixes {
     pub fn new(secrets: &[Zeroizing<String>]) -> Self {
         let root = Node {
             depth: 0,
-            says: 0,
+            secret_len: 0,
             others: EMPTY,
             next: None,
             begins: 0,
@@ -66,7 +66,7 @@ impl Prefixes {
         let mut prefixes = Self {
             nodes: vec![root],
             blocks: vec![[0; 16]],
-            wholes: Vec::with_capacity(secrets.len()),
+            secret_nodes: Vec::with_capacity(secrets.len()),
         };
         let mut edges = vec![Edge { from: 0, byte: 0 }];
         // The nodes of the previous secret.
@@ -90,8 +90,8 @@ impl Prefixes {
                 way.push(node);
             }
             let whole = way[way.len() - 1];
-            prefixes.nodes[whole as usize].says = bytes.len() as u32;
-            prefixes.wholes.push(whole);
+            prefixes.nodes[whole as usize].secret_len = bytes.len() as u32;
+            prefixes.secret_nodes.push(whole);
             before = bytes;
         }
         prefixes.link(&edges);
@@ -116,7 +116,7 @@ impl Prefixes {
                 0 | 1 => 0,
                 _ => {
                     let shorter = shorter[from as usize];
-                    self.lead(shorter, byte)
+                    self.child(shorter, byte)
                 }
             };
             shorter[node as usize] = ends_with;
@@ -130,11 +130,11 @@ impl Prefixes {
             for &branch in branches.take_while(|branch| edges[**branch as usize].from == node) {
                 table = self.with(table, edges[branch as usize].byte, branch, new);
             }
-            let says = self.nodes[ends_with as usize].says;
+            let says = self.nodes[ends_with as usize].secret_len;
             let node = &mut self.nodes[node as usize];
             node.others = table;
             // A secret that ends here is longer than the others that it ends with.
-            node.says = node.says.max(says);
+            node.secret_len = node.secret_len.max(says);
         }
         // Numbers the tree in which each node is a child of the longest beginning that it ends with: first the size of each
         // subtree, then where each begins.
@@ -173,16 +173,16 @@ impl Prefixes {
 
     /// `table` with `byte` leading to `node`. Blocks from `new` on are used by no other table.
     fn with(&mut self, table: Table, byte: u8, node: u32, new: usize) -> Table {
-        let table = self.own(table, new);
+        let table = self.writable(table, new);
         let (high, low) = halves(byte);
-        let block = self.own(self.blocks[table as usize][high], new);
+        let block = self.writable(self.blocks[table as usize][high], new);
         self.blocks[table as usize][high] = block;
         self.blocks[block as usize][low] = node;
         table
     }
 
     /// A block that may be modified: `block`, or a copy of it.
-    fn own(&mut self, block: u32, new: usize) -> u32 {
+    fn writable(&mut self, block: u32, new: usize) -> u32 {
         if block as usize >= new {
             return block;
         }
@@ -191,7 +191,7 @@ impl Prefixes {
     }
 
     /// The node that `byte` leads to.
-    fn lead(&self, node: u32, byte: u8) -> u32 {
+    fn child(&self, node: u32, byte: u8) -> u32 {
         let Node { others, next, .. } = self.nodes[node as usize];
         if next == Some(byte) {
             return node + 1;
@@ -201,45 +201,45 @@ impl Prefixes {
     }
 
     pub fn len(&self) -> usize {
-        self.wholes.len()
+        self.secret_nodes.len()
     }
 
     /// Bytes that the tables occupy.
     pub fn memory_bytes(&self) -> usize {
         self.nodes.len() * size_of::<Node>()
             + self.blocks.len() * size_of::<Block>()
-            + self.wholes.len() * size_of::<u32>()
+            + self.secret_nodes.len() * size_of::<u32>()
     }
 
     /// Whether the text of `state` ends with the text of `other`.
-    pub fn ends_with(&self, state: Beginning, other: Beginning) -> bool {
+    pub fn ends_with(&self, state: PrefixState, other: PrefixState) -> bool {
         let other = &self.nodes[other.node as usize];
         (other.begins..other.ends).contains(&self.nodes[state.node as usize].begins)
     }
 
     /// Whether a secret begins with `byte`.
     pub fn begins(&self, byte: u8) -> bool {
-        self.lead(0, byte) != 0
+        self.child(0, byte) != 0
     }
 
     /// The state after a whole secret.
-    pub fn whole(&self, secret: usize) -> Beginning {
-        self.at(self.wholes[secret])
+    pub fn after_secret(&self, secret: usize) -> PrefixState {
+        self.at(self.secret_nodes[secret])
     }
 
     /// Bytes of the longest secret that the text of `state` ends with; 0 when it ends with none.
-    pub fn says(&self, state: Beginning) -> u32 {
-        self.nodes[state.node as usize].says
+    pub fn secret_len(&self, state: PrefixState) -> u32 {
+        self.nodes[state.node as usize].secret_len
     }
 
     /// The state after the text of `state` followed by `byte`.
-    pub fn behind(&self, state: Beginning, byte: u8) -> Beginning {
-        self.at(self.lead(state.node, byte))
+    pub fn next(&self, state: PrefixState, byte: u8) -> PrefixState {
+        self.at(self.child(state.node, byte))
     }
 
-    fn at(&self, node: u32) -> Beginning {
+    fn at(&self, node: u32) -> PrefixState {
         let depth = self.nodes[node as usize].depth;
-        Beginning { node, depth }
+        PrefixState { node, depth }
     }
 }
 
@@ -253,7 +253,7 @@ mod tests {
 
     /// Checked against the definition: the longest beginning of a secret, and the longest secret, that the text ends with.
     #[test]
-    fn every_byte_leads_to_the_longest_beginning() {
+    fn every_byte_leads_to_the_longest_prefix() {
         let mut random = fastrand::Rng::with_seed(5);
         for round in 0..400 {
             // Few letters, so that beginnings are contained in one another; and bytes from both halves of the table.
@@ -268,9 +268,9 @@ mod tests {
             secrets.dedup();
             let own: Vec<_> = secrets.iter().cloned().map(Zeroizing::new).collect();
             let prefixes = Prefixes::new(&own);
-            let mut state = NOTHING;
+            let mut state = NO_PREFIX;
             for (at, byte) in text.bytes().enumerate() {
-                state = prefixes.behind(state, byte);
+                state = prefixes.next(state, byte);
                 let read = &text.as_bytes()[..=at];
                 let beginnings = secrets.iter().flat_map(|secret| {
                     let all = 1..=secret.len();
@@ -287,19 +287,19 @@ mod tests {
                 let whole = secrets.iter().map(|secret| secret.as_bytes());
                 let said = whole.filter(ends).map(<[u8]>::len).max();
                 assert_eq!(
-                    prefixes.says(state),
+                    prefixes.secret_len(state),
                     longest(said),
                     "{secrets:?}, {text:?}, {at}"
                 );
             }
-            let mut states = vec![(NOTHING, String::new())];
+            let mut states = vec![(NO_PREFIX, String::new())];
             for secret in &secrets {
-                let (mut state, mut read) = (NOTHING, String::new());
+                let (mut state, mut read) = (NO_PREFIX, String::new());
                 for character in secret.chars() {
                     read.push(character);
                     let mut bytes = [0; 4];
                     for byte in character.encode_utf8(&mut bytes).bytes() {
-                        state = prefixes.behind(state, byte);
+                        state = prefixes.next(state, byte);
                     }
                     states.push((state, read.clone()));
                 }
@@ -310,7 +310,7 @@ mod tests {
                 }
             }
             for (index, secret) in secrets.iter().enumerate() {
-                assert_eq!(prefixes.whole(index).depth as usize, secret.len());
+                assert_eq!(prefixes.after_secret(index).depth as usize, secret.len());
             }
         }
     }

@@ -27,7 +27,7 @@ use memchr::memmem;
 use rustix::time::{ClockId, clock_gettime};
 use zeroize::Zeroizing;
 
-use crate::blocks::{self, Resolved, Run, Scratch, View};
+use crate::blocks::{self, ResolvedEscape, Run, Scratch, UnescapedView};
 use crate::escape::Reading;
 use crate::needles::Needles;
 use crate::scrubbed::{Scrub, Scrubbed};
@@ -52,11 +52,11 @@ pub(crate) const BLOCK_BYTES_MIN: usize = 8;
 const REACH_FACTOR: usize = 64;
 const REACH_BYTES_MIN: usize = 16 * 1024;
 /// Long text is divided into pieces of this many times the reach.
-const HELD_FACTOR: usize = 4;
+const PIECE_FACTOR: usize = 4;
 /// Maximum number of zeros that an exponent may stand for in a secret.
 const EXPONENT_ZEROS_MAX: usize = 512;
 /// One in this many time checks reads the system clock.
-const QUESTIONS_PASSED_ON: usize = 8;
+const CHECKS_PER_CLOCK_READ: usize = 8;
 /// Maximum number of passes over a text: a marker and the text next to it may together be a form, so cleaned text is searched again.
 const PASSES_MAX: usize = 4;
 
@@ -65,12 +65,12 @@ const PASSES_MAX: usize = 4;
 pub struct Redactor {
     inner: Option<Arc<Finder>>,
     /// Asked whether there is time left; `None` means no limit.
-    patience: Option<Patience>,
-    /// The time limit for each text or value when `patience` is `None`.
+    has_time: Option<TimeCheck>,
+    /// The time limit for each text or value when `has_time` is `None`.
     each: Option<Duration>,
 }
 
-type Patience = Arc<dyn Fn() -> bool + Send + Sync>;
+type TimeCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
 pub(crate) struct Finder {
     needles: Needles,
@@ -95,9 +95,9 @@ impl SharedTime {
 
     /// Calls `scrub` with a redactor limited to the remaining time, then deducts the CPU time that this thread spent.
     pub fn spend<T>(&self, redactor: &Redactor, scrub: impl FnOnce(&Redactor) -> T) -> T {
-        let (began, left) = (worked(), self.0.load(Ordering::Relaxed));
-        let scrubbed = scrub(&redactor.for_at_most(Duration::from_nanos(left)));
-        let took = worked().saturating_sub(began).as_nanos();
+        let (began, left) = (thread_cpu_time(), self.0.load(Ordering::Relaxed));
+        let scrubbed = scrub(&redactor.with_time_limit(Duration::from_nanos(left)));
+        let took = thread_cpu_time().saturating_sub(began).as_nanos();
         let left = left.saturating_sub(u64::try_from(took).unwrap_or(u64::MAX));
         self.0.store(left, Ordering::Relaxed);
         scrubbed
@@ -130,26 +130,26 @@ impl Redactor {
     /// Scrubs a value by its own rules (see [`Scrub`]) and marks it as fit to leave the process.
     pub fn scrub<T: Scrub>(&self, mut value: T) -> Scrubbed<T> {
         if !self.is_empty() {
-            value.scrub_in_place(self.clocked().as_ref().unwrap_or(self));
+            value.scrub_in_place(self.for_one_text().as_ref().unwrap_or(self));
         }
         Scrubbed::seal(value)
     }
 
-    /// A redactor with the same secrets that searches while `goes_on` returns true; it is asked before each text and many times a
+    /// A redactor with the same secrets that searches while `has_time` returns true; it is asked before each text and many times a
     /// millisecond. A text whose search was cut short becomes a marker: nothing leaves unsearched.
     #[must_use]
-    pub fn patient(&self, goes_on: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+    pub fn with_time_check(&self, has_time: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self {
             inner: self.inner.clone(),
-            patience: Some(Arc::new(goes_on)),
+            has_time: Some(Arc::new(has_time)),
             each: self.each,
         }
     }
 
     /// A redactor with the same secrets that spends at most `time` of the thread's CPU time on each text or value, unless
-    /// [`patient`](Self::patient) or [`for_at_most`](Self::for_at_most) sets another limit.
+    /// [`with_time_check`](Self::with_time_check) or [`with_time_limit`](Self::with_time_limit) sets another limit.
     #[must_use]
-    pub fn each_for_at_most(self, time: Duration) -> Self {
+    pub fn with_time_limit_per_text(self, time: Duration) -> Self {
         Self {
             each: Some(time),
             ..self
@@ -158,49 +158,51 @@ impl Redactor {
 
     /// The redactor for one text or value when no other limit is set. Most texts are short, and reading the thread's CPU clock takes
     /// longer than searching them, so only some of the checks read it.
-    fn clocked(&self) -> Option<Self> {
+    fn for_one_text(&self) -> Option<Self> {
         let time = self
             .each
-            .filter(|_| self.patience.is_none() && !self.is_empty())?;
+            .filter(|_| self.has_time.is_none() && !self.is_empty())?;
         let (asked, until) = (AtomicUsize::new(0), OnceLock::new());
-        Some(self.patient(move || {
+        Some(self.with_time_check(move || {
             let asked = asked.fetch_add(1, Ordering::Relaxed) + 1;
-            let passed_on = asked.is_multiple_of(QUESTIONS_PASSED_ON);
-            !passed_on || worked() < *until.get_or_init(|| worked() + time)
+            let is_clock_read = asked.is_multiple_of(CHECKS_PER_CLOCK_READ);
+            !is_clock_read || thread_cpu_time() < *until.get_or_init(|| thread_cpu_time() + time)
         }))
     }
 
     /// A redactor with the same secrets that searches until this thread has used `time` of CPU time: for text from a client or an
     /// upstream, which no program's own time limit covers, or not enough. Time in which the process was suspended does not count. The
-    /// condition of [`patient`](Self::patient) still applies.
+    /// condition of [`with_time_check`](Self::with_time_check) still applies.
     #[must_use]
-    pub fn for_at_most(&self, time: Duration) -> Self {
+    pub fn with_time_limit(&self, time: Duration) -> Self {
         if self.is_empty() {
             return self.clone();
         }
-        let until = worked() + time;
-        let patience = self.patience.clone();
-        self.patient(move || worked() < until && patience.as_ref().is_none_or(|goes_on| goes_on()))
+        let until = thread_cpu_time() + time;
+        let has_time = self.has_time.clone();
+        self.with_time_check(move || {
+            thread_cpu_time() < until && has_time.as_ref().is_none_or(|has_time| has_time())
+        })
     }
 
     /// True when everything scrubbed from now on becomes a marker, whatever it holds.
     pub fn is_out_of_time(&self) -> bool {
-        self.patience.as_ref().is_some_and(|goes_on| !goes_on())
+        self.has_time.as_ref().is_some_and(|has_time| !has_time())
     }
 
     /// Scrubs text; borrows it unchanged when nothing matches.
     pub fn scrub_str<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if let Some(clocked) = self.clocked() {
+        if let Some(clocked) = self.for_one_text() {
             return clocked.scrub_str(text);
         }
-        if self.patience.is_some() {
-            let scrubbed = self.scrub_within(text, &mut || Ok::<_, Infallible>(()));
+        if self.has_time.is_some() {
+            let scrubbed = self.scrub_str_within(text, &mut || Ok::<_, Infallible>(()));
             return scrubbed.unwrap_or_else(|never| match never {});
         }
         let clean = self.inner.as_ref();
-        match clean.and_then(|finder| finder.clean(text.as_bytes(), &mut Watch::patient())) {
+        match clean.and_then(|finder| finder.redact(text.as_bytes(), &mut Watch::unlimited())) {
             None => Cow::Borrowed(text),
-            Some(bytes) => Cow::Owned(readable(bytes)),
+            Some(bytes) => Cow::Owned(into_text(bytes)),
         }
     }
 
@@ -210,7 +212,7 @@ impl Redactor {
     ///
     /// # Errors
     /// The error of `look`.
-    pub fn scrub_within<'a, E>(
+    pub fn scrub_str_within<'a, E>(
         &self,
         text: &'a str,
         look: &mut dyn FnMut() -> Result<(), E>,
@@ -219,29 +221,29 @@ impl Redactor {
             return Ok(Cow::Borrowed(text));
         };
         let (mut stopped, mut late) = (None, false);
-        let mut goes_on = || {
+        let mut has_time = || {
             late = self.is_out_of_time();
             stopped = look().err();
             stopped.is_none() && !late
         };
         let (mut clean, mut copied, mut done) = (String::new(), 0, 0);
         while done < text.len() {
-            let mut watch = Watch::new(&mut goes_on);
-            let end = text.floor_char_boundary(done.saturating_add(finder.held()));
+            let mut watch = Watch::new(&mut has_time);
+            let end = text.floor_char_boundary(done.saturating_add(finder.piece_bytes()));
             let piece = &text.as_bytes()[done..end];
-            let mut places = finder.places(piece, &mut watch);
+            let mut places = finder.find_forms(piece, &mut watch);
             let decided = match end == text.len() {
                 true => end,
                 false => text.ceil_char_boundary(done + finder.decided(piece, &places)),
             };
             places.retain(|place| done + place.start < decided);
-            let piece = finder.cleaned(&text.as_bytes()[done..decided], &places, &mut watch);
+            let piece = finder.redact_ranges(&text.as_bytes()[done..decided], &places, &mut watch);
             if watch.is_over() {
                 break;
             }
             if let Some(piece) = piece {
                 clean.push_str(&text[copied..done]);
-                clean.push_str(&readable(piece));
+                clean.push_str(&into_text(piece));
                 copied = decided;
             }
             done = decided;
@@ -261,23 +263,23 @@ impl Redactor {
 
     /// The result of `search`; `None` when there was no time to complete it.
     fn in_time<T>(&self, search: impl FnOnce(&mut Watch<'_>) -> T) -> Option<T> {
-        if let Some(clocked) = self.clocked() {
+        if let Some(clocked) = self.for_one_text() {
             return clocked.in_time(search);
         }
-        let Some(goes_on) = self.patience.as_ref().filter(|_| !self.is_empty()) else {
-            return Some(search(&mut Watch::patient()));
+        let Some(has_time) = self.has_time.as_ref().filter(|_| !self.is_empty()) else {
+            return Some(search(&mut Watch::unlimited()));
         };
-        let mut goes_on = || goes_on();
-        let mut watch = Watch::new(&mut goes_on);
+        let mut has_time = || has_time();
+        let mut watch = Watch::new(&mut has_time);
         let found = search(&mut watch);
         (!watch.is_over()).then_some(found)
     }
 
     /// The ranges of all forms in a text; `None` when there was no time to find them all.
-    pub(crate) fn places(&self, text: &[u8]) -> Option<Vec<Range<usize>>> {
+    pub(crate) fn find_forms(&self, text: &[u8]) -> Option<Vec<Range<usize>>> {
         self.in_time(|watch| {
             let finder = self.inner.as_ref();
-            finder.map_or_else(Vec::new, |finder| finder.places(text, watch))
+            finder.map_or_else(Vec::new, |finder| finder.find_forms(text, watch))
         })
     }
 
@@ -287,8 +289,8 @@ impl Redactor {
     }
 
     /// The forms of secrets in a text, as they are written; the whole text when there was no time to find them all.
-    pub(crate) fn written_in<'t>(&self, text: &'t str) -> Vec<&'t str> {
-        let Some(places) = self.places(text.as_bytes()) else {
+    pub(crate) fn forms_in<'t>(&self, text: &'t str) -> Vec<&'t str> {
+        let Some(places) = self.find_forms(text.as_bytes()) else {
             return vec![text];
         };
         let written = places.into_iter().filter_map(|place| text.get(place));
@@ -297,7 +299,7 @@ impl Redactor {
 
     /// True when `text` contains a form of a secret, or may contain one because there was no time to search it.
     pub fn finds_secret_in(&self, text: &str) -> bool {
-        self.places(text.as_bytes())
+        self.find_forms(text.as_bytes())
             .is_none_or(|places| !places.is_empty())
     }
 
@@ -307,12 +309,16 @@ impl Redactor {
         let Some(finder) = self.inner.as_ref().filter(|finder| finder.numbers) else {
             return false;
         };
-        let stands = |text: &str| finder.needles.stands_in(text.as_bytes(), NUMBER_BYTES_MIN);
+        let stands = |text: &str| {
+            finder
+                .needles
+                .contains_literal(text.as_bytes(), NUMBER_BYTES_MIN)
+        };
         stands(digits) || without_exponent(digits).is_some_and(|digits| stands(&digits))
     }
 
     /// True when a secret consists of digits, so that a number could spell it.
-    pub fn knows_numbers(&self) -> bool {
+    pub fn has_numeric_secret(&self) -> bool {
         self.inner.as_ref().is_some_and(|finder| finder.numbers)
     }
 
@@ -338,8 +344,8 @@ impl Finder {
     }
 
     /// Maximum bytes of text that are searched at once before the text is divided.
-    pub(crate) fn held(&self) -> usize {
-        self.reach().saturating_mul(HELD_FACTOR)
+    pub(crate) fn piece_bytes(&self) -> usize {
+        self.reach().saturating_mul(PIECE_FACTOR)
     }
 
     /// The end of the part of `text` that no form can extend beyond; the last [`reach`](Self::reach) bytes stay undecided. `places`: the
@@ -355,13 +361,13 @@ impl Finder {
     }
 
     /// The text with a marker for every form; `None` when it has no form.
-    pub(crate) fn clean(&self, text: &[u8], watch: &mut Watch<'_>) -> Option<Vec<u8>> {
-        let places = self.places(text, watch);
-        self.cleaned(text, &places, watch)
+    pub(crate) fn redact(&self, text: &[u8], watch: &mut Watch<'_>) -> Option<Vec<u8>> {
+        let places = self.find_forms(text, watch);
+        self.redact_ranges(text, &places, watch)
     }
 
-    /// Like [`clean`](Self::clean), with the ranges of all forms already known.
-    pub(crate) fn cleaned(
+    /// Like [`redact`](Self::redact), with the ranges of all forms already known.
+    pub(crate) fn redact_ranges(
         &self,
         text: &[u8],
         places: &[Range<usize>],
@@ -370,15 +376,15 @@ impl Finder {
         if places.is_empty() {
             return None;
         }
-        let mut clean = replaced(text, places);
+        let mut clean = replace_ranges(text, places);
         for _ in 1..PASSES_MAX {
-            let places = self.places(&clean, watch);
+            let places = self.find_forms(&clean, watch);
             if places.is_empty() {
                 return Some(clean);
             }
-            clean = replaced(&clean, &places);
+            clean = replace_ranges(&clean, &places);
         }
-        match self.places(&clean, watch).is_empty() {
+        match self.find_forms(&clean, watch).is_empty() {
             true => Some(clean),
             // Secrets that are made of markers: nothing of the text can be kept.
             false => Some(MARKER.as_bytes().to_vec()),
@@ -387,7 +393,7 @@ impl Finder {
 
     /// The ranges of all forms in ascending order, without overlap. A marker stays intact, even with the secret `E`: a match inside a
     /// marker is no form, and a match that overlaps a marker is extended to include it.
-    pub(crate) fn places(&self, text: &[u8], watch: &mut Watch<'_>) -> Vec<Range<usize>> {
+    pub(crate) fn find_forms(&self, text: &[u8], watch: &mut Watch<'_>) -> Vec<Range<usize>> {
         let mut places = Vec::new();
         self.search(text, BLOCKS_MAX, 1, &mut places, watch);
         if places.is_empty() || watch.is_over() {
@@ -431,14 +437,14 @@ impl Finder {
         watch: &mut Watch<'_>,
     ) {
         self.needles
-            .standing(text, least, &mut |place| places.push(place), watch);
-        let mut usual = Meant::default();
+            .find_literal(text, least, &mut |place| places.push(place), watch);
+        let mut usual = BlockEscapes::default();
         // The same escapes, read as if a backslash before an introducer escapes the introducer; `None` while there is no such backslash.
-        let mut escaped: Option<Meant> = None;
+        let mut escaped: Option<BlockEscapes> = None;
         // Escapes that read as a letter or as a line end or tab: the index of the escape and the line end or tab.
         let mut ambiguous: Vec<(usize, u8)> = Vec::new();
         let mut found = Vec::new();
-        self.needles.escaped(
+        self.needles.find_escaped(
             text,
             least,
             &mut |place| found.push(place),
@@ -460,10 +466,10 @@ impl Finder {
                     return;
                 };
                 if blocks::is_sextet(escape.2) {
-                    let blank = |other: &Resolved| {
+                    let blank = |other: &ResolvedEscape| {
                         other.1 == escape.1 && matches!(other.2, b'\n' | b'\r' | b'\t')
                     };
-                    if let Some((.., byte)) = usual.belonging(text, at, readings).find(blank) {
+                    if let Some((.., byte)) = usual.block_readings(text, at, readings).find(blank) {
                         ambiguous.push((usual.escapes.len(), byte));
                     }
                 }
@@ -497,23 +503,23 @@ impl Finder {
         &self,
         text: &[u8],
         blocks: u8,
-        escapes: &[Resolved],
+        escapes: &[ResolvedEscape],
         places: &mut Vec<Range<usize>>,
         watch: &mut Watch<'_>,
     ) {
         let chars = self.block_bytes * 4 / 3;
-        if !watch.affords(escapes.len()) {
+        if !watch.try_spend(escapes.len()) {
             return;
         }
         for (around, which) in blocks::surroundings(text, escapes, chars) {
-            if !watch.affords(around.len()) {
+            if !watch.try_spend(around.len()) {
                 return;
             }
-            let view = View::new(text, around, &escapes[which]);
+            let view = UnescapedView::new(text, around, &escapes[which]);
             let mut hit = |place| places.push(view.original(place));
             self.search_blocks(&view.text, blocks, &mut hit, watch);
-            let indented = view.indented();
-            if let Some(text) = indented.filter(|text| watch.affords(text.len())) {
+            let indented = view.with_blank_indent();
+            if let Some(text) = indented.filter(|text| watch.try_spend(text.len())) {
                 self.search_blocks(&text, blocks, &mut hit, watch);
             }
         }
@@ -531,9 +537,9 @@ impl Finder {
         let wrapped = std::cell::RefCell::new(Vec::new());
         let mut run_at = |from: usize| {
             let run = Run::read(text, from);
-            if run.len() >= chars && watch.affords(run.len()) {
+            if run.len() >= chars && watch.try_spend(run.len()) {
                 run.decode(self.block_bytes, &mut scratch, |bytes, piece| {
-                    for place in self.within(bytes, blocks, watch) {
+                    for place in self.search_decoded(bytes, blocks, watch) {
                         hit(run.place(text, piece, place));
                     }
                 });
@@ -545,25 +551,25 @@ impl Finder {
         };
         blocks::scan(text, chars, &mut run_at);
         let known = wrapped.take();
-        blocks::indented(text, &known, &mut run_at);
-        blocks::dumps(text, self.block_bytes, |bytes, starts| {
-            for place in self.within(bytes, blocks, watch) {
+        blocks::scan_indented(text, &known, &mut run_at);
+        blocks::find_dumps(text, self.block_bytes, |bytes, starts| {
+            for place in self.search_decoded(bytes, blocks, watch) {
                 hit(starts[place.start]..starts[place.end - 1] + 2);
             }
         });
     }
 
     /// The ranges of secrets in the decoded bytes of a block.
-    fn within(&self, bytes: &[u8], blocks: u8, watch: &mut Watch<'_>) -> Vec<Range<usize>> {
+    fn search_decoded(&self, bytes: &[u8], blocks: u8, watch: &mut Watch<'_>) -> Vec<Range<usize>> {
         let mut places = Vec::new();
-        if !watch.affords(bytes.len()) {
+        if !watch.try_spend(bytes.len()) {
             return places;
         }
         // Most decoded bytes can be skipped: no form can be written in them.
-        for stretch in self.needles.written(bytes, self.block_bytes) {
+        for stretch in self.needles.candidates(bytes, self.block_bytes) {
             let known = places.len();
-            let (from, said) = (stretch.start, &bytes[stretch]);
-            self.search(said, blocks - 1, BLOCK_BYTES_MIN, &mut places, watch);
+            let (from, piece) = (stretch.start, &bytes[stretch]);
+            self.search(piece, blocks - 1, BLOCK_BYTES_MIN, &mut places, watch);
             for place in &mut places[known..] {
                 *place = from + place.start..from + place.end;
             }
@@ -574,37 +580,37 @@ impl Finder {
 
 /// The escapes of a text that stand for block characters, as one writer means them.
 #[derive(Clone, Default)]
-struct Meant {
-    escapes: Vec<Resolved>,
+struct BlockEscapes {
+    escapes: Vec<ResolvedEscape>,
     /// The end of the last of them.
     resolved: usize,
 }
 
-impl Meant {
-    fn add(&mut self, escape: Resolved) {
+impl BlockEscapes {
+    fn add(&mut self, escape: ResolvedEscape) {
         self.resolved = escape.1;
         self.escapes.push(escape);
     }
 
     /// The longest block reading of the escape that begins at `from`.
-    fn longest(&self, text: &[u8], from: usize, readings: &[Reading]) -> Option<Resolved> {
+    fn longest(&self, text: &[u8], from: usize, readings: &[Reading]) -> Option<ResolvedEscape> {
         // Blocks are made of sextets; other characters only separate them.
-        let best = |(_, end, byte): &Resolved| (*end, blocks::is_sextet(*byte));
-        self.belonging(text, from, readings).max_by_key(best)
+        let best = |(_, end, byte): &ResolvedEscape| (*end, blocks::is_sextet(*byte));
+        self.block_readings(text, from, readings).max_by_key(best)
     }
 
     /// The readings that belong to a block; none when an escape added before already covers `from`.
-    fn belonging(
+    fn block_readings(
         &self,
         text: &[u8],
         from: usize,
         readings: &[Reading],
-    ) -> impl Iterator<Item = Resolved> {
+    ) -> impl Iterator<Item = ResolvedEscape> {
         // Directly behind an escape, or behind one digit and a separator after it: this position may be inside a block.
         let joined = self.resolved > 0 && from <= self.resolved + 2;
         let belongs = move |reading: &Reading| {
-            let says = |byte: &u8| blocks::belongs(&text[..from], *byte, joined);
-            Some((from, reading.end, reading.character().filter(says)?))
+            let in_block = |byte: &u8| blocks::belongs(&text[..from], *byte, joined);
+            Some((from, reading.end, reading.character().filter(in_block)?))
         };
         let apart = from >= self.resolved;
         readings.iter().filter(move |_| apart).filter_map(belongs)
@@ -612,7 +618,7 @@ impl Meant {
 }
 
 /// The CPU time that this thread has used.
-pub(crate) fn worked() -> Duration {
+pub(crate) fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
@@ -646,11 +652,11 @@ fn without_exponent(number: &str) -> Option<String> {
 }
 
 /// Patterns and marker are UTF-8, so matches start and end at character boundaries and nothing is lost here.
-fn readable(bytes: Vec<u8>) -> String {
+fn into_text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
 
-fn replaced(text: &[u8], places: &[Range<usize>]) -> Vec<u8> {
+fn replace_ranges(text: &[u8], places: &[Range<usize>]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut done = 0;
     for place in places {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use zeroize::Zeroize;
 
 use crate::auth::register_pairs;
-use crate::file::{Unread, read_file};
+use crate::file::{FileError, read_file};
 use crate::redactor::RedactorBuilder;
 use crate::secret::{SECRET_BYTES_MAX, SECRET_BYTES_MIN, Secret};
 
@@ -119,7 +119,7 @@ fn resolve_block(
         let binding = &bindings[name];
         let secret = resolve_binding(name, binding, env).and_then(|secret| {
             let short = allows_short(name, binding)?;
-            of_fit_length(name, secret, short).map(|secret| (secret, short))
+            check_length(name, secret, short).map(|secret| (secret, short))
         });
         match secret {
             Ok((secret, short)) => {
@@ -212,7 +212,7 @@ fn allows_short(name: &str, binding: &Value) -> Result<bool, BindingFault> {
 }
 
 /// Refuses a guessable value unless its entry allows it, and in any case a value too long for a credential.
-fn of_fit_length(name: &str, secret: Secret, allowed: bool) -> Result<Secret, BindingFault> {
+fn check_length(name: &str, secret: Secret, allowed: bool) -> Result<Secret, BindingFault> {
     if secret.byte_len() > SECRET_BYTES_MAX {
         let bytes = secret.byte_len();
         let message = format!(
@@ -265,7 +265,7 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 fn from_file(name: &str, path: &str) -> Result<Secret, BindingFault> {
     let fault = |cause: String| (Some("path"), format!("credential {name}: {cause}"));
     let bytes = read_file(path, FILE_BYTES_MAX).map_err(|unread| fault(unread.to_string()))?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| fault(Unread::NotText.to_string()))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| fault(FileError::NotText.to_string()))?;
     Ok(Secret::new(text.trim_end().to_owned()))
 }
 

@@ -4,14 +4,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::redactor::{Finder, worked};
+use crate::redactor::{Finder, thread_cpu_time};
 use crate::watch::Watch;
 
 /// A line that ends with at least this many non-blank bytes may be wrapped base64 that continues on the next line.
 const UNBROKEN_BYTES: usize = 32;
 
-/// Scrubs one stream. Feed chunks with [`push`](Self::push); [`settle`](Self::settle) and [`flush`](Self::flush) release what is held
-/// back.
+/// Scrubs one stream. Feed chunks with [`push`](Self::push); [`release_lines`](Self::release_lines) and [`flush`](Self::flush) release
+/// what is held back.
 pub struct StreamScrubber {
     finder: Option<Arc<Finder>>,
     held: Vec<u8>,
@@ -37,10 +37,10 @@ impl StreamScrubber {
                 0 => held.len() - chunk.len(),
                 _ => 0,
             };
-            let decided = last_settled(held, finder.line_ends, old, goes_on);
+            let decided = last_complete_line(held, finder.line_ends, old, may_continue);
             // Text without a line end is not held back forever.
-            if decided == 0 && held.len() > finder.held() {
-                return finder.decided(held, &finder.places(held, watch));
+            if decided == 0 && held.len() > finder.piece_bytes() {
+                return finder.decided(held, &finder.find_forms(held, watch));
             }
             decided
         });
@@ -49,8 +49,10 @@ impl StreamScrubber {
     /// Appends to `out` all complete lines except trailing ones that look like wrapped base64, even where a secret of several lines
     /// could continue: nothing more is expected for now. An incomplete line, and one that looks like base64, are held until more
     /// arrives, however long that takes.
-    pub fn settle(&mut self, out: &mut Vec<u8>) {
-        self.in_time(&[], out, |held, _, _| last_settled(held, 0, 0, is_wrapped));
+    pub fn release_lines(&mut self, out: &mut Vec<u8>) {
+        self.in_time(&[], out, |held, _, _| {
+            last_complete_line(held, 0, 0, is_wrapped)
+        });
     }
 
     /// Appends what is held back to `out`: the stream has ended.
@@ -79,16 +81,16 @@ impl StreamScrubber {
             out.extend_from_slice(chunk);
             return;
         };
-        let until = worked().saturating_add(self.left);
-        let mut goes_on = || worked() < until;
-        let mut watch = Watch::new(&mut goes_on);
+        let until = thread_cpu_time().saturating_add(self.left);
+        let mut has_time = || thread_cpu_time() < until;
+        let mut watch = Watch::new(&mut has_time);
         if !watch.is_over() {
             self.held.extend_from_slice(chunk);
             let mut decided = decides(&self.held, finder, &mut watch);
             let mut places = Vec::new();
             if decided > 0 {
                 // A secret that begins before `decided` may end behind it, for example a secret of several lines.
-                places = finder.places(&self.held, &mut watch);
+                places = finder.find_forms(&self.held, &mut watch);
                 let across = |place: &&Range<usize>| place.start < decided && decided < place.end;
                 decided = places
                     .iter()
@@ -96,35 +98,40 @@ impl StreamScrubber {
                     .map_or(decided, |place| place.end);
                 places.retain(|place| place.end <= decided);
             }
-            let clean = finder.cleaned(&self.held[..decided], &places, &mut watch);
+            let clean = finder.redact_ranges(&self.held[..decided], &places, &mut watch);
             if !watch.is_over() {
                 out.extend_from_slice(clean.as_deref().unwrap_or(&self.held[..decided]));
                 self.held.drain(..decided);
             }
         }
-        self.left = until.saturating_sub(worked());
+        self.left = until.saturating_sub(thread_cpu_time());
         if self.left.is_zero() {
             self.held = Vec::new();
         }
     }
 }
 
-/// The end of the last line for which `goes_on` is false, skipping the last `later` line ends and ignoring those before `from`; 0 for
+/// The end of the last line for which `may_continue` is false, skipping the last `later` line ends and ignoring those before `from`; 0 for
 /// none.
-fn last_settled(text: &[u8], later: usize, from: usize, goes_on: fn(&[u8]) -> bool) -> usize {
+fn last_complete_line(
+    text: &[u8],
+    later: usize,
+    from: usize,
+    may_continue: fn(&[u8]) -> bool,
+) -> usize {
     memchr::memrchr_iter(b'\n', text)
         .skip(later)
         .take_while(|end| *end >= from)
-        .find(|end| !goes_on(&text[..*end]))
+        .find(|end| !may_continue(&text[..*end]))
         .map_or(0, |end| end + 1)
 }
 
 /// Whether a secret at the end of the line that ends `text` may continue on the next line; its bytes may be escaped.
-fn goes_on(text: &[u8]) -> bool {
+fn may_continue(text: &[u8]) -> bool {
     ends_in(text, |byte| !byte.is_ascii_whitespace())
 }
 
-/// Like [`goes_on`] for a line that looks like base64 (escaped or not) up to its end: lines of JSON logs seldom do.
+/// Like [`may_continue`] for a line that looks like base64 (escaped or not) up to its end: lines of JSON logs seldom do.
 fn is_wrapped(text: &[u8]) -> bool {
     ends_in(text, |byte| {
         byte.is_ascii_alphanumeric() || b"+/-_=%&#;\\".contains(&byte)

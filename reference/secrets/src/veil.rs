@@ -31,7 +31,7 @@ impl<'r> Veil<'r> {
     }
 
     /// `quoted` as a message may show it.
-    pub fn over(&self, quoted: &str) -> String {
+    pub fn redact(&self, quoted: &str) -> String {
         let clean = self.redactor.scrub_str(quoted);
         let Some(tokens) = self.tokens.get_or_init(|| self.tokens()) else {
             return clean.into_owned();
@@ -54,7 +54,7 @@ impl<'r> Veil<'r> {
         let parts = |byte: char| {
             byte.is_whitespace() || byte.is_ascii() && DELIMITERS.contains(&(byte as u8))
         };
-        let written = self.redactor.written_in(self.program);
+        let written = self.redactor.forms_in(self.program);
         let mut tokens: Vec<&str> = written
             .iter()
             .flat_map(|form| form.split(parts))

@@ -5,38 +5,38 @@ const WORK_BETWEEN_LOOKS: usize = 4 * 1024;
 
 /// Checks at regular amounts of work whether there is time left. Once there is none, results are incomplete.
 pub(crate) struct Watch<'w> {
-    goes_on: Option<&'w mut dyn FnMut() -> bool>,
+    has_time: Option<&'w mut dyn FnMut() -> bool>,
     left: usize,
     over: bool,
 }
 
 impl<'w> Watch<'w> {
     /// A watch without a time limit.
-    pub fn patient() -> Self {
+    pub fn unlimited() -> Self {
         Self {
-            goes_on: None,
+            has_time: None,
             left: usize::MAX,
             over: false,
         }
     }
 
-    /// A watch that asks `goes_on`, for the first time right away.
-    pub fn new(goes_on: &'w mut dyn FnMut() -> bool) -> Self {
-        let over = !goes_on();
+    /// A watch that asks `has_time`, for the first time right away.
+    pub fn new(has_time: &'w mut dyn FnMut() -> bool) -> Self {
+        let over = !has_time();
         Self {
-            goes_on: Some(goes_on),
+            has_time: Some(has_time),
             left: WORK_BETWEEN_LOOKS,
             over,
         }
     }
 
     /// Charges the next piece of work, in bytes of easy text. False when there is no time for it.
-    pub fn affords(&mut self, work: usize) -> bool {
+    pub fn try_spend(&mut self, work: usize) -> bool {
         if work < self.left {
             self.left -= work;
-        } else if let Some(goes_on) = self.goes_on.as_mut().filter(|_| !self.over) {
+        } else if let Some(has_time) = self.has_time.as_mut().filter(|_| !self.over) {
             self.left = WORK_BETWEEN_LOOKS;
-            self.over = !goes_on();
+            self.over = !has_time();
         }
         !self.over
     }

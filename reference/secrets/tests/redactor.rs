@@ -19,7 +19,7 @@ fn check(secrets: &[&str], text: &str, expected: &str) {
 }
 
 #[test]
-fn longest_first_whatever_the_order() {
+fn longest_secret_wins_in_any_order() {
     check(&["abc", "abcdef"], "abcdef abc", "[REDACTED] [REDACTED]");
     check(&["abcdef", "abc"], "abcdef abc", "[REDACTED] [REDACTED]");
 }
@@ -39,7 +39,7 @@ fn scrubbing_twice_changes_nothing() {
 
 /// The literal text before an escape is remembered behind it, even where a `+` for a blank could begin the secret anew.
 #[test]
-fn a_beginning_is_known_behind_a_stand_in() {
+fn prefix_is_remembered_after_a_plus_sign() {
     let secret = " 7;xnä+/'=and-more";
     for form in [
         " 7;xnä+\\x2f'=and-more",
@@ -52,7 +52,7 @@ fn a_beginning_is_known_behind_a_stand_in() {
 
 /// A header value loses its surrounding blanks, and most readers of a variable trim it.
 #[test]
-fn blanks_around_a_secret_are_no_part_of_it() {
+fn surrounding_blanks_are_not_part_of_a_secret() {
     check(
         &["canary-0123456789 \n"],
         "<canary-0123456789>",
@@ -69,7 +69,7 @@ fn blanks_around_a_secret_are_no_part_of_it() {
 
 /// A program that sees which of its guesses vanish could spell out a secret.
 #[test]
-fn parts_of_secrets_stay() {
+fn partial_secrets_are_kept() {
     let secret = "supersecrettoken-0123456789";
     let redactor = redactor(&[secret]);
     for length in 1..secret.len() {
@@ -172,7 +172,7 @@ fn blocks_are_found_in_indented_lines() {
 }
 
 #[test]
-fn dumps_are_found_over_lines_of_every_shape() {
+fn hex_dumps_are_found_in_every_line_layout() {
     let secret = "canary-of-dumps-0123";
     let redactor = redactor(&[secret]);
     let ends = ["\n", "\r\n", "\\n", "\\\\r\\\\n", "&#10;", "%0A"];
@@ -214,7 +214,7 @@ fn dumps_are_found_over_lines_of_every_shape() {
 
 /// `\\x5c\\x6e` is a line end whose characters were escaped; `\\\\x6e` is also the letter, escaped twice.
 #[test]
-fn escapes_of_line_ends_and_of_letters_are_both_read() {
+fn ambiguous_backslash_escapes_are_read_both_ways() {
     use base64::Engine as _;
     let secret = "canary-nnn-0123456789-rt";
     let block = base64::engine::general_purpose::STANDARD.encode(secret);
@@ -265,7 +265,7 @@ fn a_split_secret_is_found_at_every_cut() {
 
 /// However long a writer pauses, the part of a credential that it wrote so far is not released.
 #[test]
-fn a_pause_tells_no_beginning() {
+fn pause_reveals_no_prefix() {
     let secret = "split-secret-of-some-length";
     let redactor = redactor(&[secret]);
     let wrapped = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxc3BsaXQtc2VjcmV0LW\n9mLXNvbWUtbGVuZ3Ro\n";
@@ -273,7 +273,7 @@ fn a_pause_tells_no_beginning() {
     for (text, pause) in [(wrapped, 10), (wrapped, 49), (&long, 5_001), (&long, 5_020)] {
         let (mut stream, mut out) = (redactor.stream(Duration::MAX), Vec::new());
         stream.push(&text.as_bytes()[..pause], &mut out);
-        stream.settle(&mut out);
+        stream.release_lines(&mut out);
         stream.push(&text.as_bytes()[pause..], &mut out);
         stream.flush(&mut out);
         let whole = redactor.scrub_str(text).into_owned();
@@ -290,7 +290,7 @@ fn a_pause_tells_no_beginning() {
     let lines = "first\n{\"level\":\"info\",\"message\":\"started\",\"port\":8000}\nhttp://127.0.0.1:8000/mcp?of=everybody\n";
     stream.push(lines.as_bytes(), &mut out);
     stream.push(b"half of a ", &mut out);
-    stream.settle(&mut out);
+    stream.release_lines(&mut out);
     assert_eq!(String::from_utf8(out).unwrap(), lines);
 }
 
@@ -307,7 +307,7 @@ fn json_keys_values_and_numbers() {
 
 /// Writers that store every number as a float write a credential of digits this way.
 #[test]
-fn a_number_is_found_however_its_point_stands() {
+fn number_is_found_in_every_float_notation() {
     let redactor = redactor(&["9876543210987654", "1234567890123000"]);
     for number in [
         "9876543210987654",
@@ -350,7 +350,7 @@ fn an_empty_redactor_borrows() {
 }
 
 #[test]
-fn a_thousand_secrets_fit() {
+fn a_thousand_secrets_fit_in_memory() {
     let secrets: Vec<String> = (0..1000u64)
         .map(|n| {
             format!(
@@ -379,7 +379,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn refusals_name_cause_and_place_and_no_value() {
+fn refusals_name_cause_and_place_but_no_value() {
     for (text, expected) in [
         ("", "u.json: upstreams config is empty"),
         (
@@ -426,7 +426,7 @@ fn refusals_name_cause_and_place_and_no_value() {
 }
 
 #[test]
-fn sources_resolve_and_short_ones_are_named() {
+fn sources_resolve_and_short_secrets_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("token");
     std::fs::write(&file, "from-a-file-of-mine \n\n").unwrap();
@@ -488,7 +488,7 @@ fn many_secrets_are_found_among_near_misses() {
 
 /// Long text is scrubbed in pieces: wherever a piece ends, forms are found as in the whole text.
 #[test]
-fn pieces_are_scrubbed_as_the_whole() {
+fn text_in_pieces_is_scrubbed_like_the_whole() {
     let redactor = redactor(&["canary-0123456789", "two\nlines-of-a-key"]);
     let forms = [
         "canary-0123456789",
@@ -503,26 +503,26 @@ fn pieces_are_scrubbed_as_the_whole() {
         text.push_str(forms[at % forms.len()]);
     }
     let mut looks = 0;
-    let pieces = redactor.scrub_within(&text, &mut || {
+    let pieces = redactor.scrub_str_within(&text, &mut || {
         looks += 1;
         Ok::<(), ()>(())
     });
     assert_eq!(pieces.unwrap(), redactor.scrub_str(&text));
     assert!(looks > text.len() / 100_000, "only {looks} looks");
-    let stopped = redactor.scrub_within(&text, &mut || Err("stop"));
+    let stopped = redactor.scrub_str_within(&text, &mut || Err("stop"));
     assert_eq!(stopped, Err("stop"));
 }
 
 /// Pieces are as long as promised, text without a form is borrowed, and a form is found wherever a piece ends.
 #[test]
-fn pieces_end_where_no_form_goes_on() {
+fn pieces_never_split_a_form() {
     const HELD: usize = 64 * 1024;
     const STEP: usize = 48 * 1024;
     let secret = "canary-0123456789";
     let redactor = redactor(&[secret]);
     let scrub = |text: &str| {
         let mut looks = 0;
-        let clean = redactor.scrub_within(text, &mut || {
+        let clean = redactor.scrub_str_within(text, &mut || {
             looks += 1;
             Ok::<(), ()>(())
         });
@@ -560,7 +560,7 @@ fn pieces_end_where_no_form_goes_on() {
 
 /// When a longer beginning does not continue, the rest still begins at the right position: all of the first escape is replaced.
 #[test]
-fn a_marker_begins_where_the_first_escape_does() {
+fn marker_starts_at_the_first_escape() {
     let secret = "=\\=x+;0<x'=u;;B%<%7😀xZq9";
     let form = "\\%3\\u0044\\u0025\\u0035c%3\\u0064\\%7\\U00000038%\\u{32}b\\045\\u{33}\\u{42}\\0453\\u0030\\x25\\u0033\\u{43}\\u0078\
         \\U000000252\\u0037\\u{25}\\u0033\\u{44}\\u{25}75\\u0025\\x33\\u0042\\045\\u0033\\u0042%\\u00342\\u{25}2\\u{35}\\x25\\U00000033c\
@@ -596,7 +596,7 @@ fn ambiguous_escapes_are_read_in_bounded_time() {
 /// Secrets that repeat themselves or consist of introducers, in texts crafted for them: when they were followed from each possible
 /// beginning, most of these took hours.
 #[test]
-fn secrets_that_repeat_themselves_cost_no_more() {
+fn repetitive_secrets_cost_no_more() {
     let long = "a".repeat(4_096);
     let lengths: Vec<String> = (16..516).map(|length| "a".repeat(length)).collect();
     let beginnings: Vec<String> = (0..500)
@@ -656,7 +656,7 @@ fn secrets_that_repeat_themselves_cost_no_more() {
 
 /// Overlapping secrets are replaced as a whole, whichever they are and wherever they begin.
 #[test]
-fn what_overlaps_goes_whole() {
+fn overlapping_secrets_are_replaced_as_a_whole() {
     let random = std::cell::RefCell::new(fastrand::Rng::with_seed(17));
     let word = |length: usize, letters: &[&str]| -> String {
         let mut random = random.borrow_mut();
@@ -717,13 +717,13 @@ fn a_long_secret_is_found_behind_escapes() {
     let redactor = redactor(&[&secret]);
     let text = format!("<{}>", secret.replace('\n', "\\n"));
     assert_eq!(redactor.scrub_str(&text), "<[REDACTED]>");
-    let whole = redactor.scrub_within(&text, &mut || Ok::<(), ()>(()));
+    let whole = redactor.scrub_str_within(&text, &mut || Ok::<(), ()>(()));
     assert_eq!(whole.unwrap(), "<[REDACTED]>");
 }
 
 /// A run of backslashes has a reading for each way to divide it, of which writers mean one.
 #[test]
-fn runs_of_backslashes_are_found_however_often_they_are_escaped() {
+fn backslash_runs_are_found_at_every_escape_depth() {
     for (layers, run_max) in [(1, 24), (2, 20), (3, 12), (4, 8)] {
         for run in 1..=run_max {
             let backslashes = |count: usize| "\\".repeat(count);
@@ -745,7 +745,7 @@ fn runs_of_backslashes_are_found_however_often_they_are_escaped() {
 /// Whatever a text contains, `look` is called often: searching a piece of slow text takes longer than a scrub may take, and with a long
 /// secret pieces are long.
 #[test]
-fn slow_text_is_asked_for_often() {
+fn time_is_checked_often_in_slow_text() {
     /// Bytes that take at most about a millisecond to search.
     const BYTES_BETWEEN_LOOKS: usize = 512;
     let key = "\\\\\\\\0A".repeat(1_500);
@@ -760,7 +760,7 @@ fn slow_text_is_asked_for_often() {
     ] {
         let text = piece.repeat(60_000 / piece.len());
         let mut looks = 0;
-        let clean = redactor(&[&secret]).scrub_within(&text, &mut || {
+        let clean = redactor(&[&secret]).scrub_str_within(&text, &mut || {
             looks += 1;
             Ok::<(), ()>(())
         });
@@ -768,7 +768,7 @@ fn slow_text_is_asked_for_often() {
         assert!(looks > text.len() / BYTES_BETWEEN_LOOKS, "{looks}: {piece}");
         // Nothing that was scrubbed by then is returned.
         let mut left = looks / 2;
-        let stopped = redactor(&[&secret]).scrub_within(&text, &mut || {
+        let stopped = redactor(&[&secret]).scrub_str_within(&text, &mut || {
             left -= 1;
             (left > 0).then_some(()).ok_or(left)
         });
@@ -778,7 +778,7 @@ fn slow_text_is_asked_for_often() {
 
 /// Text that was not searched in time is not shown, whatever it contains; and long text is searched in pieces.
 #[test]
-fn a_redactor_without_time_shows_nothing() {
+fn redactor_out_of_time_shows_nothing() {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -786,7 +786,8 @@ fn a_redactor_without_time_shows_nothing() {
     let patient = |left: usize| {
         looks.store(0, Ordering::Relaxed);
         let looks = Arc::clone(&looks);
-        redactor(&["hunter2-hunter2"]).patient(move || looks.fetch_add(1, Ordering::Relaxed) < left)
+        redactor(&["hunter2-hunter2"])
+            .with_time_check(move || looks.fetch_add(1, Ordering::Relaxed) < left)
     };
     let text = "plain words, hunter2-hunter2, ".repeat(20_000);
     let whole = patient(usize::MAX).scrub_str(&text).into_owned();
@@ -804,9 +805,9 @@ fn a_redactor_without_time_shows_nothing() {
     assert!(patient(0).finds_secret_in("plain"));
     let late = patient(1);
     let veil = late.veil("(plain words)");
-    assert_eq!(veil.over("plain"), "[REDACTED]");
+    assert_eq!(veil.redact("plain"), "[REDACTED]");
     // A text's own time limit does not extend the program's.
-    let over = patient(0).for_at_most(Duration::MAX / 2);
+    let over = patient(0).with_time_limit(Duration::MAX / 2);
     assert_eq!(over.scrub_str("plain"), "[REDACTED]");
     // Time spent on one text is missing for the next.
     let (alone, shared) = (
@@ -817,16 +818,16 @@ fn a_redactor_without_time_shows_nothing() {
     assert_eq!(scrub("plain"), "plain");
     assert_eq!(scrub(&"\\u00".repeat(1 << 20)), "[REDACTED]");
     assert_eq!(scrub("plain"), "[REDACTED]");
-    let empty = Redactor::empty().patient(|| false);
+    let empty = Redactor::empty().with_time_check(|| false);
     assert_eq!(empty.scrub_str("plain"), "plain");
 }
 
 /// Without another limit, each text and value has its own time.
 #[test]
-fn each_text_has_a_time_of_its_own() {
+fn each_text_gets_its_own_time_limit() {
     let time = Duration::from_millis(1);
     let slow = "&#92;".repeat(1_000_000);
-    let hurried = redactor(&[&"\\".repeat(32)]).each_for_at_most(time);
+    let hurried = redactor(&[&"\\".repeat(32)]).with_time_limit_per_text(time);
     assert_eq!(hurried.scrub_str(&slow), "[REDACTED]");
     assert_eq!(hurried.scrub(slow.clone()).into_inner(), "[REDACTED]");
     assert!(hurried.finds_secret_in(&slow));
@@ -835,8 +836,8 @@ fn each_text_has_a_time_of_its_own() {
     let clean = hurried.scrub(lines).into_inner();
     assert_eq!(clean.last().unwrap(), "[REDACTED]");
     // A redactor with its own `goes_on` asks only that.
-    assert!(!hurried.patient(|| true).is_out_of_time());
-    let empty = Redactor::empty().each_for_at_most(Duration::ZERO);
+    assert!(!hurried.with_time_check(|| true).is_out_of_time());
+    let empty = Redactor::empty().with_time_limit_per_text(Duration::ZERO);
     assert_eq!(empty.scrub_str(&slow), slow);
 }
 

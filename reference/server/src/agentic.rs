@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use ptc_agent::{Llm, LlmError, key_variables, open_model, url_variables};
-use ptc_secrets::{RedactorBuilder, Secret, Unread, register_login};
+use ptc_secrets::{FileError, RedactorBuilder, Secret, register_login};
 use ptc_upstream::{CatalogMode, Runtime, Tool};
 use serde_json::{Map, Value as Json, json};
 
@@ -54,7 +54,7 @@ pub enum AgenticFault {
     #[error("agentic_subagent_config: {0}")]
     PlannerSettings(String),
     #[error("agentic_capability_summary: cannot read {path}: {error}")]
-    SummaryUnread { path: String, error: Unread },
+    SummaryUnread { path: String, error: FileError },
     #[error("agentic_capability_summary: {path} is {bytes} bytes, exceeding configured cap {cap}")]
     SummaryTooLong { path: String, bytes: u64, cap: u64 },
     #[error("agentic configuration invalid: --agentic-allow-writes requires --agentic.")]
@@ -106,7 +106,7 @@ impl Agentic {
             agentic.summary = Some(read.map_err(|error| match (path.clone(), error) {
                 (
                     path,
-                    Unread::TooLong {
+                    FileError::TooLong {
                         bytes: Some(bytes), ..
                     },
                 ) => AgenticFault::SummaryTooLong { path, bytes, cap },

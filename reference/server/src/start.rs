@@ -110,7 +110,7 @@ pub fn serve(settings: Settings) -> Result<(), StartError> {
     };
     let configured = config.map(|path| upstreams::read(&path, &settings, &mut secrets));
     let configured = configured.transpose()?;
-    let redactor = secrets.build().each_for_at_most(SCRUB_TIME_MAX);
+    let redactor = secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX);
     let sinks = diagnostics::install(settings.diagnostics.level, &redactor);
     let upstreams = match (&executor, configured) {
         (Some(executor), Some(configured)) => {

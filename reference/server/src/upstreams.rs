@@ -5,19 +5,20 @@
 use crate::agentic::AgenticFault;
 use crate::settings::{AgenticSettings, Settings, UpstreamSettings};
 use ptc_protocol::members::{
-    KeptToolCall, KeptUpstreamCall, ToolCallArguments, UpstreamCall, UpstreamMembers,
+    StoredToolCall, StoredUpstreamCall, ToolCallArguments, UpstreamCall, UpstreamMembers,
 };
 use ptc_protocol::{Field, Payload};
 use ptc_secrets::{ConfigDocument, ConfigFault, RedactorBuilder};
 use ptc_upstream::{
-    Configured, Entry, Kept, Lookup, Options, SnapshotMode, Surroundings, ptc_metrics, resolve_path,
+    CallEntry, ConfigLookup, ConfiguredUpstreams, KeeperLauncher, Platform, SnapshotMode,
+    UpstreamOptions, ptc_metrics, resolve_path,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The path of the config file, if upstreams are configured.
 pub fn config_path(settings: &Settings) -> Option<PathBuf> {
-    let lookup = Lookup {
+    let lookup = ConfigLookup {
         flag: settings.upstreams.config.clone().map(PathBuf::from),
         variable: "PTC_RUNNER_MCP_UPSTREAMS",
         default_file: true,
@@ -37,45 +38,45 @@ pub fn read(
     path: &Path,
     settings: &Settings,
     secrets: &mut RedactorBuilder,
-) -> Result<Configured, ConfigFault> {
+) -> Result<ConfiguredUpstreams, ConfigFault> {
     let document = ConfigDocument::read(path, &environment)?;
     let options = options(&settings.upstreams);
-    Configured::read(&document, options, secrets, &environment)
+    ConfiguredUpstreams::read(&document, options, secrets, &environment)
 }
 
 /// Like [`read`], but reports all faults at once: returns the upstreams that could be started, and every refusal.
-pub fn read_reporting_all(
+pub fn read_with_all_faults(
     path: &Path,
     settings: &Settings,
     secrets: &mut RedactorBuilder,
-) -> (Option<Configured>, Vec<ConfigFault>) {
+) -> (Option<ConfiguredUpstreams>, Vec<ConfigFault>) {
     let document = match ConfigDocument::read(path, &environment) {
         Ok(document) => document,
         Err(fault) => return (None, vec![fault]),
     };
     let options = options(&settings.upstreams);
     let (configured, faults) =
-        Configured::read_telling_all(&document, options, secrets, &environment);
+        ConfiguredUpstreams::read_with_all_faults(&document, options, secrets, &environment);
     (Some(configured), faults)
 }
 
 /// How the upstream runtime is started.
-pub fn options(settings: &UpstreamSettings) -> Options {
-    Options {
+pub fn options(settings: &UpstreamSettings) -> UpstreamOptions {
+    UpstreamOptions {
         snapshot: SnapshotMode::Frozen,
         limits: settings.limits.clone(),
         catalog: settings.catalog_mode,
         thresholds: settings.thresholds,
         own: std::env::current_exe().into_iter().collect(),
-        surroundings: surroundings(),
+        platform: platform(),
     }
 }
 
 /// How upstreams are launched: each below its own keeper process, which is this executable with another command.
-pub fn surroundings() -> Surroundings {
-    Surroundings {
-        launcher: Some(Arc::new(Kept)),
-        ..Surroundings::default()
+pub fn platform() -> Platform {
+    Platform {
+        launcher: Some(Arc::new(KeeperLauncher)),
+        ..Platform::default()
     }
 }
 
@@ -98,7 +99,7 @@ pub fn check_agentic(
 }
 
 /// Adds a program's upstream calls to its full payload. In a session, each entry includes its summary.
-pub fn add(payload: &mut Payload, entries: &[Entry], in_session: bool) {
+pub fn add(payload: &mut Payload, entries: &[CallEntry], in_session: bool) {
     if entries.is_empty() {
         return;
     }
@@ -121,13 +122,13 @@ pub fn add(payload: &mut Payload, entries: &[Entry], in_session: bool) {
     payload.add(UpstreamMembers {
         upstream_calls: calls.collect(),
         ptc_metrics: ptc_metrics(entries, result_bytes as u64, prints_bytes as u64),
-        upstream_results: (!in_session).then(|| entries.iter().map(Entry::result).collect()),
+        upstream_results: (!in_session).then(|| entries.iter().map(CallEntry::result).collect()),
     });
 }
 
 /// The entries as a session keeps them: its tool calls, and its upstream calls.
-pub fn histories(entries: &[Entry]) -> (Vec<Payload>, Vec<Payload>) {
-    let tool_calls = entries.iter().map(|entry| KeptToolCall {
+pub fn histories(entries: &[CallEntry]) -> (Vec<Payload>, Vec<Payload>) {
+    let tool_calls = entries.iter().map(|entry| StoredToolCall {
         args: ToolCallArguments {
             server: entry.server.clone(),
             tool: entry.tool.clone(),
@@ -137,7 +138,7 @@ pub fn histories(entries: &[Entry]) -> (Vec<Payload>, Vec<Payload>) {
         },
         name: "call",
     });
-    let upstream_calls = entries.iter().map(|entry| KeptUpstreamCall {
+    let upstream_calls = entries.iter().map(|entry| StoredUpstreamCall {
         args: Payload::new(),
         name: format!("{}.{}", entry.server, entry.tool),
         status: entry.status_word(),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ptc_lang::{Discovery, Value};
 use ptc_secrets::ConfigDocument;
-use ptc_upstream::{Cancel, Configured, Limits, Options, ProgramCalls, Runtime};
+use ptc_upstream::{Cancel, ConfiguredUpstreams, Limits, ProgramCalls, Runtime, UpstreamOptions};
 use row::{Row, median};
 use serde_json::{Value as Json, json};
 
@@ -42,7 +42,7 @@ fn main() {
     let direct = direct();
     let runtime = executor.block_on(start(&[("fx", json!({}))]));
     let overhead = round_trips(&runtime).saturating_sub(direct);
-    say(&Row::time(
+    print_row(&Row::time(
         "upstream: tool/call beyond a direct call",
         overhead,
         OVERHEAD,
@@ -50,19 +50,19 @@ fn main() {
     let ideal = Duration::from_millis(NAP_MS * BATCH.div_ceil(IN_FLIGHT) as u64);
     let against = batch(&runtime).as_secs_f64() / ideal.as_secs_f64();
     let what = "upstream: 50 calls, 8 in flight, against a direct client";
-    say(&Row::at_most(
+    print_row(&Row::at_most(
         what,
         (against * 100.0).round() / 100.0,
         BATCH_MAX,
         "x",
     ));
-    say(&Row::time(
+    print_row(&Row::time(
         "upstream: apropos over 2,000 tools",
         apropos(&runtime),
         APROPOS,
     ));
     for row in passes(&runtime) {
-        say(&row);
+        print_row(&row);
     }
     executor.block_on(runtime.shutdown());
     let names: Vec<String> = (0..20).map(|n| format!("u{n:02}")).collect();
@@ -72,7 +72,7 @@ fn main() {
         .collect();
     let begun = Instant::now();
     let runtime = executor.block_on(start(&slow));
-    say(&Row::time(
+    print_row(&Row::time(
         "upstream: 20 frozen ones that sleep 300 ms start",
         begun.elapsed(),
         START,
@@ -80,7 +80,7 @@ fn main() {
     executor.block_on(runtime.shutdown());
 }
 
-fn say(row: &Row) {
+fn print_row(row: &Row) {
     println!("{}", row.line());
 }
 
@@ -103,12 +103,13 @@ async fn start(upstreams: &[(&str, Json)]) -> Arc<Runtime> {
         catalog_ops_per_program: usize::MAX,
         ..Limits::default()
     };
-    let options = Options {
+    let options = UpstreamOptions {
         limits,
-        ..Options::default()
+        ..UpstreamOptions::default()
     };
     let mut secrets = ptc_secrets::Redactor::builder();
-    let configured = Configured::read(&document, options, &mut secrets, &|_| None).unwrap();
+    let configured =
+        ConfiguredUpstreams::read(&document, options, &mut secrets, &|_| None).unwrap();
     configured.start(secrets.build()).await.unwrap()
 }
 
@@ -175,7 +176,7 @@ fn apropos(runtime: &Arc<Runtime>) -> Duration {
 
 /// How often each byte of a large answer is processed, in each direction. One pass counts the names for its summary.
 fn passes(runtime: &Arc<Runtime>) -> Vec<Row> {
-    use ptc_rpc::passes::{Pass, so_far};
+    use ptc_rpc::passes::{Pass, bytes_counted};
     let program = program(runtime);
     let request = request("rows");
     let length = rows().to_string().len() as f64;
@@ -186,9 +187,9 @@ fn passes(runtime: &Arc<Runtime>) -> Vec<Row> {
         ("walked over", Pass::Walked),
     ]
     .map(|(what, pass)| {
-        let before = so_far(pass);
+        let before = bytes_counted(pass);
         program.call(&request).unwrap();
-        let times = (so_far(pass) - before) as f64 / length;
+        let times = (bytes_counted(pass) - before) as f64 / length;
         Row::at_most(
             format!("upstream: an answer of 1 MB, times {what}"),
             (times * 100.0).round() / 100.0,

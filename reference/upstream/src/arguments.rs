@@ -11,7 +11,7 @@ use ptc_lang::value::{Entries, Items, Map};
 use ptc_lang::{Value, heap, json, print};
 use ptc_rpc::{Json, write_float};
 
-use crate::needs::{Declared, Needs};
+use crate::schema_keys::{Declared, SchemaKeys};
 
 /// An unfinished collection, with the part that is being written.
 enum OpenArgument<'a> {
@@ -31,22 +31,22 @@ enum OpenArgument<'a> {
 
 /// Why arguments could not be encoded.
 #[derive(Debug)]
-pub(crate) enum NotEncoded {
+pub(crate) enum EncodeError {
     /// They have no JSON form: what, and where.
     Problem(Sentence),
     /// The program was stopped.
     Limit(Limit),
 }
 
-impl From<String> for NotEncoded {
+impl From<String> for EncodeError {
     fn from(problem: String) -> Self {
-        NotEncoded::Problem(problem.into())
+        EncodeError::Problem(problem.into())
     }
 }
 
-impl From<SinkError> for NotEncoded {
+impl From<SinkError> for EncodeError {
     fn from(over: SinkError) -> Self {
-        NotEncoded::Limit(match over {
+        EncodeError::Limit(match over {
             SinkError::Limit(limit) => limit,
             SinkError::Bytes => Limit::Memory,
         })
@@ -60,7 +60,7 @@ pub(crate) fn encode(
     args: &Map,
     declared: Declared<'_>,
     watch: &dyn Watch,
-) -> Result<String, NotEncoded> {
+) -> Result<String, EncodeError> {
     let mut out = Sink::new(String::new(), usize::MAX, watch);
     let mut open = vec![open_map(args, declared)];
     out.push('{')?;
@@ -81,7 +81,7 @@ pub(crate) fn encode(
                 let Some(sent) = sent_key(key, *declared, watch)? else {
                     let path = path(&open[..open.len() - 1]);
                     let start = format!("not JSON-encodable (a key at {path} has no JSON form: ");
-                    return Err(NotEncoded::Problem(quoting(start, key).then(")")));
+                    return Err(EncodeError::Problem(quoting(start, key).then(")")));
                 };
                 if !seen.insert(sent.clone()) {
                     let path = path(&open[..open.len() - 1]);
@@ -137,7 +137,7 @@ pub(crate) fn encode(
     let text = out.into_text();
     match heap::reserve(text.len().saturating_mul(2)) {
         true => Ok(text),
-        false => Err(NotEncoded::Limit(Limit::Memory)),
+        false => Err(EncodeError::Limit(Limit::Memory)),
     }
 }
 
@@ -159,18 +159,18 @@ fn path(open: &[OpenArgument<'_>]) -> String {
 }
 
 /// Names that the schema requires and the arguments (JSON text) lack. A null counts as present.
-pub(crate) fn missing<'a>(arguments: &str, needs: &'a Needs) -> Vec<&'a str> {
+pub(crate) fn missing_names<'a>(arguments: &str, schema_keys: &'a SchemaKeys) -> Vec<&'a str> {
     let Ok(arguments) = ptc_rpc::parse(arguments.as_bytes()) else {
-        return needs.required.iter().collect();
+        return schema_keys.required.iter().collect();
     };
-    let given = by_name(arguments);
+    let given = members_by_name(arguments);
     let is_missing = |key: &&str| !given.contains_key(*key);
-    needs.required.iter().filter(is_missing).collect()
+    schema_keys.required.iter().filter(is_missing).collect()
 }
 
 /// Members by name; of duplicates the first. Built once, because the schema determines how many names are looked up, and a program
 /// how long each search would take.
-pub(crate) fn by_name(arguments: Json<'_>) -> HashMap<Cow<'_, str>, Json<'_>> {
+pub(crate) fn members_by_name(arguments: Json<'_>) -> HashMap<Cow<'_, str>, Json<'_>> {
     let mut members = HashMap::new();
     for (name, value) in arguments.members() {
         if let Some(name) = name.as_str() {
@@ -195,7 +195,7 @@ fn sent_key(
     key: &Value,
     declared: Declared<'_>,
     watch: &dyn Watch,
-) -> Result<Option<String>, NotEncoded> {
+) -> Result<Option<String>, EncodeError> {
     let mut out = Sink::new(String::new(), usize::MAX, watch);
     match key {
         Value::Str(text) | Value::Keyword(text) | Value::Symbol(text) => out.push_str(text)?,

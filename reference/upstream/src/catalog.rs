@@ -4,7 +4,7 @@ use crate::prose::{LISTED_GRAPHEMES_MAX, listed, one_line};
 use crate::tool::Toolset;
 
 /// First line of every catalog.
-const HEADING: &str = "Configured upstream MCP servers:";
+const HEADING: &str = "ConfiguredUpstreams upstream MCP servers:";
 
 /// How much of the catalog a description shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,7 +50,7 @@ impl Default for Thresholds {
 }
 
 /// One server as the catalog sees it.
-pub(crate) struct Server<'a> {
+pub(crate) struct CatalogServer<'a> {
     pub name: &'a str,
     pub description: &'a str,
     pub capabilities: &'a [String],
@@ -59,7 +59,11 @@ pub(crate) struct Server<'a> {
 }
 
 /// The catalog text; empty without servers. `servers` must be sorted by name.
-pub(crate) fn render(servers: &[Server<'_>], mode: CatalogMode, thresholds: Thresholds) -> String {
+pub(crate) fn render(
+    servers: &[CatalogServer<'_>],
+    mode: CatalogMode,
+    thresholds: Thresholds,
+) -> String {
     if servers.is_empty() {
         return String::new();
     }
@@ -83,12 +87,12 @@ pub(crate) fn render(servers: &[Server<'_>], mode: CatalogMode, thresholds: Thre
     }
 }
 
-fn lazy(servers: &[Server<'_>]) -> String {
+fn lazy(servers: &[CatalogServer<'_>]) -> String {
     let names: Vec<&str> = servers.iter().map(|server| server.name).collect();
     format!("{HEADING} {}", names.join(", "))
 }
 
-fn inline(servers: &[Server<'_>], descriptions: bool) -> String {
+fn inline(servers: &[CatalogServer<'_>], descriptions: bool) -> String {
     let mut out = HEADING.to_owned();
     for server in servers {
         out.push_str("\n- ");

@@ -8,17 +8,17 @@ use ptc_lang::{Discovery, HostFault, Value};
 use serde_json::Value as Json;
 
 use crate::docs;
-use crate::needs::Declared;
 use crate::program::ProgramCalls;
 use crate::prose::listed;
 use crate::runtime::{Runtime, Upstream};
+use crate::schema_keys::Declared;
 use crate::tool::{PackedJson, Tool, Toolset};
 use ptc_lang::rank::{Query, tokens};
 
-type Answer = Result<Value, HostFault>;
+type DiscoveryResult = Result<Value, HostFault>;
 
 /// Answers one form. Its cost was already taken from the budget.
-pub(crate) fn answer(program: &ProgramCalls, request: &Discovery<'_>) -> Answer {
+pub(crate) fn answer(program: &ProgramCalls, request: &Discovery<'_>) -> DiscoveryResult {
     match request {
         Discovery::Servers => Ok(servers(program)),
         Discovery::Apropos {
@@ -32,8 +32,8 @@ pub(crate) fn answer(program: &ProgramCalls, request: &Discovery<'_>) -> Answer 
             limit,
             offset,
         } => dir(program, server, *limit, *offset),
-        Discovery::Doc { reference } => described(program, "doc", reference, doc),
-        Discovery::Meta { reference } => described(program, "meta", reference, meta),
+        Discovery::Doc { reference } => describe_tool(program, "doc", reference, doc),
+        Discovery::Meta { reference } => describe_tool(program, "meta", reference, meta),
     }
 }
 
@@ -65,7 +65,7 @@ fn apropos(
     limit: usize,
     load: bool,
     local: &[Value],
-) -> Answer {
+) -> DiscoveryResult {
     let runtime = program.runtime();
     if load {
         program.wait(load_all(runtime))?;
@@ -121,7 +121,7 @@ fn apropos(
     let lines: Vec<String> = tools.chain(hints).take(limit).collect();
     let total = lines.len();
     let mut items =
-        capped(lines, total, runtime.limits().catalog_result_bytes_max).unwrap_or_default();
+        cap_lines(lines, total, runtime.limits().catalog_result_bytes_max).unwrap_or_default();
     let room = limit.saturating_sub(items.len());
     items.extend(local.iter().take(room).cloned());
     Ok(Value::vector(items))
@@ -141,8 +141,8 @@ async fn load_all(runtime: &Arc<Runtime>) {
     while loading.join_next().await.is_some() {}
 }
 
-fn dir(program: &ProgramCalls, server: &str, limit: usize, offset: usize) -> Answer {
-    let Some(tools) = loaded(program, server)? else {
+fn dir(program: &ProgramCalls, server: &str, limit: usize, offset: usize) -> DiscoveryResult {
+    let Some(tools) = load_tools(program, server)? else {
         return Ok(Value::Nil);
     };
     let all: Vec<&Tool> = tools.sorted().skip(offset).take(limit).collect();
@@ -151,7 +151,7 @@ fn dir(program: &ProgramCalls, server: &str, limit: usize, offset: usize) -> Ans
         .into_iter()
         .map(|tool| listed(&tool.name, &tool.description))
         .collect();
-    let kept = capped(
+    let kept = cap_lines(
         lines,
         total,
         program.runtime().limits().catalog_result_bytes_max,
@@ -160,12 +160,12 @@ fn dir(program: &ProgramCalls, server: &str, limit: usize, offset: usize) -> Ans
 }
 
 /// `doc` and `meta`: look up one tool by `server/tool`.
-fn described(
+fn describe_tool(
     program: &ProgramCalls,
     form: &str,
     reference: &str,
-    tell: impl Fn(&ProgramCalls, &str, &Tool) -> Answer,
-) -> Answer {
+    tell: impl Fn(&ProgramCalls, &str, &Tool) -> DiscoveryResult,
+) -> DiscoveryResult {
     let parts = reference
         .split_once('/')
         .filter(|(server, tool)| !server.is_empty() && !tool.is_empty());
@@ -173,12 +173,12 @@ fn described(
         return program.raise(
             format!(
                 "{form} requires upstream/tool ref, got {}",
-                Json::from(&*program.named(reference))
+                Json::from(&*program.shown_name(reference))
             ),
             None,
         );
     };
-    let Some(tools) = loaded(program, server)? else {
+    let Some(tools) = load_tools(program, server)? else {
         return Ok(Value::Nil);
     };
     let Some(tool) = tools.get(name) else {
@@ -188,10 +188,10 @@ fn described(
 }
 
 /// Built once per tool, and for one tool at a time: however many programs ask, only one schema is parsed at once.
-fn doc(program: &ProgramCalls, server: &str, tool: &Tool) -> Answer {
+fn doc(program: &ProgramCalls, server: &str, tool: &Tool) -> DiscoveryResult {
     if tool.doc.get().is_none() {
         let runtime = program.runtime();
-        let _alone = program.wait(runtime.alone())?;
+        let _alone = program.wait(runtime.exclusive())?;
         tool.doc.get_or_init(|| {
             let most = runtime.limits().catalog_result_bytes_max;
             let text = docs::render(server, tool, most)?;
@@ -202,7 +202,7 @@ fn doc(program: &ProgramCalls, server: &str, tool: &Tool) -> Answer {
     Ok(text.map_or(Value::Nil, |text| Value::str(&**text)))
 }
 
-fn meta(program: &ProgramCalls, server: &str, tool: &Tool) -> Answer {
+fn meta(program: &ProgramCalls, server: &str, tool: &Tool) -> DiscoveryResult {
     let most = program.runtime().limits().catalog_result_bytes_max;
     let parts = [
         &tool.input_schema,
@@ -214,12 +214,12 @@ fn meta(program: &ProgramCalls, server: &str, tool: &Tool) -> Answer {
     if parts.iter().map(|part| part.text().len()).sum::<usize>() / 2 > most {
         return Ok(Value::Nil);
     }
-    let value = described_in_full(server, tool);
+    let value = full_description(server, tool);
     let fits = json_bytes(&value) <= most;
     Ok(if fits { value } else { Value::Nil })
 }
 
-fn described_in_full(server: &str, tool: &Tool) -> Value {
+fn full_description(server: &str, tool: &Tool) -> Value {
     let part = |json: &PackedJson| ptc_lang::json::from_str(json.text()).unwrap_or_default();
     let mut entries = vec![
         ("server", Value::from(server)),
@@ -242,7 +242,7 @@ fn described_in_full(server: &str, tool: &Tool) -> Value {
 }
 
 /// The tools of a configured upstream, loaded if necessary; `None` when loading fails.
-fn loaded(program: &ProgramCalls, server: &str) -> Result<Option<Arc<Toolset>>, HostFault> {
+fn load_tools(program: &ProgramCalls, server: &str) -> Result<Option<Arc<Toolset>>, HostFault> {
     let upstream = program.upstream(server)?;
     let runtime = program.runtime();
     let limit = runtime.limits().call_timeout;
@@ -253,7 +253,7 @@ fn loaded(program: &ProgramCalls, server: &str) -> Result<Option<Arc<Toolset>>, 
 }
 
 /// As many lines as fit into `cap` bytes of JSON, then a note of how many of `total` they are; `None` when none fits.
-fn capped(lines: Vec<String>, total: usize, cap: usize) -> Option<Vec<Value>> {
+fn cap_lines(lines: Vec<String>, total: usize, cap: usize) -> Option<Vec<Value>> {
     let mut bytes = 2;
     let mut kept = Vec::with_capacity(lines.len());
     for line in lines {

@@ -14,14 +14,14 @@ pub struct WorldFault {
     /// What happened; contains text from outside, so it is scrubbed before anyone sees it.
     pub message: String,
     /// The upstream's text to show after the message, in full: half a secret would not be recognised.
-    pub quoted: Option<Quoted>,
+    pub quoted: Option<QuotedText>,
     /// Bytes read when an oversize answer was cut, or of the envelope of a `tool_error`; otherwise unknown.
     pub bytes: Option<u64>,
 }
 
 /// An upstream's text of which a message shows the beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Quoted {
+pub struct QuotedText {
     /// As received.
     pub text: String,
     /// Whether it is JSON: then its strings and numbers are scrubbed in decoded form, and it is shown compacted.
@@ -54,7 +54,7 @@ impl WorldFault {
 
     /// Adds the beginning of `text` to the end of the message.
     pub(crate) fn quoting(self, text: impl Into<String>) -> Self {
-        let quoted = Quoted {
+        let quoted = QuotedText {
             text: text.into(),
             is_json: false,
             chars_max: QUOTED_CHARS,
@@ -66,11 +66,11 @@ impl WorldFault {
     }
 
     /// The fault for a JSON-RPC error: its `message`, or the whole error when it has none.
-    pub(crate) fn said(error: Json<'_>) -> Self {
+    pub(crate) fn from_rpc_error(error: Json<'_>) -> Self {
         if let Some(message) = error.get("message").and_then(Json::as_str) {
             return Self::error(message);
         }
-        let quoted = Quoted {
+        let quoted = QuotedText {
             text: error.text().to_owned(),
             is_json: true,
             chars_max: usize::MAX,
@@ -82,20 +82,20 @@ impl WorldFault {
     }
 
     /// The message as anyone may see it: scrubbed, and only then cut.
-    pub fn told(&self, redactor: &Redactor) -> String {
-        let mut told = redactor.scrub_str(&self.message).into_owned();
+    pub fn message_for(&self, redactor: &Redactor) -> String {
+        let mut text = redactor.scrub_str(&self.message).into_owned();
         if let Some(quoted) = &self.quoted {
             let clean = quoted.scrubbed(redactor);
-            told.extend(clean.chars().take(quoted.chars_max));
+            text.extend(clean.chars().take(quoted.chars_max));
         }
-        told
+        text
     }
 
     /// The message for the operator, with bounded time and length: an upstream may send much slow-to-scrub text on every
     /// attempt to reach it.
-    pub(crate) fn logged(&self, redactor: &Redactor) -> String {
+    pub(crate) fn log_message(&self, redactor: &Redactor) -> String {
         cut(
-            &self.told(&redactor.for_at_most(SCRUB_TIME_MAX)),
+            &self.message_for(&redactor.with_time_limit(SCRUB_TIME_MAX)),
             LISTED_ERROR_BYTES,
         )
     }
@@ -111,7 +111,7 @@ impl WorldFault {
     }
 }
 
-impl Quoted {
+impl QuotedText {
     fn scrubbed(&self, redactor: &Redactor) -> Cow<'_, str> {
         if !self.is_json {
             return redactor.scrub_str(&self.text);

@@ -110,7 +110,7 @@ pub fn sse(bytes: &[u8]) {
 }
 
 fn events(chunks: &[&[u8]]) -> Vec<Vec<u8>> {
-    let mut parser = crate::transport::sse::Events::default();
+    let mut parser = crate::transport::sse::SseParser::default();
     let mut seen = Vec::new();
     for chunk in chunks {
         parser.feed(chunk, |data| seen.push(data.to_vec()));

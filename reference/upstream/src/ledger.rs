@@ -12,7 +12,7 @@ use crate::fault::Reason;
 
 /// One upstream call. Entries are in order of completion.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct CallEntry {
     pub server: String,
     pub tool: String,
     /// Wall-clock milliseconds, including queueing.
@@ -22,7 +22,7 @@ pub struct Entry {
     /// Bytes of the value as compact JSON; of the envelope for `tool_error`; bytes read for an oversize answer.
     pub result_bytes: Option<u64>,
     /// Summary of a successful result.
-    pub summary: Option<Summary>,
+    pub summary: Option<ResultSummary>,
     /// The effect of the tool by its annotations when the call was made: `read`, `write` or `unknown`.
     pub effect: &'static str,
     /// Compact JSON of the arguments as sent.
@@ -33,7 +33,7 @@ pub struct Entry {
 
 /// How metrics count an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
+pub enum CallStatus {
     /// The call returned a value.
     Ok,
     /// The call failed.
@@ -44,7 +44,7 @@ pub enum Status {
 
 /// A summary of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Summary {
+pub struct ResultSummary {
     /// `map keys=["a"] count=1`, `list count=7`, `string bytes=300`, `integer`, `number`, `boolean` or `nil`.
     pub shape: String,
     /// At most 240 bytes of the value with its leaves shortened, then `...`.
@@ -53,12 +53,12 @@ pub struct Summary {
     pub value_kind: &'static str,
 }
 
-impl Entry {
-    pub fn status(&self) -> Status {
+impl CallEntry {
+    pub fn status(&self) -> CallStatus {
         match &self.error {
-            None => Status::Ok,
-            Some((Reason::ResponseTooLarge, _)) => Status::Oversize,
-            Some(_) => Status::Error,
+            None => CallStatus::Ok,
+            Some((Reason::ResponseTooLarge, _)) => CallStatus::Oversize,
+            Some(_) => CallStatus::Error,
         }
     }
 
@@ -66,7 +66,7 @@ impl Entry {
     pub fn call(&self) -> UpstreamCall {
         UpstreamCall {
             duration_ms: self.duration_ms,
-            oversize: self.status() == Status::Oversize,
+            oversize: self.status() == CallStatus::Oversize,
             result_bytes: self.result_bytes,
             server: self.server.clone(),
             status: self.status_word(),
@@ -115,7 +115,7 @@ const FEEDBACK_ITEM_BYTES: usize = 80;
 const FEEDBACK_BYTES: usize = 600;
 
 /// The block in the feedback of a failed program that made at least one call; `None` without calls.
-pub fn feedback_block(entries: &[Entry]) -> Option<String> {
+pub fn feedback_block(entries: &[CallEntry]) -> Option<String> {
     if entries.is_empty() {
         return None;
     }
@@ -161,7 +161,11 @@ const PREVIEW_KEYS: usize = 8;
 const PREVIEW_ITEMS: usize = 5;
 
 /// The summary of a value given as JSON text without duplicate names. It is incomplete when `watch` stops the program.
-pub(crate) fn summarize(json: Json<'_>, value_kind: &'static str, watch: &dyn Watch) -> Summary {
+pub(crate) fn summarize(
+    json: Json<'_>,
+    value_kind: &'static str,
+    watch: &dyn Watch,
+) -> ResultSummary {
     let (shape, preview) = match json.kind() {
         JsonKind::Null => ("nil".into(), "null".into()),
         JsonKind::Bool => ("boolean".into(), json.text().into()),
@@ -193,7 +197,7 @@ pub(crate) fn summarize(json: Json<'_>, value_kind: &'static str, watch: &dyn Wa
             )
         }
     };
-    Summary {
+    ResultSummary {
         shape: cut(&shape, PREVIEW_BYTES * 4),
         preview: cut(&preview, PREVIEW_BYTES),
         value_kind,

@@ -16,9 +16,9 @@ mod label;
 mod ledger;
 mod limits;
 mod metrics;
-mod needs;
 mod program;
 mod prose;
+mod schema_keys;
 
 mod runtime;
 mod select;
@@ -30,19 +30,23 @@ mod transport;
 ptc_lang::counting_allocator!();
 
 pub use catalog::{CatalogMode, Thresholds};
-pub use config::{Lookup, resolve_path};
+pub use config::{ConfigLookup, resolve_path};
 pub use fault::{Reason, WorldFault};
 pub use label::{Argument, argument_label, arguments, result_label};
-pub use ledger::{Entry, Status, Summary, feedback_block};
+pub use ledger::{CallEntry, CallStatus, ResultSummary, feedback_block};
 pub use limits::Limits;
 pub use metrics::{estimated_tokens, payload_reduction_ratio, ptc_metrics, round2};
 pub use program::{Cancel, ProgramCalls};
 pub use ptc_lang::rank::{Indexed, tokens};
-pub use runtime::{Configured, Driver, Options, Runtime, SnapshotMode, StartFault, Surroundings};
+pub use runtime::{
+    ConfiguredUpstreams, Driver, Platform, Runtime, SnapshotMode, StartFault, UpstreamOptions,
+};
 pub use tool::{PackedJson, Tool, Toolset};
 pub use trace_context::TraceContext;
-pub use transport::carrier::{Carried, Carrier};
-pub use transport::child::{Child, End, Group, Kept, KeptCommand, Launcher, Life};
+pub use transport::child::{
+    Child, ChildExit, ExitFuture, KeeperLauncher, KeptCommand, Launcher, ProcessGroup,
+};
+pub use transport::http_backend::{HttpBackend, ResponseFuture};
 #[cfg(target_os = "linux")]
 pub use transport::keeper;
 pub use transport::stdio::StdioConfig;

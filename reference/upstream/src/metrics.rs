@@ -2,7 +2,7 @@
 
 use ptc_protocol::members::{Baseline, Conservative, Metrics, Optimistic};
 
-use crate::ledger::{Entry, Status};
+use crate::ledger::{CallEntry, CallStatus};
 
 const CONSERVATIVE_NOTE: &str = "Sum of the bytes of successful, non-oversize upstream results that the program fetched: an \
     upper bound, since a program may fetch data that it then discards. Upstream tool schemas and the envelope of this \
@@ -11,27 +11,27 @@ const OPTIMISTIC_NOTE: &str = "What a model would have spent on the same task wi
 
 /// The block for one evaluation. `final_result_bytes`: bytes of the `result` text, 0 for an error; `prints_bytes`: bytes of the JSON
 /// array of prints, 0 when there is none.
-pub fn ptc_metrics(entries: &[Entry], final_result_bytes: u64, prints_bytes: u64) -> Metrics {
-    let of = |status: Status| entries.iter().filter(move |entry| entry.status() == status);
+pub fn ptc_metrics(entries: &[CallEntry], final_result_bytes: u64, prints_bytes: u64) -> Metrics {
+    let of = |status: CallStatus| entries.iter().filter(move |entry| entry.status() == status);
     let count = |status| of(status).count();
     let bytes = |status| {
         of(status)
             .filter_map(|entry| entry.result_bytes)
             .sum::<u64>()
     };
-    let fetched = bytes(Status::Ok);
+    let fetched = bytes(CallStatus::Ok);
     let ratio = payload_reduction_ratio(fetched, final_result_bytes);
     Metrics {
         schema_version: 1,
         final_result_bytes,
         prints_bytes,
         upstream_call_count: entries.len(),
-        upstream_ok_count: count(Status::Ok),
-        upstream_error_count: count(Status::Error),
-        upstream_oversize_count: count(Status::Oversize),
+        upstream_ok_count: count(CallStatus::Ok),
+        upstream_error_count: count(CallStatus::Error),
+        upstream_oversize_count: count(CallStatus::Oversize),
         upstream_result_bytes: fetched,
-        upstream_error_bytes: bytes(Status::Error),
-        upstream_oversize_bytes: bytes(Status::Oversize),
+        upstream_error_bytes: bytes(CallStatus::Error),
+        upstream_oversize_bytes: bytes(CallStatus::Oversize),
         payload_reduction_ratio: ratio,
         estimated_final_result_tokens: estimated_tokens(final_result_bytes),
         estimated_upstream_result_tokens: estimated_tokens(fetched),

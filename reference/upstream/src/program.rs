@@ -16,14 +16,14 @@ use ptc_secrets::{Redactor, SCRUB_TIME_MAX, scrub_json_text};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::arguments::{self, NotEncoded};
+use crate::arguments::{self, EncodeError};
 use crate::fault::{Reason, WorldFault};
-use crate::ledger::{Entry, cut, summarize};
+use crate::ledger::{CallEntry, cut, summarize};
 use crate::limits::LISTED_ERROR_BYTES;
-use crate::needs::{Declared, Needs};
 use crate::prose::{enumerated, printable};
 use crate::runtime::{Runtime, Upstream};
-use crate::select::{Selected, Unselected, ValueKind, select};
+use crate::schema_keys::{Declared, SchemaKeys};
+use crate::select::{SelectError, Selected, ValueKind, select};
 use crate::tool::{RawTool, Toolset};
 use crate::trace_context::TraceContext;
 use crate::transport::{CallLimits, Outgoing};
@@ -62,9 +62,9 @@ pub struct ProgramCalls {
     trace: Option<TraceContext>,
     calls: AtomicUsize,
     operations: AtomicUsize,
-    entries: Mutex<Vec<Entry>>,
+    entries: Mutex<Vec<CallEntry>>,
     hint: Mutex<Option<String>>,
-    lists_faults: bool,
+    records_faults: bool,
 }
 
 /// Keys of the map that `tool/call` takes.
@@ -82,22 +82,22 @@ impl ProgramCalls {
             operations: AtomicUsize::new(0),
             entries: Mutex::new(Vec::new()),
             hint: Mutex::new(None),
-            lists_faults: false,
+            records_faults: false,
         }
     }
 
     /// The same with a ledger that also lists programmer faults of calls that named a server, a tool and a map of arguments.
     #[must_use]
-    pub fn listing_faults(self) -> Self {
+    pub fn with_fault_entries(self) -> Self {
         Self {
-            lists_faults: true,
+            records_faults: true,
             ..self
         }
     }
 
     /// Passes the trace context on with every call.
     #[must_use]
-    pub fn in_trace(mut self, trace: Option<TraceContext>) -> Self {
+    pub fn with_trace_context(mut self, trace: Option<TraceContext>) -> Self {
         self.trace = trace;
         self
     }
@@ -105,9 +105,9 @@ impl ProgramCalls {
     /// `(tool/call {:server … :tool … :args …})`; `request` is the map.
     pub fn call(&self, request: &Value) -> Result<Value, HostFault> {
         let _clock = self.runtime.enter();
-        let mut call = self.judge(request)?;
-        let made = self.make(&mut call);
-        if let (Err(HostFault::Raise { message, .. }), true) = (&made, self.lists_faults) {
+        let mut call = self.check_shape(request)?;
+        let made = self.perform(&mut call);
+        if let (Err(HostFault::Raise { message, .. }), true) = (&made, self.records_faults) {
             if call.arguments.is_empty() {
                 let known = arguments::encode(&call.args, Declared::NOTHING, self);
                 call.arguments = known.unwrap_or_else(|_| "{}".into());
@@ -119,7 +119,7 @@ impl ProgramCalls {
     }
 
     /// Makes a call that passed the shape checks.
-    fn make(&self, call: &mut Call) -> Result<Value, HostFault> {
+    fn perform(&self, call: &mut Call) -> Result<Value, HostFault> {
         let upstream = self.upstream(&call.server)?;
         let begun = Instant::now();
         let limits = self.runtime.limits();
@@ -141,8 +141,11 @@ impl ProgramCalls {
             Ok(tools) => {
                 let tool = self.known_tool(call, &tools)?;
                 call.effect = tool.effect;
-                call.arguments = self.encode(call, &tool.needs)?;
-                if let Err(problem) = upstream.transport.judge(&tool.name, &call.arguments) {
+                call.arguments = self.encode(call, &tool.schema_keys)?;
+                if let Err(problem) = upstream
+                    .transport
+                    .check_arguments(&tool.name, &call.arguments)
+                {
                     return self.reject(call, &problem);
                 }
                 let outgoing = Outgoing {
@@ -150,31 +153,31 @@ impl ProgramCalls {
                     arguments: &call.arguments,
                     trace: self.trace.as_ref(),
                 };
-                self.spend()
+                self.spend_call()
                     .map(|()| self.wait(upstream.call(outgoing, budget)))
             }
-            Err(fault) => self.spend().and(Err(fault)),
+            Err(fault) => self.spend_call().and(Err(fault)),
         };
         let answer = match answer {
-            Ok(waited) => Foreign::new(waited?),
-            Err(fault) => Foreign::new(Err(fault)),
+            Ok(waited) => ExecutorOwned::new(waited?),
+            Err(fault) => ExecutorOwned::new(Err(fault)),
         };
         if answer
             .get()
             .as_ref()
             .is_err_and(|fault| fault.reason == Reason::Timeout)
         {
-            self.still_running()?;
+            self.check_running()?;
         }
         let selected = match answer.get() {
-            Ok(answer) => select(answer, &self.timely_redactor(), self),
-            Err(fault) => Err(Unselected::Fault(fault.clone())),
+            Ok(answer) => select(answer, &self.program_redactor(), self),
+            Err(fault) => Err(SelectError::Fault(fault.clone())),
         };
         drop(answer);
         let outcome = match selected {
             Ok(selected) => self.read(selected)?,
-            Err(Unselected::Fault(fault)) => Err(fault),
-            Err(Unselected::Stopped(limit)) => return Err(HostFault::Stopped(limit.into())),
+            Err(SelectError::Fault(fault)) => Err(fault),
+            Err(SelectError::Stopped(limit)) => return Err(HostFault::Stopped(limit.into())),
         };
         let duration = begun.elapsed().as_millis() as u64;
         Ok(self.record(call, duration, outcome))
@@ -201,7 +204,7 @@ impl ProgramCalls {
     }
 
     /// The calls so far, in order of completion.
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<CallEntry> {
         self.entries
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -223,7 +226,7 @@ impl ProgramCalls {
     /// Blocks until `work` is done on the executor, at most until the program ends. Memory for the result is allocated by executor
     /// threads; what this thread allocates of it is not charged to the program either.
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> Result<T, HostFault> {
-        self.still_running()?;
+        self.check_running()?;
         heap::uncharged(|| self.wait_aside(work))
     }
 
@@ -260,24 +263,24 @@ impl ProgramCalls {
     }
 
     pub(crate) fn scrubbed(&self, text: &str) -> String {
-        self.brief_redactor().scrub_str(text).into_owned()
+        self.text_redactor().scrub_str(text).into_owned()
     }
 
     /// A redactor for a single text: searches no longer than the program may run, and at most a part of that time.
-    fn brief_redactor(&self) -> Redactor {
-        self.timely_redactor().for_at_most(SCRUB_TIME_MAX)
+    fn text_redactor(&self) -> Redactor {
+        self.program_redactor().with_time_limit(SCRUB_TIME_MAX)
     }
 
     /// A redactor that searches no longer than the program may run: an upstream's text may be slow to search.
-    fn timely_redactor(&self) -> Redactor {
+    fn program_redactor(&self) -> Redactor {
         let (deadline, cancel) = (self.deadline, self.cancel.clone());
-        self.runtime.redactor().patient(move || {
+        self.runtime.redactor().with_time_check(move || {
             !cancel.is_cancelled() && deadline.is_none_or(|deadline| Instant::now() < deadline)
         })
     }
 
     /// A name chosen by a program, as messages show it.
-    pub(crate) fn named<'n>(&self, name: &'n str) -> Cow<'n, str> {
+    pub(crate) fn shown_name<'n>(&self, name: &'n str) -> Cow<'n, str> {
         /// Longer names can't exist.
         const NAME_BYTES_MAX: usize = 1_024;
         match name.len() <= NAME_BYTES_MAX {
@@ -291,7 +294,7 @@ impl ProgramCalls {
         match self.runtime.upstream(name) {
             Some(upstream) => Ok(upstream),
             None => self.raise(
-                format!("no upstream '{}' configured", self.named(name)),
+                format!("no upstream '{}' configured", self.shown_name(name)),
                 Some(self.servers_hint()),
             ),
         }
@@ -307,7 +310,7 @@ impl ProgramCalls {
             "Known tools: {}",
             enumerated(tools.sorted().map(|tool| tool.name.as_str()))
         );
-        let (server, tool) = (self.named(server), self.named(tool));
+        let (server, tool) = (self.shown_name(server), self.shown_name(tool));
         self.raise(
             format!("no tool '{tool}' in upstream '{server}'"),
             Some(hint),
@@ -315,10 +318,13 @@ impl ProgramCalls {
     }
 
     fn servers_hint(&self) -> String {
-        format!("Configured upstreams: {}", enumerated(self.runtime.names()))
+        format!(
+            "ConfiguredUpstreams upstreams: {}",
+            enumerated(self.runtime.names())
+        )
     }
 
-    fn still_running(&self) -> Result<(), HostFault> {
+    fn check_running(&self) -> Result<(), HostFault> {
         if self.cancel.is_cancelled() {
             return Err(HostFault::Stopped(Pulse::Cancelled));
         }
@@ -332,7 +338,7 @@ impl ProgramCalls {
     }
 
     /// Checks the shape of a call, in the order of the specification.
-    fn judge(&self, request: &Value) -> Result<Call, HostFault> {
+    fn check_shape(&self, request: &Value) -> Result<Call, HostFault> {
         let none = Map::new();
         let request = match request {
             Value::Map(map) => map,
@@ -343,7 +349,7 @@ impl ProgramCalls {
             if !name.is_some_and(|name| CALL_KEYS.contains(&name)) {
                 let shown = name.map_or_else(
                     || self.shown(key),
-                    |name| format!("\"{}\"", self.named(name)),
+                    |name| format!("\"{}\"", self.shown_name(name)),
                 );
                 let hint = "Known keys: :server, :tool, :args".to_owned();
                 return self.raise(format!("tool/call got unknown key {shown}"), Some(hint));
@@ -367,7 +373,7 @@ impl ProgramCalls {
         let tool = match word(field("tool")) {
             Some(tool) => tool.to_owned(),
             None => {
-                let (server, got) = (self.named(&server), self.shown(field("tool")));
+                let (server, got) = (self.shown_name(&server), self.shown(field("tool")));
                 return self.raise(
                     format!("tool/call on upstream '{server}' requires :tool (string), got {got}"),
                     None,
@@ -381,7 +387,7 @@ impl ProgramCalls {
             Some((_, Value::Map(args))) => args.clone(),
             Some((_, set @ Value::Set(_))) => {
                 let why = format!("a set at args has no JSON form: {}", self.shown(set));
-                let (server, tool) = (self.named(&server), self.named(&tool));
+                let (server, tool) = (self.shown_name(&server), self.shown_name(&tool));
                 return self.raise(
                     format!("tool '{server}.{tool}' rejected args: not JSON-encodable ({why})"),
                     None,
@@ -389,7 +395,7 @@ impl ProgramCalls {
             }
             Some((_, other)) => {
                 let got = self.shown(other);
-                let (server, tool) = (self.named(&server), self.named(&tool));
+                let (server, tool) = (self.shown_name(&server), self.shown_name(&tool));
                 return self.raise(
                     format!("tool '{server}.{tool}' rejected args: :args must be a map, got {got}"),
                     None,
@@ -414,15 +420,15 @@ impl ProgramCalls {
     }
 
     /// The arguments as text; fails when a required argument is missing.
-    fn encode(&self, call: &Call, needs: &Needs) -> Result<String, HostFault> {
-        let text = match arguments::encode(&call.args, needs.declared(), self) {
+    fn encode(&self, call: &Call, schema_keys: &SchemaKeys) -> Result<String, HostFault> {
+        let text = match arguments::encode(&call.args, schema_keys.declared(), self) {
             Ok(text) => text,
-            Err(NotEncoded::Limit(limit)) => return Err(HostFault::Stopped(limit.into())),
-            Err(NotEncoded::Problem(problem)) => {
+            Err(EncodeError::Limit(limit)) => return Err(HostFault::Stopped(limit.into())),
+            Err(EncodeError::Problem(problem)) => {
                 return self.reject(call, &problem.render(&|text| self.scrubbed(text)));
             }
         };
-        let missing = arguments::missing(&text, needs);
+        let missing = arguments::missing_names(&text, schema_keys);
         if missing.is_empty() {
             return Ok(text);
         }
@@ -433,7 +439,7 @@ impl ProgramCalls {
     }
 
     fn reject<T>(&self, call: &Call, problem: &str) -> Result<T, HostFault> {
-        let (server, tool) = (self.named(&call.server), self.named(&call.tool));
+        let (server, tool) = (self.shown_name(&call.server), self.shown_name(&call.tool));
         self.raise(
             format!("tool '{server}.{tool}' rejected args: {problem}"),
             None,
@@ -441,7 +447,7 @@ impl ProgramCalls {
     }
 
     /// Takes one call from the budget.
-    fn spend(&self) -> Result<(), WorldFault> {
+    fn spend_call(&self) -> Result<(), WorldFault> {
         if self.calls.fetch_add(1, Ordering::Relaxed) < self.runtime.limits().calls_per_program {
             return Ok(());
         }
@@ -469,16 +475,16 @@ impl ProgramCalls {
         duration_ms: u64,
         outcome: Result<(Selected, Value), WorldFault>,
     ) -> Value {
-        let names = &self.runtime.redactor().for_at_most(SCRUB_TIME_MAX);
-        let mut entry = Entry {
-            server: names.scrub_str(&self.named(&call.server)).into_owned(),
-            tool: names.scrub_str(&self.named(&call.tool)).into_owned(),
+        let names = &self.runtime.redactor().with_time_limit(SCRUB_TIME_MAX);
+        let mut entry = CallEntry {
+            server: names.scrub_str(&self.shown_name(&call.server)).into_owned(),
+            tool: names.scrub_str(&self.shown_name(&call.tool)).into_owned(),
             duration_ms,
             error: None,
             result_bytes: None,
             summary: None,
             effect: call.effect,
-            arguments: scrub_json_text(&call.arguments, &self.brief_redactor()).into_owned(),
+            arguments: scrub_json_text(&call.arguments, &self.text_redactor()).into_owned(),
             args_given: call.args_given,
         };
         let value = match outcome {
@@ -497,7 +503,7 @@ impl ProgramCalls {
             }
             Err(fault) => {
                 // Gets its own time, however long scrubbing the arguments took.
-                let message = fault.told(&self.brief_redactor());
+                let message = fault.message_for(&self.text_redactor());
                 entry.result_bytes = fault.bytes;
                 entry.error = Some((fault.reason, cut(&message, LISTED_ERROR_BYTES)));
                 let reason = Value::keyword(fault.reason.name());
@@ -522,7 +528,7 @@ impl Watch for ProgramCalls {
         if heap::is_overdrawn() {
             return Err(Limit::Memory);
         }
-        match self.still_running() {
+        match self.check_running() {
             Err(HostFault::Stopped(Pulse::Cancelled)) => Err(Limit::Cancelled),
             Err(_) => Err(Limit::Time),
             Ok(()) => Ok(()),
@@ -531,9 +537,9 @@ impl Watch for ProgramCalls {
 }
 
 /// A value allocated by the executor. It was not charged to the program, so dropping it gives no credit.
-struct Foreign<T>(Option<T>);
+struct ExecutorOwned<T>(Option<T>);
 
-impl<T> Foreign<T> {
+impl<T> ExecutorOwned<T> {
     fn new(came: T) -> Self {
         Self(Some(came))
     }
@@ -545,7 +551,7 @@ impl<T> Foreign<T> {
     }
 }
 
-impl<T> Drop for Foreign<T> {
+impl<T> Drop for ExecutorOwned<T> {
     fn drop(&mut self) {
         heap::uncharged(|| drop(self.0.take()));
     }

@@ -20,9 +20,9 @@ use crate::fault::{Reason, WorldFault};
 use crate::limits::Limits;
 use crate::prose::printable;
 use crate::tool::Toolset;
-use crate::transport::carrier::Carrier;
 use crate::transport::child::{Launcher, is_inherited};
-use crate::transport::{Answer, CallLimits, Outgoing, Setting, Transport};
+use crate::transport::http_backend::HttpBackend;
+use crate::transport::{Answer, CallLimits, Outgoing, Transport, TransportContext};
 use ptc_lang::WorkerEvent;
 use ptc_lang::rank::Indexed;
 
@@ -45,7 +45,7 @@ impl SnapshotMode {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct UpstreamOptions {
     pub snapshot: SnapshotMode,
     pub limits: Limits,
     /// How much of the catalog the descriptions show.
@@ -55,25 +55,25 @@ pub struct Options {
     /// Paths of the running program, which must not be configured as its own upstream.
     pub own: Vec<PathBuf>,
     /// Replacements for the operating system, used by simulations.
-    pub surroundings: Surroundings,
+    pub platform: Platform,
 }
 
 /// What starts child processes, carries HTTP requests and drives the futures that a program waits for. By default the operating
 /// system, the network, and the tokio runtime on which start-up ran.
 #[derive(Clone, Default)]
-pub struct Surroundings {
+pub struct Platform {
     /// Starts the child processes of stdio upstreams.
     pub launcher: Option<Arc<dyn Launcher>>,
-    pub carrier: Option<Arc<dyn Carrier>>,
+    pub http_backend: Option<Arc<dyn HttpBackend>>,
     /// Drives the futures that programs wait for.
     pub driver: Option<Arc<dyn Driver>>,
 }
 
-impl fmt::Debug for Surroundings {
+impl fmt::Debug for Platform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Surroundings")
+        f.debug_struct("Platform")
             .field("launcher", &self.launcher.is_some())
-            .field("carrier", &self.carrier.is_some())
+            .field("http_backend", &self.http_backend.is_some())
             .field("driver", &self.driver.is_some())
             .finish()
     }
@@ -132,24 +132,24 @@ impl StartFault {
 }
 
 /// Upstreams whose entries were read. Their secrets are registered; nothing is started.
-pub struct Configured {
+pub struct ConfiguredUpstreams {
     upstreams: Vec<(UpstreamConfig, AuthHeaders)>,
-    options: Options,
+    options: UpstreamOptions,
     warnings: Vec<String>,
 }
 
-impl Configured {
+impl ConfiguredUpstreams {
     /// Reads the entries of `document` and registers their secrets with `scrub`.
     ///
     /// # Errors
     /// The first refused credential or entry; the message contains no credential.
     pub fn read(
         document: &ConfigDocument,
-        options: Options,
+        options: UpstreamOptions,
         scrub: &mut RedactorBuilder,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigFault> {
-        let (configured, faults) = Self::read_telling_all(document, options, scrub, env);
+        let (configured, faults) = Self::read_with_all_faults(document, options, scrub, env);
         match faults.into_iter().next() {
             None => Ok(configured),
             Some(fault) => Err(fault),
@@ -158,9 +158,9 @@ impl Configured {
 
     /// [`read`](Self::read) that reports all faults at once: the upstreams that could be started, and every refusal, those of
     /// credentials first.
-    pub fn read_telling_all(
+    pub fn read_with_all_faults(
         document: &ConfigDocument,
-        options: Options,
+        options: UpstreamOptions,
         scrub: &mut RedactorBuilder,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> (Self, Vec<ConfigFault>) {
@@ -239,7 +239,7 @@ impl Configured {
     /// # Errors
     /// The first upstream, in name order, that did not start. Later ones are not waited for.
     pub async fn start(self, redactor: Redactor) -> Result<Arc<Runtime>, StartFault> {
-        let started = self.start_telling(1, redactor).await;
+        let started = self.start_reporting(1, redactor).await;
         started.map_err(|mut faults| faults.swap_remove(0))
     }
 
@@ -247,14 +247,14 @@ impl Configured {
     ///
     /// # Errors
     /// Every upstream that did not start, in name order; at least one.
-    pub async fn start_telling_all(
+    pub async fn start_with_all_faults(
         self,
         redactor: Redactor,
     ) -> Result<Arc<Runtime>, Vec<StartFault>> {
-        self.start_telling(usize::MAX, redactor).await
+        self.start_reporting(usize::MAX, redactor).await
     }
 
-    async fn start_telling(
+    async fn start_reporting(
         self,
         most: usize,
         redactor: Redactor,
@@ -264,13 +264,13 @@ impl Configured {
             let name = config.name.clone();
             (
                 name,
-                Upstream::new(config, auth, &redactor, &options.surroundings),
+                Upstream::new(config, auth, &redactor, &options.platform),
             )
         };
         let upstreams = self.upstreams.into_iter().map(upstream).collect();
         let executor = Executor {
             handle: tokio::runtime::Handle::current(),
-            driver: options.surroundings.driver.clone(),
+            driver: options.platform.driver.clone(),
         };
         let runtime = Arc::new(Runtime {
             upstreams,
@@ -278,7 +278,7 @@ impl Configured {
             options,
             executor,
             warnings: self.warnings,
-            alone: tokio::sync::Mutex::default(),
+            exclusive: tokio::sync::Mutex::default(),
         });
         let faults = runtime.start_all(most).await;
         if faults.is_empty() {
@@ -296,17 +296,17 @@ impl Configured {
 pub struct Runtime {
     upstreams: BTreeMap<String, Upstream>,
     redactor: Redactor,
-    options: Options,
+    options: UpstreamOptions,
     executor: Executor,
     warnings: Vec<String>,
     /// Held during work on a tool that briefly takes much memory.
-    alone: tokio::sync::Mutex<()>,
+    exclusive: tokio::sync::Mutex<()>,
 }
 
 impl Runtime {
     /// Waits for the exclusive right to do work on a tool that briefly takes much memory.
-    pub(crate) async fn alone(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.alone.lock().await
+    pub(crate) async fn exclusive(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.exclusive.lock().await
     }
 
     /// The scrub set of the process.
@@ -347,11 +347,11 @@ impl Runtime {
     pub fn catalog_text(&self) -> Scrubbed<String> {
         let tools: Vec<Option<Arc<Toolset>>> =
             self.upstreams.values().map(Upstream::tools).collect();
-        let servers: Vec<catalog::Server<'_>> = self
+        let servers: Vec<catalog::CatalogServer<'_>> = self
             .upstreams
             .values()
             .zip(&tools)
-            .map(|(upstream, tools)| catalog::Server {
+            .map(|(upstream, tools)| catalog::CatalogServer {
                 name: &upstream.config.name,
                 description: &upstream.config.description,
                 capabilities: &upstream.config.capabilities,
@@ -426,7 +426,7 @@ impl Runtime {
                 .await
                 .unwrap_or_else(|_| Err(WorldFault::unavailable("start-up was interrupted")));
             if let Err(fault) = outcome {
-                let message = fault.logged(&self.redactor);
+                let message = fault.log_message(&self.redactor);
                 faults.push(StartFault { name, message });
             }
         }
@@ -448,7 +448,7 @@ impl Runtime {
 pub(crate) struct Upstream {
     pub config: UpstreamConfig,
     pub transport: Arc<dyn Transport>,
-    offer: RwLock<Offer>,
+    listed: RwLock<ListedTools>,
     /// How often it reported that its tools changed.
     changes: AtomicU64,
     /// The entry for `apropos` while its tools are unknown.
@@ -458,7 +458,7 @@ pub(crate) struct Upstream {
 
 /// The result of the last tool listing.
 #[derive(Default)]
-struct Offer {
+struct ListedTools {
     tools: Option<Arc<Toolset>>,
     /// The value of `changes` when the listing was requested.
     changes: u64,
@@ -469,7 +469,7 @@ impl Upstream {
         mut config: UpstreamConfig,
         auth: AuthHeaders,
         redactor: &Redactor,
-        surroundings: &Surroundings,
+        platform: &Platform,
     ) -> Self {
         config.description = redactor.scrub_str(&config.description).into_owned();
         for word in &mut config.capabilities {
@@ -479,16 +479,16 @@ impl Upstream {
             .chain(&config.capabilities)
             .map(String::as_str);
         let indexed = Indexed::new([config.name.as_str()], prose);
-        let transport = config.transport.transport(Setting {
+        let transport = config.transport.transport(TransportContext {
             name: config.name.clone(),
             auth,
             redactor: redactor.clone(),
-            surroundings: surroundings.clone(),
+            platform: platform.clone(),
         });
         Self {
             config,
             transport,
-            offer: RwLock::default(),
+            listed: RwLock::default(),
             changes: AtomicU64::new(0),
             indexed,
             redactor: redactor.clone(),
@@ -497,8 +497,8 @@ impl Upstream {
 
     /// The tools, once known.
     pub fn tools(&self) -> Option<Arc<Toolset>> {
-        let offer = self.offer.read().unwrap_or_else(PoisonError::into_inner);
-        offer.tools.clone()
+        let listed = self.listed.read().unwrap_or_else(PoisonError::into_inner);
+        listed.tools.clone()
     }
 
     /// Returns the tools; starts the upstream and lists them if necessary. With `refresh`, an upstream that reported a change of its
@@ -509,15 +509,15 @@ impl Upstream {
         }
         let changes = self.changes.load(Ordering::Relaxed);
         {
-            let offer = self.offer.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(tools) = &offer.tools
-                && !(refresh && offer.changes < changes)
+            let listed = self.listed.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(tools) = &listed.tools
+                && !(refresh && listed.changes < changes)
             {
                 return Ok(Arc::clone(tools));
             }
         }
         let raw = self.transport.list_tools().await?;
-        let redactor = self.redactor.for_at_most(LISTING_TIME_MAX);
+        let redactor = self.redactor.with_time_limit(LISTING_TIME_MAX);
         let tools = Arc::new(Toolset::new(raw, &self.config.name, &redactor));
         let server = self.config.name.as_str();
         if tools.left_out > 0 {
@@ -534,9 +534,9 @@ impl Upstream {
                 count = tools.late
             );
         }
-        let mut offer = self.offer.write().unwrap_or_else(PoisonError::into_inner);
-        if offer.changes <= changes {
-            *offer = Offer {
+        let mut listed = self.listed.write().unwrap_or_else(PoisonError::into_inner);
+        if listed.changes <= changes {
+            *listed = ListedTools {
                 tools: Some(Arc::clone(&tools)),
                 changes,
             };

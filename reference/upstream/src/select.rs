@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use ptc_lang::error::Limit;
 use ptc_lang::meter::Watch;
-use ptc_rpc::{Json, JsonKind, JsonText, Unread, parse_while};
+use ptc_rpc::{Json, JsonKind, JsonText, ParseError, parse_while};
 use ptc_secrets::{Redactor, scrub_json_text};
 
 use crate::fault::{Reason, WorldFault};
@@ -38,16 +38,16 @@ impl ValueKind {
 
 /// Why nothing was selected.
 #[derive(Debug)]
-pub(crate) enum Unselected {
+pub(crate) enum SelectError {
     /// A world fault.
     Fault(WorldFault),
     /// The program was stopped.
     Stopped(Limit),
 }
 
-impl From<Limit> for Unselected {
-    fn from(limit: Limit) -> Unselected {
-        Unselected::Stopped(limit)
+impl From<Limit> for SelectError {
+    fn from(limit: Limit) -> SelectError {
+        SelectError::Stopped(limit)
     }
 }
 
@@ -57,9 +57,9 @@ pub(crate) fn select(
     answer: &Answer,
     redactor: &Redactor,
     watch: &dyn Watch,
-) -> Result<Selected, Unselected> {
+) -> Result<Selected, SelectError> {
     let text = match answer {
-        Answer::None => return Ok(nothing()),
+        Answer::None => return Ok(empty_selection()),
         Answer::Json(text) => {
             return Ok(Selected {
                 json: scrubbed_compact(text.json(), redactor, watch)?,
@@ -71,7 +71,7 @@ pub(crate) fn select(
     let envelope = text.json();
     if envelope.kind() != JsonKind::Object {
         let fault = WorldFault::error("unexpected tools/call result ").quoting(&**text);
-        return Err(Unselected::Fault(fault));
+        return Err(SelectError::Fault(fault));
     }
     let texts = || {
         let content = envelope.get("content").into_iter().flat_map(Json::elements);
@@ -87,7 +87,7 @@ pub(crate) fn select(
         let clean = scrubbed_compact(envelope, redactor, watch)?;
         let bytes = Some(clean.len() as u64);
         let message = texts().map_or_else(|| clean.into(), Cow::into_owned);
-        return Err(Unselected::Fault(WorldFault {
+        return Err(SelectError::Fault(WorldFault {
             reason: Reason::ToolError,
             message,
             quoted: None,
@@ -95,7 +95,7 @@ pub(crate) fn select(
         }));
     }
     if let Some("input_required") = envelope.get("resultType").and_then(Json::as_str).as_deref() {
-        return Err(Unselected::Fault(WorldFault::error(
+        return Err(SelectError::Fault(WorldFault::error(
             "the upstream asks for further input, which a program cannot give",
         )));
     }
@@ -109,14 +109,14 @@ pub(crate) fn select(
         });
     }
     Ok(match texts() {
-        None => nothing(),
+        None => empty_selection(),
         Some(text) => match parse_while(text.as_bytes(), || watch.check_limits()) {
             Ok(json) => Selected {
                 json: scrubbed_compact(json, redactor, watch)?,
                 kind: ValueKind::Json,
             },
-            Err(Unread::Stopped(limit)) => return Err(Unselected::Stopped(limit)),
-            Err(Unread::Malformed(_)) => Selected {
+            Err(ParseError::Stopped(limit)) => return Err(SelectError::Stopped(limit)),
+            Err(ParseError::Malformed(_)) => Selected {
                 json: JsonText::string(&redactor.scrub_str(&text)),
                 kind: ValueKind::Text,
             },
@@ -124,7 +124,7 @@ pub(crate) fn select(
     })
 }
 
-fn nothing() -> Selected {
+fn empty_selection() -> Selected {
     Selected {
         json: JsonText::null(),
         kind: ValueKind::None,
@@ -145,8 +145,8 @@ fn scrubbed_compact(
     // The scrubbed text must be parsed again; its escapes were written by the redactor.
     match parse_while(clean.as_bytes(), || watch.check_limits()) {
         Ok(clean) => clean.compact_while(|| watch.check_limits()),
-        Err(Unread::Stopped(limit)) => Err(limit),
-        Err(Unread::Malformed(_)) => Ok(JsonText::string(&clean)),
+        Err(ParseError::Stopped(limit)) => Err(limit),
+        Err(ParseError::Malformed(_)) => Ok(JsonText::string(&clean)),
     }
 }
 

@@ -8,8 +8,8 @@ use ptc_secrets::{MARKER, Redactor, Scrub};
 use serde_json::Value;
 
 use crate::limits::NAME_BYTES_MAX;
-use crate::needs::Needs;
 use crate::prose::{enumerated, printable};
+use crate::schema_keys::SchemaKeys;
 use ptc_lang::rank::Indexed;
 
 /// JSON that an upstream sent with a tool: a schema, annotations. Kept as text: a parsed tree takes twenty times the memory, and
@@ -63,7 +63,7 @@ pub(crate) struct RawTool {
     pub description: String,
     pub input_schema: PackedJson,
     /// The parts of `input_schema` that calls need.
-    pub needs: Needs,
+    pub schema_keys: SchemaKeys,
     pub output_schema: PackedJson,
     pub annotations: PackedJson,
     /// The effect of a call according to the annotations: `read`, `write` or `unknown`.
@@ -92,7 +92,7 @@ impl RawTool {
         let (input_schema, annotations) = (part("inputSchema"), part("annotations"));
         Some(Self {
             name,
-            needs: Needs::of(&input_schema),
+            schema_keys: SchemaKeys::of(&input_schema),
             input_schema: input_schema.into(),
             output_schema: part("outputSchema").into(),
             effect: effect(&annotations),
@@ -153,7 +153,7 @@ impl Toolset {
         let listed = raw.len();
         raw.retain(|tool| tool.name.len() <= NAME_BYTES_MAX);
         let left_out = listed - raw.len();
-        let (shown, late) = shown(&raw, redactor);
+        let (shown, late) = scrub_all(&raw, redactor);
         let mut by_name = HashMap::new();
         for (at, tool) in shown.iter().enumerate() {
             by_name.entry(tool.name.clone()).or_insert(at);
@@ -231,8 +231,8 @@ impl Toolset {
 
 /// The tools as the outside may see them, and the number of tools that were not scrubbed in time. Names are scrubbed first, because
 /// tools are called by their shown names, and schemas, the largest part, last.
-fn shown(raw: &[RawTool], redactor: &Redactor) -> (Vec<Tool>, usize) {
-    let mut shown: Vec<Tool> = raw.iter().map(whole).collect();
+fn scrub_all(raw: &[RawTool], redactor: &Redactor) -> (Vec<Tool>, usize) {
+    let mut shown: Vec<Tool> = raw.iter().map(scrubbed_tool).collect();
     let mut late = vec![false; shown.len()];
     let parts: [fn(&mut Tool, &Redactor); 3] = [
         |tool, redactor| tool.name.scrub_in_place(redactor),
@@ -262,7 +262,7 @@ fn shown(raw: &[RawTool], redactor: &Redactor) -> (Vec<Tool>, usize) {
     (shown, late.into_iter().filter(|late| *late).count())
 }
 
-fn whole(tool: &RawTool) -> Tool {
+fn scrubbed_tool(tool: &RawTool) -> Tool {
     Tool {
         name: tool.name.clone(),
         description: tool.description.clone(),
@@ -307,14 +307,14 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn names_are_looked_through_first() {
+    fn names_are_scrubbed_first() {
         use std::sync::atomic::{AtomicUsize, Ordering};
         let mut secrets = Redactor::builder();
         secrets.add(&Secret::new("canary-of-tools-0123".into()));
         let questions = AtomicUsize::new(0);
         let redactor = secrets
             .build()
-            .patient(move || questions.fetch_add(1, Ordering::Relaxed) < 200);
+            .with_time_check(move || questions.fetch_add(1, Ordering::Relaxed) < 200);
         let tool = |name: &str| {
             let long = "canary-of-tools-0124 ".repeat(100_000);
             RawTool::read(json!({"name": name, "description": long})).unwrap()
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_shared_unless_something_is_veiled() {
+    fn clean_tools_share_their_text() {
         let mut secrets = Redactor::builder();
         secrets.add(&Secret::new("canary-of-tools-0123".into()));
         let redactor = secrets.build();

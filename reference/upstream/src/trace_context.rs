@@ -78,7 +78,7 @@ mod tests {
     const PARENT_TEXT: &str = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
 
     #[test]
-    fn only_what_is_well_formed_gets_in() {
+    fn only_well_formed_trace_context_is_accepted() {
         let context = TraceContext::new(PARENT_TEXT, Some("a=1,b=2")).unwrap();
         assert_eq!(context.trace_id(), "0af7651916cd43dd8448eb211c80319c");
         assert_eq!(

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use ptc_json::{Json as Read, JsonKind};
 use serde_json::{Value as Json, json};
 
-use super::http::{Arguments, Poster, ProviderOptions, TOOL_CALLS_MAX};
+use super::http::{ArgumentParser, HttpProvider, ProviderOptions, TOOL_CALLS_MAX};
 use super::{ARGUMENTS_NOT_OBJECT, Llm, LlmError, LlmReply, LlmRequest, Message, Tokens, ToolCall};
 
 /// The format requires a limit for the answer; used when the request has none.
@@ -16,7 +16,7 @@ const HEADERS: &[(&str, &str)] = &[
 ];
 
 /// A model behind `POST {base_url}/messages`.
-pub struct AnthropicMessages(Poster);
+pub struct AnthropicMessages(HttpProvider);
 
 impl AnthropicMessages {
     /// A model at this provider.
@@ -24,7 +24,7 @@ impl AnthropicMessages {
     /// # Errors
     /// The HTTP client can't be built.
     pub fn new(options: ProviderOptions) -> Result<Self, LlmError> {
-        Poster::new(options, "/messages", HEADERS).map(AnthropicMessages)
+        HttpProvider::new(options, "/messages", HEADERS).map(AnthropicMessages)
     }
 }
 
@@ -119,7 +119,7 @@ fn read_answer(answer: Read<'_>) -> Option<LlmReply> {
         return None;
     }
     let mut reply = LlmReply::default();
-    let mut arguments = Arguments::new();
+    let mut arguments = ArgumentParser::new();
     for block in blocks.elements() {
         let text = |key: &str| block.get(key).and_then(Read::as_str);
         match text("type").as_deref() {

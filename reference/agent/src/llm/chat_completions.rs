@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use ptc_json::{Json as Read, JsonKind};
 use serde_json::{Value as Json, json};
 
-use super::http::{Arguments, Poster, ProviderOptions, TOOL_CALLS_MAX};
+use super::http::{ArgumentParser, HttpProvider, ProviderOptions, TOOL_CALLS_MAX};
 use super::{ARGUMENTS_NOT_OBJECT, Llm, LlmError, LlmReply, LlmRequest, Message, Tokens, ToolCall};
 
 /// A model behind `POST {base_url}/chat/completions`.
-pub struct ChatCompletions(Poster);
+pub struct ChatCompletions(HttpProvider);
 
 impl ChatCompletions {
     /// A model at this provider.
@@ -17,7 +17,7 @@ impl ChatCompletions {
     /// # Errors
     /// The HTTP client can't be built.
     pub fn new(options: ProviderOptions) -> Result<Self, LlmError> {
-        Poster::new(
+        HttpProvider::new(
             options,
             "/chat/completions",
             &[("content-type", "application/json")],
@@ -54,7 +54,7 @@ fn body(model: &str, request: &LlmRequest<'_>) -> Json {
 fn read_answer(answer: Read<'_>) -> Option<LlmReply> {
     let first = answer.get("choices")?.elements().next()?;
     let message = first.get("message").filter(is_object)?;
-    let mut arguments = Arguments::new();
+    let mut arguments = ArgumentParser::new();
     let calls = message.get("tool_calls").unwrap_or(Read::NULL);
     Some(LlmReply {
         content: text(message, "content"),
@@ -76,7 +76,7 @@ fn text(object: Read<'_>, key: &str) -> Option<String> {
     object.get(key)?.as_str().map(Cow::into_owned)
 }
 
-fn read_call(call: Read<'_>, arguments: &mut Arguments) -> ToolCall {
+fn read_call(call: Read<'_>, arguments: &mut ArgumentParser) -> ToolCall {
     let function = call.get("function").unwrap_or(Read::NULL);
     let (args, args_error) = read_arguments(function.get("arguments"), arguments);
     ToolCall {
@@ -91,7 +91,7 @@ fn read_call(call: Read<'_>, arguments: &mut Arguments) -> ToolCall {
 /// reason.
 fn read_arguments(
     given: Option<Read<'_>>,
-    arguments: &mut Arguments,
+    arguments: &mut ArgumentParser,
 ) -> (Option<Json>, Option<String>) {
     let Some(given) = given else {
         return (None, None);

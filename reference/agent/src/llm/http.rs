@@ -19,7 +19,7 @@ const ARGUMENTS_BYTES_MAX: usize = 512 * 1024;
 /// Maximum bytes of a provider's error text; a longer one is replaced, never cut.
 const DETAIL_BYTES_MAX: usize = 4 * 1024;
 /// Interval for checking whether anybody still waits for an answer.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The longest pause requested by a provider that is honoured.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
@@ -56,7 +56,7 @@ pub struct ProviderOptions {
 }
 
 /// A client with its own runtime, so that agents can block on it from any thread that is not async.
-pub(super) struct Poster {
+pub(super) struct HttpProvider {
     runtime: tokio::runtime::Runtime,
     sender: Sender,
     options: ProviderOptions,
@@ -66,7 +66,7 @@ pub(super) struct Poster {
     redactor: Redactor,
 }
 
-impl Poster {
+impl HttpProvider {
     pub(super) fn new(
         options: ProviderOptions,
         path: &str,
@@ -90,7 +90,7 @@ impl Poster {
         }
         options.auth.apply(&mut headers);
         let url = format!("{}{path}", options.base_url.trim_end_matches('/'));
-        Ok(Poster {
+        Ok(HttpProvider {
             runtime,
             sender,
             redactor: options.auth.redactor(),
@@ -128,7 +128,7 @@ impl Poster {
                 "the provider's answer calls more than {TOOL_CALLS_MAX} tools"
             ))),
             false => {
-                let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
+                let redactor = self.redactor.with_time_limit(SCRUB_TIME_MAX);
                 Ok(redactor.scrub(reply).into_inner())
             }
         }
@@ -139,8 +139,8 @@ impl Poster {
         let body = body.to_string();
         self.runtime.block_on(async {
             tokio::select! {
-                answer = self.patiently(body, request.timeout) => answer,
-                () = abandoned(request) => Err(LlmError::new(
+                answer = self.send_with_retries(body, request.timeout) => answer,
+                () = wait_until_abandoned(request) => Err(LlmError::new(
                     LlmErrorKind::Abandoned,
                     "nobody waits for the answer any more",
                 )),
@@ -148,7 +148,7 @@ impl Poster {
         })
     }
 
-    async fn patiently(
+    async fn send_with_retries(
         &self,
         body: String,
         timeout: Option<Duration>,
@@ -161,7 +161,7 @@ impl Poster {
         let mut pause = self.options.retry.base_delay;
         let mut attempt = 1;
         loop {
-            let (error, asked_pause) = match self.once(body.clone(), timeout).await {
+            let (error, asked_pause) = match self.send_once(body.clone(), timeout).await {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
@@ -178,7 +178,7 @@ impl Poster {
         }
     }
 
-    async fn once(
+    async fn send_once(
         &self,
         body: String,
         timeout: Duration,
@@ -217,27 +217,27 @@ impl Poster {
         if status.is_success() {
             return Ok(answer);
         }
-        let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
+        let redactor = self.redactor.with_time_limit(SCRUB_TIME_MAX);
         let detail = redactor.scrub(error_text(&answer)).into_inner();
         Err((status_error(status, &detail), asked_pause))
     }
 }
 
 /// Waits until the request is abandoned.
-async fn abandoned(request: &LlmRequest<'_>) {
+async fn wait_until_abandoned(request: &LlmRequest<'_>) {
     while !(request.abandoned.0)() {
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Parses the arguments of an answer's calls up to a total size.
-pub(super) struct Arguments {
+pub(super) struct ArgumentParser {
     bytes_left: usize,
 }
 
-impl Arguments {
+impl ArgumentParser {
     pub(super) fn new() -> Self {
-        Arguments {
+        ArgumentParser {
             bytes_left: ARGUMENTS_BYTES_MAX,
         }
     }
@@ -312,7 +312,7 @@ mod tests {
 
     /// A cut could split another credential.
     #[test]
-    fn a_provider_s_error_text_is_never_cut() {
+    fn provider_error_text_is_never_cut() {
         let said = |text: &str| {
             let answer = serde_json::json!({"error": {"message": text}}).to_string();
             let detail = error_text(answer.as_bytes());

@@ -57,18 +57,18 @@ pub struct LlmRequest<'a> {
     /// Maximum duration of the answer; `None` leaves it to the adapter.
     pub timeout: Option<Duration>,
     /// Adapters poll this while they wait.
-    pub abandoned: Abandoned<'a>,
+    pub abandoned: AbandonCheck<'a>,
 }
 
 /// Tells whether nobody waits for the answer any more.
 #[derive(Clone, Copy)]
-pub struct Abandoned<'a>(pub &'a dyn Fn() -> bool);
+pub struct AbandonCheck<'a>(pub &'a dyn Fn() -> bool);
 
-impl Abandoned<'static> {
-    pub const NEVER: Self = Abandoned(&|| false);
+impl AbandonCheck<'static> {
+    pub const NEVER: Self = AbandonCheck(&|| false);
 }
 
-impl fmt::Debug for Abandoned<'_> {
+impl fmt::Debug for AbandonCheck<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", (self.0)())
     }

@@ -4,18 +4,18 @@ use super::*;
 use crate::llm::LlmReply;
 
 /// A planner that fails once its time is over.
-struct Slow;
+struct TimedOutLlm;
 
-impl Llm for Slow {
+impl Llm for TimedOutLlm {
     fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError> {
         std::thread::sleep(request.timeout.unwrap_or_default());
         Err(LlmError::new(LlmErrorKind::Timeout, "too late"))
     }
 }
 
-struct Alone;
+struct NullHost;
 
-impl World for Alone {
+impl TaskHost for NullHost {
     fn run(&self, _: &str, _: &Env, _: Instant, _: Conclude<'_>) -> Result<(), Limit> {
         unreachable!("the planner never answers")
     }
@@ -38,11 +38,11 @@ impl World for Alone {
 }
 
 #[test]
-fn whose_time_ended_is_told() {
+fn timed_out_planner_is_reported() {
     let ended = |task_ms: u64, planner_ms: u64| {
         let outcome = run_task(
             &Task {
-                llm: &Slow,
+                llm: &TimedOutLlm,
                 prompt: String::new(),
                 task: "x",
                 context: Map::new(),
@@ -56,7 +56,7 @@ fn whose_time_ended_is_told() {
                 output_tokens: 1,
                 program_bytes: 1000,
             },
-            &Alone,
+            &NullHost,
         );
         match outcome.end {
             TaskEnd::Failed { reason, .. } => reason,

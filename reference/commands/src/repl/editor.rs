@@ -32,7 +32,7 @@ pub enum Input {
 }
 
 pub struct Editor {
-    terminal: Option<Box<rustyline::Editor<Names, DefaultHistory>>>,
+    terminal: Option<Box<rustyline::Editor<EditorHelper, DefaultHistory>>>,
     history: Option<PathBuf>,
 }
 
@@ -89,14 +89,14 @@ impl Editor {
     }
 }
 
-fn terminal_editor() -> Option<Box<rustyline::Editor<Names, DefaultHistory>>> {
+fn terminal_editor() -> Option<Box<rustyline::Editor<EditorHelper, DefaultHistory>>> {
     let config = Config::builder()
         .completion_type(CompletionType::List)
         .max_history_size(HISTORY_LINES)
         .ok()?
         .build();
     let mut editor = rustyline::Editor::with_config(config).ok()?;
-    editor.set_helper(Some(Names::new()));
+    editor.set_helper(Some(EditorHelper::new()));
     Some(Box::new(editor))
 }
 
@@ -123,12 +123,12 @@ fn plain_line(prompt: &str) -> Result<Input, ()> {
 const TOOL_NAMES: [&str; 2] = ["tool/call", "tool/servers"];
 
 /// What the editor knows of the language: its names, and how text is coloured.
-struct Names {
+struct EditorHelper {
     builtin: Vec<String>,
     defined: Vec<String>,
 }
 
-impl Names {
+impl EditorHelper {
     fn new() -> Self {
         let mut builtin = Vec::new();
         for function in ptc_lang::builtins() {
@@ -158,15 +158,15 @@ impl Names {
     }
 }
 
-impl Helper for Names {}
+impl Helper for EditorHelper {}
 
-impl Hinter for Names {
+impl Hinter for EditorHelper {
     type Hint = String;
 }
 
-impl Validator for Names {}
+impl Validator for EditorHelper {}
 
-impl Completer for Names {
+impl Completer for EditorHelper {
     type Candidate = String;
 
     fn complete(
@@ -191,7 +191,7 @@ impl Completer for Names {
     }
 }
 
-impl Highlighter for Names {
+impl Highlighter for EditorHelper {
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
         Cow::Owned(colored(line))
     }
@@ -251,7 +251,9 @@ mod tests {
         let history = DefaultHistory::new();
         let complete = |line: &str| {
             let context = Context::new(&history);
-            let (start, found) = Names::new().complete(line, line.len(), &context).unwrap();
+            let (start, found) = EditorHelper::new()
+                .complete(line, line.len(), &context)
+                .unwrap();
             (start, found.join(" "))
         };
         assert_eq!(complete("(str/jo"), (1, "str/join".to_owned()));
@@ -268,9 +270,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_would_obey_completes_nothing() {
+    fn control_characters_are_never_completed() {
         let history = DefaultHistory::new();
-        let mut names = Names::new();
+        let mut names = EditorHelper::new();
         names.defined = ["zork".to_owned(), "zork\u{1b}[2J".to_owned()].into();
         let context = Context::new(&history);
         let (_, found) = names.complete("zo", 2, &context).unwrap();

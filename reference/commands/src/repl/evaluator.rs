@@ -17,9 +17,9 @@ use ptc_lang::{
 use ptc_protocol::Payload;
 use ptc_protocol::members::{ReplResult, UpstreamCall};
 use ptc_secrets::{ConfigDocument, Redactor, SCRUB_TIME_MAX, Veil};
-use ptc_upstream::{Cancel, Configured, Entry, ProgramCalls, Runtime};
+use ptc_upstream::{CallEntry, Cancel, ConfiguredUpstreams, ProgramCalls, Runtime};
 
-use super::options::{Display, Options};
+use super::options::{Display, ReplOptions};
 use crate::environment;
 use crate::interrupt::Interrupts;
 use ptc_server::as_runtime_error;
@@ -66,7 +66,7 @@ impl Evaluator {
     ///
     /// # Errors
     /// A message for the operator.
-    pub fn start(options: &Options) -> Result<Self, String> {
+    pub fn start(options: &ReplOptions) -> Result<Self, String> {
         let interrupts = Interrupts::watch();
         let upstreams = match &options.config {
             None => None,
@@ -77,12 +77,12 @@ impl Evaluator {
             None => Redactor::empty(),
         };
         for warning in upstreams.iter().flat_map(|(_, runtime)| runtime.warnings()) {
-            crate::tell(format_args!("warning: {warning}"));
+            crate::print_error(format_args!("warning: {warning}"));
         }
         let clean = redactor.clone();
         std::panic::set_hook(Box::new(move |panic| {
             let told = panic.to_string();
-            crate::tell(clean.scrub_str(&told));
+            crate::print_error(clean.scrub_str(&told));
         }));
         Ok(Self {
             env: Env::new(),
@@ -128,12 +128,12 @@ impl Evaluator {
     }
 
     /// Saves the current definitions before a signal ends the process.
-    fn keep_before_end(&self) {
+    fn save_before_exit(&self) {
         if let Some(path) = self.session.clone() {
             let env = self.env.clone();
-            self.interrupts.before_end(move || {
+            self.interrupts.set_exit_hook(move || {
                 if let Err(message) = save(&env, &path) {
-                    crate::tell(message);
+                    crate::print_error(message);
                 }
             });
         }
@@ -153,13 +153,13 @@ impl Evaluator {
         };
         self.env = Env::restore(&bytes, &limits, &SnapshotDeadline::start())
             .map_err(|error| wrong(error.to_string()))?;
-        self.keep_before_end();
+        self.save_before_exit();
         Ok(())
     }
 
     /// The value with secrets scrubbed.
     pub fn clean<'a>(&self, value: &'a Value) -> Cow<'a, Value> {
-        redact::value(value, &self.redactor.for_at_most(SCRUB_TIME_MAX))
+        redact::value(value, &self.redactor.with_time_limit(SCRUB_TIME_MAX))
     }
 
     /// The value in the language's syntax.
@@ -303,8 +303,8 @@ impl Evaluator {
             Ended::Value(value) | Ended::Return(value) => {
                 self.env = env;
                 self.env.remember(value.clone());
-                self.keep_before_end();
-                let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
+                self.save_before_exit();
+                let redactor = self.redactor.with_time_limit(SCRUB_TIME_MAX);
                 let value = redact::value(&value, &redactor);
                 let shown = match &*value {
                     Value::Str(doc)
@@ -324,14 +324,14 @@ impl Evaluator {
                 }
             }
             Ended::Fail(value) => {
-                let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
+                let redactor = self.redactor.with_time_limit(SCRUB_TIME_MAX);
                 let value = redact::value(&value, &redactor);
                 let value = self.readable(&value);
                 failure("fail", &value.unwrap_or_else(|message| message))
             }
             Ended::Error(error) => {
                 let veil = self.redactor.veil(text);
-                let veil = |quoted: &str| veil.over(quoted);
+                let veil = |quoted: &str| veil.redact(quoted);
                 let mut message = error.redacted_message(&veil);
                 match error.code() {
                     "timeout" => {
@@ -370,7 +370,7 @@ impl Evaluator {
         &self,
         value: &Value,
         prints: &[String],
-        entries: &[Entry],
+        entries: &[CallEntry],
     ) -> Result<String, String> {
         match self.display {
             Display::Json => self.json(value).or_else(|error| {
@@ -378,7 +378,7 @@ impl Evaluator {
                 Ok(format!("{readable}  ; {error}"))
             }),
             Display::Envelope => {
-                let calls: Vec<UpstreamCall> = entries.iter().map(Entry::call).collect();
+                let calls: Vec<UpstreamCall> = entries.iter().map(CallEntry::call).collect();
                 let shown = ReplResult {
                     prints: prints.to_vec(),
                     result: self.readable(value)?,
@@ -404,7 +404,7 @@ fn save(env: &Env, path: &str) -> Result<(), String> {
     let bytes = env
         .snapshot(SNAPSHOT_BYTES_MAX, &SnapshotDeadline::start())
         .map_err(|error| wrong(error.to_string()))?;
-    crate::put_private(path, &bytes).map_err(|error| wrong(error.to_string()))
+    crate::replace_private_file(path, &bytes).map_err(|error| wrong(error.to_string()))
 }
 
 /// Whether a program is a single call of `doc`.
@@ -443,7 +443,7 @@ fn failure(reason: &str, message: &str) -> Shown {
 
 fn start_upstreams(
     path: &std::path::Path,
-    options: &Options,
+    options: &ReplOptions,
 ) -> Result<(tokio::runtime::Runtime, Arc<Runtime>), String> {
     let document = ConfigDocument::read(path, &environment).map_err(|fault| fault.to_string())?;
     let executor = tokio::runtime::Builder::new_multi_thread()
@@ -451,19 +451,19 @@ fn start_upstreams(
         .enable_all()
         .build()
         .map_err(|error| format!("no I/O runtime: {error}"))?;
-    let settings = ptc_upstream::Options {
+    let settings = ptc_upstream::UpstreamOptions {
         snapshot: options.snapshot,
         limits: options.limits.clone(),
         catalog: options.catalog,
         own: std::env::current_exe().into_iter().collect(),
-        surroundings: ptc_server::upstreams::surroundings(),
-        ..ptc_upstream::Options::default()
+        platform: ptc_server::upstreams::platform(),
+        ..ptc_upstream::UpstreamOptions::default()
     };
     let mut secrets = Redactor::builder();
-    let configured = Configured::read(&document, settings, &mut secrets, &environment);
+    let configured = ConfiguredUpstreams::read(&document, settings, &mut secrets, &environment);
     let configured = configured.map_err(|fault| fault.to_string())?;
-    let started =
-        executor.block_on(configured.start(secrets.build().each_for_at_most(SCRUB_TIME_MAX)));
+    let started = executor
+        .block_on(configured.start(secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX)));
     let runtime = started.map_err(|fault| fault.to_string())?;
     Ok((executor, runtime))
 }
@@ -524,7 +524,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn carets_stand_below_what_they_mean() {
+    fn carets_point_at_the_span() {
         let check = |text: &str, part: &str| {
             let start = text.find(part).expect("it is there");
             let span = Span {
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn documentation_is_asked_for_by_one_call() {
+    fn single_doc_call_is_recognised() {
         for text in ["(doc 'map)", " (doc \"map\") ", "(doc (quote map))"] {
             assert!(asks_doc(text), "{text}");
         }

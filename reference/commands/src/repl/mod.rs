@@ -15,20 +15,20 @@ use nix::unistd::{AccessFlags, access};
 
 use crate::{environment, fail, print};
 use evaluator::{Evaluator, Shown};
-use options::{Options, Wanted};
+use options::{ReplOptions, ReplRequest};
 
 /// Runs the command with the arguments after `repl`.
 pub fn main(arguments: &[String]) -> ExitCode {
     let options = match options::read(arguments, environment) {
-        Ok(Wanted::Help(text)) => return print(text),
-        Ok(Wanted::Run(options)) => options,
+        Ok(ReplRequest::Help(text)) => return print(text),
+        Ok(ReplRequest::Run(options)) => options,
         Err(message) => return fail(message),
     };
     let mut evaluator = match Evaluator::start(&options) {
         Ok(evaluator) => evaluator,
         Err(message) => return fail(format_args!("Error starting upstream runtime: {message}")),
     };
-    let status = in_session(&options, &mut evaluator);
+    let status = run_in_session(&options, &mut evaluator);
     evaluator.end();
     evaluator.interrupts.end();
     match status {
@@ -38,8 +38,8 @@ pub fn main(arguments: &[String]) -> ExitCode {
 }
 
 /// Restores the session from an existing file, and saves it afterwards, whether or not the last program succeeded.
-fn in_session(options: &Options, evaluator: &mut Evaluator) -> Result<(), ()> {
-    let told = |message: String| crate::tell(message);
+fn run_in_session(options: &ReplOptions, evaluator: &mut Evaluator) -> Result<(), ()> {
+    let told = |message: String| crate::print_error(message);
     let Some(path) = &options.session else {
         return run(options, evaluator);
     };
@@ -47,7 +47,7 @@ fn in_session(options: &Options, evaluator: &mut Evaluator) -> Result<(), ()> {
         evaluator.restore(path).map_err(told)?;
     }
     if options.expressions.is_empty() && options.script.is_none() {
-        is_kept_there(path).map_err(told)?;
+        check_can_save(path).map_err(told)?;
     }
     let status = run(options, evaluator);
     evaluator.save(path).map_err(told)?;
@@ -55,7 +55,7 @@ fn in_session(options: &Options, evaluator: &mut Evaluator) -> Result<(), ()> {
 }
 
 /// Refuses a place where nothing can be saved: the user must not find out after an hour of typing.
-fn is_kept_there(path: &str) -> Result<(), String> {
+fn check_can_save(path: &str) -> Result<(), String> {
     let directory = match Path::new(path).parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory,
         _ => Path::new("."),
@@ -67,45 +67,45 @@ fn is_kept_there(path: &str) -> Result<(), String> {
 }
 
 /// Runs expressions first, then a script, and a prompt only when neither was given.
-fn run(options: &Options, evaluator: &mut Evaluator) -> Result<(), ()> {
+fn run(options: &ReplOptions, evaluator: &mut Evaluator) -> Result<(), ()> {
     for expression in &options.expressions {
-        once(evaluator, expression)?;
+        evaluate_once(evaluator, expression)?;
     }
     if let Some(path) = &options.load {
         let text = read_file(path)?;
         let shown = evaluator.evaluate(&text);
-        report(&shown, Show::Failure)?;
+        report(&shown, ReportDetail::Failure)?;
         println_out(&format!("Loaded {path}"))?;
     }
     match &options.script {
-        Some(path) if path == "-" => once(evaluator, &read_stdin()?),
-        Some(path) => once(evaluator, &read_file(path)?),
+        Some(path) if path == "-" => evaluate_once(evaluator, &read_stdin()?),
+        Some(path) => evaluate_once(evaluator, &read_file(path)?),
         None if !options.expressions.is_empty() => Ok(()),
         None if !options.interactive && !std::io::stdin().is_terminal() => prompt::piped(evaluator),
         None => prompt::interactive(evaluator),
     }
 }
 
-fn once(evaluator: &mut Evaluator, text: &str) -> Result<(), ()> {
-    report(&evaluator.evaluate(text), Show::All)
+fn evaluate_once(evaluator: &mut Evaluator, text: &str) -> Result<(), ()> {
+    report(&evaluator.evaluate(text), ReportDetail::All)
 }
 
 /// How much of an evaluation is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Show {
+enum ReportDetail {
     All,
     Failure,
 }
 
-fn report(shown: &Shown, show: Show) -> Result<(), ()> {
+fn report(shown: &Shown, show: ReportDetail) -> Result<(), ()> {
     for line in &shown.prints {
         println_out(line)?;
     }
     match (&shown.text, shown.ok) {
-        (text, true) if show == Show::All => println_out(text)?,
+        (text, true) if show == ReportDetail::All => println_out(text)?,
         (_, true) => {}
         (text, false) => {
-            crate::tell(text);
+            crate::print_error(text);
             return Err(());
         }
     }
@@ -114,16 +114,17 @@ fn report(shown: &Shown, show: Show) -> Result<(), ()> {
 
 fn println_out(line: &str) -> Result<(), ()> {
     crate::write(format!("{line}\n").as_bytes()).map_err(|error| {
-        crate::tell(format_args!("cannot write to standard output: {error}"));
+        crate::print_error(format_args!("cannot write to standard output: {error}"));
     })
 }
 
 fn read_file(path: &str) -> Result<String, ()> {
     ptc_secrets::read_text(path, ptc_secrets::PROGRAM_BYTES_MAX)
-        .map_err(|unread| crate::tell(format_args!("Error reading {path}: {unread}")))
+        .map_err(|unread| crate::print_error(format_args!("Error reading {path}: {unread}")))
 }
 
 fn read_stdin() -> Result<String, ()> {
-    ptc_secrets::read_standard_input(ptc_secrets::PROGRAM_BYTES_MAX)
-        .map_err(|unread| crate::tell(format_args!("Error reading standard input: {unread}")))
+    ptc_secrets::read_standard_input(ptc_secrets::PROGRAM_BYTES_MAX).map_err(|unread| {
+        crate::print_error(format_args!("Error reading standard input: {unread}"))
+    })
 }

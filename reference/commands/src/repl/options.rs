@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ptc_protocol::limits::ProgramLimits;
 use ptc_server::settings::flags::{self, closest_of};
-use ptc_upstream::{CatalogMode, Limits, Lookup, SnapshotMode, resolve_path};
+use ptc_upstream::{CatalogMode, ConfigLookup, Limits, SnapshotMode, resolve_path};
 
 /// Whether `ptc eval` also has this flag (one for upstreams or limits), and if so, whether it takes a value.
 pub fn is_shared(word: &str) -> Option<bool> {
@@ -30,16 +30,16 @@ pub fn shared_help() -> String {
     let shared = FLAGS
         .iter()
         .filter(|flag| is_shared(&format!("--{}", flag.name)).is_some());
-    shared.map(described).collect()
+    shared.map(flag_help).collect()
 }
 
-fn described(flag: &Flag) -> String {
+fn flag_help(flag: &Flag) -> String {
     let short = flag.short.map(|short| format!("-{short}, "));
     let (short, takes) = (
         short.unwrap_or_default(),
         flag.takes.map(|takes| format!(" {takes}")),
     );
-    let (default, doc) = flag.said();
+    let (default, doc) = flag.texts();
     let mut text = format!(
         "  {short}--{}{}\n      {doc}\n",
         flag.name,
@@ -52,13 +52,13 @@ fn described(flag: &Flag) -> String {
 }
 
 /// What the arguments ask for.
-pub enum Wanted {
+pub enum ReplRequest {
     Help(String),
-    Run(Box<Options>),
+    Run(Box<ReplOptions>),
 }
 
 /// How the REPL runs.
-pub struct Options {
+pub struct ReplOptions {
     /// `-e`, in order.
     pub expressions: Vec<String>,
     /// `-l`: run first, then prompt.
@@ -107,11 +107,11 @@ struct Flag {
     short: Option<&'static str>,
     /// The kind of its value; `None` for a switch.
     takes: Option<&'static str>,
-    says: Says,
+    says: FlagText,
 }
 
 /// Where the default and help text of a flag come from.
-enum Says {
+enum FlagText {
     Own {
         default: &'static str,
         doc: &'static str,
@@ -140,7 +140,7 @@ const FLAGS: &[Flag] = &[
         "display",
         "MODE",
         "value",
-        "Show values as value, envelope or json.",
+        "ReportDetail values as value, envelope or json.",
     ),
     own(
         "upstreams-config",
@@ -187,7 +187,7 @@ const fn own(
         name,
         short: None,
         takes: Some(takes),
-        says: Says::Own { default, doc },
+        says: FlagText::Own { default, doc },
     }
 }
 
@@ -201,7 +201,7 @@ const fn switch(name: &'static str, short: &'static str, doc: &'static str) -> F
 
 const fn as_start(name: &'static str, takes: &'static str, row: &'static str) -> Flag {
     Flag {
-        says: Says::AsStart(row),
+        says: FlagText::AsStart(row),
         ..own(name, takes, "", "")
     }
 }
@@ -215,10 +215,10 @@ impl Flag {
     }
 
     /// Its default (empty when it has none) and its help text.
-    fn said(&self) -> (Cow<'static, str>, &'static str) {
+    fn texts(&self) -> (Cow<'static, str>, &'static str) {
         match self.says {
-            Says::Own { default, doc } => (default.into(), doc),
-            Says::AsStart(row) => {
+            FlagText::Own { default, doc } => (default.into(), doc),
+            FlagText::AsStart(row) => {
                 let row = flags::find(row).expect("a test finds each row");
                 (row.default_text(), row.doc)
             }
@@ -230,7 +230,7 @@ impl Flag {
 ///
 /// # Errors
 /// The problem with the first invalid argument.
-pub fn read(words: &[String], env: impl Fn(&str) -> Option<String>) -> Result<Wanted, String> {
+pub fn read(words: &[String], env: impl Fn(&str) -> Option<String>) -> Result<ReplRequest, String> {
     let mut given: Vec<(&'static str, String)> = Vec::new();
     let mut script = None;
     let mut rest = words.iter();
@@ -261,7 +261,7 @@ pub fn read(words: &[String], env: impl Fn(&str) -> Option<String>) -> Result<Wa
             .map(|(_, value)| value.clone())
     };
     if last("help").is_some() {
-        return Ok(Wanted::Help(help()));
+        return Ok(ReplRequest::Help(help()));
     }
     let number = |name: &str, default: u64| match last(name) {
         None => Ok(default),
@@ -271,7 +271,7 @@ pub fn read(words: &[String], env: impl Fn(&str) -> Option<String>) -> Result<Wa
             .filter(|number| *number > 0)
             .ok_or_else(|| format!("--{name} must be a positive integer, got: \"{text}\"")),
     };
-    let lookup = Lookup {
+    let lookup = ConfigLookup {
         flag: last("upstreams-config").map(PathBuf::from),
         variable: "PTC_RUNNER_UPSTREAMS",
         default_file: false,
@@ -279,7 +279,7 @@ pub fn read(words: &[String], env: impl Fn(&str) -> Option<String>) -> Result<Wa
     let config = resolve_path(&lookup, &env);
     let program = ProgramLimits::of(config.is_some());
     let defaults = Limits::default();
-    Ok(Wanted::Run(Box::new(Options {
+    Ok(ReplRequest::Run(Box::new(ReplOptions {
         expressions: given
             .iter()
             .filter(|(flag, _)| *flag == "eval")
@@ -376,7 +376,7 @@ fn help() -> String {
     let mut text = String::from(
         "Usage: ptc repl [FLAGS] [FILE | -]\n\nEvaluates PTC-Lisp: at a prompt, from a file, from standard input (-), or from -e.\n\nFlags:\n",
     );
-    text.extend(FLAGS.iter().map(described));
+    text.extend(FLAGS.iter().map(flag_help));
     text
 }
 

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
 use ptc_lang::reader::{self, ReadError, ReadErrorKind, ReadLimits};
-use ptc_secrets::{PROGRAM_BYTES_MAX, Unread};
+use ptc_secrets::{FileError, PROGRAM_BYTES_MAX};
 
 use super::editor::{Editor, Input};
 use super::evaluator::Evaluator;
@@ -14,7 +14,7 @@ const GREETING: &str =
     "PTC-Lisp REPL (Ctrl+D to exit)\nType :help for commands, :doc <name> for function docs\n";
 
 /// A command of the prompt: its name, its argument, its help text.
-struct Command {
+struct PromptCommand {
     name: &'static str,
     takes: &'static str,
     doc: &'static str,
@@ -23,44 +23,44 @@ struct Command {
 
 const QUIT: &str = "quit";
 
-const COMMANDS: &[Command] = &[
-    Command {
+const COMMANDS: &[PromptCommand] = &[
+    PromptCommand {
         name: "help",
         takes: "",
-        doc: "Show the commands",
+        doc: "ReportDetail the commands",
         run: |_, _| help(),
     },
-    Command {
+    PromptCommand {
         name: "doc",
         takes: " <name>",
-        doc: "Show what a function or an upstream tool does",
+        doc: "ReportDetail what a function or an upstream tool does",
         run: doc,
     },
-    Command {
+    PromptCommand {
         name: "find",
         takes: " <words>",
         doc: "Search functions and upstream tools",
         run: find,
     },
-    Command {
+    PromptCommand {
         name: "apropos",
         takes: " <words>",
         doc: "The same",
         run: find,
     },
-    Command {
+    PromptCommand {
         name: "tools",
         takes: "",
-        doc: "Show the upstream tools",
+        doc: "ReportDetail the upstream tools",
         run: |evaluator, _| tools(evaluator),
     },
-    Command {
+    PromptCommand {
         name: "display",
         takes: " <mode>",
-        doc: "Show values as value, envelope or json",
+        doc: "ReportDetail values as value, envelope or json",
         run: set_display,
     },
-    Command {
+    PromptCommand {
         name: "save",
         takes: " <file>",
         doc: "Keep definitions and the last results in a file",
@@ -69,7 +69,7 @@ const COMMANDS: &[Command] = &[
             Err(message) => message,
         },
     },
-    Command {
+    PromptCommand {
         name: "restore",
         takes: " <file>",
         doc: "Go on with what a file keeps",
@@ -78,7 +78,7 @@ const COMMANDS: &[Command] = &[
             Err(message) => message,
         },
     },
-    Command {
+    PromptCommand {
         name: QUIT,
         takes: "",
         doc: "Leave, as Ctrl+D does",
@@ -91,7 +91,7 @@ pub fn interactive(evaluator: &mut Evaluator) -> Result<(), ()> {
     evaluator.abbreviate = true;
     evaluator.typed = std::io::stdin().is_terminal();
     if evaluator.typed {
-        evaluator.interrupts.prompts();
+        evaluator.interrupts.begin_prompt();
     }
     println_out(GREETING)?;
     let mut editor = Editor::new();
@@ -102,9 +102,9 @@ pub fn interactive(evaluator: &mut Evaluator) -> Result<(), ()> {
         // A credential must not end up in the history file.
         let clean = |line: &str| evaluator.scrubbed(line) == line;
         match editor.line(prompt, clean)? {
-            Input::Line(line) if typed.quits(&line) => break,
+            Input::Line(line) if typed.is_quit(&line) => break,
             Input::Line(line) => {
-                take(evaluator, &mut typed, &line)?;
+                handle_line(evaluator, &mut typed, &line)?;
                 if evaluator.interrupts.is_ending() {
                     return Ok(());
                 }
@@ -120,22 +120,22 @@ pub fn interactive(evaluator: &mut Evaluator) -> Result<(), ()> {
 pub fn piped(evaluator: &mut Evaluator) -> Result<(), ()> {
     let mut piped = Unfinished::default();
     while let Some(line) = line_of_input()? {
-        if piped.quits(&line) {
+        if piped.is_quit(&line) {
             return Ok(());
         }
         if piped.is_empty() && line.trim_start().starts_with(':') {
             println_out(&command(evaluator, line.trim()))?;
             continue;
         }
-        if let Some(program) = piped.with(&line)?
+        if let Some(program) = piped.push_line(&line)?
             && !is_blank(&program)
         {
-            super::once(evaluator, &program)?;
+            super::evaluate_once(evaluator, &program)?;
         }
     }
     match is_blank(&piped.text) {
         true => Ok(()),
-        false => super::once(evaluator, &piped.text),
+        false => super::evaluate_once(evaluator, &piped.text),
     }
 }
 
@@ -144,36 +144,36 @@ pub fn line_of_input() -> Result<Option<String>, ()> {
     let mut line = Vec::new();
     let mut input = std::io::stdin().lock().take(PROGRAM_BYTES_MAX + 1);
     let read = input.read_until(b'\n', &mut line);
-    let count = read.map_err(|error| unread(&Unread::Io(error)))?;
+    let count = read.map_err(|error| report_unread(&FileError::Io(error)))?;
     if count as u64 > PROGRAM_BYTES_MAX {
         return too_long();
     }
-    let line = String::from_utf8(line).map_err(|_| unread(&Unread::NotText))?;
+    let line = String::from_utf8(line).map_err(|_| report_unread(&FileError::NotText))?;
     let line = line.strip_suffix('\n').unwrap_or(&line);
     let line = line.strip_suffix('\r').unwrap_or(line);
     Ok((count > 0).then(|| line.to_owned()))
 }
 
 fn too_long<T>() -> Result<T, ()> {
-    unread(&Unread::TooLong {
+    report_unread(&FileError::TooLong {
         bytes: None,
         bytes_max: PROGRAM_BYTES_MAX,
     });
     Err(())
 }
 
-fn unread(cause: &Unread) {
-    crate::tell(format_args!("Error reading standard input: {cause}"));
+fn report_unread(cause: &FileError) {
+    crate::print_error(format_args!("Error reading standard input: {cause}"));
 }
 
-fn take(evaluator: &mut Evaluator, typed: &mut Unfinished, line: &str) -> Result<(), ()> {
+fn handle_line(evaluator: &mut Evaluator, typed: &mut Unfinished, line: &str) -> Result<(), ()> {
     if typed.is_empty() && line.trim().is_empty() {
         return Ok(());
     }
     if typed.is_empty() && line.trim_start().starts_with(':') {
         return println_out(&command(evaluator, line.trim()));
     }
-    let Some(program) = typed.with(line)? else {
+    let Some(program) = typed.push_line(line)? else {
         return Ok(());
     };
     let shown = evaluator.evaluate(&program);
@@ -188,7 +188,7 @@ fn take(evaluator: &mut Evaluator, typed: &mut Unfinished, line: &str) -> Result
 struct Unfinished {
     text: String,
     /// For a long text, a short one that needs the same closing brackets or quotes.
-    stand_in: Option<String>,
+    open_context: Option<String>,
 }
 
 /// A text of up to this many bytes is read again with each new line. With longer texts that would take quadratic time.
@@ -199,35 +199,35 @@ impl Unfinished {
         self.text.is_empty()
     }
 
-    fn quits(&self, line: &str) -> bool {
+    fn is_quit(&self, line: &str) -> bool {
         self.is_empty() && line.trim().strip_prefix(':') == Some(QUIT)
     }
 
     /// Adds a line; returns the program if that completes it.
-    fn with(&mut self, line: &str) -> Result<Option<String>, ()> {
+    fn push_line(&mut self, line: &str) -> Result<Option<String>, ()> {
         self.text.push_str(line);
         self.text.push('\n');
         if self.text.len() as u64 > PROGRAM_BYTES_MAX {
             return too_long();
         }
-        if let Some(short) = &self.stand_in {
-            self.stand_in = stand_in(&format!("{short}{line}\n"));
-            if self.stand_in.is_some() {
+        if let Some(short) = &self.open_context {
+            self.open_context = open_context(&format!("{short}{line}\n"));
+            if self.open_context.is_some() {
                 return Ok(None);
             }
         }
-        if waits_for(&self.text).is_none() {
+        if incomplete_error(&self.text).is_none() {
             return Ok(Some(std::mem::take(self).text));
         }
         if self.text.len() > READ_AGAIN_BYTES_MAX {
-            self.stand_in = stand_in(&self.text);
+            self.open_context = open_context(&self.text);
         }
         Ok(None)
     }
 }
 
 /// The error of a text that more lines may complete: an unclosed bracket or string. Other errors are reported elsewhere.
-fn waits_for(text: &str) -> Option<ReadError> {
+fn incomplete_error(text: &str) -> Option<ReadError> {
     let error = reader::read(text, &ReadLimits::default()).err()?;
     let waits = matches!(
         error.kind,
@@ -240,8 +240,8 @@ fn waits_for(text: &str) -> Option<ReadError> {
 
 /// The open brackets of a text and the opening of its unclosed string; `None` when the text is not waiting for more lines, or is too
 /// deep.
-fn stand_in(text: &str) -> Option<String> {
-    let error = waits_for(text)?;
+fn open_context(text: &str) -> Option<String> {
+    let error = incomplete_error(text)?;
     let string = match error.kind {
         ReadErrorKind::UnclosedString => "\"",
         ReadErrorKind::UnclosedRegex => "#\"",

@@ -8,8 +8,8 @@ use ptc_lang::{Ended, Env, Limits, Program, Reason, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::{InvalidInput, Operation, text_of, value_of};
-use crate::agent::Alone;
-use ptc_protocol::limits::ALONE;
+use crate::agent::ClockHost;
+use ptc_protocol::limits::WITHOUT_UPSTREAMS;
 use ptc_protocol::{
     ErrorReason, Execution, FormatOptions, HISTORY_SIZE_MAX, MemoryDelta, PreviewOptions, Profile,
     Segment, Signature, Step, StepOptions, SuccessOptions, Turns, Type, atomize_value,
@@ -129,13 +129,13 @@ fn op_lisp_run(input: &Json) -> Result<Json, Json> {
     let asked = input.get("limits").unwrap_or(&Json::Null);
     let timeout = match count_of(asked, "timeout_ms")? {
         Some(ms) => Duration::from_millis(ms as u64),
-        None => ALONE.timeout,
+        None => WITHOUT_UPSTREAMS.timeout,
     };
     let mut limits = Limits::default();
     if let Some(bytes) = count_of(asked, "memory_bytes")? {
         limits.memory_bytes = bytes as u64;
     }
-    let host = Alone {
+    let host = ClockHost {
         deadline: Instant::now() + timeout,
     };
     let (outcome, _) = ptc_lang::run(&Program::new(program), &env, &limits, &host);

@@ -3,7 +3,7 @@
 use super::{schema, signature};
 
 #[test]
-fn any_text() {
+fn arbitrary_text_keeps_the_promises() {
     let mut random = fastrand::Rng::with_seed(3);
     let signatures = [
         "(",

@@ -23,9 +23,9 @@ pub use mcp::{
 };
 pub use program::{Failure, Memory, ProtocolError, ReplResult, Success, ToolError};
 pub use session::{
-    HistoryEntry, HistoryNotice, KeptToolCall, KeptUpstreamCall, LimitExceeded, SessionClosed,
-    SessionForgotten, SessionLimits, SessionList, SessionStarted, SessionSummary, SessionUsage,
-    SessionView, StoredBinding, ToolCallArguments, TurnSummary,
+    HistoryEntry, HistoryNotice, LimitExceeded, SessionClosed, SessionForgotten, SessionLimits,
+    SessionList, SessionStarted, SessionSummary, SessionUsage, SessionView, StoredBinding,
+    StoredToolCall, StoredUpstreamCall, ToolCallArguments, TurnSummary,
 };
 pub use task::{
     PlannerCost, PlannerReport, PlannerTokens, TaskAnswered, TaskExecution, TaskFailed, Warning,

@@ -138,7 +138,7 @@ impl Failure {
 
     /// The same with a separate feedback text.
     #[must_use]
-    pub fn telling(mut self, feedback: impl Into<Field>) -> Self {
+    pub fn with_feedback(mut self, feedback: impl Into<Field>) -> Self {
         self.feedback = feedback.into();
         self
     }

@@ -159,7 +159,7 @@ members! {
 
 members! {
     /// A tool call as a session remembers it.
-    pub struct KeptToolCall {
+    pub struct StoredToolCall {
         args: ToolCallArguments,
         name: &'static str,
     }
@@ -178,7 +178,7 @@ members! {
 
 members! {
     /// An upstream call as a session remembers it.
-    pub struct KeptUpstreamCall {
+    pub struct StoredUpstreamCall {
         args: Payload,
         name: String,
         status: &'static str,

@@ -38,7 +38,7 @@ fn sessions_move(url: &str, environment: &[(&str, &str)]) -> (Node, Node, String
     let other = first.new_session();
     let running = json!({"session_id": other, "program": endless["program"]});
     let turn = std::thread::spawn(move || call(address, "session_eval", &running));
-    until("a turn", || first.is_running(&other));
+    wait_until("a turn", || first.is_running(&other));
     first
         .call("session_close", &json!({"session_id": other}))
         .unwrap();
@@ -49,7 +49,7 @@ fn sessions_move(url: &str, environment: &[(&str, &str)]) -> (Node, Node, String
 }
 
 #[test]
-fn over_tls_with_an_authority_of_ones_own() {
+fn store_over_tls_with_a_private_ca() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let files = "[v3]\nsubjectAltName=IP:127.0.0.1\n";
@@ -136,7 +136,7 @@ fn over_tls_with_an_authority_of_ones_own() {
         Err(error) => return eprintln!("skipped: redis-server is not installed here: {error}"),
     };
     let listens = || TcpStream::connect(("127.0.0.1", port.parse::<u16>().unwrap())).is_ok();
-    until("redis-server", || {
+    wait_until("redis-server", || {
         listens() || server.0.try_wait().unwrap().is_some()
     });
     if !listens() {
@@ -160,7 +160,7 @@ fn over_tls_with_an_authority_of_ones_own() {
 }
 
 #[test]
-fn behind_sentinels_the_replica_that_takes_over_goes_on() {
+fn sessions_survive_a_sentinel_failover() {
     let directory = tempfile::tempdir().unwrap();
     let [master_port, replica_port, sentinel_port] = [(); 3].map(|()| free_port());
     let home = |name: &str| {
@@ -181,8 +181,8 @@ fn behind_sentinels_the_replica_that_takes_over_goes_on() {
         watch.display()
     );
     std::fs::write(&config, text).unwrap();
-    until("the master", || answers(master_port));
-    until("the replica", || answers(replica_port));
+    wait_until("the master", || answers(master_port));
+    wait_until("the replica", || answers(replica_port));
     let sentinel = Command::new("redis-server")
         .arg(&config)
         .arg("--sentinel")
@@ -190,9 +190,9 @@ fn behind_sentinels_the_replica_that_takes_over_goes_on() {
         .spawn()
         .unwrap();
     let _sentinel = Process(sentinel);
-    until("the sentinel", || answers(sentinel_port));
+    wait_until("the sentinel", || answers(sentinel_port));
     let knows = |what: &[u8]| redis_command(sentinel_port, &[b"SENTINEL", what, b"main"]);
-    until(
+    wait_until(
         "the sentinel knows the replica",
         || matches!(knows(b"replicas"), Resp::Many(replicas) if replicas.len() == 1),
     );
@@ -201,13 +201,13 @@ fn behind_sentinels_the_replica_that_takes_over_goes_on() {
     // Data that the replica has not received is lost with the master; it receives everything in
     // order.
     redis_command(master_port, &[b"SET", b"last", b"1"]);
-    until("the replica has all", || {
+    wait_until("the replica has all", || {
         let last = redis_command(replica_port, &[b"GET", b"last"]);
         matches!(last, Resp::Text(last) if last == b"1")
     });
     drop(master);
     for node in [&first, &second] {
-        until("the replica takes over", || {
+        wait_until("the replica takes over", || {
             node.eval(&session, "n")["text"] == shown("42")
         });
     }
@@ -215,7 +215,7 @@ fn behind_sentinels_the_replica_that_takes_over_goes_on() {
 }
 
 #[test]
-fn in_a_cluster_of_three() {
+fn sessions_work_in_a_redis_cluster_of_three() {
     let directory = tempfile::tempdir().unwrap();
     let mut servers = Vec::new();
     for name in ["a", "b", "c"] {
@@ -233,7 +233,7 @@ fn in_a_cluster_of_three() {
         .map(|(_, port)| format!("127.0.0.1:{port}"))
         .collect();
     for (_, port) in &servers {
-        until("redis-server", || answers(*port));
+        wait_until("redis-server", || answers(*port));
     }
     let mut words = vec!["--cluster", "create"];
     words.extend(addresses.iter().map(String::as_str));
@@ -242,7 +242,7 @@ fn in_a_cluster_of_three() {
         return;
     }
     for (_, port) in &servers {
-        until("the cluster", || {
+        wait_until("the cluster", || {
             redis_command(*port, &[b"CLUSTER", b"INFO"])
                 .text()
                 .contains("cluster_state:ok")

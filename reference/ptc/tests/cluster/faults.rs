@@ -6,14 +6,14 @@ use std::net::Shutdown;
 use std::sync::atomic::AtomicU64;
 
 /// A port that forwards to another one, until it is held: then data waits, and arrives late.
-pub struct Wire {
+pub struct FaultyProxy {
     port: u16,
-    state: Arc<State>,
+    state: Arc<ProxyState>,
 }
 
 #[derive(Default)]
-struct State {
-    held: Mutex<Held>,
+struct ProxyState {
+    held: Mutex<HeldTraffic>,
     /// The delay of answers in milliseconds.
     slow_ms: AtomicU64,
     /// The number of answers held back.
@@ -27,7 +27,7 @@ struct State {
 
 /// What is held back.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Held {
+enum HeldTraffic {
     #[default]
     Nothing,
     All,
@@ -38,13 +38,13 @@ enum Held {
 }
 
 /// The interval at which a connection checks for changes.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-impl Wire {
-    pub fn to(target: u16) -> Wire {
+impl FaultyProxy {
+    pub fn to(target: u16) -> FaultyProxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
-        let wire = Wire {
+        let wire = FaultyProxy {
             port: listener.local_addr().unwrap().port(),
             state: Arc::default(),
         };
@@ -52,11 +52,11 @@ impl Wire {
         std::thread::spawn(move || {
             while !state.over.load(Ordering::Acquire) {
                 let Ok((near, _)) = listener.accept() else {
-                    std::thread::sleep(LOOK);
+                    std::thread::sleep(POLL_INTERVAL);
                     continue;
                 };
                 let state = state.clone();
-                std::thread::spawn(move || state.lead(near, target));
+                std::thread::spawn(move || state.serve(near, target));
             }
         });
         wire
@@ -73,18 +73,18 @@ impl Wire {
 
     /// From now on nothing arrives, in either direction.
     pub fn hold(&self) {
-        self.state.hold(Held::All);
+        self.state.hold(HeldTraffic::All);
     }
 
     /// From now on no request arrives; earlier requests are answered.
     fn hold_requests(&self) {
-        self.state.hold(Held::Requests);
+        self.state.hold(HeldTraffic::Requests);
     }
 
     /// From now on requests are processed but not answered; messages to subscribers arrive.
     pub fn hold_answers(&self) {
         self.state.waiting.store(0, Ordering::Release);
-        self.state.hold(Held::Answers);
+        self.state.hold(HeldTraffic::Answers);
     }
 
     /// Whether an answer is held back.
@@ -93,13 +93,13 @@ impl Wire {
     }
 
     /// How much reached subscribers.
-    pub fn heard(&self) -> usize {
+    pub fn messages_delivered(&self) -> usize {
         self.state.heard.load(Ordering::Acquire)
     }
 
     /// Delivers what was held.
     pub fn release(&self) {
-        self.state.hold(Held::Nothing);
+        self.state.hold(HeldTraffic::Nothing);
     }
 
     pub fn hold_for(&self, time: Duration) {
@@ -114,52 +114,58 @@ impl Wire {
     }
 }
 
-impl Drop for Wire {
+impl Drop for FaultyProxy {
     fn drop(&mut self) {
         self.state.over.store(true, Ordering::Release);
         self.cut();
     }
 }
 
-struct Led {
+struct ProxiedConnection {
     /// The number of cuts before it.
     cuts: u64,
     /// Whether it subscribed to messages.
     listens: AtomicBool,
 }
 
-impl State {
-    fn lead(self: Arc<Self>, near: TcpStream, target: u16) {
+impl ProxyState {
+    fn serve(self: Arc<Self>, near: TcpStream, target: u16) {
         let Ok(far) = TcpStream::connect(("127.0.0.1", target)) else {
             return;
         };
         near.set_nonblocking(false).unwrap();
         let (near_end, far_end) = (near.try_clone().unwrap(), far.try_clone().unwrap());
-        let led = Arc::new(Led {
+        let led = Arc::new(ProxiedConnection {
             cuts: self.cuts.load(Ordering::Acquire),
             listens: AtomicBool::new(false),
         });
         let (state, answered) = (self.clone(), led.clone());
-        let back = std::thread::spawn(move || state.pass(far_end, near_end, &answered, true));
-        self.pass(near, far, &led, false);
+        let back = std::thread::spawn(move || state.forward(far_end, near_end, &answered, true));
+        self.forward(near, far, &led, false);
         let _ = back.join();
     }
 
-    fn hold(&self, held: Held) {
+    fn hold(&self, held: HeldTraffic) {
         *self.held.lock().unwrap() = held;
     }
 
-    fn holds(&self, led: &Led, answers: bool) -> bool {
+    fn holds(&self, led: &ProxiedConnection, answers: bool) -> bool {
         match *self.held.lock().unwrap() {
-            Held::Nothing => false,
-            Held::All => true,
-            Held::Requests => !answers,
-            Held::Answers => answers && !led.listens.load(Ordering::Acquire),
+            HeldTraffic::Nothing => false,
+            HeldTraffic::All => true,
+            HeldTraffic::Requests => !answers,
+            HeldTraffic::Answers => answers && !led.listens.load(Ordering::Acquire),
         }
     }
 
-    fn pass(&self, mut from: TcpStream, mut to: TcpStream, led: &Led, answers: bool) {
-        from.set_read_timeout(Some(LOOK)).unwrap();
+    fn forward(
+        &self,
+        mut from: TcpStream,
+        mut to: TcpStream,
+        led: &ProxiedConnection,
+        answers: bool,
+    ) {
+        from.set_read_timeout(Some(POLL_INTERVAL)).unwrap();
         let mut bytes = [0; 16 << 10];
         let is_cut = || self.cuts.load(Ordering::Acquire) != led.cuts;
         while !is_cut() {
@@ -184,7 +190,7 @@ impl State {
                 self.waiting.fetch_add(1, Ordering::AcqRel);
             }
             while self.holds(led, answers) && !is_cut() {
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
             }
             if answers {
                 let late = self.slow_ms.load(Ordering::Acquire);
@@ -204,7 +210,7 @@ impl State {
 }
 
 #[test]
-fn a_commit_that_arrives_late_is_not_kept() {
+fn commit_that_arrives_late_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let Some(store) = Store::redis(directory.path()) else {
         return;
@@ -212,7 +218,7 @@ fn a_commit_that_arrives_late_is_not_kept() {
     let Store::Redis { port, .. } = &store else {
         return;
     };
-    let wire = Wire::to(*port);
+    let wire = FaultyProxy::to(*port);
     let environment = [
         ("PTC_CHECKS_LEASE_MS", "6000"),
         ("PTC_CHECKS_SLOW_COMMITS_MS", "4000"),
@@ -227,7 +233,7 @@ fn a_commit_that_arrives_late_is_not_kept() {
         let program = json!({"session_id": running, "program": "(do (def n (inc n)) n)"});
         call(address, "session_eval", &program).unwrap()
     });
-    until("the turn", || near.is_running(&session));
+    wait_until("the turn", || near.is_running(&session));
     // The lease was taken, and the wire is held before the commit; its node gives up after two seconds, and its lease ends.
     wire.hold_requests();
     let lost = turn.join().unwrap();
@@ -239,12 +245,12 @@ fn a_commit_that_arrives_late_is_not_kept() {
     assert_eq!(refused["reason"], json!("session_store_unavailable"));
     let alone = far.call("eval", &json!({"program": "(+ 1 2)"})).unwrap();
     assert_eq!(alone["text"], shown("3"));
-    until("the lease", || {
+    wait_until("the lease", || {
         near.eval(&session, "(do (def n (+ n 10)) n)")["text"] == shown("10")
     });
     // Now the commit arrives, with an outdated fencing token.
     wire.release();
-    until("the store", || {
+    wait_until("the store", || {
         far.eval(&session, "n")["text"] == shown("10")
     });
     assert_eq!(near.eval(&session, "n")["text"], shown("10"));
@@ -277,12 +283,12 @@ fn haproxy(directory: &Path, servers: &[SocketAddr]) -> Option<(Process, SocketA
         .inspect_err(|error| eprintln!("skipped: haproxy is not installed here: {error}"))
         .ok()?;
     let proxy = Process(child);
-    until("haproxy", || TcpStream::connect(address).is_ok());
+    wait_until("haproxy", || TcpStream::connect(address).is_ok());
     Some((proxy, address))
 }
 
 #[test]
-fn servers_are_restarted_one_after_the_other_and_no_call_fails() {
+fn rolling_restart_fails_no_call() {
     use nix::sys::signal::Signal;
     let directory = tempfile::tempdir().unwrap();
     let Some(store) = Store::redis(directory.path()) else {
@@ -299,7 +305,7 @@ fn servers_are_restarted_one_after_the_other_and_no_call_fails() {
     };
     // Waits until the proxy forwards requests to this server.
     let serves = |label: &str| {
-        until("a server behind the proxy", || {
+        wait_until("a server behind the proxy", || {
             request(address, "GET /ready HTTP/1.1", "")
                 .is_ok_and(|(_, reply)| reply["instance"] == json!(label))
         });
@@ -336,7 +342,7 @@ fn servers_are_restarted_one_after_the_other_and_no_call_fails() {
             .collect();
         let progress = |what: &str, count: usize| {
             let before = asked.load(Ordering::Acquire);
-            until(what, || {
+            wait_until(what, || {
                 let failed = counting.is_finished() || others.iter().any(|it| it.is_finished());
                 failed || asked.load(Ordering::Acquire) >= before + count
             });
@@ -344,7 +350,7 @@ fn servers_are_restarted_one_after_the_other_and_no_call_fails() {
         for (node, label) in nodes.iter_mut().zip(labels) {
             progress("the calls before", 20);
             node.process.signal(Signal::SIGTERM);
-            until("its end", || node.process.0.try_wait().unwrap().is_some());
+            wait_until("its end", || node.process.0.try_wait().unwrap().is_some());
             progress("the calls without it", 20);
             *node = Node::start_at(node.address, &url, &flags, &[(LABEL, label)]);
             // Like an orchestrator, waits for a replica before ending the next one.
@@ -361,7 +367,7 @@ fn servers_are_restarted_one_after_the_other_and_no_call_fails() {
 }
 
 #[test]
-fn a_client_that_goes_away_behind_the_proxy_ends_its_call() {
+fn client_disconnect_behind_a_proxy_ends_its_call() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::Directory(directory.path().join("store"));
     let flags = ["--http-metrics", "--program-timeout-ms", "50000"];
@@ -369,7 +375,7 @@ fn a_client_that_goes_away_behind_the_proxy_ends_its_call() {
     let Some((_proxy, address)) = haproxy(directory.path(), &[node.address]) else {
         return;
     };
-    until("a server behind the proxy", || {
+    wait_until("a server behind the proxy", || {
         request(address, "GET /ready HTTP/1.1", "").is_ok_and(|(status, _)| status == 200)
     });
     let metrics = || {
@@ -397,16 +403,16 @@ fn a_client_that_goes_away_behind_the_proxy_ends_its_call() {
         body.len()
     )
     .unwrap();
-    until("the call", || runs(1));
+    wait_until("the call", || runs(1));
     let since = Instant::now();
     drop(client);
-    until("its end", || runs(0));
+    wait_until("its end", || runs(0));
     // Cancelled, not ended by its own time limit.
     assert!(since.elapsed() < Duration::from_secs(45));
 }
 
 #[test]
-fn a_full_store_says_so_and_its_sessions_can_be_read_and_closed() {
+fn full_store_is_reported_and_its_sessions_stay_usable() {
     let directory = tempfile::tempdir().unwrap();
     let Some(store) = Store::redis(directory.path()) else {
         return;
@@ -453,7 +459,7 @@ fn a_full_store_says_so_and_its_sessions_can_be_read_and_closed() {
 }
 
 #[test]
-fn a_slow_store_makes_turns_slow_and_nothing_else() {
+fn slow_store_delays_only_turns() {
     let directory = tempfile::tempdir().unwrap();
     let Some(store) = Store::redis(directory.path()) else {
         return;
@@ -461,7 +467,7 @@ fn a_slow_store_makes_turns_slow_and_nothing_else() {
     let Store::Redis { port, .. } = &store else {
         return;
     };
-    let wire = Wire::to(*port);
+    let wire = FaultyProxy::to(*port);
     let node = Node::start(&wire.url(), &[], &[]);
     let sessions: Vec<String> = (0..8).map(|_| node.new_session()).collect();
     // Each answer arrives half a second late.
@@ -479,7 +485,7 @@ fn a_slow_store_makes_turns_slow_and_nothing_else() {
                 let reply = node.call("eval", &json!({"program": "(+ 1 2)"})).unwrap();
                 assert_eq!(reply["text"], shown("3"));
                 slowest = slowest.max(since.elapsed());
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
             }
             slowest
         });

@@ -10,21 +10,21 @@ const TOKENS: [&str; 2] = [
 ];
 
 /// A Redis with a server for each of two owners, which share a key.
-struct Attacked {
+struct ForgedStore {
     store: Store,
     nodes: [Node; 2],
     key_file: PathBuf,
     _directory: tempfile::TempDir,
 }
 
-impl Attacked {
-    fn start() -> Option<Attacked> {
+impl ForgedStore {
+    fn start() -> Option<ForgedStore> {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::redis(directory.path())?;
         let key_file = directory.path().join("key");
         std::fs::write(&key_file, KEY.repeat(4)).unwrap();
-        let nodes = TOKENS.map(|token| Attacked::node(&store, &key_file, token));
-        Some(Attacked {
+        let nodes = TOKENS.map(|token| ForgedStore::node(&store, &key_file, token));
+        Some(ForgedStore {
             store,
             nodes,
             key_file,
@@ -44,7 +44,7 @@ impl Attacked {
 
     /// A server with empty caches.
     fn fresh(&self, owner: usize) -> Node {
-        Attacked::node(&self.store, &self.key_file, TOKENS[owner])
+        ForgedStore::node(&self.store, &self.key_file, TOKENS[owner])
     }
 
     fn ask_owner(&self, node: &Node, owner: usize, tool: &str, arguments: &Value) -> Value {
@@ -84,8 +84,8 @@ impl Attacked {
 const PARTS: [&str; 4] = ["head", "body", "stamp", "version"];
 
 #[test]
-fn with_a_key_forged_content_opens_nowhere() {
-    let Some(all) = Attacked::start() else {
+fn forged_content_is_rejected_with_a_key() {
+    let Some(all) = ForgedStore::start() else {
         return;
     };
     let victim = all.new_session(0);
@@ -180,8 +180,8 @@ fn with_a_key_forged_content_opens_nowhere() {
 }
 
 #[test]
-fn parts_of_two_turns_open_nowhere_and_a_whole_turn_from_before_does() {
-    let Some(all) = Attacked::start() else {
+fn mixed_turns_are_rejected_but_an_older_whole_turn_opens() {
+    let Some(all) = ForgedStore::start() else {
         return;
     };
     let session = all.new_session(0);
@@ -220,7 +220,7 @@ fn parts_of_two_turns_open_nowhere_and_a_whole_turn_from_before_does() {
 }
 
 #[test]
-fn without_a_key_the_content_of_another_session_is_told() {
+fn content_of_another_session_is_detected_without_a_key() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::Directory(directory.path().join("store"));
     let node = Node::start(&store.url(), &[], &[]);
@@ -251,7 +251,7 @@ fn without_a_key_the_content_of_another_session_is_told() {
 }
 
 #[test]
-fn without_a_key_whatever_is_written_is_read_as_from_a_stranger() {
+fn unsigned_content_is_read_as_untrusted() {
     let directory = tempfile::tempdir().unwrap();
     let Some(store) = Store::redis(directory.path()) else {
         return;

@@ -1,31 +1,31 @@
 //! A client's operation on one server has taken effect when the client asks another server, though servers notify each other late.
 
-use super::faults::Wire;
+use super::faults::FaultyProxy;
 use super::*;
 
 /// How late one of the servers is notified. Others wait for it for two seconds, in which it also has to ask the store.
 const LATE_MS: u64 = 200;
 
 /// Servers with one store; the first one has a slow connection to it.
-struct Late {
+struct DelayedCluster {
     far: Node,
     near: [Node; 2],
-    wire: Wire,
+    wire: FaultyProxy,
     store: Store,
     _directory: tempfile::TempDir,
 }
 
-impl Late {
+impl DelayedCluster {
     /// Starts them where Redis is installed: a directory sends no notifications.
-    fn start() -> Option<Late> {
+    fn start() -> Option<DelayedCluster> {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::redis(directory.path())?;
         let Store::Redis { port, .. } = &store else {
             return None;
         };
-        let wire = Wire::to(*port);
+        let wire = FaultyProxy::to(*port);
         let flags = ["--program-timeout-ms", "20000", "--http-metrics"];
-        Some(Late {
+        Some(DelayedCluster {
             far: Node::start(&wire.url(), &flags, &[]),
             near: [(); 2].map(|()| Node::start(&store.url(), &flags, &[])),
             wire,
@@ -35,8 +35,8 @@ impl Late {
     }
 
     /// The same with late notifications to the first server.
-    fn start_slow() -> Option<Late> {
-        let nodes = Late::start()?;
+    fn start_slow() -> Option<DelayedCluster> {
+        let nodes = DelayedCluster::start()?;
         nodes.wire.slow(LATE_MS);
         Some(nodes)
     }
@@ -51,10 +51,10 @@ impl Late {
         self.wire.hold_answers();
         std::thread::scope(|scope| {
             let asks = scope.spawn(ask);
-            until("the question", || self.wire.is_awaited());
-            let heard = self.wire.heard();
+            wait_until("the question", || self.wire.is_awaited());
+            let heard = self.wire.messages_delivered();
             let overtakes = scope.spawn(meanwhile);
-            until("what is told", || self.wire.heard() > heard);
+            wait_until("what is told", || self.wire.messages_delivered() > heard);
             self.wire.release();
             let overtaken = overtakes.join().unwrap();
             (asks.join().unwrap(), overtaken)
@@ -86,11 +86,12 @@ impl Client {
     fn open(node: &Node) -> Client {
         let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
         let body = frame(1, "initialize", &params);
-        Client(in_protocol(node.address, None, "POST", &body).1)
+        Client(request_in_protocol_session(node.address, None, "POST", &body).1)
     }
 
     fn send(&self, node: &Node, method: &str, body: &str) -> (u16, Value) {
-        let (status, _, reply) = in_protocol(node.address, self.0.as_deref(), method, body);
+        let (status, _, reply) =
+            request_in_protocol_session(node.address, self.0.as_deref(), method, body);
         (status, reply)
     }
 
@@ -119,8 +120,8 @@ fn cancel_of(id: u64) -> String {
 }
 
 #[test]
-fn a_session_is_free_once_its_program_was_cancelled_elsewhere() {
-    let Some(nodes) = Late::start_slow() else {
+fn cancel_on_another_server_frees_the_session() {
+    let Some(nodes) = DelayedCluster::start_slow() else {
         return;
     };
     let [here, next] = &nodes.near;
@@ -129,7 +130,7 @@ fn a_session_is_free_once_its_program_was_cancelled_elsewhere() {
     for id in 3..6 {
         std::thread::scope(|scope| {
             let running = scope.spawn(|| client.turn(&nodes.far, id, &session, ENDLESS));
-            until("the turn", || nodes.in_flight() == 1);
+            wait_until("the turn", || nodes.in_flight() == 1);
             assert_eq!(client.send(here, "POST", &cancel_of(id)).0, 202);
             let reply = client.turn(next, 1001, &session, "(+ 40 2)");
             assert!(reply.contains("user=> 42"), "{reply}");
@@ -142,8 +143,8 @@ fn a_session_is_free_once_its_program_was_cancelled_elsewhere() {
 }
 
 #[test]
-fn nothing_runs_any_more_once_its_session_was_ended_elsewhere() {
-    let Some(nodes) = Late::start_slow() else {
+fn ending_a_session_elsewhere_stops_its_program() {
+    let Some(nodes) = DelayedCluster::start_slow() else {
         return;
     };
     let [here, _] = &nodes.near;
@@ -154,7 +155,7 @@ fn nothing_runs_any_more_once_its_session_was_ended_elsewhere() {
             let (client, far) = (Client(client.0.clone()), &nodes.far);
             move || client.call(far, 2, "eval", endless)
         });
-        until("the call", || nodes.in_flight() == 1);
+        wait_until("the call", || nodes.in_flight() == 1);
         assert_eq!(client.send(here, "DELETE", "").0, 202);
         assert_eq!(nodes.in_flight(), 0, "after a DELETE");
         let reply = running.join().unwrap().to_string();
@@ -163,7 +164,7 @@ fn nothing_runs_any_more_once_its_session_was_ended_elsewhere() {
     let session = here.new_session();
     std::thread::scope(|scope| {
         let running = scope.spawn(|| nodes.far.eval(&session, ENDLESS));
-        until("the turn", || nodes.in_flight() == 1);
+        wait_until("the turn", || nodes.in_flight() == 1);
         here.call("session_close", &json!({"session_id": session}))
             .unwrap();
         assert_eq!(nodes.in_flight(), 0, "after a closing");
@@ -173,8 +174,8 @@ fn nothing_runs_any_more_once_its_session_was_ended_elsewhere() {
 }
 
 #[test]
-fn a_cancel_that_overtakes_the_lease_of_its_call_is_not_lost() {
-    let Some(nodes) = Late::start() else {
+fn cancel_that_overtakes_its_lease_is_not_lost() {
+    let Some(nodes) = DelayedCluster::start() else {
         return;
     };
     let [here, next] = &nodes.near;
@@ -203,8 +204,8 @@ fn a_cancel_that_overtakes_the_lease_of_its_call_is_not_lost() {
 }
 
 #[test]
-fn an_end_that_overtakes_a_session_or_its_lease_is_not_lost() {
-    let Some(nodes) = Late::start() else {
+fn end_that_overtakes_a_session_or_lease_is_not_lost() {
+    let Some(nodes) = DelayedCluster::start() else {
         return;
     };
     let [here, next] = &nodes.near;
@@ -256,7 +257,7 @@ fn an_end_that_overtakes_a_session_or_its_lease_is_not_lost() {
 }
 
 #[test]
-fn what_ends_a_call_while_a_directory_is_locked_is_not_lost() {
+fn end_of_a_call_during_a_directory_lock_is_not_lost() {
     let directory = tempfile::tempdir().unwrap();
     let url = format!("file:{}", directory.path().display());
     let node = Node::start(&url, &["--program-timeout-ms", "20000"], &[]);
@@ -276,7 +277,7 @@ fn ends_while_locked(node: &Node, directory: &Path, end: &str) -> bool {
     locks.iter().for_each(|lock| lock.lock().unwrap());
     std::thread::scope(|scope| {
         let running = scope.spawn(|| client.turn(node, 3, &session, ENDLESS));
-        until("the call", || {
+        wait_until("the call", || {
             waiting_for_locks(node) >= 1 || running.is_finished()
         });
         let ended = scope.spawn(|| match end {
@@ -287,7 +288,7 @@ fn ends_while_locked(node: &Node, directory: &Path, end: &str) -> bool {
                 (202, closed)
             }
         });
-        until("its end", || {
+        wait_until("its end", || {
             waiting_for_locks(node) >= 2 || running.is_finished() || ended.is_finished()
         });
         locks.iter().for_each(|lock| lock.unlock().unwrap());
@@ -331,8 +332,8 @@ fn waiting_for_locks(node: &Node) -> usize {
 }
 
 #[test]
-fn what_ends_a_call_over_stdio_before_it_is_taken_in_is_not_lost() {
-    let Some(nodes) = Late::start() else {
+fn early_end_of_a_stdio_call_is_not_lost() {
+    let Some(nodes) = DelayedCluster::start() else {
         return;
     };
     let flags = ["--sessions", "--max-concurrent-calls", "1"];
@@ -350,7 +351,7 @@ fn what_ends_a_call_over_stdio_before_it_is_taken_in_is_not_lost() {
     };
     nodes.wire.hold_answers();
     far.write(&turn(2, ENDLESS));
-    until("the question", || nodes.wire.is_awaited());
+    wait_until("the question", || nodes.wire.is_awaited());
     far.write(&cancel_of(2));
     nodes.wire.release();
     // Over stdio a cancelled call is not answered; it frees its place and the session for the next call.
@@ -365,7 +366,7 @@ fn what_ends_a_call_over_stdio_before_it_is_taken_in_is_not_lost() {
     );
     assert!(closed.to_string().contains(r#""closed":true"#), "{closed}");
     // A close on another server arrives as a notification: the call then frees its place without an answer.
-    until("its place", || {
+    wait_until("its place", || {
         let reply = far.call(5, "eval", json!({"program": "(+ 40 2)"}));
         assert_eq!(reply["id"], json!(5), "{reply}");
         let reply = reply.to_string();
@@ -387,7 +388,7 @@ impl Stdio {
     fn start(store: &str, flags: &[&str]) -> Stdio {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ptc"));
         command.args(["start", "--program-timeout-ms", "20000", "--session-store"]);
-        let (child, replies) = support::started(command.arg(store).args(flags));
+        let (child, replies) = support::spawn_piped(command.arg(store).args(flags));
         Stdio {
             process: Process(child),
             replies,

@@ -19,7 +19,7 @@ fn login(node: &Node, token: &str, client: &str) -> u16 {
 
 /// A Redis server has the same channels for all its databases.
 #[test]
-fn servers_of_another_database_hear_nothing() {
+fn redis_databases_are_isolated() {
     let directory = tempfile::tempdir().unwrap();
     let Some(store) = Store::redis(directory.path()) else {
         return;
@@ -53,7 +53,7 @@ fn servers_of_another_database_hear_nothing() {
 }
 
 #[test]
-fn failed_logins_count_for_all_servers() {
+fn failed_logins_count_across_servers() {
     let directory = tempfile::tempdir().unwrap();
     for store in Store::all(directory.path()) {
         let flags = [
@@ -100,7 +100,7 @@ fn failed_logins_count_for_all_servers() {
         assert_eq!(login(&first, &wrong, "192.0.2.3"), 429, "{url}");
         if let Store::Redis { port, .. } = &store {
             // The others wait for a server that is notified late; a server that was not notified asks the store.
-            let wire = faults::Wire::to(*port);
+            let wire = faults::FaultyProxy::to(*port);
             let far = Node::start(&wire.url(), &flags, &[]);
             wire.slow(500);
             for source in ["192.0.2.5", "192.0.2.6"] {
@@ -130,12 +130,13 @@ fn failed_logins_count_for_all_servers() {
 fn initialize(node: &Node) -> (u16, Option<String>) {
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18",
         "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}});
-    let (status, id, _) = in_protocol(node.address, None, "POST", &initialize.to_string());
+    let (status, id, _) =
+        request_in_protocol_session(node.address, None, "POST", &initialize.to_string());
     (status, id)
 }
 
 #[test]
-fn the_caps_of_one_owner_count_on_all_servers() {
+fn owner_limits_count_across_servers() {
     let directory = tempfile::tempdir().unwrap();
     for store in Store::all(directory.path()) {
         let flags = [
@@ -154,13 +155,13 @@ fn the_caps_of_one_owner_count_on_all_servers() {
         first.new_session();
         let (status, id) = initialize(&first);
         assert_eq!((status, initialize(&second).0), (200, 429));
-        in_protocol(second.address, id.as_deref(), "DELETE", "");
+        request_in_protocol_session(second.address, id.as_deref(), "DELETE", "");
         assert_eq!(initialize(&second).0, 200);
     }
 }
 
 #[test]
-fn a_shutdown_holds_on_every_server() {
+fn session_shutdown_applies_to_every_server() {
     let directory = tempfile::tempdir().unwrap();
     for store in Store::all(directory.path()) {
         let start = || Node::start(&store.url(), &[], &[]);
@@ -168,7 +169,7 @@ fn a_shutdown_holds_on_every_server() {
         let (_, id) = initialize(&first);
         let ask = |node: &Node, id: &Option<String>, method: &str, params: Value| {
             let body = json!({"jsonrpc": "2.0", "id": 2, "method": method, "params": params});
-            in_protocol(node.address, id.as_deref(), "POST", &body.to_string()).2
+            request_in_protocol_session(node.address, id.as_deref(), "POST", &body.to_string()).2
         };
         let eval = |node: &Node, id: &Option<String>| {
             let params = json!({"name": "lisp_eval", "arguments": {"program": "(+ 1 2)"}});
@@ -189,7 +190,7 @@ fn a_shutdown_holds_on_every_server() {
 }
 
 #[test]
-fn what_a_client_kept_ends_with_its_protocol_session_and_a_long_call_is_a_use_of_it() {
+fn client_sessions_end_with_their_protocol_session() {
     let directory = tempfile::tempdir().unwrap();
     for store in Store::all(directory.path()) {
         let flags = [
@@ -202,7 +203,7 @@ fn what_a_client_kept_ends_with_its_protocol_session_and_a_long_call_is_a_use_of
         let (_, id) = initialize(&first);
         let call = |node: &Node, tool: &str, arguments: &Value| {
             let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool, "arguments": arguments}});
-            in_protocol(node.address, id.as_deref(), "POST", &body.to_string())
+            request_in_protocol_session(node.address, id.as_deref(), "POST", &body.to_string())
         };
         let (_, _, started) = call(&first, "lisp_session_start", &json!({}));
         let session = &started["result"]["structuredContent"]["session_id"];
@@ -223,13 +224,13 @@ fn what_a_client_kept_ends_with_its_protocol_session_and_a_long_call_is_a_use_of
             String::from_utf8(output.stdout).unwrap()
         };
         assert!(listed().contains(session.as_str().unwrap()));
-        until("its end", || !listed().contains(session.as_str().unwrap()));
+        wait_until("its end", || !listed().contains(session.as_str().unwrap()));
         assert_eq!(call(&second, "lisp_eval", &json!({"program": "1"})).0, 404);
     }
 }
 
 /// The requests to Redis while something happens, one line each, without the periodic requests of servers.
-fn asked(store: &Store, happens: impl FnOnce()) -> Vec<String> {
+fn store_commands_during(store: &Store, happens: impl FnOnce()) -> Vec<String> {
     let Store::Redis { port, .. } = store else {
         panic!("it is asked nothing")
     };
@@ -266,7 +267,7 @@ fn asked(store: &Store, happens: impl FnOnce()) -> Vec<String> {
 }
 
 #[test]
-fn a_turn_costs_two_round_trips_and_an_evaluation_none() {
+fn turn_costs_two_store_round_trips() {
     let directory = tempfile::tempdir().unwrap();
     let Some(store) = Store::redis(directory.path()) else {
         return;
@@ -282,17 +283,17 @@ fn a_turn_costs_two_round_trips_and_an_evaluation_none() {
     for node in [&first, &second] {
         turn(node);
     }
-    let own = asked(&store, || (0..TURNS).for_each(|_| turn(&first)));
+    let own = store_commands_during(&store, || (0..TURNS).for_each(|_| turn(&first)));
     assert_eq!(own.len(), 2 * TURNS, "{own:#?}");
     // The same when another server had the session before.
-    let moved = asked(&store, || {
+    let moved = store_commands_during(&store, || {
         (0..TURNS).for_each(|_| {
             turn(&second);
             turn(&first);
         });
     });
     assert_eq!(moved.len(), 4 * TURNS, "{moved:#?}");
-    let none = asked(&store, || {
+    let none = store_commands_during(&store, || {
         for _ in 0..TURNS {
             let reply = first.call("eval", &json!({"program": "(+ 1 2)"})).unwrap();
             assert_eq!(reply["text"], shown("3"));
@@ -304,13 +305,14 @@ fn a_turn_costs_two_round_trips_and_an_evaluation_none() {
     let in_session = |program: &str, session: &Value| {
         let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
             "params": {"name": "lisp_session_eval", "arguments": {"session_id": session, "program": program}}});
-        in_protocol(first.address, id.as_deref(), "POST", &body.to_string()).2
+        request_in_protocol_session(first.address, id.as_deref(), "POST", &body.to_string()).2
     };
     let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "lisp_session_start", "arguments": {}}});
-    let started = in_protocol(first.address, id.as_deref(), "POST", &body.to_string()).2;
+    let started =
+        request_in_protocol_session(first.address, id.as_deref(), "POST", &body.to_string()).2;
     let session = &started["result"]["structuredContent"]["session_id"];
     in_session("(def n 1)", session);
-    let protocol = asked(&store, || {
+    let protocol = store_commands_during(&store, || {
         (0..TURNS).for_each(|_| {
             let reply = in_session("n", session);
             assert!(reply.to_string().contains("user=> 1"), "{reply}");
@@ -318,7 +320,7 @@ fn a_turn_costs_two_round_trips_and_an_evaluation_none() {
     });
     assert_eq!(protocol.len(), 2 * TURNS, "{protocol:#?}");
     // A turn that does not begin costs no more.
-    let refused = asked(&store, || {
+    let refused = store_commands_during(&store, || {
         (0..TURNS).for_each(|_| {
             let reply = in_session("", session);
             assert!(reply.to_string().contains("args_error"), "{reply}");
@@ -331,7 +333,7 @@ fn a_turn_costs_two_round_trips_and_an_evaluation_none() {
 
 /// A turn looks up its protocol session in the step that takes its lease: that must not change any answer.
 #[test]
-fn what_another_server_did_with_a_session_of_the_protocol_holds_for_a_turn() {
+fn turn_sees_protocol_session_changes_of_other_servers() {
     let directory = tempfile::tempdir().unwrap();
     for store in Store::all(directory.path()) {
         let flags = ["--http-session-idle-timeout-ms", "4000"];
@@ -339,7 +341,7 @@ fn what_another_server_did_with_a_session_of_the_protocol_holds_for_a_turn() {
         let call = |node: &Node, id: &Option<String>, tool: &str, arguments: Value| {
             let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool, "arguments": arguments}});
             let (status, _, reply) =
-                in_protocol(node.address, id.as_deref(), "POST", &body.to_string());
+                request_in_protocol_session(node.address, id.as_deref(), "POST", &body.to_string());
             (status, reply.to_string())
         };
         let eval = |node: &Node, id: &Option<String>, session: &Value, program: &str| {
@@ -350,8 +352,12 @@ fn what_another_server_did_with_a_session_of_the_protocol_holds_for_a_turn() {
         let made = || {
             let (_, id) = initialize(&first);
             let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "lisp_session_start", "arguments": {}}});
-            let (_, _, started) =
-                in_protocol(first.address, id.as_deref(), "POST", &body.to_string());
+            let (_, _, started) = request_in_protocol_session(
+                first.address,
+                id.as_deref(),
+                "POST",
+                &body.to_string(),
+            );
             let session = started["result"]["structuredContent"]["session_id"].clone();
             for node in [&first, &second] {
                 let (_, reply) = eval(node, &id, &session, "(def n 1)");
@@ -368,7 +374,7 @@ fn what_another_server_did_with_a_session_of_the_protocol_holds_for_a_turn() {
             assert_eq!(status, 200, "{url}: {reply}");
         }
         // When it is ended on one server, it is gone on the other, whatever the turn is.
-        in_protocol(second.address, id.as_deref(), "DELETE", "");
+        request_in_protocol_session(second.address, id.as_deref(), "DELETE", "");
         for program in ["n", ""] {
             assert_eq!(eval(&first, &id, &session, program).0, 404, "{url}");
         }
@@ -376,7 +382,7 @@ fn what_another_server_did_with_a_session_of_the_protocol_holds_for_a_turn() {
         for program in ["n", ""] {
             let (id, session) = made();
             let shutdown = json!({"jsonrpc": "2.0", "id": 3, "method": "shutdown"}).to_string();
-            in_protocol(second.address, id.as_deref(), "POST", &shutdown);
+            request_in_protocol_session(second.address, id.as_deref(), "POST", &shutdown);
             let (status, reply) = eval(&first, &id, &session, program);
             assert_eq!(status, 200, "{url}: {reply}");
             assert!(reply.contains("shutting_down"), "{url}: {reply}");
@@ -389,7 +395,7 @@ fn what_another_server_did_with_a_session_of_the_protocol_holds_for_a_turn() {
         );
         let (status, _) = eval(&first, &Some(old.clone()), &session, "n");
         assert_eq!(status, 400, "{url}");
-        in_protocol(second.address, id.as_deref(), "DELETE", "");
+        request_in_protocol_session(second.address, id.as_deref(), "DELETE", "");
         assert_eq!(eval(&first, &Some(old), &session, "n").0, 404, "{url}");
         // Another client's program session.
         let (id, _) = made();
@@ -400,7 +406,7 @@ fn what_another_server_did_with_a_session_of_the_protocol_holds_for_a_turn() {
 }
 
 #[test]
-fn a_key_is_replaced_while_servers_run() {
+fn store_key_is_replaced_while_servers_run() {
     let directory = tempfile::tempdir().unwrap();
     let [old, new] = ["a", "b"].map(|digit| digit.repeat(64));
     let file = |name: &str, keys: &[&String]| {
@@ -464,7 +470,7 @@ fn a_key_is_replaced_while_servers_run() {
 }
 
 #[test]
-fn the_doctor_looks_at_a_store_and_leaves_it_as_it_is() {
+fn doctor_checks_a_store_without_changing_it() {
     let directory = tempfile::tempdir().unwrap();
     let doctor = |url: &str, flags: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_ptc"))
@@ -523,7 +529,7 @@ fn metrics(node: &Node) -> std::collections::BTreeMap<String, f64> {
 }
 
 #[test]
-fn metrics_say_what_the_store_costs() {
+fn metrics_report_store_costs() {
     let directory = tempfile::tempdir().unwrap();
     let Some(store) = Store::redis(directory.path()) else {
         return;
@@ -569,10 +575,10 @@ fn metrics_say_what_the_store_costs() {
     let address = late.address;
     let running = json!({"session_id": session, "program": "(count text)"});
     let turn = std::thread::spawn(move || call(address, "session_eval", &running).unwrap());
-    until("the turn", || node.is_running(&session));
+    wait_until("the turn", || node.is_running(&session));
     assert_eq!(node.eval(&session, "1")["reason"], json!("session_busy"));
     assert!(metrics(&node)["busy_total"] >= 1.0);
-    until("the lease", || {
+    wait_until("the lease", || {
         node.eval(&session, "1")["status"] == json!("ok")
     });
     let lost = turn.join().unwrap();
@@ -585,7 +591,7 @@ fn metrics_say_what_the_store_costs() {
     if let Store::Redis { server, .. } = &store {
         let _ = server.lock().unwrap().0.kill();
     }
-    until("its end", || {
+    wait_until("its end", || {
         node.eval(&session, "1")["reason"] == json!("session_store_unavailable")
     });
     let without = metrics(&node);

@@ -44,7 +44,7 @@ impl DerefMut for Process {
 }
 
 /// Starts a server with piped input and output, and discards its log.
-pub fn started(command: &mut Command) -> (Child, BufReader<ChildStdout>) {
+pub fn spawn_piped(command: &mut Command) -> (Child, BufReader<ChildStdout>) {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -79,7 +79,7 @@ pub fn listening(mut command: impl FnMut(&str) -> Command) -> (Process, u16) {
 }
 
 /// Waits until `holds` is true; the awaited events take milliseconds on an idle machine.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     const PATIENCE: Duration = Duration::from_secs(60);
     let since = Instant::now();
     while !holds() {

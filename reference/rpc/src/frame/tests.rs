@@ -26,7 +26,7 @@ fn ids_of_every_kind_compare_with_their_type() {
 }
 
 #[test]
-fn the_first_duplicate_counts() {
+fn first_duplicate_member_counts() {
     let frame =
         Frame::parse(br#"{"jsonrpc":"2.0","id":41,"id":42,"method":"ping","method":5}"#).unwrap();
     assert_eq!(frame.request_id(), Some(id("41")));
@@ -35,7 +35,7 @@ fn the_first_duplicate_counts() {
 }
 
 #[test]
-fn what_is_no_frame() {
+fn non_frames_are_rejected() {
     assert_eq!(Frame::parse(b"{").unwrap_err(), FrameFault::Malformed);
     assert_eq!(Frame::parse(b"").unwrap_err(), FrameFault::Malformed);
     for text in ["[]", "1", "\"a\"", "null", "[{}]"] {

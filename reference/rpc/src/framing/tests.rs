@@ -18,7 +18,7 @@ fn lines(cap: usize, chunks: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn lines_over_any_number_of_chunks() {
+fn lines_span_any_number_of_chunks() {
     assert_eq!(
         lines(9, &["a\nb\r\n", "c", "d\n", "\n", "e"]),
         ["a", "b", "cd", ""]
@@ -27,7 +27,7 @@ fn lines_over_any_number_of_chunks() {
 }
 
 #[test]
-fn the_cap_is_exact_and_an_over_long_line_is_reported_once() {
+fn over_long_line_is_reported_once_at_the_exact_cap() {
     assert_eq!(
         lines(3, &["abc\nabcd\nabc\r\nx\n"]),
         ["abc", "<too long>", "abc", "x"]
@@ -41,7 +41,7 @@ fn the_cap_is_exact_and_an_over_long_line_is_reported_once() {
 }
 
 #[test]
-fn returns_before_the_newline_never_count() {
+fn carriage_returns_before_the_newline_are_not_counted() {
     for returns in [1, 63, 64, 65, 100, 1000] {
         let line = format!("abc{}", "\r".repeat(returns));
         for at in 0..=line.len() {
@@ -54,7 +54,7 @@ fn returns_before_the_newline_never_count() {
 }
 
 #[test]
-fn nothing_is_handed_out_after_a_stop() {
+fn no_line_is_delivered_after_a_stop() {
     let mut framer = Framer::new(10);
     let mut seen = 0;
     let all = framer.feed(b"a\nb\nc\n", |_| {

@@ -1,6 +1,6 @@
 //! Runs the check on seeded input.
 
-use super::{defined, frames, lines};
+use super::{expected_lines, frames, lines};
 
 /// Lines whose length with and without carriage returns is around the limit and far beyond it, at every split.
 #[test]
@@ -18,7 +18,7 @@ fn every_split_gives_the_same_lines() {
             stream.extend(std::iter::repeat_n(byte, count));
         }
         stream.push(b'\n');
-        let whole = defined(&stream);
+        let whole = expected_lines(&stream);
         for at in 0..=stream.len() {
             let (head, tail) = stream.split_at(at);
             assert_eq!(lines([head, tail]), whole, "{stream:?} split at {at}");
@@ -27,7 +27,7 @@ fn every_split_gives_the_same_lines() {
 }
 
 #[test]
-fn any_bytes() {
+fn arbitrary_bytes_keep_the_promises() {
     let returns = b"\r".repeat(100);
     let mut random = fastrand::Rng::with_seed(7);
     let words: &[&[u8]] = &[

@@ -3,35 +3,35 @@
 use super::*;
 
 #[test]
-fn names_without_a_semicolon_have_as_many_letters_as_is_said() {
+fn names_without_semicolon_fit_the_length_range() {
     let open = Names::all().filter(|(name, _)| !name.ends_with(b";"));
     let lengths: std::collections::BTreeSet<usize> = open.map(|(name, _)| name.len()).collect();
-    assert_eq!(lengths.first(), Some(OPEN_NAME.start()));
-    assert_eq!(lengths.last(), Some(OPEN_NAME.end()));
+    assert_eq!(lengths.first(), Some(OPEN_NAME_LETTERS.start()));
+    assert_eq!(lengths.last(), Some(OPEN_NAME_LETTERS.end()));
 }
 
 fn read(text: &str) -> Readings {
     let mut readings = Readings::new();
     let mut escapes = Escapes::new(text.as_bytes());
-    match escapes.one(0) {
+    match escapes.read_single(0) {
         Some(one) => readings.push(one),
-        None => escapes.read(0, &mut readings, &mut Watch::patient()),
+        None => escapes.read(0, &mut readings, &mut Watch::unlimited()),
     }
     readings
 }
 
-fn said(text: &str) -> Vec<String> {
+fn decoded(text: &str) -> Vec<String> {
     let readings = read(text);
     let whole = readings.iter().filter(|reading| reading.end == text.len());
     whole
-        .map(|reading| String::from_utf8_lossy(reading.said()).into_owned())
+        .map(|reading| String::from_utf8_lossy(reading.bytes()).into_owned())
         .collect()
 }
 
 /// The fast paths give the same readings as the full parser: random texts of a few characters (up to eleven), and of entities and
 /// parts of them.
 #[test]
-fn usual_escapes_are_read_as_all_are() {
+fn fast_path_agrees_with_the_full_parser() {
     let letters = b"\\\\\\%%2f5nq0uxe\"&&;#amp";
     let parts = [
         "&", "&amp;", "&lt;", "&lt", "&q", "&#39;", "&#x3A;", "&#", "%26", "amp;", "lt;", "gt",
@@ -73,14 +73,14 @@ fn usual_escapes_are_read_as_all_are() {
         for at in (0..text.len()).rev().filter(|at| introduces(text[*at])) {
             slow.clear();
             escapes.read_all(at, &mut slow);
-            escapes.places[at].escapes = escapes.keep(&slow);
+            escapes.places[at].escapes = escapes.store(&slow);
         }
         // The layer matters only where an escape is a character of another one.
         if !is_usual {
             let forget = |reading: &mut Reading| reading.layer = 0;
             quick.iter_mut().chain(&mut slow).for_each(forget);
         }
-        let order = |reading: &Reading| (reading.end, reading.said, reading.style);
+        let order = |reading: &Reading| (reading.end, reading.bytes, reading.style);
         slow.sort_by_key(order);
         quick.sort_by_key(order);
         assert_eq!(quick[..], slow[..], "{}", String::from_utf8_lossy(&text));
@@ -91,7 +91,7 @@ fn usual_escapes_are_read_as_all_are() {
 }
 
 #[test]
-fn every_escape_says_its_character() {
+fn every_escape_decodes_to_its_character() {
     for (text, expected) in [
         ("%2f", "/"),
         ("%2F", "/"),
@@ -153,9 +153,9 @@ fn every_escape_says_its_character() {
         ),
     ] {
         assert!(
-            said(text).contains(&expected.to_owned()),
+            decoded(text).contains(&expected.to_owned()),
             "{text}: {:?}",
-            said(text)
+            decoded(text)
         );
     }
     for text in [
@@ -174,6 +174,6 @@ fn every_escape_says_its_character() {
     ] {
         let readings = read(text);
         assert!(readings.is_empty(), "{text}: {readings:?}");
-        assert_eq!(said(text), Vec::<String>::new(), "{text}");
+        assert_eq!(decoded(text), Vec::<String>::new(), "{text}");
     }
 }

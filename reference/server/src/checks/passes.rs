@@ -5,7 +5,7 @@ use crate::diagnostics::Sinks;
 use crate::server::Server;
 use crate::settings::Settings;
 use crate::transport::stdio;
-use ptc_rpc::passes::{Pass, so_far};
+use ptc_rpc::passes::{Pass, bytes_counted};
 use ptc_secrets::Redactor;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -22,10 +22,10 @@ pub struct Passes {
 impl Passes {
     fn current() -> Passes {
         Passes {
-            scanned: so_far(Pass::Scanned),
-            walked: so_far(Pass::Walked),
-            copied: so_far(Pass::Copied),
-            built: so_far(Pass::Built),
+            scanned: bytes_counted(Pass::Scanned),
+            walked: bytes_counted(Pass::Walked),
+            copied: bytes_counted(Pass::Copied),
+            built: bytes_counted(Pass::Built),
         }
     }
 

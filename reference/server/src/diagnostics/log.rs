@@ -272,7 +272,8 @@ impl<'a> LineWriter<'a> {
 
     fn json(&mut self, name: &str, json: &str) {
         // All texts of a long value together get the scrubbing time of a single text.
-        let timed = (json.len() > LINE_BYTES).then(|| self.redactor.for_at_most(SCRUB_TIME_MAX));
+        let timed =
+            (json.len() > LINE_BYTES).then(|| self.redactor.with_time_limit(SCRUB_TIME_MAX));
         let clean = scrub_json_text(json, timed.as_ref().unwrap_or(self.redactor));
         if name == FIELDS {
             let members = clean.strip_prefix('{').and_then(|it| it.strip_suffix('}'));

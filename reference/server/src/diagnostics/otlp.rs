@@ -197,7 +197,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for SpanLayer {
             .span(&id)
             .and_then(|span| span.extensions_mut().remove::<OpenSpan>());
         if let Some(mut open) = open.filter(|open| open.get(call::STATUS).is_some()) {
-            let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
+            let redactor = self.redactor.with_time_limit(SCRUB_TIME_MAX);
             open.bound(&redactor);
             let span = redactor.scrub(open.export()).into_inner();
             self.exporter.send(span);

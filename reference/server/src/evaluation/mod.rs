@@ -34,7 +34,7 @@ use ptc_protocol::{
 use ptc_protocol::{Field, Payload};
 use ptc_rpc::Json;
 use ptc_secrets::{Redactor, Scrubbed};
-use ptc_upstream::{Cancel, Entry, ProgramCalls, Runtime};
+use ptc_upstream::{CallEntry, Cancel, ProgramCalls, Runtime};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -190,7 +190,7 @@ fn scrub_prints(
             until_look = BYTES_BETWEEN_LOOKS;
             watch.check_limits()
         };
-        if let Cow::Owned(clean) = redactor.scrub_within(line, &mut look)? {
+        if let Cow::Owned(clean) = redactor.scrub_str_within(line, &mut look)? {
             *line = clean;
         }
     }
@@ -459,7 +459,7 @@ impl MeteredProgram<'_> {
     }
 
     /// The upstream calls so far.
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<CallEntry> {
         self.calls.map(ProgramCalls::entries).unwrap_or_default()
     }
 
@@ -489,7 +489,8 @@ pub fn upstream_calls(
         let cancel = Cancel::default();
         let ending = cancel.clone();
         call.on_cancel(move || ending.cancel());
-        ProgramCalls::new(runtime.clone(), Some(deadline), cancel).in_trace(call.trace.clone())
+        ProgramCalls::new(runtime.clone(), Some(deadline), cancel)
+            .with_trace_context(call.trace.clone())
     })
 }
 
@@ -650,7 +651,7 @@ fn error_failure(
     programs: &Programs,
 ) -> Failure {
     let veil = programs.redactor.veil(program);
-    let veil = |quoted: &str| veil.over(quoted);
+    let veil = |quoted: &str| veil.redact(quoted);
     let message = || error.redacted_message(&veil);
     let (reason, message) = match error.reason() {
         Reason::ParseError => (ErrorReason::ParseError, message()),
@@ -679,7 +680,7 @@ fn error_failure(
             feedback.push_str(&explained);
         }
     }
-    Failure::new(reason.name(), message).telling(feedback)
+    Failure::new(reason.name(), message).with_feedback(feedback)
 }
 
 /// The tool through which programs reach upstreams: `tool/call`.
@@ -765,7 +766,7 @@ impl Host for CallHost<'_> {
             Pulse::Continue => Ok(()),
             stop => Err(stop),
         };
-        match self.redactor.scrub_within(&line, &mut look) {
+        match self.redactor.scrub_str_within(&line, &mut look) {
             Ok(Cow::Borrowed(_)) => line,
             Ok(Cow::Owned(clean)) => clean,
             Err(_) => String::new(),

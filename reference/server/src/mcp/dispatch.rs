@@ -739,7 +739,7 @@ fn run(
     connection.finish(call, || {
         // From here on the call cannot be cancelled any more.
         let reply = commit.and_then(|commit| commit()).unwrap_or(reply);
-        let redactor = server.redactor.for_at_most(SCRUB_TIME_MAX);
+        let redactor = server.redactor.with_time_limit(SCRUB_TIME_MAX);
         let reply = redactor.scrub(reply);
         if redactor.is_out_of_time() {
             tracing::warn!(event = "scrub_cut_short", tool);

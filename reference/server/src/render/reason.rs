@@ -84,7 +84,7 @@ impl Refusal {
         let (message, feedback) = self.words();
         let failure = Failure::new(self.reason().name(), message);
         match feedback {
-            Some(feedback) => failure.telling(feedback),
+            Some(feedback) => failure.with_feedback(feedback),
             None => failure,
         }
     }

@@ -145,7 +145,7 @@ impl Walk<'_> {
         // The caller counts short texts.
         let mut short = text.len() < BLOCK_BYTES;
         self.redactor
-            .scrub_within(text, &mut || match std::mem::replace(&mut short, false) {
+            .scrub_str_within(text, &mut || match std::mem::replace(&mut short, false) {
                 true => Ok(()),
                 false => self.watch.check_limits(),
             })
@@ -186,7 +186,9 @@ const BITS_PER_PART: u64 = 64;
 /// Whether `value` is a number whose digits are those of a credential.
 fn spells_secret(value: &Value, redactor: &Redactor) -> bool {
     let number = matches!(value, Value::Int(_) | Value::Float(_) | Value::BigInt(_));
-    number && redactor.knows_numbers() && redactor.finds_secret_in_number(&print::readable(value))
+    number
+        && redactor.has_numeric_secret()
+        && redactor.finds_secret_in_number(&print::readable(value))
 }
 
 #[cfg(test)]

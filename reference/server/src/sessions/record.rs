@@ -97,7 +97,7 @@ pub fn encode_body(state: &SessionState) -> Result<Vec<u8>, String> {
         .env
         .snapshot(SNAPSHOT_BYTES_MAX, &SnapshotDeadline::start())
         .map_err(|error| error.to_string())?;
-    let kept = |calls: &VecDeque<Payload>| calls.iter().map(Payload::kept).collect();
+    let kept = |calls: &VecDeque<Payload>| calls.iter().map(Payload::to_stored_text).collect();
     let body = SessionBody {
         env,
         results: state.results as u64,
@@ -131,7 +131,7 @@ pub fn decode_body(state: &mut SessionState, body: &[u8], memory_bytes: u64) -> 
     let read = |calls: Vec<String>| {
         let calls = calls
             .iter()
-            .map(|call| Payload::from_kept(call).ok_or("a call is unreadable"));
+            .map(|call| Payload::from_stored_text(call).ok_or("a call is unreadable"));
         calls.collect::<Result<VecDeque<_>, _>>()
     };
     state.tool_calls = read(body.tool_calls)?;

@@ -7,7 +7,7 @@ use super::{
     CONCURRENT_CALLS_MAX, Draft, Level, PayloadPolicy, RateLimitSettings, ResponseProfile,
     absolute_path, program_memory, size,
 };
-use ptc_protocol::limits::{ALONE, WITH_UPSTREAMS};
+use ptc_protocol::limits::{WITH_UPSTREAMS, WITHOUT_UPSTREAMS};
 use ptc_upstream::{CatalogMode, Limits, Thresholds};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -311,8 +311,8 @@ flags! {
         positive("max-program-bytes", 64 << 10, |to, n| to.settings.program_bytes = size(n), "Longest program in bytes.");
         positive("max-context-bytes", 4 << 20, |to, n| to.settings.context_bytes = size(n), "Largest context in bytes of compact JSON.");
         derived("max-concurrent-calls", FlagKind::Positive, || format!("CPUs, at most {CONCURRENT_CALLS_MAX}").into(), |to, n| to.concurrent_calls = Some(size(n)), "Calls that may run at once; one more is answered `busy`.");
-        derived("program-timeout-ms", FlagKind::Positive, || format!("{}; {} with upstreams", ALONE.timeout.as_millis(), WITH_UPSTREAMS.timeout.as_millis()).into(), |to, n| to.settings.program_timeout_ms = Some(n), "Wall-clock limit of one program in milliseconds.");
-        derived("program-memory-limit-bytes", FlagKind::Positive, || format!("{}; {} with upstreams", ALONE.memory_bytes, WITH_UPSTREAMS.memory_bytes).into(), |to, n| to.settings.program_memory_bytes = Some(program_memory(n)), "Memory limit of one program in bytes.");
+        derived("program-timeout-ms", FlagKind::Positive, || format!("{}; {} with upstreams", WITHOUT_UPSTREAMS.timeout.as_millis(), WITH_UPSTREAMS.timeout.as_millis()).into(), |to, n| to.settings.program_timeout_ms = Some(n), "Wall-clock limit of one program in milliseconds.");
+        derived("program-memory-limit-bytes", FlagKind::Positive, || format!("{}; {} with upstreams", WITHOUT_UPSTREAMS.memory_bytes, WITH_UPSTREAMS.memory_bytes).into(), |to, n| to.settings.program_memory_bytes = Some(program_memory(n)), "Memory limit of one program in bytes.");
         word("isolation", None, FlagKind::OneOf(&ISOLATIONS, |text| format!("invalid isolation: {text:?}; it is thread or process")), |to, word| to.isolated = Some(word == "process"), "Where programs are evaluated: on threads of the server, or in processes that hold no secrets, files or sockets (Linux).").unless_given(|| "process for HTTP on addresses that aren't loopback, else thread".into());
         Flag::new("memory-watermark-percent", FlagKind::Within { min: 1, max: 100 }, Value::Number(Some(95), |to, n| to.settings.watermark_percent = n), "Percentage of the control group's or machine's memory above which calls are answered `busy`; 100 disables it.");
         word("response-profile", None, FlagKind::OneOf(&PROFILES, |text| format!("invalid MCP response profile: {text:?}")), |to, word| to.profile = named(ResponseProfile::NAMES, word), "How much of a result `lisp_eval` and `lisp_session_eval` show.").unless_given(|| "slim; debug with --debug-tool".into());

@@ -4,8 +4,8 @@ use super::*;
 use ptc_lang::meter::Unwatched;
 use serde_json::{Value as Schema, json};
 
-struct Nowhere;
-impl ptc_lang::Host for Nowhere {
+struct NullHost;
+impl ptc_lang::Host for NullHost {
     fn now_micros(&self) -> i64 {
         0
     }
@@ -16,15 +16,15 @@ fn check(program: &str, schema: Schema) -> String {
         &ptc_lang::Program::new(program),
         &ptc_lang::Env::new(),
         &ptc_lang::Limits::default(),
-        &Nowhere,
+        &NullHost,
     );
     let ptc_lang::Ended::Value(Value::Map(args)) = outcome.ended else {
         panic!("{program} gave no map")
     };
-    match encode(&args, Needs::of(&schema).declared(), &Unwatched) {
+    match encode(&args, SchemaKeys::of(&schema).declared(), &Unwatched) {
         Ok(text) => text,
-        Err(NotEncoded::Problem(problem)) => problem.to_string(),
-        Err(NotEncoded::Limit(limit)) => panic!("{program}: {limit:?}"),
+        Err(EncodeError::Problem(problem)) => problem.to_string(),
+        Err(EncodeError::Limit(limit)) => panic!("{program}: {limit:?}"),
     }
 }
 
@@ -70,8 +70,8 @@ fn keys_and_values() {
 
 #[test]
 fn required_names() {
-    let needs = |schema| Needs::of(&schema);
-    let schema = needs(json!({"required": ["x", "y", "x"]}));
-    assert_eq!(missing(r#"{"y":null}"#, &schema), ["x"]);
-    assert!(missing("{}", &needs(json!({}))).is_empty());
+    let schema_keys = |schema| SchemaKeys::of(&schema);
+    let schema = schema_keys(json!({"required": ["x", "y", "x"]}));
+    assert_eq!(missing_names(r#"{"y":null}"#, &schema), ["x"]);
+    assert!(missing_names("{}", &schema_keys(json!({}))).is_empty());
 }

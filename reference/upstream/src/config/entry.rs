@@ -55,7 +55,7 @@ pub fn parse_entries(
             return refused(&place, format!("upstreams must be an object, got {kind}"));
         }
         None => {
-            let message = match clients_words(&document.root) {
+            let message = match client_config_hint(&document.root) {
                 Some(words) => words,
                 None => "upstreams must be an object: the key is missing".into(),
             };
@@ -71,7 +71,7 @@ pub fn parse_entries(
     names.sort();
     let (mut configs, mut faults) = (Vec::with_capacity(names.len()), Vec::new());
     for name in names {
-        let entry = Entry {
+        let entry = ConfigEntry {
             document,
             env,
             own,
@@ -92,7 +92,7 @@ const CLIENT_KEYS: &[&str] = &["mcpServers", "servers", "context_servers"];
 
 /// What to write instead of a client's configuration: its servers as upstreams, by their keys. No value is shown, since
 /// some are credentials.
-fn clients_words(root: &Map<String, Value>) -> Option<String> {
+fn client_config_hint(root: &Map<String, Value>) -> Option<String> {
     let (key, servers) = CLIENT_KEYS
         .iter()
         .find_map(|key| Some((*key, root.get(*key)?.as_object()?)))?;
@@ -128,7 +128,7 @@ fn clients_words(root: &Map<String, Value>) -> Option<String> {
 const CLIENT_SERVERS_SHOWN: usize = 3;
 
 /// An entry being parsed.
-pub(crate) struct Entry<'a> {
+pub(crate) struct ConfigEntry<'a> {
     pub document: &'a ConfigDocument,
     pub env: &'a dyn Fn(&str) -> Option<String>,
     pub own: &'a [PathBuf],
@@ -139,15 +139,15 @@ pub(crate) struct Entry<'a> {
 
 pub(crate) type ConfigResult<T> = Result<T, ConfigFault>;
 
-impl<'a> Entry<'a> {
+impl<'a> ConfigEntry<'a> {
     fn parse(&self, warnings: &mut Vec<String>) -> ConfigResult<UpstreamConfig> {
         let Some(named) = self.get("transport") else {
-            let words = format!("requires explicit transport; use {}", transport_names());
-            return Err(self.refuse(&[], &words));
+            let cause = format!("requires explicit transport; use {}", transport_names());
+            return Err(self.refuse(&[], &cause));
         };
         let known = |name: &str| TRANSPORTS.iter().find(|row| row.name == name);
         let Some(row) = named.as_str().and_then(known) else {
-            let words = match named.as_str() {
+            let cause = match named.as_str() {
                 Some("stdio" | "http") => {
                     format!("uses old transport {named}; use mcp_stdio or mcp_http")
                 }
@@ -156,7 +156,7 @@ impl<'a> Entry<'a> {
                     transport_names()
                 ),
             };
-            return Err(self.refuse(&["transport"], &words));
+            return Err(self.refuse(&["transport"], &cause));
         };
         let transport = (row.read)(self, warnings)?;
         for key in self.fields.into_iter().flat_map(Map::keys) {

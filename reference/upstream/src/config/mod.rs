@@ -4,6 +4,6 @@ mod entry;
 mod remote;
 mod resolve;
 
-pub(crate) use entry::{ConfigResult, Entry, UpstreamConfig, parse_entries};
-pub(crate) use remote::{REMOTE_KEYS, RESPONSE_BYTES_MAX, Remote};
-pub use resolve::{Lookup, resolve_path};
+pub(crate) use entry::{ConfigEntry, ConfigResult, UpstreamConfig, parse_entries};
+pub(crate) use remote::{REMOTE_KEYS, RESPONSE_BYTES_MAX, RemoteConfig};
+pub use resolve::{ConfigLookup, resolve_path};

@@ -5,11 +5,11 @@ use std::time::Duration;
 use ptc_secrets::{Emitter, RESERVED_AUTH_HEADERS, Scheme};
 use serde_json::Value;
 
-use super::entry::{ConfigResult, Entry};
+use super::entry::{ConfigEntry, ConfigResult};
 
 /// The settings that both HTTP transports share.
 #[derive(Debug, Clone)]
-pub struct Remote {
+pub struct RemoteConfig {
     /// `url` or `base_url`, checked.
     pub url: String,
     /// Auth emitters in order.
@@ -52,13 +52,13 @@ const REQUEST_TIMEOUT_MS: u64 = 30_000;
 const CONNECT_TIMEOUT_MS: u64 = 5_000;
 pub(crate) const RESPONSE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
-impl Entry<'_> {
-    pub fn remote(&self, url_key: &str, warnings: &mut Vec<String>) -> ConfigResult<Remote> {
+impl ConfigEntry<'_> {
+    pub fn remote(&self, url_key: &str, warnings: &mut Vec<String>) -> ConfigResult<RemoteConfig> {
         let auth = self.auth()?;
         let url = self
             .url(url_key)?
             .ok_or_else(|| self.refuse(&[], &format!("requires {url_key}")))?;
-        self.gate_insecure(url_key, &url, &auth)?;
+        self.check_insecure_http(url_key, &url, &auth)?;
         let static_headers = self.static_headers()?;
         for emitter in &auth {
             let Scheme::CustomHeader(header) = &emitter.scheme else {
@@ -68,12 +68,12 @@ impl Entry<'_> {
                 .iter()
                 .any(|(name, _)| name == header.as_str())
             {
-                let words =
+                let cause =
                     format!("configures header \"{header}\" in both auth and static_headers");
-                return Err(self.refuse(&["static_headers"], &words));
+                return Err(self.refuse(&["static_headers"], &cause));
             }
         }
-        Ok(Remote {
+        Ok(RemoteConfig {
             url,
             auth,
             static_headers,
@@ -85,7 +85,7 @@ impl Entry<'_> {
     }
 
     /// Plain HTTP needs one opt-in, and auth over it a second.
-    pub fn gate_insecure(&self, key: &str, url: &str, auth: &[Emitter]) -> ConfigResult<()> {
+    pub fn check_insecure_http(&self, key: &str, url: &str, auth: &[Emitter]) -> ConfigResult<()> {
         if !url.starts_with("http://") {
             return Ok(());
         }
@@ -182,8 +182,8 @@ impl Entry<'_> {
                     )
                 })?;
                 if RESERVED_AUTH_HEADERS.contains(&name.as_str()) {
-                    let words = format!("auth header \"{header}\" is reserved");
-                    return Err(self.refuse(&["auth", index, "header"], &words));
+                    let cause = format!("auth header \"{header}\" is reserved");
+                    return Err(self.refuse(&["auth", index, "header"], &cause));
                 }
                 Scheme::CustomHeader(name)
             }
@@ -196,8 +196,8 @@ impl Entry<'_> {
         let credentials = &self.document.credentials;
         // Why the credential could not be resolved is reported at its own place.
         if credentials.get(binding).is_none() && !credentials.is_refused(binding) {
-            let words = format!("references unknown credential binding {binding}");
-            return Err(self.refuse(&["auth", index, "binding"], &words));
+            let cause = format!("references unknown credential binding {binding}");
+            return Err(self.refuse(&["auth", index, "binding"], &cause));
         }
         Ok(Emitter {
             scheme,
@@ -215,10 +215,10 @@ impl Entry<'_> {
         };
         if entries.len() > STATIC_HEADERS_MAX {
             let count = entries.len();
-            let words = format!(
+            let cause = format!(
                 "static_headers has {count} headers, more than the {STATIC_HEADERS_MAX} that it may have"
             );
-            return Err(self.refuse(&["static_headers"], &words));
+            return Err(self.refuse(&["static_headers"], &cause));
         }
         let mut headers: Vec<(String, String)> = Vec::new();
         for (header, value) in entries {

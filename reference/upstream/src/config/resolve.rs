@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Where a program looks for its upstreams config.
 #[derive(Debug, Clone, Default)]
-pub struct Lookup<'a> {
+pub struct ConfigLookup<'a> {
     /// `--upstreams-config`.
     pub flag: Option<PathBuf>,
     /// The environment variable to read (`PTC_RUNNER_MCP_UPSTREAMS` for the server, `PTC_RUNNER_UPSTREAMS` for the REPL).
@@ -16,7 +16,10 @@ pub struct Lookup<'a> {
 
 /// The file to load, or `None` when upstreams are not configured. A file named by flag or environment is returned whether it
 /// exists or not: naming a missing file is a mistake that loading reports.
-pub fn resolve_path(lookup: &Lookup<'_>, env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+pub fn resolve_path(
+    lookup: &ConfigLookup<'_>,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Option<PathBuf> {
     let set = |name: &str| env(name).filter(|value| !value.is_empty());
     if let Some(flag) = &lookup.flag {
         return Some(flag.clone());
@@ -56,7 +59,7 @@ mod tests {
                 _ => None,
             }
         };
-        let mut lookup = Lookup {
+        let mut lookup = ConfigLookup {
             flag: None,
             variable: "VAR",
             default_file: true,
@@ -73,7 +76,7 @@ mod tests {
             resolve_path(&lookup, &env("/e.json")),
             Some("/f.json".into())
         );
-        let repl = Lookup {
+        let repl = ConfigLookup {
             flag: None,
             variable: "OTHER",
             default_file: false,

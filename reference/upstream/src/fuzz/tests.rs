@@ -91,7 +91,7 @@ fn promises_hold_for_well_formed_input() {
 
 /// One response that 100,000 statuses share and that is not JSON: copying or examining it for each would take forever.
 #[test]
-fn one_answer_of_many_statuses_is_looked_through_once() {
+fn shared_response_is_examined_once() {
     let many =
         |each: &dyn Fn(usize) -> String| (0..100_000).map(each).collect::<Vec<_>>().join(",");
     for content in [

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::tool::RawTool;
-use crate::transport::{Pending, TransportConfig};
+use crate::transport::{BoxFuture, TransportConfig};
 
 /// A server that has one more tool on each listing, and answers on command.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl Transport for Server {
         self.changed.swap(false, Ordering::Relaxed)
     }
 
-    fn list_tools(&self) -> Pending<'_, Result<Vec<RawTool>, WorldFault>> {
+    fn list_tools(&self) -> BoxFuture<'_, Result<Vec<RawTool>, WorldFault>> {
         let count = 1 + self.has.fetch_add(1, Ordering::Relaxed);
         let told = self.says.lock().unwrap().pop_front().unwrap();
         Box::pin(async move {
@@ -41,7 +41,7 @@ impl Transport for Server {
         &'a self,
         _: Outgoing<'a>,
         _: CallLimits,
-    ) -> Pending<'a, Result<Answer, WorldFault>> {
+    ) -> BoxFuture<'a, Result<Answer, WorldFault>> {
         Box::pin(async { Ok(Answer::None) })
     }
 }
@@ -50,14 +50,14 @@ impl Transport for Server {
 struct Config(Arc<Server>);
 
 impl TransportConfig for Config {
-    fn transport(&self, _: Setting) -> Arc<dyn Transport> {
+    fn transport(&self, _: TransportContext) -> Arc<dyn Transport> {
         self.0.clone()
     }
 }
 
 /// The number of known tools after two concurrent listings with a change in between, which end in the given order and of which the later
 /// one may fail; and the number after a third listing.
-async fn listed(later_first: bool, later_fails: bool) -> (usize, usize) {
+async fn tools_after_two_listings(later_first: bool, later_fails: bool) -> (usize, usize) {
     let server = Arc::new(Server::default());
     let [first_told, second_told, third_told] = [(); 3].map(|()| {
         let (told, says) = oneshot::channel();
@@ -75,7 +75,7 @@ async fn listed(later_first: bool, later_fails: bool) -> (usize, usize) {
         config,
         AuthHeaders::default(),
         &redactor,
-        &Surroundings::default(),
+        &Platform::default(),
     );
     let upstream = Arc::new(upstream);
     let ask = || {
@@ -125,11 +125,12 @@ async fn listed(later_first: bool, later_fails: bool) -> (usize, usize) {
 }
 
 #[test]
-fn the_list_that_knows_of_more_changes_stays() {
+fn newer_tool_list_wins() {
     let executor = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
-    let listed = |later_first, fails| executor.block_on(listed(later_first, fails));
+    let listed =
+        |later_first, fails| executor.block_on(tools_after_two_listings(later_first, fails));
     assert_eq!(listed(false, false), (2, 2));
     assert_eq!(listed(true, false), (2, 2));
     // A failed listing is requested again.

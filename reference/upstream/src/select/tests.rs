@@ -16,11 +16,11 @@ fn check(envelope: &str) -> String {
         &Unwatched,
     ) {
         Ok(Selected { json, kind }) => format!("{} {json}", kind.name()),
-        Err(Unselected::Stopped(limit)) => format!("{limit:?}"),
-        Err(Unselected::Fault(fault)) => format!(
+        Err(SelectError::Stopped(limit)) => format!("{limit:?}"),
+        Err(SelectError::Fault(fault)) => format!(
             "{} {} {:?}",
             fault.reason.name(),
-            fault.told(&redactor),
+            fault.message_for(&redactor),
             fault.bytes
         ),
     }

@@ -31,74 +31,78 @@ pub struct Child {
     pub stdin: Box<dyn AsyncWrite + Send + Unpin>,
     pub stdout: Box<dyn AsyncRead + Send + Unpin>,
     pub stderr: Box<dyn AsyncRead + Send + Unpin>,
-    pub life: Box<dyn Life>,
+    pub life: Box<dyn ChildExit>,
     /// The process and everything that it started.
-    pub group: Box<dyn Group>,
+    pub group: Box<dyn ProcessGroup>,
 }
 
 /// The future of a child's exit status.
-pub type End<'a> = Pin<Box<dyn Future<Output = std::io::Result<ExitStatus>> + Send + 'a>>;
+pub type ExitFuture<'a> = Pin<Box<dyn Future<Output = std::io::Result<ExitStatus>> + Send + 'a>>;
 
 /// Waits for the exit of a child.
-pub trait Life: Send {
+pub trait ChildExit: Send {
     /// Waits for the exit; returns at once when the child has already exited.
-    fn wait(&mut self) -> End<'_>;
+    fn wait(&mut self) -> ExitFuture<'_>;
 }
 
 /// A child with everything that it started.
-pub trait Group: Send + Sync {
+pub trait ProcessGroup: Send + Sync {
     /// Sends a signal to all processes that are left.
     fn signal(&self, signal: Signal);
 }
 
 /// Starts the command as a child of this process.
-pub struct OperatingSystem;
+pub struct DirectLauncher;
 
-impl Launcher for OperatingSystem {
+impl Launcher for DirectLauncher {
     fn launch(&self, config: &StdioConfig) -> Result<Child, WorldFault> {
         let mut command = Command::new(&config.command);
         command.args(&config.args);
-        started(prepared(command, config).kill_on_drop(true), config, killpg)
+        spawn_child(prepare(command, config).kill_on_drop(true), config, killpg)
     }
 }
 
 /// Starts the command below a [keeper](super::keeper), so that nothing that it starts outlives it or this process. For programs whose
-/// `main` passes a command line that begins with [`WORD`](super::keeper::WORD) to [`keep`](super::keeper::keep).
+/// `main` passes a command line that begins with [`KEEPER_COMMAND`](super::keeper::KEEPER_COMMAND) to [`keep`](super::keeper::keep).
 #[cfg(target_os = "linux")]
-pub struct Kept;
+pub struct KeeperLauncher;
 
 #[cfg(target_os = "linux")]
-impl Launcher for Kept {
+impl Launcher for KeeperLauncher {
     fn launch(&self, config: &StdioConfig) -> Result<Child, WorldFault> {
-        use super::keeper::{END_NOW, SELF, WORD};
+        use super::keeper::{KEEPER_COMMAND, KILL_ALL, OWN_EXECUTABLE};
         let path = match config.env.get("PATH") {
             Some(path) => Some(OsString::from(path)),
             None => std::env::var_os("PATH"),
         };
-        runnable(&config.command, path.as_deref(), config.cd.as_deref()).map_err(|errno| {
-            match errno {
+        check_runnable(&config.command, path.as_deref(), config.cd.as_deref()).map_err(
+            |errno| match errno {
                 Errno::EACCES => not_executable(config),
                 _ => not_found(config),
-            }
-        })?;
-        let mut command = Command::new(SELF);
+            },
+        )?;
+        let mut command = Command::new(OWN_EXECUTABLE);
         command
-            .args([WORD, &std::process::id().to_string(), &config.command])
+            .args([
+                KEEPER_COMMAND,
+                &std::process::id().to_string(),
+                &config.command,
+            ])
             .args(&config.args);
         let tell = |keeper: Pid, signal: Signal| match signal {
-            Signal::SIGKILL => kill(keeper, END_NOW),
+            Signal::SIGKILL => kill(keeper, KILL_ALL),
             other => kill(keeper, other),
         };
-        started(&mut prepared(command, config), config, tell)
+        spawn_child(&mut prepare(command, config), config, tell)
     }
 }
 
 /// Other systems don't notify a process of its parent's death.
 #[cfg(not(target_os = "linux"))]
-pub use OperatingSystem as Kept;
+pub use DirectLauncher as KeeperLauncher;
 
-/// A command that runs once, in `directory`, with pipes for its streams. Whatever it starts ends with it, as with [`Kept`]; the thread
-/// that starts it has to live as long as the command.
+/// A command that runs once, in `directory`, with pipes for its streams. Whatever it starts ends with it, as with [`KeeperLauncher`]; the
+/// thread that starts it has to live as long as the command.
 pub struct KeptCommand {
     pub process: std::process::Child,
 }
@@ -114,11 +118,11 @@ impl KeptCommand {
         let mut command;
         #[cfg(target_os = "linux")]
         {
-            use super::keeper::{SELF, WORD};
+            use super::keeper::{KEEPER_COMMAND, OWN_EXECUTABLE};
             let path = std::env::var_os("PATH");
-            runnable(name, path.as_deref(), Some(directory))?;
-            command = std::process::Command::new(SELF);
-            command.args([WORD, &std::process::id().to_string(), name]);
+            check_runnable(name, path.as_deref(), Some(directory))?;
+            command = std::process::Command::new(OWN_EXECUTABLE);
+            command.args([KEEPER_COMMAND, &std::process::id().to_string(), name]);
         }
         #[cfg(not(target_os = "linux"))]
         {
@@ -140,11 +144,11 @@ impl KeptCommand {
     pub fn end(mut self) {
         let id = Pid::from_raw(self.process.id().cast_signed());
         #[cfg(target_os = "linux")]
-        let told = kill(id, super::keeper::END_NOW);
+        let signalled = kill(id, super::keeper::KILL_ALL);
         #[cfg(not(target_os = "linux"))]
-        let told = killpg(id, Signal::SIGKILL);
+        let signalled = killpg(id, Signal::SIGKILL);
         let until = Instant::now() + END_TIME_MAX;
-        while told.is_ok() && Instant::now() < until {
+        while signalled.is_ok() && Instant::now() < until {
             match self.process.try_wait() {
                 Ok(None) => std::thread::sleep(Duration::from_millis(2)),
                 _ => return,
@@ -156,34 +160,34 @@ impl KeptCommand {
 }
 
 /// A process, and whether it has ended: from then on its id may belong to another process.
-struct Started {
+struct ChildProcess {
     process: tokio::process::Child,
-    over: Arc<AtomicBool>,
+    has_exited: Arc<AtomicBool>,
 }
 
-impl Life for Started {
-    fn wait(&mut self) -> End<'_> {
+impl ChildExit for ChildProcess {
+    fn wait(&mut self) -> ExitFuture<'_> {
         Box::pin(async move {
             let status = self.process.wait().await;
-            self.over.store(true, Ordering::Release);
+            self.has_exited.store(true, Ordering::Release);
             status
         })
     }
 }
 
-struct Signalled<T> {
+struct Signaller<T> {
     id: Pid,
-    over: Arc<AtomicBool>,
-    tell: T,
+    has_exited: Arc<AtomicBool>,
+    send_signal: T,
 }
 
-impl<T> Group for Signalled<T>
+impl<T> ProcessGroup for Signaller<T>
 where
     T: Fn(Pid, Signal) -> nix::Result<()> + Send + Sync,
 {
     fn signal(&self, signal: Signal) {
-        if !self.over.load(Ordering::Acquire) {
-            let _ = (self.tell)(self.id, signal);
+        if !self.has_exited.load(Ordering::Acquire) {
+            let _ = (self.send_signal)(self.id, signal);
         }
     }
 }
@@ -199,7 +203,7 @@ pub(crate) fn is_inherited(name: &str) -> bool {
     INHERITED.contains(&name) || name.starts_with(INHERITED_PREFIX)
 }
 
-fn prepared(mut command: Command, config: &StdioConfig) -> Command {
+fn prepare(mut command: Command, config: &StdioConfig) -> Command {
     let inherited = std::env::vars_os().filter(|(name, _)| {
         name.to_str().is_some_and(|name| {
             is_inherited(name) || config.inherit_env.iter().any(|wanted| wanted == name)
@@ -220,12 +224,12 @@ fn prepared(mut command: Command, config: &StdioConfig) -> Command {
     command
 }
 
-fn started(
+fn spawn_child(
     command: &mut Command,
     config: &StdioConfig,
-    tell: impl Fn(Pid, Signal) -> nix::Result<()> + Send + Sync + 'static,
+    send_signal: impl Fn(Pid, Signal) -> nix::Result<()> + Send + Sync + 'static,
 ) -> Result<Child, WorldFault> {
-    let mut process = spawned(command).map_err(|error| match error.kind() {
+    let mut process = spawn_on_launch_thread(command).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => not_found(config),
         std::io::ErrorKind::PermissionDenied => not_executable(config),
         _ => {
@@ -242,23 +246,26 @@ fn started(
     let ((Some(stdin), Some(stdout), Some(stderr)), Some(id)) = (pipes, id) else {
         return Err(WorldFault::unavailable("mcp_stdio process has no pipes"));
     };
-    let over = Arc::new(AtomicBool::new(false));
-    let group = Signalled {
+    let has_exited = Arc::new(AtomicBool::new(false));
+    let group = Signaller {
         id: Pid::from_raw(id),
-        over: Arc::clone(&over),
-        tell,
+        has_exited: Arc::clone(&has_exited),
+        send_signal,
     };
     Ok(Child {
         stdin: Box::new(stdin),
         stdout: Box::new(stdout),
         stderr: Box::new(stderr),
-        life: Box::new(Started { process, over }),
+        life: Box::new(ChildProcess {
+            process,
+            has_exited,
+        }),
         group: Box::new(group),
     })
 }
 
 /// A command to start, the runtime that will watch it, and the channel for the outcome.
-struct Launch {
+struct LaunchRequest {
     command: Command,
     executor: tokio::runtime::Handle,
     started: mpsc::SyncSender<std::io::Result<tokio::process::Child>>,
@@ -266,10 +273,10 @@ struct Launch {
 
 /// Starts `command` on a thread that lives as long as this process: the kernel reports the end of the *thread* that started a child as
 /// its parent's death, and a program's thread ends with the program.
-fn spawned(command: &mut Command) -> std::io::Result<tokio::process::Child> {
-    static LAUNCHES: OnceLock<mpsc::Sender<Launch>> = OnceLock::new();
+fn spawn_on_launch_thread(command: &mut Command) -> std::io::Result<tokio::process::Child> {
+    static LAUNCHES: OnceLock<mpsc::Sender<LaunchRequest>> = OnceLock::new();
     let launches = LAUNCHES.get_or_init(|| {
-        let (sender, launches) = mpsc::channel::<Launch>();
+        let (sender, launches) = mpsc::channel::<LaunchRequest>();
         // If the thread can't be started, the channel has no receiver, and each launch fails with an error.
         let _ = std::thread::Builder::new()
             .name("launches".into())
@@ -283,7 +290,7 @@ fn spawned(command: &mut Command) -> std::io::Result<tokio::process::Child> {
     });
     let gone = || std::io::Error::other("there is no thread to start it");
     let (started, outcome) = mpsc::sync_channel(1);
-    let launch = Launch {
+    let launch = LaunchRequest {
         command: std::mem::replace(command, Command::new("")),
         executor: tokio::runtime::Handle::current(),
         started,
@@ -294,7 +301,7 @@ fn spawned(command: &mut Command) -> std::io::Result<tokio::process::Child> {
 
 /// Whether the command can be run at all; otherwise only the keeper could report it.
 #[cfg(target_os = "linux")]
-fn runnable(command: &str, path: Option<&OsStr>, cd: Option<&Path>) -> nix::Result<()> {
+fn check_runnable(command: &str, path: Option<&OsStr>, cd: Option<&Path>) -> nix::Result<()> {
     let files: Vec<PathBuf> = candidates(command, path, cd)
         .into_iter()
         .filter(|path| path.is_file())
@@ -342,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_inherited() {
+    fn only_listed_variables_are_inherited() {
         for name in ["PATH", "HOME", "LC_ALL", "LC_", "TZ"] {
             assert!(is_inherited(name), "{name}");
         }

@@ -10,8 +10,8 @@ use ptc_secrets::AuthHeaders;
 use reqwest::Response;
 use reqwest::redirect::Policy;
 
-use super::carrier::Carrier;
-use crate::config::Remote;
+use super::http_backend::HttpBackend;
+use crate::config::RemoteConfig;
 use crate::fault::{Reason, WorldFault};
 use crate::limits::URL_BYTES_MAX;
 use crate::trace_context::TraceContext;
@@ -25,28 +25,28 @@ const NO_CERTIFICATES: &str = "https needs CA certificates, and this machine has
 /// A client with an upstream's headers. The auth headers are stored here and nowhere else.
 #[derive(Clone)]
 pub(crate) struct HttpClient {
-    way: Way,
+    way: Route,
     headers: HeaderMap,
 }
 
 #[derive(Clone)]
-enum Way {
+enum Route {
     Network(Sender),
-    Simulation(Arc<dyn Carrier>),
+    Simulation(Arc<dyn HttpBackend>),
 }
 
 impl HttpClient {
-    /// A client that reaches the host of `url` over the network with the settings of `remote`, or through `carrier` if
+    /// A client that reaches the host of `url` over the network with the settings of `remote`, or through `http_backend` if
     /// there is one.
     pub fn new(
-        remote: &Remote,
+        remote: &RemoteConfig,
         url: &str,
         auth: &AuthHeaders,
-        carrier: Option<&Arc<dyn Carrier>>,
+        http_backend: Option<&Arc<dyn HttpBackend>>,
     ) -> Result<Self, WorldFault> {
-        let way = match carrier {
-            Some(carrier) => Way::Simulation(Arc::clone(carrier)),
-            None => Way::Network(network(remote, url)?),
+        let way = match http_backend {
+            Some(http_backend) => Route::Simulation(Arc::clone(http_backend)),
+            None => Route::Network(network(remote, url)?),
         };
         let mut headers = HeaderMap::new();
         for (name, value) in &remote.static_headers {
@@ -104,7 +104,7 @@ impl HttpClient {
         repeat: Repeat,
     ) -> Result<Response, WorldFault> {
         match &self.way {
-            Way::Network(sender) => {
+            Route::Network(sender) => {
                 let request = sender.client().request(method, url).headers(headers);
                 let request = match body {
                     Some(body) => request.body(body),
@@ -116,21 +116,21 @@ impl HttpClient {
                 };
                 sent.map_err(|error| failure(&error))
             }
-            Way::Simulation(carrier) => {
+            Route::Simulation(http_backend) => {
                 let mut request = http::Request::new(body.unwrap_or_default());
                 *request.method_mut() = method;
                 *request.uri_mut() = url
                     .parse()
                     .map_err(|_| WorldFault::unavailable("not a URL"))?;
                 *request.headers_mut() = headers;
-                carrier.carry(request).await.map(Response::from)
+                http_backend.send(request).await.map(Response::from)
             }
         }
     }
 }
 
 /// The client for the real network. A redirect stays within its origin, so plain http never leads to https.
-fn network(remote: &Remote, url: &str) -> Result<Sender, WorldFault> {
+fn network(remote: &RemoteConfig, url: &str) -> Result<Sender, WorldFault> {
     let builder = ptc_outbound::client(url)
         .map_err(WorldFault::unavailable)?
         .connect_timeout(remote.connect_timeout)
@@ -144,11 +144,12 @@ fn network(remote: &Remote, url: &str) -> Result<Sender, WorldFault> {
                 attempt.follow()
             }
         }));
-    Sender::new(builder).map_err(|error| WorldFault::unavailable(unbuildable(&words(&error))))
+    Sender::new(builder)
+        .map_err(|error| WorldFault::unavailable(client_build_error(&describe_error(&error))))
 }
 
 /// Why the client could not be built, and what to do about it.
-fn unbuildable(why: &str) -> String {
+fn client_build_error(why: &str) -> String {
     match why.contains("No CA certificates") {
         true => NO_CERTIFICATES.to_owned(),
         false => format!("HTTP client: {why}"),
@@ -165,7 +166,7 @@ pub(crate) fn set_trace(headers: &mut HeaderMap, trace: Option<&TraceContext>) {
 }
 
 /// The whole body; fails when it exceeds `cap` bytes.
-pub(crate) async fn body(
+pub(crate) async fn read_body(
     mut response: Response,
     what: &str,
     cap: usize,
@@ -228,7 +229,7 @@ pub(crate) fn status_fault(response: &Response) -> WorldFault {
 }
 
 /// Waits for `work`, at most for `limit`.
-pub(crate) async fn within<T>(
+pub(crate) async fn with_timeout<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, WorldFault>>,
 ) -> Result<T, WorldFault> {
@@ -242,11 +243,11 @@ fn failure(error: &reqwest::Error) -> WorldFault {
     if error.is_timeout() {
         return WorldFault::new(Reason::Timeout, "timeout");
     }
-    WorldFault::unavailable(words(error))
+    WorldFault::unavailable(describe_error(error))
 }
 
 /// The innermost cause in few words. Never contains a URL: its path may be a capability.
-fn words(error: &reqwest::Error) -> String {
+fn describe_error(error: &reqwest::Error) -> String {
     use std::io::ErrorKind;
     if let Some(refusal) = tls_refusal(error) {
         return refusal;

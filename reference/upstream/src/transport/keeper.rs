@@ -19,36 +19,39 @@ use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, getpid, getppid};
 use crate::limits::CHILD_GRACE;
 
 /// The first word of a command line that makes a process a keeper.
-pub const WORD: &str = "keep-upstream";
+pub const KEEPER_COMMAND: &str = "keep-upstream";
 /// The executable of this process, whatever happened to its file since.
-pub(super) const SELF: &str = "/proc/self/exe";
+pub(super) const OWN_EXECUTABLE: &str = "/proc/self/exe";
 /// Marks the command's own process before it becomes the command.
-const INNER: &str = "--inner";
+const INNER_FLAG: &str = "--inner";
 /// "Kill everything now". `SIGKILL` can't mean that: it would end the keeper alone.
-pub(super) const END_NOW: Signal = Signal::SIGUSR1;
+pub(super) const KILL_ALL: Signal = Signal::SIGUSR1;
 /// How long descendants may keep writing after the command itself ended.
 const DRAIN: Duration = Duration::from_millis(50);
 /// Maximum searches for descendants before the keeper gives up, and the pause between two searches.
 const ROUNDS_MAX: usize = 400;
 const PAUSE: Duration = Duration::from_millis(5);
 /// Maximum rounds of stopping running processes before they are killed anyway.
-const HOLDS_MAX: usize = 20;
+const STOP_ROUNDS_MAX: usize = 20;
 /// A shell's exit statuses for a command that can't be run, and for one that does not exist.
 const NOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 /// Added to a signal's number to give a shell's exit status for a process that the signal ended.
 const BY_SIGNAL: u8 = 128;
 
-/// Keeps the command of `arguments` (after [`WORD`]: the id of the expected parent process, then the command), and ends as the
+/// Keeps the command of `arguments` (after [`KEEPER_COMMAND`]: the id of the expected parent process, then the command), and ends as the
 /// command ended.
 pub fn keep(arguments: &[String]) -> ExitCode {
     let (inner, arguments) = match arguments.split_first() {
-        Some((first, rest)) if first == INNER => (true, rest),
+        Some((first, rest)) if first == INNER_FLAG => (true, rest),
         _ => (false, arguments),
     };
     let parent = arguments.first().and_then(|id| id.parse().ok());
     let (Some(parent), Some(command @ [_, ..])) = (parent, arguments.get(1..)) else {
-        let _ = writeln!(std::io::stderr(), "{WORD} is for the server's own use");
+        let _ = writeln!(
+            std::io::stderr(),
+            "{KEEPER_COMMAND} is for the server's own use"
+        );
         return ExitCode::FAILURE;
     };
     let parent = Pid::from_raw(parent);
@@ -75,7 +78,7 @@ fn become_command(keeper: Pid, command: &[String]) -> ExitCode {
 }
 
 fn watch_over(server: Pid, command: &[String]) -> ExitCode {
-    let signals = awaited();
+    let signals = awaited_signals();
     // Blocked signals stay pending for `wait` below.
     let _ = signals.thread_block();
     let _ = prctl::set_child_subreaper(true);
@@ -84,8 +87,8 @@ fn watch_over(server: Pid, command: &[String]) -> ExitCode {
     if getppid() != server {
         return ExitCode::FAILURE;
     }
-    let spawned = Command::new(SELF)
-        .args([WORD, INNER, &getpid().to_string()])
+    let spawned = Command::new(OWN_EXECUTABLE)
+        .args([KEEPER_COMMAND, INNER_FLAG, &getpid().to_string()])
         .args(command)
         .process_group(0)
         .spawn();
@@ -106,34 +109,34 @@ fn watch_over(server: Pid, command: &[String]) -> ExitCode {
                     if !descendants().is_empty() {
                         std::thread::sleep(DRAIN);
                     }
-                    end_all(child);
+                    kill_descendants(child);
                     status
                 }
             },
-            Ok(END_NOW) => end_all(child),
+            Ok(KILL_ALL) => kill_descendants(child),
             Ok(_) if ending => continue,
             Ok(_) => {
                 ending = true;
                 let _ = killpg(child, Signal::SIGTERM);
                 let _ = std::thread::Builder::new().spawn(|| {
                     std::thread::sleep(CHILD_GRACE);
-                    let _ = kill(getpid(), END_NOW);
+                    let _ = kill(getpid(), KILL_ALL);
                 });
                 continue;
             }
-            Err(_) => end_all(child),
+            Err(_) => kill_descendants(child),
         };
-        return end_like(status.unwrap_or(WaitStatus::StillAlive));
+        return exit_like(status.unwrap_or(WaitStatus::StillAlive));
     }
 }
 
-fn awaited() -> SigSet {
+fn awaited_signals() -> SigSet {
     [
         Signal::SIGTERM,
         Signal::SIGHUP,
         Signal::SIGINT,
         Signal::SIGQUIT,
-        END_NOW,
+        KILL_ALL,
         Signal::SIGCHLD,
     ]
     .into_iter()
@@ -181,10 +184,10 @@ fn reap(child: Pid) -> Reaped {
 /// Kills all descendants of this process; returns how `child` ended, unless it had ended before. Running processes are stopped
 /// first: one that forks faster than it is killed would escape forever. All are reaped here: where process 1 is no init, as in
 /// many containers, a zombie that this process leaves would remain, and its id would look alive.
-fn end_all(child: Pid) -> Option<WaitStatus> {
+fn kill_descendants(child: Pid) -> Option<WaitStatus> {
     let mut ended = None;
     for _ in 0..ROUNDS_MAX {
-        for _ in 0..HOLDS_MAX {
+        for _ in 0..STOP_ROUNDS_MAX {
             let running: Vec<Descendant> = descendants()
                 .into_iter()
                 .filter(|found| !found.held)
@@ -251,7 +254,7 @@ fn descendants() -> Vec<Descendant> {
 }
 
 /// Ends this process as the command ended.
-fn end_like(status: WaitStatus) -> ExitCode {
+fn exit_like(status: WaitStatus) -> ExitCode {
     match status {
         WaitStatus::Exited(_, code) => ExitCode::from(code.to_le_bytes()[0]),
         WaitStatus::Signaled(_, signal, _) => {

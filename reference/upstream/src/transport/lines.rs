@@ -6,14 +6,14 @@ const TAIL_BYTES: usize = 256;
 
 /// Splits a byte stream into lines. The limit can change between lines, because each call has its own.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(super) struct LineSplitter {
     held: Vec<u8>,
     /// The over-long line whose rest is being discarded.
-    cut: Option<Cut>,
+    cut: Option<OverlongLine>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Cut {
+pub(super) struct OverlongLine {
     pub head: Vec<u8>,
     pub tail: Vec<u8>,
     pub bytes: u64,
@@ -23,20 +23,25 @@ pub(super) struct Cut {
     pub settled: bool,
 }
 
-pub(super) enum Event<'a> {
+pub(super) enum LineEvent<'a> {
     Line(&'a [u8]),
-    Cut(&'a Cut),
+    OverlongLine(&'a OverlongLine),
 }
 
-impl Lines {
+impl LineSplitter {
     /// Bytes of an over-long line that has not ended yet; otherwise 0.
-    pub fn overrun(&self) -> u64 {
+    pub fn overlong_bytes(&self) -> u64 {
         self.cut.as_ref().map_or(0, |cut| cut.bytes)
     }
 
     /// Takes bytes and passes every complete line to `each`; an over-long line twice, at the cut and at its end. `each`
     /// returns whether a call was answered.
-    pub fn feed(&mut self, mut chunk: &[u8], cap: usize, mut each: impl FnMut(Event<'_>) -> bool) {
+    pub fn feed(
+        &mut self,
+        mut chunk: &[u8],
+        cap: usize,
+        mut each: impl FnMut(LineEvent<'_>) -> bool,
+    ) {
         while !chunk.is_empty() {
             let newline = chunk.iter().position(|&byte| byte == b'\n');
             let (part, rest) = match newline {
@@ -48,7 +53,7 @@ impl Lines {
                 cut.extend(part);
                 if newline.is_some() {
                     cut.ended = true;
-                    each(Event::Cut(cut));
+                    each(LineEvent::OverlongLine(cut));
                     self.cut = None;
                 }
                 continue;
@@ -56,7 +61,7 @@ impl Lines {
             if self.held.len() + part.len() > cap {
                 // The limit may have dropped below what is already held.
                 let room = (cap + 1).saturating_sub(self.held.len());
-                let mut cut = Cut {
+                let mut cut = OverlongLine {
                     head: std::mem::take(&mut self.held),
                     tail: Vec::new(),
                     bytes: 0,
@@ -66,13 +71,13 @@ impl Lines {
                 cut.head.extend_from_slice(&part[..room.min(part.len())]);
                 cut.bytes = cut.head.len() as u64;
                 cut.extend(&part[room.min(part.len())..]);
-                cut.settled = each(Event::Cut(&cut));
+                cut.settled = each(LineEvent::OverlongLine(&cut));
                 // Only the start can hold an id; keeping more would waste memory.
                 cut.head.truncate(TAIL_BYTES);
                 cut.head.shrink_to_fit();
                 if newline.is_some() {
                     cut.ended = true;
-                    each(Event::Cut(&cut));
+                    each(LineEvent::OverlongLine(&cut));
                 } else {
                     self.cut = Some(cut);
                 }
@@ -81,10 +86,10 @@ impl Lines {
             if newline.is_none() {
                 self.held.extend_from_slice(part);
             } else if self.held.is_empty() {
-                each(Event::Line(trim(part)));
+                each(LineEvent::Line(trim(part)));
             } else {
                 self.held.extend_from_slice(part);
-                each(Event::Line(trim(&self.held)));
+                each(LineEvent::Line(trim(&self.held)));
                 self.held.clear();
                 self.held.shrink_to(64 * 1024);
             }
@@ -92,7 +97,7 @@ impl Lines {
     }
 }
 
-impl Cut {
+impl OverlongLine {
     fn extend(&mut self, part: &[u8]) {
         self.bytes += part.len() as u64;
         self.tail
@@ -159,13 +164,13 @@ mod tests {
 
     /// Like [`check`], with a limit for each chunk.
     fn check_caps(chunks: &[(usize, &str)]) -> Vec<String> {
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         let mut seen = Vec::new();
         for (cap, chunk) in chunks {
             lines.feed(chunk.as_bytes(), *cap, |event| {
                 seen.push(match event {
-                    Event::Line(line) => String::from_utf8_lossy(line).into_owned(),
-                    Event::Cut(cut) => {
+                    LineEvent::Line(line) => String::from_utf8_lossy(line).into_owned(),
+                    LineEvent::OverlongLine(cut) => {
                         format!("cut {} id {:?} ended {}", cut.bytes, cut.id(), cut.ended)
                     }
                 });
@@ -196,7 +201,7 @@ mod tests {
 
     /// The call with the higher limit may have ended before the rest of its answer arrives.
     #[test]
-    fn a_cap_may_fall_below_what_is_held() {
+    fn limit_may_drop_below_buffered_bytes() {
         let answer = r#"{"id":4,"result":"yyyy"#;
         assert_eq!(
             check_caps(&[(99, answer), (9, "yyyy\"}\nok\n")]),

@@ -20,16 +20,17 @@ use reqwest::Response;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::carrier::Carrier;
-use super::http_client::{HttpClient, body, set_trace, status_fault, within};
-use super::reconnect::{Connect, Connection, Reconnecting};
+use super::http_backend::HttpBackend;
+use super::http_client::{HttpClient, read_body, set_trace, status_fault, with_timeout};
+use super::reconnect::{Connection, Connector, Reconnecting};
 use super::revision::{LEGACY_VERSION, MODERN_VERSION, initialize_params, with_meta};
-use super::sse::Events;
-use super::stdio::{LIST_CHANGED, at_handshake, log_list_changed};
+use super::sse::SseParser;
+use super::stdio::{LIST_CHANGED, as_handshake_fault, log_list_changed};
 use super::{
-    Answer, CallLimits, Outgoing, Setting, Transport, TransportConfig, TransportRow, listing,
+    Answer, CallLimits, Outgoing, Transport, TransportConfig, TransportContext, TransportRow,
+    listing,
 };
-use crate::arguments::by_name;
+use crate::arguments::members_by_name;
 use crate::config::REMOTE_KEYS;
 use crate::fault::WorldFault;
 use crate::limits::{
@@ -59,11 +60,11 @@ impl TransportConfig for HttpConfig {
         &self.remote.auth
     }
 
-    fn transport(&self, setting: Setting) -> Arc<dyn Transport> {
+    fn transport(&self, setting: TransportContext) -> Arc<dyn Transport> {
         let remote = RemoteServer {
             config: self.clone(),
             auth: setting.auth,
-            carrier: setting.surroundings.carrier,
+            http_backend: setting.platform.http_backend,
         };
         Arc::new(Reconnecting::new(setting.name, setting.redactor, remote))
     }
@@ -73,14 +74,14 @@ impl TransportConfig for HttpConfig {
 struct RemoteServer {
     config: HttpConfig,
     auth: AuthHeaders,
-    carrier: Option<Arc<dyn Carrier>>,
+    http_backend: Option<Arc<dyn HttpBackend>>,
 }
 
-impl Connect for RemoteServer {
+impl Connector for RemoteServer {
     type Connection = HttpConnection;
 
     async fn open(&self, name: &str) -> Result<HttpConnection, WorldFault> {
-        HttpConnection::open(name, &self.config, &self.auth, self.carrier.as_ref()).await
+        HttpConnection::open(name, &self.config, &self.auth, self.http_backend.as_ref()).await
     }
 }
 
@@ -137,11 +138,11 @@ impl HttpConnection {
         server: &str,
         config: &HttpConfig,
         auth: &AuthHeaders,
-        carrier: Option<&Arc<dyn Carrier>>,
+        http_backend: Option<&Arc<dyn HttpBackend>>,
     ) -> Result<Self, WorldFault> {
         let connection = Self {
             server: server.to_owned(),
-            client: HttpClient::new(&config.remote, &config.remote.url, auth, carrier)?,
+            client: HttpClient::new(&config.remote, &config.remote.url, auth, http_backend)?,
             url: config.remote.url.clone(),
             handshake: config.handshake_timeout,
             request: config.remote.request_timeout,
@@ -155,7 +156,10 @@ impl HttpConnection {
                 posting: Arc::new(Semaphore::new(REPLY_POSTS_MAX)),
             },
         };
-        connection.shake_hands().await.map_err(at_handshake)?;
+        connection
+            .perform_handshake()
+            .await
+            .map_err(as_handshake_fault)?;
         Ok(connection)
     }
 }
@@ -171,7 +175,7 @@ impl Connection for HttpConnection {
         listing::list_all(|params| async move {
             self.request("tools/list", None, &params, limits)
                 .await
-                .map_err(at_handshake)
+                .map_err(as_handshake_fault)
         })
         .await
     }
@@ -199,14 +203,14 @@ impl Connection for HttpConnection {
 
 impl HttpConnection {
     /// Opens a session. Meanwhile other calls continue under the old session: without one they would be refused for good.
-    async fn shake_hands(&self) -> Result<(), WorldFault> {
+    async fn perform_handshake(&self) -> Result<(), WorldFault> {
         let fresh = RwLock::default();
-        self.introduce(&fresh).await?;
-        *self.session.write().unwrap_or_else(PoisonError::into_inner) = current(&fresh);
+        self.initialize(&fresh).await?;
+        *self.session.write().unwrap_or_else(PoisonError::into_inner) = snapshot(&fresh);
         Ok(())
     }
 
-    async fn introduce(&self, session: &RwLock<Session>) -> Result<(), WorldFault> {
+    async fn initialize(&self, session: &RwLock<Session>) -> Result<(), WorldFault> {
         let limits = self.handshake_limits();
         let hello = initialize_params();
         let hello = async {
@@ -214,7 +218,7 @@ impl HttpConnection {
                 .exchange(session, "initialize", None, &hello, limits)
                 .await)
         };
-        match within(limits.remaining(), hello).await {
+        match with_timeout(limits.remaining(), hello).await {
             Ok(Ok(result)) => {
                 let version = result
                     .json()
@@ -226,9 +230,9 @@ impl HttpConnection {
                     .write()
                     .unwrap_or_else(PoisonError::into_inner)
                     .version = version;
-                within(self.handshake, self.notify_initialized(session)).await
+                with_timeout(self.handshake, self.notify_initialized(session)).await
             }
-            Ok(Err(refusal)) if refusal.speaks_json_rpc() => {
+            Ok(Err(refusal)) if refusal.is_json_rpc() => {
                 // No initialize here: a server of the stateless revisions.
                 session
                     .write()
@@ -240,7 +244,7 @@ impl HttpConnection {
                         .exchange(session, "server/discover", None, "{}", limits)
                         .await)
                 };
-                match within(limits.remaining(), discover).await {
+                match with_timeout(limits.remaining(), discover).await {
                     Ok(Ok(_)) => Ok(()),
                     _ => Err(refusal.fault),
                 }
@@ -257,7 +261,7 @@ impl HttpConnection {
             .client
             .post(
                 &self.url,
-                headers(&current(session)),
+                headers(&snapshot(session)),
                 frame,
                 Repeat::Harmless,
             )
@@ -266,21 +270,21 @@ impl HttpConnection {
         if !status.is_success() {
             return Err(status_fault(&response));
         }
-        note_session(session, &response);
+        update_session_id(session, &response);
         if status == StatusCode::ACCEPTED {
             return Ok(());
         }
         // A server that answers a notification mistook it for a request.
-        let told = format!(
+        let refusal_text = format!(
             "notifications/initialized returned http {}",
             status.as_u16()
         );
-        let bytes = body(response, RESPONSE, self.handshake_bytes).await?;
+        let bytes = read_body(response, RESPONSE, self.handshake_bytes).await?;
         let prefix = match ptc_rpc::parse(&bytes) {
             Ok(_) => "",
             Err(_) => INVALID,
         };
-        Err(WorldFault::error(format!("{prefix}{told}")))
+        Err(WorldFault::error(format!("{prefix}{refusal_text}")))
     }
 
     /// One request; a session that the server has lost is replaced once.
@@ -291,7 +295,7 @@ impl HttpConnection {
         params: &str,
         limits: CallLimits,
     ) -> Result<JsonText, WorldFault> {
-        within(limits.remaining(), async {
+        with_timeout(limits.remaining(), async {
             let before = self.session();
             let refusal = match self
                 .exchange(&self.session, method, call, params, limits)
@@ -306,7 +310,7 @@ impl HttpConnection {
             {
                 let _alone = self.renewing.lock().await;
                 if self.session().id == before.id {
-                    self.shake_hands().await.map_err(at_handshake)?;
+                    self.perform_handshake().await.map_err(as_handshake_fault)?;
                 }
             }
             self.exchange(&self.session, method, call, params, limits)
@@ -318,20 +322,20 @@ impl HttpConnection {
 
     async fn exchange(
         &self,
-        held: &RwLock<Session>,
+        session_lock: &RwLock<Session>,
         method: &str,
         call: Option<Outgoing<'_>>,
         params: &str,
         limits: CallLimits,
     ) -> Result<JsonText, Refusal> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let session = current(held);
+        let session = snapshot(session_lock);
         let mut extra = headers(&session);
         let trace = call.and_then(|call| call.trace);
         set_trace(&mut extra, trace);
         let dressed;
         let params = if session.modern {
-            describe(&mut extra, method, call)?;
+            add_request_headers(&mut extra, method, call)?;
             dressed = with_meta(params, trace);
             &dressed
         } else {
@@ -348,7 +352,7 @@ impl HttpConnection {
         if !response.status().is_success() {
             return Err(refusal(response).await);
         }
-        note_session(held, &response);
+        update_session_id(session_lock, &response);
         let status = response.status();
         let sse = response
             .headers()
@@ -356,9 +360,11 @@ impl HttpConnection {
             .and_then(|kind| kind.to_str().ok())
             .is_some_and(|kind| kind.to_ascii_lowercase().contains("text/event-stream"));
         if sse {
-            return self.read_stream(held, response, id, limits.bytes_max).await;
+            return self
+                .read_stream(session_lock, response, id, limits.bytes_max)
+                .await;
         }
-        let bytes = body(response, RESPONSE, limits.bytes_max).await?;
+        let bytes = read_body(response, RESPONSE, limits.bytes_max).await?;
         if status == StatusCode::ACCEPTED && bytes.is_empty() {
             return Err(WorldFault::error(format!("{UNEXPECTED}nil")).into());
         }
@@ -379,12 +385,12 @@ impl HttpConnection {
     /// Reads events until the reply arrives. Requests from the server in between are answered by separate POSTs.
     async fn read_stream(
         &self,
-        held: &RwLock<Session>,
+        session_lock: &RwLock<Session>,
         mut response: Response,
         id: u64,
         cap: usize,
     ) -> Result<JsonText, Refusal> {
-        let mut events = Events::default();
+        let mut events = SseParser::default();
         let mut total = 0usize;
         loop {
             let chunk = response.chunk().await.map_err(|_| ()).unwrap_or(None);
@@ -396,7 +402,7 @@ impl HttpConnection {
                     && let Ok(data) = Document::read(data)
                 {
                     found = find_reply(data.json(), id);
-                    refused = self.take_asked(held, data.json());
+                    refused = self.answer_server_requests(session_lock, data.json());
                 }
             };
             match &chunk {
@@ -422,7 +428,11 @@ impl HttpConnection {
     }
 
     /// Answers the requests in a message or batch, unless they exceed what a server may ask.
-    fn take_asked(&self, held: &RwLock<Session>, data: Json<'_>) -> Result<(), WorldFault> {
+    fn answer_server_requests(
+        &self,
+        session_lock: &RwLock<Session>,
+        data: Json<'_>,
+    ) -> Result<(), WorldFault> {
         let one = |json: Json<'_>| {
             let ended_for_id = || {
                 Err(WorldFault::error(format!(
@@ -446,7 +456,7 @@ impl HttpConnection {
                 return ended_for_id();
             }
             match frame.request_id() {
-                Some(id) => self.reply(held, reply_to(&id, &method)),
+                Some(id) => self.reply(session_lock, reply_to(&id, &method)),
                 None => {
                     if method == LIST_CHANGED && !self.list_changed.swap(true, Ordering::Relaxed) {
                         log_list_changed(&self.server);
@@ -462,7 +472,7 @@ impl HttpConnection {
     }
 
     /// Sends a reply by a separate POST, a few at the same time, each within the request timeout.
-    fn reply(&self, held: &RwLock<Session>, reply: Vec<u8>) -> Result<(), WorldFault> {
+    fn reply(&self, session_lock: &RwLock<Session>, reply: Vec<u8>) -> Result<(), WorldFault> {
         let Ok(pending) = Arc::clone(&self.replies.pending).try_acquire_owned() else {
             return Err(WorldFault::error(format!(
                 "mcp_http stream ended: {REPLIES_PENDING_MAX} answers to requests in it wait to be taken"
@@ -470,7 +480,7 @@ impl HttpConnection {
         };
         let posting = Arc::clone(&self.replies.posting);
         let client = self.client.clone();
-        let (url, extra) = (self.url.clone(), headers(&current(held)));
+        let (url, extra) = (self.url.clone(), headers(&snapshot(session_lock)));
         let limit = self.request;
         tokio::spawn(async move {
             let _pending = pending;
@@ -482,7 +492,7 @@ impl HttpConnection {
     }
 
     fn session(&self) -> Session {
-        current(&self.session)
+        snapshot(&self.session)
     }
 
     fn handshake_limits(&self) -> CallLimits {
@@ -493,21 +503,27 @@ impl HttpConnection {
     }
 }
 
-fn current(held: &RwLock<Session>) -> Session {
-    held.read().unwrap_or_else(PoisonError::into_inner).clone()
+fn snapshot(session_lock: &RwLock<Session>) -> Session {
+    session_lock
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
 }
 
 /// Any successful response may name the session to use from then on.
-fn note_session(held: &RwLock<Session>, response: &Response) {
+fn update_session_id(session_lock: &RwLock<Session>, response: &Response) {
     let id = response.headers().get("mcp-session-id");
     if let Some(id) = id.filter(|id| id.len() <= REPEATED_HEADER_BYTES_MAX) {
-        held.write().unwrap_or_else(PoisonError::into_inner).id = Some(id.clone());
+        session_lock
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .id = Some(id.clone());
     }
 }
 
 impl Refusal {
     /// The server understood the frame but refused the method or the revision.
-    fn speaks_json_rpc(&self) -> bool {
+    fn is_json_rpc(&self) -> bool {
         self.code.is_some()
     }
 }
@@ -516,7 +532,7 @@ async fn refusal(response: Response) -> Refusal {
     let fault = status_fault(&response);
     let status = Some(response.status());
     let bytes = match status {
-        Some(status) if status.is_client_error() => body(response, "error", ERROR_BODY_BYTES)
+        Some(status) if status.is_client_error() => read_body(response, "error", ERROR_BODY_BYTES)
             .await
             .unwrap_or_default(),
         _ => Vec::new(),
@@ -551,7 +567,7 @@ fn reply_in(message: Json<'_>, id: u64) -> Option<Result<JsonText, Refusal>> {
     }
     if let Some(error) = frame.error.filter(|error| !error.is_null()) {
         let code = error.get("code").and_then(Json::as_i64);
-        let fault = WorldFault::said(error);
+        let fault = WorldFault::from_rpc_error(error);
         return Some(Err(Refusal {
             fault,
             status: None,
@@ -594,7 +610,7 @@ fn headers(session: &Session) -> HeaderMap {
 }
 
 /// The stateless era repeats method, tool and marked arguments in headers.
-fn describe(
+fn add_request_headers(
     headers: &mut HeaderMap,
     method: &str,
     call: Option<Outgoing<'_>>,
@@ -614,9 +630,14 @@ fn describe(
     let Ok(arguments) = ptc_rpc::parse(arguments.as_bytes()) else {
         return Ok(());
     };
-    let arguments = by_name(arguments);
+    let arguments = members_by_name(arguments);
     let mut bytes = 0;
-    for (key, header) in tool.needs.marked.iter().zip(tool.needs.headers.iter()) {
+    for (key, header) in tool
+        .schema_keys
+        .marked
+        .iter()
+        .zip(tool.schema_keys.headers.iter())
+    {
         let Some(value) = arguments.get(key) else {
             continue;
         };

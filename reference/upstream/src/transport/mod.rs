@@ -1,8 +1,8 @@
 //! Transports: how an upstream is reached. Each lists tools and calls one; what the results mean is decided
 //! elsewhere.
 
-pub(crate) mod carrier;
 pub(crate) mod child;
+pub(crate) mod http_backend;
 pub(crate) mod http_client;
 #[cfg(target_os = "linux")]
 pub mod keeper;
@@ -25,9 +25,9 @@ use ptc_rpc::JsonText;
 use ptc_secrets::{AuthHeaders, Emitter, Redactor};
 use tokio::time::Instant;
 
-use crate::config::{ConfigResult, Entry};
+use crate::config::{ConfigEntry, ConfigResult};
 use crate::fault::WorldFault;
-use crate::runtime::Surroundings;
+use crate::runtime::Platform;
 use crate::tool::RawTool;
 use crate::trace_context::TraceContext;
 
@@ -77,7 +77,7 @@ pub(crate) enum Answer {
 }
 
 /// A boxed future.
-pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// How one upstream is reached: lists its tools and calls one.
 pub(crate) trait Transport: Send + Sync {
@@ -91,7 +91,7 @@ pub(crate) trait Transport: Send + Sync {
     ///
     /// # Errors
     /// Which argument is wrong, and why.
-    fn judge(&self, _tool: &str, _arguments: &str) -> Result<(), String> {
+    fn check_arguments(&self, _tool: &str, _arguments: &str) -> Result<(), String> {
         Ok(())
     }
 
@@ -100,16 +100,16 @@ pub(crate) trait Transport: Send + Sync {
         false
     }
 
-    fn list_tools(&self) -> Pending<'_, Result<Vec<RawTool>, WorldFault>>;
+    fn list_tools(&self) -> BoxFuture<'_, Result<Vec<RawTool>, WorldFault>>;
 
     fn call<'a>(
         &'a self,
         call: Outgoing<'a>,
         limits: CallLimits,
-    ) -> Pending<'a, Result<Answer, WorldFault>>;
+    ) -> BoxFuture<'a, Result<Answer, WorldFault>>;
 
     /// Closes what it keeps open. Calls in flight fail.
-    fn close(&self) -> Pending<'_, ()> {
+    fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 }
@@ -122,26 +122,26 @@ pub(crate) trait TransportConfig: fmt::Debug + Send + Sync {
     }
 
     /// Creates the transport; nothing is opened yet.
-    fn transport(&self, setting: Setting) -> Arc<dyn Transport>;
+    fn transport(&self, setting: TransportContext) -> Arc<dyn Transport>;
 }
 
 /// What a transport needs besides its entry.
-pub(crate) struct Setting {
+pub(crate) struct TransportContext {
     pub name: String,
     pub auth: AuthHeaders,
     pub redactor: Redactor,
-    pub surroundings: Surroundings,
+    pub platform: Platform,
 }
 
 /// A transport's name in entries, its keys besides the common ones, and its parser.
 pub(crate) struct TransportRow {
     pub name: &'static str,
     pub keys: &'static [&'static [&'static str]],
-    pub read: Read,
+    pub read: ReadConfig,
 }
 
 /// Parses an entry; adds harmless oddities to the warnings.
-type Read = fn(&Entry<'_>, &mut Vec<String>) -> ConfigResult<Box<dyn TransportConfig>>;
+type ReadConfig = fn(&ConfigEntry<'_>, &mut Vec<String>) -> ConfigResult<Box<dyn TransportConfig>>;
 
 pub(crate) const TRANSPORTS: &[TransportRow] = &[stdio::ROW, mcp_http::ROW, openapi::ROW];
 

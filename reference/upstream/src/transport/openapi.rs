@@ -12,16 +12,17 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use http::{HeaderMap, StatusCode};
 use ptc_rpc::{Json, JsonKind, JsonText};
-use ptc_secrets::{AuthHeaders, Emitter, Redactor, Unread};
+use ptc_secrets::{AuthHeaders, Emitter, FileError, Redactor};
 
-use super::carrier::Carrier;
-use super::http_client::{HttpClient, body, set_trace, status_fault, within};
+use super::http_backend::HttpBackend;
+use super::http_client::{HttpClient, read_body, set_trace, status_fault, with_timeout};
 use super::{
-    Answer, CallLimits, Outgoing, Pending, Setting, Transport, TransportConfig, TransportRow,
+    Answer, BoxFuture, CallLimits, Outgoing, Transport, TransportConfig, TransportContext,
+    TransportRow,
 };
-use crate::arguments::by_name;
+use crate::arguments::members_by_name;
 use crate::config::REMOTE_KEYS;
-use crate::fault::{Quoted, Reason, WorldFault};
+use crate::fault::{QuotedText, Reason, WorldFault};
 use crate::limits::{CLAIM_BYTES_MAX, URL_BYTES_MAX};
 use crate::tool::RawTool;
 use compile::Operation;
@@ -36,7 +37,7 @@ struct Service {
     config: OpenApiConfig,
     auth: AuthHeaders,
     redactor: Redactor,
-    carrier: Option<Arc<dyn Carrier>>,
+    http_backend: Option<Arc<dyn HttpBackend>>,
     loaded: RwLock<Option<Arc<Loaded>>>,
 }
 
@@ -56,12 +57,12 @@ impl TransportConfig for OpenApiConfig {
         &self.remote.auth
     }
 
-    fn transport(&self, setting: Setting) -> Arc<dyn Transport> {
+    fn transport(&self, setting: TransportContext) -> Arc<dyn Transport> {
         Arc::new(Service {
             config: self.clone(),
             auth: setting.auth,
             redactor: setting.redactor,
-            carrier: setting.surroundings.carrier,
+            http_backend: setting.platform.http_backend,
             loaded: RwLock::new(None),
         })
     }
@@ -72,7 +73,7 @@ impl Transport for Service {
         true
     }
 
-    fn list_tools(&self) -> Pending<'_, Result<Vec<RawTool>, WorldFault>> {
+    fn list_tools(&self) -> BoxFuture<'_, Result<Vec<RawTool>, WorldFault>> {
         Box::pin(self.load())
     }
 
@@ -80,11 +81,11 @@ impl Transport for Service {
         &'a self,
         call: Outgoing<'a>,
         limits: CallLimits,
-    ) -> Pending<'a, Result<Answer, WorldFault>> {
+    ) -> BoxFuture<'a, Result<Answer, WorldFault>> {
         Box::pin(self.get(call, limits))
     }
 
-    fn judge(&self, tool: &str, arguments: &str) -> Result<(), String> {
+    fn check_arguments(&self, tool: &str, arguments: &str) -> Result<(), String> {
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
         let operation = loaded
             .as_ref()
@@ -94,8 +95,8 @@ impl Transport for Service {
             return Ok(());
         };
         match address(&self.config.remote.url, operation, arguments) {
-            Err(Unaddressed::Refused(why)) => Err(why),
-            Ok(_) | Err(Unaddressed::Fault(_)) => Ok(()),
+            Err(AddressError::Refused(why)) => Err(why),
+            Ok(_) | Err(AddressError::Fault(_)) => Ok(()),
         }
     }
 }
@@ -104,13 +105,13 @@ impl Service {
     /// Reads and compiles the description.
     async fn load(&self) -> Result<Vec<RawTool>, WorldFault> {
         let remote = &self.config.remote;
-        let client = |url| HttpClient::new(remote, url, &self.auth, self.carrier.as_ref());
+        let client = |url| HttpClient::new(remote, url, &self.auth, self.http_backend.as_ref());
         let text = match &self.config.schema {
             SchemaSource::File(path) => read_schema(path, self.config.schema_bytes_max)?,
             SchemaSource::Url(url) => {
                 // The description may be on another host, for which other proxy settings and certificates apply.
                 let fetched = self.fetch_schema(client(url)?, url);
-                within(remote.request_timeout, fetched).await?
+                with_timeout(remote.request_timeout, fetched).await?
             }
         };
         let (tools, operations) = compile::compile(&text, &self.config, &self.redactor)
@@ -135,12 +136,12 @@ impl Service {
         let arguments = ptc_rpc::parse(call.arguments.as_bytes())
             .map_err(|_| WorldFault::error("arguments are not JSON"))?;
         let url = address(&self.config.remote.url, operation, arguments)
-            .map_err(Unaddressed::into_fault)?;
+            .map_err(AddressError::into_fault)?;
         let limit = limits.remaining().min(self.config.remote.request_timeout);
         let cap = limits.bytes_max.min(self.config.remote.response_bytes_max);
         let mut extra = HeaderMap::new();
         set_trace(&mut extra, call.trace);
-        within(limit, answer(&loaded.client, &url, extra, cap)).await
+        with_timeout(limit, answer(&loaded.client, &url, extra, cap)).await
     }
 
     async fn fetch_schema(&self, client: HttpClient, url: &str) -> Result<Vec<u8>, WorldFault> {
@@ -151,7 +152,7 @@ impl Service {
                 "schema_url returned http {status}"
             )));
         }
-        body(response, "schema response", self.config.schema_bytes_max).await
+        read_body(response, "schema response", self.config.schema_bytes_max).await
     }
 }
 
@@ -159,7 +160,7 @@ fn read_schema(path: &std::path::Path, cap: usize) -> Result<Vec<u8>, WorldFault
     let read = ptc_secrets::read_file(path, cap as u64);
     let mut bytes = read.map_err(|unread| {
         let words = match unread {
-            Unread::TooLong { .. } => "schema exceeds byte cap".to_owned(),
+            FileError::TooLong { .. } => "schema exceeds byte cap".to_owned(),
             other => other.to_string(),
         };
         WorldFault::unavailable(format!("schema_file: {words}"))
@@ -176,7 +177,7 @@ async fn answer(
     let response = client.get(url, extra).await?;
     let status = response.status();
     if status.is_success() {
-        let bytes = body(response, "response", cap).await?;
+        let bytes = read_body(response, "response", cap).await?;
         if status == StatusCode::NO_CONTENT || bytes.is_empty() {
             return Ok(Answer::None);
         }
@@ -191,16 +192,16 @@ async fn answer(
         });
     }
     let mut fault = status_fault(&response);
-    let told = matches!(
+    let has_error_body = matches!(
         status,
         StatusCode::BAD_REQUEST
             | StatusCode::NOT_FOUND
             | StatusCode::UNPROCESSABLE_ENTITY
             | StatusCode::TOO_MANY_REQUESTS
     );
-    if told {
+    if has_error_body {
         // Without the body of an oversize error the status still determines the fault.
-        let bytes = body(response, "error", ERROR_BYTES_MAX)
+        let bytes = read_body(response, "error", ERROR_BYTES_MAX)
             .await
             .unwrap_or_default();
         if status != StatusCode::TOO_MANY_REQUESTS {
@@ -210,7 +211,7 @@ async fn answer(
         let text = String::from_utf8_lossy(&bytes);
         if !text.is_empty() {
             fault.message.clear();
-            fault.quoted = Some(Quoted {
+            fault.quoted = Some(QuotedText {
                 text: text.into_owned(),
                 is_json: false,
                 chars_max: ERROR_CHARS_MAX,
@@ -222,14 +223,14 @@ async fn answer(
 
 /// Why arguments give no address.
 #[derive(Debug)]
-enum Unaddressed {
+enum AddressError {
     /// They would lead out of the operation: the program's fault.
     Refused(String),
     /// They have a form that operations can't take.
     Fault(WorldFault),
 }
 
-impl Unaddressed {
+impl AddressError {
     fn into_fault(self) -> WorldFault {
         match self {
             Self::Refused(why) => WorldFault::error(why),
@@ -238,26 +239,26 @@ impl Unaddressed {
     }
 }
 
-impl From<String> for Unaddressed {
+impl From<String> for AddressError {
     fn from(why: String) -> Self {
         Self::Refused(why)
     }
 }
 
-impl From<WorldFault> for Unaddressed {
+impl From<WorldFault> for AddressError {
     fn from(fault: WorldFault) -> Self {
         Self::Fault(fault)
     }
 }
 
 /// The request's URL: path and query filled in from arguments, or from defaults where an argument is missing.
-fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<String, Unaddressed> {
+fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<String, AddressError> {
     let base = base
         .split(['?', '#'])
         .next()
         .unwrap_or(base)
         .trim_end_matches('/');
-    let arguments = by_name(arguments);
+    let arguments = members_by_name(arguments);
     let text_of = |place: &str, name: &str, value: Json<'_>| match value.text().len() {
         // Checked before decoding, with room to spare: JSON escapes and URL escapes differ in length.
         bytes if bytes > 2 * URL_BYTES_MAX => Err(too_long()),
@@ -273,7 +274,7 @@ fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<Str
         // A description may name one parameter any number of times.
         filled_in += text.len();
         match filled_in > URL_BYTES_MAX {
-            true => Err(Unaddressed::from(too_long())),
+            true => Err(AddressError::from(too_long())),
             false => Ok(text),
         }
     })?;
@@ -283,7 +284,7 @@ fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<Str
     }
     let mut left = CLAIM_BYTES_MAX;
     for other in operation.excluded.iter() {
-        let why = match other.claims(&filled, &operation.path, &mut left) {
+        let why = match other.also_routes(&filled, &operation.path, &mut left) {
             Some(false) => continue,
             Some(true) => format!(
                 "path args name GET {}, an operation that is not included",
@@ -294,10 +295,10 @@ fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<Str
                 operation.excluded.len()
             ),
         };
-        return Err(Unaddressed::Refused(why));
+        return Err(AddressError::Refused(why));
     }
     if !is_plain(&filled.path) {
-        return Err(Unaddressed::Refused("path args name another path".into()));
+        return Err(AddressError::Refused("path args name another path".into()));
     }
     // Arguments in the path are encoded, so a `?` in it begins the description's own query.
     let mut separator = if filled.path.contains('?') { '&' } else { '?' };

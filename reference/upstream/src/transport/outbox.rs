@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn answers_are_refused_and_requests_wait() {
+    async fn full_outbox_refuses_answers_and_delays_requests() {
         let (outbox, mut frames) = Outbox::new();
         let answers = ANSWER_BYTES_QUEUED_MAX / FRAME_BYTES_CHARGED_MIN;
         for _ in 0..answers {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_waits_for_a_child_whose_input_was_closed() {
+    async fn closed_input_unblocks_waiting_requests() {
         let (outbox, _frames) = Outbox::new();
         outbox.request(vec![b'x'; REQUEST_BYTES_QUEUED_MAX]).await;
         let waiting = outbox.request(b"next".to_vec());

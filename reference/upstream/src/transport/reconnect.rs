@@ -7,13 +7,13 @@ use std::time::Duration;
 use ptc_secrets::Redactor;
 use tokio::time::Instant;
 
-use super::{Answer, CallLimits, Outgoing, Pending, Transport};
+use super::{Answer, BoxFuture, CallLimits, Outgoing, Transport};
 use crate::fault::WorldFault;
 use crate::limits::{RECOVERY_FIRST, RECOVERY_LONGEST};
 use crate::tool::RawTool;
 
 /// Opens connections to one upstream.
-pub(crate) trait Connect: Send + Sync + 'static {
+pub(crate) trait Connector: Send + Sync + 'static {
     type Connection: Connection;
 
     fn open(&self, name: &str)
@@ -42,35 +42,35 @@ pub(crate) trait Connection: Send + Sync + 'static {
     fn close(&self) -> impl Future<Output = ()> + Send;
 }
 
-pub(crate) struct Reconnecting<C: Connect> {
+pub(crate) struct Reconnecting<C: Connector> {
     name: String,
     redactor: Redactor,
     connect: C,
-    state: Mutex<State<C::Connection>>,
+    state: Mutex<ConnectionState<C::Connection>>,
     /// Held while connecting, so that concurrent callers start only one child.
     connecting: tokio::sync::Mutex<()>,
 }
 
-enum State<C> {
+enum ConnectionState<C> {
     Idle,
     Ready(Arc<C>),
     Recovering { until: Instant, window: Duration },
 }
 
-impl<C: Connect> Reconnecting<C> {
+impl<C: Connector> Reconnecting<C> {
     pub fn new(name: String, redactor: Redactor, connect: C) -> Self {
         Self {
             name,
             redactor,
             connect,
-            state: Mutex::new(State::Idle),
+            state: Mutex::new(ConnectionState::Idle),
             connecting: tokio::sync::Mutex::new(()),
         }
     }
 
     fn ready(&self) -> Option<Arc<C::Connection>> {
         match &*lock(&self.state) {
-            State::Ready(connection) if connection.ended().is_none() => {
+            ConnectionState::Ready(connection) if connection.ended().is_none() => {
                 Some(Arc::clone(connection))
             }
             _ => None,
@@ -86,26 +86,26 @@ impl<C: Connect> Reconnecting<C> {
         if let Some(connection) = self.ready() {
             return Ok(connection);
         }
-        let window = settle(&mut lock(&self.state))?;
+        let window = enter_recovery(&mut lock(&self.state))?;
         let opened = self.connect.open(&self.name).await;
         let server = self.name.as_str();
         let mut state = lock(&self.state);
         match opened {
             Ok(connection) => {
                 let connection = Arc::new(connection);
-                *state = State::Ready(Arc::clone(&connection));
+                *state = ConnectionState::Ready(Arc::clone(&connection));
                 if window.is_some() {
                     tracing::info!(event = "upstream_restarted", server);
                 }
                 Ok(connection)
             }
             Err(fault) => {
-                let message = fault.logged(&self.redactor);
+                let message = fault.log_message(&self.redactor);
                 tracing::warn!(event = "upstream_start_failed", server, message);
                 // A failed first start sets no window: nothing has crashed, and the cause may be fixed before the next call.
                 if let Some(window) = window {
                     let window = (window * 2).min(RECOVERY_LONGEST);
-                    *state = State::Recovering {
+                    *state = ConnectionState::Recovering {
                         until: Instant::now() + window,
                         window,
                     };
@@ -116,13 +116,13 @@ impl<C: Connect> Reconnecting<C> {
     }
 }
 
-impl<C: Connect> Transport for Reconnecting<C> {
+impl<C: Connector> Transport for Reconnecting<C> {
     fn take_list_changed(&self) -> bool {
         self.ready()
             .is_some_and(|connection| connection.take_list_changed())
     }
 
-    fn list_tools(&self) -> Pending<'_, Result<Vec<RawTool>, WorldFault>> {
+    fn list_tools(&self) -> BoxFuture<'_, Result<Vec<RawTool>, WorldFault>> {
         Box::pin(async { self.connection().await?.list_tools().await })
     }
 
@@ -130,7 +130,7 @@ impl<C: Connect> Transport for Reconnecting<C> {
         &'a self,
         call: Outgoing<'a>,
         limits: CallLimits,
-    ) -> Pending<'a, Result<Answer, WorldFault>> {
+    ) -> BoxFuture<'a, Result<Answer, WorldFault>> {
         Box::pin(async move {
             let late = |_| {
                 let name = &self.name;
@@ -142,10 +142,10 @@ impl<C: Connect> Transport for Reconnecting<C> {
         })
     }
 
-    fn close(&self) -> Pending<'_, ()> {
-        let before = std::mem::replace(&mut *lock(&self.state), State::Idle);
+    fn close(&self) -> BoxFuture<'_, ()> {
+        let before = std::mem::replace(&mut *lock(&self.state), ConnectionState::Idle);
         Box::pin(async move {
-            if let State::Ready(connection) = before {
+            if let ConnectionState::Ready(connection) = before {
                 connection.close().await;
             }
         })
@@ -154,21 +154,25 @@ impl<C: Connect> Transport for Reconnecting<C> {
 
 /// Moves a connection that ended into its recovery window, and refuses inside the window. Otherwise the upstream may be
 /// started; the value is the window that was last waited for, if any.
-fn settle<C: Connection>(state: &mut State<C>) -> Result<Option<Duration>, WorldFault> {
-    if let State::Ready(connection) = state {
+fn enter_recovery<C: Connection>(
+    state: &mut ConnectionState<C>,
+) -> Result<Option<Duration>, WorldFault> {
+    if let ConnectionState::Ready(connection) = state {
         let ended = connection.ended().unwrap_or_else(Instant::now);
-        *state = State::Recovering {
+        *state = ConnectionState::Recovering {
             until: ended + RECOVERY_FIRST,
             window: RECOVERY_FIRST,
         };
     }
     match state {
-        State::Recovering { until, window } if Instant::now() >= *until => Ok(Some(*window)),
-        State::Recovering { .. } => Err(WorldFault::unavailable("in recovery")),
+        ConnectionState::Recovering { until, window } if Instant::now() >= *until => {
+            Ok(Some(*window))
+        }
+        ConnectionState::Recovering { .. } => Err(WorldFault::unavailable("in recovery")),
         _ => Ok(None),
     }
 }
 
-fn lock<C>(state: &Mutex<State<C>>) -> MutexGuard<'_, State<C>> {
+fn lock<C>(state: &Mutex<ConnectionState<C>>) -> MutexGuard<'_, ConnectionState<C>> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

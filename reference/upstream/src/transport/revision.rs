@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meta_joins_any_params() {
+    fn meta_is_added_to_any_params() {
         for params in ["{}", r#"{"cursor":"a"}"#] {
             let parent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
             let trace = TraceContext::new(parent, Some("a=1"));

@@ -1,9 +1,9 @@
-//! Server-Sent Events: takes bytes, gives the data of events. Does no I/O; ignores all fields except
+//! Server-Sent SseParser: takes bytes, gives the data of events. Does no I/O; ignores all fields except
 //! `data`.
 
 /// Splits a stream into events at blank lines; line ends are LF, CRLF or CR.
 #[derive(Default)]
-pub(crate) struct Events {
+pub(crate) struct SseParser {
     line: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
@@ -15,7 +15,7 @@ pub(crate) struct Events {
 /// U+FEFF in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-impl Events {
+impl SseParser {
     /// Takes bytes; passes the data of every completed event to `each`.
     pub fn feed(&mut self, chunk: &[u8], mut each: impl FnMut(&[u8])) {
         for &byte in chunk {
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     fn check(chunks: &[&str]) -> Vec<String> {
-        let mut events = Events::default();
+        let mut events = SseParser::default();
         let mut seen = Vec::new();
         let mut take = |data: &[u8]| seen.push(String::from_utf8_lossy(data).into_owned());
         for chunk in chunks {

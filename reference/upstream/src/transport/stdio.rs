@@ -21,12 +21,13 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use super::child::{Child, Group, Launcher, Life, OperatingSystem};
-use super::lines::{Cut, Event, Lines, id_at_start};
+use super::child::{Child, ChildExit, DirectLauncher, Launcher, ProcessGroup};
+use super::lines::{LineEvent, LineSplitter, OverlongLine, id_at_start};
 use super::outbox::{Outbox, Overflow, Queued};
-use super::reconnect::{Connect, Connection, Reconnecting};
+use super::reconnect::{Connection, Connector, Reconnecting};
 use super::{
-    Answer, CallLimits, Outgoing, Setting, Transport, TransportConfig, TransportRow, listing,
+    Answer, CallLimits, Outgoing, Transport, TransportConfig, TransportContext, TransportRow,
+    listing,
 };
 use crate::fault::{Reason, WorldFault};
 use crate::limits::{ANSWER_BYTES_QUEUED_MAX, CHILD_GRACE, REQUEST_ID_BYTES_MAX};
@@ -49,11 +50,11 @@ const STDERR_LINE_COST: usize = 128;
 /// with earlier requests, so this is longer than most calls take.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Number of checks for output during that time.
-const SILENCE_LOOKS: u32 = 15;
+const SILENCE_CHECKS: u32 = 15;
 /// How long output is still read after the child has exited: a grandchild may hold the pipe open forever.
 const DRAIN: Duration = Duration::from_millis(50);
 /// How long a child that closed a pipe may take to exit by itself: its exit status is more informative.
-const ENDING: Duration = Duration::from_secs(1);
+const EXIT_WAIT: Duration = Duration::from_secs(1);
 
 pub(super) const ROW: TransportRow = TransportRow {
     name: "mcp_stdio",
@@ -62,12 +63,12 @@ pub(super) const ROW: TransportRow = TransportRow {
 };
 
 impl TransportConfig for StdioConfig {
-    fn transport(&self, setting: Setting) -> Arc<dyn Transport> {
-        let launcher = setting.surroundings.launcher;
+    fn transport(&self, setting: TransportContext) -> Arc<dyn Transport> {
+        let launcher = setting.platform.launcher;
         let child = ChildServer {
             config: self.clone(),
             redactor: setting.redactor.clone(),
-            launcher: launcher.unwrap_or_else(|| Arc::new(OperatingSystem)),
+            launcher: launcher.unwrap_or_else(|| Arc::new(DirectLauncher)),
         };
         Arc::new(Reconnecting::new(setting.name, setting.redactor, child))
     }
@@ -80,7 +81,7 @@ struct ChildServer {
     launcher: Arc<dyn Launcher>,
 }
 
-impl Connect for ChildServer {
+impl Connector for ChildServer {
     type Connection = StdioConnection;
 
     async fn open(&self, name: &str) -> Result<StdioConnection, WorldFault> {
@@ -90,32 +91,32 @@ impl Connect for ChildServer {
 
 /// A started child after its handshake.
 pub(crate) struct StdioConnection {
-    shared: Arc<Shared>,
+    shared: Arc<ChildLink>,
     handshake: Duration,
     handshake_bytes: usize,
     modern: AtomicBool,
     ending: watch::Receiver<bool>,
 }
 
-struct Shared {
+struct ChildLink {
     server: String,
     redactor: Redactor,
     next_id: AtomicU64,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<PendingRequests>,
     outbox: Outbox,
     list_changed: AtomicBool,
     /// We end the child ourselves, so its end is not logged as a failure.
     closing: AtomicBool,
     /// Bytes of the child's output so far.
-    heard: AtomicU64,
+    output_bytes: AtomicU64,
     /// Notified when a call was given up.
-    doubted: Notify,
-    group: Box<dyn Group>,
+    request_abandoned: Notify,
+    group: Box<dyn ProcessGroup>,
 }
 
 /// The reader of a child's output. The connection has ended when the reader is gone, for whatever reason.
 struct Reader {
-    shared: Arc<Shared>,
+    shared: Arc<ChildLink>,
     ending: watch::Sender<bool>,
 }
 
@@ -123,21 +124,21 @@ impl Drop for Reader {
     fn drop(&mut self) {
         if self.shared.lock().ended.is_none() {
             self.shared
-                .expel("mcp_stdio process ended: its output is read no more".into());
+                .kill("mcp_stdio process ended: its output is read no more".into());
         }
         let _ = self.ending.send(true);
     }
 }
 
 #[derive(Default)]
-struct Waiting {
+struct PendingRequests {
     /// By id, so that the first is the oldest.
-    calls: BTreeMap<u64, Waiter>,
+    calls: BTreeMap<u64, PendingRequest>,
     /// Why the connection ended, and when.
     ended: Option<(WorldFault, Instant)>,
 }
 
-struct Waiter {
+struct PendingRequest {
     reply: oneshot::Sender<Result<JsonText, WorldFault>>,
     bytes_max: usize,
 }
@@ -159,16 +160,16 @@ impl StdioConnection {
         } = launcher.launch(config)?;
         let (outbox, frames) = Outbox::new();
         let (ending_tx, ending) = watch::channel(false);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ChildLink {
             server: name.to_owned(),
             redactor: redactor.clone(),
             next_id: AtomicU64::new(1),
-            waiting: Mutex::new(Waiting::default()),
+            waiting: Mutex::new(PendingRequests::default()),
             outbox,
             list_changed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
-            heard: AtomicU64::new(0),
-            doubted: Notify::new(),
+            output_bytes: AtomicU64::new(0),
+            request_abandoned: Notify::new(),
             group,
         });
         let called = {
@@ -190,7 +191,11 @@ impl StdioConnection {
             frames,
             ending.clone(),
         ));
-        tokio::spawn(end_silent(Arc::clone(&shared), ending.clone(), SILENCE_MAX));
+        tokio::spawn(kill_if_hung(
+            Arc::clone(&shared),
+            ending.clone(),
+            SILENCE_MAX,
+        ));
         let reader = Reader {
             shared: Arc::clone(&shared),
             ending: ending_tx,
@@ -211,7 +216,7 @@ impl StdioConnection {
             modern: AtomicBool::new(false),
             ending,
         };
-        connection.shake_hands().await?;
+        connection.perform_handshake().await?;
         Ok(connection)
     }
 }
@@ -221,10 +226,10 @@ impl Connection for StdioConnection {
         // The deadline covers all pages together.
         let limits = self.handshake_limits();
         listing::list_all(|params| async move {
-            let params = self.dress(&params, None);
+            let params = self.adapt_params(&params, None);
             self.request("tools/list", &params, limits)
                 .await
-                .map_err(at_handshake)
+                .map_err(as_handshake_fault)
         })
         .await
     }
@@ -232,7 +237,7 @@ impl Connection for StdioConnection {
     async fn call(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
         self.request(
             "tools/call",
-            &self.dress(&call.params(), call.trace),
+            &self.adapt_params(&call.params(), call.trace),
             limits,
         )
         .await
@@ -266,7 +271,7 @@ impl Connection for StdioConnection {
 }
 
 impl StdioConnection {
-    async fn shake_hands(&self) -> Result<(), WorldFault> {
+    async fn perform_handshake(&self) -> Result<(), WorldFault> {
         let hello = initialize_params();
         match self
             .request("initialize", &hello, self.handshake_limits())
@@ -284,13 +289,15 @@ impl StdioConnection {
                 let discovered = self
                     .request(
                         "server/discover",
-                        &self.dress("{}", None),
+                        &self.adapt_params("{}", None),
                         self.handshake_limits(),
                     )
                     .await;
-                discovered.map(|_| ()).map_err(|_| at_handshake(fault))
+                discovered
+                    .map(|_| ())
+                    .map_err(|_| as_handshake_fault(fault))
             }
-            Err(fault) => Err(at_handshake(fault)),
+            Err(fault) => Err(as_handshake_fault(fault)),
         }
     }
 
@@ -302,7 +309,7 @@ impl StdioConnection {
     }
 
     /// Adapts params to the server's revision: stateless ones include the client's identity in every request.
-    fn dress(&self, params: &str, trace: Option<&TraceContext>) -> String {
+    fn adapt_params(&self, params: &str, trace: Option<&TraceContext>) -> String {
         match self.modern.load(Ordering::Relaxed) {
             true => with_meta(params, trace),
             false => with_trace(params, trace),
@@ -324,23 +331,23 @@ impl StdioConnection {
             }
             waiting.calls.insert(
                 id,
-                Waiter {
+                PendingRequest {
                     reply,
                     bytes_max: limits.bytes_max,
                 },
             );
         }
         // Dropped when the wait is over: answered, timed out, or cancelled with the program.
-        let mut wait = Wait {
+        let mut wait = PendingGuard {
             shared: &self.shared,
             id,
-            asked: false,
+            queued: false,
         };
         let mut frame = Vec::with_capacity(params.len() + 80);
         write_request(&mut frame, &Id::number(id), method, Some(params));
         let exchange = async {
             self.shared.outbox.request(frame).await;
-            wait.asked = true;
+            wait.queued = true;
             answer.await
         };
         match tokio::time::timeout(limits.remaining(), exchange).await {
@@ -355,20 +362,20 @@ impl StdioConnection {
 }
 
 /// Removes its waiter when the wait is over without an answer, and cancels the request.
-struct Wait<'a> {
-    shared: &'a Shared,
+struct PendingGuard<'a> {
+    shared: &'a ChildLink,
     id: u64,
     /// The request was queued: one that never found room needs no cancellation.
-    asked: bool,
+    queued: bool,
 }
 
-impl Drop for Wait<'_> {
+impl Drop for PendingGuard<'_> {
     fn drop(&mut self) {
         if self.shared.lock().calls.remove(&self.id).is_none() {
             return;
         }
-        self.shared.doubted.notify_one();
-        if !self.asked {
+        self.shared.request_abandoned.notify_one();
+        if !self.queued {
             return;
         }
         let mut frame = Vec::new();
@@ -377,7 +384,7 @@ impl Drop for Wait<'_> {
             self.id
         );
         write_notification(&mut frame, "notifications/cancelled", Some(&params));
-        self.shared.say(frame);
+        self.shared.send_frame(frame);
     }
 }
 
@@ -390,15 +397,15 @@ impl Drop for StdioConnection {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+impl ChildLink {
+    fn lock(&self) -> MutexGuard<'_, PendingRequests> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a frame that the child's behaviour caused; a child that lets too many pile up is not reading and is ended.
-    fn say(&self, frame: Vec<u8>) {
+    fn send_frame(&self, frame: Vec<u8>) {
         if let Err(Overflow) = self.outbox.answer(frame) {
-            self.expel(format!(
+            self.kill(format!(
                 "mcp_stdio process ended: it left {ANSWER_BYTES_QUEUED_MAX} bytes of answers unread"
             ));
         }
@@ -409,25 +416,25 @@ impl Shared {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let mut frame = Vec::new();
         write_request(&mut frame, &Id::number(id), "ping", None);
-        self.say(frame);
+        self.send_frame(frame);
         id
     }
 
     /// Whether a call made before `id` is still waiting.
-    fn is_awaited_before(&self, id: u64) -> bool {
+    fn has_request_before(&self, id: u64) -> bool {
         let waiting = self.lock();
         let oldest = waiting.calls.keys().next();
         oldest.is_some_and(|oldest| *oldest < id)
     }
 
     /// Ends a child that asks for more than a peer may.
-    fn expel(&self, why: String) {
+    fn kill(&self, why: String) {
         self.end(WorldFault::unavailable(why));
         self.group.signal(Signal::SIGKILL);
     }
 
-    fn expel_for_id(&self) {
-        self.expel(format!(
+    fn kill_for_long_id(&self) {
+        self.kill(format!(
             "mcp_stdio process ended: the id of its request exceeded {REQUEST_ID_BYTES_MAX} bytes"
         ));
     }
@@ -439,7 +446,7 @@ impl Shared {
         let waiting = self.lock();
         if let Some((fault, _)) = &waiting.ended {
             let server = self.server.as_str();
-            tracing::warn!(event = "upstream_ended", server, message = %fault.logged(&self.redactor));
+            tracing::warn!(event = "upstream_ended", server, message = %fault.log_message(&self.redactor));
         }
     }
 
@@ -471,13 +478,13 @@ impl Shared {
     }
 
     /// Fails the call that has waited longest: it is taken to be the one that an answer without a usable id is for.
-    fn answer_oldest(&self, fault: WorldFault) {
+    fn fail_oldest(&self, fault: WorldFault) {
         if let Some((_, waiter)) = self.lock().calls.pop_first() {
             let _ = waiter.reply.send(Err(fault));
         }
     }
 
-    fn take_line(&self, line: &[u8]) {
+    fn handle_line(&self, line: &[u8]) {
         if line.is_empty() {
             return;
         }
@@ -486,21 +493,21 @@ impl Shared {
                 .quoting(String::from_utf8_lossy(line));
             return match id_at_start(line) {
                 Some(id) => self.answer(id, Err(fault)),
-                None => self.answer_oldest(fault),
+                None => self.fail_oldest(fault),
             };
         };
         let json = document.json();
         match Frame::of(json) {
-            Ok(frame) => self.take_frame(&frame, line.len()),
+            Ok(frame) => self.handle_frame(&frame, line.len()),
             // An object is refused only for its id.
-            Err(_) if json.kind() == JsonKind::Object => self.expel_for_id(),
+            Err(_) if json.kind() == JsonKind::Object => self.kill_for_long_id(),
             // A batch, as in the 2025-03-26 revision; any other value is ignored.
             Err(_) => {
                 for element in json.elements() {
                     match Frame::of(element) {
-                        Ok(frame) => self.take_frame(&frame, element.text().len()),
+                        Ok(frame) => self.handle_frame(&frame, element.text().len()),
                         Err(_) if element.kind() == JsonKind::Object => {
-                            return self.expel_for_id();
+                            return self.kill_for_long_id();
                         }
                         Err(_) => {}
                     }
@@ -509,16 +516,16 @@ impl Shared {
         }
     }
 
-    fn take_frame(&self, frame: &Frame<'_>, bytes: usize) {
+    fn handle_frame(&self, frame: &Frame<'_>, bytes: usize) {
         if let Some(method) = frame.method_name() {
             if frame
                 .id
                 .is_some_and(|id| id.text().len() > REQUEST_ID_BYTES_MAX)
             {
-                return self.expel_for_id();
+                return self.kill_for_long_id();
             }
             match frame.request_id() {
-                Some(id) => self.serve(&id, &method),
+                Some(id) => self.answer_request(&id, &method),
                 // Logged once.
                 None if method == LIST_CHANGED
                     && !self.list_changed.swap(true, Ordering::Relaxed) =>
@@ -550,34 +557,32 @@ impl Shared {
             );
         }
         if let Some(error) = frame.error.filter(|error| error.kind() != JsonKind::Null) {
-            self.answer(id, Err(WorldFault::said(error)));
+            self.answer(id, Err(WorldFault::from_rpc_error(error)));
         } else if let Some(result) = frame.result {
             self.answer(id, Ok(result.to_text()));
         }
     }
 
     /// Answers a request from the upstream: `ping` succeeds; this client has no capability for anything else.
-    fn serve(&self, id: &Id, method: &str) {
+    fn answer_request(&self, id: &Id, method: &str) {
         let mut frame = Vec::new();
         if method == "ping" {
             write_result(&mut frame, id, |out| out.extend_from_slice(b"{}"));
         } else {
             write_error(&mut frame, Some(id), &RpcError::METHOD_NOT_FOUND);
         }
-        self.say(frame);
+        self.send_frame(frame);
     }
 
     /// Handles an over-long line, at the cut and at its end. Returns whether a call was answered.
-    fn take_cut(&self, cut: &Cut, cap: usize) -> bool {
+    fn handle_overlong_line(&self, cut: &OverlongLine, cap: usize) -> bool {
         let fault = WorldFault::too_large("mcp_stdio response", cap, cap as u64 + 1);
         let alone = self.lock().calls.len() == 1;
         match cut.id() {
             Some(id) => self.answer(id, Err(fault)),
             // If a single call is waiting at the cut, the line is for that one. Of several, the end of the line may still identify it; if
             // not, the oldest is taken.
-            None if (alone && !cut.ended) || (cut.ended && !cut.settled) => {
-                self.answer_oldest(fault)
-            }
+            None if (alone && !cut.ended) || (cut.ended && !cut.settled) => self.fail_oldest(fault),
             None => return false,
         }
         true
@@ -586,8 +591,8 @@ impl Shared {
 
 /// Bytes of output that are read at full speed while no call waits, and the pause after each further piece: a flooding upstream would
 /// keep a processor busy forever.
-const UNASKED_BYTES_MAX: usize = 1024 * 1024;
-const UNASKED_PAUSE: Duration = Duration::from_millis(20);
+const UNSOLICITED_BYTES_MAX: usize = 1024 * 1024;
+const UNSOLICITED_PAUSE: Duration = Duration::from_millis(20);
 
 /// Maximum length of a line while no call waits: notifications.
 const IDLE_LINE_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -605,7 +610,7 @@ pub(crate) fn log_list_changed(server: &str) {
 
 /// Writes frames to the child. A child that takes no more input can answer nothing more: it is ended, and its calls fail.
 async fn write_frames(
-    shared: Arc<Shared>,
+    shared: Arc<ChildLink>,
     mut stdin: impl AsyncWrite + Unpin,
     mut frames: mpsc::UnboundedReceiver<Queued>,
     mut ending: watch::Receiver<bool>,
@@ -621,7 +626,7 @@ async fn write_frames(
             _ = ending.wait_for(|over| *over) => return,
         };
         if written.is_err() {
-            tokio::time::sleep(ENDING).await;
+            tokio::time::sleep(EXIT_WAIT).await;
             shared.end(WorldFault::unavailable(
                 "mcp_stdio process closed its input",
             ));
@@ -633,25 +638,29 @@ async fn write_frames(
 
 /// Ends a child that hangs: after a call was given up, no output came for `patience` despite a ping. While an earlier call waits within
 /// its own limit, the child may be busy with that one.
-async fn end_silent(shared: Arc<Shared>, mut ending: watch::Receiver<bool>, patience: Duration) {
+async fn kill_if_hung(
+    shared: Arc<ChildLink>,
+    mut ending: watch::Receiver<bool>,
+    patience: Duration,
+) {
     loop {
         tokio::select! {
-            () = shared.doubted.notified() => {}
+            () = shared.request_abandoned.notified() => {}
             _ = ending.wait_for(|over| *over) => return,
         }
-        let heard = shared.heard.load(Ordering::Relaxed);
+        let heard = shared.output_bytes.load(Ordering::Relaxed);
         let ping = shared.ping();
         let mut looks = 0;
-        while shared.heard.load(Ordering::Relaxed) == heard {
-            if looks >= SILENCE_LOOKS && !shared.is_awaited_before(ping) {
+        while shared.output_bytes.load(Ordering::Relaxed) == heard {
+            if looks >= SILENCE_CHECKS && !shared.has_request_before(ping) {
                 let seconds = patience.as_secs();
-                return shared.expel(format!(
+                return shared.kill(format!(
                     "mcp_stdio process ended: it said nothing for {seconds} s, not even when pinged"
                 ));
             }
             looks += 1;
             tokio::select! {
-                () = tokio::time::sleep(patience / SILENCE_LOOKS) => {}
+                () = tokio::time::sleep(patience / SILENCE_CHECKS) => {}
                 _ = ending.wait_for(|over| *over) => return,
             }
         }
@@ -660,11 +669,11 @@ async fn end_silent(shared: Arc<Shared>, mut ending: watch::Receiver<bool>, pati
 
 /// Reads the child's output until it or the child ends, and returns the reason.
 async fn read_until_end(
-    shared: &Shared,
+    shared: &ChildLink,
     mut stdout: impl AsyncRead + Unpin,
-    life: &mut dyn Life,
+    life: &mut dyn ChildExit,
 ) -> WorldFault {
-    let mut lines = Lines::default();
+    let mut lines = LineSplitter::default();
     let mut chunk = vec![0u8; 64 * 1024];
     let mut unasked = 0;
     let mut exit: Option<std::io::Result<ExitStatus>> = None;
@@ -686,18 +695,20 @@ async fn read_until_end(
             }
         };
         let Ok(count @ 1..) = read else { break };
-        shared.heard.fetch_add(count as u64, Ordering::Relaxed);
+        shared
+            .output_bytes
+            .fetch_add(count as u64, Ordering::Relaxed);
         let cap = shared.bytes_max();
         lines.feed(&chunk[..count], cap, |event| match event {
-            Event::Line(line) => {
-                shared.take_line(line);
+            LineEvent::Line(line) => {
+                shared.handle_line(line);
                 true
             }
-            Event::Cut(cut) => shared.take_cut(cut, cap),
+            LineEvent::OverlongLine(cut) => shared.handle_overlong_line(cut, cap),
         });
-        if lines.overrun() > ENDLESS_LINE_BYTES {
+        if lines.overlong_bytes() > ENDLESS_LINE_BYTES {
             // Calls waiting behind such a line would never be answered.
-            shared.expel(format!(
+            shared.kill(format!(
                 "mcp_stdio process ended: a line exceeded {ENDLESS_LINE_BYTES} bytes and went on"
             ));
         }
@@ -705,21 +716,21 @@ async fn read_until_end(
             true => count.saturating_add(unasked),
             false => 0,
         };
-        if unasked > UNASKED_BYTES_MAX {
-            tokio::time::sleep(UNASKED_PAUSE).await;
+        if unasked > UNSOLICITED_BYTES_MAX {
+            tokio::time::sleep(UNSOLICITED_PAUSE).await;
         }
     }
     if exit.is_none() {
         // The output ended first: usually because the child is exiting.
-        exit = tokio::time::timeout(ENDING, life.wait()).await.ok();
+        exit = tokio::time::timeout(EXIT_WAIT, life.wait()).await.ok();
     }
     WorldFault::unavailable(match exit {
-        Some(Ok(status)) => ending_words(status),
+        Some(Ok(status)) => describe_exit(status),
         _ => "mcp_stdio process closed its output".into(),
     })
 }
 
-fn ending_words(status: ExitStatus) -> String {
+fn describe_exit(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt as _;
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("mcp_stdio process exited with status {code}"),
@@ -749,7 +760,7 @@ async fn log_stderr(
         quiet = read.is_err();
         let count = match read {
             Err(_) => {
-                scrubber.settle(&mut clean);
+                scrubber.release_lines(&mut clean);
                 0
             }
             Ok(Ok(bytes)) if !bytes.is_empty() => {
@@ -775,7 +786,7 @@ async fn log_stderr(
         let mut rest = vec![0u8; 64 * 1024];
         while let Ok(1..) = reader.read(&mut rest).await {
             if !called() {
-                tokio::time::sleep(UNASKED_PAUSE).await;
+                tokio::time::sleep(UNSOLICITED_PAUSE).await;
             }
         }
     }
@@ -799,7 +810,7 @@ fn log_lines(server: &str, clean: &mut Vec<u8>, ended: bool) -> usize {
 }
 
 /// A failed handshake makes the upstream unavailable, whatever the reason.
-pub(crate) fn at_handshake(fault: WorldFault) -> WorldFault {
+pub(crate) fn as_handshake_fault(fault: WorldFault) -> WorldFault {
     match fault.reason {
         Reason::AuthFailed | Reason::RateLimited => fault,
         _ => WorldFault {

@@ -5,8 +5,8 @@ use super::*;
 fn check(words: &[&str]) -> String {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     match read(&words, |_| None) {
-        Ok(Wanted::Help(_)) => "help".into(),
-        Ok(Wanted::Run(options)) => format!(
+        Ok(ReplRequest::Help(_)) => "help".into(),
+        Ok(ReplRequest::Run(options)) => format!(
             "{:?} {:?} {:?} {}ms {:?}",
             options.expressions,
             options.script,
@@ -19,10 +19,10 @@ fn check(words: &[&str]) -> String {
 }
 
 #[test]
-fn the_help_says_what_each_flag_does() {
+fn help_describes_each_flag() {
     let text = help();
     for flag in FLAGS {
-        let (_, doc) = flag.said();
+        let (_, doc) = flag.texts();
         assert!(!doc.is_empty() && text.contains(doc), "{}", flag.name);
     }
     assert!(text.contains("--max-tool-calls N\n"), "{text}");
@@ -33,7 +33,7 @@ fn the_help_says_what_each_flag_does() {
 }
 
 #[test]
-fn words() {
+fn command_lines() {
     for (words, expected) in [
         (
             &["-e", "1", "--eval=2"][..],

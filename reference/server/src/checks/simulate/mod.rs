@@ -27,7 +27,7 @@ use peers::{Behavior, CANARY, NAMES, PeerStart, Peers};
 use ptc_lang::WorkerEvent;
 use ptc_rpc::Frame;
 use ptc_secrets::{ConfigDocument, Redactor};
-use ptc_upstream::{Configured, Driver, Surroundings};
+use ptc_upstream::{ConfiguredUpstreams, Driver, Platform};
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -163,16 +163,16 @@ fn server(
     let nothing = |_: &str| None;
     let document = ConfigDocument::parse(Path::new("simulated"), config.to_string(), &nothing)
         .expect("the config is valid");
-    let options = ptc_upstream::Options {
-        surroundings: Surroundings {
+    let options = ptc_upstream::UpstreamOptions {
+        platform: Platform {
             launcher: Some(Arc::new(peers.clone())),
-            carrier: Some(Arc::new(peers.clone())),
+            http_backend: Some(Arc::new(peers.clone())),
             driver: Some(turnstile.clone()),
         },
         ..upstreams::options(&settings.upstreams)
     };
     let mut secrets = Redactor::builder();
-    let configured = Configured::read(&document, options, &mut secrets, &nothing);
+    let configured = ConfiguredUpstreams::read(&document, options, &mut secrets, &nothing);
     let redactor = secrets.build();
     let started = configured
         .expect("the entries are right")

@@ -5,7 +5,8 @@ use hyper::header::HeaderValue;
 use hyper::{Method, Request, Response, StatusCode};
 use nix::sys::signal::Signal;
 use ptc_upstream::{
-    Carried, Carrier, Child, End, Group, Launcher, Life, Reason, StdioConfig, WorldFault,
+    Child, ChildExit, ExitFuture, HttpBackend, Launcher, ProcessGroup, Reason, ResponseFuture,
+    StdioConfig, WorldFault,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -214,8 +215,8 @@ impl Launcher for Peers {
 /// Waits for the end of a peer.
 struct Watched(watch::Receiver<bool>);
 
-impl Life for Watched {
-    fn wait(&mut self) -> End<'_> {
+impl ChildExit for Watched {
+    fn wait(&mut self) -> ExitFuture<'_> {
         Box::pin(async {
             let _everybody_left = self.0.wait_for(|alive| !alive).await;
             Ok(ExitStatus::from_raw(0))
@@ -226,7 +227,7 @@ impl Life for Watched {
 /// Ends a peer at any signal.
 struct KillSwitch(watch::Sender<bool>);
 
-impl Group for KillSwitch {
+impl ProcessGroup for KillSwitch {
     fn signal(&self, _: Signal) {
         self.0.send_replace(false);
     }
@@ -565,8 +566,8 @@ impl Peers {
     }
 }
 
-impl Carrier for Peers {
-    fn carry(&self, request: Request<Vec<u8>>) -> Carried<'_> {
+impl HttpBackend for Peers {
+    fn send(&self, request: Request<Vec<u8>>) -> ResponseFuture<'_> {
         Box::pin(self.over_http(request))
     }
 }

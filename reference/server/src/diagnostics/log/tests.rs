@@ -71,7 +71,7 @@ fn empty_fields_object_adds_nothing() {
 fn texts_of_an_argument_share_one_scrub_budget() {
     let mut secrets = Redactor::builder();
     secrets.add(&Secret::new("canary-of-the-log-0".into()));
-    let redactor = secrets.build().each_for_at_most(SCRUB_TIME_MAX);
+    let redactor = secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX);
     let slow = format!("\"{}\"", r"\\134".repeat(50));
     let json = format!("[{}]", vec![slow.as_str(); 80_000].join(","));
     let mut said = LineWriter::new(&redactor);

@@ -659,7 +659,7 @@ impl Exchange<'_> {
                         self.send(&ToWorker::Answer { number, reply });
                     }
                     HostRequest::Quote(quoted) => {
-                        let reply = HostReply::Text(self.task.place.veil.over(&quoted));
+                        let reply = HostReply::Text(self.task.place.veil.redact(&quoted));
                         self.send(&ToWorker::Answer { number, reply });
                     }
                     HostRequest::Budget => {

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ptc_agent::{
-    Conclude, Constraints, PlannerRequest, PromptParts, Task, TaskEnd, TaskOutcome, TaskReason,
-    World, planner_prompt, run_task,
+    Conclude, Constraints, PlannerRequest, PromptParts, Task, TaskEnd, TaskHost, TaskOutcome,
+    TaskReason, planner_prompt, run_task,
 };
 use ptc_lang::error::Limit;
 use ptc_lang::meter::Watch;
 use ptc_lang::{Env, Value};
 use ptc_rpc::{Json as Frame, JsonKind, JsonText};
 use ptc_secrets::{SCRUB_TIME_MAX, Scrubbed};
-use ptc_upstream::{Entry, ProgramCalls, feedback_block, ptc_metrics};
+use ptc_upstream::{CallEntry, ProgramCalls, feedback_block, ptc_metrics};
 use serde_json::Map;
 
 use super::argument::{self, Argument, Shape};
@@ -159,7 +159,7 @@ fn execute_task(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -
         server,
         call,
         calls: evaluation::upstream_calls(&server.programs, call, deadline.into())
-            .map(ProgramCalls::listing_faults),
+            .map(ProgramCalls::with_fault_entries),
         turn: AtomicU32::new(1),
         counted: AtomicUsize::new(0),
         turns_of: std::sync::Mutex::default(),
@@ -256,7 +256,7 @@ fn reply(
     }
     let upstream_results = match entries.is_empty() {
         true => None,
-        false => Some(entries.iter().map(Entry::result).collect()),
+        false => Some(entries.iter().map(CallEntry::result).collect()),
     };
     let metrics = |final_bytes: u64| {
         (!over_budget && !outcome.requests.is_empty()).then(|| Metrics {
@@ -353,16 +353,16 @@ struct TaskUpstreams<'a> {
 }
 
 impl TaskUpstreams<'_> {
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<CallEntry> {
         self.calls
             .as_ref()
             .map(ProgramCalls::entries)
             .unwrap_or_default()
     }
 
-    fn ledger(&self, entries: &[Entry]) -> Vec<UpstreamCall> {
+    fn ledger(&self, entries: &[CallEntry]) -> Vec<UpstreamCall> {
         let turns = lock(&self.turns_of);
-        let call = |(at, entry): (usize, &Entry)| UpstreamCall {
+        let call = |(at, entry): (usize, &CallEntry)| UpstreamCall {
             effect: Some(entry.effect),
             turn: Some(turns.get(at).copied().unwrap_or(1)),
             args_hash: Some(digest::hex(entry.arguments.as_bytes())),
@@ -372,7 +372,7 @@ impl TaskUpstreams<'_> {
     }
 }
 
-impl World for TaskUpstreams<'_> {
+impl TaskHost for TaskUpstreams<'_> {
     fn run(
         &self,
         program: &str,
@@ -410,7 +410,7 @@ impl World for TaskUpstreams<'_> {
     }
 
     fn scrub(&self, text: String) -> String {
-        let redactor = self.server.redactor.for_at_most(SCRUB_TIME_MAX);
+        let redactor = self.server.redactor.with_time_limit(SCRUB_TIME_MAX);
         redactor.scrub(text).into_inner()
     }
 

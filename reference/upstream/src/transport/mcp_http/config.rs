@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use crate::config::{ConfigResult, Entry, Remote};
+use crate::config::{ConfigEntry, ConfigResult, RemoteConfig};
 use crate::transport::HANDSHAKE_TIMEOUT_MS;
 
 #[derive(Debug, Clone)]
 pub struct HttpConfig {
     /// The URL and the headers.
-    pub remote: Remote,
+    pub remote: RemoteConfig,
     pub handshake_timeout: Duration,
 }
 
 pub(super) const KEYS: &[&str] = &["url", "handshake_timeout_ms"];
 
-impl Entry<'_> {
+impl ConfigEntry<'_> {
     pub fn http(&self, warnings: &mut Vec<String>) -> ConfigResult<HttpConfig> {
         Ok(HttpConfig {
             remote: self.remote("url", warnings)?,

@@ -3,7 +3,7 @@
 use super::address;
 use super::compile::{self, Operation};
 use super::config::{OpenApiConfig, SchemaSource};
-use crate::config::Remote;
+use crate::config::RemoteConfig;
 use ptc_secrets::Redactor;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ pub fn compiles(text: &str) {
     let alone = ids.iter().take(CHECKED_ALONE_MAX);
     for include in alone.map(|id| vec![id.clone()]).chain([ids.clone()]) {
         let config = OpenApiConfig {
-            remote: Remote {
+            remote: RemoteConfig {
                 url: "https://host/base".into(),
                 auth: Vec::new(),
                 static_headers: Vec::new(),

@@ -11,7 +11,7 @@ use super::config::OpenApiConfig;
 use super::names::normalize;
 use super::path::Template;
 use crate::limits::RESOLVED_BYTES_MAX;
-use crate::needs::Needs;
+use crate::schema_keys::SchemaKeys;
 use crate::tool::RawTool;
 
 /// Methods that a path item can have.
@@ -315,7 +315,7 @@ impl<'a> Compiler<'a> {
         let tool = RawTool {
             name: self.tool_name(&name),
             description: description.unwrap_or_default(),
-            needs: Needs::of(&input_schema),
+            schema_keys: SchemaKeys::of(&input_schema),
             input_schema: input_schema.into(),
             output_schema: output_schema.into(),
             annotations: json!({ "readOnlyHint": true }).into(),
@@ -622,7 +622,7 @@ impl<'a> Compiler<'a> {
         else {
             return fault("a remote or unsupported");
         };
-        match self.root.pointer(&decode(pointer)) {
+        match self.root.pointer(&percent_decode(pointer)) {
             Some(target) => Ok(target),
             None => fault("an unresolvable"),
         }
@@ -634,7 +634,7 @@ impl<'a> Compiler<'a> {
 }
 
 /// Percent-decodes the fragment of a reference.
-fn decode(pointer: &str) -> String {
+fn percent_decode(pointer: &str) -> String {
     let mut bytes = Vec::with_capacity(pointer.len());
     let mut rest = pointer.as_bytes();
     while let Some((&byte, tail)) = rest.split_first() {

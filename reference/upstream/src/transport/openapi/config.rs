@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::config::{ConfigResult, Entry, RESPONSE_BYTES_MAX, Remote};
+use crate::config::{ConfigEntry, ConfigResult, RESPONSE_BYTES_MAX, RemoteConfig};
 
 #[derive(Debug, Clone)]
 pub struct OpenApiConfig {
     /// The URL and the headers.
-    pub remote: Remote,
+    pub remote: RemoteConfig,
     /// Where its description is.
     pub schema: SchemaSource,
     /// Maximum bytes of the description.
@@ -49,7 +49,7 @@ pub(super) const KEYS: &[&str] = &[
     "operation_overrides",
 ];
 
-impl Entry<'_> {
+impl ConfigEntry<'_> {
     pub fn openapi(&self, warnings: &mut Vec<String>) -> ConfigResult<OpenApiConfig> {
         let remote = self.remote("base_url", warnings)?;
         let file = self.optional_text("schema_file")?;
@@ -60,7 +60,7 @@ impl Entry<'_> {
                 SchemaSource::File(base.join(file))
             }
             (None, Some(url)) => {
-                self.gate_insecure("schema_url", &url, &remote.auth)?;
+                self.check_insecure_http("schema_url", &url, &remote.auth)?;
                 SchemaSource::Url(url)
             }
             _ => return Err(self.refuse(&[], "must set exactly one of schema_file or schema_url")),

@@ -78,15 +78,15 @@ impl Template {
                     }
                     Piece::Parameter(name) => {
                         let value = value(name)?;
-                        path.push_str(&percent(&value));
+                        path.push_str(&percent_encode(&value));
                         text.push_str(&value);
                         filled_in = Some(name);
                     }
                 }
             }
-            let text = decoded(text.as_bytes());
+            let text = percent_decode(text.as_bytes());
             if let Some(name) = filled_in
-                && let Some(why) = unfit(&text)
+                && let Some(why) = reject_segment(&text)
             {
                 return Err(format!("path arg '{name}' {why}").into());
             }
@@ -97,15 +97,15 @@ impl Template {
 
     /// Whether a service with both templates would route `filled`, made from `ours`, to this one: it fits, and some segment is more
     /// definite. `None` when deciding takes more bytes than are `left` to examine.
-    pub fn claims(&self, filled: &Filled, ours: &Template, left: &mut usize) -> Option<bool> {
+    pub fn also_routes(&self, filled: &Filled, ours: &Template, left: &mut usize) -> Option<bool> {
         let pairs = || self.segments.iter().zip(&ours.segments);
         if self.segments.len() != filled.plain.len()
-            || !pairs().any(|(their, our)| definite(their) > definite(our))
+            || !pairs().any(|(their, our)| specificity(their) > specificity(our))
         {
             return Some(false);
         }
         for (segment, text) in self.segments.iter().zip(&filled.plain) {
-            if !fits(segment, text, left)? {
+            if !may_match(segment, text, left)? {
                 return Some(false);
             }
         }
@@ -137,7 +137,7 @@ fn pieces(path: &str) -> Vec<Piece> {
 }
 
 /// Why a decoded segment with an argument is not allowed: it is no single segment, or differs from its appearance.
-fn unfit(segment: &[u8]) -> Option<&'static str> {
+fn reject_segment(segment: &[u8]) -> Option<&'static str> {
     if segment.iter().any(|byte| matches!(byte, b'/' | b'\\')) {
         return Some("must not contain a slash or a backslash");
     }
@@ -163,7 +163,7 @@ fn unfit(segment: &[u8]) -> Option<&'static str> {
 }
 
 /// How much of a segment is fixed by its template: all (2), a part (1), nothing (0).
-fn definite(segment: &[Piece]) -> u8 {
+fn specificity(segment: &[Piece]) -> u8 {
     let parameters = segment
         .iter()
         .filter(|piece| matches!(piece, Piece::Parameter(_)))
@@ -177,8 +177,8 @@ fn definite(segment: &[Piece]) -> u8 {
 
 /// Whether a decoded segment in lower case may match `template`, both for a case-sensitive service and for a case-insensitive one.
 /// `None` when the budget `left` is used up.
-fn fits(template: &[Piece], segment: &[u8], left: &mut usize) -> Option<bool> {
-    let lower = |literal: &String| decoded(literal.as_bytes()).to_ascii_lowercase();
+fn may_match(template: &[Piece], segment: &[u8], left: &mut usize) -> Option<bool> {
+    let lower = |literal: &String| percent_decode(literal.as_bytes()).to_ascii_lowercase();
     let (mut rest, mut inner) = (segment, template);
     if let [Piece::Literal(literal), behind @ ..] = inner {
         let Some(after) = rest.strip_prefix(&*lower(literal)) else {
@@ -212,7 +212,7 @@ fn fits(template: &[Piece], segment: &[u8], left: &mut usize) -> Option<bool> {
 }
 
 /// Percent-encodes all but unreserved characters.
-fn percent(text: &str) -> String {
+fn percent_encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
@@ -226,7 +226,7 @@ fn percent(text: &str) -> String {
 }
 
 /// Decodes `%XX` and `%uXXXX` repeatedly until nothing is left to decode. In one pass: a program may send a million percent signs.
-fn decoded(text: &[u8]) -> Vec<u8> {
+fn percent_decode(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for &byte in text {
         out.push(byte);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ptc_secrets::json_kind;
 use serde_json::Value;
 
-use crate::config::{ConfigResult, Entry, RESPONSE_BYTES_MAX};
+use crate::config::{ConfigEntry, ConfigResult, RESPONSE_BYTES_MAX};
 use crate::transport::HANDSHAKE_TIMEOUT_MS;
 
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ pub(super) const KEYS: &[&str] = &[
     "max_response_bytes",
 ];
 
-impl Entry<'_> {
+impl ConfigEntry<'_> {
     pub fn stdio(&self, warnings: &mut Vec<String>) -> ConfigResult<StdioConfig> {
         let command = match self.get("command") {
             Some(Value::String(command)) if !command.is_empty() => command.clone(),
@@ -90,10 +90,10 @@ impl Entry<'_> {
         let names = self.texts("inherit_env")?.unwrap_or_default();
         for (index, name) in names.iter().enumerate() {
             if !is_variable(name) {
-                let words = format!(
+                let cause = format!(
                     "inherit_env {name:?} is not the name of a variable; a value is set by env"
                 );
-                return Err(self.refuse(&["inherit_env", &index.to_string()], &words));
+                return Err(self.refuse(&["inherit_env", &index.to_string()], &cause));
             }
             if (self.env)(name).is_none() {
                 warnings.push(format!(
@@ -121,9 +121,9 @@ impl Entry<'_> {
                 .file_name()
                 .is_some_and(|name| name == "ptc_runner_mcp")
         {
-            let words =
+            let cause =
                 format!("self-as-upstream rejected: command {command} is this server itself");
-            return Err(self.refuse(&["command"], &words));
+            return Err(self.refuse(&["command"], &cause));
         }
         Ok(())
     }
@@ -152,9 +152,9 @@ impl Entry<'_> {
             match name {
                 Some(name) => {
                     let value = (self.env)(name).ok_or_else(|| {
-                        let words =
+                        let cause =
                             format!("env var {name} is not set (referenced as ${{{name}}})");
-                        self.refuse(&["env", key], &words)
+                        self.refuse(&["env", key], &cause)
                     })?;
                     out.push_str(&value);
                     rest = &rest[open + 2 + name.len() + 1..];

@@ -2,15 +2,15 @@
 
 use super::*;
 
-struct Nobody;
+struct NullGroup;
 
-impl Group for Nobody {
+impl ProcessGroup for NullGroup {
     fn signal(&self, _: Signal) {}
 }
 
-fn child() -> (Shared, mpsc::UnboundedReceiver<Queued>) {
+fn idle_child() -> (ChildLink, mpsc::UnboundedReceiver<Queued>) {
     let (outbox, frames) = Outbox::new();
-    let shared = Shared {
+    let shared = ChildLink {
         server: "s".into(),
         redactor: Redactor::empty(),
         next_id: AtomicU64::new(1),
@@ -18,22 +18,22 @@ fn child() -> (Shared, mpsc::UnboundedReceiver<Queued>) {
         outbox,
         list_changed: AtomicBool::new(false),
         closing: AtomicBool::new(false),
-        heard: AtomicU64::new(0),
-        doubted: Notify::new(),
-        group: Box::new(Nobody),
+        output_bytes: AtomicU64::new(0),
+        request_abandoned: Notify::new(),
+        group: Box::new(NullGroup),
     };
     (shared, frames)
 }
 
 /// Whether a child that sends this line is ended for it.
-fn ends(line: &str) -> bool {
-    let (shared, _frames) = child();
-    shared.take_line(line.as_bytes());
+fn ends_child(line: &str) -> bool {
+    let (shared, _frames) = idle_child();
+    shared.handle_line(line.as_bytes());
     shared.lock().ended.is_some()
 }
 
 #[test]
-fn no_way_to_write_a_request_keeps_a_child_with_too_long_an_id() {
+fn too_long_request_id_always_ends_the_child() {
     let request = |bytes: usize| {
         let id = "i".repeat(bytes - 2);
         format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"ping"}}"#)
@@ -59,36 +59,39 @@ fn no_way_to_write_a_request_keeps_a_child_with_too_long_an_id() {
         ] {
             let line = format!("{before}{}{behind}", request(bytes));
             assert_eq!(
-                ends(&line),
+                ends_child(&line),
                 ended,
                 "{bytes} bytes in {before:?}, {behind:?}"
             );
         }
     }
     for other in ["", " ", "1", "[]", " [[{}]]", "null"] {
-        assert!(!ends(other), "{other:?}");
+        assert!(!ends_child(other), "{other:?}");
     }
 }
 
 /// Makes a call and gives it up.
-async fn give_up(shared: &Shared, id: u64) {
+async fn give_up(shared: &ChildLink, id: u64) {
     let (reply, _answer) = oneshot::channel();
     let bytes_max = 1;
-    shared.lock().calls.insert(id, Waiter { reply, bytes_max });
-    drop(Wait {
+    shared
+        .lock()
+        .calls
+        .insert(id, PendingRequest { reply, bytes_max });
+    drop(PendingGuard {
         shared,
         id,
-        asked: true,
+        queued: true,
     });
 }
 
 #[tokio::test]
-async fn a_child_that_hangs_is_ended_and_no_other() {
+async fn only_a_hung_child_is_ended() {
     let patience = Duration::from_millis(30);
-    let (shared, mut frames) = child();
+    let (shared, mut frames) = idle_child();
     let shared = Arc::new(shared);
     let (over, ending) = watch::channel(false);
-    let watching = tokio::spawn(end_silent(Arc::clone(&shared), ending, patience));
+    let watching = tokio::spawn(kill_if_hung(Arc::clone(&shared), ending, patience));
     let mut said = async || {
         let queued = frames.recv().await.unwrap();
         String::from_utf8(queued.frame).unwrap()
@@ -98,14 +101,17 @@ async fn a_child_that_hangs_is_ended_and_no_other() {
     give_up(&shared, 0).await;
     assert!(said().await.contains("notifications/cancelled"));
     assert!(said().await.contains(r#""method":"ping""#));
-    shared.heard.fetch_add(1, Ordering::Relaxed);
+    shared.output_bytes.fetch_add(1, Ordering::Relaxed);
     tokio::time::sleep(patience * 4).await;
     assert!(shared.lock().ended.is_none());
 
     // So is one that may be busy with an earlier call.
     let (reply, answer) = oneshot::channel();
     let bytes_max = 1;
-    shared.lock().calls.insert(1, Waiter { reply, bytes_max });
+    shared
+        .lock()
+        .calls
+        .insert(1, PendingRequest { reply, bytes_max });
     shared.next_id.store(3, Ordering::Relaxed);
     give_up(&shared, 2).await;
     assert!(said().await.contains("notifications/cancelled"));
@@ -117,7 +123,10 @@ async fn a_child_that_hangs_is_ended_and_no_other() {
     shared.lock().calls.remove(&1);
     drop(answer);
     let (reply, answer) = oneshot::channel();
-    shared.lock().calls.insert(9, Waiter { reply, bytes_max });
+    shared
+        .lock()
+        .calls
+        .insert(9, PendingRequest { reply, bytes_max });
     let fault = answer.await.unwrap().unwrap_err();
     assert_eq!(fault.reason, Reason::UpstreamUnavailable);
     watching.await.unwrap();

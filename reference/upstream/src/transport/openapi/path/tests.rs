@@ -34,7 +34,7 @@ fn spellings(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn nothing_leads_out() {
+fn no_argument_escapes_its_path() {
     let hostile = [
         ".", "..", "...", "../x", "..\\x", "x/y", "x\\y", "/", "\\", "/..", "..;a", ".;", "", " ",
         ". ", "a\r\nb", "\0", "\u{7f}", "a\tb",
@@ -64,7 +64,7 @@ fn nothing_leads_out() {
 }
 
 #[test]
-fn what_is_only_text_is_sent_encoded() {
+fn plain_text_is_percent_encoded() {
     for (template, value, path) in [
         ("/a/{id}/b", "x", "/a/x/b"),
         (
@@ -91,16 +91,16 @@ fn what_is_only_text_is_sent_encoded() {
 #[test]
 fn decoding_takes_one_pass() {
     let text = format!("%{}2e", "25".repeat(500_000));
-    assert_eq!(decoded(text.as_bytes()), b".");
+    assert_eq!(percent_decode(text.as_bytes()), b".");
 }
 
 #[test]
-fn the_more_definite_template_is_meant() {
+fn more_specific_template_wins() {
     let claims = |theirs: &str, ours: &str, value: &str| {
         let ours = Template::new(ours);
         let filled = ours.fill(|_| Ok::<_, String>(value.to_owned()));
         let filled = filled.unwrap_or_else(|why| panic!("{why}"));
-        let claims = Template::new(theirs).claims(&filled, &ours, &mut 1_000);
+        let claims = Template::new(theirs).also_routes(&filled, &ours, &mut 1_000);
         claims.unwrap()
     };
     for (theirs, ours, value) in [
@@ -127,12 +127,12 @@ fn the_more_definite_template_is_meant() {
 }
 
 #[test]
-fn what_is_looked_through_is_counted() {
+fn examined_text_is_charged() {
     let ours = Template::new("/{id}");
     let claims = |theirs: &str, left: usize| {
         let filled = ours.fill(|_| Ok::<_, String>("x".repeat(100)));
         let mut left = left;
-        let claims = Template::new(theirs).claims(&filled.unwrap(), &ours, &mut left);
+        let claims = Template::new(theirs).also_routes(&filled.unwrap(), &ours, &mut left);
         (claims, left)
     };
     assert_eq!(claims("/{a}y{b}", 100), (Some(false), 0));

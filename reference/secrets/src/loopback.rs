@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 /// Whether `host`, as written in a parsed URL, is this machine.
-pub fn is_this_machine(host: &str) -> bool {
+pub fn is_loopback_host(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     let address: Option<IpAddr> = address.parse().ok();
     address.is_some_and(|address| address.to_canonical().is_loopback())
@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_known_however_it_is_written() {
+    fn every_spelling_of_loopback_is_recognised() {
         for host in [
             "127.0.0.1",
             "127.8.8.8",
@@ -27,10 +27,10 @@ mod tests {
             "localhost",
             "a.localhost",
         ] {
-            assert!(is_this_machine(host), "{host}");
+            assert!(is_loopback_host(host), "{host}");
         }
         for host in ["128.0.0.1", "[::2]", "localhost.example", "notlocalhost"] {
-            assert!(!is_this_machine(host), "{host}");
+            assert!(!is_loopback_host(host), "{host}");
         }
     }
 }

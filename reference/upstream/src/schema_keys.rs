@@ -8,7 +8,7 @@ use crate::limits::{LIST_BYTES_MAX, RESOLVED_BYTES_MAX};
 
 /// What calls need of an input schema: about as large as the relevant parts of the schema.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Needs {
+pub(crate) struct SchemaKeys {
     /// Names that the schema requires, each once.
     pub required: Names,
     /// Arguments that go into headers, in order of their names, and the header for each.
@@ -41,29 +41,33 @@ struct Node {
 
 /// The declarations of a schema or a part of one; without a schema, none.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Declared<'a>(Option<(&'a Needs, Node)>);
+pub(crate) struct Declared<'a>(Option<(&'a SchemaKeys, Node)>);
 
-impl Needs {
+impl SchemaKeys {
     pub fn of(schema: &Value) -> Self {
-        let mut needs = Self::default();
+        let mut schema_keys = Self::default();
         required_keys(schema)
             .into_iter()
-            .for_each(|name| needs.required.push(name));
+            .for_each(|name| schema_keys.required.push(name));
         let properties = schema.get("properties").and_then(Value::as_object);
         for (name, property) in properties.into_iter().flatten() {
             if let Some(header) = property.get("x-mcp-header").and_then(Value::as_str) {
-                needs.marked.push(name);
-                needs.headers.push(header);
+                schema_keys.marked.push(name);
+                schema_keys.headers.push(header);
             }
         }
-        needs.root = needs.gather(schema).unwrap_or_default();
-        for names in [&mut needs.required, &mut needs.marked, &mut needs.headers] {
+        schema_keys.root = schema_keys.gather(schema).unwrap_or_default();
+        for names in [
+            &mut schema_keys.required,
+            &mut schema_keys.marked,
+            &mut schema_keys.headers,
+        ] {
             names.text.shrink_to_fit();
             names.ends.shrink_to_fit();
         }
-        needs.text.shrink_to_fit();
-        needs.nodes.shrink_to_fit();
-        needs
+        schema_keys.text.shrink_to_fit();
+        schema_keys.nodes.shrink_to_fit();
+        schema_keys
     }
 
     pub fn declared(&self) -> Declared<'_> {
@@ -141,21 +145,23 @@ impl<'a> Declared<'a> {
 
     /// The declarations of the items.
     pub fn items(self) -> Self {
-        Declared(self.0.and_then(|(needs, node)| {
+        Declared(self.0.and_then(|(schema_keys, node)| {
             let at = (node.items as usize).checked_sub(1)?;
-            Some((needs, needs.nodes[at]))
+            Some((schema_keys, schema_keys.nodes[at]))
         }))
     }
 
     fn find(self, name: &str) -> Option<Self> {
-        let (needs, node) = self.0?;
+        let (schema_keys, node) = self.0?;
         let (mut low, mut high) = (node.first as usize, (node.first + node.count) as usize);
         while low < high {
             let at = low.midpoint(high);
-            match needs.name(at).cmp(name) {
+            match schema_keys.name(at).cmp(name) {
                 std::cmp::Ordering::Less => low = at + 1,
                 std::cmp::Ordering::Greater => high = at,
-                std::cmp::Ordering::Equal => return Some(Declared(Some((needs, needs.nodes[at])))),
+                std::cmp::Ordering::Equal => {
+                    return Some(Declared(Some((schema_keys, schema_keys.nodes[at]))));
+                }
             }
         }
         None
