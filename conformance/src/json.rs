@@ -75,7 +75,7 @@ impl Json {
     /// # Errors
     /// On anything RFC 8259 doesn't allow, on a duplicate key, and beyond [`DEPTH_MAX`] levels or [`VALUES_MAX`] values.
     pub fn parse(text: &str) -> Result<Json, JsonError> {
-        let mut reader = Reader {
+        let mut reader = JsonReader {
             text,
             at: 0,
             values: 0,
@@ -93,7 +93,7 @@ impl Json {
     /// # Errors
     /// As [`Json::parse`], except that text may follow the value.
     pub fn parse_prefix(text: &str) -> Result<(Json, usize), JsonError> {
-        let mut reader = Reader {
+        let mut reader = JsonReader {
             text,
             at: 0,
             values: 0,
@@ -381,13 +381,13 @@ fn is_zero(integer: &str) -> bool {
     matches!(integer, "0" | "-0")
 }
 
-struct Reader<'t> {
+struct JsonReader<'t> {
     text: &'t str,
     at: usize,
     values: usize,
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     fn value(&mut self, depth: usize) -> Result<Json, JsonError> {
         self.values += 1;
         if self.values > VALUES_MAX {

@@ -43,7 +43,7 @@ const DIFFERENCES: &str = include_str!("clojure_check.tsv");
 
 /// Options of the check.
 #[derive(Args)]
-pub struct Options {
+pub struct ClojureCheckOptions {
     /// Print the differences as rows of the table, without a divergence where the table has none
     #[arg(long)]
     rows: bool,
@@ -53,7 +53,7 @@ pub struct Options {
 ///
 /// Errors: Clojure is not installed, or did not answer; a difference is missing from the table, a row matches no difference, or its
 /// divergence is not on the page.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &ClojureCheckOptions) -> Result<(), String> {
     let programs = programs()?;
     let answers = clojure(&programs)?;
     let mut table = table()?;

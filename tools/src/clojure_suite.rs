@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The location of the suite.
 #[derive(Args)]
-pub struct Options {
+pub struct ClojureSuiteOptions {
     /// Directory on the class path of its files, such as `clojure-test-suite/test`
     dir: PathBuf,
     /// Print the differences as rows of the table, without a divergence where the table has none
@@ -39,7 +39,7 @@ struct Assertion<'a> {
 }
 
 /// The result of an assertion here.
-enum Verdict {
+enum AssertionResult {
     Agrees,
     /// It is not in this language: it can't be parsed, or uses an unknown name.
     Outside(&'static str),
@@ -50,7 +50,7 @@ enum Verdict {
 ///
 /// Errors: Clojure is not installed, or did not answer; a difference is missing from the table, a row of the table matches no difference,
 /// or its divergence is not on the page.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &ClojureSuiteOptions) -> Result<(), String> {
     let dir = options
         .dir
         .canonicalize()
@@ -65,15 +65,15 @@ pub fn run(options: &Options) -> Result<(), String> {
         let assertion = Assertion::of(line)?;
         seen += 1;
         let answer = match assertion.verdict() {
-            Verdict::Agrees => {
+            AssertionResult::Agrees => {
                 agree += 1;
                 continue;
             }
-            Verdict::Outside(why) => {
+            AssertionResult::Outside(why) => {
                 *outside.entry(why).or_insert(0usize) += 1;
                 continue;
             }
-            Verdict::Differs(answer) => answer,
+            AssertionResult::Differs(answer) => answer,
         };
         let key = (assertion.file, assertion.program);
         let Row { why, clause } = table.get(&key).copied().unwrap_or(UNKNOWN);
@@ -189,28 +189,28 @@ impl<'a> Assertion<'a> {
         }
     }
 
-    fn verdict(&self) -> Verdict {
-        let host = Patient(Instant::now());
+    fn verdict(&self) -> AssertionResult {
+        let host = ClockHost(Instant::now());
         let program = Program::new(self.program);
         let (outcome, _) = evaluate(&program, &Env::new(), &Limits::default(), &host);
         match outcome.ended {
             Ended::Error(error) if error.reason() == Reason::ParseError => {
-                Verdict::Outside("what the language does not read")
+                AssertionResult::Outside("what the language does not read")
             }
             Ended::Error(error) if is_nameless(&error) => {
-                Verdict::Outside("names that are not there")
+                AssertionResult::Outside("names that are not there")
             }
             Ended::Error(error) if self.fails && error.reason() == Reason::RuntimeError => {
-                Verdict::Agrees
+                AssertionResult::Agrees
             }
             Ended::Error(error) => {
                 let message = error.message();
-                Verdict::Differs(message.replace(['\t', '\n', '\r'], " "))
+                AssertionResult::Differs(message.replace(['\t', '\n', '\r'], " "))
             }
-            Ended::Value(value) if !self.fails && is_true(&value) => Verdict::Agrees,
+            Ended::Value(value) if !self.fails && is_true(&value) => AssertionResult::Agrees,
             Ended::Value(value) | Ended::Return(value) | Ended::Fail(value) => {
                 let shown = ptc_lang::print::readable(&value);
-                Verdict::Differs(shown.chars().take(200).collect())
+                AssertionResult::Differs(shown.chars().take(200).collect())
             }
         }
     }
@@ -229,9 +229,9 @@ fn is_true(value: &Value) -> bool {
 }
 
 /// A host with nothing but a clock.
-struct Patient(Instant);
+struct ClockHost(Instant);
 
-impl Host for Patient {
+impl Host for ClockHost {
     fn now_micros(&self) -> i64 {
         0
     }

@@ -8,7 +8,7 @@ use conformance::{fixture, suite::bundle};
 
 /// Input and output of the export.
 #[derive(Args)]
-pub struct Options {
+pub struct ExportOptions {
     /// Directory of the specification [default: the workspace's spec/]
     #[arg(long, value_name = "DIR")]
     spec: Option<PathBuf>,
@@ -28,7 +28,7 @@ pub struct Options {
 ///
 /// # Errors
 /// When a fixture is malformed, a file can't be written, or the bundle violates its own schema.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &ExportOptions) -> Result<(), String> {
     let spec = options
         .spec
         .clone()

@@ -13,7 +13,7 @@ use crate::coverage::Coverage;
 
 /// Options of the report.
 #[derive(Args)]
-pub struct Options {
+pub struct MatrixOptions {
     /// A JSON report of a run; if any are given, one of them must have judged every tested clause. Repeatable
     #[arg(long = "run", value_name = "FILE")]
     runs: Vec<PathBuf>,
@@ -32,7 +32,7 @@ const NAMED_MAX: usize = 60;
 ///
 /// # Errors
 /// When a clause has neither case nor reason, no run judged any of its cases, or nothing proves a row of the source documents.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &MatrixOptions) -> Result<(), String> {
     let suite = crate::suite()?;
     if let Some(version) = &options.revision {
         crate::say(&added(&suite, version)?);

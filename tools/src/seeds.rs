@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// Output of the seeds.
 #[derive(Args)]
-pub struct Options {
+pub struct SeedsOptions {
     /// Directory for the inputs, with a subdirectory for each kind
     #[arg(long, value_name = "DIR", default_value = "fuzz/corpus/seeds")]
     out: PathBuf,
@@ -25,7 +25,7 @@ const BYTES_MAX: usize = 8 * 1024;
 ///
 /// # Errors
 /// When the suite can't be read or a file can't be written.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &SeedsOptions) -> Result<(), String> {
     let suite = crate::suite()?;
     let mut inputs: BTreeSet<(&str, Vec<u8>)> = BTreeSet::new();
     for case in &suite.cases {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::runner::by_hand::{self, Subject};
 use crate::runner::script;
 use crate::suite::{Case, Suite};
-use crate::target::capability::{CAPABILITIES, Known};
+use crate::target::capability::{CAPABILITIES, DetectionRule};
 use crate::target::launch::Launch;
 
 use super::{ListArgs, ListFormat, ShowArgs, SuiteOption, say};
@@ -60,7 +60,7 @@ pub fn capabilities(suite: &SuiteOption) -> Result<(), String> {
         ));
     }
     for (name, cases) in needed {
-        let known = Known::Declared.words();
+        let known = DetectionRule::Declared.words();
         text.push_str(&format!(
             "{name}\t{cases}\t{known}\tonly this suite knows\n"
         ));

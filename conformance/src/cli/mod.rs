@@ -18,7 +18,7 @@ use crate::files;
 use crate::fixture;
 use crate::peer;
 use crate::report::conclusion::Conclusion;
-use crate::report::{self, Run, Wanted, compare, html, matrix, shown};
+use crate::report::{self, ReportRequest, Run, compare, html, matrix, shown};
 use crate::runner::plan::{Selection, Shard};
 use crate::suite::{Selector, Suite, bundle};
 use crate::target::{process, reference};
@@ -97,7 +97,7 @@ enum Command {
         parts: Vec<PathBuf>,
         /// Write a report of the whole
         #[arg(long = "report", value_name = "FORMAT=FILE")]
-        reports: Vec<Wanted>,
+        reports: Vec<ReportRequest>,
     },
 }
 
@@ -247,9 +247,9 @@ pub fn main() -> ExitCode {
 
 /// Signals that the user asked the run to stop.
 #[derive(Debug, Clone)]
-pub(crate) struct Stop(tokio::sync::watch::Receiver<bool>);
+pub(crate) struct StopSignal(tokio::sync::watch::Receiver<bool>);
 
-impl Stop {
+impl StopSignal {
     /// Waits for that signal.
     pub(crate) async fn asked(mut self) {
         // The sender lives as long as the run.
@@ -261,7 +261,7 @@ impl Stop {
 
 /// Runs `work`, which ends early on a signal, and leaves no child behind.
 fn with_runtime<W: Future<Output = Result<u8, String>>>(
-    work: impl FnOnce(Stop) -> W,
+    work: impl FnOnce(StopSignal) -> W,
 ) -> Result<u8, String> {
     process::adopt_orphans();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -278,7 +278,7 @@ fn with_runtime<W: Future<Output = Result<u8, String>>>(
             process::kill_all();
             std::process::exit(i32::from(INTERRUPTED));
         });
-        let status = work(Stop(receiver)).await;
+        let status = work(StopSignal(receiver)).await;
         watch.abort();
         if !process::all_gone(std::time::Duration::from_secs(5)).await {
             return Err("a child of the harness could not be ended".to_owned());
@@ -360,7 +360,7 @@ fn beside(reports: &[String], page: Option<&Path>) -> Result<u8, String> {
     Ok(PASSED)
 }
 
-fn merge(parts: &[PathBuf], reports: &[Wanted]) -> Result<u8, String> {
+fn merge(parts: &[PathBuf], reports: &[ReportRequest]) -> Result<u8, String> {
     let parts: Result<Vec<Run>, String> = parts.iter().map(|part| Run::read(part)).collect();
     let whole = compare::merge(parts?)?;
     for wanted in reports {
@@ -388,7 +388,7 @@ fn peers(path: &Path) -> Result<(), String> {
     let scripts: indexmap::IndexMap<String, serde_json::Value> =
         serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
     let directory = path.parent().unwrap_or(Path::new("."));
-    let stage = peer::stage::Stage::set(directory, &scripts, str::to_owned)?;
+    let stage = peer::stage::CasePeers::set(directory, &scripts, str::to_owned)?;
     let config = stage.upstreams().unwrap_or_default();
     say(&mut std::io::stdout(), &format!("{config}\n"))?;
     let mut rest = String::new();

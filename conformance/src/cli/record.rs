@@ -8,7 +8,7 @@ use crate::suite::{Case, Level, Suite, page_name};
 use crate::verdict::Verdict;
 
 /// Settings for recording cases.
-pub struct Style {
+pub struct RecordSettings {
     /// Whether failures of SHOULD and MAY clauses count.
     pub strict: bool,
     /// Whether cases that passed keep their source and traffic.
@@ -22,7 +22,12 @@ pub struct Style {
 }
 
 /// The record of one case.
-pub fn case(suite: &Suite, case: &Case, trial: Option<&Trial>, style: &Style) -> CaseRecord {
+pub fn case(
+    suite: &Suite,
+    case: &Case,
+    trial: Option<&Trial>,
+    style: &RecordSettings,
+) -> CaseRecord {
     let status = trial.map_or(Status::NotRun, |trial| {
         status(suite, case, &trial.verdict, style.strict)
     });

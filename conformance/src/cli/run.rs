@@ -10,14 +10,14 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::baseline;
-use crate::expected::{ExpectedFailures, Standing};
+use crate::expected::{BaselineMatch, ExpectedFailures};
 use crate::files;
 use crate::fixture;
-use crate::report::{CaseRecord, FORMAT, Format, Run, Status, Transport, Wanted, terminal};
+use crate::report::{CaseRecord, FORMAT, Format, ReportRequest, Run, Status, Transport, terminal};
 use crate::runner::by_hand::Subject;
-use crate::runner::start::{Over, Target};
+use crate::runner::start::{PreferredTransport, Target};
 use crate::runner::trial::Trial;
-use crate::runner::{self, FailFast, Orders, Trials};
+use crate::runner::{self, FailFast, RunOptions, Trials};
 use crate::suite::{Case, Suite, nearest, page_name};
 use crate::target::Patience;
 use crate::target::claims::{Claims, Declaration};
@@ -26,7 +26,7 @@ use crate::target::launch::Launch;
 use crate::target::reference;
 use crate::verdict::Verdict;
 
-use super::{Stop, SuiteArgs, UNABLE, record, say, status};
+use super::{StopSignal, SuiteArgs, UNABLE, record, say, status};
 
 /// The reference's baseline, relative to the workspace.
 const REFERENCE_BASELINE: &str = "reference/expected_failures.toml";
@@ -102,7 +102,7 @@ pub struct RunArgs {
     quiet: bool,
     /// Write a report: json, junit, tap, markdown, html, badge or badges; repeatable
     #[arg(long = "report", value_name = "FORMAT=FILE")]
-    reports: Vec<Wanted>,
+    reports: Vec<ReportRequest>,
 }
 
 /// What a target is judged by.
@@ -133,10 +133,10 @@ enum TransportArg {
 }
 
 impl TransportArg {
-    fn over(self) -> Over {
+    fn over(self) -> PreferredTransport {
         match self {
-            Self::Stdio => Over::Stdio,
-            Self::Http => Over::Http,
+            Self::Stdio => PreferredTransport::Stdio,
+            Self::Http => PreferredTransport::Http,
         }
     }
 
@@ -152,12 +152,12 @@ impl TransportArg {
 type Rounds = Vec<Trials>;
 
 /// The results of the suite over one transport.
-struct Pass {
+struct TransportRun {
     transport: Option<Transport>,
     rounds: Rounds,
 }
 
-impl Pass {
+impl TransportRun {
     /// The verdict that counts: a failure, if any round had one.
     fn verdict(&self, place: usize) -> Option<&Verdict> {
         let verdicts = self
@@ -170,15 +170,15 @@ impl Pass {
 }
 
 /// Runs the suite and returns the exit status.
-pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
+pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
     check(&args)?;
     // Checked before the suite is loaded and run, so that unusable arguments are reported at once.
-    let Named {
+    let TargetFiles {
         launch,
         declaration,
         mut known,
-    } = Named::read(&args)?;
-    args.reports.iter().try_for_each(Wanted::prepare)?;
+    } = TargetFiles::read(&args)?;
+    args.reports.iter().try_for_each(ReportRequest::prepare)?;
     let suite = Arc::new(args.suite.suite.load()?);
     let selection = args.suite.selection()?;
     let mut places = selection.places(&suite)?;
@@ -198,7 +198,7 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
     let mut unable = Vec::new();
     let mut interrupted = false;
     for target in targets(&orders.target, &args) {
-        let orders = Orders {
+        let orders = RunOptions {
             target,
             ..orders.clone()
         };
@@ -229,7 +229,7 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
         if rounds.is_empty() {
             continue;
         }
-        let pass = Pass { transport, rounds };
+        let pass = TransportRun { transport, rounds };
         let ended = orders.fail_fast.as_ref().is_some_and(|which| {
             let mut tried = places
                 .iter()
@@ -308,7 +308,7 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
 
 /// Cases that passed over another transport and would run the same way now. Those that did not pass are tried again, because
 /// what a target appears to offer may depend on the transport.
-fn played_before(suite: &Suite, passes: &[Pass], round: usize) -> Trials {
+fn played_before(suite: &Suite, passes: &[TransportRun], round: usize) -> Trials {
     let rounds = passes.iter().filter_map(|pass| pass.rounds.get(round));
     rounds
         .flatten()
@@ -370,10 +370,10 @@ fn cannot_judge(
 async fn play(
     suite: &Arc<Suite>,
     places: &[usize],
-    orders: &Orders,
+    orders: &RunOptions,
     trials: &mut Trials,
     quiet: bool,
-) -> runner::RunEnd {
+) -> runner::RunOutcome {
     let progress = progress(places.len(), quiet);
     let mut failures = 0_usize;
     let outcome = runner::run(Arc::clone(suite), places, orders.clone(), trials, |trial| {
@@ -417,10 +417,12 @@ fn transport(target: &Target) -> Option<Transport> {
         Target::Testee { .. } => None,
         Target::Url(_)
         | Target::Command {
-            over: Over::Http, ..
+            over: PreferredTransport::Http,
+            ..
         } => Some(Transport::Http),
         Target::Command {
-            over: Over::Stdio, ..
+            over: PreferredTransport::Stdio,
+            ..
         } => Some(Transport::Stdio),
     }
 }
@@ -439,14 +441,14 @@ fn has_target(args: &RunArgs) -> bool {
 }
 
 /// The contents of the files that describe the target.
-struct Named {
+struct TargetFiles {
     launch: Launch,
     declaration: Declaration,
     /// The expected failures of its baseline, unless this run rewrites the baseline.
     known: ExpectedFailures,
 }
 
-impl Named {
+impl TargetFiles {
     fn read(args: &RunArgs) -> Result<Self, String> {
         Ok(Self {
             known: match baseline_path(args) {
@@ -500,7 +502,7 @@ fn orders(
     declaration: Declaration,
     known: &Arc<ExpectedFailures>,
     suite: &Suite,
-) -> Result<Orders, String> {
+) -> Result<RunOptions, String> {
     let target = target(args, &mut launch)?;
     let mut patience = launch.patience(Patience::default());
     if let Some(timeout) = args.timeout {
@@ -511,7 +513,7 @@ fn orders(
     }
     let claims = claims(args, declaration, suite)?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    Ok(Orders {
+    Ok(RunOptions {
         target,
         launch,
         claims,
@@ -548,7 +550,7 @@ fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, String> {
             .ok_or_else(|| format!("`{text}` is not a shell command"))
     };
     // `targets` sets the transport.
-    let over = Over::Stdio;
+    let over = PreferredTransport::Stdio;
     if let Some(url) = &args.url {
         return Ok(Target::Url(Endpoint {
             url: url.clone(),
@@ -597,7 +599,7 @@ fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, String> {
 }
 
 /// The server for which cases are shown by hand.
-fn subject(orders: &Orders) -> Subject {
+fn subject(orders: &RunOptions) -> Subject {
     let mut subject = Subject {
         launch: orders.launch.clone(),
         testee: orders.launch.testee.clone(),
@@ -620,11 +622,11 @@ fn subject(orders: &Orders) -> Subject {
 fn records(
     suite: &Suite,
     places: &[usize],
-    pass: &Pass,
+    pass: &TransportRun,
     args: &RunArgs,
-    orders: &Orders,
+    orders: &RunOptions,
 ) -> Vec<CaseRecord> {
-    let style = record::Style {
+    let style = record::RecordSettings {
         strict: args.strict,
         whole: args.keep_traffic,
         transport: pass.transport,
@@ -706,7 +708,7 @@ fn rerun(args: &RunArgs, transport: Option<Transport>) -> String {
 fn judged<'s>(
     suite: &'s Suite,
     places: &[usize],
-    passes: &'s [Pass],
+    passes: &'s [TransportRun],
 ) -> Vec<(&'s Case, &'s Verdict)> {
     let of = |place: &usize| {
         let verdicts = passes.iter().filter_map(|pass| pass.verdict(*place));
@@ -722,7 +724,7 @@ fn excuse(
     list: &ExpectedFailures,
     suite: &Suite,
     places: &[usize],
-    passes: &[Pass],
+    passes: &[TransportRun],
 ) {
     let mut standings: BTreeMap<(&str, Option<Transport>), String> = BTreeMap::new();
     for pass in passes {
@@ -731,7 +733,7 @@ fn excuse(
             let standing = pass
                 .verdict(*place)
                 .map(|verdict| list.standing(case, verdict));
-            if let Some(Standing::Expected(reason)) = standing {
+            if let Some(BaselineMatch::Expected(reason)) = standing {
                 standings.insert((&case.id, pass.transport), reason);
             }
         }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use crate::mutant::{self, Mutant, Way};
-use crate::runner::start::{Over, Target};
-use crate::runner::{self, FailFast, Orders, Trials};
+use crate::mutant::{self, Mutant, MutantTransport};
+use crate::runner::start::{PreferredTransport, Target};
+use crate::runner::{self, FailFast, RunOptions, Trials};
 use crate::suite::{Selector, Suite, nearest};
 use crate::target::claims::Claims;
 use crate::target::launch::{Launch, PatienceMs};
@@ -56,7 +56,7 @@ pub struct MutateArgs {
 }
 
 /// The result for a mutant.
-enum Fate {
+enum MutantResult {
     /// A case of its clause failed.
     Caught(String),
     /// Every case of its clause passed.
@@ -112,7 +112,7 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
     };
     let mutants: Vec<&Mutant> = mutant::all().filter(means).collect();
     let mut right = Vec::new();
-    for way in [Way::Stdio, Way::Http] {
+    for way in [MutantTransport::Stdio, MutantTransport::Http] {
         right.push((way, passing(&suite, &mutants, way, &command).await));
     }
     let (mut caught, mut excepted, mut wrong) = (0, 0, 0);
@@ -122,8 +122,8 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
         let fate = try_one(&suite, mutant, &command, &known).await?;
         let exception = EXCEPTIONS.iter().find(|(name, _)| *name == mutant.name);
         match (&fate, exception) {
-            (Fate::Caught(_), None) => caught += 1,
-            (Fate::Survived, Some(_)) => excepted += 1,
+            (MutantResult::Caught(_), None) => caught += 1,
+            (MutantResult::Survived, Some(_)) => excepted += 1,
             _ => wrong += 1,
         }
         let reason = exception.map(|(_, reason)| *reason);
@@ -144,13 +144,13 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
     Ok(if wrong == 0 { PASSED } else { FAILED })
 }
 
-fn line(mutant: &Mutant, fate: &Fate, exception: Option<&str>) -> String {
+fn line(mutant: &Mutant, fate: &MutantResult, exception: Option<&str>) -> String {
     let fate = match (fate, exception) {
-        (Fate::Caught(case), None) => format!("caught by {case}"),
-        (Fate::Caught(case), Some(_)) => format!("NO EXCEPTION ANY MORE: caught by {case}"),
-        (Fate::Survived, Some(reason)) => format!("survives: {reason}"),
-        (Fate::Survived, None) => "SURVIVED".to_owned(),
-        (Fate::Unproven(why), _) => format!("UNPROVEN: {why}"),
+        (MutantResult::Caught(case), None) => format!("caught by {case}"),
+        (MutantResult::Caught(case), Some(_)) => format!("NO EXCEPTION ANY MORE: caught by {case}"),
+        (MutantResult::Survived, Some(reason)) => format!("survives: {reason}"),
+        (MutantResult::Survived, None) => "SURVIVED".to_owned(),
+        (MutantResult::Unproven(why), _) => format!("UNPROVEN: {why}"),
     };
     format!("{:28} {:32} {fate}\n", mutant.name, mutant.clause)
 }
@@ -176,7 +176,7 @@ fn cases_of(suite: &Suite, anchor: &str) -> Vec<usize> {
 async fn passing(
     suite: &Arc<Suite>,
     mutants: &[&Mutant],
-    way: Way,
+    way: MutantTransport,
     command: &[String],
 ) -> BTreeSet<usize> {
     let all: BTreeSet<usize> = mutants
@@ -199,17 +199,17 @@ async fn try_one(
     mutant: &Mutant,
     command: &[String],
     right: &BTreeSet<usize>,
-) -> Result<Fate, String> {
+) -> Result<MutantResult, String> {
     let mine = cases_of(suite, &mutant.clause);
     if mine.is_empty() {
-        return Ok(Fate::Unproven("the clause has no case"));
+        return Ok(MutantResult::Unproven("the clause has no case"));
     }
     let mine: Vec<usize> = mine
         .into_iter()
         .filter(|place| right.contains(place))
         .collect();
     if mine.is_empty() {
-        return Ok(Fate::Unproven(
+        return Ok(MutantResult::Unproven(
             "the right server passes no case of the clause",
         ));
     }
@@ -231,12 +231,12 @@ async fn try_one(
     runner::run(Arc::clone(suite), &mine, orders, &mut trials, |_| {}).await;
     let failed = trials.iter().find(|(_, trial)| trial.verdict.is_failure());
     Ok(match failed {
-        Some((place, _)) => Fate::Caught(suite.cases[*place].id.clone()),
-        None => Fate::Survived,
+        Some((place, _)) => MutantResult::Caught(suite.cases[*place].id.clone()),
+        None => MutantResult::Survived,
     })
 }
 
-fn orders(argv: Vec<String>, way: Way) -> Orders {
+fn orders(argv: Vec<String>, way: MutantTransport) -> RunOptions {
     let launch = Launch {
         patience: PatienceMs {
             reply: Some(REPLY_MS),
@@ -245,12 +245,12 @@ fn orders(argv: Vec<String>, way: Way) -> Orders {
         ..Launch::default()
     };
     let patience = launch.patience(Patience::default());
-    Orders {
+    RunOptions {
         target: Target::Command {
             argv,
             over: match way {
-                Way::Stdio => Over::Stdio,
-                Way::Http => Over::Http,
+                MutantTransport::Stdio => PreferredTransport::Stdio,
+                MutantTransport::Http => PreferredTransport::Http,
             },
         },
         launch,

@@ -34,7 +34,7 @@ use crate::verdict::{Mismatch, Verdict};
 type Judged = Result<(), Mismatch>;
 
 /// The result for one part of an expectation.
-enum Part {
+enum PartVerdict {
     /// It was observed and is right.
     Met,
     /// It was observed and is wrong.
@@ -44,14 +44,14 @@ enum Part {
 }
 
 /// The verdict on several parts: a failure if one is wrong, unobservable if none could be observed.
-fn verdict(parts: Vec<Part>) -> Verdict {
+fn verdict(parts: Vec<PartVerdict>) -> Verdict {
     let mut met = false;
     let mut unseen = Vec::new();
     for part in parts {
         match part {
-            Part::Met => met = true,
-            Part::Unmet(mismatch) => return Verdict::Fail(mismatch),
-            Part::Unseen(part, reason) => unseen.push(format!("{part}: {reason}")),
+            PartVerdict::Met => met = true,
+            PartVerdict::Unmet(mismatch) => return Verdict::Fail(mismatch),
+            PartVerdict::Unseen(part, reason) => unseen.push(format!("{part}: {reason}")),
         }
     }
     if met {

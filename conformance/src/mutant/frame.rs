@@ -13,7 +13,7 @@ use super::text::replaced;
 /// An edit that is made where a reply and its members meet the step's conditions. `mutants.toml` describes each member.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Step {
+pub struct FrameStep {
     to: Option<String>,
     r#where: Option<Where>,
     remove: Option<String>,
@@ -23,7 +23,7 @@ pub struct Step {
     change: Option<(String, Value, Value)>,
     replace: Option<(String, Vec<(String, String)>)>,
     append: Option<(String, String)>,
-    by: Option<Own>,
+    by: Option<CustomFrameEdit>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -49,13 +49,13 @@ impl TryFrom<String> for Value {
 }
 
 /// Applies the steps. `method` is the method that a reply answers; empty if that is not known.
-pub fn apply(steps: &[Step], json: &mut Json, method: &str) {
+pub fn apply(steps: &[FrameStep], json: &mut Json, method: &str) {
     for step in steps {
         step.apply(json, method);
     }
 }
 
-impl Step {
+impl FrameStep {
     fn apply(&self, json: &mut Json, method: &str) {
         let mut stands = |path: &str| at(json, &path.split('.').collect::<Vec<_>>()).cloned();
         let is_meant = match &self.r#where {
@@ -106,7 +106,7 @@ impl Step {
                 }
             });
         }
-        if let Some(Own(edit)) = &self.by {
+        if let Some(CustomFrameEdit(edit)) = &self.by {
             edit(json, method);
         }
     }
@@ -136,24 +136,24 @@ fn found(json: &mut Json, path: &str, visit: &mut dyn FnMut(&mut Json)) {
 }
 
 /// An edit that steps cannot express. It gets the frame or the payload, and the method that a reply answers.
-type Edit = fn(&mut Json, &str);
+type FrameEditFn = fn(&mut Json, &str);
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(try_from = "String")]
-struct Own(Edit);
+struct CustomFrameEdit(FrameEditFn);
 
-impl TryFrom<String> for Own {
+impl TryFrom<String> for CustomFrameEdit {
     type Error = String;
 
-    fn try_from(wanted: String) -> Result<Own, String> {
+    fn try_from(wanted: String) -> Result<CustomFrameEdit, String> {
         let found = OWN.iter().find(|(name, _)| *name == wanted);
         found
-            .map(|(_, edit)| Own(*edit))
+            .map(|(_, edit)| CustomFrameEdit(*edit))
             .ok_or_else(|| format!("no edit is called `{wanted}`"))
     }
 }
 
-const OWN: &[(&str, Edit)] = &[
+const OWN: &[(&str, FrameEditFn)] = &[
     ("batches", |frame, _| {
         *frame = Json::Array(vec![frame.clone()]);
     }),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::json::Json;
 
-use super::{Mutant, Mutation, Stream, edit, frame, http};
+use super::{Mutant, Mutation, StreamFault, edit, frame, http};
 
 /// How long a mutant that exchanges ids holds back a reply while it waits for another call.
 const SWAP_WAIT: Duration = Duration::from_millis(60);
@@ -43,18 +43,18 @@ pub fn run(mutant: &'static Mutant, command: &[String]) -> std::io::Result<i32> 
     let missing = || std::io::Error::other("a standard stream of the server is missing");
     let input = child.stdin.take().ok_or_else(missing)?;
     let output = child.stdout.take().ok_or_else(missing)?;
-    let desk = Arc::new(Desk::default());
+    let desk = Arc::new(SharedState::default());
     let incoming = Arc::clone(&desk);
     let mutation = &mutant.mutation;
     std::thread::spawn(move || {
-        Inward {
+        ClientToServer {
             mutation,
             desk: incoming,
             program: String::new(),
         }
         .pump(input)
     });
-    Outward {
+    ServerToClient {
         mutation,
         desk,
         calls: 0,
@@ -64,17 +64,17 @@ pub fn run(mutant: &'static Mutant, command: &[String]) -> std::io::Result<i32> 
     }
     .pump(BufReader::new(output));
     let status = child.wait()?.code().unwrap_or(1);
-    if mutation.is(Stream::Lingers) {
+    if mutation.is(StreamFault::Lingers) {
         std::thread::sleep(LINGER);
     }
     Ok(match mutation {
-        Mutation::Stream(Stream::ExitStatus(status)) => *status,
+        Mutation::Stream(StreamFault::ExitStatus(status)) => *status,
         _ => status,
     })
 }
 
 impl Mutation {
-    fn is(&self, stream: Stream) -> bool {
+    fn is(&self, stream: StreamFault) -> bool {
         matches!(self, Mutation::Stream(found) if *found == stream)
     }
 }
@@ -82,10 +82,10 @@ impl Mutation {
 /// State shared by both directions: the method and the progress token of each request, the ids of calls in order of arrival, and the ids
 /// of cancelled calls.
 #[derive(Default)]
-struct Desk(Mutex<Notes>);
+struct SharedState(Mutex<ProxyState>);
 
 #[derive(Default)]
-struct Notes {
+struct ProxyState {
     methods: HashMap<String, String>,
     calls: Vec<String>,
     cancelled: HashSet<String>,
@@ -93,26 +93,26 @@ struct Notes {
     tokens: HashMap<String, Json>,
 }
 
-impl Desk {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Notes> {
+impl SharedState {
+    fn lock(&self) -> std::sync::MutexGuard<'_, ProxyState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// From the client to the server.
-struct Inward {
+struct ClientToServer {
     mutation: &'static Mutation,
-    desk: Arc<Desk>,
+    desk: Arc<SharedState>,
     /// The definitions of earlier programs.
     program: String,
 }
 
-impl Inward {
+impl ClientToServer {
     fn pump(mut self, mut server: ChildStdin) {
         let mut client = BufReader::new(std::io::stdin());
         let mut line = Vec::new();
         while let Ok(1..) = client.read_until(b'\n', &mut line) {
-            if self.mutation.is(Stream::WantsBareNewlines) && line.ends_with(b"\r\n") {
+            if self.mutation.is(StreamFault::WantsBareNewlines) && line.ends_with(b"\r\n") {
                 line.clear();
                 continue;
             }
@@ -123,7 +123,7 @@ impl Inward {
             }
             line.clear();
         }
-        if self.mutation.is(Stream::ForgetsAtEnd) {
+        if self.mutation.is(StreamFault::ForgetsAtEnd) {
             std::process::exit(0);
         }
     }
@@ -134,8 +134,8 @@ impl Inward {
             .and_then(|text| Json::parse(text.trim()).ok());
         let Some(mut frame) = parsed else {
             match self.mutation {
-                Mutation::Stream(Stream::DiesOnGarbage) => std::process::exit(70),
-                Mutation::Stream(Stream::SilentOnGarbage) => return Vec::new(),
+                Mutation::Stream(StreamFault::DiesOnGarbage) => std::process::exit(70),
+                Mutation::Stream(StreamFault::SilentOnGarbage) => return Vec::new(),
                 _ => return line.to_vec(),
             }
         };
@@ -147,7 +147,7 @@ impl Inward {
             }
             Mutation::Program(text) => edit::program(&mut frame, |program| text.apply(program)),
             Mutation::Frame(steps) => frame::apply(steps, &mut frame, ""),
-            Mutation::Stream(Stream::Remembers) => {
+            Mutation::Stream(StreamFault::Remembers) => {
                 let earlier = &mut self.program;
                 edit::program(&mut frame, |text| {
                     let whole = format!("{earlier}{text}");
@@ -158,7 +158,7 @@ impl Inward {
                     whole
                 });
             }
-            Mutation::Stream(Stream::AnswersCancelled) => {
+            Mutation::Stream(StreamFault::AnswersCancelled) => {
                 let cancels =
                     frame.get("method").and_then(Json::as_str) == Some("notifications/cancelled");
                 if cancels {
@@ -200,7 +200,7 @@ impl Inward {
                     notes.cancelled.insert(id.to_string());
                 }
                 drop(notes);
-                if self.mutation.is(Stream::AnswersNotifications) {
+                if self.mutation.is(StreamFault::AnswersNotifications) {
                     say(br#"{"jsonrpc":"2.0","id":null,"result":{}}"#);
                 }
             }
@@ -209,16 +209,16 @@ impl Inward {
 }
 
 /// From the server to the client.
-struct Outward {
+struct ServerToClient {
     mutation: &'static Mutation,
-    desk: Arc<Desk>,
+    desk: Arc<SharedState>,
     calls: usize,
     held: Option<Json>,
     held_since: Option<Instant>,
     queue: Vec<Json>,
 }
 
-impl Outward {
+impl ServerToClient {
     fn pump<R: Read + Send + 'static>(mut self, server: BufReader<R>) {
         // Lines arrive through a channel, so that a reply that is held back can be released after a timeout.
         let (sender, lines) = std::sync::mpsc::channel();
@@ -231,7 +231,7 @@ impl Outward {
                 }
             }
         });
-        if self.mutation.is(Stream::Banner) {
+        if self.mutation.is(StreamFault::Banner) {
             say(b"PTC-Lisp server ready");
         }
         loop {
@@ -300,47 +300,47 @@ impl Outward {
         }
     }
 
-    fn stream(&mut self, stream: Stream, frame: Json, text: &[u8], id: &str, method: &str) {
+    fn stream(&mut self, stream: StreamFault, frame: Json, text: &[u8], id: &str, method: &str) {
         let is_call = method == "tools/call";
         if is_call {
             self.calls += 1;
         }
         match stream {
-            Stream::ExtraLine if is_call => {
+            StreamFault::ExtraLine if is_call => {
                 say(b"evaluating");
                 say(text);
             }
             // The end of input is detected before the last answer is written.
-            Stream::ForgetsAtEnd => {
+            StreamFault::ForgetsAtEnd => {
                 std::thread::sleep(FORGETTING);
                 say(text);
             }
-            Stream::BlankLine => {
+            StreamFault::BlankLine => {
                 say(text);
                 say(b"");
             }
-            Stream::Twice if is_call => {
+            StreamFault::Twice if is_call => {
                 say(text);
                 say(text);
             }
-            Stream::ProgressBackwards => {
+            StreamFault::ProgressBackwards => {
                 self.progress(id, &[2, 1]);
                 say(text);
             }
-            Stream::ProgressLate => {
+            StreamFault::ProgressLate => {
                 say(text);
                 self.progress(id, &[1]);
             }
-            Stream::ProgressOfNobody => {
+            StreamFault::ProgressOfNobody => {
                 if self.desk.lock().tokens.contains_key(id) {
                     tell_progress(&Json::from("of nobody"), 1);
                 }
                 say(text);
             }
-            Stream::Lost if is_call && self.calls.is_multiple_of(3) => {}
-            Stream::SwappedIds if is_call => self.swap(frame, id),
-            Stream::Unbroken if is_call => self.in_order(frame),
-            Stream::CarriageReturn => {
+            StreamFault::Lost if is_call && self.calls.is_multiple_of(3) => {}
+            StreamFault::SwappedIds if is_call => self.swap(frame, id),
+            StreamFault::Unbroken if is_call => self.in_order(frame),
+            StreamFault::CarriageReturn => {
                 let mut line = text.to_vec();
                 line.push(b'\r');
                 say(&line);

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Notes;
+use super::PeerFiles;
 use super::mcp::{Reaction, react};
-use super::meeting::Meetings;
+use super::meeting::CallBarriers;
 use super::script::{Action, PeerKind, Script};
 
 /// Path of the MCP endpoint.
@@ -21,9 +21,9 @@ const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 struct Peer {
     script: Mutex<Script>,
-    notes: Notes,
+    notes: PeerFiles,
     session: AtomicU64,
-    meetings: Meetings,
+    meetings: CallBarriers,
 }
 
 struct Request {
@@ -63,7 +63,7 @@ impl Delivery {
 }
 
 /// Listens on a free port, prints the URL, and serves until standard input ends.
-pub(super) fn play(script: Script, notes: Notes) -> Result<(), String> {
+pub(super) fn play(script: Script, notes: PeerFiles) -> Result<(), String> {
     let listener =
         TcpListener::bind("127.0.0.1:0").map_err(|error| format!("cannot listen: {error}"))?;
     let address = listener
@@ -80,7 +80,7 @@ pub(super) fn play(script: Script, notes: Notes) -> Result<(), String> {
         script: Mutex::new(script),
         notes,
         session: AtomicU64::new(1),
-        meetings: Meetings::default(),
+        meetings: CallBarriers::default(),
     });
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {

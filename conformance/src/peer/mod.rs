@@ -23,7 +23,7 @@ pub fn play(path: &Path) -> Result<(), String> {
     let text =
         std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let script = Script::read(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-    let notes = Notes::beside(path);
+    let notes = PeerFiles::beside(path);
     notes.pid();
     match script.kind {
         PeerKind::Stdio => {
@@ -36,12 +36,12 @@ pub fn play(path: &Path) -> Result<(), String> {
 
 /// The files that a peer leaves next to its script for the harness to inspect.
 #[derive(Debug, Clone)]
-struct Notes {
+struct PeerFiles {
     received: std::path::PathBuf,
     pid: std::path::PathBuf,
 }
 
-impl Notes {
+impl PeerFiles {
     fn beside(script: &Path) -> Self {
         Self {
             received: script.with_extension("received"),

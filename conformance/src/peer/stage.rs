@@ -19,29 +19,29 @@ const COMMAND_NAME: &str = "ptc-conformance";
 
 /// The peers of one case. Those that listen end with it.
 #[derive(Debug, Default)]
-pub struct Stage {
+pub struct CasePeers {
     directory: PathBuf,
-    listening: Vec<Listening>,
+    listening: Vec<ListeningPeer>,
     entries: Map<String, Value>,
     /// The values of `peer.NAME.command` and the like.
     words: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
-struct Listening {
+struct ListeningPeer {
     child: Child,
     /// The peer exits when this is closed.
     _input: Option<ChildStdin>,
 }
 
-impl Drop for Listening {
+impl Drop for ListeningPeer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Stage {
+impl CasePeers {
     /// Writes and starts the peers of a target block, those that refer to another one last. `place` fills in the block's own
     /// placeholders.
     ///
@@ -176,7 +176,7 @@ fn fill(entry: &mut Map<String, Value>, reached: Value) {
     }
 }
 
-fn listen(command: &Path, script: &Path) -> Result<(Listening, String), String> {
+fn listen(command: &Path, script: &Path) -> Result<(ListeningPeer, String), String> {
     let mut child = Command::new(command)
         .arg("peer")
         .arg(script)
@@ -187,7 +187,7 @@ fn listen(command: &Path, script: &Path) -> Result<(Listening, String), String> 
         .map_err(|error| format!("{}: {error}", command.display()))?;
     let input = child.stdin.take();
     let output = child.stdout.take();
-    let listening = Listening {
+    let listening = ListeningPeer {
         child,
         _input: input,
     };
@@ -224,7 +224,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         for name in ["../x", "/x", "..", ".hidden", "a/b", "a\\b", "a\0b"] {
             let peers = IndexMap::from([(name.to_owned(), json!({"kind": "stdio"}))]);
-            let refused = Stage::set(directory.path(), &peers, str::to_owned).expect_err(name);
+            let refused = CasePeers::set(directory.path(), &peers, str::to_owned).expect_err(name);
             assert!(refused.contains("a name that can be a file's"), "{refused}");
         }
         let left = std::fs::read_dir(directory.path().join("peers")).expect("made");

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Notes;
+use super::PeerFiles;
 use super::mcp::{Reaction, react};
-use super::meeting::Meetings;
+use super::meeting::CallBarriers;
 use super::script::{Action, Script};
 
 /// Runs until standard input ends.
-pub(super) fn play(mut script: Script, notes: Notes) {
+pub(super) fn play(mut script: Script, notes: PeerFiles) {
     let out = Arc::new(Mutex::new(std::io::stdout()));
-    let meetings = Meetings::default();
+    let meetings = CallBarriers::default();
     for line in &script.stderr {
         eprintln!("{line}");
     }

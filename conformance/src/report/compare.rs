@@ -6,7 +6,7 @@ use super::{CaseRecord, Run, Status, Transport, Visible, labelled};
 
 /// How the second run differs from the first: lists of ids, with the transport where that matters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Difference {
+pub struct RunDifference {
     /// Failed before, passes now.
     pub fixed: Vec<String>,
     /// Passed before, fails now.
@@ -37,11 +37,11 @@ const CRASHES: &[&str] = &[
 ];
 
 /// Compares two runs. If neither has more than one transport, the transport is ignored.
-pub fn difference(old: &Run, new: &Run) -> Difference {
+pub fn difference(old: &Run, new: &Run) -> RunDifference {
     let by_transport = [old, new].iter().any(|run| run.transports().len() > 1);
     let mut before = by_key(old, by_transport);
     let mut after = by_key(new, by_transport);
-    let mut difference = Difference::default();
+    let mut difference = RunDifference::default();
     if by_transport {
         let (of_old, of_new) = (old.transports(), new.transports());
         let sides = [
@@ -93,7 +93,7 @@ pub fn difference(old: &Run, new: &Run) -> Difference {
     difference
 }
 
-impl Difference {
+impl RunDifference {
     /// Whether the second run is worse.
     pub fn is_worse(&self) -> bool {
         !self.broken.is_empty() || !self.new_crashes.is_empty()

@@ -7,7 +7,7 @@ use super::{Run, Status};
 
 /// A part of the specification that has a badge of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Level {
+pub struct ConformanceLevel {
     /// Its name in badges and tables.
     pub name: &'static str,
     /// What an implementation of it does, as a verb phrase.
@@ -20,13 +20,13 @@ pub struct Level {
 const MCP: &str = "MCP";
 
 /// Every level, in a possible order of implementation: each needs only those above it.
-pub const LEVELS: &[Level] = &[
-    Level {
+pub const LEVELS: &[ConformanceLevel] = &[
+    ConformanceLevel {
         name: MCP,
         means: "does what the Model Context Protocol asks of any server: messages, lifecycle, transports, and what it declares of tools, resources, prompts and utilities",
         pages: &["base."],
     },
-    Level {
+    ConformanceLevel {
         name: "language core",
         means: "reads, evaluates and prints programs: reader, special forms, names, errors, limits",
         pages: &[
@@ -43,17 +43,17 @@ pub const LEVELS: &[Level] = &[
             "lang.reader",
         ],
     },
-    Level {
+    ConformanceLevel {
         name: "library",
         means: "has the functions of the language",
         pages: &["lib."],
     },
-    Level {
+    ConformanceLevel {
         name: "wire format",
         means: "renders and validates payloads, schemas and signatures as a library",
         pages: &["protocol."],
     },
-    Level {
+    ConformanceLevel {
         name: "stdio",
         means: "offers `lisp_eval` over standard streams: framing, lifecycle, profiles, settings, concurrency",
         pages: &[
@@ -68,22 +68,22 @@ pub const LEVELS: &[Level] = &[
             "mcp.settings",
         ],
     },
-    Level {
+    ConformanceLevel {
         name: "HTTP",
         means: "offers it over Streamable HTTP: tokens, origins, protocol sessions, draining",
         pages: &["mcp.http", "mcp.metrics", "mcp.security", "mcp.stateless"],
     },
-    Level {
+    ConformanceLevel {
         name: "sessions",
         means: "keeps definitions between programs, and tells what it ran",
         pages: &["mcp.sessions", "mcp.session_store", "mcp.debug"],
     },
-    Level {
+    ConformanceLevel {
         name: "aggregator",
         means: "lets programs call upstream servers: catalog, discovery, calls, faults, redaction",
         pages: &["upstream.", "lang.discovery"],
     },
-    Level {
+    ConformanceLevel {
         name: "agent",
         means: "runs models that write programs",
         pages: &["agent.", "lang.tasks"],
@@ -92,8 +92,8 @@ pub const LEVELS: &[Level] = &[
 
 /// The results of a run for a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
-    pub level: &'static Level,
+pub struct LevelResult {
+    pub level: &'static ConformanceLevel,
     pub passed: usize,
     /// Cases that failed, whether or not that was expected.
     pub failed: usize,
@@ -105,7 +105,7 @@ pub struct Standing {
     pub partial: bool,
 }
 
-impl Standing {
+impl LevelResult {
     /// Whether the whole suite was run, at least one of the level's cases was judged, and all judged ones passed.
     pub fn is_reached(&self) -> bool {
         !self.partial && self.failed == 0 && self.passed > 0
@@ -125,7 +125,7 @@ impl Standing {
     }
 }
 
-impl Level {
+impl ConformanceLevel {
     /// Whether a page belongs to it.
     pub fn holds(&self, page: &str) -> bool {
         self.pages.iter().any(|own| match own.strip_suffix('.') {
@@ -143,9 +143,9 @@ pub fn subject(run: &Run) -> &'static str {
 }
 
 /// The results for each level; if the subject of the run is MCP, for that level only.
-pub fn standings(run: &Run) -> Vec<Standing> {
-    let of = |level: &'static Level| {
-        let mut standing = Standing {
+pub fn standings(run: &Run) -> Vec<LevelResult> {
+    let of = |level: &'static ConformanceLevel| {
+        let mut standing = LevelResult {
             level,
             passed: 0,
             failed: 0,
@@ -171,7 +171,7 @@ pub fn standings(run: &Run) -> Vec<Standing> {
 
 /// The badges of all levels by name, each in the format of a shields.io endpoint.
 pub fn badges(run: &Run) -> String {
-    let of = |standing: &Standing| {
+    let of = |standing: &LevelResult| {
         let color = match (standing.is_reached(), standing.unclaimed) {
             (true, 0) => "brightgreen",
             (true, _) => "yellow",

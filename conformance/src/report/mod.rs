@@ -471,13 +471,13 @@ const FORMATS: &[(&str, Format)] = &[
 
 /// A requested report: `FORMAT=FILE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ReportRequest {
     pub format: Format,
     /// The file to write; `-` is standard output.
     pub path: PathBuf,
 }
 
-impl FromStr for Wanted {
+impl FromStr for ReportRequest {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -525,7 +525,7 @@ impl Format {
     }
 }
 
-impl Wanted {
+impl ReportRequest {
     /// Checks that the report's location can be written to, before a run that may take minutes.
     ///
     /// # Errors

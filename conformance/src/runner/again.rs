@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::suite::{Case, CaseBody, TargetSpec};
 use crate::verdict::Verdict;
 
-use super::pool::{self, Group};
+use super::pool::{self, CaseGroup};
 use super::trial::Trial;
-use super::{Orders, Session, try_alone};
+use super::{RunOptions, RunState, try_alone};
 
 /// After this many consecutive retries that failed, the remaining first results are accepted.
 const BELIEVED: usize = 5;
@@ -21,7 +21,7 @@ const FAULTS: [&str; 6] = [
 
 /// Cases that failed in one of these ways during concurrent runs, with their trials.
 #[derive(Debug, Default)]
-pub(super) struct List(Mutex<State>);
+pub(super) struct RetryList(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -34,7 +34,7 @@ struct State {
     closed: bool,
 }
 
-impl List {
+impl RetryList {
     /// Keeps a trial that must be retried; returns any other, with notes added.
     pub(super) fn keep(&self, place: usize, case: &Case, trial: Trial) -> Option<Trial> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +98,7 @@ fn is_plain(verdict: &Verdict) -> bool {
 }
 
 /// Retries the cases, one after the other, when nothing else is running.
-pub(super) async fn all(session: &Arc<Session>, orders: &Orders) {
+pub(super) async fn all(session: &Arc<RunState>, orders: &RunOptions) {
     let mut in_a_row = 0;
     for (case, first) in session.again.close() {
         if session.is_over() || in_a_row >= BELIEVED || !session.has_answered() {
@@ -115,7 +115,7 @@ pub(super) async fn all(session: &Arc<Session>, orders: &Orders) {
     }
 }
 
-async fn alone(session: &Arc<Session>, orders: &Orders, case: usize) {
+async fn alone(session: &Arc<RunState>, orders: &RunOptions, case: usize) {
     let tried = &session.suite.cases[case];
     let (target, spec) = match &tried.body {
         CaseBody::Clj(_) => (Some(orders.target.clone()), tried.target.clone()),
@@ -125,7 +125,7 @@ async fn alone(session: &Arc<Session>, orders: &Orders, case: usize) {
         }
     };
     if let Some(target) = target {
-        let group = Arc::new(Group::new(target, spec, vec![case]));
+        let group = Arc::new(CaseGroup::new(target, spec, vec![case]));
         pool::serve(Arc::clone(session), group).await;
     }
 }
@@ -155,7 +155,7 @@ mod tests {
             (junk, false),
             (Verdict::pass(), false),
         ] {
-            let told = List::default().keep(0, case, Trial::of(verdict.clone()));
+            let told = RetryList::default().keep(0, case, Trial::of(verdict.clone()));
             assert_eq!(told.is_none(), is_kept, "{verdict:?}");
         }
     }

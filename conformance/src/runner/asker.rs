@@ -10,22 +10,22 @@ use crate::suite::{CaseBody, Suite, TargetSpec};
 use crate::target::link::Link;
 
 use super::trial::Trial;
-use super::{Orders, Session, pool};
+use super::{RunOptions, RunState, pool};
 
 /// Connections to a target, one for each way to start it.
 #[derive(Debug)]
-pub struct Asker {
-    session: Session,
-    orders: Orders,
+pub struct CaseRunner {
+    session: RunState,
+    orders: RunOptions,
     links: HashMap<String, Link>,
 }
 
-impl Asker {
+impl CaseRunner {
     /// Creates an asker; nothing is started yet.
-    pub fn new(suite: Arc<Suite>, orders: Orders) -> Self {
+    pub fn new(suite: Arc<Suite>, orders: RunOptions) -> Self {
         let (sender, _) = mpsc::unbounded_channel();
         Self {
-            session: Session::new(suite, &orders, sender),
+            session: RunState::new(suite, &orders, sender),
             orders,
             links: HashMap::new(),
         }

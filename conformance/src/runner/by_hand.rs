@@ -74,18 +74,18 @@ pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
         CaseBody::Clj(body) if subject.is_library => {
             let input = evaluation(body)?.json();
             lines.push(fed(
-                &[Act::Write(line(link::operation(1, LISP_RUN, &input)))],
+                &[InputStep::Write(line(link::operation(1, LISP_RUN, &input)))],
                 &shell_words::join(&subject.testee),
             ));
         }
         CaseBody::Clj(body) => {
             // After the end of input a call gets only a moment more.
             let lasts = case.waits() || !case.target.peers.is_empty();
-            let mut input = vec![Act::Write(program(body)?)];
+            let mut input = vec![InputStep::Write(program(body)?)];
             if subject.command.is_none() {
                 posted(&greeted(input), &subject.url, &mut lines)?;
             } else {
-                input.extend(lasts.then_some(Act::Sleep(pause.to_owned())));
+                input.extend(lasts.then_some(InputStep::Sleep(pause.to_owned())));
                 stage(&case.target, &mut lines)?;
                 lines.push(fed(&input, &server(&case.target, subject, true)?));
             }
@@ -102,7 +102,7 @@ pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
         }
         CaseBody::Call(body) => {
             lines.push(fed(
-                &[Act::Write(operation(body))],
+                &[InputStep::Write(operation(body))],
                 &shell_words::join(&subject.testee),
             ));
         }
@@ -122,7 +122,7 @@ pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
 }
 
 /// A step in feeding a command's standard input.
-enum Act {
+enum InputStep {
     Write(Vec<u8>),
     /// Pauses for this many seconds.
     Sleep(String),
@@ -152,7 +152,7 @@ fn operation(case: &CallCase) -> Vec<u8> {
     line(link::operation(1, &case.op, &case.input.to_string()))
 }
 
-fn sends(case: &WireCase, pause: &str) -> Option<Vec<Act>> {
+fn sends(case: &WireCase, pause: &str) -> Option<Vec<InputStep>> {
     let mut acts = match case.handshake {
         true => greeted(Vec::new()),
         false => Vec::new(),
@@ -162,22 +162,22 @@ fn sends(case: &WireCase, pause: &str) -> Option<Vec<Act>> {
             WireAction::Send(text) => {
                 let mut bytes = text.bytes(&Captures::new()).ok()?;
                 bytes.push(b'\n');
-                acts.push(Act::Write(bytes));
+                acts.push(InputStep::Write(bytes));
             }
             WireAction::SendRaw(text) => {
-                acts.push(Act::Write(text.bytes(&Captures::new()).ok()?));
+                acts.push(InputStep::Write(text.bytes(&Captures::new()).ok()?));
             }
             WireAction::Expect(_)
             | WireAction::ExpectUnordered { .. }
             | WireAction::ExpectRaw { .. } => {
                 // Consecutive answers need only one wait.
-                if !matches!(acts.last(), Some(Act::Sleep(_))) {
-                    acts.push(Act::Sleep(pause.to_owned()));
+                if !matches!(acts.last(), Some(InputStep::Sleep(_))) {
+                    acts.push(InputStep::Sleep(pause.to_owned()));
                 }
             }
             WireAction::Control(Control::Wait { ms } | Control::Silence { ms }) => {
                 let seconds = std::time::Duration::from_millis(*ms).as_secs_f64();
-                acts.push(Act::Sleep(seconds.to_string()));
+                acts.push(InputStep::Sleep(seconds.to_string()));
             }
             WireAction::Control(Control::Eof) => return Some(acts),
             WireAction::Control(Control::Signal { .. } | Control::KillPeer { .. }) => return None,
@@ -195,11 +195,11 @@ fn sends(case: &WireCase, pause: &str) -> Option<Vec<Act>> {
 }
 
 /// The acts, preceded by the handshake.
-fn greeted(acts: Vec<Act>) -> Vec<Act> {
+fn greeted(acts: Vec<InputStep>) -> Vec<InputStep> {
     let mut all = vec![
-        Act::Write(line(wire::initialize())),
-        Act::Sleep(ANSWER_SECONDS.to_owned()),
-        Act::Write(line(link::INITIALIZED.to_owned())),
+        InputStep::Write(line(wire::initialize())),
+        InputStep::Sleep(ANSWER_SECONDS.to_owned()),
+        InputStep::Write(line(link::INITIALIZED.to_owned())),
     ];
     all.extend(acts);
     all
@@ -207,12 +207,12 @@ fn greeted(acts: Vec<Act>) -> Vec<Act> {
 
 /// Messages to a server that is already running, each as a `curl` command; those after the handshake use the session that it opens. `None`
 /// if the input is not a message.
-fn posted(acts: &[Act], url: &str, lines: &mut Vec<String>) -> Option<()> {
+fn posted(acts: &[InputStep], url: &str, lines: &mut Vec<String>) -> Option<()> {
     let mut all = acts.iter().peekable();
     while let Some(act) = all.next() {
         let message = match act {
-            Act::Write(bytes) => std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?,
-            Act::Sleep(seconds) => {
+            InputStep::Write(bytes) => std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?,
+            InputStep::Sleep(seconds) => {
                 lines.push(format!("sleep {seconds}"));
                 continue;
             }
@@ -231,17 +231,18 @@ fn posted(acts: &[Act], url: &str, lines: &mut Vec<String>) -> Option<()> {
             lines.push(format!(
                 "session=$({curl} -D - -o /dev/null | tr -d '\\r' | sed -n 's/^mcp-session-id: */Mcp-Session-Id: /Ip')"
             ));
-            all.next_if(|next| matches!(next, Act::Sleep(_)));
+            all.next_if(|next| matches!(next, InputStep::Sleep(_)));
             continue;
         }
         let revision = format!("'MCP-Protocol-Version: {}'", link::PROTOCOL_VERSION);
         let mut post = format!("{curl} -H {revision} -H \"$session\"");
         // A request that is not waited for runs in the background.
-        let waited_for = frame::only_tells(message) || !matches!(all.peek(), Some(Act::Write(_)));
+        let waited_for =
+            frame::only_tells(message) || !matches!(all.peek(), Some(InputStep::Write(_)));
         post.push_str(if waited_for { "; echo" } else { " &" });
         lines.push(post);
         if waited_for {
-            all.next_if(|next| matches!(next, Act::Sleep(_)));
+            all.next_if(|next| matches!(next, InputStep::Sleep(_)));
         }
     }
     Some(())
@@ -391,9 +392,9 @@ fn command(case: &CliCase, spec: &TargetSpec, lines: &mut Vec<String>) -> Option
         let command = shell_words::join(with_variables(variables, words?));
         lines.push(match &case.stdin {
             Some(stdin) => {
-                let mut acts = vec![Act::Write(stdin.bytes(&Captures::new()).ok()?)];
+                let mut acts = vec![InputStep::Write(stdin.bytes(&Captures::new()).ok()?)];
                 if case.stdin_open {
-                    acts.push(Act::Sleep(ANSWER_SECONDS.to_owned()));
+                    acts.push(InputStep::Sleep(ANSWER_SECONDS.to_owned()));
                 }
                 fed(&acts, &command)
             }
@@ -415,15 +416,15 @@ fn placed(text: &str) -> Option<String> {
 }
 
 /// A command whose standard input is fed by these acts.
-fn fed(acts: &[Act], command: &str) -> String {
+fn fed(acts: &[InputStep], command: &str) -> String {
     let mut feeding: Vec<String> = Vec::new();
-    let writes = |act: &Act| matches!(act, Act::Write(_));
+    let writes = |act: &InputStep| matches!(act, InputStep::Write(_));
     for run in acts.chunk_by(|a, b| writes(a) && writes(b)) {
         let mut bytes = Vec::new();
         for act in run {
             match act {
-                Act::Write(more) => bytes.extend_from_slice(more),
-                Act::Sleep(seconds) => feeding.push(format!("sleep {seconds}")),
+                InputStep::Write(more) => bytes.extend_from_slice(more),
+                InputStep::Sleep(seconds) => feeding.push(format!("sleep {seconds}")),
             }
         }
         if !bytes.is_empty() {

@@ -1,5 +1,5 @@
 //! Plays the steps that every transport supports: waits, signals, exits, peers, logs and traces.
-//! Does not know how frames are transported; whatever depends on that, it asks the [`Carrier`] of the exchange.
+//! Does not know how frames are transported; whatever depends on that, it asks the [`ControlContext`] of the exchange.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -19,27 +19,27 @@ use crate::peer::stage;
 use crate::suite::{Control, LineMatch};
 use crate::target::Patience;
 use crate::target::fault::Fault;
-use crate::target::process::{Exit, Handle};
+use crate::target::process::{Exit, ProcessHandle};
 
 /// How often logs and traces are polled while a line is awaited.
 const POLL: Duration = Duration::from_millis(5);
 /// How long a log or trace line is awaited, before multiplication by the target's patience factor.
 const LINE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The carrier of an exchange: a process of its own, a listening server, an open connection.
-pub trait Carrier {
+/// What control steps act on: a process of its own, a listening server, an open connection.
+pub trait ControlContext {
     fn record(&mut self) -> &mut Record;
     fn patience(&self) -> Patience;
     /// The target's process.
     ///
     /// # Errors
     /// The case's result when `control` needs a process and the harness started none.
-    fn process(&self, control: &Control) -> Result<Arc<Handle>, Stop>;
+    fn process(&self, control: &Control) -> Result<Arc<ProcessHandle>, Stop>;
     /// The files of the case.
     ///
     /// # Errors
     /// The case's result when `control` needs files and there are none.
-    fn files(&self, control: &Control) -> Result<Files, Stop>;
+    fn files(&self, control: &Control) -> Result<CaseFiles, Stop>;
     /// The findings of an open exchange.
     fn findings(&self) -> Option<&Findings> {
         None
@@ -54,7 +54,7 @@ pub trait Carrier {
 }
 
 /// Where a started target and its peers write files.
-pub struct Files {
+pub struct CaseFiles {
     /// The case's own directory; peers leave notes in it.
     pub directory: PathBuf,
     /// The directory for traces, if the target block asks for traces.
@@ -71,7 +71,11 @@ pub async fn wait(record: &mut Record, time: Duration) {
 ///
 /// # Errors
 /// When the result is not what the case expects, or the exchange lacks what the step acts on.
-pub async fn play<C: Carrier>(carrier: &mut C, line: u32, control: &Control) -> Result<(), Stop> {
+pub async fn play<C: ControlContext>(
+    carrier: &mut C,
+    line: u32,
+    control: &Control,
+) -> Result<(), Stop> {
     match control {
         Control::Wait { ms } => {
             wait(carrier.record(), Duration::from_millis(*ms)).await;
@@ -151,7 +155,7 @@ pub async fn play<C: Carrier>(carrier: &mut C, line: u32, control: &Control) -> 
 }
 
 /// Looks for a line in `source`: waits for a wanted one, judges an unwanted one at once.
-async fn look<C: Carrier>(
+async fn look<C: ControlContext>(
     carrier: &mut C,
     line: u32,
     what: &str,

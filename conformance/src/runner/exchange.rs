@@ -21,7 +21,7 @@ use crate::verdict::Verdict;
 
 use super::open::findings::Findings;
 use super::open::stateless;
-use super::served::{SPARED, Server, sends_end};
+use super::served::{ListeningServer, SPARED, sends_end};
 use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
 
@@ -34,7 +34,7 @@ const MCP_PATH: &str = "/mcp";
 
 /// Settings of an open exchange: known values, and headers that every request carries unless it sets them itself.
 #[derive(Debug)]
-pub struct Manner {
+pub struct OpenSettings {
     /// Values that cases use.
     pub captures: Captures,
     /// The findings made so far in the server's output.
@@ -54,10 +54,10 @@ pub const USUAL_HEADERS: [(&str, &str); 2] = [
 /// Plays the case against the server at `endpoint`, and takes the server down.
 pub async fn play(
     case: &HttpCase,
-    server: Server,
+    server: ListeningServer,
     endpoint: &Endpoint,
     patience: Patience,
-    manner: Option<Manner>,
+    manner: Option<OpenSettings>,
 ) -> Trial {
     let began = Instant::now();
     if server.process.is_none() && case.steps.iter().any(|step| ends_server(&step.action)) {
@@ -65,7 +65,7 @@ pub async fn play(
             reason: SPARED.to_owned(),
         });
     }
-    let mut play = Play {
+    let mut play = HttpPlayer {
         server: &server,
         endpoint,
         patience,
@@ -84,7 +84,7 @@ pub async fn play(
         play.usual = Some(usual.into_iter().chain(manner.headers).collect());
     }
     let mut stopped = play.all(case).await.err();
-    let Play { record, .. } = play;
+    let HttpPlayer { record, .. } = play;
     if stopped.is_none() {
         stopped = server.chatter().map(Stop::Fault);
     }
@@ -103,8 +103,8 @@ fn ends_server(action: &HttpAction) -> bool {
     }
 }
 
-struct Play<'a> {
-    server: &'a Server,
+struct HttpPlayer<'a> {
+    server: &'a ListeningServer,
     endpoint: &'a Endpoint,
     patience: Patience,
     record: Record,
@@ -122,25 +122,25 @@ struct Play<'a> {
 /// A request and its connection. An untagged one is dropped when the next one begins.
 struct Exchange {
     tag: Option<String>,
-    state: State,
+    state: ResponseState,
     /// Whether exactly one response may arrive: a single request was sent, and it opens no stream.
     is_single: bool,
     /// Signals the task to shut down the sending side.
     sends: Option<oneshot::Sender<()>>,
 }
 
-enum State {
+enum ResponseState {
     /// The response is awaited.
-    Due(JoinHandle<Result<Answered, Fault>>),
+    Due(JoinHandle<Result<ResponseOnConnection, Fault>>),
     /// The response has arrived, but no step has checked it.
-    Done(Result<Answered, Fault>),
+    Done(Result<ResponseOnConnection, Fault>),
     /// A step has checked the response.
     Seen(Option<RawConnection>),
 }
 
-type Answered = (HttpMessage, RawConnection);
+type ResponseOnConnection = (HttpMessage, RawConnection);
 
-impl Play<'_> {
+impl HttpPlayer<'_> {
     async fn all(&mut self, case: &HttpCase) -> Result<(), Stop> {
         for step in &case.steps {
             self.step(step).await?;
@@ -153,7 +153,7 @@ impl Play<'_> {
     /// Checks that connections that are no longer needed received nothing after their one response.
     async fn over(&mut self, line: u32, open: Vec<Exchange>) -> Result<(), Stop> {
         for exchange in open.into_iter().filter(|exchange| exchange.is_single) {
-            let State::Seen(Some(mut connection)) = exchange.state else {
+            let ResponseState::Seen(Some(mut connection)) = exchange.state else {
                 continue;
             };
             if connection.is_left() {
@@ -174,7 +174,8 @@ impl Play<'_> {
 
     /// Drops an untagged exchange that has been checked, before another one begins.
     async fn make_room(&mut self, line: u32) -> Result<(), Stop> {
-        let is_over = |old: &mut Exchange| old.tag.is_none() && matches!(old.state, State::Seen(_));
+        let is_over =
+            |old: &mut Exchange| old.tag.is_none() && matches!(old.state, ResponseState::Seen(_));
         let over = self.open.extract_if(.., is_over).collect();
         self.over(line, over).await
     }
@@ -251,7 +252,7 @@ impl Play<'_> {
                 self.record.note(&format!("[{tag}] hangs up"));
                 let found = self.find(Some(tag));
                 let exchange = found.map(|found| self.open.remove(found));
-                let Some(State::Due(task)) = exchange.map(|exchange| exchange.state) else {
+                let Some(ResponseState::Due(task)) = exchange.map(|exchange| exchange.state) else {
                     return Err(none_is_open(line));
                 };
                 // The connection is closed together with its task.
@@ -289,7 +290,7 @@ impl Play<'_> {
     /// Reads what has arrived meanwhile on open streams.
     async fn listen(&mut self, findings: &Findings) {
         for exchange in self.open.iter_mut().filter(|open| open.tag.is_some()) {
-            if let State::Seen(Some(connection)) = &mut exchange.state {
+            if let ResponseState::Seen(Some(connection)) = &mut exchange.state {
                 let more = connection.more_within(QUIET).await;
                 findings.listened(&String::from_utf8_lossy(&more));
             }
@@ -323,7 +324,7 @@ impl Play<'_> {
         });
         self.open.push(Exchange {
             tag,
-            state: State::Due(task),
+            state: ResponseState::Due(task),
             is_single,
             sends: Some(sends),
         });
@@ -345,7 +346,7 @@ impl Play<'_> {
         within_ms: Option<u64>,
     ) -> Result<Result<HttpMessage, Fault>, Stop> {
         let waited = self.patience.within(within_ms, self.patience.reply);
-        let is_new = |exchange: &Exchange| !matches!(exchange.state, State::Seen(_));
+        let is_new = |exchange: &Exchange| !matches!(exchange.state, ResponseState::Seen(_));
         let found = self.find(tag).filter(|found| is_new(&self.open[*found]));
         let Some(found) = found else {
             return Err(differs(
@@ -357,17 +358,17 @@ impl Play<'_> {
         };
         let state = &mut self.open[found].state;
         finish(state, waited).await;
-        match std::mem::replace(state, State::Seen(None)) {
-            State::Done(Ok((answer, connection))) => {
-                *state = State::Seen(Some(connection));
+        match std::mem::replace(state, ResponseState::Seen(None)) {
+            ResponseState::Done(Ok((answer, connection))) => {
+                *state = ResponseState::Seen(Some(connection));
                 Ok(Ok(answer))
             }
-            State::Done(Err(fault)) => Ok(Err(fault)),
-            State::Due(task) => {
+            ResponseState::Done(Err(fault)) => Ok(Err(fault)),
+            ResponseState::Due(task) => {
                 task.abort();
                 Ok(Err(Fault::NoReply { waited }))
             }
-            State::Seen(_) => Ok(Err(Fault::NoReply { waited })),
+            ResponseState::Seen(_) => Ok(Err(Fault::NoReply { waited })),
         }
     }
 
@@ -382,16 +383,16 @@ impl Play<'_> {
             return Err(differs(line, "connection", "one that was used", "none was"));
         };
         let more = match &mut self.open[found].state {
-            State::Seen(Some(connection)) => connection.more_within(patience).await,
-            State::Seen(None) => Vec::new(),
+            ResponseState::Seen(Some(connection)) => connection.more_within(patience).await,
+            ResponseState::Seen(None) => Vec::new(),
             state => {
                 finish(state, patience).await;
                 match state {
-                    State::Done(Ok((answer, _))) => shown(answer).into_bytes(),
-                    State::Done(Err(Fault::Dropped { .. })) | State::Due(_) | State::Seen(_) => {
-                        Vec::new()
-                    }
-                    State::Done(Err(fault)) => return Err(Stop::Fault(fault.clone())),
+                    ResponseState::Done(Ok((answer, _))) => shown(answer).into_bytes(),
+                    ResponseState::Done(Err(Fault::Dropped { .. }))
+                    | ResponseState::Due(_)
+                    | ResponseState::Seen(_) => Vec::new(),
+                    ResponseState::Done(Err(fault)) => return Err(Stop::Fault(fault.clone())),
                 }
             }
         };
@@ -533,11 +534,11 @@ fn none_is_open(line: u32) -> Stop {
     differs(line, "exchange", "one that is waited for", "none is open")
 }
 
-async fn finish(state: &mut State, waited: Duration) {
-    if let State::Due(task) = state
+async fn finish(state: &mut ResponseState, waited: Duration) {
+    if let ResponseState::Due(task) = state
         && let Ok(joined) = tokio::time::timeout(waited, task).await
     {
-        *state = State::Done(joined.unwrap_or_else(|error| {
+        *state = ResponseState::Done(joined.unwrap_or_else(|error| {
             Err(Fault::Harness {
                 message: format!("the exchange was cut short: {error}"),
             })

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
-use crate::expected::{ExpectedFailures, Standing};
+use crate::expected::{BaselineMatch, ExpectedFailures};
 use crate::judge;
 use crate::suite::{BlockKind, Case, CaseBody, Level, Suite, TargetSpec, Transport};
 use crate::target::Patience;
@@ -35,9 +35,9 @@ use crate::target::claims::Claims;
 use crate::target::launch::Launch;
 use crate::verdict::Verdict;
 
-use pool::Group;
-use served::Server;
-use start::{Over, Refusal, Target};
+use pool::CaseGroup;
+use served::ListeningServer;
+use start::{PreferredTransport, Refusal, Target};
 use trial::Trial;
 
 /// After this many failed starts, if the target has never answered, nothing more is started.
@@ -58,7 +58,7 @@ const SHORT_TEXT_BYTES_MAX: usize = 256;
 
 /// The parameters of a run.
 #[derive(Debug, Clone)]
-pub struct Orders {
+pub struct RunOptions {
     /// The target under test.
     pub target: Target,
     /// How it is started.
@@ -90,11 +90,11 @@ impl FailFast {
         let case = &suite.cases[place];
         verdict.is_failure()
             && (self.advised || suite.level(case) == Level::Must)
-            && self.known.standing(case, verdict) == Standing::Plain
+            && self.known.standing(case, verdict) == BaselineMatch::Plain
     }
 }
 
-impl Orders {
+impl RunOptions {
     /// The target for operations of the library: the target itself, or the adapter of the template.
     fn library(&self) -> Option<Target> {
         match &self.target {
@@ -112,7 +112,7 @@ pub type Trials = BTreeMap<usize, Trial>;
 
 /// The result of a run besides its trials.
 #[derive(Debug)]
-pub struct RunEnd {
+pub struct RunOutcome {
     /// The target's own name and version.
     pub server: Option<String>,
     /// Why the target could not be judged at all: start, handshake or listing failed.
@@ -121,7 +121,7 @@ pub struct RunEnd {
 
 /// State shared by the tasks of a run.
 #[derive(Debug)]
-pub struct Session {
+pub struct RunState {
     suite: Arc<Suite>,
     launch: Launch,
     patience: Patience,
@@ -129,17 +129,17 @@ pub struct Session {
     failed_starts: AtomicUsize,
     over: AtomicBool,
     takes_schemas: AtomicBool,
-    again: again::List,
-    ground: std::sync::OnceLock<Arc<open::Ground>>,
+    again: again::RetryList,
+    ground: std::sync::OnceLock<Arc<open::OpenState>>,
     /// Bytes of output kept so far: of the cases that did not pass, and of those that passed.
     evidence: [AtomicUsize; 2],
     trials: mpsc::UnboundedSender<(usize, Trial)>,
 }
 
-impl Session {
+impl RunState {
     fn new(
         suite: Arc<Suite>,
-        orders: &Orders,
+        orders: &RunOptions,
         trials: mpsc::UnboundedSender<(usize, Trial)>,
     ) -> Self {
         Self {
@@ -150,7 +150,7 @@ impl Session {
             failed_starts: AtomicUsize::new(0),
             over: AtomicBool::new(false),
             takes_schemas: AtomicBool::new(true),
-            again: again::List::default(),
+            again: again::RetryList::default(),
             ground: std::sync::OnceLock::new(),
             evidence: Default::default(),
             trials,
@@ -208,12 +208,12 @@ impl Session {
 pub async fn run(
     suite: Arc<Suite>,
     selected: &[usize],
-    orders: Orders,
+    orders: RunOptions,
     trials: &mut Trials,
     mut seen: impl FnMut(&Trial),
-) -> RunEnd {
+) -> RunOutcome {
     let (sender, mut tried) = mpsc::unbounded_channel();
-    let session = Arc::new(Session::new(Arc::clone(&suite), &orders, sender));
+    let session = Arc::new(RunState::new(Arc::clone(&suite), &orders, sender));
     let fail_fast = orders.fail_fast.clone();
     let planned = selected.to_vec();
     let playing = Arc::clone(&session);
@@ -252,15 +252,15 @@ pub async fn run(
         }
     }
     match told {
-        Some(Ok(Ok(server))) => RunEnd {
+        Some(Ok(Ok(server))) => RunOutcome {
             server,
             unable: None,
         },
-        Some(Ok(Err(unable))) => RunEnd {
+        Some(Ok(Err(unable))) => RunOutcome {
             server: None,
             unable: Some(unable),
         },
-        Some(Err(_)) | None => RunEnd {
+        Some(Err(_)) | None => RunOutcome {
             server: None,
             unable: None,
         },
@@ -272,9 +272,9 @@ pub async fn run(
 /// # Errors
 /// Why the target could not be judged at all; each case that needs it has a trial that says so.
 async fn direct(
-    session: &Arc<Session>,
+    session: &Arc<RunState>,
     selected: &[usize],
-    orders: Orders,
+    orders: RunOptions,
 ) -> Result<Option<String>, String> {
     let mut needy = Vec::new();
     for place in selected {
@@ -315,7 +315,7 @@ async fn direct(
         .takes_schemas
         .store(takes_schemas, Ordering::Relaxed);
     let adapter = adapter(session, &orders, &needy, &claims).await;
-    let mut groups = Groups::default();
+    let mut groups = GroupsByTarget::default();
     let mut single = Vec::new();
     for place in needy {
         let case = &session.suite.cases[place];
@@ -385,7 +385,7 @@ async fn direct(
 
 /// Starts the target once without further settings, asks for its capabilities, and learns its name.
 async fn first_contact(
-    session: &Session,
+    session: &RunState,
     target: &Target,
     claims: &mut Claims,
 ) -> Result<Option<String>, Box<Trial>> {
@@ -427,8 +427,8 @@ async fn first_contact(
 
 /// The adapter for cases that call the library, with its capabilities: the target itself, or the template's adapter.
 async fn adapter(
-    session: &Session,
-    orders: &Orders,
+    session: &RunState,
+    orders: &RunOptions,
     needy: &[usize],
     claims: &Claims,
 ) -> Result<Option<(Target, Claims)>, Box<Trial>> {
@@ -445,7 +445,7 @@ async fn adapter(
     Ok(Some((target, offered)))
 }
 
-fn not_claimed(case: &Case, orders: &Orders, claims: &Claims) -> Option<String> {
+fn not_claimed(case: &Case, orders: &RunOptions, claims: &Claims) -> Option<String> {
     let kind = case.body.kind();
     if let Some(need) = kind.capability().filter(|_| !reachable(kind, orders)) {
         return Some(format!("{need}, which this kind of target does not have"));
@@ -458,7 +458,7 @@ fn not_claimed(case: &Case, orders: &Orders, claims: &Claims) -> Option<String> 
 }
 
 /// Whether cases of this kind can run at all against such a target.
-fn reachable(kind: BlockKind, orders: &Orders) -> bool {
+fn reachable(kind: BlockKind, orders: &RunOptions) -> bool {
     let command = matches!(orders.target, Target::Command { .. });
     let url = matches!(orders.target, Target::Url(_));
     let testee = matches!(orders.target, Target::Testee { .. });
@@ -473,21 +473,21 @@ fn reachable(kind: BlockKind, orders: &Orders) -> bool {
 }
 
 /// Runs a case that needs a process of its own.
-async fn try_alone(session: &Session, orders: &Orders, place: usize) -> Trial {
+async fn try_alone(session: &RunState, orders: &RunOptions, place: usize) -> Trial {
     let case = &session.suite.cases[place];
     if case.is_open() {
         return open::again(session, case).await;
     }
     let over = match case.target.transport {
         Transport::Any => orders.target.over(),
-        Transport::Stdio => Over::Stdio,
-        Transport::Http => Over::Http,
+        Transport::Stdio => PreferredTransport::Stdio,
+        Transport::Http => PreferredTransport::Http,
     };
     let tried = match &case.body {
         CaseBody::Cli(cli) => {
             return command::run(cli, &case.target, &session.launch, session.patience).await;
         }
-        CaseBody::Wire(wire) if over == Over::Stdio => {
+        CaseBody::Wire(wire) if over == PreferredTransport::Stdio => {
             prepare(session, orders, case, over).map(|prepared| Some((wire, prepared)))
         }
         CaseBody::Wire(_) | CaseBody::Http(_) => Ok(None),
@@ -504,21 +504,21 @@ async fn try_alone(session: &Session, orders: &Orders, place: usize) -> Trial {
     }
 }
 
-async fn over_http(session: &Session, orders: &Orders, case: &Case) -> Trial {
+async fn over_http(session: &RunState, orders: &RunOptions, case: &Case) -> Trial {
     let mut files = None;
     let (server, endpoint) = if let Target::Url(endpoint) = &orders.target {
         if let Some(need) = start::needs_start(&case.target) {
             let reason = format!("{need}, which a running server cannot be given");
             return Trial::refused(&Refusal::NotClaimed(reason));
         }
-        let server = Server {
+        let server = ListeningServer {
             process: None,
             traces: None,
             directory: std::path::PathBuf::new(),
         };
         (server, endpoint.clone())
     } else {
-        let prepared = match prepare(session, orders, case, Over::Http) {
+        let prepared = match prepare(session, orders, case, PreferredTransport::Http) {
             Ok(prepared) => prepared,
             Err(refusal) => return Trial::refused(&refusal),
         };
@@ -529,7 +529,7 @@ async fn over_http(session: &Session, orders: &Orders, case: &Case) -> Trial {
             Ok(process) => process,
             Err((failed, stderr)) => return Trial::failed(&failed, stderr, false),
         };
-        let server = Server {
+        let server = ListeningServer {
             process: Some(process),
             traces: prepared.traces.clone(),
             directory: prepared.directory.clone(),
@@ -560,10 +560,10 @@ async fn over_http(session: &Session, orders: &Orders, case: &Case) -> Trial {
 }
 
 fn prepare(
-    session: &Session,
-    orders: &Orders,
+    session: &RunState,
+    orders: &RunOptions,
     case: &Case,
-    over: Over,
+    over: PreferredTransport,
 ) -> Result<start::Prepared, Refusal> {
     orders
         .target
@@ -572,9 +572,9 @@ fn prepare(
 
 /// Cases grouped by the target that they need.
 #[derive(Default)]
-struct Groups(BTreeMap<String, (Target, TargetSpec, Vec<usize>)>);
+struct GroupsByTarget(BTreeMap<String, (Target, TargetSpec, Vec<usize>)>);
 
-impl Groups {
+impl GroupsByTarget {
     fn add(&mut self, target: &Target, spec: &TargetSpec, place: usize) {
         let spec = TargetSpec {
             requires: Default::default(),
@@ -591,11 +591,11 @@ impl Groups {
         places.push(place);
     }
 
-    fn largest_first(self) -> Vec<Group> {
-        let mut groups: Vec<Group> = self
+    fn largest_first(self) -> Vec<CaseGroup> {
+        let mut groups: Vec<CaseGroup> = self
             .0
             .into_values()
-            .map(|(target, spec, places)| Group::new(target, spec, places))
+            .map(|(target, spec, places)| CaseGroup::new(target, spec, places))
             .collect();
         groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
         groups

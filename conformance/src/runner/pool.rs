@@ -20,7 +20,7 @@ use crate::target::link::{Evaluation, Link};
 use crate::target::{Answer, program};
 use crate::verdict::{Mismatch, Verdict};
 
-use super::Session;
+use super::RunState;
 use super::start::{Refusal, Target};
 use super::trial::Trial;
 
@@ -46,19 +46,19 @@ const TESTEE_LIMITS: &[(&str, &str)] = &[
 
 /// Cases that need the same target.
 #[derive(Debug)]
-pub struct Group {
+pub struct CaseGroup {
     target: Target,
     spec: TargetSpec,
     queue: Mutex<VecDeque<usize>>,
     window: AtomicUsize,
 }
 
-impl Group {
+impl CaseGroup {
     /// Groups cases, given by their indices in the suite.
     pub fn new(target: Target, spec: TargetSpec, cases: Vec<usize>) -> Self {
         // Requests of one HTTP session share its limit of calls in flight, which may be as low as this.
         let window = match (&target, target.over()) {
-            (Target::Url(_), _) | (_, super::start::Over::Http) => WINDOW / 2,
+            (Target::Url(_), _) | (_, super::start::PreferredTransport::Http) => WINDOW / 2,
             _ => WINDOW,
         };
         Self {
@@ -127,7 +127,7 @@ impl Suspects {
     }
 
     /// Reports the cleared cases, once all have been retried.
-    fn settle(&mut self, session: &Session) {
+    fn settle(&mut self, session: &RunState) {
         let explained = std::mem::take(&mut self.explained);
         let blamed = self.blamed().filter(|_| !explained);
         for (index, (case, in_company, alone)) in self.cleared.drain(..).enumerate() {
@@ -152,7 +152,7 @@ fn ran_out(trial: &Trial) -> bool {
 }
 
 /// Runs cases of `group` until none is left, on one server at a time.
-pub async fn serve(session: Arc<Session>, group: Arc<Group>) {
+pub async fn serve(session: Arc<RunState>, group: Arc<CaseGroup>) {
     let mut suspects = Suspects::default();
     let mut strikes = 0;
     loop {
@@ -200,8 +200,8 @@ pub async fn serve(session: Arc<Session>, group: Arc<Group>) {
 
 /// Retries the suspects one by one. Returns the trial that broke the target, if one did.
 async fn alone(
-    session: &Arc<Session>,
-    group: &Group,
+    session: &Arc<RunState>,
+    group: &CaseGroup,
     link: &Arc<Link>,
     suspects: &mut Suspects,
     strikes: &mut usize,
@@ -232,8 +232,8 @@ async fn alone(
 /// Runs cases from the queue, as many at a time as the target accepts. Returns whether the target broke, and the trial of the last
 /// answered case, which is not reported yet because unsolicited output may still follow the answer.
 async fn together(
-    session: &Arc<Session>,
-    group: &Arc<Group>,
+    session: &Arc<RunState>,
+    group: &Arc<CaseGroup>,
     link: &Arc<Link>,
     suspects: &mut Suspects,
     strikes: &mut usize,
@@ -286,7 +286,7 @@ async fn together(
 }
 
 /// Ends a target. Unless it is killed at once, returns the unsolicited output that followed its last answer.
-async fn end(link: Arc<Link>, session: &Session, at_once: bool) -> Option<Fault> {
+async fn end(link: Arc<Link>, session: &RunState, at_once: bool) -> Option<Fault> {
     // Every task that shared the link has ended.
     let link = Arc::try_unwrap(link).ok()?;
     if at_once {
@@ -297,12 +297,12 @@ async fn end(link: Arc<Link>, session: &Session, at_once: bool) -> Option<Fault>
     }
 }
 
-fn refuse(session: &Session, group: &Group, suspects: Suspects, refusal: &Refusal) {
+fn refuse(session: &RunState, group: &CaseGroup, suspects: Suspects, refusal: &Refusal) {
     give_up(session, group, suspects, &Trial::refused(refusal));
 }
 
 /// Reports all remaining cases with the trial that made the target hopeless.
-fn give_up(session: &Session, group: &Group, mut suspects: Suspects, trial: &Trial) {
+fn give_up(session: &RunState, group: &CaseGroup, mut suspects: Suspects, trial: &Trial) {
     suspects.settle(session);
     let waiting = suspects.waiting.into_iter().map(|(case, _)| case);
     let rest = std::mem::take(&mut *group.queue());
@@ -319,7 +319,7 @@ fn overloaded() -> Trial {
 
 /// Runs one case over a link that the caller keeps. Returns no trial if the target was busy, and whether the link is still usable.
 pub(super) async fn ask(
-    session: &Session,
+    session: &RunState,
     spec: &TargetSpec,
     link: &Link,
     case: usize,
@@ -332,7 +332,7 @@ pub(super) async fn ask(
 }
 
 /// How long to wait for an answer: the usual time plus the time limit that the target allows programs.
-fn patience(session: &Session, spec: &TargetSpec) -> Duration {
+fn patience(session: &RunState, spec: &TargetSpec) -> Duration {
     let usual = session.patience.reply;
     let told = spec.flags.get(PROGRAM_TIMEOUT).and_then(Json::as_i64);
     match told.and_then(|told| u64::try_from(told).ok()) {
@@ -341,7 +341,7 @@ fn patience(session: &Session, spec: &TargetSpec) -> Duration {
     }
 }
 
-async fn attempt(session: &Session, spec: &TargetSpec, link: &Link, case: usize) -> Attempt {
+async fn attempt(session: &RunState, spec: &TargetSpec, link: &Link, case: usize) -> Attempt {
     let waited = patience(session, spec);
     let mut schema = None;
     let asked = match &session.suite.cases[case].body {
@@ -430,7 +430,7 @@ async fn attempt(session: &Session, spec: &TargetSpec, link: &Link, case: usize)
 
 /// The request that runs a case's program and makes as much of its outcome visible as the target can show.
 fn evaluation(
-    session: &Session,
+    session: &RunState,
     body: &CljCase,
     spec: &TargetSpec,
     testee: bool,

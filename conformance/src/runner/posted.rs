@@ -11,12 +11,12 @@ use crate::judge;
 use crate::suite::{Control, Pattern, WireAction, WireCase, WireStep};
 use crate::target::Patience;
 use crate::target::fault::Fault;
-use crate::target::frame::{self, Head};
+use crate::target::frame::{self, FrameHead};
 use crate::target::http::{Endpoint, HttpLink};
 use crate::target::link;
 use crate::verdict::Verdict;
 
-use super::served::{SPARED, Server, sends_end};
+use super::served::{ListeningServer, SPARED, sends_end};
 use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
 
@@ -28,7 +28,7 @@ const FAREWELL: Duration = Duration::from_millis(10);
 /// Plays the case against the server at `endpoint`, and takes the server down; `warm` permits a warm-up program first.
 pub async fn play(
     case: &WireCase,
-    server: Server,
+    server: ListeningServer,
     endpoint: &Endpoint,
     patience: Patience,
     warm: bool,
@@ -46,7 +46,7 @@ pub async fn play(
         Ok(link) => {
             let (sender, replies) = mpsc::unbounded_channel();
             let link = std::sync::Arc::new(link);
-            let mut play = Play {
+            let mut play = PostPlayer {
                 server: &server,
                 link: std::sync::Arc::clone(&link),
                 patience,
@@ -98,8 +98,8 @@ fn needs_pipe(case: &WireCase) -> Option<String> {
     })
 }
 
-struct Play<'a> {
-    server: &'a Server,
+struct PostPlayer<'a> {
+    server: &'a ListeningServer,
     link: std::sync::Arc<HttpLink>,
     patience: Patience,
     warm: bool,
@@ -108,7 +108,7 @@ struct Play<'a> {
     replies: mpsc::UnboundedReceiver<Result<String, Fault>>,
 }
 
-impl Play<'_> {
+impl PostPlayer<'_> {
     async fn all(&mut self, case: &WireCase) -> Result<(), Stop> {
         let params = link::initialize_params();
         let answer = self
@@ -195,7 +195,7 @@ impl Play<'_> {
             let frames = match link.post(&text, patience).await {
                 Ok(reply) => {
                     let frames = reply.frames().into_iter();
-                    let head = |frame: &String| Head::of(frame).ok();
+                    let head = |frame: &String| FrameHead::of(frame).ok();
                     let fault = |frame: &String| reply.fault(&head(frame)?);
                     frames
                         .map(|frame| fault(&frame).map_or(Ok(frame), Err))

@@ -9,10 +9,10 @@ use crate::suite::Control;
 use crate::target::Patience;
 use crate::target::fault::Fault;
 use crate::target::pipe::Pipe;
-use crate::target::process::Handle;
+use crate::target::process::ProcessHandle;
 use crate::verdict::Verdict;
 
-use super::controls::{self, Carrier, Files};
+use super::controls::{self, CaseFiles, ControlContext};
 use super::open::findings::Findings;
 use super::script;
 use super::transcript::{Record, Stop};
@@ -27,7 +27,7 @@ pub fn sends_end(frame: &str) -> bool {
 
 /// A listening server.
 #[derive(Debug)]
-pub struct Server {
+pub struct ListeningServer {
     pub process: Option<Pipe>,
     /// The directory for traces.
     pub traces: Option<PathBuf>,
@@ -35,7 +35,7 @@ pub struct Server {
     pub directory: PathBuf,
 }
 
-impl Server {
+impl ListeningServer {
     /// Plays a control step of an exchange with the server.
     pub async fn control(
         &self,
@@ -45,7 +45,7 @@ impl Server {
         patience: Patience,
         findings: Option<&Findings>,
     ) -> Result<(), Stop> {
-        let mut exchange = Exchange {
+        let mut exchange = ServerControls {
             server: self,
             record,
             patience,
@@ -76,14 +76,14 @@ impl Server {
 }
 
 /// An exchange with the server, as seen by control steps.
-struct Exchange<'a> {
-    server: &'a Server,
+struct ServerControls<'a> {
+    server: &'a ListeningServer,
     record: &'a mut Record,
     patience: Patience,
     findings: Option<&'a Findings>,
 }
 
-impl Carrier for Exchange<'_> {
+impl ControlContext for ServerControls<'_> {
     fn record(&mut self) -> &mut Record {
         self.record
     }
@@ -92,7 +92,7 @@ impl Carrier for Exchange<'_> {
         self.patience
     }
 
-    fn process(&self, control: &Control) -> Result<Arc<Handle>, Stop> {
+    fn process(&self, control: &Control) -> Result<Arc<ProcessHandle>, Stop> {
         let process = self.server.process.as_ref();
         process
             .map(|pipe| Arc::clone(pipe.handle()))
@@ -105,8 +105,8 @@ impl Carrier for Exchange<'_> {
             })
     }
 
-    fn files(&self, _control: &Control) -> Result<Files, Stop> {
-        Ok(Files {
+    fn files(&self, _control: &Control) -> Result<CaseFiles, Stop> {
+        Ok(CaseFiles {
             directory: self.server.directory.clone(),
             traces: self.server.traces.clone(),
         })

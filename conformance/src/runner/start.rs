@@ -7,16 +7,16 @@ use indexmap::IndexMap;
 use tempfile::TempDir;
 
 use crate::json::Json;
-use crate::peer::stage::Stage;
+use crate::peer::stage::CasePeers;
 use crate::suite::TargetSpec;
 use crate::target::Patience;
 use crate::target::fault::Fault;
 use crate::target::http::Endpoint;
 use crate::target::launch::{FlagValue, Launch};
-use crate::target::link::{self, Failed, Link, Served};
+use crate::target::link::{self, FailedRequest, Link, ListenerLaunch};
 use crate::target::process::Spawn;
 
-use super::controls::Files;
+use super::controls::CaseFiles;
 
 /// Name of the upstreams configuration in the case's directory.
 pub const UPSTREAMS_FILE: &str = "upstreams.json";
@@ -29,7 +29,7 @@ pub enum Target {
         /// The command, without flags.
         argv: Vec<String>,
         /// The transport for cases that work over any.
-        over: Over,
+        over: PreferredTransport,
     },
     /// A server that is already running.
     Url(Endpoint),
@@ -38,7 +38,7 @@ pub enum Target {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Over {
+pub enum PreferredTransport {
     /// Standard input and output.
     Stdio,
     Http,
@@ -58,19 +58,19 @@ pub enum Refusal {
 pub struct Prepared {
     pub spawn: Spawn,
     /// The address it will listen on, if it is to serve HTTP.
-    pub served: Option<Served>,
+    pub served: Option<ListenerLaunch>,
     /// The case's own directory: `{{dir}}`.
     pub directory: PathBuf,
     /// The directory for traces, if the target block asks for traces.
     pub traces: Option<PathBuf>,
     files: TempDir,
-    stage: Stage,
+    stage: CasePeers,
 }
 
 impl Prepared {
     /// The files that steps of its cases inspect.
-    pub fn files(&self) -> Files {
-        Files {
+    pub fn files(&self) -> CaseFiles {
+        CaseFiles {
             directory: self.directory.clone(),
             traces: self.traces.clone(),
         }
@@ -88,11 +88,11 @@ impl Target {
     }
 
     /// The transport for cases that work over any.
-    pub fn over(&self) -> Over {
+    pub fn over(&self) -> PreferredTransport {
         match self {
             Self::Command { over, .. } => *over,
-            Self::Url(_) => Over::Http,
-            Self::Testee { .. } => Over::Stdio,
+            Self::Url(_) => PreferredTransport::Http,
+            Self::Testee { .. } => PreferredTransport::Stdio,
         }
     }
 
@@ -104,7 +104,7 @@ impl Target {
         &self,
         launch: &Launch,
         spec: &TargetSpec,
-        over: Over,
+        over: PreferredTransport,
         observing: bool,
     ) -> Result<Prepared, Refusal> {
         let argv = match self {
@@ -138,8 +138,8 @@ impl Target {
             );
         }
         let served = match over {
-            Over::Stdio => None,
-            Over::Http => Some(listener(launch, &mut words)?),
+            PreferredTransport::Stdio => None,
+            PreferredTransport::Http => Some(listener(launch, &mut words)?),
         };
         let spawn = Spawn {
             argv: words,
@@ -152,7 +152,7 @@ impl Target {
             _ => None,
         };
         Ok(Prepared {
-            served: served.map(|(endpoint, address)| Served {
+            served: served.map(|(endpoint, address)| ListenerLaunch {
                 spawn: spawn.clone(),
                 endpoint,
                 address,
@@ -175,7 +175,7 @@ impl Target {
         launch: &Launch,
         spec: &TargetSpec,
         patience: Patience,
-    ) -> Result<Result<Link, (Failed, String)>, Refusal> {
+    ) -> Result<Result<Link, (FailedRequest, String)>, Refusal> {
         if let Self::Url(endpoint) = self {
             return match needs_start(spec) {
                 Some(need) => Err(Refusal::NotClaimed(format!(
@@ -192,7 +192,7 @@ impl Target {
             stage,
             ..
         } = prepared;
-        let files: link::Kept = Box::new((files, stage));
+        let files: link::KeptAlive = Box::new((files, stage));
         Ok(match (self, served) {
             (Self::Testee { .. }, _) => Link::testee(&spawn, Some(files), patience).await,
             (_, Some(served)) => Link::http(served, Some(files), patience).await,
@@ -207,8 +207,8 @@ pub fn stage(
     spec: &TargetSpec,
     directory: &Path,
     shown: &Path,
-) -> Result<(Stage, Option<String>), Refusal> {
-    let stage = Stage::set(directory, &spec.peers, |text| in_place(text, shown))
+) -> Result<(CasePeers, Option<String>), Refusal> {
+    let stage = CasePeers::set(directory, &spec.peers, |text| in_place(text, shown))
         .map_err(Refusal::Harness)?;
     let own = spec.upstreams.as_ref().map(Json::to_string);
     let config = own.map(|config| stage.place(&in_place(&config, shown)));
@@ -249,7 +249,7 @@ fn adapter(argv: &[String], launch: &Launch) -> Result<Prepared, Refusal> {
         directory,
         traces: None,
         files,
-        stage: Stage::default(),
+        stage: CasePeers::default(),
     })
 }
 

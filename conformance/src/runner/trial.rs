@@ -8,7 +8,7 @@ use crate::judge;
 use crate::suite::Case;
 use crate::target::Answer;
 use crate::target::fault::Fault;
-use crate::target::link::Failed;
+use crate::target::link::FailedRequest;
 use crate::target::process::STDERR_TAIL_BYTES;
 use crate::traffic::{Direction, TRIED_AGAIN, Traffic};
 use crate::verdict::{Mismatch, Verdict};
@@ -88,7 +88,7 @@ impl Trial {
     }
 
     /// A case that ended with a fault when the target was started or sent a request.
-    pub fn failed(failed: &Failed, stderr: String, answered: bool) -> Self {
+    pub fn failed(failed: &FailedRequest, stderr: String, answered: bool) -> Self {
         Self::faulted(&failed.0, &failed.1, stderr, answered)
     }
 

@@ -14,9 +14,9 @@ use crate::target::fault::Fault;
 use crate::target::frame::pong;
 use crate::target::lines::Piece;
 use crate::target::link;
-use crate::target::process::{Handle, Process};
+use crate::target::process::{Process, ProcessHandle};
 
-use super::controls::{self, Carrier, Files};
+use super::controls::{self, CaseFiles, ControlContext};
 use super::start::Prepared;
 use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
@@ -37,7 +37,7 @@ pub async fn play(case: &WireCase, prepared: &Prepared, patience: Patience, warm
         Ok(process) => process,
         Err(fault) => return Trial::faulted(&fault, "", String::new(), false),
     };
-    let mut play = Play {
+    let mut play = StdioPlayer {
         process,
         prepared,
         patience,
@@ -58,7 +58,7 @@ pub(super) fn initialize() -> String {
     link::frame(link::quoted(HANDSHAKE_ID), "initialize", Some(&params))
 }
 
-struct Play<'a> {
+struct StdioPlayer<'a> {
     process: Process,
     prepared: &'a Prepared,
     patience: Patience,
@@ -69,7 +69,7 @@ struct Play<'a> {
     warm: bool,
 }
 
-impl Play<'_> {
+impl StdioPlayer<'_> {
     async fn all(&mut self, case: &WireCase) -> Result<(), Stop> {
         if case.handshake {
             self.shake().await?;
@@ -240,7 +240,7 @@ impl Play<'_> {
     }
 }
 
-impl Carrier for Play<'_> {
+impl ControlContext for StdioPlayer<'_> {
     fn record(&mut self) -> &mut Record {
         &mut self.record
     }
@@ -249,11 +249,11 @@ impl Carrier for Play<'_> {
         self.patience
     }
 
-    fn process(&self, _control: &Control) -> Result<Arc<Handle>, Stop> {
+    fn process(&self, _control: &Control) -> Result<Arc<ProcessHandle>, Stop> {
         Ok(Arc::clone(self.process.handle()))
     }
 
-    fn files(&self, _control: &Control) -> Result<Files, Stop> {
+    fn files(&self, _control: &Control) -> Result<CaseFiles, Stop> {
         Ok(self.prepared.files())
     }
 

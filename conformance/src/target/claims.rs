@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::capability::{CAPABILITIES, Known, LISP_RUN, is_extension};
+use super::capability::{CAPABILITIES, DetectionRule, LISP_RUN, is_extension};
 use super::link::{Link, result_of};
 use super::{Patience, fault::Fault};
 use crate::files;
@@ -123,7 +123,7 @@ impl Claims {
         Self {
             extensions: CAPABILITIES
                 .iter()
-                .filter(|row| is_extension(row.name) && row.known != Known::Surveyed)
+                .filter(|row| is_extension(row.name) && row.known != DetectionRule::Surveyed)
                 .map(|row| row.name.to_owned())
                 .collect(),
             ..Self::default()
@@ -179,21 +179,24 @@ impl Claims {
         for row in CAPABILITIES {
             let lacking = match row.known {
                 // A server that the harness starts may list more tools when flags enable them.
-                Known::Tool(tool) => {
+                DetectionRule::Tool(tool) => {
                     let conclusive = row.name == LISP_RUN || !restartable;
                     conclusive && !tools.contains_key(tool)
                 }
-                Known::Argument(argument) => tools
+                DetectionRule::Argument(argument) => tools
                     .get(EVAL)
                     .is_some_and(|arguments| !arguments.contains(argument)),
-                Known::Answered(method) => {
+                DetectionRule::Answered(method) => {
                     let asked = link.call(method, Some(DISCOVERY), patience.reply).await;
                     if asked.is_ok_and(|answer| result_of(&answer.received).is_some()) {
                         self.extensions.insert(row.name.to_owned());
                     }
                     false
                 }
-                Known::Reached | Known::Granted | Known::Declared | Known::Surveyed => false,
+                DetectionRule::Reached
+                | DetectionRule::Granted
+                | DetectionRule::Declared
+                | DetectionRule::Surveyed => false,
             };
             if lacking {
                 self.lacks.insert(row.name.to_owned());

@@ -14,7 +14,7 @@ const PING_ID_BYTES_MAX: usize = 4 << 10;
 
 /// What a frame answers, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Head {
+pub struct FrameHead {
     /// The id of the request that the frame answers. A frame with a method is a request or a notification, whatever its id.
     pub answers: Option<u64>,
     pub has_method: bool,
@@ -29,7 +29,7 @@ struct Members<'a> {
     result: Option<IgnoredAny>,
 }
 
-impl Head {
+impl FrameHead {
     /// Parses a frame.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn only_a_frame_without_a_method_answers_a_whole_number() {
-        let answers = |line: &str| Head::of(line).map(|head| head.answers).ok();
+        let answers = |line: &str| FrameHead::of(line).map(|head| head.answers).ok();
         assert_eq!(answers(r#"{"id":3,"result":{}}"#), Some(Some(3)));
         for line in [
             r#"{"id":3,"method":"ping"}"#,

@@ -9,7 +9,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use super::Answer;
 use super::fault::{Fault, STRAYS_KEPT_MAX};
-use super::frame::{self, Head};
+use super::frame::{self, FrameHead};
 use super::sse;
 
 /// Largest response body that is read, in bytes.
@@ -31,7 +31,7 @@ pub struct Endpoint {
 
 /// The response to one POST.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reply {
+pub struct HttpReply {
     pub status: u16,
     /// Headers, with names in lower case.
     pub headers: Vec<(String, String)>,
@@ -41,7 +41,7 @@ pub struct Reply {
     pub is_utf8: bool,
 }
 
-impl Reply {
+impl HttpReply {
     /// The first header with this name (in lower case).
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
@@ -66,7 +66,7 @@ impl Reply {
 
     /// What is wrong with the response that contains `frame`, apart from the frame itself: no client looks for a result in a response whose
     /// status or content type excludes one, and JSON must be UTF-8.
-    pub fn fault(&self, frame: &Head) -> Option<Fault> {
+    pub fn fault(&self, frame: &FrameHead) -> Option<Fault> {
         if !self.is_utf8 {
             return Some(Fault::Junk {
                 line: self.body.clone(),
@@ -118,7 +118,7 @@ impl Awaited {
 
     fn is(self, event: &str) -> bool {
         match self {
-            Self::Answer(id) => Head::of(event).is_ok_and(|head| head.answers == Some(id)),
+            Self::Answer(id) => FrameHead::of(event).is_ok_and(|head| head.answers == Some(id)),
             Self::AnyAnswer => frame::is_response(event),
             Self::End => false,
         }
@@ -205,7 +205,7 @@ impl HttpLink {
         let (mut strays, mut pongs) = (Vec::new(), Vec::new());
         let mut answer = None;
         for line in reply.frames() {
-            match Head::of(&line) {
+            match FrameHead::of(&line) {
                 // A second answer with the same id answers nothing.
                 Ok(head) if head.answers == Some(id) && answer.is_none() => {
                     answer = Some((line, head));
@@ -256,7 +256,7 @@ impl HttpLink {
     ///
     /// # Errors
     /// When no complete HTTP response arrived within `patience`.
-    pub async fn post(&self, body: &str, patience: Duration) -> Result<Reply, Fault> {
+    pub async fn post(&self, body: &str, patience: Duration) -> Result<HttpReply, Fault> {
         self.exchange(body, patience, Awaited::by(body)).await
     }
 
@@ -266,7 +266,7 @@ impl HttpLink {
         body: &str,
         patience: Duration,
         awaited: Awaited,
-    ) -> Result<Reply, Fault> {
+    ) -> Result<HttpReply, Fault> {
         let mut request = self.request(body, patience);
         {
             let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
@@ -294,7 +294,7 @@ impl HttpLink {
         body: &str,
         headers: &[(String, String)],
         patience: Duration,
-    ) -> Result<Reply, Fault> {
+    ) -> Result<HttpReply, Fault> {
         let mut request = self.request(body, patience);
         for (name, value) in headers {
             request = request.header(name, value);
@@ -306,13 +306,13 @@ impl HttpLink {
     ///
     /// # Errors
     /// When no complete HTTP response arrived within `patience`.
-    pub async fn get(&self, url: &str, patience: Duration) -> Result<Reply, Fault> {
+    pub async fn get(&self, url: &str, patience: Duration) -> Result<HttpReply, Fault> {
         let request = self.client.get(url).timeout(patience);
         self.finish(request, patience, Awaited::End).await
     }
 
     /// Enters the session that this answer to `initialize` opens.
-    pub fn adopt(&self, reply: &Reply) {
+    pub fn adopt(&self, reply: &HttpReply) {
         let frames = reply.frames();
         let version = frames.iter().find_map(|frame| frame::revision(frame));
         if version.is_some() {
@@ -361,7 +361,7 @@ impl HttpLink {
         request: reqwest::RequestBuilder,
         patience: Duration,
         awaited: Awaited,
-    ) -> Result<Reply, Fault> {
+    ) -> Result<HttpReply, Fault> {
         let failed = |error: reqwest::Error| {
             if error.is_timeout() {
                 Fault::NoReply { waited: patience }
@@ -381,7 +381,7 @@ impl HttpLink {
                 (name.as_str().to_owned(), value)
             })
             .collect();
-        let mut reply = Reply {
+        let mut reply = HttpReply {
             status,
             headers,
             body: String::new(),

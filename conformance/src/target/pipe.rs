@@ -13,9 +13,9 @@ use tokio::task::AbortHandle;
 
 use super::Answer;
 use super::fault::{Fault, STRAYS_KEPT_MAX};
-use super::frame::{Head, pong};
+use super::frame::{FrameHead, pong};
 use super::lines::{Lines, Piece};
-use super::process::{Handle, Process};
+use super::process::{Process, ProcessHandle};
 
 /// How long a process that closed its output may take to exit before it counts as still running.
 const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
@@ -29,14 +29,14 @@ const LAST_PONG: Duration = Duration::from_millis(500);
 /// How long the output of a process that has exited is read; a process left behind may hold it open.
 const LAST_OUTPUT: Duration = Duration::from_millis(250);
 
-type Input = AsyncMutex<Option<ChildStdin>>;
+type SharedStdin = AsyncMutex<Option<ChildStdin>>;
 
 /// A process with requests in flight.
 #[derive(Debug)]
 pub struct Pipe {
-    input: Arc<Input>,
-    handle: Arc<Handle>,
-    board: Arc<Board>,
+    input: Arc<SharedStdin>,
+    handle: Arc<ProcessHandle>,
+    board: Arc<PendingRequests>,
     ids: AtomicU64,
     reading: AbortHandle,
     ponging: AbortHandle,
@@ -47,7 +47,7 @@ impl Pipe {
     pub fn over(process: Process) -> Self {
         let (input, lines, handle) = process.split();
         let input = Arc::new(AsyncMutex::new(input));
-        let board = Arc::new(Board::default());
+        let board = Arc::new(PendingRequests::default());
         let (pongs, due) = mpsc::channel(PONGS_MAX);
         let reading = tokio::spawn(read(lines, Arc::clone(&board), Arc::clone(&handle), pongs));
         let ponging = tokio::spawn(answer_pings(due, Arc::clone(&input)));
@@ -135,7 +135,7 @@ impl Pipe {
     }
 
     /// The handle for signals, exit status and standard error.
-    pub fn handle(&self) -> &Arc<Handle> {
+    pub fn handle(&self) -> &Arc<ProcessHandle> {
         &self.handle
     }
 
@@ -198,7 +198,7 @@ impl Drop for Pipe {
 
 /// The pending requests by id, and the unsolicited output.
 #[derive(Debug, Default)]
-struct Board {
+struct PendingRequests {
     state: Mutex<State>,
     /// Signals each reply under an id that was never used. A late or second answer to an older request does not count: it
     /// says nothing about the pending requests.
@@ -218,7 +218,7 @@ struct State {
     strays_told: u64,
 }
 
-impl Board {
+impl PendingRequests {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -266,7 +266,7 @@ impl Board {
                 return self.stray(Fault::Junk { line, why });
             }
         };
-        match Head::of(&line) {
+        match FrameHead::of(&line) {
             Ok(head) => {
                 let answer = head.has_method.then(|| pong(&line)).flatten();
                 // A ping without room in the queue is reported as unsolicited.
@@ -282,7 +282,7 @@ impl Board {
         }
     }
 
-    fn deliver(&self, head: &Head, line: String) {
+    fn deliver(&self, head: &FrameHead, line: String) {
         let mut state = self.lock();
         match head.answers.and_then(|id| state.waiting.remove(&id)) {
             Some(sender) => {
@@ -325,8 +325,8 @@ impl Board {
 
 async fn read(
     mut lines: Lines,
-    board: Arc<Board>,
-    handle: Arc<Handle>,
+    board: Arc<PendingRequests>,
+    handle: Arc<ProcessHandle>,
     pongs: mpsc::Sender<String>,
 ) {
     while let Some(piece) = lines.next().await {
@@ -340,7 +340,7 @@ async fn read(
 }
 
 /// Writes queued answers in a task of its own: a process that does not read must not keep its output from being read.
-async fn answer_pings(mut due: mpsc::Receiver<String>, input: Arc<Input>) {
+async fn answer_pings(mut due: mpsc::Receiver<String>, input: Arc<SharedStdin>) {
     while let Some(line) = due.recv().await {
         if write(&input, &line).await.is_err() {
             return;
@@ -348,7 +348,7 @@ async fn answer_pings(mut due: mpsc::Receiver<String>, input: Arc<Input>) {
     }
 }
 
-async fn write(input: &Input, line: &str) -> std::io::Result<()> {
+async fn write(input: &SharedStdin, line: &str) -> std::io::Result<()> {
     let mut bytes = Vec::with_capacity(line.len() + 1);
     bytes.extend_from_slice(line.as_bytes());
     bytes.push(b'\n');

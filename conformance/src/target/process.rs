@@ -84,12 +84,12 @@ pub struct Process {
     /// The child's standard output, split into lines.
     pub lines: Lines,
     input: Option<ChildStdin>,
-    handle: Arc<Handle>,
+    handle: Arc<ProcessHandle>,
 }
 
 /// Controls a running child, for code that does not read its output.
 #[derive(Debug)]
-pub struct Handle {
+pub struct ProcessHandle {
     group: i32,
     stderr: Stderr,
     exit: watch::Receiver<Option<Exit>>,
@@ -146,7 +146,7 @@ impl Process {
         Ok(Self {
             lines,
             input: Some(input),
-            handle: Arc::new(Handle {
+            handle: Arc::new(ProcessHandle {
                 group,
                 stderr,
                 exit,
@@ -173,17 +173,17 @@ impl Process {
     }
 
     /// The handle for signals, exit status and standard error.
-    pub fn handle(&self) -> &Arc<Handle> {
+    pub fn handle(&self) -> &Arc<ProcessHandle> {
         &self.handle
     }
 
     /// Splits the child, so that one task can write while another reads.
-    pub fn split(self) -> (Option<ChildStdin>, Lines, Arc<Handle>) {
+    pub fn split(self) -> (Option<ChildStdin>, Lines, Arc<ProcessHandle>) {
         (self.input, self.lines, self.handle)
     }
 }
 
-impl Handle {
+impl ProcessHandle {
     /// Process id of the child, which is also the id of its group.
     pub fn id(&self) -> i32 {
         self.group

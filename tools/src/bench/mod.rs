@@ -22,7 +22,7 @@ use row::Row;
 
 /// What to measure.
 #[derive(Args)]
-pub struct Options {
+pub struct BenchOptions {
     /// Only what happens inside one process
     #[arg(long)]
     in_process: bool,
@@ -45,7 +45,7 @@ const MEASURED: &[(&str, &str)] = &[
 ///
 /// # Errors
 /// When something can't be built, run or read.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &BenchOptions) -> Result<(), String> {
     let mut rows = Vec::new();
     if !options.processes && !options.suite {
         rows.extend(programs()?);

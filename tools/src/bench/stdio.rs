@@ -34,7 +34,7 @@ pub(super) const CALL: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","
 pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
     let starts: Result<Vec<Duration>, String> =
         (0..STARTS).map(|_| first_response(command)).collect();
-    let mut server = Peer::start(command)?;
+    let mut server = StdioServer::start(command)?;
     server.ask(INITIALIZE)?;
     server.tell(INITIALIZED)?;
     let idle = server.resident_kib()?;
@@ -42,7 +42,7 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
     // The cost of pipes, the scheduler and this client without any server.
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let echo = [own.to_string_lossy().into_owned(), "echo".to_owned()];
-    let echo = Peer::start(&echo)?.round_trip()?;
+    let echo = StdioServer::start(&echo)?.round_trip()?;
     server.calls(CALLS_SOME)?;
     let some = server.resident_kib()?;
     server.calls(CALLS_MANY - CALLS_SOME)?;
@@ -71,21 +71,21 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
 
 fn first_response(command: &[String]) -> Result<Duration, String> {
     let began = Instant::now();
-    let mut peer = Peer::start(command)?;
+    let mut peer = StdioServer::start(command)?;
     peer.ask(INITIALIZE)?;
     Ok(began.elapsed())
 }
 
 /// A process that answers lines; it is killed when dropped.
-pub(super) struct Peer {
+pub(super) struct StdioServer {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     line: String,
 }
 
-impl Peer {
-    pub(super) fn start(command: &[String]) -> Result<Peer, String> {
+impl StdioServer {
+    pub(super) fn start(command: &[String]) -> Result<StdioServer, String> {
         let (program, arguments) = command.split_first().ok_or("an empty command")?;
         let mut child = Command::new(Path::new(program))
             .args(arguments)
@@ -96,7 +96,7 @@ impl Peer {
             .map_err(|error| format!("{program}: {error}"))?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         match (input, output) {
-            (Some(input), Some(output)) => Ok(Peer {
+            (Some(input), Some(output)) => Ok(StdioServer {
                 child,
                 input,
                 output: BufReader::new(output),
@@ -149,7 +149,7 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
+impl Drop for StdioServer {
     fn drop(&mut self) {
         // It may have exited already.
         let _gone = self.child.kill();

@@ -8,7 +8,7 @@ use conformance::target::link::free_port;
 
 use super::http;
 use super::row::{Row, middle};
-use super::stdio::{INITIALIZE, INITIALIZED, Peer};
+use super::stdio::{INITIALIZE, INITIALIZED, StdioServer};
 
 /// Number of turns with each store, after a tenth as many for warm-up.
 const TURNS: usize = 2_000;
@@ -28,7 +28,7 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
         [command.to_vec(), flags.collect(), store.to_vec()].concat()
     };
     let stdio = |store: &str| {
-        let mut peer = Peer::start(&with(&[], store))?;
+        let mut peer = StdioServer::start(&with(&[], store))?;
         peer.ask(INITIALIZE)?;
         peer.tell(INITIALIZED)?;
         let turn = turn(peer.ask(START)?)?;
@@ -38,7 +38,7 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
     let over_stdio = paired(|| right(near.0.ask(&near.1)?), || right(far.0.ask(&far.1)?))?;
     let listening = |store: &str| {
         let (server, port) = http::serving(&with(&[], store), "thread")?;
-        let mut session = http::Session::open(port)?;
+        let mut session = http::HttpClient::open(port)?;
         let turn = turn(session.ask(START)?)?;
         Ok::<_, String>((server, session, turn))
     };

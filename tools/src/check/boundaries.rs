@@ -186,7 +186,7 @@ fn climbs(name: &str, text: &str) -> BTreeSet<String> {
     let Ok(file) = syn::parse_file(text) else {
         return BTreeSet::from([format!("{SERVER}/{name}: it can't be read")]);
     };
-    let mut named = Named {
+    let mut named = UsedModules {
         depth: depth(name),
         rooms: BTreeSet::new(),
     };
@@ -205,13 +205,13 @@ fn depth(name: &str) -> usize {
 }
 
 /// The rooms that a file uses: after `crate::`, or after as many `super::` as lead to the root; alone, in groups, in macros.
-struct Named {
+struct UsedModules {
     /// The depth of the module being visited.
     depth: usize,
     rooms: BTreeSet<String>,
 }
 
-impl Named {
+impl UsedModules {
     fn path<'a>(&mut self, segments: impl IntoIterator<Item = &'a str>) {
         let mut segments = segments
             .into_iter()
@@ -247,7 +247,7 @@ impl Named {
     }
 }
 
-impl<'ast> Visit<'ast> for Named {
+impl<'ast> Visit<'ast> for UsedModules {
     fn visit_item_mod(&mut self, module: &'ast ItemMod) {
         self.depth += 1;
         syn::visit::visit_item_mod(self, module);

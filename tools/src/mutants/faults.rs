@@ -72,7 +72,7 @@ pub(crate) mod planted_fault {
 
 /// A fault that can be planted.
 #[derive(Clone)]
-pub struct Fault {
+pub struct PlantableFault {
     /// Its line, from 1.
     pub line: usize,
     /// The function that contains it.
@@ -82,11 +82,11 @@ pub struct Fault {
     /// The bytes that are replaced.
     range: Range<usize>,
     /// Their replacement, made of text and parts of the source.
-    parts: Vec<Part>,
+    parts: Vec<FaultPart>,
 }
 
 #[derive(Clone)]
-enum Part {
+enum FaultPart {
     Text(String),
     /// The guard of this fault.
     Question,
@@ -124,13 +124,13 @@ const WORDS: &[(&str, &str)] = &[
 ];
 
 /// All faults that can be planted into `source`; none if it cannot be parsed.
-pub fn find(source: &str) -> Vec<Fault> {
+pub fn find(source: &str) -> Vec<PlantableFault> {
     let Ok(file) = syn::parse_file(source) else {
         return Vec::new();
     };
-    let mut finder = Finder {
+    let mut finder = FaultFinder {
         source,
-        places: Places::new(source),
+        places: SourceOffsets::new(source),
         function: Vec::new(),
         found: Vec::new(),
     };
@@ -140,8 +140,11 @@ pub fn find(source: &str) -> Vec<Fault> {
 
 /// `source` with `faults` planted under their numbers. If two overlap, only the first is planted. Returns the
 /// numbers of the planted faults, with their ranges in the new text.
-pub fn plant(source: &str, faults: &[(u32, &Fault)]) -> (String, Vec<(u32, Range<usize>)>) {
-    let mut sorted: Vec<&(u32, &Fault)> = faults.iter().collect();
+pub fn plant(
+    source: &str,
+    faults: &[(u32, &PlantableFault)],
+) -> (String, Vec<(u32, Range<usize>)>) {
+    let mut sorted: Vec<&(u32, &PlantableFault)> = faults.iter().collect();
     sorted.sort_by_key(|(_, fault)| (fault.range.start, fault.range.end));
     let (mut text, mut planted, mut end) = (String::new(), Vec::new(), 0);
     for (id, fault) in sorted {
@@ -152,9 +155,9 @@ pub fn plant(source: &str, faults: &[(u32, &Fault)]) -> (String, Vec<(u32, Range
         let began = text.len();
         for part in &fault.parts {
             match part {
-                Part::Text(part) => text.push_str(part),
-                Part::Question => text.push_str(&format!("{ASKS}({id})")),
-                Part::Source(range) => text.push_str(&source[range.clone()]),
+                FaultPart::Text(part) => text.push_str(part),
+                FaultPart::Question => text.push_str(&format!("{ASKS}({id})")),
+                FaultPart::Source(range) => text.push_str(&source[range.clone()]),
             }
         }
         end = fault.range.end;
@@ -165,12 +168,12 @@ pub fn plant(source: &str, faults: &[(u32, &Fault)]) -> (String, Vec<(u32, Range
 }
 
 /// Converts the positions of syntax elements to byte offsets in a source text.
-pub struct Places<'s> {
+pub struct SourceOffsets<'s> {
     pub source: &'s str,
     lines: Vec<usize>,
 }
 
-impl<'s> Places<'s> {
+impl<'s> SourceOffsets<'s> {
     /// Creates the converter for `source`.
     pub fn new(source: &'s str) -> Self {
         let lines = line_starts(source);
@@ -191,40 +194,40 @@ impl<'s> Places<'s> {
     }
 }
 
-struct Finder<'s> {
+struct FaultFinder<'s> {
     source: &'s str,
-    places: Places<'s>,
+    places: SourceOffsets<'s>,
     function: Vec<String>,
-    found: Vec<Fault>,
+    found: Vec<PlantableFault>,
 }
 
-impl Finder<'_> {
+impl FaultFinder<'_> {
     fn range(&self, span: Span) -> Range<usize> {
         self.places.range(span)
     }
 
     /// Adds a fault that replaces the source at `span` with `on` while it is active.
-    fn instead(&mut self, span: Span, what: String, on: Vec<Part>) {
+    fn instead(&mut self, span: Span, what: String, on: Vec<FaultPart>) {
         let range = self.range(span);
         let mut parts = vec![
-            Part::Text("(if ".into()),
-            Part::Question,
-            Part::Text(" { ".into()),
+            FaultPart::Text("(if ".into()),
+            FaultPart::Question,
+            FaultPart::Text(" { ".into()),
         ];
         parts.extend(on);
-        parts.push(Part::Text(" } else { ".into()));
-        parts.push(Part::Source(range.clone()));
-        parts.push(Part::Text(" })".into()));
+        parts.push(FaultPart::Text(" } else { ".into()));
+        parts.push(FaultPart::Source(range.clone()));
+        parts.push(FaultPart::Text(" })".into()));
         self.add(span, what, range, parts);
     }
 
-    fn add(&mut self, span: Span, what: String, range: Range<usize>, parts: Vec<Part>) {
+    fn add(&mut self, span: Span, what: String, range: Range<usize>, parts: Vec<FaultPart>) {
         let function = self.function.join("::");
         if function.is_empty() {
             return;
         }
         let line = span.start().line;
-        self.found.push(Fault {
+        self.found.push(PlantableFault {
             line,
             function,
             what,
@@ -279,7 +282,7 @@ impl Finder<'_> {
                 self.shown(one.pat.span()),
                 self.shown(next.pat.span())
             );
-            let on = vec![Part::Source(self.range(other))];
+            let on = vec![FaultPart::Source(self.range(other))];
             self.instead(body, what, on);
         }
     }
@@ -289,7 +292,7 @@ impl Finder<'_> {
         let Some(begin) = tables::body(self.source, self.range(item).end) else {
             return;
         };
-        let mut rows = Rows {
+        let mut rows = TableFaultFinder {
             places: &self.places,
             found: Vec::new(),
         };
@@ -298,18 +301,18 @@ impl Finder<'_> {
         self.function.push(name.to_string());
         for row in found {
             let mut parts = vec![
-                Part::Text("if ".into()),
-                Part::Question,
-                Part::Text(" { return const { &(".into()),
+                FaultPart::Text("if ".into()),
+                FaultPart::Question,
+                FaultPart::Text(" { return const { &(".into()),
             ];
             let mut at = whole.start;
             for (range, with) in row.edits {
-                parts.push(Part::Source(at..range.start));
-                parts.push(Part::Text(with));
+                parts.push(FaultPart::Source(at..range.start));
+                parts.push(FaultPart::Text(with));
                 at = range.end;
             }
-            parts.push(Part::Source(at..whole.end));
-            parts.push(Part::Text(") }; } ".into()));
+            parts.push(FaultPart::Source(at..whole.end));
+            parts.push(FaultPart::Text(") }; } ".into()));
             self.add(row.span, row.what, begin..begin, parts);
         }
         self.function.pop();
@@ -323,9 +326,9 @@ impl Finder<'_> {
         let start = self.range(block.span()).start + 1;
         for value in values(output) {
             let parts = vec![
-                Part::Text(" if ".into()),
-                Part::Question,
-                Part::Text(format!(" {{ return {value}; }} ")),
+                FaultPart::Text(" if ".into()),
+                FaultPart::Question,
+                FaultPart::Text(format!(" {{ return {value}; }} ")),
             ];
             self.add(
                 block.span(),
@@ -337,7 +340,7 @@ impl Finder<'_> {
     }
 }
 
-impl<'ast> Visit<'ast> for Finder<'_> {
+impl<'ast> Visit<'ast> for FaultFinder<'_> {
     fn visit_expr(&mut self, expression: &'ast Expr) {
         if !is_account(expression) {
             visit::visit_expr(self, expression);
@@ -398,9 +401,9 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             for other in others(&binary.op) {
                 let what = format!("{} becomes {other} in {}", operator, self.shown(span));
                 let on = vec![
-                    Part::Source(left.clone()),
-                    Part::Text(format!(" {other} ")),
-                    Part::Source(right.clone()),
+                    FaultPart::Source(left.clone()),
+                    FaultPart::Text(format!(" {other} ")),
+                    FaultPart::Source(right.clone()),
                 ];
                 self.instead(span, what, on);
             }
@@ -411,7 +414,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_expr_unary(&mut self, unary: &'ast syn::ExprUnary) {
         if matches!(unary.op, UnOp::Not(_) | UnOp::Neg(_)) {
             let what = format!("without the sign: {}", self.shown(unary.span()));
-            let on = vec![Part::Source(self.range(unary.expr.span()))];
+            let on = vec![FaultPart::Source(self.range(unary.expr.span()))];
             self.instead(unary.span(), what, on);
         }
         visit::visit_expr_unary(self, unary);
@@ -426,7 +429,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                     self.instead(
                         span,
                         format!("{int} becomes {more}"),
-                        vec![Part::Text(more)],
+                        vec![FaultPart::Text(more)],
                     );
                 }
             }
@@ -435,13 +438,13 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                 self.instead(
                     span,
                     format!("{} becomes {other}", bool.value),
-                    vec![Part::Text(other)],
+                    vec![FaultPart::Text(other)],
                 );
             }
             Lit::Str(text) if is_word(&text.value()) => {
                 let other = format!("{}_", text.value());
                 let what = format!("{:?} becomes {other:?}", text.value());
-                self.instead(span, what, vec![Part::Text(format!("{other:?}"))]);
+                self.instead(span, what, vec![FaultPart::Text(format!("{other:?}"))]);
             }
             _ => {}
         }
@@ -460,9 +463,9 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             let here = self.range(span);
             let other = format!("{word}_");
             let on = vec![
-                Part::Source(whole.start..here.start),
-                Part::Text(format!("{other:?}")),
-                Part::Source(here.end..whole.end),
+                FaultPart::Source(whole.start..here.start),
+                FaultPart::Text(format!("{other:?}")),
+                FaultPart::Source(here.end..whole.end),
             ];
             self.instead(expression.span(), format!("{word:?} becomes {other:?}"), on);
         }
@@ -479,9 +482,9 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             let (whole, method) = (self.range(call.span()), self.range(call.method.span()));
             let what = format!("{name} becomes {other} in {}", self.shown(call.span()));
             let on = vec![
-                Part::Source(whole.start..method.start),
-                Part::Text((*other).to_owned()),
-                Part::Source(method.end..whole.end),
+                FaultPart::Source(whole.start..method.start),
+                FaultPart::Text((*other).to_owned()),
+                FaultPart::Source(method.end..whole.end),
             ];
             self.instead(call.span(), what, on);
         }
@@ -511,14 +514,14 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                 match &arm.guard {
                     None => {
                         let end = self.range(arm.pat.span()).end;
-                        let parts = vec![Part::Text(" if !".into()), Part::Question];
+                        let parts = vec![FaultPart::Text(" if !".into()), FaultPart::Question];
                         self.add(arm.span(), what, end..end, parts);
                     }
                     Some((_, guard)) if !holds_let(guard) => {
-                        let on = vec![Part::Text("false".into())];
+                        let on = vec![FaultPart::Text("false".into())];
                         self.instead(guard.span(), what, on);
                         let what = format!("whatever {} says", self.shown(guard.span()));
-                        self.instead(guard.span(), what, vec![Part::Text("true".into())]);
+                        self.instead(guard.span(), what, vec![FaultPart::Text("true".into())]);
                     }
                     Some(_) => {}
                 }
@@ -540,11 +543,11 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             let range = self.range(span);
             let what = format!("without {}", self.shown(span));
             let parts = vec![
-                Part::Text("if !".into()),
-                Part::Question,
-                Part::Text(" { ".into()),
-                Part::Source(range.clone()),
-                Part::Text(" }".into()),
+                FaultPart::Text("if !".into()),
+                FaultPart::Question,
+                FaultPart::Text(" { ".into()),
+                FaultPart::Source(range.clone()),
+                FaultPart::Text(" }".into()),
             ];
             self.add(span, what, range, parts);
         }
@@ -632,8 +635,8 @@ fn of_type(of: &Type) -> Vec<String> {
 
 /// Mistakes in writing a table: a row is omitted, two rows exchange their values, a number is off by
 /// one, a word is misspelt.
-struct Rows<'s> {
-    places: &'s Places<'s>,
+struct TableFaultFinder<'s> {
+    places: &'s SourceOffsets<'s>,
     found: Vec<Row>,
 }
 
@@ -643,7 +646,7 @@ struct Row {
     edits: Vec<(Range<usize>, String)>,
 }
 
-impl Rows<'_> {
+impl TableFaultFinder<'_> {
     fn text(&self, span: Span) -> &str {
         &self.places.source[self.places.range(span)]
     }
@@ -679,7 +682,7 @@ impl Rows<'_> {
     }
 }
 
-impl<'ast> Visit<'ast> for Rows<'_> {
+impl<'ast> Visit<'ast> for TableFaultFinder<'_> {
     fn visit_expr_array(&mut self, array: &'ast syn::ExprArray) {
         let rows: Vec<&Expr> = array.elems.iter().collect();
         for (at, row) in rows.iter().enumerate() {

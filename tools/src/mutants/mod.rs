@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 /// The sample, and how long it is judged.
 #[derive(Args)]
-pub struct Options {
+pub struct MutantsOptions {
     /// Number of faults to plant, drawn from all possible ones
     #[arg(long, default_value_t = 100)]
     sample: usize,
@@ -95,7 +95,7 @@ const MEMORY_MAX: u64 = 6 << 20;
 
 /// A planted fault, and its verdict.
 #[derive(Serialize, Deserialize, Clone)]
-struct Planted {
+struct PlantedFault {
     id: u32,
     file: String,
     line: usize,
@@ -103,10 +103,10 @@ struct Planted {
     what: String,
     /// The suite's verdict; `None` if it is not judged yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    verdict: Option<Verdict>,
+    verdict: Option<FaultVerdict>,
 }
 
-impl Planted {
+impl PlantedFault {
     /// Words by which a related case can be recognised: those of the fault's location and of its change.
     fn words(&self) -> Vec<String> {
         let parts = [&self.file, &self.function, &self.what];
@@ -151,7 +151,7 @@ const LEFT_UNSAID: &[&str] = &[
 
 #[derive(Serialize, Deserialize, Clone, PartialEq)]
 #[serde(rename_all = "snake_case")]
-enum Verdict {
+enum FaultVerdict {
     /// Caught by the case that failed.
     Caught(String),
     /// No program or frame of the suite reached it.
@@ -168,7 +168,7 @@ struct Sample {
     possible: usize,
     /// The number of faults in the sample that didn't compile.
     unviable: usize,
-    faults: Vec<Planted>,
+    faults: Vec<PlantedFault>,
     /// For each fault, the pages whose cases reach it.
     reached: BTreeMap<u32, BTreeSet<String>>,
     /// Cases that fail without any fault.
@@ -181,12 +181,12 @@ struct Sample {
 ///
 /// # Errors
 /// When something can't be copied, built or run.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &MutantsOptions) -> Result<(), String> {
     let began = Instant::now();
     let home = crate::root()
         .join("target/mutants")
         .join(format!("{}-{}", options.sample, options.seed));
-    let bench = Bench {
+    let bench = SampleDirectory {
         tree: home.join("tree"),
         target: options
             .target_dir
@@ -206,8 +206,8 @@ pub fn run(options: &Options) -> Result<(), String> {
     };
     for fault in &mut sample.faults {
         let is_open = match &fault.verdict {
-            Some(Verdict::Caught(_)) => false,
-            Some(Verdict::Asked) => options.again || !options.quick,
+            Some(FaultVerdict::Caught(_)) => false,
+            Some(FaultVerdict::Asked) => options.again || !options.quick,
             _ => options.again,
         };
         if is_open {
@@ -221,7 +221,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         true => Some(bench.quick(options)?),
         false => None,
     };
-    let read = read::Read::load()?;
+    let read = read::ExcusedFaults::load()?;
     for at in 0..sample.faults.len() {
         if sample.faults[at].verdict.is_some() {
             continue;
@@ -238,13 +238,13 @@ pub fn run(options: &Options) -> Result<(), String> {
             .is_some();
         let verdict = match &mut quick {
             Some(quick) => quick
-                .judge(&quick::Suspect {
+                .judge(&quick::JudgedFault {
                     id: fault.id,
                     file: &fault.file,
                     words: fault.words(),
                     is_read,
                 })?
-                .map_or(Verdict::Asked, Verdict::Caught),
+                .map_or(FaultVerdict::Asked, FaultVerdict::Caught),
             None => bench.judge(&sample, &sample.faults[at])?,
         };
         sample.faults[at].verdict = Some(verdict);
@@ -260,15 +260,15 @@ pub fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-fn told(fault: &Planted) -> String {
+fn told(fault: &PlantedFault) -> String {
     let verdict = match &fault.verdict {
-        Some(Verdict::Caught(case)) => format!("caught by {case}"),
-        Some(Verdict::Unreached) => "NOT REACHED".to_owned(),
-        Some(Verdict::Asked) => "SURVIVED single cases".to_owned(),
-        Some(Verdict::Survived) => "SURVIVED".to_owned(),
+        Some(FaultVerdict::Caught(case)) => format!("caught by {case}"),
+        Some(FaultVerdict::Unreached) => "NOT REACHED".to_owned(),
+        Some(FaultVerdict::Asked) => "SURVIVED single cases".to_owned(),
+        Some(FaultVerdict::Survived) => "SURVIVED".to_owned(),
         None => "not judged".to_owned(),
     };
-    let Planted {
+    let PlantedFault {
         id,
         file,
         line,
@@ -280,7 +280,7 @@ fn told(fault: &Planted) -> String {
 }
 
 /// The score of each file, and the faults that were not caught.
-fn table(sample: &Sample, options: &Options, read: &read::Read) -> String {
+fn table(sample: &Sample, options: &MutantsOptions, read: &read::ExcusedFaults) -> String {
     let mut files: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut open = String::new();
     let mut excused = 0;
@@ -290,7 +290,7 @@ fn table(sample: &Sample, options: &Options, read: &read::Read) -> String {
         };
         let (caught, judged) = files.entry(&fault.file).or_default();
         *judged += 1;
-        if matches!(verdict, Verdict::Caught(_)) {
+        if matches!(verdict, FaultVerdict::Caught(_)) {
             *caught += 1;
             continue;
         }
@@ -335,14 +335,14 @@ fn share(part: usize, whole: usize) -> String {
 }
 
 /// The directories and programs for one sample.
-struct Bench {
+struct SampleDirectory {
     home: PathBuf,
     tree: PathBuf,
     target: PathBuf,
     harness: PathBuf,
 }
 
-impl Bench {
+impl SampleDirectory {
     /// The specification as it was when this run began.
     fn pages(&self) -> PathBuf {
         self.home.join("spec")
@@ -375,11 +375,11 @@ impl Bench {
     }
 
     /// Draws a sample and builds it.
-    fn begin(&self, options: &Options) -> Result<Sample, String> {
+    fn begin(&self, options: &MutantsOptions) -> Result<Sample, String> {
         copy_tracked(&crate::root(), ".", &self.tree)?;
         self.empty_tools()?;
         let sources = sources(&options.within)?;
-        let mut all: Vec<(usize, faults::Fault)> = Vec::new();
+        let mut all: Vec<(usize, faults::PlantableFault)> = Vec::new();
         for (at, (_, text)) in sources.iter().enumerate() {
             all.extend(faults::find(text).into_iter().map(|fault| (at, fault)));
         }
@@ -438,9 +438,9 @@ impl Bench {
     }
 
     /// Prepares judging with servers that keep running, in which faults can be switched.
-    fn quick(&self, options: &Options) -> Result<quick::Quick, String> {
+    fn quick(&self, options: &MutantsOptions) -> Result<quick::QuickJudge, String> {
         let map = self.home.join("map");
-        let file = quick::Map::new(&map)?;
+        let file = quick::FaultMap::new(&map)?;
         self.script(&format!("PLANTED_FAULT_MAP='{}'", map.display()))?;
         let mut suite =
             conformance::fixture::load(&self.pages()).map_err(|error| error.to_string())?;
@@ -448,7 +448,7 @@ impl Bench {
             let page = page_name(case);
             options.by.is_empty() || options.by.iter().any(|by| page.starts_with(by.as_str()))
         });
-        let quick = quick::Quick::begin(
+        let quick = quick::QuickJudge::begin(
             suite,
             &self.home.join("ptc"),
             file,
@@ -463,14 +463,14 @@ impl Bench {
     fn build(
         &self,
         sources: &[(String, String)],
-        all: &[(usize, faults::Fault)],
-    ) -> Result<(Vec<Planted>, usize), String> {
+        all: &[(usize, faults::PlantableFault)],
+    ) -> Result<(Vec<PlantedFault>, usize), String> {
         let mut unviable: BTreeSet<u32> = BTreeSet::new();
         for _ in 0..BUILDS_MAX {
-            let mut planted: BTreeMap<u32, Planted> = BTreeMap::new();
+            let mut planted: BTreeMap<u32, PlantedFault> = BTreeMap::new();
             let mut ranges: HashMap<String, Vec<(std::ops::Range<usize>, u32)>> = HashMap::new();
             for (at, (file, text)) in sources.iter().enumerate() {
-                let here: Vec<(u32, &faults::Fault)> = (1..)
+                let here: Vec<(u32, &faults::PlantableFault)> = (1..)
                     .zip(all)
                     .filter(|(id, (of, _))| *of == at && !unviable.contains(id))
                     .map(|(id, (_, fault))| (id, fault))
@@ -491,7 +491,7 @@ impl Bench {
                         (fault.line, fault.function.clone(), fault.what.clone());
                     planted.insert(
                         id,
-                        Planted {
+                        PlantedFault {
                             id,
                             file: file.clone(),
                             line,
@@ -593,7 +593,7 @@ impl Bench {
         let pages: BTreeSet<String> = suite.cases.iter().map(page_name).collect();
         let mut reached: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
         let path = self.home.join("map");
-        let map = quick::Map::new(&path)?;
+        let map = quick::FaultMap::new(&path)?;
         for page in pages {
             self.run(
                 &format!("PLANTED_FAULT_MAP='{}'", path.display()),
@@ -608,9 +608,9 @@ impl Bench {
     }
 
     /// The suite's verdict on a fault. Pages about the fault's part of the reference run first, then the others, and cases that wait last.
-    fn judge(&self, sample: &Sample, fault: &Planted) -> Result<Verdict, String> {
+    fn judge(&self, sample: &Sample, fault: &PlantedFault) -> Result<FaultVerdict, String> {
         let Some(pages) = sample.reached.get(&fault.id) else {
-            return Ok(Verdict::Unreached);
+            return Ok(FaultVerdict::Unreached);
         };
         let is_language = fault.file.starts_with("reference/lang")
             || fault.file.starts_with("reference/protocol");
@@ -650,22 +650,27 @@ impl Bench {
                     if let Some(case) = Run::read(&report).ok().and_then(|run| failed(&run))
                         && self.is_its_own(fault, &case, patience)?
                     {
-                        return Ok(Verdict::Caught(case));
+                        return Ok(FaultVerdict::Caught(case));
                     }
                 }
-                Some(_) => return Ok(Verdict::Caught("the start of the server".to_owned())),
+                Some(_) => return Ok(FaultVerdict::Caught("the start of the server".to_owned())),
                 None => {
-                    return Ok(Verdict::Caught(
+                    return Ok(FaultVerdict::Caught(
                         "the clock: the suite took too long".to_owned(),
                     ));
                 }
             }
         }
-        Ok(Verdict::Survived)
+        Ok(FaultVerdict::Survived)
     }
 
     /// Whether a case fails because of a fault: run alone, it fails with the fault and passes without. On a busy machine others fail, too.
-    fn is_its_own(&self, fault: &Planted, case: &str, patience: Duration) -> Result<bool, String> {
+    fn is_its_own(
+        &self,
+        fault: &PlantedFault,
+        case: &str,
+        patience: Duration,
+    ) -> Result<bool, String> {
         let passes = |on| {
             let status = self.suite(on, &["--filter", case], patience)?;
             Ok::<bool, String>(status.and_then(|status| status.code()) == Some(0))

@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conformance::runner::Orders;
-use conformance::runner::asker::Asker;
-use conformance::runner::start::{Over, Target};
+use conformance::runner::RunOptions;
+use conformance::runner::asker::CaseRunner;
+use conformance::runner::start::{PreferredTransport, Target};
 use conformance::suite::{Case, CaseBody, Suite, page_name};
 use conformance::target::Patience;
 use conformance::target::claims::Claims;
@@ -25,9 +25,9 @@ use super::faults::{MAP_BYTES, MARKS};
 const PATIENCE: Duration = Duration::from_secs(6);
 
 /// The file that sets the active fault, and that records which guards were evaluated.
-pub struct Map(File);
+pub struct FaultMap(File);
 
-impl Map {
+impl FaultMap {
     /// Creates the file, with no fault active and no guard marked.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Map {
 }
 
 /// A fault to be judged.
-pub struct Suspect<'a> {
+pub struct JudgedFault<'a> {
     pub id: u32,
     pub file: &'a str,
     /// Cases that contain these words are more likely to catch it.
@@ -78,11 +78,11 @@ pub struct Suspect<'a> {
 }
 
 /// Servers that keep running, and the faults that each case reaches.
-pub struct Quick {
+pub struct QuickJudge {
     runtime: tokio::runtime::Runtime,
     suite: Arc<Suite>,
-    asker: Asker,
-    map: Map,
+    asker: CaseRunner,
+    map: FaultMap,
     reached: BTreeMap<u32, Vec<usize>>,
     /// The rank of each case within its page, by ascending number of faults that it reaches.
     turns: BTreeMap<usize, usize>,
@@ -200,7 +200,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
 ];
 
-impl Quick {
+impl QuickJudge {
     /// Runs every case without a fault and records which faults it reaches. The results are saved in the file `seen`, so that the next run
     /// only runs new cases. With `whole`, all cases that reach a fault judge it.
     ///
@@ -209,7 +209,7 @@ impl Quick {
     pub fn begin(
         suite: Suite,
         script: &Path,
-        map: Map,
+        map: FaultMap,
         seen: &Path,
         whole: bool,
     ) -> Result<Self, String> {
@@ -225,10 +225,10 @@ impl Quick {
             testee: vec![word, TESTEE.to_owned()],
             ..Launch::default()
         };
-        let orders = Orders {
+        let orders = RunOptions {
             target: Target::Command {
                 argv: command(script),
-                over: Over::Stdio,
+                over: PreferredTransport::Stdio,
             },
             launch,
             claims: Claims::everything(),
@@ -240,7 +240,7 @@ impl Quick {
             fail_fast: None,
             tools: Vec::new(),
         };
-        let asker = Asker::new(Arc::clone(&suite), orders);
+        let asker = CaseRunner::new(Arc::clone(&suite), orders);
         let mut quick = Self {
             runtime,
             suite,
@@ -318,7 +318,7 @@ impl Quick {
     }
 
     /// The cases that judge a fault: the cheap ones first, and among these the ones that mention it.
-    fn judges(&self, fault: &Suspect, met_once: bool) -> Vec<usize> {
+    fn judges(&self, fault: &JudgedFault, met_once: bool) -> Vec<usize> {
         let reached = self.reached.get(&fault.id).cloned().unwrap_or_default();
         let room = ROOMS
             .iter()
@@ -371,7 +371,7 @@ impl Quick {
     ///
     /// # Errors
     /// When no case can be run any more.
-    pub fn judge(&mut self, fault: &Suspect) -> Result<Option<String>, String> {
+    pub fn judge(&mut self, fault: &JudgedFault) -> Result<Option<String>, String> {
         /// After more than this many cases that fail only after others, the failure is accepted: the effects of a fault may accumulate.
         const COMPANY_MAX: usize = 2;
         let mut in_company = 0;
@@ -443,7 +443,7 @@ fn keep(path: &Path, kept: &BTreeMap<String, Vec<u32>>) -> Result<(), String> {
     crate::written::file(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-impl Drop for Quick {
+impl Drop for QuickJudge {
     fn drop(&mut self) {
         self.runtime.block_on(self.asker.end());
     }

@@ -9,7 +9,7 @@ use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
 use syn::{Expr, Type};
 
-use super::faults::{Places, is_test};
+use super::faults::{SourceOffsets, is_test};
 
 /// The beginning of an accessor function, directly after its constant.
 const MARK: &str = " #[allow(warnings, missing_docs, clippy::all)] ";
@@ -28,9 +28,9 @@ pub fn prepare(sources: &mut [(String, String)]) {
         .collect();
     let (mut constants, mut barred) = (Vec::new(), BTreeSet::new());
     for (file, (parsed, (_, text))) in parsed.iter().zip(sources.iter()).enumerate() {
-        let mut finder = Finder {
+        let mut finder = ConstantFinder {
             file,
-            places: Places::new(text),
+            places: SourceOffsets::new(text),
             owner: None,
             depth: 0,
             found: &mut constants,
@@ -41,14 +41,14 @@ pub fn prepare(sources: &mut [(String, String)]) {
     constants
         .retain(|constant: &Constant| !barred.contains(&(constant.file, constant.name.clone())));
     let modules = sources.iter().map(|(name, _)| module(name)).collect();
-    let known = Known { constants, modules };
+    let known = KnownConstants { constants, modules };
     let mut edits: Vec<Vec<Edit>> = vec![Vec::new(); sources.len()];
     let mut asked = BTreeSet::new();
     for (file, (parsed, (_, text))) in parsed.iter().zip(sources.iter()).enumerate() {
-        let mut uses = Uses {
+        let mut uses = ConstantUses {
             file,
             known: &known,
-            places: Places::new(text),
+            places: SourceOffsets::new(text),
             imported: BTreeMap::new(),
             owner: None,
             runs: false,
@@ -98,13 +98,13 @@ struct Constant {
     lists: Vec<Vec<String>>,
 }
 
-struct Known {
+struct KnownConstants {
     constants: Vec<Constant>,
     /// Package and module of each file.
     modules: Vec<(String, String)>,
 }
 
-impl Known {
+impl KnownConstants {
     /// The constants that `path` may mean in `file`, inside an impl of `owner`; several, because modules may have the same name.
     fn resolve(&self, file: usize, owner: Option<&str>, path: &[String]) -> Vec<usize> {
         let Some((name, before)) = path.split_last() else {
@@ -201,9 +201,9 @@ fn module(file: &str) -> (String, String) {
     (package, name)
 }
 
-struct Finder<'s> {
+struct ConstantFinder<'s> {
     file: usize,
-    places: Places<'s>,
+    places: SourceOffsets<'s>,
     owner: Option<String>,
     depth: usize,
     found: &'s mut Vec<Constant>,
@@ -211,7 +211,7 @@ struct Finder<'s> {
     barred: &'s mut BTreeSet<(usize, String)>,
 }
 
-impl Finder<'_> {
+impl ConstantFinder<'_> {
     fn constant(
         &mut self,
         attributes: &[syn::Attribute],
@@ -278,7 +278,7 @@ macro_rules! constant {
     };
 }
 
-impl<'ast> Visit<'ast> for Finder<'_> {
+impl<'ast> Visit<'ast> for ConstantFinder<'_> {
     fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
         constant!(self, item);
     }
@@ -327,7 +327,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 
 /// Finds references without an explicit lifetime.
 struct Lifetimes<'s> {
-    places: &'s Places<'s>,
+    places: &'s SourceOffsets<'s>,
     missing: Vec<usize>,
 }
 
@@ -371,10 +371,10 @@ fn words(path: &syn::Path) -> Vec<String> {
 }
 
 /// Finds uses of constants in code that runs.
-struct Uses<'s> {
+struct ConstantUses<'s> {
     file: usize,
-    known: &'s Known,
-    places: Places<'s>,
+    known: &'s KnownConstants,
+    places: SourceOffsets<'s>,
     /// Names that the file imports, with their full paths.
     imported: BTreeMap<String, Vec<String>>,
     owner: Option<String>,
@@ -383,7 +383,7 @@ struct Uses<'s> {
     asked: &'s mut BTreeSet<usize>,
 }
 
-impl Uses<'_> {
+impl ConstantUses<'_> {
     fn within(&mut self, runs: bool, visit: impl FnOnce(&mut Self)) {
         let before = std::mem::replace(&mut self.runs, runs);
         visit(self);
@@ -413,7 +413,7 @@ impl Uses<'_> {
     }
 }
 
-impl<'ast> Visit<'ast> for Uses<'_> {
+impl<'ast> Visit<'ast> for ConstantUses<'_> {
     fn visit_file(&mut self, file: &'ast syn::File) {
         for item in &file.items {
             if let syn::Item::Use(item) = item {

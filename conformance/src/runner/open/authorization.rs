@@ -9,7 +9,7 @@ use super::findings::Findings;
 use super::talk::initialize_params;
 use crate::json;
 use crate::target::Patience;
-use crate::target::http::{Endpoint, HttpLink, Reply};
+use crate::target::http::{Endpoint, HttpLink, HttpReply};
 use crate::target::link;
 
 /// Where the metadata is if no header names another place.
@@ -52,7 +52,7 @@ pub async fn survey(
 async fn metadata(
     link: &HttpLink,
     url: &str,
-    reply: &Reply,
+    reply: &HttpReply,
     findings: &Arc<Findings>,
     patience: Patience,
 ) {

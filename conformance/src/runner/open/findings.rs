@@ -53,7 +53,7 @@ pub enum MessageKind {
 
 /// A request that the harness sent.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct SentRequest {
     pub method: String,
     /// The tool that it calls.
     pub tool: Option<String>,
@@ -71,8 +71,8 @@ pub struct Asked {
 
 /// The requests of one connection, by id as JSON text, and their progress.
 #[derive(Debug, Default)]
-pub struct Requests {
-    asked: HashMap<String, Asked>,
+pub struct SentRequests {
+    asked: HashMap<String, SentRequest>,
     /// Ids in the order of the requests.
     order: Vec<String>,
     /// The part already sent of a line that is not complete yet.
@@ -101,7 +101,7 @@ struct State {
     mirrored: HashMap<String, Vec<(String, String)>>,
 }
 
-impl Requests {
+impl SentRequests {
     /// Records what is sent, line by line.
     pub fn sent(&mut self, bytes: &[u8]) {
         self.begun.extend_from_slice(bytes);
@@ -136,7 +136,7 @@ impl Requests {
         let revision = at("/params/_meta/io.modelcontextprotocol~1protocolVersion");
         let declares = at("/params/_meta/io.modelcontextprotocol~1clientCapabilities");
         let declares = declares.and_then(Value::as_object);
-        let asked = Asked {
+        let asked = SentRequest {
             method: method.to_owned(),
             tool: at("/params/name")
                 .and_then(Value::as_str)
@@ -202,7 +202,7 @@ impl Findings {
     }
 
     /// Inspects an event stream that answered a request within a session.
-    pub fn stream(&self, events: &[Event], requests: &mut Requests) {
+    pub fn stream(&self, events: &[Event], requests: &mut SentRequests) {
         let primes = |event: &Event| {
             let empty = event.data.as_deref().unwrap_or_default().is_empty();
             event.id.is_some() && empty
@@ -250,7 +250,7 @@ impl Findings {
     pub fn look(
         &self,
         bytes: &[u8],
-        requests: &mut Requests,
+        requests: &mut SentRequests,
         stdio: bool,
     ) -> Option<(Value, MessageKind)> {
         let Ok(text) = std::str::from_utf8(bytes) else {
@@ -309,7 +309,7 @@ impl Findings {
         kind
     }
 
-    fn response(&self, message: &Value, text: &str, requests: &mut Requests) {
+    fn response(&self, message: &Value, text: &str, requests: &mut SentRequests) {
         let (result, error) = (message.get("result"), message.get("error"));
         match (result, error) {
             (Some(_), Some(_)) => self.add("malformed", &format!("a result and an error: {text}")),
@@ -359,7 +359,7 @@ impl Findings {
     }
 
     /// Inspects the caching hints or the input requests of a result of the stateless revision.
-    fn hints(&self, result: &Value, asked: &Asked, requests: &mut Requests) {
+    fn hints(&self, result: &Value, asked: &SentRequest, requests: &mut SentRequests) {
         let told = |what: &str| format!("{}: {what}: {result}", asked.method);
         let kind = result.get("resultType").and_then(Value::as_str);
         if kind == Some("input_required") {
@@ -402,7 +402,7 @@ impl Findings {
         }
     }
 
-    fn result(&self, result: &Value, asked: &Asked) {
+    fn result(&self, result: &Value, asked: &SentRequest) {
         if asked.stateless && !result.get("resultType").is_some_and(Value::is_string) {
             self.add("result-types", &format!("{}: {result}", asked.method));
         }
@@ -458,7 +458,7 @@ impl Findings {
         }
     }
 
-    fn request(&self, message: &Value, text: &str, requests: &Requests) {
+    fn request(&self, message: &Value, text: &str, requests: &SentRequests) {
         let id = message.get("id").unwrap_or(&Value::Null);
         if !(id.is_string() || id.is_i64() || id.is_u64()) {
             self.add(
@@ -483,7 +483,7 @@ impl Findings {
         }
     }
 
-    fn notification(&self, message: &Value, text: &str, requests: &mut Requests) {
+    fn notification(&self, message: &Value, text: &str, requests: &mut SentRequests) {
         let method = message
             .get("method")
             .and_then(Value::as_str)
@@ -508,7 +508,7 @@ impl Findings {
     }
 
     /// A server of the stateless revision may cancel only subscriptions.
-    fn cancelled(&self, params: &Value, text: &str, requests: &Requests) {
+    fn cancelled(&self, params: &Value, text: &str, requests: &SentRequests) {
         let id = params.get("requestId").unwrap_or(&Value::Null).to_string();
         let asked = requests.asked.get(&id);
         if asked.is_some_and(|asked| asked.stateless && asked.method != "subscriptions/listen") {
@@ -516,7 +516,7 @@ impl Findings {
         }
     }
 
-    fn progress(&self, params: &Value, text: &str, requests: &mut Requests) {
+    fn progress(&self, params: &Value, text: &str, requests: &mut SentRequests) {
         let Some(token) = params.get("progressToken").map(Value::to_string) else {
             return;
         };

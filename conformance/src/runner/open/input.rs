@@ -12,11 +12,11 @@ const UNASKED: &str = "touchstone-not-asked-for";
 
 /// The state of the last result that requested input.
 #[derive(Debug, Default)]
-pub struct WantedInput {
+pub struct RequestedInput {
     state: Option<String>,
 }
 
-impl WantedInput {
+impl RequestedInput {
     /// Inspects a response. If it requests input, captures the possible answers as values for cases.
     pub fn look(&mut self, message: &Value, captures: &mut Captures) {
         let at = |path: &str| message.pointer(path);
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_answered() {
-        let mut wanted = WantedInput::default();
+        let mut wanted = RequestedInput::default();
         let mut captures = Captures::new();
         let asks: Value = serde_json::from_str(
             r#"{"id":1,"result":{"resultType":"input_required","requestState":"abc","inputRequests":{

@@ -17,11 +17,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::served::Server;
-use super::start::{Over, Prepared, Refusal, Target};
+use super::served::ListeningServer;
+use super::start::{PreferredTransport, Prepared, Refusal, Target};
 use super::transcript::{Record, Stop};
 use super::trial::Trial;
-use super::{Orders, Session, exchange, not_claimed};
+use super::{RunOptions, RunState, exchange, not_claimed};
 use crate::json::Json;
 use crate::suite::{
     Captures, Case, CaseBody, Control, TargetSpec, Transport, WireAction, WireCase,
@@ -35,7 +35,7 @@ use crate::verdict::Verdict;
 
 use findings::Findings;
 use survey::Survey;
-use talk::Talk;
+use talk::Connection;
 
 /// Separate processes that run at the same time, per job.
 const PROCESSES_PER_JOB: usize = 1;
@@ -56,10 +56,10 @@ const IDS: &[&str] = &["mcp.id", "mcp.id2", "mcp.id3", "mcp.id4"];
 
 /// State shared by all open cases of a run.
 #[derive(Debug)]
-pub struct Ground {
+pub struct OpenState {
     survey: Survey,
     findings: Arc<Findings>,
-    reached: Reached,
+    reached: ServerAccess,
     patience: Patience,
     /// Whether the server does not support `initialize`, so that the stateless revision is used.
     stateless: bool,
@@ -68,7 +68,7 @@ pub struct Ground {
 
 /// The way in which the server is reached.
 #[derive(Debug)]
-enum Reached {
+enum ServerAccess {
     /// Over the standard streams of a process that is started.
     Pipe(Arc<Prepared>),
     /// Over HTTP; the process is present if the harness started it.
@@ -83,8 +83,8 @@ enum Reached {
 /// # Errors
 /// Why the server could not be judged at all; each case has a trial that says so.
 pub async fn all(
-    session: &Arc<Session>,
-    orders: &Orders,
+    session: &Arc<RunState>,
+    orders: &RunOptions,
     places: &[usize],
 ) -> Result<Option<String>, String> {
     // If the claims exclude all these cases, the server is not even started.
@@ -174,7 +174,7 @@ pub async fn all(
 }
 
 /// Retries an open case, alone.
-pub async fn again(session: &Session, case: &Case) -> Trial {
+pub async fn again(session: &RunState, case: &Case) -> Trial {
     match session.ground.get() {
         Some(ground) => ground.alone(case).await,
         None => Trial::harness("the server was not surveyed"),
@@ -183,19 +183,19 @@ pub async fn again(session: &Session, case: &Case) -> Trial {
 
 /// Starts the server, performs the handshake and surveys the server.
 async fn begin(
-    session: &Session,
-    orders: &Orders,
-) -> Result<(Option<Talk>, Ground), (Box<Trial>, Arc<Findings>)> {
+    session: &RunState,
+    orders: &RunOptions,
+) -> Result<(Option<Connection>, OpenState), (Box<Trial>, Arc<Findings>)> {
     let findings: Arc<Findings> = Arc::default();
     let ground = begun(session, orders, &findings).await;
     ground.map_err(|trial| (trial, findings))
 }
 
 async fn begun(
-    session: &Session,
-    orders: &Orders,
+    session: &RunState,
+    orders: &RunOptions,
     findings: &Arc<Findings>,
-) -> Result<(Option<Talk>, Ground), Box<Trial>> {
+) -> Result<(Option<Connection>, OpenState), Box<Trial>> {
     let refused = |refusal: Refusal| Box::new(Trial::refused(&refusal));
     let spec = TargetSpec::default();
     let reached = match &orders.target {
@@ -203,7 +203,7 @@ async fn begun(
             let need = "stdio, which this kind of target does not have".to_owned();
             return Err(refused(Refusal::NotClaimed(need)));
         }
-        Target::Url(endpoint) => Reached::Http {
+        Target::Url(endpoint) => ServerAccess::Http {
             endpoint: endpoint.clone(),
             _server: None,
         },
@@ -211,13 +211,13 @@ async fn begun(
             let prepared = orders.target.prepare(&session.launch, &spec, *over, false);
             let prepared = prepared.map_err(refused)?;
             match prepared.served.clone() {
-                None => Reached::Pipe(Arc::new(prepared)),
+                None => ServerAccess::Pipe(Arc::new(prepared)),
                 Some(served) => {
                     let up = served.up(session.patience).await;
                     let pipe = up.map_err(|(failed, stderr)| {
                         Box::new(Trial::failed(&failed, stderr, false))
                     })?;
-                    Reached::Http {
+                    ServerAccess::Http {
                         endpoint: served.endpoint,
                         _server: Some(Box::new((pipe, prepared))),
                     }
@@ -225,7 +225,7 @@ async fn begun(
             }
         }
     };
-    let mut ground = Ground {
+    let mut ground = OpenState {
         survey: Survey::default(),
         findings: Arc::clone(findings),
         reached,
@@ -242,7 +242,7 @@ async fn begun(
     let mut talk = ground
         .talk()
         .map_err(|fault| faulted(&fault, String::new()))?;
-    if let Reached::Http { endpoint, .. } = &ground.reached
+    if let ServerAccess::Http { endpoint, .. } = &ground.reached
         && let Some(opened) =
             authorization::survey(endpoint, &ground.findings, session.patience).await
     {
@@ -293,7 +293,7 @@ async fn begun(
                     .look_at_stateless(fresh, began.elapsed().max(DISCOVERY_MIN))
                     .await;
             }
-            if !(ground.stateless && matches!(ground.reached, Reached::Http { .. })) {
+            if !(ground.stateless && matches!(ground.reached, ServerAccess::Http { .. })) {
                 ground.know("mcp-cancelled");
             }
             if talk
@@ -322,17 +322,21 @@ async fn begun(
     }
 }
 
-impl Ground {
-    fn talk(&self) -> Result<Talk, Fault> {
+impl OpenState {
+    fn talk(&self) -> Result<Connection, Fault> {
         let findings = Arc::clone(&self.findings);
         match &self.reached {
-            Reached::Pipe(prepared) => Talk::start(Arc::clone(prepared), findings, self.patience),
-            Reached::Http { endpoint, .. } => Talk::to(endpoint, findings, self.patience),
+            ServerAccess::Pipe(prepared) => {
+                Connection::start(Arc::clone(prepared), findings, self.patience)
+            }
+            ServerAccess::Http { endpoint, .. } => {
+                Connection::to(endpoint, findings, self.patience)
+            }
         }
     }
 
     /// Surveys the server's features in the stateless revision, if it supports that.
-    async fn look_at_stateless(&mut self, mut fresh: Talk, waited: std::time::Duration) {
+    async fn look_at_stateless(&mut self, mut fresh: Connection, waited: std::time::Duration) {
         let (findings, patience) = (Arc::clone(&self.findings), self.patience);
         let found = survey::stateless(&mut fresh, &self.survey, &findings, patience, waited).await;
         let spoken = found.capabilities.contains("stateless");
@@ -350,7 +354,7 @@ impl Ground {
     }
 
     fn is_pipe(&self) -> bool {
-        matches!(self.reached, Reached::Pipe(_))
+        matches!(self.reached, ServerAccess::Pipe(_))
     }
 
     /// What a case needs when the server refuses all requests without a token: a noun phrase.
@@ -366,24 +370,24 @@ impl Ground {
     /// What a case needs and the server lacks: a noun phrase.
     fn lacks(&self, case: &Case) -> Option<String> {
         let over = match &self.reached {
-            Reached::Pipe(_) => Over::Stdio,
-            Reached::Http { .. } => Over::Http,
+            ServerAccess::Pipe(_) => PreferredTransport::Stdio,
+            ServerAccess::Http { .. } => PreferredTransport::Http,
         };
         let wire = case.body.wire();
         let over_pipes = |wire: &WireCase| {
             needs_process(wire) || sends_bytes(wire) || case.target.transport == Transport::Stdio
         };
         match over {
-            Over::Stdio
+            PreferredTransport::Stdio
                 if matches!(case.body, CaseBody::Http(_))
                     || case.target.transport == Transport::Http =>
             {
                 return Some("HTTP, which it is not reached by here".to_owned());
             }
-            Over::Http if wire.is_some_and(over_pipes) => {
+            PreferredTransport::Http if wire.is_some_and(over_pipes) => {
                 return Some("standard streams, which it is not reached by here".to_owned());
             }
-            Over::Stdio | Over::Http => {}
+            PreferredTransport::Stdio | PreferredTransport::Http => {}
         }
         let body = serde_json::to_string(&case.body).unwrap_or_default();
         let missing = survey::names().find(|name| {
@@ -408,7 +412,7 @@ impl Ground {
     }
 
     /// Plays a case on the shared connection, or on a new one if that is no longer usable.
-    async fn beside(&self, shared: &mut Option<Talk>, case: &Case) -> Trial {
+    async fn beside(&self, shared: &mut Option<Connection>, case: &Case) -> Trial {
         let Some(wire) = case.body.wire() else {
             return self.alone(case).await;
         };
@@ -471,10 +475,10 @@ impl Ground {
     }
 
     async fn exchange(&self, http: &crate::suite::HttpCase) -> Trial {
-        let Reached::Http { endpoint, .. } = &self.reached else {
+        let ServerAccess::Http { endpoint, .. } = &self.reached else {
             return Trial::harness("the server is not reached over HTTP");
         };
-        let mut manner = exchange::Manner {
+        let mut manner = exchange::OpenSettings {
             captures: self.captures(),
             findings: Arc::clone(&self.findings),
             headers: Vec::new(),
@@ -490,7 +494,7 @@ impl Ground {
                 Err(trial) => return *trial,
             }
         }
-        let server = Server {
+        let server = ListeningServer {
             process: None,
             traces: None,
             directory: std::path::PathBuf::new(),
@@ -503,7 +507,7 @@ impl Ground {
     }
 
     /// A connection on which the protocol is initialized.
-    async fn shaken(&self) -> Result<Talk, Box<Trial>> {
+    async fn shaken(&self) -> Result<Connection, Box<Trial>> {
         let talk = self.talk();
         let mut talk =
             talk.map_err(|fault| Box::new(Trial::faulted(&fault, "", String::new(), false)))?;

@@ -7,24 +7,24 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::super::controls::{self, Carrier, Files};
+use super::super::controls::{self, CaseFiles, ControlContext};
 use super::super::script;
 use super::super::transcript::{Record, Stop, differs, unmet};
 use super::super::trial::Trial;
 use super::findings::{Findings, MessageKind};
-use super::input::WantedInput;
+use super::input::RequestedInput;
 use super::out_of_place;
-use super::talk::Talk;
+use super::talk::Connection;
 use crate::json::Json;
 use crate::judge;
 use crate::suite::{Control, Pattern, WireAction, WireCase, WireStep, finding};
 use crate::target::Patience;
 use crate::target::fault::Fault;
-use crate::target::process::Handle;
+use crate::target::process::ProcessHandle;
 
 /// Plays the case on a connection.
 pub async fn steps(
-    talk: &mut Talk,
+    talk: &mut Connection,
     case: &WireCase,
     record: Record,
     findings: &Findings,
@@ -33,12 +33,12 @@ pub async fn steps(
     let began = Instant::now();
     talk.record = record;
     let before = talk.requests().count();
-    let mut play = Play {
+    let mut play = OpenPlayer {
         talk,
         findings,
         patience,
         before,
-        wanted_input: WantedInput::default(),
+        wanted_input: RequestedInput::default(),
     };
     let mut stopped = None;
     for step in &case.steps {
@@ -77,16 +77,16 @@ pub fn never(line: u32, word: &str, findings: &Findings) -> Result<(), Stop> {
     Err(differs(line, finding(word), "none", &found.join("\n")))
 }
 
-struct Play<'a> {
-    talk: &'a mut Talk,
+struct OpenPlayer<'a> {
+    talk: &'a mut Connection,
     findings: &'a Findings,
     patience: Patience,
     /// The number of requests on the connection before the case.
     before: usize,
-    wanted_input: WantedInput,
+    wanted_input: RequestedInput,
 }
 
-impl Play<'_> {
+impl OpenPlayer<'_> {
     async fn step(&mut self, step: &WireStep) -> Result<(), Stop> {
         let line = step.line;
         match &step.action {
@@ -180,7 +180,7 @@ impl Play<'_> {
     }
 }
 
-impl Carrier for Play<'_> {
+impl ControlContext for OpenPlayer<'_> {
     fn record(&mut self) -> &mut Record {
         &mut self.talk.record
     }
@@ -189,12 +189,12 @@ impl Carrier for Play<'_> {
         self.patience
     }
 
-    fn process(&self, control: &Control) -> Result<Arc<Handle>, Stop> {
+    fn process(&self, control: &Control) -> Result<Arc<ProcessHandle>, Stop> {
         let process = self.talk.process().cloned();
         process.ok_or_else(|| out_of_place(&format!("`{}` over HTTP", script::control(control))))
     }
 
-    fn files(&self, control: &Control) -> Result<Files, Stop> {
+    fn files(&self, control: &Control) -> Result<CaseFiles, Stop> {
         Err(out_of_place(&format!("`{}`", script::control(control))))
     }
 

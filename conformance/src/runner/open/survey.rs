@@ -14,7 +14,7 @@ use super::super::transcript::Stop;
 use super::arguments;
 use super::findings::Findings;
 use super::stateless::{REVISION, encoded, header_text, header_value, meta};
-use super::talk::Talk;
+use super::talk::Connection;
 use crate::json::Json;
 use crate::suite::Captures;
 use crate::target::Patience;
@@ -186,7 +186,7 @@ fn allowed(named: &[String], tool: &str) -> Vec<Option<Value>> {
 /// # Errors
 /// When it does not answer.
 pub async fn survey(
-    talk: &mut Talk,
+    talk: &mut Connection,
     initialized: &Value,
     named: &[String],
     findings: &Arc<Findings>,
@@ -194,7 +194,7 @@ pub async fn survey(
 ) -> Result<Survey, Stop> {
     let at = |path: &str| initialized.pointer(path);
     let text = |path: &str| at(path).and_then(Value::as_str);
-    let mut view = View::new(talk, findings, patience, 1);
+    let mut view = Surveyor::new(talk, findings, patience, 1);
     let stateless = at("/result/supportedVersions").is_some();
     let info = match stateless {
         true => "/result/_meta/io.modelcontextprotocol~1serverInfo",
@@ -265,13 +265,13 @@ pub async fn survey(
 /// Surveys the additional features of a server in the stateless revision, on a fresh connection; empty if the server lacks it. Its lists
 /// are read so that their hints are inspected, and the callable tools are called by a client that can be asked for input.
 pub async fn stateless(
-    talk: &mut Talk,
+    talk: &mut Connection,
     known: &Survey,
     findings: &Arc<Findings>,
     patience: Patience,
     waited: Duration,
 ) -> Survey {
-    let mut view = View::new(talk, findings, patience, 1);
+    let mut view = Surveyor::new(talk, findings, patience, 1);
     let asked = with_meta(json!({}), &json!({}));
     let Ok(answer) = view.ask("server/discover", Some(&asked), waited).await else {
         return view.survey;
@@ -304,8 +304,8 @@ pub async fn stateless(
 
 /// Finds lists that differ between a connection that has been used and a fresh one.
 pub async fn compare(
-    used: &mut Talk,
-    fresh: &mut Talk,
+    used: &mut Connection,
+    fresh: &mut Connection,
     known: &Survey,
     findings: &Arc<Findings>,
     patience: Patience,
@@ -320,7 +320,7 @@ pub async fn compare(
         for round in 0..COMPARED {
             let mut names = Vec::new();
             for talk in [&mut *used, &mut *fresh] {
-                let mut view = View::new(talk, findings, patience, 1 + 1000 * (round + 1));
+                let mut view = Surveyor::new(talk, findings, patience, 1 + 1000 * (round + 1));
                 names.push(view.pages(method, member).await);
             }
             let [Some(here), Some(there)] = names.as_slice() else {
@@ -352,17 +352,22 @@ fn with_meta(mut params: Value, capabilities: &Value) -> Value {
     params
 }
 
-struct View<'a> {
-    talk: &'a mut Talk,
+struct Surveyor<'a> {
+    talk: &'a mut Connection,
     findings: &'a Arc<Findings>,
     patience: Patience,
     next: u64,
     survey: Survey,
 }
 
-impl<'a> View<'a> {
-    fn new(talk: &'a mut Talk, findings: &'a Arc<Findings>, patience: Patience, next: u64) -> Self {
-        View {
+impl<'a> Surveyor<'a> {
+    fn new(
+        talk: &'a mut Connection,
+        findings: &'a Arc<Findings>,
+        patience: Patience,
+        next: u64,
+    ) -> Self {
+        Surveyor {
             talk,
             findings,
             patience,

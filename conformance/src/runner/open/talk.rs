@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::super::start::Prepared;
 use super::super::transcript::{Record, Stop};
-use super::findings::{Findings, MessageKind, Requests};
+use super::findings::{Findings, MessageKind, SentRequests};
 use super::stateless;
 use crate::json;
 use crate::target::Patience;
@@ -19,7 +19,7 @@ use crate::target::frame;
 use crate::target::http::{Endpoint, HttpLink};
 use crate::target::lines::Piece;
 use crate::target::link;
-use crate::target::process::{Handle, Process};
+use crate::target::process::{Process, ProcessHandle};
 use crate::target::sse::{self, Event};
 
 /// The id of the handshake; no case uses it.
@@ -31,9 +31,9 @@ const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
 /// How long a server may take to close its output after its input has ended.
 const FAREWELL: Duration = Duration::from_millis(250);
 
-pub struct Talk {
-    wire: Wire,
-    requests: Requests,
+pub struct Connection {
+    wire: ConnectionTransport,
+    requests: SentRequests,
     findings: Arc<Findings>,
     patience: Patience,
     /// Whether messages are converted to the stateless revision.
@@ -42,20 +42,20 @@ pub struct Talk {
     pub record: Record,
 }
 
-enum Wire {
+enum ConnectionTransport {
     Pipe {
         process: Process,
         _files: Arc<Prepared>,
     },
     Posts {
         link: Arc<HttpLink>,
-        sender: mpsc::UnboundedSender<Came>,
-        frames: mpsc::UnboundedReceiver<Came>,
+        sender: mpsc::UnboundedSender<PostResult>,
+        frames: mpsc::UnboundedReceiver<PostResult>,
     },
 }
 
 /// A result of a POST.
-enum Came {
+enum PostResult {
     /// A message, or why there is none.
     Frame(Result<String, Fault>),
     /// The events of a stream of the session, before its messages.
@@ -72,7 +72,7 @@ pub fn initialize_params(revision: &str) -> String {
     )
 }
 
-impl Talk {
+impl Connection {
     /// Starts a server that uses its standard streams. Nothing is sent yet.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Talk {
         patience: Patience,
     ) -> Result<Self, Fault> {
         let process = link::launch(&prepared.spawn)?;
-        let wire = Wire::Pipe {
+        let wire = ConnectionTransport::Pipe {
             process,
             _files: prepared,
         };
@@ -100,7 +100,7 @@ impl Talk {
         patience: Patience,
     ) -> Result<Self, Fault> {
         let (sender, frames) = mpsc::unbounded_channel();
-        let wire = Wire::Posts {
+        let wire = ConnectionTransport::Posts {
             link: Arc::new(HttpLink::to(endpoint)?),
             sender,
             frames,
@@ -108,10 +108,10 @@ impl Talk {
         Ok(Self::over(wire, findings, patience))
     }
 
-    fn over(wire: Wire, findings: Arc<Findings>, patience: Patience) -> Self {
+    fn over(wire: ConnectionTransport, findings: Arc<Findings>, patience: Patience) -> Self {
         Self {
             wire,
-            requests: Requests::default(),
+            requests: SentRequests::default(),
             findings,
             patience,
             stateless: false,
@@ -162,7 +162,7 @@ impl Talk {
         }
         let params = initialize_params(link::PROTOCOL_VERSION);
         let frame = link::frame(link::quoted(HANDSHAKE_ID), "initialize", Some(&params));
-        let answer = if let Wire::Posts { link, .. } = &self.wire {
+        let answer = if let ConnectionTransport::Posts { link, .. } = &self.wire {
             let link = Arc::clone(link);
             let make = |id| link::frame(id, "initialize", Some(&params));
             let answered = link.ask(make, self.patience.start).await;
@@ -217,29 +217,29 @@ impl Talk {
     }
 
     /// The requests sent on this connection.
-    pub fn requests(&self) -> &Requests {
+    pub fn requests(&self) -> &SentRequests {
         &self.requests
     }
 
     /// The headers of requests within its session.
     pub fn session_headers(&self) -> Vec<(String, String)> {
         match &self.wire {
-            Wire::Pipe { .. } => Vec::new(),
-            Wire::Posts { link, .. } => link.session_headers(),
+            ConnectionTransport::Pipe { .. } => Vec::new(),
+            ConnectionTransport::Posts { link, .. } => link.session_headers(),
         }
     }
 
     /// Ends the session over HTTP. Returns the status of the server's response.
     pub async fn close(&self) -> Option<u16> {
         match &self.wire {
-            Wire::Pipe { .. } => None,
-            Wire::Posts { link, .. } => link.close(self.patience.reply).await,
+            ConnectionTransport::Pipe { .. } => None,
+            ConnectionTransport::Posts { link, .. } => link.close(self.patience.reply).await,
         }
     }
 
     /// Whether the connection uses standard streams.
     pub fn is_pipe(&self) -> bool {
-        matches!(self.wire, Wire::Pipe { .. })
+        matches!(self.wire, ConnectionTransport::Pipe { .. })
     }
 
     /// Sends bytes: to standard input, or as a POST of their own over HTTP.
@@ -252,14 +252,14 @@ impl Talk {
         self.requests.sent(bytes);
         let waited = self.patience.reply;
         match &mut self.wire {
-            Wire::Pipe { process, .. } => {
+            ConnectionTransport::Pipe { process, .. } => {
                 match tokio::time::timeout(waited, process.write(bytes)).await {
                     Ok(Ok(())) => Ok(()),
                     Ok(Err(_)) => Err(Stop::Fault(self.gone().await)),
                     Err(_) => Err(Stop::Fault(Fault::InputStalled { waited })),
                 }
             }
-            Wire::Posts { link, sender, .. } => {
+            ConnectionTransport::Posts { link, sender, .. } => {
                 let (link, sender) = (Arc::clone(link), sender.clone());
                 let alone = stateless::headers(text.trim_end(), &self.findings);
                 let of_notification = || stateless::of_notification(text.trim_end());
@@ -293,7 +293,7 @@ impl Talk {
             let silent = Stop::Fault(Fault::NoReply { waited });
             let stdio = self.is_pipe();
             let bytes = match &mut self.wire {
-                Wire::Pipe { process, .. } => {
+                ConnectionTransport::Pipe { process, .. } => {
                     match tokio::time::timeout(left, process.lines.next()).await {
                         Err(_) => return Err(silent),
                         Ok(None) => return Err(Stop::Fault(self.gone().await)),
@@ -303,19 +303,20 @@ impl Talk {
                         },
                     }
                 }
-                Wire::Posts { frames, .. } => match tokio::time::timeout(left, frames.recv()).await
-                {
-                    Err(_) | Ok(None) => return Err(silent),
-                    Ok(Some(Came::Frame(frame))) => frame?.into_bytes(),
-                    Ok(Some(Came::Stream(events))) => {
-                        self.findings.stream(&events, &mut self.requests);
-                        continue;
+                ConnectionTransport::Posts { frames, .. } => {
+                    match tokio::time::timeout(left, frames.recv()).await {
+                        Err(_) | Ok(None) => return Err(silent),
+                        Ok(Some(PostResult::Frame(frame))) => frame?.into_bytes(),
+                        Ok(Some(PostResult::Stream(events))) => {
+                            self.findings.stream(&events, &mut self.requests);
+                            continue;
+                        }
+                        Ok(Some(PostResult::Wrong(word, what))) => {
+                            self.findings.add(word, &what);
+                            continue;
+                        }
                     }
-                    Ok(Some(Came::Wrong(word, what))) => {
-                        self.findings.add(word, &what);
-                        continue;
-                    }
-                },
+                }
             };
             self.record.received(&String::from_utf8_lossy(&bytes));
             let looked = self.findings.look(&bytes, &mut self.requests, stdio);
@@ -356,16 +357,16 @@ impl Talk {
     }
 
     /// The process, if the harness started it.
-    pub fn process(&self) -> Option<&Arc<Handle>> {
+    pub fn process(&self) -> Option<&Arc<ProcessHandle>> {
         match &self.wire {
-            Wire::Pipe { process, .. } => Some(process.handle()),
-            Wire::Posts { .. } => None,
+            ConnectionTransport::Pipe { process, .. } => Some(process.handle()),
+            ConnectionTransport::Posts { .. } => None,
         }
     }
 
     /// Closes the input of a process that the harness started.
     pub fn end_input(&mut self) {
-        if let Wire::Pipe { process, .. } = &mut self.wire {
+        if let ConnectionTransport::Pipe { process, .. } = &mut self.wire {
             process.end_input();
         }
     }
@@ -418,14 +419,14 @@ async fn posted(
     text: &str,
     alone: Option<Vec<(String, String)>>,
     waited: Duration,
-) -> Vec<Came> {
+) -> Vec<PostResult> {
     let answer = match &alone {
         Some(headers) => link.post_alone(text, headers, waited).await,
         None => link.post(text, waited).await,
     };
     let reply = match answer {
         Ok(reply) => reply,
-        Err(fault) => return vec![Came::Frame(Err(fault))],
+        Err(fault) => return vec![PostResult::Frame(Err(fault))],
     };
     if reply.status >= 400 && frame::only_tells(text) {
         // A server may reject a notification with a status and an error that answers no request.
@@ -444,25 +445,28 @@ async fn posted(
             reply.status,
             crate::target::fault::quote(&frames.concat())
         );
-        return vec![Came::Frame(Err(Fault::Http { message }))];
+        return vec![PostResult::Frame(Err(Fault::Http { message }))];
     }
     let mut came = Vec::new();
     if !reply.is_utf8 {
-        came.push(Came::Wrong("not-utf8", reply.body.clone()));
+        came.push(PostResult::Wrong("not-utf8", reply.body.clone()));
     }
     if alone.is_none() && reply.is_stream() {
-        came.push(Came::Stream(sse::read(&reply.body)));
+        came.push(PostResult::Stream(sse::read(&reply.body)));
     }
     if alone.is_some() {
         if let Some(id) = reply.header("mcp-session-id") {
-            came.push(Came::Wrong("minted", format!("`Mcp-Session-Id: {id}`")));
+            came.push(PostResult::Wrong(
+                "minted",
+                format!("`Mcp-Session-Id: {id}`"),
+            ));
         }
         let told = reply.header("x-accel-buffering");
         if reply.is_stream() && told != Some("no") {
             let what = format!("`X-Accel-Buffering: {}`", told.unwrap_or_default());
-            came.push(Came::Wrong("buffered", what));
+            came.push(PostResult::Wrong("buffered", what));
         }
     }
-    came.extend(frames.into_iter().map(|frame| Came::Frame(Ok(frame))));
+    came.extend(frames.into_iter().map(|frame| PostResult::Frame(Ok(frame))));
     came
 }

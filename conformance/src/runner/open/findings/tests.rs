@@ -9,7 +9,7 @@ fn check(sent: &[&str], lines: &[&str]) -> String {
     let schema = serde_json::json!({"type": "object", "required": ["n"]});
     let schema = jsonschema::validator_for(&schema).expect("a schema");
     findings.output("sum", schema);
-    let mut requests = Requests::default();
+    let mut requests = SentRequests::default();
     for line in sent {
         requests.sent(format!("{line}\n").as_bytes());
     }
@@ -132,7 +132,7 @@ fn keys_have_a_form() {
 
 #[test]
 fn event_streams_are_looked_at() {
-    let (findings, mut requests) = (Findings::default(), Requests::default());
+    let (findings, mut requests) = (Findings::default(), SentRequests::default());
     let primed = crate::target::sse::read("id: 1\ndata:\n\nid: 2\ndata: {}\n\n");
     findings.stream(&primed, &mut requests);
     findings.listened("data: {\"jsonrpc\":\"2.0\",\"method\":\"a\"}\n");
