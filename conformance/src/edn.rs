@@ -73,7 +73,7 @@ impl Edn {
             values: 0,
         };
         let value = reader.value(0)?;
-        reader.blanks();
+        reader.skip_blanks();
         if reader.at < text.len() {
             return reader.error("expected one value, found more after it");
         }
@@ -221,7 +221,7 @@ impl<'t> EdnReader<'t> {
         if self.values > VALUES_MAX {
             return self.error(&format!("expected at most {VALUES_MAX} values"));
         }
-        self.blanks();
+        self.skip_blanks();
         let rest = self.rest();
         match rest.as_bytes().first() {
             None => self.error("expected a value, found the end"),
@@ -240,7 +240,7 @@ impl<'t> EdnReader<'t> {
         self.at += open;
         let mut items = Vec::new();
         loop {
-            self.blanks();
+            self.skip_blanks();
             if self.rest().starts_with(close) {
                 self.at += 1;
                 return Ok(items);
@@ -420,7 +420,7 @@ impl<'t> EdnReader<'t> {
         &rest[..rest.find(stop).unwrap_or(rest.len())]
     }
 
-    fn blanks(&mut self) {
+    fn skip_blanks(&mut self) {
         let rest = self.rest();
         let blank = |c: char| c.is_whitespace() || c == ',';
         self.at += rest.find(|c: char| !blank(c)).unwrap_or(rest.len());

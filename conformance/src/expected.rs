@@ -60,7 +60,7 @@ impl ExpectedFailures {
     /// With line and column for text that is not TOML of this shape; with the entry for a bad glob, an empty
     /// reason or a duplicate id.
     pub fn read(text: &str) -> Result<ExpectedFailures, String> {
-        let file: File = crate::files::of_toml(text)?;
+        let file: File = crate::files::parse_toml(text)?;
         let mut entries: Vec<Entry> = Vec::new();
         for raw in file.case {
             if raw.reason.trim().is_empty() {
@@ -118,7 +118,7 @@ impl ExpectedFailures {
     }
 
     /// Decides whether a verdict is a listed failure.
-    pub fn standing(&self, case: &Case, verdict: &Verdict) -> BaselineMatch {
+    pub fn compare(&self, case: &Case, verdict: &Verdict) -> BaselineMatch {
         if !verdict.is_failure() {
             return BaselineMatch::Plain;
         }
@@ -140,7 +140,7 @@ impl ExpectedFailures {
     /// Entries that are wrong after a run: those for cases that passed, those that no failure
     /// needed, and, if `whole` (every case of the suite was considered), those that match no
     /// case. Cases that were not judged (unobservable, not claimed, excluded) prove nothing either way.
-    pub fn stale<'c>(
+    pub fn stale_entries<'c>(
         &self,
         judged: impl IntoIterator<Item = (&'c Case, &'c Verdict)>,
         whole: bool,

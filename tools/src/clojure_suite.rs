@@ -55,7 +55,7 @@ pub fn run(options: &ClojureSuiteOptions) -> Result<(), String> {
         .dir
         .canonicalize()
         .map_err(|error| format!("{}: {error}", options.dir.display()))?;
-    let answers = crate::clojure_check::in_jvm("ptc-clojure-suite.clj", SCRIPT, &dir)?;
+    let answers = crate::clojure_check::run_in_jvm("ptc-clojure-suite.clj", SCRIPT, &dir)?;
     let mut table = table()?;
     let (mut seen, mut agree, mut outside) = (0usize, 0usize, BTreeMap::new());
     let (mut list, mut unexplained, mut causes) = (String::new(), 0usize, BTreeMap::new());
@@ -95,7 +95,7 @@ pub fn run(options: &ClojureSuiteOptions) -> Result<(), String> {
     }
     table.retain(|key, _| !told.contains(key));
     if options.rows {
-        crate::say(&list);
+        crate::write_stdout(&list);
         return Ok(());
     }
     for (why, count) in &causes {
@@ -118,7 +118,7 @@ pub fn run(options: &ClojureSuiteOptions) -> Result<(), String> {
         percent(written),
         percent(inside),
     );
-    crate::say(&list);
+    crate::write_stdout(&list);
     verdict(unexplained, &table)
 }
 
@@ -197,7 +197,7 @@ impl<'a> Assertion<'a> {
             Ended::Error(error) if error.reason() == Reason::ParseError => {
                 AssertionResult::Outside("what the language does not read")
             }
-            Ended::Error(error) if is_nameless(&error) => {
+            Ended::Error(error) if is_unknown_name(&error) => {
                 AssertionResult::Outside("names that are not there")
             }
             Ended::Error(error) if self.fails && error.reason() == Reason::RuntimeError => {
@@ -217,7 +217,7 @@ impl<'a> Assertion<'a> {
 }
 
 /// Whether the error is about an unknown name or member.
-fn is_nameless(error: &Error) -> bool {
+fn is_unknown_name(error: &Error) -> bool {
     ["unbound_var", "unsupported_method"].contains(&error.code())
         || ["unknown namespace ", " is not available in "]
             .iter()

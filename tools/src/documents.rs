@@ -142,7 +142,7 @@ impl<'s> ClauseTexts<'s> {
         let mut shown: HashMap<&str, String> = HashMap::new();
         for case in suite.cases.iter().filter(|case| !case.clauses.is_empty()) {
             let text = serde_json::to_string(&(&case.target, &case.body)).unwrap_or_default();
-            let text = plain(&text);
+            let text = unescaped(&text);
             for clause in &case.clauses {
                 shown.entry(clause).or_default().push_str(&text);
             }
@@ -152,12 +152,12 @@ impl<'s> ClauseTexts<'s> {
 
     fn has(&self, clause: &str, name: &str) -> bool {
         let text = self.0.get(clause);
-        text.is_some_and(|text| text.contains(&plain(name)))
+        text.is_some_and(|text| text.contains(&unescaped(name)))
     }
 }
 
 /// A text without escapes, however often it was quoted.
-fn plain(text: &str) -> String {
+fn unescaped(text: &str) -> String {
     text.replace('\\', "")
 }
 

@@ -21,7 +21,7 @@ pub struct Golden {
 }
 
 /// Files that take too long to be rendered each time: `cargo tool mutants --table` writes them.
-pub const KEPT: &[&str] = &["mutants.md"];
+pub const RARELY_RENDERED: &[&str] = &["mutants.md"];
 
 pub const FILES: &[Golden] = &[
     Golden {

@@ -91,7 +91,7 @@ fn suite() -> Result<Suite, String> {
 }
 
 /// Writes to standard output. An error means that the reader has closed its end, and is ignored.
-fn say(text: &str) {
+fn write_stdout(text: &str) {
     let mut out = std::io::stdout();
     let _reader_gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

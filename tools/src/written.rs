@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// As [`std::fs::write`], and for every path that leads into `spec/`.
 pub fn file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
-    std::fs::write(allowed(path)?, bytes)
+    std::fs::write(check_path(path)?, bytes)
 }
 
 /// Creates a file for writing.
@@ -21,7 +21,7 @@ pub fn file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
 /// # Errors
 /// As `file`.
 pub fn create(path: &Path) -> Result<File> {
-    File::create(allowed(path)?)
+    File::create(check_path(path)?)
 }
 
 /// Creates a directory and its parents.
@@ -29,7 +29,7 @@ pub fn create(path: &Path) -> Result<File> {
 /// # Errors
 /// As `file`.
 pub fn directory(path: &Path) -> Result<()> {
-    std::fs::create_dir_all(allowed(path)?)
+    std::fs::create_dir_all(check_path(path)?)
 }
 
 /// Copies a file.
@@ -37,7 +37,7 @@ pub fn directory(path: &Path) -> Result<()> {
 /// # Errors
 /// As `file`.
 pub fn copy(from: &Path, to: &Path) -> Result<()> {
-    std::fs::copy(from, allowed(to)?).map(drop)
+    std::fs::copy(from, check_path(to)?).map(drop)
 }
 
 /// Renames a file, replacing an existing one.
@@ -45,7 +45,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
 /// # Errors
 /// As `file`.
 pub fn rename(from: &Path, to: &Path) -> Result<()> {
-    std::fs::rename(allowed(from)?, allowed(to)?)
+    std::fs::rename(check_path(from)?, check_path(to)?)
 }
 
 /// Removes a file or a whole directory, if it is there.
@@ -53,7 +53,7 @@ pub fn rename(from: &Path, to: &Path) -> Result<()> {
 /// # Errors
 /// As `file`.
 pub fn remove(path: &Path) -> Result<()> {
-    let path = allowed(path)?;
+    let path = check_path(path)?;
     match path.is_dir() {
         true => std::fs::remove_dir_all(path),
         false => std::fs::remove_file(path),
@@ -61,9 +61,9 @@ pub fn remove(path: &Path) -> Result<()> {
 }
 
 /// Returns `path`, unless it leads into `spec/` by any route.
-fn allowed(path: &Path) -> Result<&Path> {
+fn check_path(path: &Path) -> Result<&Path> {
     let spec = crate::root().join("spec").canonicalize()?;
-    match reached(path)?.starts_with(&spec) {
+    match real_path(path)?.starts_with(&spec) {
         false => Ok(path),
         true => Err(Error::new(
             ErrorKind::PermissionDenied,
@@ -73,7 +73,7 @@ fn allowed(path: &Path) -> Result<&Path> {
 }
 
 /// The real path: the existing part with links resolved, then the rest.
-fn reached(path: &Path) -> Result<PathBuf> {
+fn real_path(path: &Path) -> Result<PathBuf> {
     if let Ok(there) = path.canonicalize() {
         return Ok(there);
     }
@@ -84,7 +84,7 @@ fn reached(path: &Path) -> Result<PathBuf> {
         true => Path::new("."),
         false => parent,
     };
-    Ok(reached(parent)?.join(name))
+    Ok(real_path(parent)?.join(name))
 }
 
 #[cfg(test)]

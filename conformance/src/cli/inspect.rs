@@ -9,7 +9,7 @@ use crate::suite::{Case, Suite};
 use crate::target::capability::{CAPABILITIES, DetectionRule};
 use crate::target::launch::Launch;
 
-use super::{ListArgs, ListFormat, ShowArgs, SuiteOption, say};
+use super::{ListArgs, ListFormat, ShowArgs, SuiteOption, write_stdout};
 
 /// Lists the selected cases.
 pub fn list(args: &ListArgs) -> Result<(), String> {
@@ -37,7 +37,7 @@ pub fn list(args: &ListArgs) -> Result<(), String> {
             }
         }
     }
-    say(&mut std::io::stdout(), &text)
+    write_stdout(&mut std::io::stdout(), &text)
 }
 
 /// Lists the capabilities, with the number of cases that need each.
@@ -65,21 +65,21 @@ pub fn capabilities(suite: &SuiteOption) -> Result<(), String> {
             "{name}\t{cases}\t{known}\tonly this suite knows\n"
         ));
     }
-    say(&mut std::io::stdout(), &text)
+    write_stdout(&mut std::io::stdout(), &text)
 }
 
 /// Shows a case, or the contents of a clause or section.
 pub fn show(args: &ShowArgs) -> Result<(), String> {
     let suite = args.suite.load()?;
     let text = match suite.case(&args.id) {
-        Some(case) => case_page(&suite, case, &subject(args)?, &through(args)),
+        Some(case) => case_page(&suite, case, &subject(args)?, &rerun_command(args)),
         None => anchor_page(&suite, &args.id).ok_or_else(|| unknown(&suite, &args.id))?,
     };
-    say(&mut std::io::stdout(), &text)
+    write_stdout(&mut std::io::stdout(), &text)
 }
 
 /// The command that runs only this case, against the target that the case is shown for.
-fn through(args: &ShowArgs) -> String {
+fn rerun_command(args: &ShowArgs) -> String {
     let path = |path: &Option<PathBuf>| {
         path.as_ref()
             .map(|path| path.to_string_lossy().into_owned())

@@ -87,7 +87,7 @@ pub fn case(
     record.rerun = Some(format!(
         "{} --filter {}",
         style.rerun,
-        shell_words::quote(&exact(&case.id))
+        shell_words::quote(&exact_glob(&case.id))
     ));
     if let Verdict::Fail(mismatch) = &trial.verdict {
         let line = mismatch.line.map(|line| format!(" (line {line})"));
@@ -140,7 +140,7 @@ fn cause(trial: &Trial) -> &'static str {
 }
 
 /// A glob that matches `id` only.
-fn exact(id: &str) -> String {
+fn exact_glob(id: &str) -> String {
     let mut glob = String::with_capacity(id.len());
     for character in id.chars() {
         if matches!(character, '*' | '?' | '[' | ']' | '{' | '}') {

@@ -26,7 +26,7 @@ use crate::target::launch::Launch;
 use crate::target::reference;
 use crate::verdict::Verdict;
 
-use super::{StopSignal, SuiteArgs, UNABLE, record, say, status};
+use super::{StopSignal, SuiteArgs, UNABLE, record, status, write_stdout};
 
 /// The reference's baseline, relative to the workspace.
 const REFERENCE_BASELINE: &str = "reference/expected_failures.toml";
@@ -116,7 +116,7 @@ enum Profile {
 
 impl Profile {
     /// Whether a case belongs to the profile.
-    fn holds(self, case: &Case) -> bool {
+    fn includes(self, case: &Case) -> bool {
         match self {
             Self::Ptc => true,
             Self::Mcp => page_name(case).starts_with("base."),
@@ -182,7 +182,7 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
     let suite = Arc::new(args.suite.suite.load()?);
     let selection = args.suite.selection()?;
     let mut places = selection.places(&suite)?;
-    places.retain(|place| args.profile.holds(&suite.cases[*place]));
+    places.retain(|place| args.profile.includes(&suite.cases[*place]));
     if places.is_empty() {
         return Err("the profile and the filters leave no case".to_owned());
     }
@@ -191,18 +191,18 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
     }
     known.expect_divergences(&args.by_divergence, &suite)?;
     let mut known = Arc::new(known);
-    let orders = orders(&args, launch, declaration, &known, &suite)?;
+    let options = options(&args, launch, declaration, &known, &suite)?;
     let began = Instant::now();
     let mut server = None;
     let mut passes = Vec::new();
     let mut unable = Vec::new();
     let mut interrupted = false;
-    for target in targets(&orders.target, &args) {
-        let orders = RunOptions {
+    for target in targets(&options.target, &args) {
+        let options = RunOptions {
             target,
-            ..orders.clone()
+            ..options.clone()
         };
-        let transport = transport(&orders.target);
+        let transport = transport(&options.target);
         let mut rounds = Vec::new();
         for round in 0..args.repeat.max(1) {
             let mut trials = played_before(&suite, &passes, round);
@@ -212,14 +212,14 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
                 .filter(|place| !trials.contains_key(place))
                 .collect();
             tokio::select! {
-                outcome = play(&suite, &wanted, &orders, &mut trials, args.quiet) => {
+                outcome = play(&suite, &wanted, &options, &mut trials, args.quiet) => {
                     server = outcome.server.or(server);
                     if let Some(why) = outcome.unable {
                         unable.push((transport, why));
                         break;
                     }
                 }
-                () = stop.clone().asked() => interrupted = true,
+                () = stop.clone().wait() => interrupted = true,
             }
             rounds.push(trials);
             if interrupted {
@@ -230,7 +230,7 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
             continue;
         }
         let pass = TransportRun { transport, rounds };
-        let ended = orders.fail_fast.as_ref().is_some_and(|which| {
+        let ended = options.fail_fast.as_ref().is_some_and(|which| {
             let mut tried = places
                 .iter()
                 .filter_map(|place| Some((*place, pass.verdict(*place)?)));
@@ -243,13 +243,16 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
     }
     if passes.is_empty() {
         let (_, why) = unable.first().ok_or("nothing was run")?;
-        return Err(cannot_judge(&orders.target, args.profile, None, why));
+        return Err(cannot_judge(&options.target, args.profile, None, why));
     }
-    let held = suite.cases.iter().filter(|case| args.profile.holds(case));
+    let held = suite
+        .cases
+        .iter()
+        .filter(|case| args.profile.includes(case));
     let mut run = Run {
         format: FORMAT,
         harness: format!("ptc-conformance {}", env!("CARGO_PKG_VERSION")),
-        target: orders.target.name(),
+        target: options.target.name(),
         server,
         suite_cases: held.count(),
         // Only `merge` compares it.
@@ -262,11 +265,11 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
         duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         cases: passes
             .iter()
-            .flat_map(|pass| records(&suite, &places, pass, &args, &orders))
+            .flat_map(|pass| records(&suite, &places, pass, &args, &options))
             .collect(),
         complaints: unable
             .iter()
-            .map(|(transport, why)| cannot_judge(&orders.target, args.profile, *transport, why))
+            .map(|(transport, why)| cannot_judge(&options.target, args.profile, *transport, why))
             .collect(),
     };
     let judged = judged(&suite, &places, &passes);
@@ -284,9 +287,9 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
         list.expect_divergences(&args.by_divergence, &suite)?;
         known = Arc::new(list);
     }
-    excuse(&mut run, &known, &suite, &places, &passes);
+    mark_expected(&mut run, &known, &suite, &places, &passes);
     run.complaints
-        .extend(known.stale(judged.iter().copied(), !run.partial));
+        .extend(known.stale_entries(judged.iter().copied(), !run.partial));
     // A report that can't be written must not suppress the others or the result of the run.
     let written = args.reports.iter().map(|wanted| wanted.write(&run));
     let unwritten: Vec<String> = written.filter_map(Result::err).collect();
@@ -295,7 +298,7 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
         true => terminal::verdict(&shown),
         false => terminal::render(&shown),
     };
-    say(&mut anstream::stdout(), &text)?;
+    write_stdout(&mut anstream::stdout(), &text)?;
     if !unwritten.is_empty() {
         return Err(unwritten.join("\n"));
     }
@@ -312,7 +315,9 @@ fn played_before(suite: &Suite, passes: &[TransportRun], round: usize) -> Trials
     let rounds = passes.iter().filter_map(|pass| pass.rounds.get(round));
     rounds
         .flatten()
-        .filter(|(place, trial)| suite.cases[**place].goes_one_way() && trial.verdict.is_pass())
+        .filter(|(place, trial)| {
+            suite.cases[**place].is_transport_independent() && trial.verdict.is_pass()
+        })
         .map(|(place, trial)| (*place, trial.clone()))
         .collect()
 }
@@ -370,22 +375,28 @@ fn cannot_judge(
 async fn play(
     suite: &Arc<Suite>,
     places: &[usize],
-    orders: &RunOptions,
+    options: &RunOptions,
     trials: &mut Trials,
     quiet: bool,
 ) -> runner::RunOutcome {
     let progress = progress(places.len(), quiet);
     let mut failures = 0_usize;
-    let outcome = runner::run(Arc::clone(suite), places, orders.clone(), trials, |trial| {
-        if trial.verdict.is_failure() {
-            failures += 1;
-            progress.set_message(match failures {
-                1 => "1 failure so far".to_owned(),
-                failures => format!("{failures} failures so far"),
-            });
-        }
-        progress.inc(1);
-    })
+    let outcome = runner::run(
+        Arc::clone(suite),
+        places,
+        options.clone(),
+        trials,
+        |trial| {
+            if trial.verdict.is_failure() {
+                failures += 1;
+                progress.set_message(match failures {
+                    1 => "1 failure so far".to_owned(),
+                    failures => format!("{failures} failures so far"),
+                });
+            }
+            progress.inc(1);
+        },
+    )
     .await;
     progress.finish_and_clear();
     outcome
@@ -481,7 +492,7 @@ fn known_flags(template: &Path, launch: &Launch, suite: &Suite) -> Result<(), St
     known.extend(launch.observe.keys().cloned());
     if named().any(|flag| !known.contains(flag)) {
         known.extend(flags(
-            &fixture::carried().map_err(|error| error.to_string())?,
+            &fixture::embedded().map_err(|error| error.to_string())?,
         ));
     }
     let Some(flag) = named().find(|flag| !known.contains(*flag)) else {
@@ -496,7 +507,7 @@ fn known_flags(template: &Path, launch: &Launch, suite: &Suite) -> Result<(), St
     ))
 }
 
-fn orders(
+fn options(
     args: &RunArgs,
     mut launch: Launch,
     declaration: Declaration,
@@ -599,13 +610,13 @@ fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, String> {
 }
 
 /// The server for which cases are shown by hand.
-fn subject(orders: &RunOptions) -> Subject {
+fn subject(options: &RunOptions) -> Subject {
     let mut subject = Subject {
-        launch: orders.launch.clone(),
-        testee: orders.launch.testee.clone(),
+        launch: options.launch.clone(),
+        testee: options.launch.testee.clone(),
         ..Subject::default()
     };
-    match &orders.target {
+    match &options.target {
         Target::Command { argv, .. } => subject.command = Some(argv.clone()),
         Target::Url(endpoint) => {
             subject.command = None;
@@ -624,14 +635,14 @@ fn records(
     places: &[usize],
     pass: &TransportRun,
     args: &RunArgs,
-    orders: &RunOptions,
+    options: &RunOptions,
 ) -> Vec<CaseRecord> {
     let style = record::RecordSettings {
         strict: args.strict,
         whole: args.keep_traffic,
         transport: pass.transport,
         rerun: rerun(args, pass.transport),
-        subject: subject(orders),
+        subject: subject(options),
     };
     let of = |place: &usize| {
         let case = &suite.cases[*place];
@@ -719,7 +730,7 @@ fn judged<'s>(
 }
 
 /// Marks the failures that the list expects.
-fn excuse(
+fn mark_expected(
     run: &mut Run,
     list: &ExpectedFailures,
     suite: &Suite,
@@ -732,7 +743,7 @@ fn excuse(
             let case = &suite.cases[*place];
             let standing = pass
                 .verdict(*place)
-                .map(|verdict| list.standing(case, verdict));
+                .map(|verdict| list.compare(case, verdict));
             if let Some(BaselineMatch::Expected(reason)) = standing {
                 standings.insert((&case.id, pass.transport), reason);
             }

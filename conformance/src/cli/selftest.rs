@@ -14,7 +14,7 @@ use crate::target::claims::Claims;
 use crate::target::launch::{Launch, PatienceMs};
 use crate::target::{Patience, reference};
 
-use super::{FAILED, PASSED, SuiteOption, say};
+use super::{FAILED, PASSED, SuiteOption, write_stdout};
 
 /// Reply timeout for a mutant, in milliseconds: one that stays silent should not take long.
 const REPLY_MS: u64 = 3000;
@@ -93,7 +93,9 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
     let wanted = wanted?;
     for glob in &wanted {
         // A typo would select no mutant and so report success.
-        if !mutant::all().any(|mutant| glob.names(&mutant.name) || glob.names(&mutant.clause)) {
+        if !mutant::all()
+            .any(|mutant| glob.matches_name(&mutant.name) || glob.matches_name(&mutant.clause))
+        {
             let names = mutant::all().flat_map(|mutant| [&mutant.name, &mutant.clause]);
             let hint = nearest(glob.text(), names.cloned())
                 .map(|name| format!("; did you mean `{name}`?"));
@@ -108,7 +110,7 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
         wanted.is_empty()
             || wanted
                 .iter()
-                .any(|glob| glob.names(&mutant.name) || glob.names(&mutant.clause))
+                .any(|glob| glob.matches_name(&mutant.name) || glob.matches_name(&mutant.clause))
     };
     let mutants: Vec<&Mutant> = mutant::all().filter(means).collect();
     let mut right = Vec::new();
@@ -127,7 +129,7 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
             _ => wrong += 1,
         }
         let reason = exception.map(|(_, reason)| *reason);
-        say(&mut std::io::stdout(), &line(mutant, &fate, reason))?;
+        write_stdout(&mut std::io::stdout(), &line(mutant, &fate, reason))?;
     }
     let share = caught * 1000 / mutants.len().max(1);
     let summary = format!(
@@ -140,7 +142,7 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
             excepted => format!(", {excepted} known to survive"),
         }
     );
-    say(&mut std::io::stdout(), &summary)?;
+    write_stdout(&mut std::io::stdout(), &summary)?;
     Ok(if wrong == 0 { PASSED } else { FAILED })
 }
 
@@ -185,9 +187,9 @@ async fn passing(
         .flat_map(|mutant| cases_of(suite, &mutant.clause))
         .collect();
     let all: Vec<usize> = all.into_iter().collect();
-    let orders = orders(command.to_vec(), way);
+    let options = options(command.to_vec(), way);
     let mut trials = Trials::new();
-    runner::run(Arc::clone(suite), &all, orders, &mut trials, |_| {}).await;
+    runner::run(Arc::clone(suite), &all, options, &mut trials, |_| {}).await;
     let passed = trials
         .into_iter()
         .filter(|(_, trial)| trial.verdict.is_pass());
@@ -222,13 +224,13 @@ async fn try_one(
         "--".to_owned(),
     ];
     argv.extend(command.iter().cloned());
-    let mut orders = orders(argv, mutant.way);
-    orders.fail_fast = Some(FailFast {
+    let mut options = options(argv, mutant.way);
+    options.fail_fast = Some(FailFast {
         advised: true,
         ..FailFast::default()
     });
     let mut trials = Trials::new();
-    runner::run(Arc::clone(suite), &mine, orders, &mut trials, |_| {}).await;
+    runner::run(Arc::clone(suite), &mine, options, &mut trials, |_| {}).await;
     let failed = trials.iter().find(|(_, trial)| trial.verdict.is_failure());
     Ok(match failed {
         Some((place, _)) => MutantResult::Caught(suite.cases[*place].id.clone()),
@@ -236,7 +238,7 @@ async fn try_one(
     })
 }
 
-fn orders(argv: Vec<String>, way: MutantTransport) -> RunOptions {
+fn options(argv: Vec<String>, way: MutantTransport) -> RunOptions {
     let launch = Launch {
         patience: PatienceMs {
             reply: Some(REPLY_MS),

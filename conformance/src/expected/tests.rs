@@ -26,9 +26,9 @@ fn check(list: &str, verdicts: [Option<Verdict>; 3], whole: bool) -> String {
         .collect();
     let mut lines: Vec<String> = judged
         .iter()
-        .map(|(case, verdict)| format!("{} {:?}", case.id, list.standing(case, verdict)))
+        .map(|(case, verdict)| format!("{} {:?}", case.id, list.compare(case, verdict)))
         .collect();
-    lines.extend(list.stale(judged, whole));
+    lines.extend(list.stale_entries(judged, whole));
     lines.join("\n")
 }
 

@@ -9,8 +9,8 @@ mod credentials;
 mod diff;
 mod fixture;
 mod json;
-mod liberties;
 mod message;
+mod permitted_members;
 mod program;
 mod schema;
 #[cfg(test)]
@@ -19,14 +19,14 @@ mod text;
 mod words;
 
 pub use self::command::command;
-pub use self::credentials::leaked;
+pub use self::credentials::leaked_credential;
 pub use self::fixture::fixture;
 pub use self::json::{call, json, unordered};
 pub use self::message::{http, line};
 pub use self::program::program;
 pub use self::schema::output_schema;
 pub use self::text::{raw_line, text};
-pub use self::words::{error_messages, own_words};
+pub use self::words::{error_messages, host_text_mismatch};
 
 use crate::verdict::{Mismatch, Verdict};
 

@@ -32,7 +32,7 @@ pub fn program(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
 fn one(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
     let mut parts = match (&expect.outcome, &run.outcome) {
         (Outcome::Returns(expected), ProgramOutcome::Returned { text, json }) => {
-            let mut parts = returned(expected, text.as_ref(), cut(expect, run));
+            let mut parts = returned(expected, text.as_ref(), is_cut(expect, run));
             parts.extend(
                 expected
                     .json
@@ -57,7 +57,7 @@ fn one(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
         ),
         (Outcome::Returns(expected), ProgramOutcome::Raised { .. }) => {
             let observed = run.outcome.words();
-            return Verdict::Fail(mismatch("outcome", wanted(expected), observed));
+            return Verdict::Fail(mismatch("outcome", display_expected(expected), observed));
         }
         (Outcome::Raises(expected), ProgramOutcome::Returned { .. }) => {
             let (expected, observed) = (expected.reason.word(), run.outcome.words());
@@ -90,14 +90,14 @@ fn one(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
                 words(observed),
             )));
         }
-        None if expect.truncated => parts.push(unseen("truncated")),
+        None if expect.truncated => parts.push(unobservable("truncated")),
         _ => {}
     }
     verdict(parts)
 }
 
 /// Whether the preview is truncated, as far as can be determined.
-fn cut(expect: &ProgramExpect, run: &ProgramRun) -> bool {
+fn is_cut(expect: &ProgramExpect, run: &ProgramRun) -> bool {
     let ProgramOutcome::Returned {
         text: Some(Some(text)),
         ..
@@ -114,7 +114,7 @@ fn cut(expect: &ProgramExpect, run: &ProgramRun) -> bool {
 fn returned(expected: &Returned, text: Option<&Option<String>>, cut: bool) -> Vec<PartVerdict> {
     let mut parts = Vec::new();
     if expected.nothing {
-        parts.push(nothing(text));
+        parts.push(no_result(text));
     }
     if let Some(letters) = &expected.text {
         parts.push(printed("result", letters, text));
@@ -128,9 +128,9 @@ fn returned(expected: &Returned, text: Option<&Option<String>>, cut: bool) -> Ve
     parts
 }
 
-fn nothing(text: Option<&Option<String>>) -> PartVerdict {
+fn no_result(text: Option<&Option<String>>) -> PartVerdict {
     match text {
-        None => unseen("result"),
+        None => unobservable("result"),
         Some(None) => PartVerdict::Met,
         Some(Some(text)) => PartVerdict::Unmet(mismatch("result", "no result text", text)),
     }
@@ -138,7 +138,7 @@ fn nothing(text: Option<&Option<String>>) -> PartVerdict {
 
 fn printed(what: &'static str, expected: &Text, text: Option<&Option<String>>) -> PartVerdict {
     match text {
-        None => unseen(what),
+        None => unobservable(what),
         Some(None) => PartVerdict::Unmet(mismatch(what, expected.source(), "no result text")),
         Some(Some(text)) => match super::text(what, expected, text, &mut Captures::new()) {
             Ok(()) => PartVerdict::Met,
@@ -150,9 +150,9 @@ fn printed(what: &'static str, expected: &Text, text: Option<&Option<String>>) -
 fn shape(regex: &str, text: Option<&Option<String>>) -> PartVerdict {
     let expected = || format!("text of the shape {regex}");
     match text {
-        None => unseen("result"),
+        None => unobservable("result"),
         Some(None) => PartVerdict::Unmet(mismatch("result", expected(), "no result text")),
-        Some(Some(text)) => match text::whole(regex, text) {
+        Some(Some(text)) => match text::matches_whole(regex, text) {
             Ok(true) => PartVerdict::Met,
             Ok(false) => PartVerdict::Unmet(mismatch("result", expected(), text)),
             Err(error) => PartVerdict::Unmet(mismatch("result", error, text)),
@@ -173,7 +173,7 @@ fn data(what: &'static str, source: &str, text: Option<&Option<String>>, cut: bo
         }
     };
     match text {
-        None => unseen(what),
+        None => unobservable(what),
         Some(None) if expected == Edn::Nil || matches_nothing(&expected) => PartVerdict::Met,
         Some(None) => PartVerdict::Unmet(mismatch(what, expected.to_string(), "no result text")),
         Some(Some(_)) if cut => PartVerdict::Unseen(
@@ -250,10 +250,10 @@ fn raised(
         .map(|kind| MessageExpect::Prefix(Text::plain(format!("{kind}: "))));
     for wanted in kind.iter().chain(&expected.message) {
         parts.push(match message {
-            None => unseen("message"),
-            Some(message) => match says(wanted, &spelled(wanted, message)) {
+            None => unobservable("message"),
+            Some(message) => match compare_message(wanted, &with_kind_spelling(wanted, message)) {
                 // The mismatch shows the original message.
-                PartVerdict::Unmet(_) => says(wanted, message),
+                PartVerdict::Unmet(_) => compare_message(wanted, message),
                 other => other,
             },
         });
@@ -268,7 +268,7 @@ fn raised(
 }
 
 /// The message with its kind spelled as expected: `arity error` and `arity_error` count as the same.
-fn spelled<'m>(wanted: &MessageExpect, message: &'m str) -> Cow<'m, str> {
+fn with_kind_spelling<'m>(wanted: &MessageExpect, message: &'m str) -> Cow<'m, str> {
     let (MessageExpect::Exact(text) | MessageExpect::Prefix(text)) = wanted;
     let Some(TextPart::Lit(letters)) = text.parts.first() else {
         return Cow::Borrowed(message);
@@ -286,7 +286,7 @@ fn spelled<'m>(wanted: &MessageExpect, message: &'m str) -> Cow<'m, str> {
     }
 }
 
-fn says(wanted: &MessageExpect, message: &str) -> PartVerdict {
+fn compare_message(wanted: &MessageExpect, message: &str) -> PartVerdict {
     match wanted {
         MessageExpect::Exact(text) => {
             match super::text("message", text, message, &mut Captures::new()) {
@@ -313,7 +313,7 @@ fn says(wanted: &MessageExpect, message: &str) -> PartVerdict {
 /// entries shown must still be a proper prefix.
 fn prints(expected: &[Text], observed: Option<&[String]>, cut: bool) -> PartVerdict {
     let Some(observed) = observed else {
-        return unseen("prints");
+        return unobservable("prints");
     };
     let shown = |entries: Vec<String>| match entries.as_slice() {
         [] => "nothing printed".to_owned(),
@@ -341,12 +341,12 @@ fn prints(expected: &[Text], observed: Option<&[String]>, cut: bool) -> PartVerd
     }
 }
 
-fn unseen(part: &'static str) -> PartVerdict {
+fn unobservable(part: &'static str) -> PartVerdict {
     PartVerdict::Unseen(part, "the target doesn't show it".to_owned())
 }
 
 /// The expected value, for display.
-fn wanted(expected: &Returned) -> String {
+fn display_expected(expected: &Returned) -> String {
     let text = expected.text.as_ref().map(Text::source);
     let json = expected.json.as_ref().map(Json::to_string);
     let shape = expected

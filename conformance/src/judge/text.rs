@@ -78,7 +78,7 @@ pub(super) fn compare(
 ///
 /// # Errors
 /// A message, when the regex is unusable or too slow.
-pub(super) fn whole(regex: &str, letters: &str) -> Result<bool, String> {
+pub(super) fn matches_whole(regex: &str, letters: &str) -> Result<bool, String> {
     let regex =
         Regex::new(&anchored(regex)).map_err(|error| format!("a usable regex ({error})"))?;
     regex

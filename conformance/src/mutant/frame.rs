@@ -15,12 +15,12 @@ use super::text::replaced;
 #[serde(deny_unknown_fields)]
 pub struct FrameStep {
     to: Option<String>,
-    r#where: Option<Where>,
+    r#where: Option<Condition>,
     remove: Option<String>,
-    set: Option<(String, Value)>,
-    put: Option<(String, Value)>,
-    add: Option<(String, Value)>,
-    change: Option<(String, Value, Value)>,
+    set: Option<(String, JsonText)>,
+    put: Option<(String, JsonText)>,
+    add: Option<(String, JsonText)>,
+    change: Option<(String, JsonText, JsonText)>,
     replace: Option<(String, Vec<(String, String)>)>,
     append: Option<(String, String)>,
     by: Option<CustomFrameEdit>,
@@ -28,22 +28,22 @@ pub struct FrameStep {
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Where {
-    Is(String, Value),
+enum Condition {
+    Is(String, JsonText),
     Stands((String,)),
 }
 
 /// JSON, written as text in the table.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
-struct Value(Json);
+struct JsonText(Json);
 
-impl TryFrom<String> for Value {
+impl TryFrom<String> for JsonText {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Value, String> {
+    fn try_from(text: String) -> Result<JsonText, String> {
         let json = Json::parse(&text);
-        json.map(Value)
+        json.map(JsonText)
             .map_err(|error| format!("`{text}`: {error}"))
     }
 }
@@ -60,8 +60,8 @@ impl FrameStep {
         let mut stands = |path: &str| at(json, &path.split('.').collect::<Vec<_>>()).cloned();
         let is_meant = match &self.r#where {
             None => true,
-            Some(Where::Stands((path,))) => stands(path).is_some(),
-            Some(Where::Is(path, Value(value))) => stands(path).as_ref() == Some(value),
+            Some(Condition::Stands((path,))) => stands(path).is_some(),
+            Some(Condition::Is(path, JsonText(value))) => stands(path).as_ref() == Some(value),
         };
         if !is_meant || self.to.as_ref().is_some_and(|to| to != method) {
             return;
@@ -71,21 +71,21 @@ impl FrameStep {
                 members.shift_remove(name);
             });
         }
-        if let Some((path, Value(value))) = &self.set {
+        if let Some((path, JsonText(value))) = &self.set {
             each(json, path, &mut |members, name| {
                 members.insert(name.to_owned(), value.clone());
             });
         }
-        if let Some((path, Value(value))) = &self.put {
+        if let Some((path, JsonText(value))) = &self.put {
             found(json, path, &mut |member| *member = value.clone());
         }
-        if let Some((path, Value(value))) = &self.add {
+        if let Some((path, JsonText(value))) = &self.add {
             each(json, path, &mut |members, name| {
                 let member = members.entry(name.to_owned());
                 member.or_insert_with(|| value.clone());
             });
         }
-        if let Some((path, Value(from), Value(to))) = &self.change {
+        if let Some((path, JsonText(from), JsonText(to))) = &self.change {
             found(json, path, &mut |member| {
                 if member == from {
                     *member = to.clone();
@@ -146,14 +146,14 @@ impl TryFrom<String> for CustomFrameEdit {
     type Error = String;
 
     fn try_from(wanted: String) -> Result<CustomFrameEdit, String> {
-        let found = OWN.iter().find(|(name, _)| *name == wanted);
+        let found = CUSTOM_EDITS.iter().find(|(name, _)| *name == wanted);
         found
             .map(|(_, edit)| CustomFrameEdit(*edit))
             .ok_or_else(|| format!("no edit is called `{wanted}`"))
     }
 }
 
-const OWN: &[(&str, FrameEditFn)] = &[
+const CUSTOM_EDITS: &[(&str, FrameEditFn)] = &[
     ("batches", |frame, _| {
         *frame = Json::Array(vec![frame.clone()]);
     }),

@@ -238,7 +238,7 @@ pub fn run(mutation: &'static Mutation, command: &[String]) -> std::io::Result<i
     let mut words = command.to_vec();
     if let Mutation::Flag(flag) = mutation {
         words.extend(flag.iter().cloned());
-        return ended(&mut start(&words)?);
+        return wait_for_exit(&mut start(&words)?);
     }
     let place = words.iter().position(|word| word == PORT_FLAG);
     let place = place.map(|place| place + 1).unwrap_or_default();
@@ -252,12 +252,12 @@ pub fn run(mutation: &'static Mutation, command: &[String]) -> std::io::Result<i
         for client in listener.incoming().flatten() {
             std::thread::spawn(move || {
                 if let Some(server) = connect(behind) {
-                    let _closed = pass(mutation, client, server);
+                    let _closed = proxy_connection(mutation, client, server);
                 }
             });
         }
     });
-    ended(&mut child)
+    wait_for_exit(&mut child)
 }
 
 fn start(words: &[String]) -> std::io::Result<Child> {
@@ -270,7 +270,7 @@ fn start(words: &[String]) -> std::io::Result<Child> {
         .spawn()
 }
 
-fn ended(child: &mut Child) -> std::io::Result<i32> {
+fn wait_for_exit(child: &mut Child) -> std::io::Result<i32> {
     Ok(child.wait()?.code().unwrap_or(1))
 }
 
@@ -288,21 +288,25 @@ fn connect(port: u16) -> Option<TcpStream> {
 /// The heads of the requests that were passed on and are not answered yet.
 type UnansweredRequests = Arc<Mutex<VecDeque<ProxiedMessage>>>;
 
-fn pass(mutation: &'static Mutation, client: TcpStream, server: TcpStream) -> std::io::Result<()> {
+fn proxy_connection(
+    mutation: &'static Mutation,
+    client: TcpStream,
+    server: TcpStream,
+) -> std::io::Result<()> {
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let asked = UnansweredRequests::default();
     let (from, to, noted) = (client.try_clone()?, server.try_clone()?, asked.clone());
     std::thread::spawn(move || {
-        let _closed = inward(mutation, &from, &to, &noted);
+        let _closed = forward_requests(mutation, &from, &to, &noted);
         let _closed_too = to.shutdown(Shutdown::Write);
     });
-    let passed = outward(mutation, &server, &client, &asked);
+    let passed = forward_responses(mutation, &server, &client, &asked);
     let _closed = client.shutdown(Shutdown::Both);
     passed
 }
 
-fn inward(
+fn forward_requests(
     mutation: &Mutation,
     client: &TcpStream,
     mut server: &TcpStream,
@@ -310,7 +314,7 @@ fn inward(
 ) -> std::io::Result<()> {
     let mut client = BufReader::new(client);
     loop {
-        let head = head(&mut client)?;
+        let head = read_head(&mut client)?;
         let Some(mut message) = ProxiedMessage::parse(&head) else {
             server.write_all(&head)?;
             break;
@@ -336,7 +340,7 @@ fn inward(
     Ok(())
 }
 
-fn outward(
+fn forward_responses(
     mutation: &Mutation,
     server: &TcpStream,
     mut client: &TcpStream,
@@ -344,7 +348,7 @@ fn outward(
 ) -> std::io::Result<()> {
     let mut server = BufReader::new(server);
     loop {
-        let head = head(&mut server)?;
+        let head = read_head(&mut server)?;
         let Some(mut message) = ProxiedMessage::parse(&head) else {
             client.write_all(&head)?;
             break;
@@ -390,7 +394,7 @@ fn outward(
 }
 
 /// The bytes of a head including the blank line that ends it; fewer if the stream ends or the head is too long.
-fn head(stream: &mut impl BufRead) -> std::io::Result<Vec<u8>> {
+fn read_head(stream: &mut impl BufRead) -> std::io::Result<Vec<u8>> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") && head.len() < HEAD_BYTES_MAX {
         if stream.read_until(b'\n', &mut head)? == 0 {

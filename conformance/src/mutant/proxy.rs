@@ -43,20 +43,20 @@ pub fn run(mutant: &'static Mutant, command: &[String]) -> std::io::Result<i32> 
     let missing = || std::io::Error::other("a standard stream of the server is missing");
     let input = child.stdin.take().ok_or_else(missing)?;
     let output = child.stdout.take().ok_or_else(missing)?;
-    let desk = Arc::new(SharedState::default());
-    let incoming = Arc::clone(&desk);
+    let shared = Arc::new(SharedState::default());
+    let incoming = Arc::clone(&shared);
     let mutation = &mutant.mutation;
     std::thread::spawn(move || {
         ClientToServer {
             mutation,
-            desk: incoming,
+            shared: incoming,
             program: String::new(),
         }
         .pump(input)
     });
     ServerToClient {
         mutation,
-        desk,
+        shared,
         calls: 0,
         held: None,
         held_since: None,
@@ -102,7 +102,7 @@ impl SharedState {
 /// From the client to the server.
 struct ClientToServer {
     mutation: &'static Mutation,
-    desk: Arc<SharedState>,
+    shared: Arc<SharedState>,
     /// The definitions of earlier programs.
     program: String,
 }
@@ -140,7 +140,7 @@ impl ClientToServer {
             }
         };
         let before = frame.clone();
-        self.note(&frame);
+        self.record_request(&frame);
         match self.mutation {
             Mutation::Symbol(from, to) => {
                 edit::program(&mut frame, |text| edit::symbol(text, from, to))
@@ -174,11 +174,11 @@ impl ClientToServer {
         format!("{frame}\n").into_bytes()
     }
 
-    fn note(&self, frame: &Json) {
+    fn record_request(&self, frame: &Json) {
         let Some(method) = frame.get("method").and_then(Json::as_str) else {
             return;
         };
-        let mut notes = self.desk.lock();
+        let mut notes = self.shared.lock();
         match frame.get("id") {
             Some(id) => {
                 let id = id.to_string();
@@ -201,7 +201,7 @@ impl ClientToServer {
                 }
                 drop(notes);
                 if self.mutation.is(StreamFault::AnswersNotifications) {
-                    say(br#"{"jsonrpc":"2.0","id":null,"result":{}}"#);
+                    write_line(br#"{"jsonrpc":"2.0","id":null,"result":{}}"#);
                 }
             }
         }
@@ -211,7 +211,7 @@ impl ClientToServer {
 /// From the server to the client.
 struct ServerToClient {
     mutation: &'static Mutation,
-    desk: Arc<SharedState>,
+    shared: Arc<SharedState>,
     calls: usize,
     held: Option<Json>,
     held_since: Option<Instant>,
@@ -232,7 +232,7 @@ impl ServerToClient {
             }
         });
         if self.mutation.is(StreamFault::Banner) {
-            say(b"PTC-Lisp server ready");
+            write_line(b"PTC-Lisp server ready");
         }
         loop {
             let wait = if self.held.is_some() {
@@ -242,27 +242,27 @@ impl ServerToClient {
             };
             match lines.recv_timeout(wait) {
                 Ok(line) => self.pass(&line),
-                Err(std::sync::mpsc::RecvTimeoutError::Timeout) if self.is_worth_waiting() => {}
-                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => self.let_go(),
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) if self.should_keep_holding() => {}
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => self.release_held(),
                 Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
             }
         }
-        self.let_go();
+        self.release_held();
         for frame in std::mem::take(&mut self.queue) {
-            say(frame.to_string().as_bytes());
+            write_line(frame.to_string().as_bytes());
         }
     }
 
-    fn is_worth_waiting(&self) -> bool {
+    fn should_keep_holding(&self) -> bool {
         let recent = self
             .held_since
             .is_some_and(|since| since.elapsed() < SWAP_WAIT_MAX);
-        recent && !self.desk.lock().calls.is_empty()
+        recent && !self.shared.lock().calls.is_empty()
     }
 
-    fn let_go(&mut self) {
+    fn release_held(&mut self) {
         if let Some(frame) = self.held.take() {
-            say(frame.to_string().as_bytes());
+            write_line(frame.to_string().as_bytes());
         }
     }
 
@@ -272,11 +272,11 @@ impl ServerToClient {
             .ok()
             .and_then(|text| Json::parse(text).ok());
         let Some(mut frame) = parsed else {
-            return say(text);
+            return write_line(text);
         };
         let id = frame.get("id").map(Json::to_string).unwrap_or_default();
         let method = self
-            .desk
+            .shared
             .lock()
             .methods
             .get(&id)
@@ -294,9 +294,9 @@ impl ServerToClient {
             _ => {}
         }
         if frame == before {
-            say(text);
+            write_line(text);
         } else {
-            say(frame.to_string().as_bytes());
+            write_line(frame.to_string().as_bytes());
         }
     }
 
@@ -307,59 +307,59 @@ impl ServerToClient {
         }
         match stream {
             StreamFault::ExtraLine if is_call => {
-                say(b"evaluating");
-                say(text);
+                write_line(b"evaluating");
+                write_line(text);
             }
             // The end of input is detected before the last answer is written.
             StreamFault::ForgetsAtEnd => {
                 std::thread::sleep(FORGETTING);
-                say(text);
+                write_line(text);
             }
             StreamFault::BlankLine => {
-                say(text);
-                say(b"");
+                write_line(text);
+                write_line(b"");
             }
             StreamFault::Twice if is_call => {
-                say(text);
-                say(text);
+                write_line(text);
+                write_line(text);
             }
             StreamFault::ProgressBackwards => {
-                self.progress(id, &[2, 1]);
-                say(text);
+                self.send_progress(id, &[2, 1]);
+                write_line(text);
             }
             StreamFault::ProgressLate => {
-                say(text);
-                self.progress(id, &[1]);
+                write_line(text);
+                self.send_progress(id, &[1]);
             }
             StreamFault::ProgressOfNobody => {
-                if self.desk.lock().tokens.contains_key(id) {
-                    tell_progress(&Json::from("of nobody"), 1);
+                if self.shared.lock().tokens.contains_key(id) {
+                    write_progress(&Json::from("of nobody"), 1);
                 }
-                say(text);
+                write_line(text);
             }
             StreamFault::Lost if is_call && self.calls.is_multiple_of(3) => {}
-            StreamFault::SwappedIds if is_call => self.swap(frame, id),
-            StreamFault::Unbroken if is_call => self.in_order(frame),
+            StreamFault::SwappedIds if is_call => self.swap_ids(frame, id),
+            StreamFault::Unbroken if is_call => self.send_in_order(frame),
             StreamFault::CarriageReturn => {
                 let mut line = text.to_vec();
                 line.push(b'\r');
-                say(&line);
+                write_line(&line);
             }
-            _ => say(text),
+            _ => write_line(text),
         }
     }
 
     /// Sends progress notifications for a request that has a progress token.
-    fn progress(&self, id: &str, steps: &[i64]) {
-        if let Some(token) = self.desk.lock().tokens.get(id) {
+    fn send_progress(&self, id: &str, steps: &[i64]) {
+        if let Some(token) = self.shared.lock().tokens.get(id) {
             for step in steps {
-                tell_progress(token, *step);
+                write_progress(token, *step);
             }
         }
     }
 
-    fn swap(&mut self, mut frame: Json, id: &str) {
-        self.desk.lock().calls.retain(|call| call != id);
+    fn swap_ids(&mut self, mut frame: Json, id: &str) {
+        self.shared.lock().calls.retain(|call| call != id);
         let Some(mut earlier) = self.held.take() else {
             self.held = Some(frame);
             self.held_since = Some(Instant::now());
@@ -370,15 +370,15 @@ impl ServerToClient {
             edit::set(&mut earlier, &[], "id", second);
             edit::set(&mut frame, &[], "id", first);
         }
-        say(earlier.to_string().as_bytes());
-        say(frame.to_string().as_bytes());
+        write_line(earlier.to_string().as_bytes());
+        write_line(frame.to_string().as_bytes());
     }
 
-    fn in_order(&mut self, frame: Json) {
+    fn send_in_order(&mut self, frame: Json) {
         self.queue.push(frame);
         loop {
             let next = {
-                let mut notes = self.desk.lock();
+                let mut notes = self.shared.lock();
                 let cancelled = notes.cancelled.clone();
                 notes.calls.retain(|call| !cancelled.contains(call));
                 notes.calls.first().cloned()
@@ -389,22 +389,22 @@ impl ServerToClient {
             });
             let Some(found) = found else { return };
             let reply = self.queue.remove(found);
-            self.desk.lock().calls.remove(0);
-            say(reply.to_string().as_bytes());
+            self.shared.lock().calls.remove(0);
+            write_line(reply.to_string().as_bytes());
         }
     }
 }
 
-fn tell_progress(token: &Json, step: i64) {
+fn write_progress(token: &Json, step: i64) {
     let params = format!("{{\"progressToken\":{token},\"progress\":{step}}}");
     let frame = format!(
         "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{params}}}"
     );
-    say(frame.as_bytes());
+    write_line(frame.as_bytes());
 }
 
 /// Writes a line. An error means that the client has closed its end, and is ignored.
-fn say(line: &[u8]) {
+fn write_line(line: &[u8]) {
     let mut out = std::io::stdout().lock();
     let _client_gone = out
         .write_all(line)

@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::PeerFiles;
+use super::barriers::CallBarriers;
 use super::mcp::{Reaction, react};
-use super::meeting::CallBarriers;
 use super::script::{Action, PeerKind, Script};
 
 /// Path of the MCP endpoint.
@@ -152,19 +152,19 @@ impl Peer {
         };
         if action.lose_session {
             self.session.fetch_add(1, Ordering::SeqCst);
-            self.script().tools.iter_mut().for_each(forget_to_lose);
+            self.script().tools.iter_mut().for_each(clear_session_loss);
             return plain(404, "");
         }
-        let mut response = self.perform(&action, answer.as_ref());
+        let mut response = self.run_action(&action, answer.as_ref());
         if sessions && initialize {
             response.headers.push(("Mcp-Session-Id".into(), current));
         }
         response
     }
 
-    fn perform(&self, action: &Action, answer: Option<&Value>) -> Response {
+    fn run_action(&self, action: &Action, answer: Option<&Value>) -> Response {
         std::thread::sleep(Duration::from_millis(action.delay_ms));
-        self.meetings.join(action.together);
+        self.meetings.wait(action.together);
         if let Some(status) = action.exit {
             std::process::exit(status);
         }
@@ -204,7 +204,7 @@ impl Peer {
         const STREAM: &str = "text/event-stream";
         let answer = answer.map(Value::to_string);
         if self.script().sse || !action.before.is_empty() || action.events.is_some() {
-            return (STREAM, stream(action, answer));
+            return (STREAM, event_stream(action, answer));
         }
         let mut messages = action.raw.iter().cloned();
         let body = answer.or_else(|| messages.next()).unwrap_or_default();
@@ -237,7 +237,7 @@ impl Peer {
         if let Some(bytes) = action.fill {
             return typed(format!("\"{}\"", "x".repeat(bytes)));
         }
-        self.perform(&action, None)
+        self.run_action(&action, None)
     }
 
     fn script(&self) -> std::sync::MutexGuard<'_, Script> {
@@ -246,7 +246,7 @@ impl Peer {
 }
 
 /// An answer as a stream of events, preceded by the scripted messages.
-pub fn stream(action: &Action, answer: Option<String>) -> String {
+pub fn event_stream(action: &Action, answer: Option<String>) -> String {
     if let Some(events) = &action.events {
         return events.replace("{{answer}}", &answer.unwrap_or_default());
     }
@@ -256,7 +256,7 @@ pub fn stream(action: &Action, answer: Option<String>) -> String {
 }
 
 /// Makes sure that a session is lost only once, so that the repeated call succeeds.
-fn forget_to_lose(tool: &mut Value) {
+fn clear_session_loss(tool: &mut Value) {
     if let Some(does) = tool.get_mut("does").and_then(Value::as_object_mut) {
         does.remove("lose_session");
     }

@@ -62,7 +62,7 @@ fn reply(message: Value) -> Reaction {
 }
 
 fn list(script: &Script, params: &Value) -> Value {
-    let shown: Vec<Value> = script.tools.iter().map(without_does).collect();
+    let shown: Vec<Value> = script.tools.iter().map(public_tool).collect();
     let start = params["cursor"]
         .as_str()
         .and_then(|cursor| cursor.parse::<usize>().ok())
@@ -81,7 +81,7 @@ fn list(script: &Script, params: &Value) -> Value {
     result
 }
 
-fn without_does(tool: &Value) -> Value {
+fn public_tool(tool: &Value) -> Value {
     let mut tool = tool.clone();
     if let Some(tool) = tool.as_object_mut() {
         tool.remove("does");
@@ -157,7 +157,7 @@ fn answer_of(action: &mut Action, id: &Value, arguments: &Value, params: &Value)
 fn result_of(action: &Action, arguments: &Value, params: &Value) -> Value {
     let mut content = Vec::new();
     if let Some(text) = &action.text {
-        content.push(json!({"type": "text", "text": filled(text, arguments)}));
+        content.push(json!({"type": "text", "text": fill_arguments(text, arguments)}));
     }
     if let Some(bytes) = action.fill {
         content.push(json!({"type": "text", "text": "x".repeat(bytes)}));
@@ -177,7 +177,7 @@ fn result_of(action: &Action, arguments: &Value, params: &Value) -> Value {
     Value::Object(result)
 }
 
-fn filled(text: &str, arguments: &Value) -> String {
+fn fill_arguments(text: &str, arguments: &Value) -> String {
     let mut text = text.to_owned();
     for (name, value) in arguments.as_object().into_iter().flatten() {
         let value = value

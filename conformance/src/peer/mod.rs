@@ -3,16 +3,16 @@
 //! A peer is a process of this command (`ptc-conformance peer SCRIPT`), so that it can be an upstream of any aggregator.
 //! Knows nothing of the servers under test.
 
+mod barriers;
 mod http;
 mod mcp;
-mod meeting;
 mod script;
 pub mod stage;
 mod stdio;
 
 use std::path::Path;
 
-pub use http::stream;
+pub use http::event_stream;
 pub use script::{Action, PeerKind, Script};
 
 /// Runs the script at `path` until standard input ends.
@@ -23,7 +23,7 @@ pub fn play(path: &Path) -> Result<(), String> {
     let text =
         std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let script = Script::read(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-    let notes = PeerFiles::beside(path);
+    let notes = PeerFiles::next_to(path);
     notes.pid();
     match script.kind {
         PeerKind::Stdio => {
@@ -42,7 +42,7 @@ struct PeerFiles {
 }
 
 impl PeerFiles {
-    fn beside(script: &Path) -> Self {
+    fn next_to(script: &Path) -> Self {
         Self {
             received: script.with_extension("received"),
             pid: script.with_extension("pid"),

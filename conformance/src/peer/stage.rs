@@ -47,7 +47,7 @@ impl CasePeers {
     ///
     /// # Errors
     /// A message that says what is wrong with a script, or why a peer did not start.
-    pub fn set<V: std::fmt::Display>(
+    pub fn set_up<V: std::fmt::Display>(
         directory: &Path,
         peers: &IndexMap<String, V>,
         place: impl Fn(&str) -> String,
@@ -69,7 +69,7 @@ impl CasePeers {
         let (naming, plain): (Vec<_>, Vec<_>) =
             scripts.partition(|(_, script)| script.contains("{{peer."));
         for (name, script) in plain.into_iter().chain(naming) {
-            let script = stage.place(&place(&script));
+            let script = stage.expand(&place(&script));
             stage
                 .add(name, &script, &command)
                 .map_err(|error| format!("peer {name}: {error}"))?;
@@ -78,14 +78,15 @@ impl CasePeers {
     }
 
     /// Fills in `{{peer.NAME.command}}`, `{{peer.NAME.script}}` and `{{peer.NAME.url}}`.
-    pub fn place(&self, text: &str) -> String {
-        self.words().fold(text.to_owned(), |text, (name, word)| {
-            text.replace(&format!("{{{{{name}}}}}"), word)
-        })
+    pub fn expand(&self, text: &str) -> String {
+        self.variables()
+            .fold(text.to_owned(), |text, (name, word)| {
+                text.replace(&format!("{{{{{name}}}}}"), word)
+            })
     }
 
     /// The names `peer.NAME.command`, `peer.NAME.script` and `peer.NAME.url` with their values.
-    pub fn words(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.words
             .iter()
             .map(|(name, word)| (name.as_str(), word.as_str()))
@@ -143,7 +144,7 @@ pub fn received(directory: &Path, name: &str) -> Option<String> {
     let script = directory.join("peers").join(format!("{name}.json"));
     script
         .is_file()
-        .then(|| left(&script.with_extension("received")).unwrap_or_default())
+        .then(|| read_left_file(&script.with_extension("received")).unwrap_or_default())
 }
 
 /// Kills the case's peer `name`, as a crash would.
@@ -152,7 +153,7 @@ pub fn received(directory: &Path, name: &str) -> Option<String> {
 /// When there is no such peer, or it is not running.
 pub fn kill_peer(directory: &Path, name: &str) -> Result<(), String> {
     let path = directory.join("peers").join(format!("{name}.pid"));
-    let pid = left(&path)
+    let pid = read_left_file(&path)
         .and_then(|text| text.trim().parse::<i32>().ok())
         // A forged file must not make the harness signal a process group, or all processes.
         .filter(|pid| *pid > 1);
@@ -163,8 +164,8 @@ pub fn kill_peer(directory: &Path, name: &str) -> Result<(), String> {
 }
 
 /// The contents of a file that a peer left. A target can write to the directory, too, and may have left anything there, such as a pipe.
-fn left(path: &Path) -> Option<String> {
-    let bytes = files::read_left(path, files::REPORT_BYTES_MAX)?;
+fn read_left_file(path: &Path) -> Option<String> {
+    let bytes = files::read_left_file(path, files::REPORT_BYTES_MAX)?;
     String::from_utf8(bytes).ok()
 }
 
@@ -224,7 +225,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         for name in ["../x", "/x", "..", ".hidden", "a/b", "a\\b", "a\0b"] {
             let peers = IndexMap::from([(name.to_owned(), json!({"kind": "stdio"}))]);
-            let refused = CasePeers::set(directory.path(), &peers, str::to_owned).expect_err(name);
+            let refused = CasePeers::set_up(directory.path(), &peers, str::to_owned).expect_err(name);
             assert!(refused.contains("a name that can be a file's"), "{refused}");
         }
         let left = std::fs::read_dir(directory.path().join("peers")).expect("made");

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::PeerFiles;
+use super::barriers::CallBarriers;
 use super::mcp::{Reaction, react};
-use super::meeting::CallBarriers;
 use super::script::{Action, Script};
 
 /// Runs until standard input ends.
@@ -35,14 +35,14 @@ pub(super) fn play(mut script: Script, notes: PeerFiles) {
         }
         let (out, meetings) = (Arc::clone(&out), meetings.clone());
         let work = move || {
-            meetings.join(action.together);
-            perform(&action, answer.as_ref(), &out);
+            meetings.wait(action.together);
+            run_action(&action, answer.as_ref(), &out);
         };
         std::thread::spawn(work);
     }
 }
 
-fn perform(action: &Action, answer: Option<&Value>, out: &Mutex<std::io::Stdout>) {
+fn run_action(action: &Action, answer: Option<&Value>, out: &Mutex<std::io::Stdout>) {
     std::thread::sleep(Duration::from_millis(action.delay_ms));
     for line in &action.before {
         write(out, line);

@@ -51,7 +51,7 @@ pub fn difference(old: &Run, new: &Run) -> RunDifference {
         for (cases, of_other, run) in sides {
             difference
                 .unmatched
-                .extend(set_apart(cases, &of_other, run));
+                .extend(remove_other_transports(cases, &of_other, run));
         }
     }
     for (key, now) in &after {
@@ -192,7 +192,7 @@ pub fn merge(parts: Vec<Run>) -> Result<Run, String> {
 }
 
 /// Removes the cases over transports that the other run lacks, and returns a sentence with their number for each.
-fn set_apart(
+fn remove_other_transports(
     cases: &mut BTreeMap<Key<'_>, &CaseRecord>,
     of_other: &[Option<Transport>],
     run: &str,

@@ -76,7 +76,7 @@ pub fn render(run: &Run, difference: Option<(&str, &RunDifference)>) -> Result<S
         partial: run.partial,
         strict: run.strict,
         complaints: &run.complaints,
-        levels: levels::standings(run),
+        levels: levels::level_results(run),
         causes: groups::of_failures(run),
         areas: areas(run),
         data: embedded(&data(run, difference))?,

@@ -143,7 +143,7 @@ pub fn subject(run: &Run) -> &'static str {
 }
 
 /// The results for each level; if the subject of the run is MCP, for that level only.
-pub fn standings(run: &Run) -> Vec<LevelResult> {
+pub fn level_results(run: &Run) -> Vec<LevelResult> {
     let of = |level: &'static ConformanceLevel| {
         let mut standing = LevelResult {
             level,
@@ -189,7 +189,7 @@ pub fn badges(run: &Run) -> String {
         });
         (standing.level.name.to_owned(), badge)
     };
-    let all: serde_json::Map<_, _> = standings(run).iter().map(of).collect();
+    let all: serde_json::Map<_, _> = level_results(run).iter().map(of).collect();
     format!("{}\n", serde_json::Value::from(all))
 }
 
@@ -217,17 +217,17 @@ mod tests {
             cases: vec![case("base.http"), case("base.tools")],
             complaints: Vec::new(),
         };
-        assert_eq!((subject(&run), standings(&run).len()), (MCP, 1));
+        assert_eq!((subject(&run), level_results(&run).len()), (MCP, 1));
         run.cases.push(case("mcp.http"));
         assert_eq!(subject(&run), "PTC-Lisp");
-        assert_eq!(standings(&run).len(), LEVELS.len());
+        assert_eq!(level_results(&run).len(), LEVELS.len());
         run.cases.clear();
         assert_eq!(subject(&run), "PTC-Lisp");
     }
 
     #[test]
     fn every_page_belongs_to_one_level() {
-        let suite = crate::fixture::carried().expect("the specification can be read");
+        let suite = crate::fixture::embedded().expect("the specification can be read");
         let pages: std::collections::BTreeSet<String> = suite
             .cases
             .iter()

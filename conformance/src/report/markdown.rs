@@ -38,7 +38,7 @@ pub fn render(run: &Run) -> String {
 
 fn levels(run: &Run, text: &mut String) {
     text.push_str("| level | |\n|---|---|\n");
-    for standing in levels::standings(run) {
+    for standing in levels::level_results(run) {
         let (name, words) = (standing.level.name, standing.words());
         text.push_str(&format!("| {name} | {words} |\n"));
     }

@@ -539,7 +539,7 @@ impl ReportRequest {
     /// # Errors
     /// A message with the file that could not be written.
     pub fn write(&self, run: &Run) -> Result<(), String> {
-        keep(&self.path, &self.format.render(run)?)
+        write_file(&self.path, &self.format.render(run)?)
     }
 }
 
@@ -547,7 +547,7 @@ impl ReportRequest {
 ///
 /// # Errors
 /// A message with the file that could not be written.
-pub fn keep(path: &Path, text: &str) -> Result<(), String> {
+pub fn write_file(path: &Path, text: &str) -> Result<(), String> {
     if path == Path::new("-") {
         use std::io::Write;
         let written = io::stdout().lock().write_all(text.as_bytes());

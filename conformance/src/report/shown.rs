@@ -14,19 +14,19 @@ const BLOCK_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of combining marks on one character; more would be drawn over the lines around it.
 const MARKS_MAX: usize = 4;
 /// Prefixes of lines that a runner of CI workflows interprets as commands, even after blanks.
-const COMMANDS: &[&str] = &["::", "##["];
+const CI_COMMANDS: &[&str] = &["::", "##["];
 
 /// Whether a terminal or an editor interprets a character instead of showing it: C0 and C1 control characters, line and paragraph
 /// separators, and characters that change the direction of text.
-pub fn is_obeyed(character: char) -> bool {
+pub fn is_interpreted(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Whether a character is written as its number: one that is interpreted, that is invisible on its own, or that is not permitted in
 /// XML.
-pub fn is_numbered(character: char) -> bool {
-    is_obeyed(character)
+pub fn needs_escape(character: char) -> bool {
+    is_interpreted(character)
         || matches!(
             character,
             '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
@@ -54,13 +54,13 @@ impl fmt::Display for Visible<'_> {
                 f.write_char('\n')?;
             }
             let begun = line.trim_start();
-            let command = COMMANDS.iter().any(|command| begun.starts_with(command));
+            let command = CI_COMMANDS.iter().any(|command| begun.starts_with(command));
             let at = line.len() - begun.len();
             let mut marks = 0;
             for (index, character) in line.char_indices() {
                 let forged = command && index == at;
                 marks = if is_mark(character) { marks + 1 } else { 0 };
-                if forged || marks > MARKS_MAX || character != '\t' && is_numbered(character) {
+                if forged || marks > MARKS_MAX || character != '\t' && needs_escape(character) {
                     write!(f, "{}", character.escape_unicode())?;
                 } else {
                     f.write_char(character)?;
@@ -255,7 +255,7 @@ mod tests {
     /// Checks that `document` contains nothing unsafe, apart from the harness's own colours.
     fn check(document: &str) -> String {
         let plain = anstream::adapter::strip_str(document).to_string();
-        let numbered = |c: char| !matches!(c, '\n' | '\t') && is_numbered(c);
+        let numbered = |c: char| !matches!(c, '\n' | '\t') && needs_escape(c);
         assert_eq!(plain.find(numbered), None, "{plain}");
         let command = |line: &str| line.trim_start().starts_with("::");
         assert!(!plain.lines().any(command), "{plain}");

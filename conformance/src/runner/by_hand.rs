@@ -73,7 +73,7 @@ pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
         _ if case.target.transport == Transport::Http => return None,
         CaseBody::Clj(body) if subject.is_library => {
             let input = evaluation(body)?.json();
-            lines.push(fed(
+            lines.push(piped_into(
                 &[InputStep::Write(line(link::operation(1, LISP_RUN, &input)))],
                 &shell_words::join(&subject.testee),
             ));
@@ -83,25 +83,25 @@ pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
             let lasts = case.waits() || !case.target.peers.is_empty();
             let mut input = vec![InputStep::Write(program(body)?)];
             if subject.command.is_none() {
-                posted(&greeted(input), &subject.url, &mut lines)?;
+                curl_posts(&with_handshake(input), &subject.url, &mut lines)?;
             } else {
                 input.extend(lasts.then_some(InputStep::Sleep(pause.to_owned())));
                 stage(&case.target, &mut lines)?;
-                lines.push(fed(&input, &server(&case.target, subject, true)?));
+                lines.push(piped_into(&input, &server(&case.target, subject, true)?));
             }
         }
         CaseBody::Wire(body) if subject.command.is_none() => {
-            posted(&sends(body, pause)?, &subject.url, &mut lines)?;
+            curl_posts(&input_steps(body, pause)?, &subject.url, &mut lines)?;
         }
         CaseBody::Wire(body) => {
             stage(&case.target, &mut lines)?;
-            lines.push(fed(
-                &sends(body, pause)?,
+            lines.push(piped_into(
+                &input_steps(body, pause)?,
                 &server(&case.target, subject, false)?,
             ));
         }
         CaseBody::Call(body) => {
-            lines.push(fed(
+            lines.push(piped_into(
                 &[InputStep::Write(operation(body))],
                 &shell_words::join(&subject.testee),
             ));
@@ -152,9 +152,9 @@ fn operation(case: &CallCase) -> Vec<u8> {
     line(link::operation(1, &case.op, &case.input.to_string()))
 }
 
-fn sends(case: &WireCase, pause: &str) -> Option<Vec<InputStep>> {
+fn input_steps(case: &WireCase, pause: &str) -> Option<Vec<InputStep>> {
     let mut acts = match case.handshake {
-        true => greeted(Vec::new()),
+        true => with_handshake(Vec::new()),
         false => Vec::new(),
     };
     for step in &case.steps {
@@ -195,7 +195,7 @@ fn sends(case: &WireCase, pause: &str) -> Option<Vec<InputStep>> {
 }
 
 /// The acts, preceded by the handshake.
-fn greeted(acts: Vec<InputStep>) -> Vec<InputStep> {
+fn with_handshake(acts: Vec<InputStep>) -> Vec<InputStep> {
     let mut all = vec![
         InputStep::Write(line(wire::initialize())),
         InputStep::Sleep(ANSWER_SECONDS.to_owned()),
@@ -207,7 +207,7 @@ fn greeted(acts: Vec<InputStep>) -> Vec<InputStep> {
 
 /// Messages to a server that is already running, each as a `curl` command; those after the handshake use the session that it opens. `None`
 /// if the input is not a message.
-fn posted(acts: &[InputStep], url: &str, lines: &mut Vec<String>) -> Option<()> {
+fn curl_posts(acts: &[InputStep], url: &str, lines: &mut Vec<String>) -> Option<()> {
     let mut all = acts.iter().peekable();
     while let Some(act) = all.next() {
         let message = match act {
@@ -238,7 +238,7 @@ fn posted(acts: &[InputStep], url: &str, lines: &mut Vec<String>) -> Option<()> 
         let mut post = format!("{curl} -H {revision} -H \"$session\"");
         // A request that is not waited for runs in the background.
         let waited_for =
-            frame::only_tells(message) || !matches!(all.peek(), Some(InputStep::Write(_)));
+            frame::is_notification(message) || !matches!(all.peek(), Some(InputStep::Write(_)));
         post.push_str(if waited_for { "; echo" } else { " &" });
         lines.push(post);
         if waited_for {
@@ -304,12 +304,12 @@ fn curl(request: &HttpRequest, origin: &str) -> Option<String> {
     let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
     add("-X", request.method.clone());
     for (name, value) in &request.headers {
-        add("-H", format!("{name}: {}", shown(value)?));
+        add("-H", format!("{name}: {}", display_text(value)?));
     }
     if let Some(body) = &request.body {
-        add("--data-binary", shown(body)?);
+        add("--data-binary", display_text(body)?);
     }
-    words.push(format!("{origin}{}", shown(&request.path)?));
+    words.push(format!("{origin}{}", display_text(&request.path)?));
     let line = shell_words::join(words);
     Some(match request.tag {
         Some(_) => format!("{line} &"),
@@ -318,7 +318,7 @@ fn curl(request: &HttpRequest, origin: &str) -> Option<String> {
 }
 
 /// The expanded text; its source if it needs an earlier answer.
-fn shown(text: &Text) -> Option<String> {
+fn display_text(text: &Text) -> Option<String> {
     let filled = text.string(&Captures::new());
     Some(filled.unwrap_or_else(|_| text.source()))
 }
@@ -326,7 +326,7 @@ fn shown(text: &Text) -> Option<String> {
 /// The commands that create the files and peers that a server needs.
 fn stage(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
     for (name, content) in &spec.files {
-        lines.push(written(name, placed(content)?.as_bytes()));
+        lines.push(write_file_command(name, expand_dir(content)?.as_bytes()));
     }
     upstreams(spec, lines)
 }
@@ -334,15 +334,15 @@ fn stage(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
 /// The commands that write the upstreams configuration and start the peers in it.
 fn upstreams(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
     if let Some(own) = &spec.upstreams {
-        lines.push(written(
+        lines.push(write_file_command(
             UPSTREAMS_FILE,
-            placed(&own.to_string())?.as_bytes(),
+            expand_dir(&own.to_string())?.as_bytes(),
         ));
     } else if !spec.peers.is_empty() {
         let scripts = Json::Object(spec.peers.clone().into_iter().collect());
-        lines.push(written(
+        lines.push(write_file_command(
             PEERS_FILE,
-            placed(&scripts.to_string())?.as_bytes(),
+            expand_dir(&scripts.to_string())?.as_bytes(),
         ));
         // Peers run until their input ends, which happens when the shell closes it or exits.
         lines.push("mkfifo held".to_owned());
@@ -360,12 +360,12 @@ fn upstreams(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
 /// The server's command with the variables and flags of `spec`; `observing` adds the flags that make results visible.
 fn server(spec: &TargetSpec, subject: &Subject, observing: bool) -> Option<String> {
     let launch = &subject.launch;
-    let place = |text: &str| start::in_place(text, Path::new("."));
+    let place = |text: &str| start::expand_dir(text, Path::new("."));
     let flags = start::flags(launch, spec, observing, place).ok()?;
     let named = flags.iter().map(|(name, value)| (name.as_str(), value));
     let mut words = Vec::new();
     for (name, value) in &spec.env {
-        words.push(format!("{}={}", launch.variable(name), placed(value)?));
+        words.push(format!("{}={}", launch.variable(name), expand_dir(value)?));
     }
     let command = subject.command.iter().flatten().chain(&launch.arguments);
     words = with_variables(words, command.cloned().collect());
@@ -382,7 +382,10 @@ fn command(case: &CliCase, spec: &TargetSpec, lines: &mut Vec<String>) -> Option
     let text = |text: &Text| text.string(&Captures::new()).ok();
     for case in case.commands() {
         for (name, content) in &case.files {
-            lines.push(written(name, &content.bytes(&Captures::new()).ok()?));
+            lines.push(write_file_command(
+                name,
+                &content.bytes(&Captures::new()).ok()?,
+            ));
         }
         let mut variables = Vec::new();
         for (name, value) in &case.env {
@@ -396,9 +399,9 @@ fn command(case: &CliCase, spec: &TargetSpec, lines: &mut Vec<String>) -> Option
                 if case.stdin_open {
                     acts.push(InputStep::Sleep(ANSWER_SECONDS.to_owned()));
                 }
-                fed(&acts, &command)
+                piped_into(&acts, &command)
             }
-            None => fed(&[], &command),
+            None => piped_into(&[], &command),
         });
     }
     Some(())
@@ -410,13 +413,13 @@ fn with_variables(variables: Vec<String>, command: Vec<String>) -> Vec<String> {
 }
 
 /// `text` with the working directory as the case's directory; `None` when it names a peer, which has no address yet.
-fn placed(text: &str) -> Option<String> {
-    let placed = start::in_place(text, Path::new("."));
+fn expand_dir(text: &str) -> Option<String> {
+    let placed = start::expand_dir(text, Path::new("."));
     (!placed.contains("{{peer.")).then_some(placed)
 }
 
 /// A command whose standard input is fed by these acts.
-fn fed(acts: &[InputStep], command: &str) -> String {
+fn piped_into(acts: &[InputStep], command: &str) -> String {
     let mut feeding: Vec<String> = Vec::new();
     let writes = |act: &InputStep| matches!(act, InputStep::Write(_));
     for run in acts.chunk_by(|a, b| writes(a) && writes(b)) {
@@ -428,7 +431,7 @@ fn fed(acts: &[InputStep], command: &str) -> String {
             }
         }
         if !bytes.is_empty() {
-            feeding.push(print(&bytes));
+            feeding.push(printf_command(&bytes));
         }
     }
     match feeding.as_slice() {
@@ -438,18 +441,22 @@ fn fed(acts: &[InputStep], command: &str) -> String {
     }
 }
 
-fn written(name: &str, content: &[u8]) -> String {
+fn write_file_command(name: &str, content: &[u8]) -> String {
     let file = shell_words::quote(name);
     let directory = Path::new(name).parent().filter(|up| *up != Path::new(""));
     let made = directory.map(|up| {
         let up = up.to_string_lossy();
         format!("mkdir -p {} && ", shell_words::quote(&up))
     });
-    format!("{}{} > {file}", made.unwrap_or_default(), print(content))
+    format!(
+        "{}{} > {file}",
+        made.unwrap_or_default(),
+        printf_command(content)
+    )
 }
 
 /// The command that prints these bytes: text literally, anything else with escapes.
-fn print(bytes: &[u8]) -> String {
+fn printf_command(bytes: &[u8]) -> String {
     let text = std::str::from_utf8(bytes)
         .ok()
         .filter(|text| !text.contains(|c: char| c.is_control() && c != '\n'));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
 
-use crate::files::read_left;
+use crate::files::read_left_file;
 use crate::json::Json;
 use crate::judge;
 use crate::observed::CommandRun;
@@ -21,7 +21,7 @@ use crate::target::process::{Exit, Spawn};
 use crate::traffic::{Direction, Traffic};
 use crate::verdict::Verdict;
 
-use super::start::{self, Refusal, inside, scratch, write};
+use super::start::{self, Refusal, path_inside, scratch, write};
 use super::trial::Trial;
 
 /// Largest file that is compared, in bytes.
@@ -49,12 +49,12 @@ async fn attempt(
     let work = directory.join("work");
     std::fs::create_dir_all(&work)
         .map_err(|error| Refusal::Harness(format!("{}: {error}", work.display())))?;
-    let (stage, upstreams) = start::stage(spec, &directory, &work)?;
+    let (stage, upstreams) = start::set_up_peers(spec, &directory, &work)?;
     if let Some(config) = upstreams {
         write(&work.join(start::UPSTREAMS_FILE), config)?;
     }
     let mut names: Captures = stage
-        .words()
+        .variables()
         .map(|(name, word)| (name.to_owned(), Json::from(word)))
         .collect();
     let began = Instant::now();
@@ -62,7 +62,7 @@ async fn attempt(
     let mut verdict = Verdict::pass();
     for case in case.commands() {
         for (name, content) in &case.files {
-            write(&inside(&work, name)?, bytes(content, &names)?)?;
+            write(&path_inside(&work, name)?, bytes(content, &names)?)?;
         }
         let spawn = spawn(case, launch, &names, &directory, &work)?;
         let stdin = case
@@ -220,8 +220,8 @@ fn received(case: &CliCase, directory: &Path) -> Result<IndexMap<String, String>
 fn files(case: &CliCase, work: &Path) -> Result<IndexMap<String, Vec<u8>>, Refusal> {
     let mut files = IndexMap::new();
     for name in case.expect.files.keys() {
-        let path = inside(work, name)?;
-        if let Some(content) = read_left(&path, FILE_BYTES_MAX) {
+        let path = path_inside(work, name)?;
+        if let Some(content) = read_left_file(&path, FILE_BYTES_MAX) {
             files.insert(name.clone(), content);
         }
     }

@@ -21,7 +21,7 @@ use crate::verdict::Verdict;
 
 use super::open::findings::Findings;
 use super::open::stateless;
-use super::served::{ListeningServer, SPARED, sends_end};
+use super::served::{ALREADY_RUNNING, ListeningServer, asks_to_exit};
 use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
 
@@ -57,15 +57,15 @@ pub async fn play(
     server: ListeningServer,
     endpoint: &Endpoint,
     patience: Patience,
-    manner: Option<OpenSettings>,
+    settings: Option<OpenSettings>,
 ) -> Trial {
     let began = Instant::now();
     if server.process.is_none() && case.steps.iter().any(|step| ends_server(&step.action)) {
         return Trial::of(Verdict::Unobservable {
-            reason: SPARED.to_owned(),
+            reason: ALREADY_RUNNING.to_owned(),
         });
     }
-    let mut play = HttpPlayer {
+    let mut player = HttpPlayer {
         server: &server,
         endpoint,
         patience,
@@ -76,20 +76,20 @@ pub async fn play(
         stateless: false,
         asked_get: false,
     };
-    if let Some(manner) = manner {
-        play.findings = Some(manner.findings);
-        play.stateless = manner.stateless;
-        play.record.captures = manner.captures;
+    if let Some(settings) = settings {
+        player.findings = Some(settings.findings);
+        player.stateless = settings.stateless;
+        player.record.captures = settings.captures;
         let usual = USUAL_HEADERS.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        play.usual = Some(usual.into_iter().chain(manner.headers).collect());
+        player.usual = Some(usual.into_iter().chain(settings.headers).collect());
     }
-    let mut stopped = play.all(case).await.err();
-    let HttpPlayer { record, .. } = play;
+    let mut stopped = player.play_steps(case).await.err();
+    let HttpPlayer { record, .. } = player;
     if stopped.is_none() {
-        stopped = server.chatter().map(Stop::Fault);
+        stopped = server.unexpected_output().map(Stop::Fault);
     }
     server.kill().await;
-    record.concluded(stopped, began, server.stderr())
+    record.into_trial(stopped, began, server.stderr())
 }
 
 /// Whether a step would end a server that others may be using.
@@ -97,7 +97,7 @@ fn ends_server(action: &HttpAction) -> bool {
     match action {
         HttpAction::Request(request) => {
             let body = request.body.as_ref();
-            body.is_some_and(|body| sends_end(&body.source()))
+            body.is_some_and(|body| asks_to_exit(&body.source()))
         }
         _ => false,
     }
@@ -141,25 +141,25 @@ enum ResponseState {
 type ResponseOnConnection = (HttpMessage, RawConnection);
 
 impl HttpPlayer<'_> {
-    async fn all(&mut self, case: &HttpCase) -> Result<(), Stop> {
+    async fn play_steps(&mut self, case: &HttpCase) -> Result<(), Stop> {
         for step in &case.steps {
             self.step(step).await?;
         }
         let last = case.steps.last().map_or(0, |step| step.line);
         let open = std::mem::take(&mut self.open);
-        self.over(last, open).await
+        self.check_finished(last, open).await
     }
 
     /// Checks that connections that are no longer needed received nothing after their one response.
-    async fn over(&mut self, line: u32, open: Vec<Exchange>) -> Result<(), Stop> {
+    async fn check_finished(&mut self, line: u32, open: Vec<Exchange>) -> Result<(), Stop> {
         for exchange in open.into_iter().filter(|exchange| exchange.is_single) {
             let ResponseState::Seen(Some(mut connection)) = exchange.state else {
                 continue;
             };
-            if connection.is_left() {
+            if connection.has_open_stream() {
                 continue;
             }
-            let more = connection.more_within(Duration::ZERO).await;
+            let more = connection.read_within(Duration::ZERO).await;
             let seen = String::from_utf8_lossy(&more).into_owned();
             // A server may send 408 when it closes an idle connection (RFC 9110, 15.5.9).
             let closes = seen.split(' ').nth(1) == Some("408");
@@ -173,19 +173,19 @@ impl HttpPlayer<'_> {
     }
 
     /// Drops an untagged exchange that has been checked, before another one begins.
-    async fn make_room(&mut self, line: u32) -> Result<(), Stop> {
+    async fn drop_finished(&mut self, line: u32) -> Result<(), Stop> {
         let is_over =
             |old: &mut Exchange| old.tag.is_none() && matches!(old.state, ResponseState::Seen(_));
         let over = self.open.extract_if(.., is_over).collect();
-        self.over(line, over).await
+        self.check_finished(line, over).await
     }
 
     async fn step(&mut self, step: &HttpStep) -> Result<(), Stop> {
         let line = step.line;
         match &step.action {
             HttpAction::Request(request) => {
-                self.settle().await;
-                self.make_room(line).await?;
+                self.await_untagged().await;
+                self.drop_finished(line).await?;
                 let bytes = self.compose(request)?;
                 self.asked_get = request.method == "GET";
                 // The stream that a GET opens has no end.
@@ -198,14 +198,14 @@ impl HttpPlayer<'_> {
                 self.begin(request.tag.clone(), bytes, to_head, is_single)
             }
             HttpAction::Raw { tag, bytes } => {
-                self.settle().await;
-                self.make_room(line).await?;
+                self.await_untagged().await;
+                self.drop_finished(line).await?;
                 let bytes = self.record.bytes(bytes)?;
                 self.begin(tag.clone(), bytes, false, false)
             }
             HttpAction::Response(expect) => {
                 let answer = self
-                    .answer(line, expect.tag.as_deref(), expect.within_ms)
+                    .await_response(line, expect.tag.as_deref(), expect.within_ms)
                     .await?;
                 let mut answer = answer.map_err(Stop::Fault)?;
                 self.record.received(&shown(&answer));
@@ -216,7 +216,7 @@ impl HttpPlayer<'_> {
                 {
                     findings.add("no-stream", &shown(&answer));
                 }
-                answer.body = streamed(&answer).unwrap_or(answer.body);
+                answer.body = response_in_stream(&answer).unwrap_or(answer.body);
                 judge::http(expect, &answer, &mut self.record.captures)
                     .map_err(|mismatch| unmet(line, mismatch))
             }
@@ -224,7 +224,10 @@ impl HttpPlayer<'_> {
                 tag,
                 or_status,
                 within_ms,
-            } => match self.answer(line, tag.as_deref(), *within_ms).await? {
+            } => match self
+                .await_response(line, tag.as_deref(), *within_ms)
+                .await?
+            {
                 Err(Fault::Dropped { .. }) => {
                     self.record.note("connection closed");
                     Ok(())
@@ -246,14 +249,14 @@ impl HttpPlayer<'_> {
             },
             HttpAction::Nothing { tag, within_ms } => {
                 let patience = self.patience.within(*within_ms, QUIET);
-                self.nothing(line, tag.as_deref(), patience).await
+                self.expect_nothing(line, tag.as_deref(), patience).await
             }
             HttpAction::HangUp { tag } => {
                 self.record.note(&format!("[{tag}] hangs up"));
                 let found = self.find(Some(tag));
                 let exchange = found.map(|found| self.open.remove(found));
                 let Some(ResponseState::Due(task)) = exchange.map(|exchange| exchange.state) else {
-                    return Err(none_is_open(line));
+                    return Err(no_open_exchange(line));
                 };
                 // The connection is closed together with its task.
                 task.abort();
@@ -266,13 +269,13 @@ impl HttpPlayer<'_> {
                 let sends = found.and_then(|found| self.open[found].sends.take());
                 match sends.map(|sends| sends.send(())) {
                     Some(Ok(())) => Ok(()),
-                    Some(Err(())) | None => Err(none_is_open(line)),
+                    Some(Err(())) | None => Err(no_open_exchange(line)),
                 }
             }
             HttpAction::Control(control) => {
-                self.settle().await;
+                self.await_untagged().await;
                 if let (Control::Never { .. }, Some(findings)) = (control, self.findings.clone()) {
-                    self.listen(&findings).await;
+                    self.read_open_streams(&findings).await;
                 }
                 self.server
                     .control(
@@ -288,11 +291,11 @@ impl HttpPlayer<'_> {
     }
 
     /// Reads what has arrived meanwhile on open streams.
-    async fn listen(&mut self, findings: &Findings) {
+    async fn read_open_streams(&mut self, findings: &Findings) {
         for exchange in self.open.iter_mut().filter(|open| open.tag.is_some()) {
             if let ResponseState::Seen(Some(connection)) = &mut exchange.state {
-                let more = connection.more_within(QUIET).await;
-                findings.listened(&String::from_utf8_lossy(&more));
+                let more = connection.read_within(QUIET).await;
+                findings.inspect_get_stream(&String::from_utf8_lossy(&more));
             }
         }
     }
@@ -332,14 +335,14 @@ impl HttpPlayer<'_> {
     }
 
     /// Waits for the response to an untagged request, because the next step may rely on it.
-    async fn settle(&mut self) {
+    async fn await_untagged(&mut self) {
         let waited = self.patience.reply;
         if let Some(exchange) = self.open.last_mut().filter(|last| last.tag.is_none()) {
-            finish(&mut exchange.state, waited).await;
+            await_state(&mut exchange.state, waited).await;
         }
     }
 
-    async fn answer(
+    async fn await_response(
         &mut self,
         line: u32,
         tag: Option<&str>,
@@ -357,7 +360,7 @@ impl HttpPlayer<'_> {
             ));
         };
         let state = &mut self.open[found].state;
-        finish(state, waited).await;
+        await_state(state, waited).await;
         match std::mem::replace(state, ResponseState::Seen(None)) {
             ResponseState::Done(Ok((answer, connection))) => {
                 *state = ResponseState::Seen(Some(connection));
@@ -373,7 +376,7 @@ impl HttpPlayer<'_> {
     }
 
     /// Expects that nothing more arrives on a connection.
-    async fn nothing(
+    async fn expect_nothing(
         &mut self,
         line: u32,
         tag: Option<&str>,
@@ -383,10 +386,10 @@ impl HttpPlayer<'_> {
             return Err(differs(line, "connection", "one that was used", "none was"));
         };
         let more = match &mut self.open[found].state {
-            ResponseState::Seen(Some(connection)) => connection.more_within(patience).await,
+            ResponseState::Seen(Some(connection)) => connection.read_within(patience).await,
             ResponseState::Seen(None) => Vec::new(),
             state => {
-                finish(state, patience).await;
+                await_state(state, patience).await;
                 match state {
                     ResponseState::Done(Ok((answer, _))) => shown(answer).into_bytes(),
                     ResponseState::Done(Err(Fault::Dropped { .. }))
@@ -414,13 +417,18 @@ impl HttpPlayer<'_> {
     fn compose(&self, request: &HttpRequest) -> Result<Vec<u8>, Stop> {
         let text = |text: &crate::suite::Text| self.record.bytes(text);
         let body = request.body.as_ref().map(text).transpose()?;
-        let (body, repeated) = self.worded(body);
+        let (body, repeated) = self.prepare_body(body);
         let mut headers = Vec::with_capacity(request.headers.len());
         for (name, value) in &request.headers {
-            headers.push((self.name(name)?, text(value)?));
+            headers.push((self.header_name(name)?, text(value)?));
         }
         let path = String::from_utf8_lossy(&text(&request.path)?).into_owned();
-        let mut bytes = format!("{} {} HTTP/1.1\r\n", request.method, self.path(path)).into_bytes();
+        let mut bytes = format!(
+            "{} {} HTTP/1.1\r\n",
+            request.method,
+            self.request_target(path)
+        )
+        .into_bytes();
         let given = |name: &str| {
             let mut names = headers.iter();
             names.any(|(given, _)| given.eq_ignore_ascii_case(name))
@@ -464,7 +472,7 @@ impl HttpPlayer<'_> {
     }
 
     /// The body as an open exchange sends it, and the headers that repeat parts of it.
-    fn worded(&self, body: Option<Vec<u8>>) -> (Option<Vec<u8>>, Vec<(String, String)>) {
+    fn prepare_body(&self, body: Option<Vec<u8>>) -> (Option<Vec<u8>>, Vec<(String, String)>) {
         let (Some(findings), Some(body)) = (&self.findings, body.as_ref()) else {
             return (body, Vec::new());
         };
@@ -472,20 +480,20 @@ impl HttpPlayer<'_> {
             return (Some(body.clone()), Vec::new());
         };
         if self.stateless {
-            let said = stateless::message(text);
+            let said = stateless::convert_message(text);
             let headers = stateless::headers(&said, findings);
-            let headers = headers.unwrap_or_else(|| stateless::of_notification(&said));
+            let headers = headers.unwrap_or_else(|| stateless::notification_headers(&said));
             return (Some(said.into_bytes()), headers);
         }
         let message = serde_json::from_str(text).unwrap_or_default();
         (
             Some(body.clone()),
-            stateless::parameters(&message, findings),
+            stateless::parameter_headers(&message, findings),
         )
     }
 
     /// The name of a header, which may end with a value that a survey found.
-    fn name(&self, name: &str) -> Result<String, Stop> {
+    fn header_name(&self, name: &str) -> Result<String, Stop> {
         let Some((start, capture)) = name.split_once("{{") else {
             return Ok(name.to_owned());
         };
@@ -499,10 +507,10 @@ impl HttpPlayer<'_> {
     }
 
     /// Replaces the `/mcp` that cases use with the path of the endpoint.
-    fn path(&self, path: String) -> String {
+    fn request_target(&self, path: String) -> String {
         match path.strip_prefix(MCP_PATH) {
             Some(rest) if rest.is_empty() || rest.starts_with('?') => {
-                format!("{}{rest}", own_path(&self.endpoint.url))
+                format!("{}{rest}", endpoint_path(&self.endpoint.url))
             }
             _ => path,
         }
@@ -518,7 +526,7 @@ fn is_stream(answer: &HttpMessage) -> bool {
 }
 
 /// The response frame in an event stream, as a body.
-fn streamed(answer: &HttpMessage) -> Option<Vec<u8>> {
+fn response_in_stream(answer: &HttpMessage) -> Option<Vec<u8>> {
     if !is_stream(answer) {
         return None;
     }
@@ -530,11 +538,11 @@ fn streamed(answer: &HttpMessage) -> Option<Vec<u8>> {
     events.into_iter().find(is_response).map(String::into_bytes)
 }
 
-fn none_is_open(line: u32) -> Stop {
+fn no_open_exchange(line: u32) -> Stop {
     differs(line, "exchange", "one that is waited for", "none is open")
 }
 
-async fn finish(state: &mut ResponseState, waited: Duration) {
+async fn await_state(state: &mut ResponseState, waited: Duration) {
     if let ResponseState::Due(task) = state
         && let Ok(joined) = tokio::time::timeout(waited, task).await
     {
@@ -559,7 +567,7 @@ fn address(url: &str) -> Option<String> {
     }
 }
 
-fn own_path(url: &str) -> &str {
+fn endpoint_path(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.find('/').map_or("/", |slash| &rest[slash..])
 }

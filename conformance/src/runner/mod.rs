@@ -1,16 +1,15 @@
 //! Runs the cases of a suite against a target: plans, starts servers, runs each case, and collects the trials.
 //! Knows nothing of reports, baselines or command lines.
 
-mod again;
-pub mod asker;
 pub mod by_hand;
+pub mod case_runner;
 mod command;
 mod controls;
 mod exchange;
 mod open;
 pub mod plan;
 mod pool;
-mod posted;
+mod retry;
 pub mod script;
 mod served;
 pub mod start;
@@ -18,6 +17,7 @@ mod transcript;
 pub mod trial;
 mod warm_up;
 mod wire;
+mod wire_http;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,11 +41,11 @@ use start::{PreferredTransport, Refusal, Target};
 use trial::Trial;
 
 /// After this many failed starts, if the target has never answered, nothing more is started.
-const HOPELESS_STARTS: usize = 3;
+const FAILED_STARTS_MAX: usize = 3;
 /// How often a target whose very first handshake fails is tried.
-const FIRST_TRIES: usize = 2;
+const FIRST_START_ATTEMPTS: usize = 2;
 /// Cases with a process of their own that run at the same time, per job.
-const SEATS_PER_JOB: usize = 4;
+const PROCESSES_PER_JOB: usize = 4;
 /// One more server is started for each this many cases.
 const CASES_PER_SERVER: usize = 250;
 
@@ -90,7 +90,7 @@ impl FailFast {
         let case = &suite.cases[place];
         verdict.is_failure()
             && (self.advised || suite.level(case) == Level::Must)
-            && self.known.standing(case, verdict) == BaselineMatch::Plain
+            && self.known.compare(case, verdict) == BaselineMatch::Plain
     }
 }
 
@@ -129,8 +129,8 @@ pub struct RunState {
     failed_starts: AtomicUsize,
     over: AtomicBool,
     takes_schemas: AtomicBool,
-    again: again::RetryList,
-    ground: std::sync::OnceLock<Arc<open::OpenState>>,
+    retries: retry::RetryList,
+    open: std::sync::OnceLock<Arc<open::OpenState>>,
     /// Bytes of output kept so far: of the cases that did not pass, and of those that passed.
     evidence: [AtomicUsize; 2],
     trials: mpsc::UnboundedSender<(usize, Trial)>,
@@ -139,27 +139,27 @@ pub struct RunState {
 impl RunState {
     fn new(
         suite: Arc<Suite>,
-        orders: &RunOptions,
+        options: &RunOptions,
         trials: mpsc::UnboundedSender<(usize, Trial)>,
     ) -> Self {
         Self {
             suite,
-            launch: orders.launch.clone(),
-            patience: orders.patience,
+            launch: options.launch.clone(),
+            patience: options.patience,
             answered: AtomicBool::new(false),
             failed_starts: AtomicUsize::new(0),
             over: AtomicBool::new(false),
             takes_schemas: AtomicBool::new(true),
-            again: again::RetryList::default(),
-            ground: std::sync::OnceLock::new(),
+            retries: retry::RetryList::default(),
+            open: std::sync::OnceLock::new(),
             evidence: Default::default(),
             trials,
         }
     }
 
     fn report(&self, case: usize, trial: Trial) {
-        let trial = self.bounded(trial.held_to_all(&self.suite.cases[case]));
-        let Some(trial) = self.again.keep(case, &self.suite.cases[case], trial) else {
+        let trial = self.limit_evidence(trial.checked_for_leaks(&self.suite.cases[case]));
+        let Some(trial) = self.retries.keep(case, &self.suite.cases[case], trial) else {
             return;
         };
         // The receiver lives as long as the run.
@@ -167,15 +167,15 @@ impl RunState {
     }
 
     /// Truncates the trial's evidence to the budget that the run has left.
-    fn bounded(&self, trial: Trial) -> Trial {
+    fn limit_evidence(&self, trial: Trial) -> Trial {
         let kept = &self.evidence[usize::from(trial.verdict.is_pass())];
         let room = kept.load(Ordering::Relaxed) < EVIDENCE_BYTES_MAX;
-        let trial = trial.within(if room {
+        let trial = trial.truncated_to(if room {
             TEXT_BYTES_MAX
         } else {
             SHORT_TEXT_BYTES_MAX
         });
-        kept.fetch_add(trial.size(), Ordering::Relaxed);
+        kept.fetch_add(trial.output_bytes(), Ordering::Relaxed);
         trial
     }
 
@@ -188,7 +188,7 @@ impl RunState {
     }
 
     /// Whether requests to servers may contain an `output_schema`.
-    fn takes_schemas(&self) -> bool {
+    fn accepts_schemas(&self) -> bool {
         self.takes_schemas.load(Ordering::Relaxed)
     }
 
@@ -199,7 +199,7 @@ impl RunState {
     /// Counts a failed start; returns whether there is no point in another one.
     fn is_hopeless(&self) -> bool {
         let failed = self.failed_starts.fetch_add(1, Ordering::Relaxed) + 1;
-        !self.has_answered() && failed >= HOPELESS_STARTS
+        !self.has_answered() && failed >= FAILED_STARTS_MAX
     }
 }
 
@@ -208,32 +208,32 @@ impl RunState {
 pub async fn run(
     suite: Arc<Suite>,
     selected: &[usize],
-    orders: RunOptions,
+    options: RunOptions,
     trials: &mut Trials,
     mut seen: impl FnMut(&Trial),
 ) -> RunOutcome {
     let (sender, mut tried) = mpsc::unbounded_channel();
-    let session = Arc::new(RunState::new(Arc::clone(&suite), &orders, sender));
-    let fail_fast = orders.fail_fast.clone();
+    let state = Arc::new(RunState::new(Arc::clone(&suite), &options, sender));
+    let fail_fast = options.fail_fast.clone();
     let planned = selected.to_vec();
-    let playing = Arc::clone(&session);
+    let playing = Arc::clone(&state);
     // Dropping the run ends this task, and with it the starting of further servers.
     let mut director = JoinSet::new();
     director.spawn(async move {
-        let server = direct(&playing, &planned, orders).await;
+        let server = run_by_group(&playing, &planned, options).await;
         drop(playing);
         server
     });
-    let judge_over = Arc::downgrade(&session);
-    drop(session);
+    let judge_over = Arc::downgrade(&state);
+    drop(state);
     let mut stopped = false;
     while let Some((case, trial)) = tried.recv().await {
         seen(&trial);
         if let Some(which) = &fail_fast
             && which.ends(&suite, case, &trial.verdict)
-            && let Some(session) = judge_over.upgrade()
+            && let Some(state) = judge_over.upgrade()
         {
-            session.over.store(true, Ordering::Relaxed);
+            state.over.store(true, Ordering::Relaxed);
             stopped = true;
         }
         trials.insert(case, trial);
@@ -271,15 +271,15 @@ pub async fn run(
 ///
 /// # Errors
 /// Why the target could not be judged at all; each case that needs it has a trial that says so.
-async fn direct(
-    session: &Arc<RunState>,
+async fn run_by_group(
+    state: &Arc<RunState>,
     selected: &[usize],
-    orders: RunOptions,
+    options: RunOptions,
 ) -> Result<Option<String>, String> {
     let mut needy = Vec::new();
     for place in selected {
-        match &session.suite.cases[*place].body {
-            CaseBody::Fixture(case) => session.report(*place, Trial::of(judge::fixture(case))),
+        match &state.suite.cases[*place].body {
+            CaseBody::Fixture(case) => state.report(*place, Trial::of(judge::fixture(case))),
             CaseBody::Clj(_)
             | CaseBody::Wire(_)
             | CaseBody::Http(_)
@@ -292,47 +292,45 @@ async fn direct(
     }
     let (opened, needy): (Vec<usize>, Vec<usize>) = needy
         .into_iter()
-        .partition(|place| session.suite.cases[*place].is_open());
+        .partition(|place| state.suite.cases[*place].is_open());
     if !opened.is_empty() {
-        let told = open::all(session, &orders, &opened).await;
+        let told = open::run_all(state, &options, &opened).await;
         if needy.is_empty() {
-            again::all(session, &orders).await;
+            retry::retry_all(state, &options).await;
             return told;
         }
     }
-    let mut claims = orders.claims.clone();
-    let name = match first_contact(session, &orders.target, &mut claims).await {
+    let mut claims = options.claims.clone();
+    let name = match first_contact(state, &options.target, &mut claims).await {
         Ok(name) => name,
         Err(trial) => {
             for place in needy {
-                session.report(place, (*trial).clone());
+                state.report(place, (*trial).clone());
             }
-            return Err(trial.told());
+            return Err(trial.display_text());
         }
     };
     let takes_schemas = claims.has(capability::OUTPUT_SCHEMA);
-    session
-        .takes_schemas
-        .store(takes_schemas, Ordering::Relaxed);
-    let adapter = adapter(session, &orders, &needy, &claims).await;
+    state.takes_schemas.store(takes_schemas, Ordering::Relaxed);
+    let adapter = adapter(state, &options, &needy, &claims).await;
     let mut groups = GroupsByTarget::default();
     let mut single = Vec::new();
     for place in needy {
-        let case = &session.suite.cases[place];
-        if let Some(reason) = not_claimed(case, &orders, &claims) {
-            session.report(place, Trial::of(Verdict::NotClaimed { capability: reason }));
+        let case = &state.suite.cases[place];
+        if let Some(reason) = not_claimed(case, &options, &claims) {
+            state.report(place, Trial::of(Verdict::NotClaimed { capability: reason }));
             continue;
         }
         match &case.body {
-            CaseBody::Clj(_) => groups.add(&orders.target, &case.target, place),
+            CaseBody::Clj(_) => groups.add(&options.target, &case.target, place),
             CaseBody::Call(call) => match &adapter {
-                Err(trial) => session.report(place, (**trial).clone()),
+                Err(trial) => state.report(place, (**trial).clone()),
                 Ok(Some((target, offered))) if offered.operations().contains(&call.op) => {
                     groups.add(target, &TargetSpec::default(), place);
                 }
                 Ok(_) => {
                     let capability = format!("the operation `{}`", call.op);
-                    session.report(place, Trial::of(Verdict::NotClaimed { capability }));
+                    state.report(place, Trial::of(Verdict::NotClaimed { capability }));
                 }
             },
             CaseBody::Wire(_) | CaseBody::Http(_) | CaseBody::Cli(_) | CaseBody::Fixture(_) => {
@@ -341,19 +339,19 @@ async fn direct(
         }
     }
     // A server that is already running is a single server: parallel calls would use up its concurrency limit for each other.
-    let shared = matches!(orders.target, Target::Url(_));
-    let jobs = if shared { 1 } else { orders.jobs.max(1) };
+    let shared = matches!(options.target, Target::Url(_));
+    let jobs = if shared { 1 } else { options.jobs.max(1) };
     let mut tasks = JoinSet::new();
     let servers = Arc::new(Semaphore::new(jobs));
     for group in groups.largest_first() {
         let wanted = group.len().div_ceil(CASES_PER_SERVER).clamp(1, jobs);
         let group = Arc::new(group);
         for _ in 0..wanted {
-            let (session, group) = (Arc::clone(session), Arc::clone(&group));
+            let (state, group) = (Arc::clone(state), Arc::clone(&group));
             let servers = Arc::clone(&servers);
             tasks.spawn(async move {
                 let _permit = servers.acquire_owned().await;
-                pool::serve(session, group).await;
+                pool::run_group(state, group).await;
             });
         }
     }
@@ -364,28 +362,28 @@ async fn direct(
     let seats = Arc::new(Semaphore::new(if shared {
         1
     } else {
-        jobs * SEATS_PER_JOB
+        jobs * PROCESSES_PER_JOB
     }));
-    let orders = Arc::new(orders);
+    let options = Arc::new(options);
     for place in single {
-        let (session, orders) = (Arc::clone(session), Arc::clone(&orders));
+        let (state, options) = (Arc::clone(state), Arc::clone(&options));
         let seats = Arc::clone(&seats);
         tasks.spawn(async move {
             let _permit = seats.acquire_owned().await;
-            if !session.is_over() {
-                let trial = try_alone(&session, &orders, place).await;
-                session.report(place, trial);
+            if !state.is_over() {
+                let trial = run_alone(&state, &options, place).await;
+                state.report(place, trial);
             }
         });
     }
     while tasks.join_next().await.is_some() {}
-    again::all(session, &orders).await;
+    retry::retry_all(state, &options).await;
     Ok(name)
 }
 
 /// Starts the target once without further settings, asks for its capabilities, and learns its name.
 async fn first_contact(
-    session: &RunState,
+    state: &RunState,
     target: &Target,
     claims: &mut Claims,
 ) -> Result<Option<String>, Box<Trial>> {
@@ -393,18 +391,18 @@ async fn first_contact(
     loop {
         tries += 1;
         let started = target
-            .link(&session.launch, &TargetSpec::default(), session.patience)
+            .link(&state.launch, &TargetSpec::default(), state.patience)
             .await
             .map_err(|refusal| Box::new(Trial::refused(&refusal)))?;
         let trial = match started {
             Err((failed, stderr)) => Trial::failed(&failed, stderr, false),
             Ok(link) => {
                 let restartable = matches!(target, Target::Command { .. });
-                match claims.probe(&link, restartable, session.patience).await {
+                match claims.probe(&link, restartable, state.patience).await {
                     Ok(()) => {
-                        session.note_answer();
+                        state.note_answer();
                         let name = link.name().map(str::to_owned);
-                        let _no_case_is_about_it = link.close(session.patience).await;
+                        let _no_case_is_about_it = link.close(state.patience).await;
                         return Ok(name);
                     }
                     Err(fault) => {
@@ -419,7 +417,7 @@ async fn first_contact(
             trial.verdict,
             Verdict::Silent { .. } | Verdict::TimedOut { .. }
         );
-        if slow || tries >= FIRST_TRIES {
+        if slow || tries >= FIRST_START_ATTEMPTS {
             return Err(Box::new(trial));
         }
     }
@@ -427,30 +425,31 @@ async fn first_contact(
 
 /// The adapter for cases that call the library, with its capabilities: the target itself, or the template's adapter.
 async fn adapter(
-    session: &RunState,
-    orders: &RunOptions,
+    state: &RunState,
+    options: &RunOptions,
     needy: &[usize],
     claims: &Claims,
 ) -> Result<Option<(Target, Claims)>, Box<Trial>> {
-    let calls = |place: &usize| matches!(session.suite.cases[*place].body, CaseBody::Call(_));
-    let target = match orders.library() {
-        Some(target) if matches!(orders.target, Target::Testee { .. }) => {
+    let calls = |place: &usize| matches!(state.suite.cases[*place].body, CaseBody::Call(_));
+    let target = match options.library() {
+        Some(target) if matches!(options.target, Target::Testee { .. }) => {
             return Ok(Some((target, claims.clone())));
         }
         Some(target) if needy.iter().any(calls) => target,
         _ => return Ok(None),
     };
     let mut offered = Claims::default();
-    first_contact(session, &target, &mut offered).await?;
+    first_contact(state, &target, &mut offered).await?;
     Ok(Some((target, offered)))
 }
 
-fn not_claimed(case: &Case, orders: &RunOptions, claims: &Claims) -> Option<String> {
+fn not_claimed(case: &Case, options: &RunOptions, claims: &Claims) -> Option<String> {
     let kind = case.body.kind();
-    if let Some(need) = kind.capability().filter(|_| !reachable(kind, orders)) {
+    if let Some(need) = kind.capability().filter(|_| !can_run(kind, options)) {
         return Some(format!("{need}, which this kind of target does not have"));
     }
-    if case.target.transport == Transport::Stdio && !matches!(orders.target, Target::Command { .. })
+    if case.target.transport == Transport::Stdio
+        && !matches!(options.target, Target::Command { .. })
     {
         return Some("stdio, which this kind of target does not have".to_owned());
     }
@@ -458,37 +457,37 @@ fn not_claimed(case: &Case, orders: &RunOptions, claims: &Claims) -> Option<Stri
 }
 
 /// Whether cases of this kind can run at all against such a target.
-fn reachable(kind: BlockKind, orders: &RunOptions) -> bool {
-    let command = matches!(orders.target, Target::Command { .. });
-    let url = matches!(orders.target, Target::Url(_));
-    let testee = matches!(orders.target, Target::Testee { .. });
+fn can_run(kind: BlockKind, options: &RunOptions) -> bool {
+    let command = matches!(options.target, Target::Command { .. });
+    let url = matches!(options.target, Target::Url(_));
+    let testee = matches!(options.target, Target::Testee { .. });
     match kind {
         // Over HTTP a transcript can still be played if it needs no standard streams.
         BlockKind::Wire => command || url,
-        BlockKind::Http => url || (command && !orders.launch.http.is_empty()),
-        BlockKind::Call => testee || !orders.launch.testee.is_empty(),
-        BlockKind::Cli => command && !orders.launch.programs.is_empty(),
+        BlockKind::Http => url || (command && !options.launch.http.is_empty()),
+        BlockKind::Call => testee || !options.launch.testee.is_empty(),
+        BlockKind::Cli => command && !options.launch.programs.is_empty(),
         BlockKind::Clj | BlockKind::Fixture => true,
     }
 }
 
 /// Runs a case that needs a process of its own.
-async fn try_alone(session: &RunState, orders: &RunOptions, place: usize) -> Trial {
-    let case = &session.suite.cases[place];
+async fn run_alone(state: &RunState, options: &RunOptions, place: usize) -> Trial {
+    let case = &state.suite.cases[place];
     if case.is_open() {
-        return open::again(session, case).await;
+        return open::retry(state, case).await;
     }
     let over = match case.target.transport {
-        Transport::Any => orders.target.over(),
+        Transport::Any => options.target.over(),
         Transport::Stdio => PreferredTransport::Stdio,
         Transport::Http => PreferredTransport::Http,
     };
     let tried = match &case.body {
         CaseBody::Cli(cli) => {
-            return command::run(cli, &case.target, &session.launch, session.patience).await;
+            return command::run(cli, &case.target, &state.launch, state.patience).await;
         }
         CaseBody::Wire(wire) if over == PreferredTransport::Stdio => {
-            prepare(session, orders, case, over).map(|prepared| Some((wire, prepared)))
+            prepare(state, options, case, over).map(|prepared| Some((wire, prepared)))
         }
         CaseBody::Wire(_) | CaseBody::Http(_) => Ok(None),
         CaseBody::Clj(_) | CaseBody::Call(_) | CaseBody::Fixture(_) => {
@@ -498,15 +497,21 @@ async fn try_alone(session: &RunState, orders: &RunOptions, place: usize) -> Tri
     match tried {
         Err(refusal) => Trial::refused(&refusal),
         Ok(Some((wire, prepared))) => {
-            wire::play(wire, &prepared, session.patience, warm_up::is_unseen(case)).await
+            wire::play(
+                wire,
+                &prepared,
+                state.patience,
+                warm_up::cannot_observe(case),
+            )
+            .await
         }
-        Ok(None) => over_http(session, orders, case).await,
+        Ok(None) => over_http(state, options, case).await,
     }
 }
 
-async fn over_http(session: &RunState, orders: &RunOptions, case: &Case) -> Trial {
+async fn over_http(state: &RunState, options: &RunOptions, case: &Case) -> Trial {
     let mut files = None;
-    let (server, endpoint) = if let Target::Url(endpoint) = &orders.target {
+    let (server, endpoint) = if let Target::Url(endpoint) = &options.target {
         if let Some(need) = start::needs_start(&case.target) {
             let reason = format!("{need}, which a running server cannot be given");
             return Trial::refused(&Refusal::NotClaimed(reason));
@@ -518,14 +523,14 @@ async fn over_http(session: &RunState, orders: &RunOptions, case: &Case) -> Tria
         };
         (server, endpoint.clone())
     } else {
-        let prepared = match prepare(session, orders, case, PreferredTransport::Http) {
+        let prepared = match prepare(state, options, case, PreferredTransport::Http) {
             Ok(prepared) => prepared,
             Err(refusal) => return Trial::refused(&refusal),
         };
         let Some(served) = prepared.served.clone() else {
             return Trial::harness("the server was not told to listen");
         };
-        let process = match served.up(session.patience).await {
+        let process = match served.start(state.patience).await {
             Ok(process) => process,
             Err((failed, stderr)) => return Trial::failed(&failed, stderr, false),
         };
@@ -538,16 +543,14 @@ async fn over_http(session: &RunState, orders: &RunOptions, case: &Case) -> Tria
         (server, served.endpoint)
     };
     let trial = match &case.body {
-        CaseBody::Http(http) => {
-            exchange::play(http, server, &endpoint, session.patience, None).await
-        }
+        CaseBody::Http(http) => exchange::play(http, server, &endpoint, state.patience, None).await,
         CaseBody::Wire(wire) => {
-            posted::play(
+            wire_http::play(
                 wire,
                 server,
                 &endpoint,
-                session.patience,
-                warm_up::is_unseen(case),
+                state.patience,
+                warm_up::cannot_observe(case),
             )
             .await
         }
@@ -560,14 +563,14 @@ async fn over_http(session: &RunState, orders: &RunOptions, case: &Case) -> Tria
 }
 
 fn prepare(
-    session: &RunState,
-    orders: &RunOptions,
+    state: &RunState,
+    options: &RunOptions,
     case: &Case,
     over: PreferredTransport,
 ) -> Result<start::Prepared, Refusal> {
-    orders
+    options
         .target
-        .prepare(&session.launch, &case.target, over, false)
+        .prepare(&state.launch, &case.target, over, false)
 }
 
 /// Cases grouped by the target that they need.

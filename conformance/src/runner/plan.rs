@@ -52,7 +52,7 @@ impl Selection {
     /// A message that names a glob that matches no case, with a suggestion; or that no case is left.
     pub fn places(&self, suite: &Suite) -> Result<Vec<usize>, String> {
         for selector in self.filters.iter().chain(&self.skips) {
-            selector.needed(suite)?;
+            selector.check_matches(suite)?;
         }
         let wanted = suite.cases.iter().enumerate().filter(|(_, case)| {
             (self.filters.is_empty() || self.filters.iter().any(|filter| filter.selects(case)))

@@ -18,10 +18,10 @@ use super::script;
 use super::transcript::{Record, Stop};
 
 /// Why a case is not played against a server that the harness did not start.
-pub const SPARED: &str = "a server that runs already is not shut down";
+pub const ALREADY_RUNNING: &str = "a server that runs already is not shut down";
 
 /// Whether a frame asks the server to exit.
-pub fn sends_end(frame: &str) -> bool {
+pub fn asks_to_exit(frame: &str) -> bool {
     frame.contains("\"shutdown\"") || frame.contains("\"exit\"")
 }
 
@@ -55,7 +55,7 @@ impl ListeningServer {
     }
 
     /// Output on the server's standard output, where nothing is expected.
-    pub fn chatter(&self) -> Option<Fault> {
+    pub fn unexpected_output(&self) -> Option<Fault> {
         self.process.as_ref()?.strays().into_iter().next()
     }
 

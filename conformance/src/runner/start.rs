@@ -117,8 +117,8 @@ impl Target {
             }
         };
         let (files, directory) = scratch()?;
-        let (stage, upstreams) = stage(spec, &directory, &directory)?;
-        let place = |text: &str| stage.place(&in_place(text, &directory));
+        let (stage, upstreams) = set_up_peers(spec, &directory, &directory)?;
+        let place = |text: &str| stage.expand(&expand_dir(text, &directory));
         write_files(&directory, spec, place)?;
         let mut words: Vec<String> = argv.iter().chain(&launch.arguments).cloned().collect();
         let flags = flags(launch, spec, observing, place)?;
@@ -203,21 +203,21 @@ impl Target {
 
 /// Sets up the peers of a target block below `directory`, and creates the upstreams configuration: the block's own, or one that
 /// reaches every peer. `{{dir}}` is replaced with `shown`.
-pub fn stage(
+pub fn set_up_peers(
     spec: &TargetSpec,
     directory: &Path,
     shown: &Path,
 ) -> Result<(CasePeers, Option<String>), Refusal> {
-    let stage = CasePeers::set(directory, &spec.peers, |text| in_place(text, shown))
+    let stage = CasePeers::set_up(directory, &spec.peers, |text| expand_dir(text, shown))
         .map_err(Refusal::Harness)?;
     let own = spec.upstreams.as_ref().map(Json::to_string);
-    let config = own.map(|config| stage.place(&in_place(&config, shown)));
+    let config = own.map(|config| stage.expand(&expand_dir(&config, shown)));
     let config = config.or_else(|| stage.upstreams());
     Ok((stage, config))
 }
 
 /// `text` with `{{dir}}` replaced.
-pub fn in_place(text: &str, directory: &Path) -> String {
+pub fn expand_dir(text: &str, directory: &Path) -> String {
     text.replace("{{dir}}", &directory.to_string_lossy())
 }
 
@@ -329,13 +329,13 @@ fn write_files(
     place: impl Fn(&str) -> String,
 ) -> Result<(), Refusal> {
     for (name, content) in &spec.files {
-        write(&inside(directory, name)?, place(content))?;
+        write(&path_inside(directory, name)?, place(content))?;
     }
     Ok(())
 }
 
 /// The path of a case's file, which must stay inside its directory.
-pub fn inside(directory: &Path, name: &str) -> Result<PathBuf, Refusal> {
+pub fn path_inside(directory: &Path, name: &str) -> Result<PathBuf, Refusal> {
     let relative = Path::new(name);
     let plain = relative
         .components()

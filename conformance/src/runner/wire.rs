@@ -22,11 +22,11 @@ use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
 
 /// How long a target may take to close its output after its input has ended, after the last step.
-const FAREWELL: Duration = Duration::from_millis(250);
+const CLOSE_WAIT: Duration = Duration::from_millis(250);
 /// How long a target that closed its output may take to exit.
 const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
 /// Time limit for writing the answer to a ping.
-const PONG_TIME: Duration = Duration::from_millis(250);
+const PONG_WAIT: Duration = Duration::from_millis(250);
 /// The id of the handshake; no case uses it.
 const HANDSHAKE_ID: &str = "ptc-conformance";
 
@@ -37,7 +37,7 @@ pub async fn play(case: &WireCase, prepared: &Prepared, patience: Patience, warm
         Ok(process) => process,
         Err(fault) => return Trial::faulted(&fault, "", String::new(), false),
     };
-    let mut play = StdioPlayer {
+    let mut player = StdioPlayer {
         process,
         prepared,
         patience,
@@ -45,11 +45,12 @@ pub async fn play(case: &WireCase, prepared: &Prepared, patience: Patience, warm
         ended: false,
         warm,
     };
-    let stopped = play.all(case).await.err();
-    let process = Arc::clone(play.process.handle());
+    let stopped = player.play_steps(case).await.err();
+    let process = Arc::clone(player.process.handle());
     process.kill().await;
-    play.record
-        .concluded(stopped, began, process.stderr().text())
+    player
+        .record
+        .into_trial(stopped, began, process.stderr().text())
 }
 
 /// The frame that begins the handshake before a case.
@@ -70,9 +71,9 @@ struct StdioPlayer<'a> {
 }
 
 impl StdioPlayer<'_> {
-    async fn all(&mut self, case: &WireCase) -> Result<(), Stop> {
+    async fn play_steps(&mut self, case: &WireCase) -> Result<(), Stop> {
         if case.handshake {
-            self.shake().await?;
+            self.handshake().await?;
             if self.warm {
                 self.warm_up().await?;
             }
@@ -81,12 +82,12 @@ impl StdioPlayer<'_> {
             self.step(step).await?;
         }
         let last = case.steps.last().map_or(0, |step| step.line);
-        self.farewell(last).await
+        self.close_input(last).await
     }
 
-    async fn shake(&mut self) -> Result<(), Stop> {
+    async fn handshake(&mut self) -> Result<(), Stop> {
         self.write((initialize() + "\n").as_bytes()).await?;
-        let line = self.line(self.patience.start).await?;
+        let line = self.next_line(self.patience.start).await?;
         let reply = parse(&line)?;
         let answers = reply.get("id").and_then(Json::as_str) == Some(HANDSHAKE_ID);
         if !answers || reply.get("result").is_none() {
@@ -104,7 +105,7 @@ impl StdioPlayer<'_> {
         let (method, params) = link::Evaluation::warm_up().request();
         let frame = link::frame(link::quoted(HANDSHAKE_ID), method, Some(&params));
         self.write((frame + "\n").as_bytes()).await?;
-        self.line(self.patience.start).await.map(drop)
+        self.next_line(self.patience.start).await.map(drop)
     }
 
     async fn step(&mut self, step: &WireStep) -> Result<(), Stop> {
@@ -120,7 +121,7 @@ impl StdioPlayer<'_> {
                 self.write(&bytes).await
             }
             WireAction::Expect(expect) => {
-                let text = self.line(self.within(expect.within_ms)).await?;
+                let text = self.next_line(self.within(expect.within_ms)).await?;
                 let value = parse(&text)?;
                 judge::json("reply", &expect.pattern, &value, &mut self.record.captures)
                     .map_err(|mismatch| unmet(line, mismatch))
@@ -133,13 +134,13 @@ impl StdioPlayer<'_> {
                 let mut values = Vec::with_capacity(patterns.len());
                 for _ in patterns {
                     let left = deadline.saturating_duration_since(Instant::now());
-                    values.push(parse(&self.line(left).await?)?);
+                    values.push(parse(&self.next_line(left).await?)?);
                 }
                 judge::unordered("replies", patterns, &values, &mut self.record.captures)
                     .map_err(|mismatch| unmet(line, mismatch))
             }
             WireAction::ExpectRaw { text, within_ms } => {
-                let observed = self.line(self.within(*within_ms)).await?;
+                let observed = self.next_line(self.within(*within_ms)).await?;
                 judge::raw_line(text, &observed, &mut self.record.captures)
                     .map_err(|mismatch| unmet(line, mismatch))
             }
@@ -148,18 +149,18 @@ impl StdioPlayer<'_> {
     }
 
     /// Ends the input and looks for output that no step expected.
-    async fn farewell(&mut self, line: u32) -> Result<(), Stop> {
+    async fn close_input(&mut self, line: u32) -> Result<(), Stop> {
         if self.ended {
             return Ok(());
         }
         self.process.end_input();
-        self.leftovers(line, FAREWELL).await
+        self.expect_no_output(line, CLOSE_WAIT).await
     }
 
-    async fn leftovers(&mut self, line: u32, patience: Duration) -> Result<(), Stop> {
+    async fn expect_no_output(&mut self, line: u32, patience: Duration) -> Result<(), Stop> {
         match tokio::time::timeout(patience, self.next()).await {
             Ok(Some(piece)) => {
-                let text = self.take(piece)?;
+                let text = self.complete_line(piece)?;
                 Err(differs(line, "output", "no more output", &text))
             }
             Ok(None) | Err(_) => Ok(()),
@@ -171,15 +172,15 @@ impl StdioPlayer<'_> {
         let waited = self.patience.reply;
         match tokio::time::timeout(waited, self.process.write(bytes)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(Stop::Fault(self.gone().await)),
+            Ok(Err(_)) => Err(Stop::Fault(self.closed_fault().await)),
             Err(_) => Err(Stop::Fault(Fault::InputStalled { waited })),
         }
     }
 
-    async fn line(&mut self, waited: Duration) -> Result<String, Stop> {
+    async fn next_line(&mut self, waited: Duration) -> Result<String, Stop> {
         match tokio::time::timeout(waited, self.next()).await {
-            Ok(Some(piece)) => self.take(piece),
-            Ok(None) => Err(Stop::Fault(self.gone().await)),
+            Ok(Some(piece)) => self.complete_line(piece),
+            Ok(None) => Err(Stop::Fault(self.closed_fault().await)),
             Err(_) => Err(Stop::Fault(Fault::NoReply { waited })),
         }
     }
@@ -199,11 +200,11 @@ impl StdioPlayer<'_> {
             let line = format!("{answer}\n");
             // Its input may have been closed, or nobody may be reading it.
             let written = self.process.write(line.as_bytes());
-            let _unread = tokio::time::timeout(PONG_TIME, written).await;
+            let _unread = tokio::time::timeout(PONG_WAIT, written).await;
         }
     }
 
-    fn take(&mut self, piece: Piece) -> Result<String, Stop> {
+    fn complete_line(&mut self, piece: Piece) -> Result<String, Stop> {
         let bytes = match piece {
             Piece::Line(bytes) => bytes,
             Piece::Unterminated(bytes) => {
@@ -227,7 +228,7 @@ impl StdioPlayer<'_> {
     }
 
     /// Why no more output or input is possible.
-    async fn gone(&mut self) -> Fault {
+    async fn closed_fault(&mut self) -> Fault {
         let exited = self.process.handle().exited();
         match tokio::time::timeout(EXIT_AFTER_OUTPUT, exited).await {
             Ok(exit) => Fault::Exited { exit },
@@ -274,7 +275,7 @@ impl ControlContext for StdioPlayer<'_> {
                 Ok(())
             }
             Ok(Some(piece)) => {
-                let text = self.take(piece)?;
+                let text = self.complete_line(piece)?;
                 let expected = format!("silence for {} ms", time.as_millis());
                 Err(differs(line, "output", &expected, &text))
             }
@@ -283,7 +284,7 @@ impl ControlContext for StdioPlayer<'_> {
 
     async fn ended(&mut self, line: u32) -> Result<(), Stop> {
         self.ended = true;
-        self.leftovers(line, Duration::from_secs(1)).await
+        self.expect_no_output(line, Duration::from_secs(1)).await
     }
 }
 

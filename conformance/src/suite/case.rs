@@ -101,13 +101,13 @@ impl Case {
             .chain(flagged)
             .chain(peers.then_some("aggregator"))
             .chain(self.body.kind().capability())
-            .chain(self.body.also())
+            .chain(self.body.implied_capability())
     }
 }
 
 impl Case {
     /// Whether the case runs the same way over every transport of a run, because it fixes its own transport or needs no server.
-    pub fn goes_one_way(&self) -> bool {
+    pub fn is_transport_independent(&self) -> bool {
         match self.body {
             CaseBody::Clj(_) => false,
             CaseBody::Wire(_) => self.target.transport != Transport::Any,
@@ -230,7 +230,7 @@ impl CaseBody {
 
 impl CaseBody {
     /// The capability that the body itself implies, through what it sends or runs.
-    fn also(&self) -> Option<&'static str> {
+    fn implied_capability(&self) -> Option<&'static str> {
         let asks = |text: &Text| text.source().contains(SCHEMA_ARGUMENT);
         match self {
             CaseBody::Wire(wire) => wire

@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 
 /// Prefix of the names of values that a survey of the server provides: `{{mcp.tool}}`.
-pub const SURVEYED: &str = "mcp.";
+pub const SURVEY_PREFIX: &str = "mcp.";
 
 pub use self::case::{
     BLOCK_KINDS, BlockKind, BodyExpect, CallCase, CallExpect, Case, CaseBody, CliCase, CliExpect,
@@ -213,7 +213,7 @@ impl Suite {
     /// Inconsistencies within the suite: duplicate ids, and references to ids that are not declared.
     pub fn faults(&self) -> Vec<SuiteFault> {
         let mut faults = self.duplicates();
-        faults.extend(self.dangling());
+        faults.extend(self.dangling_references());
         faults
     }
 
@@ -259,7 +259,7 @@ impl Suite {
     }
 
     /// Cases that refer to an id that no heading or clause declares.
-    fn dangling(&self) -> Vec<SuiteFault> {
+    fn dangling_references(&self) -> Vec<SuiteFault> {
         let sections = self.sections.iter().map(|section| section.id.as_str());
         let declared: HashSet<&str> = sections
             .chain(self.clauses.iter().map(|clause| clause.id.as_str()))

@@ -49,7 +49,7 @@ impl Selector {
     }
 
     /// Whether it matches a name.
-    pub fn names(&self, name: &str) -> bool {
+    pub fn matches_name(&self, name: &str) -> bool {
         self.matcher.is_match(name)
     }
 
@@ -62,7 +62,7 @@ impl Selector {
     ///
     /// # Errors
     /// A message with a suggestion.
-    pub fn needed(&self, suite: &Suite) -> Result<(), String> {
+    pub fn check_matches(&self, suite: &Suite) -> Result<(), String> {
         if suite.cases.iter().any(|case| self.selects(case)) {
             return Ok(());
         }

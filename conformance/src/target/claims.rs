@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::capability::{CAPABILITIES, DetectionRule, LISP_RUN, is_extension};
-use super::link::{Link, result_of};
+use super::link::{Link, parse_result};
 use super::{Patience, fault::Fault};
 use crate::files;
 use crate::suite::{Case, Selector, Suite};
@@ -81,7 +81,9 @@ impl Declaration {
         };
         let globs = |globs: &[String]| -> Result<Vec<Selector>, String> {
             let globs: Vec<Selector> = globs.iter().map(selector).collect::<Result<_, _>>()?;
-            globs.iter().try_for_each(|glob| glob.needed(suite))?;
+            globs
+                .iter()
+                .try_for_each(|glob| glob.check_matches(suite))?;
             Ok(globs)
         };
         Ok(Claims {
@@ -114,7 +116,7 @@ impl Claims {
     }
 
     /// Adds the capabilities that a survey of the server found. What was declared is kept.
-    pub fn know(&mut self, capabilities: impl IntoIterator<Item = String>) {
+    pub fn add_surveyed(&mut self, capabilities: impl IntoIterator<Item = String>) {
         self.extensions.extend(capabilities);
     }
 
@@ -188,7 +190,7 @@ impl Claims {
                     .is_some_and(|arguments| !arguments.contains(argument)),
                 DetectionRule::Answered(method) => {
                     let asked = link.call(method, Some(DISCOVERY), patience.reply).await;
-                    if asked.is_ok_and(|answer| result_of(&answer.received).is_some()) {
+                    if asked.is_ok_and(|answer| parse_result(&answer.received).is_some()) {
                         self.extensions.insert(row.name.to_owned());
                     }
                     false
@@ -248,7 +250,7 @@ fn tools(line: &str) -> Option<BTreeMap<String, BTreeSet<String>>> {
         #[serde(default)]
         properties: BTreeMap<String, serde_json::Value>,
     }
-    let listing: Listing = serde_json::from_value(result_of(line)?).ok()?;
+    let listing: Listing = serde_json::from_value(parse_result(line)?).ok()?;
     let named = |tool: Tool| (tool.name, tool.input.properties.into_keys().collect());
     Some(listing.tools.into_iter().map(named).collect())
 }

@@ -47,7 +47,7 @@ impl FrameHead {
 }
 
 /// Whether a frame is a notification: it has a method and no id, so that no answer follows.
-pub fn only_tells(line: &str) -> bool {
+pub fn is_notification(line: &str) -> bool {
     method_and_id(line) == Some((true, false))
 }
 
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn what_has_a_method_and_no_id_only_tells() {
-        assert!(only_tells(
+        assert!(is_notification(
             r#"{"method":"notifications/x","params":{"id":1}}"#
         ));
         for line in [
@@ -131,7 +131,7 @@ mod tests {
             r#"[{"method":"x"}]"#,
             "x",
         ] {
-            assert!(!only_tells(line), "{line}");
+            assert!(!is_notification(line), "{line}");
         }
     }
 

@@ -110,7 +110,7 @@ enum Awaited {
 impl Awaited {
     /// What to wait for after sending `body`.
     fn by(body: &str) -> Self {
-        match frame::only_tells(body) {
+        match frame::is_notification(body) {
             true => Self::End,
             false => Self::AnyAnswer,
         }
@@ -146,7 +146,7 @@ impl HttpLink {
     ///
     /// # Errors
     /// When a header is not valid in HTTP.
-    pub fn to(endpoint: &Endpoint) -> Result<Self, Fault> {
+    pub fn new(endpoint: &Endpoint) -> Result<Self, Fault> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(
@@ -466,7 +466,7 @@ mod tests {
             let _head = stream.read(&mut [0; 4096]).await;
             let _gone = stream.write_all(&answer).await;
         });
-        let link = HttpLink::to(&Endpoint {
+        let link = HttpLink::new(&Endpoint {
             url: format!("http://{address}/mcp"),
             headers: Vec::new(),
         });

@@ -227,12 +227,12 @@ impl Launch {
 
     /// The arguments that pass an upstreams configuration, or `None` when the server takes none.
     pub fn upstreams_words(&self, file: &Path) -> Option<Vec<String>> {
-        placed(&self.upstreams, "{file}", &file.to_string_lossy())
+        expand(&self.upstreams, "{file}", &file.to_string_lossy())
     }
 
     /// The arguments that enable the HTTP listener, or `None` when the server has none.
     pub fn http_words(&self, port: u16) -> Option<Vec<String>> {
-        placed(&self.http, "{port}", &port.to_string())
+        expand(&self.http, "{port}", &port.to_string())
     }
 
     /// `base`, with the waits that the template sets.
@@ -266,7 +266,7 @@ fn fill(pattern: &[String], name: &str, value: &str, words: &mut Vec<String>) {
     );
 }
 
-fn placed(pattern: &[String], hole: &str, value: &str) -> Option<Vec<String>> {
+fn expand(pattern: &[String], hole: &str, value: &str) -> Option<Vec<String>> {
     (!pattern.is_empty()).then(|| {
         pattern
             .iter()

@@ -118,7 +118,7 @@ impl Link {
             server: None,
             _files: files,
         };
-        link.shake(patience).await
+        link.handshake(patience).await
     }
 
     /// Starts an adapter without sending it anything.
@@ -147,12 +147,12 @@ impl Link {
         patience: Patience,
     ) -> Result<Self, (FailedRequest, String)> {
         let link = Self {
-            wire: LinkTransport::Http(HttpLink::to(endpoint).map_err(unsent)?),
+            wire: LinkTransport::Http(HttpLink::new(endpoint).map_err(without_request)?),
             name: None,
             server: None,
             _files: None,
         };
-        link.shake(patience).await
+        link.handshake(patience).await
     }
 
     /// Starts a server that listens on a port, waits until it is ready, and performs the handshake.
@@ -164,14 +164,14 @@ impl Link {
         files: Option<KeptAlive>,
         patience: Patience,
     ) -> Result<Self, (FailedRequest, String)> {
-        let server = served.up(patience).await?;
+        let server = served.start(patience).await?;
         let link = Self {
-            wire: LinkTransport::Http(HttpLink::to(&served.endpoint).map_err(unsent)?),
+            wire: LinkTransport::Http(HttpLink::new(&served.endpoint).map_err(without_request)?),
             name: None,
             server: Some(server),
             _files: files,
         };
-        link.shake(patience).await
+        link.handshake(patience).await
     }
 
     /// Calls a method, with params as JSON text.
@@ -277,14 +277,14 @@ impl Link {
         }
     }
 
-    async fn shake(mut self, patience: Patience) -> Result<Self, (FailedRequest, String)> {
+    async fn handshake(mut self, patience: Patience) -> Result<Self, (FailedRequest, String)> {
         let params = initialize_params();
         let answered = self.call("initialize", Some(&params), patience.start).await;
         let failed = match answered {
-            Ok(answer) if result_of(&answer.received).is_some() => {
+            Ok(answer) if parse_result(&answer.received).is_some() => {
                 let told = match &self.wire {
                     LinkTransport::Stdio(pipe) | LinkTransport::Testee(pipe) => {
-                        pipe.tell(INITIALIZED, patience.reply).await
+                        pipe.notify(INITIALIZED, patience.reply).await
                     }
                     LinkTransport::Http(link) => {
                         link.post(INITIALIZED, patience.reply).await.map(drop)
@@ -353,7 +353,7 @@ impl ListenerLaunch {
     ///
     /// # Errors
     /// When it exits, or does not listen in time; with its standard error.
-    pub async fn up(&self, patience: Patience) -> Result<Pipe, (FailedRequest, String)> {
+    pub async fn start(&self, patience: Patience) -> Result<Pipe, (FailedRequest, String)> {
         let server = start(&self.spawn)?;
         let began = Instant::now();
         let request = format!(
@@ -487,8 +487,8 @@ pub fn scratch() -> Result<(TempDir, PathBuf), Fault> {
 const MEMORY_ROOT: &str = "/dev/shm";
 
 /// The `result` of a response frame.
-pub fn result_of(line: &str) -> Option<serde_json::Value> {
-    match json::loosely(line)? {
+pub fn parse_result(line: &str) -> Option<serde_json::Value> {
+    match json::parse_loosely(line)? {
         serde_json::Value::Object(mut members) => {
             members.remove("result").filter(|result| !result.is_null())
         }
@@ -497,7 +497,7 @@ pub fn result_of(line: &str) -> Option<serde_json::Value> {
 }
 
 fn server_name(line: &str) -> Option<String> {
-    let result = result_of(line)?;
+    let result = parse_result(line)?;
     let word = |name: &str| {
         result
             .get("serverInfo")?
@@ -525,10 +525,10 @@ pub fn launch(spawn: &Spawn) -> Result<Process, Fault> {
 }
 
 fn start(spawn: &Spawn) -> Result<Pipe, (FailedRequest, String)> {
-    launch(spawn).map(Pipe::over).map_err(unsent)
+    launch(spawn).map(Pipe::over).map_err(without_request)
 }
 
-fn unsent(fault: Fault) -> (FailedRequest, String) {
+fn without_request(fault: Fault) -> (FailedRequest, String) {
     (Box::new((fault, String::new())), String::new())
 }
 
@@ -545,6 +545,6 @@ mod tests {
         let long = server_name(&line(&"n".repeat(1 << 20))).expect("a name");
         assert!(long.len() < 2 * NAME_BYTES_MAX, "{} bytes", long.len());
         let many = format!(r#"{{"result":[{}0]}}"#, "0,".repeat(json::VALUES_MAX));
-        assert_eq!(result_of(&many), None);
+        assert_eq!(parse_result(&many), None);
     }
 }

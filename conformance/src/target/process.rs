@@ -118,7 +118,7 @@ impl Process {
             if spawn
                 .withheld
                 .iter()
-                .any(|held| covers(held, &name.to_string_lossy()))
+                .any(|held| matches_variable(held, &name.to_string_lossy()))
             {
                 command.env_remove(name);
             }
@@ -336,7 +336,7 @@ fn reap() {
 }
 
 /// Kills every child and waits, at most `patience`, until all have been reaped. Returns whether none is left.
-pub async fn all_gone(patience: Duration) -> bool {
+pub async fn kill_and_reap_all(patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     loop {
         // A cancelled task may just have been starting another one.
@@ -384,7 +384,7 @@ async fn supervise(
     exited.send_replace(Some(status.map_or(Exit::Signal(0), Exit::from)));
 }
 
-fn covers(pattern: &str, name: &str) -> bool {
+fn matches_variable(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
         None => pattern == name,

@@ -61,7 +61,7 @@ pub fn from_testee(line: &str) -> Result<ProgramRun, Unreadable> {
         }),
         (Some(ok), None) => Ok(ProgramRun {
             outcome: ProgramOutcome::Returned {
-                text: shown(ok)?.map(|text| text.as_deref().map(bare)),
+                text: shown(ok)?.map(|text| text.as_deref().map(without_prompt)),
                 json: ok.get("value").cloned().map(Some),
             },
             prints: prints(ok)?,
@@ -92,7 +92,7 @@ pub fn refusal(line: &str) -> Option<String> {
 }
 
 /// Whether a call failed with an error of the protocol or of the program.
-pub fn failed(line: &str) -> bool {
+pub fn is_failure(line: &str) -> bool {
     let Ok(frame) = Json::parse(line) else {
         return false;
     };
@@ -254,7 +254,7 @@ fn printed(payload: &Json) -> Result<Option<String>, Unreadable> {
     }
 }
 
-fn bare(text: &str) -> String {
+fn without_prompt(text: &str) -> String {
     text.strip_prefix(RESULT_PREFIX).unwrap_or(text).to_owned()
 }
 

@@ -118,14 +118,14 @@ impl RawConnection {
     }
 
     /// Whether a stream continues after the last response.
-    pub fn is_left(&self) -> bool {
+    pub fn has_open_stream(&self) -> bool {
         self.is_left
     }
 
     /// What else arrives within `patience`, or before the server closes the connection: only the first bytes.
-    pub async fn more_within(&mut self, patience: Duration) -> Vec<u8> {
+    pub async fn read_within(&mut self, patience: Duration) -> Vec<u8> {
         while self.read.is_empty() {
-            match tokio::time::timeout(patience, self.more()).await {
+            match tokio::time::timeout(patience, self.read_more()).await {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false) | Err(_)) | Err(_) => break,
             }
@@ -135,7 +135,7 @@ impl RawConnection {
 
     async fn reply(&mut self, to_head: bool) -> Result<HttpMessage, Fault> {
         loop {
-            let head = self.until(b"\r\n\r\n", HEAD_BYTES_MAX).await?;
+            let head = self.read_until(b"\r\n\r\n", HEAD_BYTES_MAX).await?;
             let (status, headers) = parse_head(&head).ok_or_else(|| Fault::Malformed {
                 expected: "an HTTP/1.1 status line and headers".to_owned(),
                 line: head.clone(),
@@ -181,7 +181,7 @@ impl RawConnection {
             let Some(length) = length else {
                 return Err(self.failed("the answer's content-length is not usable"));
             };
-            *body = self.exactly(length).await?;
+            *body = self.read_exact(length).await?;
             return Ok(());
         }
         let mut looked_at = 0;
@@ -192,16 +192,16 @@ impl RawConnection {
                 return Err(self.failed("the answer's body does not end"));
             }
             if is_stream {
-                self.look(body, before, &mut looked_at);
+                self.watch_for_answer(body, before, &mut looked_at);
             }
-            if !self.more().await? {
+            if !self.read_more().await? {
                 return Ok(());
             }
         }
     }
 
     /// Sets the time to abandon a stream once one of its events is an answer: `body` is what has arrived, `before` its previous length.
-    fn look(&mut self, body: &[u8], before: usize, looked_at: &mut usize) {
+    fn watch_for_answer(&mut self, body: &[u8], before: usize, looked_at: &mut usize) {
         // The blank line that ends an event may be split across two reads.
         let fresh = before.saturating_sub(3).max(*looked_at);
         if self.leaves.is_none()
@@ -219,7 +219,7 @@ impl RawConnection {
     async fn chunks(&mut self, is_stream: bool, body: &mut Vec<u8>) -> Result<(), Fault> {
         let mut looked_at = 0;
         loop {
-            let line = self.until(b"\r\n", HEAD_BYTES_MAX).await?;
+            let line = self.read_until(b"\r\n", HEAD_BYTES_MAX).await?;
             let digits = line.split(';').next().unwrap_or_default().trim();
             let room = BODY_BYTES_MAX - body.len();
             let length = usize::from_str_radix(digits, 16).ok();
@@ -228,20 +228,25 @@ impl RawConnection {
                 return Err(self.failed("the answer's chunk size is not usable"));
             };
             let before = body.len();
-            body.extend(self.exactly(length).await?);
+            body.extend(self.read_exact(length).await?);
             if is_stream {
-                self.look(body, before, &mut looked_at);
+                self.watch_for_answer(body, before, &mut looked_at);
             }
             if length == 0 {
                 // Trailers, up to the empty line.
-                while !self.until(b"\r\n", HEAD_BYTES_MAX).await?.trim().is_empty() {}
+                while !self
+                    .read_until(b"\r\n", HEAD_BYTES_MAX)
+                    .await?
+                    .trim()
+                    .is_empty()
+                {}
                 return Ok(());
             }
-            self.exactly(2).await?;
+            self.read_exact(2).await?;
         }
     }
 
-    async fn until(&mut self, end: &[u8], max: usize) -> Result<String, Fault> {
+    async fn read_until(&mut self, end: &[u8], max: usize) -> Result<String, Fault> {
         loop {
             let found = self
                 .read
@@ -255,15 +260,15 @@ impl RawConnection {
             if self.read.len() > max {
                 return Err(self.failed("the answer's head does not end"));
             }
-            if !self.more().await? {
+            if !self.read_more().await? {
                 return Err(self.dropped());
             }
         }
     }
 
-    async fn exactly(&mut self, length: usize) -> Result<Vec<u8>, Fault> {
+    async fn read_exact(&mut self, length: usize) -> Result<Vec<u8>, Fault> {
         while self.read.len() < length {
-            if !self.more().await? {
+            if !self.read_more().await? {
                 return Err(self.dropped());
             }
         }
@@ -271,7 +276,7 @@ impl RawConnection {
         Ok(std::mem::replace(&mut self.read, rest))
     }
 
-    async fn more(&mut self) -> Result<bool, Fault> {
+    async fn read_more(&mut self) -> Result<bool, Fault> {
         let mut chunk = [0; 16 << 10];
         let read = self.reader.read(&mut chunk);
         let read = match self.leaves {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use conformance::target::link::free_port;
 
-use super::row::{Row, middle};
+use super::row::{Row, median_of};
 use super::stdio::{CALL, INITIALIZE, INITIALIZED, StdioServer};
 
 /// Number of calls on one connection, after a tenth as many for warm-up.
@@ -27,10 +27,10 @@ const LISTENS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Measures the server that `command` starts.
 pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
-    let (_server, port) = serving(command, "thread")?;
+    let (_server, port) = start_http(command, "thread")?;
     let alone = round_trip(&mut HttpClient::open(port)?)?;
-    let together = together(port)?;
-    let (_isolated, port) = serving(command, "process")?;
+    let together = concurrent_rate(port)?;
+    let (_isolated, port) = start_http(command, "process")?;
     let isolated = round_trip(&mut HttpClient::open(port)?)?;
     Ok(vec![
         Row::time("http: round trip on one connection", alone, ROUND_TRIP),
@@ -49,7 +49,10 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
 }
 
 /// Starts a server with this kind of isolation; returns it with its port.
-pub(super) fn serving(command: &[String], isolation: &str) -> Result<(StdioServer, u16), String> {
+pub(super) fn start_http(
+    command: &[String],
+    isolation: &str,
+) -> Result<(StdioServer, u16), String> {
     let port = free_port().map_err(|error| format!("no port is free: {error}"))?;
     let flags = [
         "--http",
@@ -73,11 +76,11 @@ fn round_trip(session: &mut HttpClient) -> Result<Duration, String> {
             times.push(began.elapsed());
         }
     }
-    Ok(middle(times))
+    Ok(median_of(times))
 }
 
 /// The number of answered calls per second.
-fn together(port: u16) -> Result<f64, String> {
+fn concurrent_rate(port: u16) -> Result<f64, String> {
     let sessions: Result<Vec<HttpClient>, String> =
         (0..CONNECTIONS).map(|_| HttpClient::open(port)).collect();
     let began = Instant::now();

@@ -82,7 +82,7 @@ pub fn run(options: &BenchOptions) -> Result<(), String> {
         } else {
             "  <- misses its target"
         };
-        crate::say(&format!(
+        crate::write_stdout(&format!(
             "{:what$}  {:>figure$}  {:>target$}{mark}\n",
             row.what, row.figure, row.target
         ));

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::row::{Row, middle};
+use super::row::{Row, median_of};
 
 /// Number of starts of the server.
 const STARTS: usize = 40;
@@ -36,7 +36,7 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
         (0..STARTS).map(|_| first_response(command)).collect();
     let mut server = StdioServer::start(command)?;
     server.ask(INITIALIZE)?;
-    server.tell(INITIALIZED)?;
+    server.send(INITIALIZED)?;
     let idle = server.resident_kib()?;
     let call = server.round_trip()?;
     // The cost of pipes, the scheduler and this client without any server.
@@ -50,7 +50,7 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
     Ok(vec![
         Row::time(
             "stdio: first response after exec",
-            middle(starts?),
+            median_of(starts?),
             FIRST_RESPONSE,
         ),
         Row::time("stdio: round trip of (+ 1 2)", call, ROUND_TRIP),
@@ -106,7 +106,7 @@ impl StdioServer {
         }
     }
 
-    pub(super) fn tell(&mut self, message: &str) -> Result<(), String> {
+    pub(super) fn send(&mut self, message: &str) -> Result<(), String> {
         let framed = format!("{message}\n");
         self.input
             .write_all(framed.as_bytes())
@@ -115,7 +115,7 @@ impl StdioServer {
 
     /// Sends `message` and returns the answer.
     pub(super) fn ask(&mut self, message: &str) -> Result<&str, String> {
-        self.tell(message)?;
+        self.send(message)?;
         self.line.clear();
         match self.output.read_line(&mut self.line) {
             Ok(0) => Err("it ended without an answer".to_owned()),
@@ -136,7 +136,7 @@ impl StdioServer {
             self.ask(CALL)?;
             times.push(began.elapsed());
         }
-        Ok(middle(times))
+        Ok(median_of(times))
     }
 
     fn resident_kib(&self) -> Result<f64, String> {

@@ -107,7 +107,7 @@ const BOUNDARIES: &[Boundary] = &[
 
 /// The top-level modules ("rooms") of `reference/server/src`, from the bottom up: each may use only those before it, so that none form
 /// a cycle.
-const ROOMS: &[&str] = &[
+const MODULE_ORDER: &[&str] = &[
     "clock",
     "executor",
     "lock",
@@ -131,10 +131,10 @@ const ROOMS: &[&str] = &[
 ];
 const SERVER: &str = "reference/server/src";
 /// The file that may use all rooms.
-const FRONT: &str = "lib.rs";
+const ROOT_FILE: &str = "lib.rs";
 
 pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
-    let mut wrong = rooms(project)?;
+    let mut wrong = forbidden_uses(project)?;
     for Boundary {
         package,
         never,
@@ -142,7 +142,7 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
     } in BOUNDARIES
     {
         for name in dependencies(project, package)? {
-            if never.iter().any(|pattern| means(pattern, &name)) {
+            if never.iter().any(|pattern| matches_pattern(pattern, &name)) {
                 wrong.push(format!("{package} depends on {name}: {why}"));
             }
         }
@@ -151,7 +151,7 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
 }
 
 /// Uses of a room above the file's own, or of one that is not in the order.
-fn rooms(project: &Project) -> Result<Vec<String>, String> {
+fn forbidden_uses(project: &Project) -> Result<Vec<String>, String> {
     let root = project.root.join(SERVER);
     let mut wrong = Vec::new();
     let mut left = vec![root.clone()];
@@ -164,9 +164,9 @@ fn rooms(project: &Project) -> Result<Vec<String>, String> {
                 continue;
             }
             let name = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy();
-            if path.extension().is_some_and(|extension| extension == "rs") && name != FRONT {
+            if path.extension().is_some_and(|extension| extension == "rs") && name != ROOT_FILE {
                 let text = std::fs::read_to_string(&path).map_err(told)?;
-                wrong.extend(climbs(&name, &text));
+                wrong.extend(forbidden_uses_in(&name, &text));
             }
         }
     }
@@ -175,8 +175,8 @@ fn rooms(project: &Project) -> Result<Vec<String>, String> {
 }
 
 /// The forbidden rooms that the file `name` uses.
-fn climbs(name: &str, text: &str) -> BTreeSet<String> {
-    let floor = |room: &str| ROOMS.iter().position(|known| *known == room);
+fn forbidden_uses_in(name: &str, text: &str) -> BTreeSet<String> {
+    let floor = |room: &str| MODULE_ORDER.iter().position(|known| *known == room);
     let room = name.split(['/', '.']).next().unwrap_or_default();
     let Some(own) = floor(room) else {
         return BTreeSet::from([format!(
@@ -212,7 +212,7 @@ struct UsedModules {
 }
 
 impl UsedModules {
-    fn path<'a>(&mut self, segments: impl IntoIterator<Item = &'a str>) {
+    fn add_path<'a>(&mut self, segments: impl IntoIterator<Item = &'a str>) {
         let mut segments = segments
             .into_iter()
             .skip_while(|word| *word == "self")
@@ -231,19 +231,21 @@ impl UsedModules {
         }
     }
 
-    fn tree(&mut self, around: &[String], tree: &UseTree) {
+    fn add_tree(&mut self, around: &[String], tree: &UseTree) {
         let path = |last: &str| [around, &[last.to_owned()]].concat();
         let all = match tree {
-            UseTree::Path(inner) => return self.tree(&path(&inner.ident.to_string()), &inner.tree),
+            UseTree::Path(inner) => {
+                return self.add_tree(&path(&inner.ident.to_string()), &inner.tree);
+            }
             UseTree::Group(group) => {
-                return group.items.iter().for_each(|it| self.tree(around, it));
+                return group.items.iter().for_each(|it| self.add_tree(around, it));
             }
             UseTree::Name(name) => path(&name.ident.to_string()),
             UseTree::Rename(name) => path(&name.ident.to_string()),
             // A glob of the root would use more than any room may.
             UseTree::Glob(_) => path("*"),
         };
-        self.path(all.iter().map(String::as_str));
+        self.add_path(all.iter().map(String::as_str));
     }
 }
 
@@ -255,7 +257,7 @@ impl<'ast> Visit<'ast> for UsedModules {
     }
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
-        self.tree(&[], &item.tree);
+        self.add_tree(&[], &item.tree);
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
@@ -264,7 +266,7 @@ impl<'ast> Visit<'ast> for UsedModules {
             .iter()
             .map(|it| it.ident.to_string())
             .collect();
-        self.path(words.iter().map(String::as_str));
+        self.add_path(words.iter().map(String::as_str));
         syn::visit::visit_path(self, path);
     }
 
@@ -272,7 +274,7 @@ impl<'ast> Visit<'ast> for UsedModules {
         let text = call.tokens.to_string().replace(' ', "");
         let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
         for path in text.split(|c| !word(c)) {
-            self.path(path.split("::"));
+            self.add_path(path.split("::"));
         }
         syn::visit::visit_macro(self, call);
     }
@@ -289,7 +291,7 @@ fn dependencies(project: &Project, package: &str) -> Result<BTreeSet<String>, St
     Ok(names.map(str::to_owned).collect())
 }
 
-fn means(pattern: &str, name: &str) -> bool {
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
         None => name == pattern,
@@ -302,7 +304,7 @@ mod tests {
 
     #[test]
     fn no_room_knows_one_above_it() {
-        let found = |name: &str, text: &str| climbs(name, text).len();
+        let found = |name: &str, text: &str| forbidden_uses_in(name, text).len();
         assert_eq!(found("mcp/tools/mod.rs", "use crate::server::Server;"), 0);
         assert_eq!(found("server.rs", "use crate::mcp::tools;"), 1);
         assert_eq!(

@@ -49,7 +49,7 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
     let requirements = parse(&read(FILE)?)?;
     let mut wrong = faults(&requirements, &project.suite);
     let page = read(PAGE)?;
-    let rows = REVISIONS.map(|revision| counted(&requirements, revision));
+    let rows = REVISIONS.map(|revision| counts_row(&requirements, revision));
     let stale = rows.iter().filter(|row| !page.contains(&**row));
     wrong.extend(stale.map(|row| format!("{PAGE}: expected the row {row}")));
     Ok(wrong)
@@ -147,7 +147,7 @@ fn counts(requirements: &[Requirement], revision: &str) -> (usize, usize, usize,
 }
 
 /// The row of the page's table.
-fn counted(requirements: &[Requirement], revision: &str) -> String {
+fn counts_row(requirements: &[Requirement], revision: &str) -> String {
     let (all, seen, tried, official) = counts(requirements, revision);
     format!("| {revision} | {all} | {seen} | {tried} | {official} |")
 }

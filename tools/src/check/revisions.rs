@@ -30,14 +30,14 @@ struct Revision {
 }
 
 pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
-    Ok(broken(&read(&project.root)?, &project.suite))
+    Ok(revision_faults(&read(&project.root)?, &project.suite))
 }
 
 /// All clauses that revisions before `version` list.
 ///
 /// # Errors
 /// When a file of `spec/revisions/` cannot be read.
-pub fn listed_before(root: &Path, version: &str) -> Result<BTreeSet<String>, String> {
+pub fn clauses_before(root: &Path, version: &str) -> Result<BTreeSet<String>, String> {
     let earlier = read(root)?;
     let earlier = earlier
         .into_iter()
@@ -68,7 +68,7 @@ fn read(root: &Path) -> Result<Vec<Revision>, String> {
 }
 
 /// The faults of the revisions, oldest first. Clauses that were added later are ignored.
-fn broken(revisions: &[Revision], suite: &Suite) -> Vec<String> {
+fn revision_faults(revisions: &[Revision], suite: &Suite) -> Vec<String> {
     let mut wrong = Vec::new();
     // Each clause's current level, and the revision that set it.
     let mut standing: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
@@ -141,7 +141,7 @@ mod tests {
             .iter()
             .map(|text| toml::from_str(text).expect("a revision"))
             .collect();
-        broken(&revisions, &suite)
+        revision_faults(&revisions, &suite)
     }
 
     #[test]

@@ -12,7 +12,7 @@ use syn::visit::{self, Visit};
 use syn::{BinOp, Expr, Lit, ReturnType, Stmt, Type, UnOp};
 
 /// The function that guards each fault. Its module is added to the crate's root.
-const ASKS: &str = "crate::planted_fault::on";
+const GUARD: &str = "crate::planted_fault::on";
 
 /// Size of the file that a server with faults shares with the judging process: the number of the active fault, then a mark for each
 /// fault whose guard was evaluated.
@@ -95,7 +95,7 @@ enum FaultPart {
 }
 
 /// Names that are confused with one another: methods of the same type whose difference the cases must detect.
-const WORDS: &[(&str, &str)] = &[
+const CONFUSABLE_NAMES: &[(&str, &str)] = &[
     ("all", "any"),
     ("any", "all"),
     ("ceil", "floor"),
@@ -156,7 +156,7 @@ pub fn plant(
         for part in &fault.parts {
             match part {
                 FaultPart::Text(part) => text.push_str(part),
-                FaultPart::Question => text.push_str(&format!("{ASKS}({id})")),
+                FaultPart::Question => text.push_str(&format!("{GUARD}({id})")),
                 FaultPart::Source(range) => text.push_str(&source[range.clone()]),
             }
         }
@@ -207,7 +207,7 @@ impl FaultFinder<'_> {
     }
 
     /// Adds a fault that replaces the source at `span` with `on` while it is active.
-    fn instead(&mut self, span: Span, what: String, on: Vec<FaultPart>) {
+    fn replace(&mut self, span: Span, what: String, on: Vec<FaultPart>) {
         let range = self.range(span);
         let mut parts = vec![
             FaultPart::Text("(if ".into()),
@@ -265,7 +265,7 @@ impl FaultFinder<'_> {
     }
 
     /// Adds faults by which an arm gives the value of the next one, if neither pattern binds names.
-    fn swapped(&mut self, arms: &[syn::Arm]) {
+    fn add_arm_swaps(&mut self, arms: &[syn::Arm]) {
         for pair in arms.windows(2) {
             let [one, next] = pair else { continue };
             let (body, other) = (one.body.span(), next.body.span());
@@ -283,7 +283,7 @@ impl FaultFinder<'_> {
                 self.shown(next.pat.span())
             );
             let on = vec![FaultPart::Source(self.range(other))];
-            self.instead(body, what, on);
+            self.replace(body, what, on);
         }
     }
 
@@ -398,14 +398,14 @@ impl<'ast> Visit<'ast> for FaultFinder<'_> {
                 self.range(binary.right.span()),
             );
             let operator = self.shown(binary.op.span());
-            for other in others(&binary.op) {
+            for other in replacement_operators(&binary.op) {
                 let what = format!("{} becomes {other} in {}", operator, self.shown(span));
                 let on = vec![
                     FaultPart::Source(left.clone()),
                     FaultPart::Text(format!(" {other} ")),
                     FaultPart::Source(right.clone()),
                 ];
-                self.instead(span, what, on);
+                self.replace(span, what, on);
             }
         }
         visit::visit_expr_binary(self, binary);
@@ -415,7 +415,7 @@ impl<'ast> Visit<'ast> for FaultFinder<'_> {
         if matches!(unary.op, UnOp::Not(_) | UnOp::Neg(_)) {
             let what = format!("without the sign: {}", self.shown(unary.span()));
             let on = vec![FaultPart::Source(self.range(unary.expr.span()))];
-            self.instead(unary.span(), what, on);
+            self.replace(unary.span(), what, on);
         }
         visit::visit_expr_unary(self, unary);
     }
@@ -426,7 +426,7 @@ impl<'ast> Visit<'ast> for FaultFinder<'_> {
             Lit::Int(int) => {
                 if let Ok(value) = int.base10_parse::<u128>() {
                     let more = format!("{}{}", value.saturating_add(1), int.suffix());
-                    self.instead(
+                    self.replace(
                         span,
                         format!("{int} becomes {more}"),
                         vec![FaultPart::Text(more)],
@@ -435,7 +435,7 @@ impl<'ast> Visit<'ast> for FaultFinder<'_> {
             }
             Lit::Bool(bool) => {
                 let other = (!bool.value).to_string();
-                self.instead(
+                self.replace(
                     span,
                     format!("{} becomes {other}", bool.value),
                     vec![FaultPart::Text(other)],
@@ -444,7 +444,7 @@ impl<'ast> Visit<'ast> for FaultFinder<'_> {
             Lit::Str(text) if is_word(&text.value()) => {
                 let other = format!("{}_", text.value());
                 let what = format!("{:?} becomes {other:?}", text.value());
-                self.instead(span, what, vec![FaultPart::Text(format!("{other:?}"))]);
+                self.replace(span, what, vec![FaultPart::Text(format!("{other:?}"))]);
             }
             _ => {}
         }
@@ -467,7 +467,7 @@ impl<'ast> Visit<'ast> for FaultFinder<'_> {
                 FaultPart::Text(format!("{other:?}")),
                 FaultPart::Source(here.end..whole.end),
             ];
-            self.instead(expression.span(), format!("{word:?} becomes {other:?}"), on);
+            self.replace(expression.span(), format!("{word:?} becomes {other:?}"), on);
         }
     }
 
@@ -478,7 +478,7 @@ impl<'ast> Visit<'ast> for FaultFinder<'_> {
             self.visit_expr(&call.receiver);
             return;
         }
-        for (_, other) in WORDS.iter().filter(|(word, _)| *word == name) {
+        for (_, other) in CONFUSABLE_NAMES.iter().filter(|(word, _)| *word == name) {
             let (whole, method) = (self.range(call.span()), self.range(call.method.span()));
             let what = format!("{name} becomes {other} in {}", self.shown(call.span()));
             let on = vec![
@@ -486,7 +486,7 @@ impl<'ast> Visit<'ast> for FaultFinder<'_> {
                 FaultPart::Text((*other).to_owned()),
                 FaultPart::Source(method.end..whole.end),
             ];
-            self.instead(call.span(), what, on);
+            self.replace(call.span(), what, on);
         }
         visit::visit_expr_method_call(self, call);
     }
@@ -506,7 +506,7 @@ impl<'ast> Visit<'ast> for FaultFinder<'_> {
             _ => false,
         };
         let falls_through = last.is_some_and(|arm| takes_all(&arm.pat) && arm.guard.is_none());
-        self.swapped(&expression.arms);
+        self.add_arm_swaps(&expression.arms);
         if falls_through {
             let arms = &expression.arms[..expression.arms.len() - 1];
             for arm in arms {
@@ -519,9 +519,9 @@ impl<'ast> Visit<'ast> for FaultFinder<'_> {
                     }
                     Some((_, guard)) if !holds_let(guard) => {
                         let on = vec![FaultPart::Text("false".into())];
-                        self.instead(guard.span(), what, on);
+                        self.replace(guard.span(), what, on);
                         let what = format!("whatever {} says", self.shown(guard.span()));
-                        self.instead(guard.span(), what, vec![FaultPart::Text("true".into())]);
+                        self.replace(guard.span(), what, vec![FaultPart::Text("true".into())]);
                     }
                     Some(_) => {}
                 }
@@ -556,7 +556,7 @@ impl<'ast> Visit<'ast> for FaultFinder<'_> {
 }
 
 /// The operators that an operator is replaced with.
-fn others(operator: &BinOp) -> &'static [&'static str] {
+fn replacement_operators(operator: &BinOp) -> &'static [&'static str] {
     match operator {
         BinOp::Add(_) => &["-"],
         BinOp::Sub(_) => &["+"],
@@ -587,11 +587,11 @@ fn others(operator: &BinOp) -> &'static [&'static str] {
 fn values(output: &ReturnType) -> Vec<String> {
     match output {
         ReturnType::Default => vec!["()".into()],
-        ReturnType::Type(_, of) => of_type(of),
+        ReturnType::Type(_, of) => replacement_values(of),
     }
 }
 
-fn of_type(of: &Type) -> Vec<String> {
+fn replacement_values(of: &Type) -> Vec<String> {
     match of {
         Type::Tuple(tuple) if tuple.elems.is_empty() => vec!["()".into()],
         Type::Reference(reference) => match &*reference.elem {
@@ -607,7 +607,7 @@ fn of_type(of: &Type) -> Vec<String> {
             };
             let inner = || match &last.arguments {
                 syn::PathArguments::AngleBracketed(arguments) => match arguments.args.first() {
-                    Some(syn::GenericArgument::Type(inner)) => of_type(inner),
+                    Some(syn::GenericArgument::Type(inner)) => replacement_values(inner),
                     _ => Vec::new(),
                 },
                 _ => Vec::new(),
@@ -734,8 +734,8 @@ impl<'ast> Visit<'ast> for TableFaultFinder<'_> {
                 "{:?}",
                 char::from_u32(char.value() as u32 + 1).unwrap_or('?')
             )),
-            Lit::Str(text) if is_written(&text.value()) => {
-                Some(format!("{:?}", misspelt(&text.value())))
+            Lit::Str(text) if is_word_like(&text.value()) => {
+                Some(format!("{:?}", misspell(&text.value())))
             }
             _ => None,
         };
@@ -755,12 +755,12 @@ impl<'ast> Visit<'ast> for TableFaultFinder<'_> {
 }
 
 /// Whether a text in a table is a word rather than a sentence.
-fn is_written(text: &str) -> bool {
+fn is_word_like(text: &str) -> bool {
     !text.is_empty() && !text.contains(char::is_whitespace)
 }
 
 /// The text with its last character changed.
-fn misspelt(text: &str) -> String {
+fn misspell(text: &str) -> String {
     let mut characters: Vec<char> = text.chars().collect();
     if let Some(last) = characters.last_mut() {
         *last = match *last {

@@ -1,9 +1,9 @@
 //! Plants faults into the reference and judges them by the suite alone: a fault that it does not catch means a missing case, or it
 //! changes nothing, or nobody can observe it. Knows how to build and to run; `faults` knows where faults can be planted.
 
+pub mod excused;
 mod faults;
 mod quick;
-pub mod read;
 mod tables;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -78,7 +78,7 @@ const LEFT_OUT: &[&str] = &[
 ];
 /// Further targets that are built together with an executable: those with most of the dependencies, and the whole workspace, so that
 /// features and profiles are the same as in every other build, and an up-to-date target directory can be reused. The example links least.
-const LIKE_OTHERS: &[&str] = &[
+const SHARED_TARGETS: &[&str] = &[
     "--workspace",
     "--bin",
     "tools",
@@ -114,7 +114,7 @@ impl PlantedFault {
             part.split(|sign: char| !sign.is_alphanumeric() && !"-?!".contains(sign))
         });
         let mut words: Vec<String> = words
-            .filter(|word| word.len() > 2 && !LEFT_UNSAID.contains(word))
+            .filter(|word| word.len() > 2 && !UNSPECIFIC_WORDS.contains(word))
             .map(str::to_lowercase)
             .collect();
         words.sort_unstable();
@@ -124,7 +124,7 @@ impl PlantedFault {
 }
 
 /// Words in locations and descriptions that say nothing about a fault.
-const LEFT_UNSAID: &[&str] = &[
+const UNSPECIFIC_WORDS: &[&str] = &[
     "becomes",
     "change",
     "fault",
@@ -202,7 +202,7 @@ pub fn run(options: &MutantsOptions) -> Result<(), String> {
     copy_tracked(&crate::root(), "spec", &bench.home)?;
     let mut sample = match bench.read()? {
         Some(sample) => sample,
-        None => bench.begin(options)?,
+        None => bench.draw_and_build(options)?,
     };
     for fault in &mut sample.faults {
         let is_open = match &fault.verdict {
@@ -215,13 +215,13 @@ pub fn run(options: &MutantsOptions) -> Result<(), String> {
         }
     }
     if !options.quick && (options.again || sample.reached.is_empty()) {
-        bench.full(&mut sample, &suite)?;
+        bench.prepare_full(&mut sample, &suite)?;
     }
     let mut quick = match options.quick {
-        true => Some(bench.quick(options)?),
+        true => Some(bench.prepare_quick(options)?),
         false => None,
     };
-    let read = read::ExcusedFaults::load()?;
+    let excused = excused::ExcusedFaults::load()?;
     for at in 0..sample.faults.len() {
         if sample.faults[at].verdict.is_some() {
             continue;
@@ -233,8 +233,8 @@ pub fn run(options: &MutantsOptions) -> Result<(), String> {
             break;
         }
         let fault = &sample.faults[at];
-        let is_read = read
-            .reason(&fault.file, &fault.function, &fault.what)
+        let is_read = excused
+            .find(&fault.file, &fault.function, &fault.what)
             .is_some();
         let verdict = match &mut quick {
             Some(quick) => quick
@@ -248,11 +248,11 @@ pub fn run(options: &MutantsOptions) -> Result<(), String> {
             None => bench.judge(&sample, &sample.faults[at])?,
         };
         sample.faults[at].verdict = Some(verdict);
-        bench.keep(&sample)?;
-        crate::say(&format!("{}\n", told(&sample.faults[at])));
+        bench.save(&sample)?;
+        crate::write_stdout(&format!("{}\n", display_line(&sample.faults[at])));
     }
-    let table = table(&sample, options, &read);
-    crate::say(&table);
+    let table = table(&sample, options, &excused);
+    crate::write_stdout(&table);
     if let Some(path) = &options.table {
         crate::written::file(path, &table)
             .map_err(|error| format!("{}: {error}", path.display()))?;
@@ -260,7 +260,7 @@ pub fn run(options: &MutantsOptions) -> Result<(), String> {
     Ok(())
 }
 
-fn told(fault: &PlantedFault) -> String {
+fn display_line(fault: &PlantedFault) -> String {
     let verdict = match &fault.verdict {
         Some(FaultVerdict::Caught(case)) => format!("caught by {case}"),
         Some(FaultVerdict::Unreached) => "NOT REACHED".to_owned(),
@@ -280,10 +280,10 @@ fn told(fault: &PlantedFault) -> String {
 }
 
 /// The score of each file, and the faults that were not caught.
-fn table(sample: &Sample, options: &MutantsOptions, read: &read::ExcusedFaults) -> String {
+fn table(sample: &Sample, options: &MutantsOptions, excused: &excused::ExcusedFaults) -> String {
     let mut files: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut open = String::new();
-    let mut excused = 0;
+    let mut excused_count = 0;
     for fault in &sample.faults {
         let Some(verdict) = &fault.verdict else {
             continue;
@@ -294,13 +294,13 @@ fn table(sample: &Sample, options: &MutantsOptions, read: &read::ExcusedFaults) 
             *caught += 1;
             continue;
         }
-        let why = read.reason(&fault.file, &fault.function, &fault.what);
-        excused += usize::from(why.is_some());
+        let why = excused.find(&fault.file, &fault.function, &fault.what);
+        excused_count += usize::from(why.is_some());
         let why = why.map_or_else(
             || "not read".to_owned(),
             |why| format!("{}: {}", why.kind.word(), why.reason),
         );
-        let _infallible = writeln!(open, "- {}: {why}", told(fault));
+        let _infallible = writeln!(open, "- {}: {why}", display_line(fault));
     }
     let sum = |part: fn(&(usize, usize)) -> usize| files.values().map(part).sum::<usize>();
     let (caught, judged) = (sum(|row| row.0), sum(|row| row.1));
@@ -317,8 +317,8 @@ fn table(sample: &Sample, options: &MutantsOptions, read: &read::ExcusedFaults) 
         judged,
         caught,
         share(caught, judged),
-        excused,
-        share(caught, judged - excused),
+        excused_count,
+        share(caught, judged - excused_count),
     );
     for (file, (caught, judged)) in &files {
         let _infallible = writeln!(text, "| {file} | {caught} | {judged} |");
@@ -366,7 +366,7 @@ impl SampleDirectory {
         }
     }
 
-    fn keep(&self, sample: &Sample) -> Result<(), String> {
+    fn save(&self, sample: &Sample) -> Result<(), String> {
         let text = serde_json::to_vec_pretty(sample).map_err(|error| error.to_string())?;
         let part = self.home.join("sample.json.part");
         crate::written::file(&part, text)
@@ -375,7 +375,7 @@ impl SampleDirectory {
     }
 
     /// Draws a sample and builds it.
-    fn begin(&self, options: &MutantsOptions) -> Result<Sample, String> {
+    fn draw_and_build(&self, options: &MutantsOptions) -> Result<Sample, String> {
         copy_tracked(&crate::root(), ".", &self.tree)?;
         self.empty_tools()?;
         let sources = sources(&options.within)?;
@@ -399,7 +399,7 @@ impl SampleDirectory {
             failing: Vec::new(),
             takes_ms: 0,
         };
-        self.keep(&sample)?;
+        self.save(&sample)?;
         Ok(sample)
     }
 
@@ -415,7 +415,7 @@ impl SampleDirectory {
     }
 
     /// Prepares a run of the whole suite: determines the failures and the duration without a fault, and which pages reach which faults.
-    fn full(&self, sample: &mut Sample, suite: &Suite) -> Result<(), String> {
+    fn prepare_full(&self, sample: &mut Sample, suite: &Suite) -> Result<(), String> {
         let began = Instant::now();
         let report = self.home.join("without.json");
         self.suite(
@@ -433,12 +433,12 @@ impl SampleDirectory {
         let run = Run::read(&report)?;
         let failing = run.cases.iter().filter(|case| case.status == Status::Fail);
         sample.failing = failing.map(|case| case.id.clone()).collect();
-        sample.reached = self.reached(suite)?;
-        self.keep(sample)
+        sample.reached = self.pages_by_fault(suite)?;
+        self.save(sample)
     }
 
     /// Prepares judging with servers that keep running, in which faults can be switched.
-    fn quick(&self, options: &MutantsOptions) -> Result<quick::QuickJudge, String> {
+    fn prepare_quick(&self, options: &MutantsOptions) -> Result<quick::QuickJudge, String> {
         let map = self.home.join("map");
         let file = quick::FaultMap::new(&map)?;
         self.script(&format!("PLANTED_FAULT_MAP='{}'", map.display()))?;
@@ -448,14 +448,14 @@ impl SampleDirectory {
             let page = page_name(case);
             options.by.is_empty() || options.by.iter().any(|by| page.starts_with(by.as_str()))
         });
-        let quick = quick::QuickJudge::begin(
+        let quick = quick::QuickJudge::prepare(
             suite,
             &self.home.join("ptc"),
             file,
             &self.home.join("seen.json"),
             options.again,
         )?;
-        crate::say(&format!("{} cases judge\n", quick.cases()));
+        crate::write_stdout(&format!("{} cases judge\n", quick.cases()));
         Ok(quick)
     }
 
@@ -518,7 +518,7 @@ impl SampleDirectory {
             if wrong.is_empty() {
                 return Ok((planted.into_values().collect(), unviable.len()));
             }
-            crate::say(&format!("{} faults don't compile\n", wrong.len()));
+            crate::write_stdout(&format!("{} faults don't compile\n", wrong.len()));
             unviable.extend(wrong);
         }
         Err(format!(
@@ -533,7 +533,7 @@ impl SampleDirectory {
     ) -> Result<BTreeSet<u32>, String> {
         let output = cargo()
             .args(["build", "--quiet", "--offline", "--bin", "ptc"])
-            .args(LIKE_OTHERS)
+            .args(SHARED_TARGETS)
             .args(["--message-format=json", "--target-dir"])
             .arg(&self.target)
             .current_dir(&self.tree)
@@ -589,7 +589,7 @@ impl SampleDirectory {
     }
 
     /// The pages that reach each fault.
-    fn reached(&self, suite: &Suite) -> Result<BTreeMap<u32, BTreeSet<String>>, String> {
+    fn pages_by_fault(&self, suite: &Suite) -> Result<BTreeMap<u32, BTreeSet<String>>, String> {
         let pages: BTreeSet<String> = suite.cases.iter().map(page_name).collect();
         let mut reached: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
         let path = self.home.join("map");
@@ -600,7 +600,7 @@ impl SampleDirectory {
                 &["--filter", &page],
                 Duration::from_secs(900),
             )?;
-            for id in map.asked()? {
+            for id in map.take_reached()? {
                 reached.entry(id).or_default().insert(page.clone());
             }
         }
@@ -648,7 +648,7 @@ impl SampleDirectory {
                 // Without waiting cases, a page may have no cases left to run.
                 Some(1) => {
                     if let Some(case) = Run::read(&report).ok().and_then(|run| failed(&run))
-                        && self.is_its_own(fault, &case, patience)?
+                        && self.fails_by_fault(fault, &case, patience)?
                     {
                         return Ok(FaultVerdict::Caught(case));
                     }
@@ -665,7 +665,7 @@ impl SampleDirectory {
     }
 
     /// Whether a case fails because of a fault: run alone, it fails with the fault and passes without. On a busy machine others fail, too.
-    fn is_its_own(
+    fn fails_by_fault(
         &self,
         fault: &PlantedFault,
         case: &str,
@@ -760,7 +760,7 @@ fn failed(run: &Run) -> Option<String> {
 fn harness() -> Result<PathBuf, String> {
     let status = cargo()
         .args(["build", "--quiet", "--bin", "ptc-conformance"])
-        .args(LIKE_OTHERS)
+        .args(SHARED_TARGETS)
         .current_dir(crate::root())
         .status()
         .map_err(|error| format!("cargo: {error}"))?;

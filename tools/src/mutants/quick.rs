@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conformance::runner::RunOptions;
-use conformance::runner::asker::CaseRunner;
+use conformance::runner::case_runner::CaseRunner;
 use conformance::runner::start::{PreferredTransport, Target};
 use conformance::suite::{Case, CaseBody, Suite, page_name};
 use conformance::target::Patience;
@@ -53,7 +53,7 @@ impl FaultMap {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn asked(&self) -> Result<Vec<u32>, String> {
+    pub fn take_reached(&self) -> Result<Vec<u32>, String> {
         let mut marks = vec![0; MAP_BYTES - MARKS];
         let none = vec![0; marks.len()];
         let (mut file, start) = (&self.0, SeekFrom::Start(MARKS as u64));
@@ -81,7 +81,7 @@ pub struct JudgedFault<'a> {
 pub struct QuickJudge {
     runtime: tokio::runtime::Runtime,
     suite: Arc<Suite>,
-    asker: CaseRunner,
+    runner: CaseRunner,
     map: FaultMap,
     reached: BTreeMap<u32, Vec<usize>>,
     /// The rank of each case within its page, by ascending number of faults that it reaches.
@@ -96,14 +96,14 @@ pub struct QuickJudge {
 const REQUESTS_MAX: usize = 4000;
 /// Maximum number of cases with their own server that judge a fault, taken from all pages in turn: otherwise all of them would judge what
 /// every start reaches.
-const ALONE_MAX: usize = 250;
+const OWN_SERVER_MAX: usize = 250;
 /// For a fault that a person has excused, the maxima are divided by this.
-const READ_SHARE: usize = 10;
+const EXCUSED_DIVISOR: usize = 10;
 /// Maximum number of deliberately waiting cases that judge a fault.
 const WAITING_MAX: usize = 30;
 /// The pages about a file, by the prefix of its path; the first matching row counts. All of their cases that reach a fault judge
 /// it, however many, unless a person has excused it.
-const ROOMS: &[(&str, &[&str])] = &[
+const PAGES_BY_PATH: &[(&str, &[&str])] = &[
     ("reference/agent/", &["agent."]),
     (
         "reference/json/",
@@ -206,7 +206,7 @@ impl QuickJudge {
     ///
     /// # Errors
     /// When the results cannot be saved.
-    pub fn begin(
+    pub fn prepare(
         suite: Suite,
         script: &Path,
         map: FaultMap,
@@ -225,7 +225,7 @@ impl QuickJudge {
             testee: vec![word, TESTEE.to_owned()],
             ..Launch::default()
         };
-        let orders = RunOptions {
+        let options = RunOptions {
             target: Target::Command {
                 argv: command(script),
                 over: PreferredTransport::Stdio,
@@ -240,11 +240,11 @@ impl QuickJudge {
             fail_fast: None,
             tools: Vec::new(),
         };
-        let asker = CaseRunner::new(Arc::clone(&suite), orders);
+        let runner = CaseRunner::new(Arc::clone(&suite), options);
         let mut quick = Self {
             runtime,
             suite,
-            asker,
+            runner,
             map,
             reached: BTreeMap::new(),
             turns: BTreeMap::new(),
@@ -265,19 +265,19 @@ impl QuickJudge {
                 continue;
             }
             let id = case.id.clone();
-            let _before = quick.map.asked()?;
+            let _before = quick.map.take_reached()?;
             // A case that fails without a fault judges none.
             let faults = match quick.passes(place) {
-                true => quick.map.asked()?,
+                true => quick.map.take_reached()?,
                 false => Vec::new(),
             };
             kept.insert(id, faults);
             tried += 1;
             if tried % 500 == 0 {
-                keep(seen, &kept)?;
+                save(seen, &kept)?;
             }
         }
-        keep(seen, &kept)?;
+        save(seen, &kept)?;
         // Ranks the cases of each page by the number of faults that they reach, fewest first, so that pages can take turns.
         let mut order: Vec<(usize, usize)> = Vec::new();
         for (place, case) in quick.suite.cases.iter().enumerate() {
@@ -299,18 +299,18 @@ impl QuickJudge {
 
     /// Whether a server reaches a fault only once: at its start, or when it fills a cache. Any case may reveal
     /// such a fault, although only the first one was recorded as reaching it.
-    fn is_met_once(&mut self, fault: u32) -> Result<bool, String> {
+    fn is_reached_once(&mut self, fault: u32) -> Result<bool, String> {
         /// Number of cases that are tried: what is computed once per item is reached again by some of them.
         const ASKED: usize = 3;
         let places = self.reached.get(&fault).into_iter().flatten().copied();
         let is_request = |place: &usize| Cost::of(&self.suite.cases[*place]) == Cost::Request;
         let places: Vec<usize> = places.filter(is_request).take(ASKED).collect();
         for place in places {
-            self.runtime.block_on(self.asker.end());
+            self.runtime.block_on(self.runner.stop());
             let _first = self.passes(place);
-            let _before = self.map.asked()?;
+            let _before = self.map.take_reached()?;
             let _again = self.passes(place);
-            if !self.map.asked()?.contains(&fault) {
+            if !self.map.take_reached()?.contains(&fault) {
                 return Ok(true);
             }
         }
@@ -318,9 +318,9 @@ impl QuickJudge {
     }
 
     /// The cases that judge a fault: the cheap ones first, and among these the ones that mention it.
-    fn judges(&self, fault: &JudgedFault, met_once: bool) -> Vec<usize> {
+    fn judging_cases(&self, fault: &JudgedFault, met_once: bool) -> Vec<usize> {
         let reached = self.reached.get(&fault.id).cloned().unwrap_or_default();
-        let room = ROOMS
+        let room = PAGES_BY_PATH
             .iter()
             .find(|(beginning, _)| fault.file.starts_with(beginning))
             .map_or(&[][..], |(_, pages)| pages);
@@ -354,7 +354,7 @@ impl QuickJudge {
             let cost = Cost::of(&self.suite.cases[*place]);
             let count = counts.entry(cost).or_default();
             *count += 1;
-            *count <= cost.cases_max() / if fault.is_read { READ_SHARE } else { 1 }
+            *count <= cost.cases_max() / if fault.is_read { EXCUSED_DIVISOR } else { 1 }
         });
         places
     }
@@ -375,38 +375,38 @@ impl QuickJudge {
         /// After more than this many cases that fail only after others, the failure is accepted: the effects of a fault may accumulate.
         const COMPANY_MAX: usize = 2;
         let mut in_company = 0;
-        let met_once = self.is_met_once(fault.id)?;
+        let met_once = self.is_reached_once(fault.id)?;
         // Restart, so that what is computed once is computed with the fault active.
-        self.runtime.block_on(self.asker.end());
-        for place in self.judges(fault, met_once) {
+        self.runtime.block_on(self.runner.stop());
+        for place in self.judging_cases(fault, met_once) {
             self.map.switch(fault.id)?;
             if self.passes(place) {
                 continue;
             }
             // Restart, so that no effects of the fault remain in the server.
-            self.runtime.block_on(self.asker.end());
+            self.runtime.block_on(self.runner.stop());
             self.map.switch(0)?;
             let without = self.passes(place);
             // Restart, so that what is computed once is computed with the fault again.
-            self.runtime.block_on(self.asker.end());
+            self.runtime.block_on(self.runner.stop());
             self.map.switch(fault.id)?;
             let with = self.passes(place);
-            self.runtime.block_on(self.asker.end());
+            self.runtime.block_on(self.runner.stop());
             in_company += usize::from(without);
             if without && (!with || in_company > COMPANY_MAX) {
                 self.map.switch(0)?;
-                self.runtime.block_on(self.asker.end());
+                self.runtime.block_on(self.runner.stop());
                 return Ok(Some(self.suite.cases[place].id.clone()));
             }
         }
         self.map.switch(0)?;
-        self.runtime.block_on(self.asker.end());
+        self.runtime.block_on(self.runner.stop());
         Ok(None)
     }
 
     /// Whether a case passes. If the server cannot be reached, it does not.
     fn passes(&mut self, place: usize) -> bool {
-        let trial = self.runtime.block_on(self.asker.ask(place));
+        let trial = self.runtime.block_on(self.runner.run(place));
         trial.is_ok_and(|trial| matches!(trial.verdict, Verdict::Pass { .. }))
     }
 }
@@ -432,20 +432,20 @@ impl Cost {
     fn cases_max(self) -> usize {
         match self {
             Self::Request => REQUESTS_MAX,
-            Self::Server => ALONE_MAX,
+            Self::Server => OWN_SERVER_MAX,
             Self::Wait => WAITING_MAX,
         }
     }
 }
 
-fn keep(path: &Path, kept: &BTreeMap<String, Vec<u32>>) -> Result<(), String> {
+fn save(path: &Path, kept: &BTreeMap<String, Vec<u32>>) -> Result<(), String> {
     let text = serde_json::to_vec(kept).map_err(|error| error.to_string())?;
     crate::written::file(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 impl Drop for QuickJudge {
     fn drop(&mut self) {
-        self.runtime.block_on(self.asker.end());
+        self.runtime.block_on(self.runner.stop());
     }
 }
 
@@ -458,7 +458,7 @@ mod tests {
     fn every_room_is_there_and_has_its_pages() {
         let suite = crate::suite().expect("the specification");
         let pages: BTreeSet<String> = suite.cases.iter().map(page_name).collect();
-        for (files, parts) in ROOMS {
+        for (files, parts) in PAGES_BY_PATH {
             assert!(
                 crate::root().join(files).parent().is_some_and(Path::exists),
                 "{files}"

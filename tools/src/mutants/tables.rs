@@ -149,7 +149,7 @@ impl KnownConstants {
             (None, false) => {
                 let lists = constant.lists.iter().map(|path| {
                     match self.resolve(constant.file, None, path).is_empty() {
-                        false => called(path),
+                        false => accessor_call(path),
                         true => path.join("::"),
                     }
                 });
@@ -168,7 +168,7 @@ impl KnownConstants {
 }
 
 /// The call that replaces a constant at `path`.
-fn called(path: &[String]) -> String {
+fn accessor_call(path: &[String]) -> String {
     let (name, before) = path.split_last().expect("a path has a name");
     let mut path = before.to_vec();
     path.push(format!("{}()", function_name(name)));
@@ -436,7 +436,7 @@ impl<'ast> Visit<'ast> for ConstantUses<'_> {
         if !found.is_empty() {
             self.asked.extend(found);
             self.edits
-                .push((self.places.range(expression.span()), called(path)));
+                .push((self.places.range(expression.span()), accessor_call(path)));
         }
     }
 

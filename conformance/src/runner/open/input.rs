@@ -18,7 +18,7 @@ pub struct RequestedInput {
 
 impl RequestedInput {
     /// Inspects a response. If it requests input, captures the possible answers as values for cases.
-    pub fn look(&mut self, message: &Value, captures: &mut Captures) {
+    pub fn inspect(&mut self, message: &Value, captures: &mut Captures) {
         let at = |path: &str| message.pointer(path);
         if at("/result/resultType").and_then(Value::as_str) != Some("input_required") {
             return;
@@ -123,7 +123,7 @@ mod tests {
                 "say":{"method":"sampling/createMessage","params":{}}}}}"#,
         )
         .expect("JSON");
-        wanted.look(&asks, &mut captures);
+        wanted.inspect(&asks, &mut captures);
         let of =
             |name: &str| serde_json::from_str::<Value>(&captures[name].to_string()).expect("JSON");
         assert_eq!(

@@ -86,7 +86,7 @@ fn the_page_counts_the_rows() {
     ];
     let requirements = parse(&rows.concat()).expect("a table");
     assert_eq!(
-        counted(&requirements, "2025-06-18"),
+        counts_row(&requirements, "2025-06-18"),
         "| 2025-06-18 | 3 | 2 | 1 | 1 |"
     );
 }

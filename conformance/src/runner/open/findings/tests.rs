@@ -5,16 +5,16 @@ use super::*;
 /// The findings in lines that answer these requests.
 fn check(sent: &[&str], lines: &[&str]) -> String {
     let findings = Findings::default();
-    findings.logs(false);
+    findings.set_declares_logging(false);
     let schema = serde_json::json!({"type": "object", "required": ["n"]});
     let schema = jsonschema::validator_for(&schema).expect("a schema");
-    findings.output("sum", schema);
+    findings.register_output_schema("sum", schema);
     let mut requests = SentRequests::default();
     for line in sent {
-        requests.sent(format!("{line}\n").as_bytes());
+        requests.record_sent(format!("{line}\n").as_bytes());
     }
     for line in lines {
-        findings.look(line.as_bytes(), &mut requests, true);
+        findings.inspect(line.as_bytes(), &mut requests, true);
     }
     let found = findings.lock().found.keys().cloned().collect::<Vec<_>>();
     found.join(" ")
@@ -120,10 +120,10 @@ fn keys_have_a_form() {
         "traceparent",
         "x_y.z-1",
     ] {
-        assert!(is_key(key), "{key}");
+        assert!(is_valid_key(key), "{key}");
     }
     for key in ["a b", "/x", "1a/x", "a../x", "a-/x", "a/b/c", "_x", "x-"] {
-        assert!(!is_key(key), "{key}");
+        assert!(!is_valid_key(key), "{key}");
     }
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"a":[{"_meta":{"a b":1}}]}}"#;
@@ -134,11 +134,11 @@ fn keys_have_a_form() {
 fn event_streams_are_looked_at() {
     let (findings, mut requests) = (Findings::default(), SentRequests::default());
     let primed = crate::target::sse::read("id: 1\ndata:\n\nid: 2\ndata: {}\n\n");
-    findings.stream(&primed, &mut requests);
-    findings.listened("data: {\"jsonrpc\":\"2.0\",\"method\":\"a\"}\n");
+    findings.inspect_stream(&primed, &mut requests);
+    findings.inspect_get_stream("data: {\"jsonrpc\":\"2.0\",\"method\":\"a\"}\n");
     assert!(findings.is_empty());
-    findings.stream(&primed[1..], &mut requests);
-    findings.listened("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
+    findings.inspect_stream(&primed[1..], &mut requests);
+    findings.inspect_get_stream("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
     let words = Vec::from_iter(findings.lock().found.keys().cloned());
     assert_eq!(words, ["event-ids", "stream-responses", "unprimed"]);
 }

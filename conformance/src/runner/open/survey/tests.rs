@@ -5,16 +5,16 @@ use super::*;
 #[test]
 fn names_uris_and_templates() {
     assert!(
-        advised("get.user_name-2")
-            && !advised("get user")
-            && !advised("")
-            && !advised(&"a".repeat(129))
+        is_recommended_name("get.user_name-2")
+            && !is_recommended_name("get user")
+            && !is_recommended_name("")
+            && !is_recommended_name(&"a".repeat(129))
     );
     assert!(is_uri("file:///a%20b") && is_uri("demo://x/1") && is_uri("urn:a:b"));
     assert!(!is_uri("/a/b") && !is_uri("file:///a b") && !is_uri("1a:b") && !is_uri("x:ä"));
-    assert_eq!(variable("a://{+path}/x"), Some("path"));
-    assert_eq!(variable("a://{?q,r}"), Some("q"));
-    assert_eq!(variable("a://b"), None);
+    assert_eq!(template_variable("a://{+path}/x"), Some("path"));
+    assert_eq!(template_variable("a://{?q,r}"), Some("q"));
+    assert_eq!(template_variable("a://b"), None);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn header_annotations_stand_where_they_may() {
         ),
     ];
     for (schema, wrong) in rows {
-        assert_eq!(annotations(&schema).1.join("; "), wrong, "{schema}");
+        assert_eq!(header_annotations(&schema).1.join("; "), wrong, "{schema}");
     }
 }
 
@@ -58,7 +58,7 @@ fn header_annotations_stand_where_they_may() {
 fn annotated_parameters_are_found_where_they_stand() {
     let schema = json!({"properties": {"a/b": {"type": "object", "properties": {
         "c": {"type": "string", "x-mcp-header": "C"}}}}});
-    let (places, wrong) = annotations(&schema);
+    let (places, wrong) = header_annotations(&schema);
     assert_eq!(places, [("/a~1b/c".to_owned(), "C".to_owned())]);
     assert!(wrong.is_empty());
 }

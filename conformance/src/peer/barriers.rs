@@ -10,7 +10,7 @@ pub(super) struct CallBarriers(Arc<Mutex<BTreeMap<usize, Arc<Barrier>>>>);
 
 impl CallBarriers {
     /// Returns when `size` calls have arrived; later calls wait for the next `size`.
-    pub(super) fn join(&self, size: usize) {
+    pub(super) fn wait(&self, size: usize) {
         if size < 2 {
             return;
         }

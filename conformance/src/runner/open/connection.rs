@@ -29,7 +29,7 @@ const HEAD_START: Duration = Duration::from_millis(10);
 /// How long a server that closed its output may take to exit.
 const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
 /// How long a server may take to close its output after its input has ended.
-const FAREWELL: Duration = Duration::from_millis(250);
+const CLOSE_WAIT: Duration = Duration::from_millis(250);
 
 pub struct Connection {
     wire: ConnectionTransport,
@@ -77,7 +77,7 @@ impl Connection {
     ///
     /// # Errors
     /// When it does not start.
-    pub fn start(
+    pub fn over_stdio(
         prepared: Arc<Prepared>,
         findings: Arc<Findings>,
         patience: Patience,
@@ -87,28 +87,28 @@ impl Connection {
             process,
             _files: prepared,
         };
-        Ok(Self::over(wire, findings, patience))
+        Ok(Self::new(wire, findings, patience))
     }
 
     /// Prepares a session with a listening server. Nothing is sent yet.
     ///
     /// # Errors
     /// When a header is not valid in HTTP.
-    pub fn to(
+    pub fn over_http(
         endpoint: &Endpoint,
         findings: Arc<Findings>,
         patience: Patience,
     ) -> Result<Self, Fault> {
         let (sender, frames) = mpsc::unbounded_channel();
         let wire = ConnectionTransport::Posts {
-            link: Arc::new(HttpLink::to(endpoint)?),
+            link: Arc::new(HttpLink::new(endpoint)?),
             sender,
             frames,
         };
-        Ok(Self::over(wire, findings, patience))
+        Ok(Self::new(wire, findings, patience))
     }
 
-    fn over(wire: ConnectionTransport, findings: Arc<Findings>, patience: Patience) -> Self {
+    fn new(wire: ConnectionTransport, findings: Arc<Findings>, patience: Patience) -> Self {
         Self {
             wire,
             requests: SentRequests::default(),
@@ -120,23 +120,23 @@ impl Connection {
     }
 
     /// Switches the connection to the stateless revision.
-    pub fn stateless(mut self) -> Self {
+    pub fn into_stateless(mut self) -> Self {
         self.stateless = true;
         self
     }
 
     /// A message in the form that this connection uses.
-    pub fn worded(&self, message: Vec<u8>) -> Vec<u8> {
+    pub fn encode_message(&self, message: Vec<u8>) -> Vec<u8> {
         match std::str::from_utf8(&message) {
-            Ok(text) if self.stateless => stateless::message(text).into_bytes(),
+            Ok(text) if self.stateless => stateless::convert_message(text).into_bytes(),
             _ => message,
         }
     }
 
     /// Bytes that need not be a message, in the form that this connection uses.
-    pub fn worded_raw(&self, bytes: Vec<u8>) -> Vec<u8> {
+    pub fn encode_raw(&self, bytes: Vec<u8>) -> Vec<u8> {
         if self.stateless {
-            stateless::bytes(&bytes)
+            stateless::convert_bytes(&bytes)
         } else {
             bytes
         }
@@ -149,14 +149,14 @@ impl Connection {
     async fn discover(&mut self) -> Result<Value, Stop> {
         let (id, start) = (Value::from(HANDSHAKE_ID), self.patience.start);
         let answer = self.ask(&id, "server/discover", None, start).await?;
-        sound(answer, "server/discover")
+        require_result(answer, "server/discover")
     }
 
     /// Initializes the protocol and returns the server's answer; in the stateless revision sends `server/discover`.
     ///
     /// # Errors
     /// When there is no result.
-    pub async fn shake(&mut self) -> Result<Value, Stop> {
+    pub async fn initialize(&mut self) -> Result<Value, Stop> {
         if self.stateless {
             return self.discover().await;
         }
@@ -170,17 +170,17 @@ impl Connection {
             self.record.sent(answered.sent.as_bytes());
             self.record.received(&answered.received);
             self.requests
-                .sent(format!("{}\n", answered.sent).as_bytes());
+                .record_sent(format!("{}\n", answered.sent).as_bytes());
             let looked =
                 self.findings
-                    .look(answered.received.as_bytes(), &mut self.requests, false);
+                    .inspect(answered.received.as_bytes(), &mut self.requests, false);
             looked.map(|(message, _)| message).unwrap_or_default()
         } else {
             self.send((frame + "\n").as_bytes()).await?;
             self.answer(&Value::from(HANDSHAKE_ID), self.patience.start)
                 .await?
         };
-        let answer = sound(answer, "initialize")?;
+        let answer = require_result(answer, "initialize")?;
         self.send(format!("{}\n", link::INITIALIZED).as_bytes())
             .await?;
         Ok(answer)
@@ -198,7 +198,7 @@ impl Connection {
         waited: Duration,
     ) -> Result<Value, Stop> {
         let frame = link::frame(id, method, params).into_bytes();
-        let mut frame = self.worded(frame);
+        let mut frame = self.encode_message(frame);
         frame.push(b'\n');
         self.send(&frame).await?;
         self.answer(id, waited).await
@@ -210,7 +210,7 @@ impl Connection {
             let (message, kind) = self.message(deadline, waited).await?;
             let named = message.get("id").unwrap_or(&Value::Null);
             // An answer with an unknown id is a finding already; accept it here, so that the survey can go on.
-            if kind == MessageKind::Response && (named == id || !self.requests.knows(named)) {
+            if kind == MessageKind::Response && (named == id || !self.requests.contains(named)) {
                 return Ok(message);
             }
         }
@@ -249,25 +249,25 @@ impl Connection {
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Stop> {
         self.record.sent(bytes.strip_suffix(b"\n").unwrap_or(bytes));
         let text = String::from_utf8_lossy(bytes).into_owned();
-        self.requests.sent(bytes);
+        self.requests.record_sent(bytes);
         let waited = self.patience.reply;
         match &mut self.wire {
             ConnectionTransport::Pipe { process, .. } => {
                 match tokio::time::timeout(waited, process.write(bytes)).await {
                     Ok(Ok(())) => Ok(()),
-                    Ok(Err(_)) => Err(Stop::Fault(self.gone().await)),
+                    Ok(Err(_)) => Err(Stop::Fault(self.closed_fault().await)),
                     Err(_) => Err(Stop::Fault(Fault::InputStalled { waited })),
                 }
             }
             ConnectionTransport::Posts { link, sender, .. } => {
                 let (link, sender) = (Arc::clone(link), sender.clone());
                 let alone = stateless::headers(text.trim_end(), &self.findings);
-                let of_notification = || stateless::of_notification(text.trim_end());
+                let of_notification = || stateless::notification_headers(text.trim_end());
                 let alone = alone.or_else(|| self.stateless.then(of_notification));
                 // Accepting a notification takes no work that the next message could be meant to overtake, so its response is awaited.
-                let only_tells = frame::only_tells(text.trim_end());
+                let only_tells = frame::is_notification(text.trim_end());
                 let task = tokio::spawn(async move {
-                    for came in posted(&link, text.trim_end(), alone, waited).await {
+                    for came in post(&link, text.trim_end(), alone, waited).await {
                         // The case may have ended already.
                         let _over = sender.send(came);
                     }
@@ -296,8 +296,8 @@ impl Connection {
                 ConnectionTransport::Pipe { process, .. } => {
                     match tokio::time::timeout(left, process.lines.next()).await {
                         Err(_) => return Err(silent),
-                        Ok(None) => return Err(Stop::Fault(self.gone().await)),
-                        Ok(Some(piece)) => match self.whole(piece) {
+                        Ok(None) => return Err(Stop::Fault(self.closed_fault().await)),
+                        Ok(Some(piece)) => match self.complete_line(piece) {
                             Some(bytes) => bytes,
                             None => continue,
                         },
@@ -308,7 +308,7 @@ impl Connection {
                         Err(_) | Ok(None) => return Err(silent),
                         Ok(Some(PostResult::Frame(frame))) => frame?.into_bytes(),
                         Ok(Some(PostResult::Stream(events))) => {
-                            self.findings.stream(&events, &mut self.requests);
+                            self.findings.inspect_stream(&events, &mut self.requests);
                             continue;
                         }
                         Ok(Some(PostResult::Wrong(word, what))) => {
@@ -319,7 +319,7 @@ impl Connection {
                 }
             };
             self.record.received(&String::from_utf8_lossy(&bytes));
-            let looked = self.findings.look(&bytes, &mut self.requests, stdio);
+            let looked = self.findings.inspect(&bytes, &mut self.requests, stdio);
             let Some((message, kind)) = looked else {
                 continue;
             };
@@ -330,7 +330,7 @@ impl Connection {
         }
     }
 
-    fn whole(&mut self, piece: Piece) -> Option<Vec<u8>> {
+    fn complete_line(&mut self, piece: Piece) -> Option<Vec<u8>> {
         let (what, bytes) = match piece {
             Piece::Line(bytes) if bytes.is_empty() => ("an empty line", bytes),
             Piece::Line(bytes) => return Some(bytes),
@@ -378,8 +378,8 @@ impl Connection {
             return;
         };
         self.end_input();
-        let deadline = Instant::now() + FAREWELL;
-        while self.message(deadline, FAREWELL).await.is_ok() {}
+        let deadline = Instant::now() + CLOSE_WAIT;
+        while self.message(deadline, CLOSE_WAIT).await.is_ok() {}
         process.kill().await;
     }
 
@@ -390,7 +390,7 @@ impl Connection {
             .unwrap_or_default()
     }
 
-    async fn gone(&self) -> Fault {
+    async fn closed_fault(&self) -> Fault {
         let Some(process) = self.process() else {
             return Fault::ClosedOutput;
         };
@@ -402,7 +402,7 @@ impl Connection {
 }
 
 /// The answer, if it contains a result.
-fn sound(answer: Value, method: &str) -> Result<Value, Stop> {
+fn require_result(answer: Value, method: &str) -> Result<Value, Stop> {
     if answer.get("result").is_some() {
         return Ok(answer);
     }
@@ -414,7 +414,7 @@ fn sound(answer: Value, method: &str) -> Result<Value, Stop> {
 
 /// The results of one POST: messages, or why there are none. A request of the stateless revision has its own headers, and belongs to
 /// no session.
-async fn posted(
+async fn post(
     link: &HttpLink,
     text: &str,
     alone: Option<Vec<(String, String)>>,
@@ -428,7 +428,7 @@ async fn posted(
         Ok(reply) => reply,
         Err(fault) => return vec![PostResult::Frame(Err(fault))],
     };
-    if reply.status >= 400 && frame::only_tells(text) {
+    if reply.status >= 400 && frame::is_notification(text) {
         // A server may reject a notification with a status and an error that answers no request.
         return Vec::new();
     }
@@ -438,7 +438,7 @@ async fn posted(
     let frames = reply.frames().into_iter();
     // An event without data only marks a point at which the stream can be resumed.
     let frames: Vec<String> = frames.filter(|frame| !frame.trim().is_empty()).collect();
-    let told = |frame: &String| json::loosely(frame).is_some_and(|value| value.is_object());
+    let told = |frame: &String| json::parse_loosely(frame).is_some_and(|value| value.is_object());
     if reply.status >= 400 && !frames.iter().any(told) {
         let message = format!(
             "the server answered HTTP {}: {}",

@@ -71,7 +71,7 @@ impl ExcusedFaults {
     }
 
     /// Duplicate verdicts, which are never used.
-    pub fn second_verdicts(&self) -> Vec<String> {
+    pub fn duplicate_verdicts(&self) -> Vec<String> {
         let mut seen = HashSet::new();
         let mut second = self.fault.iter().map(ExcusedFault::key).collect::<Vec<_>>();
         second.retain(|key| !seen.insert(*key));
@@ -84,7 +84,7 @@ impl ExcusedFaults {
     }
 
     /// The verdict on a fault, if people have read it.
-    pub fn reason(&self, file: &str, function: &str, what: &str) -> Option<&ExcusedFault> {
+    pub fn find(&self, file: &str, function: &str, what: &str) -> Option<&ExcusedFault> {
         self.fault.iter().find(|fault| {
             file.ends_with(&fault.file)
                 && function.ends_with(&fault.function)
