@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_baseline_shows_what_would_be_obeyed_and_reads_back() {
+    fn baseline_escapes_control_characters_and_reads_back() {
         for text in [
             "plain 'x' \"y\" \\",
             "\u{1b}[2J\u{9b}\u{202e}\u{e0041} \"'\\",

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_as_a_whole_or_not_at_all() {
+    fn files_are_replaced_atomically() {
         let directory = tempfile::tempdir().unwrap();
         let (file, link) = (directory.path().join("file"), directory.path().join("link"));
         replace(&file, "old").unwrap();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_line_the_place_is_told() {
+    fn errors_in_long_lines_give_the_position() {
         let told = |text: &str| parse_toml::<toml::Table>(text).unwrap_err();
         assert!(told("a = [").contains("\n1 | a = ["));
         let long = told(&format!("b = 1\na = {}", "[".repeat(1 << 20)));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_not_read_to_it() {
+    fn endless_files_are_not_read() {
         let directory = tempfile::tempdir().unwrap();
         let (file, pipe, zero) = (
             directory.path().join("file"),

@@ -60,7 +60,7 @@ pub fn run(options: &ClojureSuiteOptions) -> Result<(), String> {
     let (mut seen, mut agree, mut outside) = (0usize, 0usize, BTreeMap::new());
     let (mut list, mut unexplained, mut causes) = (String::new(), 0usize, BTreeMap::new());
     let mut decided = BTreeMap::new();
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for line in answers.lines() {
         let assertion = Assertion::of(line)?;
         seen += 1;
@@ -85,15 +85,15 @@ pub fn run(options: &ClojureSuiteOptions) -> Result<(), String> {
                 "{why}\t{clause}\t{}\t{}\t{answer}\n",
                 assertion.file, assertion.program
             );
-        } else if told.insert(key) {
+        } else if reported.insert(key) {
             list += &format!(
                 "{}\t{why}\t{clause}\t{}\n",
                 assertion.file, assertion.program
             );
         }
-        told.insert(key);
+        reported.insert(key);
     }
-    table.retain(|key, _| !told.contains(key));
+    table.retain(|key, _| !reported.contains(key));
     if options.rows {
         crate::write_stdout(&list);
         return Ok(());

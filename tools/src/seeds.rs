@@ -46,9 +46,9 @@ pub fn run(options: &SeedsOptions) -> Result<(), String> {
             continue;
         }
         let directory = options.out.join(kind);
-        let told = |error| format!("{}: {error}", directory.display());
-        crate::written::directory(&directory).map_err(told)?;
-        crate::written::file(&directory.join(format!("{written:05}")), bytes).map_err(told)?;
+        let with_path = |error| format!("{}: {error}", directory.display());
+        crate::written::directory(&directory).map_err(with_path)?;
+        crate::written::file(&directory.join(format!("{written:05}")), bytes).map_err(with_path)?;
         written += 1;
     }
     eprintln!("{}: {written} inputs", options.out.display());
@@ -209,9 +209,9 @@ fn pages(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     let mut waiting = vec![root.to_path_buf()];
     while let Some(directory) = waiting.pop() {
-        let told = |error| format!("{}: {error}", directory.display());
-        for entry in std::fs::read_dir(&directory).map_err(told)? {
-            let path = entry.map_err(told)?.path();
+        let with_path = |error| format!("{}: {error}", directory.display());
+        for entry in std::fs::read_dir(&directory).map_err(with_path)? {
+            let path = entry.map_err(with_path)?.path();
             if path.is_dir() {
                 waiting.push(path);
             } else if path.extension().is_some_and(|extension| extension == "md") {

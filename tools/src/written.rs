@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_way_leads_into_the_specification() {
+    fn no_path_leads_into_the_specification() {
         let root = crate::root();
         let scratch = root.join("target/written-test");
         directory(&scratch).unwrap();

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_credential_is_found_wherever_a_target_writes_it() {
+    fn credentials_are_found_in_any_output() {
         for (written, leaks) in [
             (
                 r#"{"id":1,"result":{"_meta":{"used":"canary-abcdef-123"}}}"#,

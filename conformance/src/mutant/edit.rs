@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_symbols_outside_strings_and_comments_change() {
+    fn only_whole_symbols_in_code_are_replaced() {
         let program = "(first [\"first\" first-x 'first \\f]) ; first\n(inc' (ns/first x))";
         assert_eq!(
             symbol(program, "first", "last"),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mirrored_text_follows_its_payload() {
+    fn mirrored_text_follows_the_payload() {
         let mut frame = Json::parse(
             r#"{"id":1,"result":{"content":[{"type":"text","text":"{\"result\":\"user=> 1\"}"}],"structuredContent":{"result":"user=> 1"}}}"#,
         )

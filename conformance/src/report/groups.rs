@@ -104,7 +104,7 @@ mod tests {
     use crate::report::tests::record;
 
     #[test]
-    fn one_cause_is_one_group_whatever_each_case_has_of_its_own() {
+    fn failures_with_the_same_cause_form_one_group() {
         let arity = |id: &str, name: &str| {
             let mut case = record(id, Status::Fail);
             case.message = Some(format!(

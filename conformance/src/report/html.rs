@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_target_says_cannot_become_markup() {
+    fn target_text_cannot_become_markup() {
         let mut run = run(
             "<b>t</b>",
             vec![failed("</script><script>alert(1)</script>")],
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn one_failure_among_thousands_shows() {
+    fn one_failure_among_thousands_is_visible() {
         let mut passed = failed("");
         passed.status = Status::Pass;
         let mut cases = vec![passed; 5000];

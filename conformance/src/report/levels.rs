@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_about_any_server_speaks_of_mcp_alone() {
+    fn mcp_run_mentions_only_the_mcp_level() {
         let case = |page: &str| crate::report::CaseRecord {
             page: page.to_owned(),
             ..crate::report::CaseRecord::default()

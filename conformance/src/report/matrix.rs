@@ -183,7 +183,7 @@ mod tests {
     use crate::report::tests::{record, run};
 
     #[test]
-    fn implementations_stand_side_by_side() {
+    fn implementations_are_compared_in_columns() {
         let mine = run(
             "mine",
             vec![record("a/1", Status::Pass), record("b/1", Status::Fail)],

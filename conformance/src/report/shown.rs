@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_of_a_target_commands_forges_or_breaks_anything() {
+    fn target_text_cannot_control_forge_or_break_reports() {
         let hostile = hostile();
         for format in [
             Format::Junit,
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_markdown_report_holds_no_markup_of_the_target() {
+    fn markdown_report_contains_no_target_markup() {
         let document = Format::Markdown.render(&hostile()).expect("a document");
         // After an odd number of backticks the text is code, in which only the row's own bars have a meaning.
         for line in document.lines().filter(|line| line.contains("![a]")) {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_do_not_grow_over_other_lines() {
+    fn combining_marks_are_limited() {
         let shown = block(&format!("e{}x\u{301}", "\u{301}".repeat(300)));
         let most = shown
             .split(|c| !is_mark(c))
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_and_its_length_told() {
+    fn long_text_is_truncated_with_its_length() {
         let mut long = run("t", vec![record("x/1", Status::Fail)]);
         long.cases[0].message = Some("é".repeat(1 << 20));
         long.cases[0].source = Some("x".repeat(1 << 20));

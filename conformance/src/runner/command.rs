@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_command_that_writes_without_end_is_ended_before_memory_is() {
+    async fn endless_output_ends_the_command() {
         let spawn = Spawn {
             // With long lines, because a million short ones take a busy machine a minute.
             argv: vec!["yes".to_owned(), "y".repeat(1 << 10)],

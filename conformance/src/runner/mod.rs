@@ -216,12 +216,12 @@ pub async fn run(
     let state = Arc::new(RunState::new(Arc::clone(&suite), &options, sender));
     let fail_fast = options.fail_fast.clone();
     let planned = selected.to_vec();
-    let playing = Arc::clone(&state);
+    let shared_state = Arc::clone(&state);
     // Dropping the run ends this task, and with it the starting of further servers.
-    let mut director = JoinSet::new();
-    director.spawn(async move {
-        let server = run_by_group(&playing, &planned, options).await;
-        drop(playing);
+    let mut runner_task = JoinSet::new();
+    runner_task.spawn(async move {
+        let server = run_by_group(&shared_state, &planned, options).await;
+        drop(shared_state);
         server
     });
     let judge_over = Arc::downgrade(&state);
@@ -238,10 +238,10 @@ pub async fn run(
         }
         trials.insert(case, trial);
     }
-    let told = director.join_next().await;
+    let joined = runner_task.join_next().await;
     if !stopped {
         // A case without a trial counts as a failure; otherwise a broken harness would report success.
-        let why = match &told {
+        let why = match &joined {
             Some(Err(error)) => error.to_string(),
             _ => "its task broke off".to_owned(),
         };
@@ -251,7 +251,7 @@ pub async fn run(
                 .or_insert_with(|| Trial::harness(format!("the harness lost this case: {why}")));
         }
     }
-    match told {
+    match joined {
         Some(Ok(Ok(server))) => RunOutcome {
             server,
             unable: None,
@@ -276,7 +276,7 @@ async fn run_by_group(
     selected: &[usize],
     options: RunOptions,
 ) -> Result<Option<String>, String> {
-    let mut needy = Vec::new();
+    let mut need_target = Vec::new();
     for place in selected {
         match &state.suite.cases[*place].body {
             CaseBody::Fixture(case) => state.report(*place, Trial::of(judge::fixture(case))),
@@ -284,27 +284,27 @@ async fn run_by_group(
             | CaseBody::Wire(_)
             | CaseBody::Http(_)
             | CaseBody::Call(_)
-            | CaseBody::Cli(_) => needy.push(*place),
+            | CaseBody::Cli(_) => need_target.push(*place),
         }
     }
-    if needy.is_empty() {
+    if need_target.is_empty() {
         return Ok(None);
     }
-    let (opened, needy): (Vec<usize>, Vec<usize>) = needy
+    let (open_cases, need_target): (Vec<usize>, Vec<usize>) = need_target
         .into_iter()
         .partition(|place| state.suite.cases[*place].is_open());
-    if !opened.is_empty() {
-        let told = open::run_all(state, &options, &opened).await;
-        if needy.is_empty() {
+    if !open_cases.is_empty() {
+        let server = open::run_all(state, &options, &open_cases).await;
+        if need_target.is_empty() {
             retry::retry_all(state, &options).await;
-            return told;
+            return server;
         }
     }
     let mut claims = options.claims.clone();
     let name = match first_contact(state, &options.target, &mut claims).await {
         Ok(name) => name,
         Err(trial) => {
-            for place in needy {
+            for place in need_target {
                 state.report(place, (*trial).clone());
             }
             return Err(trial.display_text());
@@ -312,10 +312,10 @@ async fn run_by_group(
     };
     let takes_schemas = claims.has(capability::OUTPUT_SCHEMA);
     state.takes_schemas.store(takes_schemas, Ordering::Relaxed);
-    let adapter = adapter(state, &options, &needy, &claims).await;
+    let adapter = adapter(state, &options, &need_target, &claims).await;
     let mut groups = GroupsByTarget::default();
     let mut single = Vec::new();
-    for place in needy {
+    for place in need_target {
         let case = &state.suite.cases[place];
         if let Some(reason) = not_claimed(case, &options, &claims) {
             state.report(place, Trial::of(Verdict::NotClaimed { capability: reason }));
@@ -427,7 +427,7 @@ async fn first_contact(
 async fn adapter(
     state: &RunState,
     options: &RunOptions,
-    needy: &[usize],
+    need_target: &[usize],
     claims: &Claims,
 ) -> Result<Option<(Target, Claims)>, Box<Trial>> {
     let calls = |place: &usize| matches!(state.suite.cases[*place].body, CaseBody::Call(_));
@@ -435,7 +435,7 @@ async fn adapter(
         Some(target) if matches!(options.target, Target::Testee { .. }) => {
             return Ok(Some((target, claims.clone())));
         }
-        Some(target) if needy.iter().any(calls) => target,
+        Some(target) if need_target.iter().any(calls) => target,
         _ => return Ok(None),
     };
     let mut offered = Claims::default();

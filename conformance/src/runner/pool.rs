@@ -118,11 +118,11 @@ impl Suspects {
     /// The first cleared case whose concurrent failure can't be explained by a busy machine.
     fn first_blamed(&self) -> Option<usize> {
         let mut late = false;
-        self.cleared.iter().position(|(_, in_company, _)| {
-            late |= is_timeout(in_company);
+        self.cleared.iter().position(|(_, concurrent, _)| {
+            late |= is_timeout(concurrent);
             // A late answer may arrive after its request has timed out.
-            let came_late = late && in_company.cause == Some(STRAY);
-            !is_timeout(in_company) && !came_late
+            let came_late = late && concurrent.cause == Some(STRAY);
+            !is_timeout(concurrent) && !came_late
         })
     }
 
@@ -130,15 +130,15 @@ impl Suspects {
     fn report_cleared(&mut self, state: &RunState) {
         let explained = std::mem::take(&mut self.explained);
         let blamed = self.first_blamed().filter(|_| !explained);
-        for (index, (case, in_company, alone)) in self.cleared.drain(..).enumerate() {
-            let told = if blamed == Some(index) {
-                in_company.with_intermittent_note()
-            } else if !explained && index == 0 && is_timeout(&in_company) {
-                alone.with_retry_note(&in_company.verdict.message())
+        for (index, (case, concurrent, alone)) in self.cleared.drain(..).enumerate() {
+            let trial = if blamed == Some(index) {
+                concurrent.with_intermittent_note()
+            } else if !explained && index == 0 && is_timeout(&concurrent) {
+                alone.with_retry_note(&concurrent.verdict.message())
             } else {
                 alone
             };
-            state.report(case, told);
+            state.report(case, trial);
         }
     }
 }
@@ -207,11 +207,11 @@ async fn retry_alone(
     suspects: &mut Suspects,
     strikes: &mut usize,
 ) -> Option<Trial> {
-    while let Some((case, in_company)) = suspects.waiting.pop_front() {
+    while let Some((case, concurrent)) = suspects.waiting.pop_front() {
         match attempt(state, &group.spec, link, case).await {
             Attempt::Done(trial) => {
                 *strikes = 0;
-                suspects.cleared.push((case, in_company, trial));
+                suspects.cleared.push((case, concurrent, trial));
             }
             Attempt::Busy => state.report(case, overloaded()),
             Attempt::Noisy(trial) | Attempt::Broke(trial) => {
@@ -334,9 +334,9 @@ pub(super) async fn run_case(
 /// How long to wait for an answer: the usual time plus the time limit that the target allows programs.
 fn patience(state: &RunState, spec: &TargetSpec) -> Duration {
     let usual = state.patience.reply;
-    let told = spec.flags.get(PROGRAM_TIMEOUT).and_then(Json::as_i64);
-    match told.and_then(|told| u64::try_from(told).ok()) {
-        Some(told) => usual + state.patience.within(Some(told), usual),
+    let limit = spec.flags.get(PROGRAM_TIMEOUT).and_then(Json::as_i64);
+    match limit.and_then(|told| u64::try_from(told).ok()) {
+        Some(limit) => usual + state.patience.within(Some(limit), usual),
         None => usual,
     }
 }

@@ -42,8 +42,8 @@ impl RetryList {
             state.failed_again = trial.verdict.is_failure();
             return Some(trial.with_retry_note(&first));
         }
-        let hurried = (case.waits() || trial.overtaken) && !is_conclusive(&trial.verdict);
-        let doubtful = may_be_overload(&trial) || (trial.verdict.is_failure() && hurried);
+        let timing_dependent = (case.waits() || trial.overtaken) && !is_conclusive(&trial.verdict);
+        let doubtful = may_be_overload(&trial) || (trial.verdict.is_failure() && timing_dependent);
         if state.closed || !doubtful || trial.seen_alone {
             return Some(trial);
         }
@@ -66,8 +66,8 @@ impl RetryList {
     /// Whether the retried case failed again; `None` when it produced no trial.
     fn end(&self, case: usize) -> Option<bool> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let untold = state.first.remove(&case).is_some();
-        (!untold).then_some(state.failed_again)
+        let unreported = state.first.remove(&case).is_some();
+        (!unreported).then_some(state.failed_again)
     }
 }
 
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_busy_machine_causes_is_not_tried_again() {
+    fn failures_no_busy_machine_causes_are_not_retried() {
         let page = concat!(
             "# A {#a}\n\n- {#a.b} It MUST be.\n\n```wire\n",
             "wait 100ms\n-> {\"id\":1}\n<- {\"id\":1}\n```\n",
@@ -155,8 +155,8 @@ mod tests {
             (junk, false),
             (Verdict::pass(), false),
         ] {
-            let told = RetryList::default().keep(0, case, Trial::of(verdict.clone()));
-            assert_eq!(told.is_none(), is_kept, "{verdict:?}");
+            let returned = RetryList::default().keep(0, case, Trial::of(verdict.clone()));
+            assert_eq!(returned.is_none(), is_kept, "{verdict:?}");
         }
     }
 }

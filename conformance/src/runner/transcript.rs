@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_credential_is_found_behind_more_than_a_report_keeps() {
+    fn credential_beyond_the_report_limit_is_found() {
         let page = concat!(
             "# A {#a}\n\n```toml target\nflags.http_auth_token = \"canary-abcdef-123\"\n```\n\n",
             "- {#a.b} It MUST be.\n\n```clj\n1 ;=> 1\n```\n",

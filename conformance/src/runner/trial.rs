@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_of_a_case_is_bounded_and_says_what_is_not() {
+    fn truncated_trial_is_bounded_and_says_so() {
         let long = "é".repeat(10_000);
         let trial = Trial {
             traffic: vec![Traffic::new(Direction::Received, &long); 5000],

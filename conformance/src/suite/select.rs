@@ -66,8 +66,8 @@ impl Selector {
         if suite.cases.iter().any(|case| self.selects(case)) {
             return Ok(());
         }
-        let meant = self.nearest(suite);
-        let hint = meant.map(|name| format!("; did you mean `{name}`?"));
+        let nearest = self.nearest(suite);
+        let hint = nearest.map(|name| format!("; did you mean `{name}`?"));
         Err(format!(
             "`{}` matches no case, clause, section or page{}",
             self.text,
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_glob_that_no_machine_can_hold_is_refused() {
+    fn oversized_globs_are_rejected() {
         for text in [
             "a".repeat(3_000_000),
             "?".repeat(3_000_000),

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_frame_without_a_method_answers_a_whole_number() {
+    fn only_frames_without_a_method_answer_numeric_ids() {
         let answers = |line: &str| FrameHead::of(line).map(|head| head.answers).ok();
         assert_eq!(answers(r#"{"id":3,"result":{}}"#), Some(Some(3)));
         for line in [
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_method_and_no_id_only_tells() {
+    fn frame_with_method_and_no_id_is_a_notification() {
         assert!(is_notification(
             r#"{"method":"notifications/x","params":{"id":1}}"#
         ));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_answer_to_initialize_names_a_revision() {
+    fn only_initialize_results_name_a_revision() {
         let named = |line: &str| revision(line);
         assert_eq!(
             named(r#"{"result":{"protocolVersion":"2025-11-25","x":1}}"#).as_deref(),

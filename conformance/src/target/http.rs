@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_utf_8() {
+    async fn responses_must_be_utf_8() {
         const JSON: &str = "application/json";
         let right = "{\"id\":1,\"result\":{\"a\":\"é\"}}".as_bytes();
         let wrong = b"{\"id\":1,\"result\":{\"a\":\"\xE9\"}}";

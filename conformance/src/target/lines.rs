@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_and_an_unterminated_rest() {
+    async fn unterminated_last_line_is_reported_as_such() {
         assert_eq!(
             check(b"a\n\nbc\r\nd").await,
             [
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_listens_to_is_not_read_on() {
+    async fn reading_stops_while_the_backlog_is_full() {
         let (mut writer, reader) = tokio::io::duplex(1 << 10);
         drop(Lines::of(reader));
         let endless = async {

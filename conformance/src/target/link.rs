@@ -282,7 +282,7 @@ impl Link {
         let answered = self.call("initialize", Some(&params), patience.start).await;
         let failed = match answered {
             Ok(answer) if parse_result(&answer.received).is_some() => {
-                let told = match &self.wire {
+                let notified = match &self.wire {
                     LinkTransport::Stdio(pipe) | LinkTransport::Testee(pipe) => {
                         pipe.notify(INITIALIZED, patience.reply).await
                     }
@@ -290,7 +290,7 @@ impl Link {
                         link.post(INITIALIZED, patience.reply).await.map(drop)
                     }
                 };
-                match told {
+                match notified {
                     Ok(()) => {
                         self.name = server_name(&answer.received);
                         return Ok(self);
@@ -537,7 +537,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handshake_is_read_and_kept_within_bounds() {
+    fn server_name_from_handshake_is_bounded() {
         let line = |name: &str| {
             format!(r#"{{"id":1,"result":{{"serverInfo":{{"name":"{name}","version":"1"}}}}}}"#)
         };

@@ -401,7 +401,7 @@ mod tests {
 
     /// A process that outlives the child holds the pipe open, and may go on writing.
     #[tokio::test]
-    async fn what_a_child_wrote_is_read_though_others_hold_its_pipe() {
+    async fn stderr_is_read_while_grandchildren_hold_the_pipe() {
         let ended = || {
             let (ended, end) = oneshot::channel();
             ended.send(()).unwrap();

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_rendering_gives_the_result_and_says_whether_it_was_cut() {
+    fn text_rendering_yields_result_and_truncation() {
         let run = check("<prints>\nx\n[1 2]\n\n<result>\nuser=> 42\n\n[truncated]");
         let text = Some(Some("42".to_owned()));
         assert_eq!(run.outcome, ProgramOutcome::Returned { text, json: None });
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_another_kind_is_not_taken_for_what_is_not_there() {
+    fn members_of_wrong_type_are_not_treated_as_absent() {
         let tool = |head: &str, payload: &str| {
             let is_error = payload.contains(r#""error""#);
             let line = format!(
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_error_is_not_an_outcome() {
+    fn protocol_error_is_not_a_program_outcome() {
         let line = r#"{"id":1,"jsonrpc":"2.0","error":{"code":-32603,"message":"Internal error"}}"#;
         assert!(from_tool_result(line, false).is_err());
     }

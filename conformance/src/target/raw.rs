@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_does_not_end_is_left_with_bounded_memory() {
+    async fn endless_response_is_abandoned_with_bounded_memory() {
         const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n";
         for (answer, again, told) in [
             (

@@ -119,10 +119,10 @@ pub(super) struct HttpClient {
 impl HttpClient {
     pub(super) fn open(port: u16) -> Result<HttpClient, String> {
         let stream = connect(port)?;
-        let told = |error: std::io::Error| format!("port {port}: {error}");
-        stream.set_nodelay(true).map_err(told)?;
+        let with_port = |error: std::io::Error| format!("port {port}: {error}");
+        stream.set_nodelay(true).map_err(with_port)?;
         let mut session = HttpClient {
-            input: BufReader::new(stream.try_clone().map_err(told)?),
+            input: BufReader::new(stream.try_clone().map_err(with_port)?),
             output: stream,
             headers: format!(
                 "Host: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"

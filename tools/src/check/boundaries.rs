@@ -156,16 +156,16 @@ fn forbidden_uses(project: &Project) -> Result<Vec<String>, String> {
     let mut wrong = Vec::new();
     let mut left = vec![root.clone()];
     while let Some(directory) = left.pop() {
-        let told = |error| format!("{}: {error}", directory.display());
-        for entry in std::fs::read_dir(&directory).map_err(told)? {
-            let path = entry.map_err(told)?.path();
+        let with_path = |error| format!("{}: {error}", directory.display());
+        for entry in std::fs::read_dir(&directory).map_err(with_path)? {
+            let path = entry.map_err(with_path)?.path();
             if path.is_dir() {
                 left.push(path);
                 continue;
             }
             let name = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy();
             if path.extension().is_some_and(|extension| extension == "rs") && name != ROOT_FILE {
-                let text = std::fs::read_to_string(&path).map_err(told)?;
+                let text = std::fs::read_to_string(&path).map_err(with_path)?;
                 wrong.extend(forbidden_uses_in(&name, &text));
             }
         }
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_room_knows_one_above_it() {
+    fn modules_use_only_those_below_them() {
         let found = |name: &str, text: &str| forbidden_uses_in(name, text).len();
         assert_eq!(found("mcp/tools/mod.rs", "use crate::server::Server;"), 0);
         assert_eq!(found("server.rs", "use crate::mcp::tools;"), 1);

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_without_a_row_is_found() {
+    fn sections_without_a_row_are_found() {
         let suite = page(
             "# Strings\n\n## zork {#strings.zork}\n\n## Rows {#strings.rows}\n\n## join {#strings.join}\n",
         );
@@ -126,12 +126,12 @@ mod tests {
     }
 
     #[test]
-    fn a_row_without_a_section_or_a_case_is_found() {
-        let told = |text: &str, id: &str| {
+    fn rows_without_a_section_or_case_are_found() {
+        let missing_row = |text: &str, id: &str| {
             let mut complaints = rows_without_section(&page(text)).into_iter();
             complaints.find(|complaint| complaint.contains(id))
         };
-        let missing = told("# Strings\n", "{#strings.join}");
+        let missing = missing_row("# Strings\n", "{#strings.join}");
         assert!(
             missing
                 .is_some_and(|complaint| complaint.contains("expected {#strings.join} in spec/"))
@@ -139,10 +139,10 @@ mod tests {
         let head = "## join {#strings.join}\n\n";
         let case = "```clj\n(join \"\" []) ;=> \"\"\n```\n";
         for untested in [head.to_owned(), format!("{head}{case}")] {
-            let missing = told(&untested, "{#strings.join}");
+            let missing = missing_row(&untested, "{#strings.join}");
             assert!(missing.is_some_and(|complaint| complaint.contains("expected a clause")));
         }
         let tested = format!("{head}- {{#strings.join.none}} It MUST be empty.\n\n{case}");
-        assert_eq!(told(&tested, "{#strings.join}"), None);
+        assert_eq!(missing_row(&tested, "{#strings.join}"), None);
     }
 }

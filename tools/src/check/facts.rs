@@ -96,7 +96,7 @@ mod tests {
     use conformance::fixture;
 
     #[test]
-    fn a_name_counts_only_below_a_clause() {
+    fn names_count_only_below_a_clause() {
         let case = "```clj\n(str \"busy\") ;=> \"busy\"\n```\n";
         let words = |text: &str| {
             let suite = fixture::page("a.md", text.as_bytes()).expect("a page");

@@ -118,11 +118,12 @@ impl Requirement {
         }
         for revision in &self.revisions {
             let sources = self.clauses.iter().filter_map(|id| suite.clause(id));
-            let told = |text: &str| {
+            let states = |text: &str| {
                 text.contains(revision.as_str())
                     || !REVISIONS.iter().any(|known| text.contains(known))
             };
-            if !self.clauses.is_empty() && !sources.into_iter().any(|clause| told(&clause.sentence))
+            if !self.clauses.is_empty()
+                && !sources.into_iter().any(|clause| states(&clause.sentence))
             {
                 wrong.push(format!("no clause of it is of {revision}"));
             }

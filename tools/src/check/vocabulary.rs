@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use conformance::fixture;
 
-    fn told(clause: &str) -> Vec<String> {
+    fn check_clause(clause: &str) -> Vec<String> {
         let page = format!(
             "# Seqs\n\n## repeat {{#seqs.repeat}}\n\n- {{#seqs.repeat.times requires: lang-1.1}} It MUST repeat.\n\n## count {{#seqs.count}}\n\n{clause}\n\n```clj\n(count (repeat 3 1)) ;=> 3\n```\n"
         );
@@ -120,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_a_later_revision_is_found() {
-        let complaints = told("- {#seqs.count.any} It MUST count.");
+    fn names_of_later_revisions_are_found() {
+        let complaints = check_clause("- {#seqs.count.any} It MUST count.");
         assert!(
             complaints.len() == 1 && complaints[0].contains("uses `repeat`, which needs lang-1.1"),
             "{complaints:?}"
         );
-        let asked = told("- {#seqs.count.any requires: lang-1.1} It MUST count.");
+        let asked = check_clause("- {#seqs.count.any requires: lang-1.1} It MUST count.");
         assert_eq!(asked, Vec::<String>::new());
     }
 }

@@ -75,12 +75,12 @@ impl ExcusedFaults {
         let mut seen = HashSet::new();
         let mut second = self.fault.iter().map(ExcusedFault::key).collect::<Vec<_>>();
         second.retain(|key| !seen.insert(*key));
-        let told = |(file, function, what)| {
+        let describe = |(file, function, what)| {
             format!(
                 "{FILE}: a second verdict on file = {file:?}, function = {function:?}, what = {what:?}: remove one of the two"
             )
         };
-        second.into_iter().map(told).collect()
+        second.into_iter().map(describe).collect()
     }
 
     /// The verdict on a fault, if people have read it.

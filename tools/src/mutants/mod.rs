@@ -186,7 +186,7 @@ pub fn run(options: &MutantsOptions) -> Result<(), String> {
     let home = crate::root()
         .join("target/mutants")
         .join(format!("{}-{}", options.sample, options.seed));
-    let bench = SampleDirectory {
+    let sample_directory = SampleDirectory {
         tree: home.join("tree"),
         target: options
             .target_dir
@@ -198,11 +198,11 @@ pub fn run(options: &MutantsOptions) -> Result<(), String> {
     };
     let suite = crate::suite()?;
     // A copy of the pages, so that edits during the run have no effect.
-    let _absent = crate::written::remove(&bench.pages());
-    copy_tracked(&crate::root(), "spec", &bench.home)?;
-    let mut sample = match bench.read()? {
+    let _absent = crate::written::remove(&sample_directory.pages());
+    copy_tracked(&crate::root(), "spec", &sample_directory.home)?;
+    let mut sample = match sample_directory.read()? {
         Some(sample) => sample,
-        None => bench.draw_and_build(options)?,
+        None => sample_directory.draw_and_build(options)?,
     };
     for fault in &mut sample.faults {
         let is_open = match &fault.verdict {
@@ -215,10 +215,10 @@ pub fn run(options: &MutantsOptions) -> Result<(), String> {
         }
     }
     if !options.quick && (options.again || sample.reached.is_empty()) {
-        bench.prepare_full(&mut sample, &suite)?;
+        sample_directory.prepare_full(&mut sample, &suite)?;
     }
     let mut quick = match options.quick {
-        true => Some(bench.prepare_quick(options)?),
+        true => Some(sample_directory.prepare_quick(options)?),
         false => None,
     };
     let excused = excused::ExcusedFaults::load()?;
@@ -245,10 +245,10 @@ pub fn run(options: &MutantsOptions) -> Result<(), String> {
                     is_read,
                 })?
                 .map_or(FaultVerdict::Asked, FaultVerdict::Caught),
-            None => bench.judge(&sample, &sample.faults[at])?,
+            None => sample_directory.judge(&sample, &sample.faults[at])?,
         };
         sample.faults[at].verdict = Some(verdict);
-        bench.save(&sample)?;
+        sample_directory.save(&sample)?;
         crate::write_stdout(&format!("{}\n", display_line(&sample.faults[at])));
     }
     let table = table(&sample, options, &excused);
@@ -407,11 +407,11 @@ impl SampleDirectory {
     fn empty_tools(&self) -> Result<(), String> {
         let tools = self.tree.join("tools");
         let manifest = tools.join("Cargo.toml");
-        let told = |error| format!("{}: {error}", tools.display());
-        let text = std::fs::read_to_string(&manifest).map_err(told)?;
+        let with_path = |error| format!("{}: {error}", tools.display());
+        let text = std::fs::read_to_string(&manifest).map_err(with_path)?;
         let text = text.replace("conformance.workspace = true\n", "");
-        crate::written::file(&manifest, text).map_err(told)?;
-        crate::written::file(&tools.join("src/main.rs"), "fn main() {}\n").map_err(told)
+        crate::written::file(&manifest, text).map_err(with_path)?;
+        crate::written::file(&tools.join("src/main.rs"), "fn main() {}\n").map_err(with_path)
     }
 
     /// Prepares a run of the whole suite: determines the failures and the duration without a fault, and which pages reach which faults.
@@ -700,14 +700,14 @@ impl SampleDirectory {
             "#!/bin/sh\nulimit -v {MEMORY_MAX}\n{variable} exec '{}' \"$@\"\n",
             ptc.display()
         );
-        let told = |error| format!("{}: {error}", script.display());
+        let with_path = |error| format!("{}: {error}", script.display());
         // A script that is being executed can't be written, only replaced.
         let part = self.home.join("ptc.part");
         crate::written::create(&part)
             .and_then(|mut file| file.write_all(text.as_bytes()))
-            .map_err(told)?;
-        set_executable(&part).map_err(told)?;
-        crate::written::rename(&part, &script).map_err(told)?;
+            .map_err(with_path)?;
+        set_executable(&part).map_err(with_path)?;
+        crate::written::rename(&part, &script).map_err(with_path)?;
         Ok(script)
     }
 

@@ -34,10 +34,10 @@ impl FaultMap {
     /// When the file cannot be written.
     pub fn new(path: &Path) -> Result<Self, String> {
         let _absent = crate::written::remove(path);
-        let told = |error| format!("{}: {error}", path.display());
-        crate::written::file(path, vec![0; MAP_BYTES]).map_err(told)?;
+        let with_path = |error| format!("{}: {error}", path.display());
+        crate::written::file(path, vec![0; MAP_BYTES]).map_err(with_path)?;
         let file = File::options().read(true).write(true).open(path);
-        file.map(Self).map_err(told)
+        file.map(Self).map_err(with_path)
     }
 
     /// Activates a fault; 0 means none.
@@ -455,7 +455,7 @@ mod tests {
 
     /// A row that no longer matches anything would let its files' faults go unnoticed.
     #[test]
-    fn every_room_is_there_and_has_its_pages() {
+    fn every_path_exists_and_has_pages() {
         let suite = crate::suite().expect("the specification");
         let pages: BTreeSet<String> = suite.cases.iter().map(page_name).collect();
         for (files, parts) in PAGES_BY_PATH {

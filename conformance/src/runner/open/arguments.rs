@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_accepted_or_refused_as_meant() {
+    fn generated_arguments_are_accepted_or_rejected_as_intended() {
         let rows = [
             (r#"{"type":"object"}"#, "{} -"),
             (

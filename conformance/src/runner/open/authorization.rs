@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn challenges_addresses_and_documents_are_read() {
+    fn challenges_urls_and_metadata_are_parsed() {
         let challenge = r#"Bearer realm="a", resource_metadata="http://a/x", scope="b c""#;
         assert_eq!(
             parameter(challenge, "resource_metadata").as_deref(),

@@ -265,14 +265,14 @@ impl Connection {
                 let of_notification = || stateless::notification_headers(text.trim_end());
                 let alone = alone.or_else(|| self.stateless.then(of_notification));
                 // Accepting a notification takes no work that the next message could be meant to overtake, so its response is awaited.
-                let only_tells = frame::is_notification(text.trim_end());
+                let is_notification = frame::is_notification(text.trim_end());
                 let task = tokio::spawn(async move {
-                    for came in post(&link, text.trim_end(), alone, waited).await {
+                    for result in post(&link, text.trim_end(), alone, waited).await {
                         // The case may have ended already.
-                        let _over = sender.send(came);
+                        let _over = sender.send(result);
                     }
                 });
-                let head_start = if only_tells { waited } else { HEAD_START };
+                let head_start = if is_notification { waited } else { HEAD_START };
                 self.record.overtaken |= tokio::time::timeout(head_start, task).await.is_err();
                 Ok(())
             }
@@ -438,8 +438,9 @@ async fn post(
     let frames = reply.frames().into_iter();
     // An event without data only marks a point at which the stream can be resumed.
     let frames: Vec<String> = frames.filter(|frame| !frame.trim().is_empty()).collect();
-    let told = |frame: &String| json::parse_loosely(frame).is_some_and(|value| value.is_object());
-    if reply.status >= 400 && !frames.iter().any(told) {
+    let is_object =
+        |frame: &String| json::parse_loosely(frame).is_some_and(|value| value.is_object());
+    if reply.status >= 400 && !frames.iter().any(is_object) {
         let message = format!(
             "the server answered HTTP {}: {}",
             reply.status,
@@ -447,26 +448,26 @@ async fn post(
         );
         return vec![PostResult::Frame(Err(Fault::Http { message }))];
     }
-    let mut came = Vec::new();
+    let mut results = Vec::new();
     if !reply.is_utf8 {
-        came.push(PostResult::Wrong("not-utf8", reply.body.clone()));
+        results.push(PostResult::Wrong("not-utf8", reply.body.clone()));
     }
     if alone.is_none() && reply.is_stream() {
-        came.push(PostResult::Stream(sse::read(&reply.body)));
+        results.push(PostResult::Stream(sse::read(&reply.body)));
     }
     if alone.is_some() {
         if let Some(id) = reply.header("mcp-session-id") {
-            came.push(PostResult::Wrong(
+            results.push(PostResult::Wrong(
                 "minted",
                 format!("`Mcp-Session-Id: {id}`"),
             ));
         }
-        let told = reply.header("x-accel-buffering");
-        if reply.is_stream() && told != Some("no") {
-            let what = format!("`X-Accel-Buffering: {}`", told.unwrap_or_default());
-            came.push(PostResult::Wrong("buffered", what));
+        let buffering = reply.header("x-accel-buffering");
+        if reply.is_stream() && buffering != Some("no") {
+            let what = format!("`X-Accel-Buffering: {}`", buffering.unwrap_or_default());
+            results.push(PostResult::Wrong("buffered", what));
         }
     }
-    came.extend(frames.into_iter().map(|frame| PostResult::Frame(Ok(frame))));
-    came
+    results.extend(frames.into_iter().map(|frame| PostResult::Frame(Ok(frame))));
+    results
 }

@@ -361,15 +361,15 @@ impl Findings {
 
     /// Inspects the caching hints or the input requests of a result of the stateless revision.
     fn inspect_hints(&self, result: &Value, asked: &SentRequest, requests: &mut SentRequests) {
-        let told = |what: &str| format!("{}: {what}: {result}", asked.method);
+        let describe = |what: &str| format!("{}: {what}: {result}", asked.method);
         let kind = result.get("resultType").and_then(Value::as_str);
         if kind == Some("input_required") {
             let inputs = result.get("inputRequests").and_then(Value::as_object);
             if !INPUT_METHODS.contains(&asked.method.as_str()) {
-                self.add("input-required", &told("asks for input"));
+                self.add("input-required", &describe("asks for input"));
             }
             if inputs.is_none() && result.get("requestState").is_none() {
-                self.add("input-required", &told("wants nothing"));
+                self.add("input-required", &describe("wants nothing"));
             }
             for input in inputs.into_iter().flat_map(serde_json::Map::values) {
                 let method = input.get("method").and_then(Value::as_str);
@@ -377,9 +377,9 @@ impl Findings {
                     .iter()
                     .find(|(known, _)| Some(*known) == method);
                 match row {
-                    None => self.add("input-required", &told("wants what no client has")),
+                    None => self.add("input-required", &describe("wants what no client has")),
                     Some((_, needed)) if !asked.declares.iter().any(|has| has == needed) => {
-                        self.add("unasked-input", &told("wants input"));
+                        self.add("unasked-input", &describe("wants input"));
                     }
                     Some(_) => {}
                 }
@@ -390,18 +390,18 @@ impl Findings {
         }
         let fresh = result.get("ttlMs").and_then(Value::as_f64);
         if !fresh.is_some_and(|fresh| fresh >= 0.0 && fresh.fract() == 0.0) {
-            self.add("cache-hints", &told("`ttlMs`"));
+            self.add("cache-hints", &describe("`ttlMs`"));
         }
         let scope = result.get("cacheScope").cloned().unwrap_or_default();
         if !matches!(scope.as_str(), Some("public" | "private")) {
-            self.add("cache-hints", &told("`cacheScope`"));
+            self.add("cache-hints", &describe("`cacheScope`"));
         }
         let before = requests.scopes.insert(asked.method.clone(), scope.clone());
         if asked.goes_on
             && let Some(before) = before
             && before != scope
         {
-            self.add("cache-scopes", &told(&format!("{before} before")));
+            self.add("cache-scopes", &describe(&format!("{before} before")));
         }
     }
 

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_is_answered() {
+    fn input_requests_are_answered() {
         let mut wanted = RequestedInput::default();
         let mut captures = Captures::new();
         let asks: Value = serde_json::from_str(
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tampered_state_is_another() {
+    fn tampered_state_differs() {
         for state in ["", "A", "AAAA", "ä€"] {
             assert_ne!(tampered(state), state);
         }

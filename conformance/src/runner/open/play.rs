@@ -151,11 +151,11 @@ impl OpenPlayer<'_> {
         let null = matches!(member("id"), Some(Pattern::Exact(Json::Null)));
         loop {
             let (message, kind) = self.connection.message(deadline, waited).await?;
-            let meant = match method {
+            let is_match = match method {
                 Some(method) => message.get("method").and_then(Value::as_str) == Some(method),
                 None => kind == MessageKind::Response && self.is_for_case(&message, null),
             };
-            if meant {
+            if is_match {
                 self.requested_input
                     .inspect(&message, &mut self.connection.record.captures);
                 return Json::parse(&message.to_string()).map_err(|error| {

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_repeats_itself_in_headers() {
+    fn headers_repeat_request_members() {
         let findings = Findings::default();
         let mirrored = vec![("/where/region".to_owned(), "Region".to_owned())];
         findings.register_header_parameters("ä", mirrored);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_say_their_revision() {
+    fn requests_name_their_revision() {
         let usual = meta(&json!({}));
         let said: Value = serde_json::from_str(&convert_message(
             r#"{"jsonrpc":"2.0","id":9007199254740991,"method":"ping","params":{"_meta":{"progressToken":1}}}"#,

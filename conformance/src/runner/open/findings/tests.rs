@@ -21,7 +21,7 @@ fn check(sent: &[&str], lines: &[&str]) -> String {
 }
 
 #[test]
-fn a_right_exchange_is_not_accused() {
+fn correct_exchange_has_no_findings() {
     let sent = [
         r#"{"jsonrpc":"2.0","id":0,"method":"tools/call","params":{"name":"sum","_meta":{"progressToken":"p"}}}"#,
         r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
@@ -40,7 +40,7 @@ fn a_right_exchange_is_not_accused() {
 const STATELESS: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
 
 #[test]
-fn what_the_stateless_revision_asks_of_results() {
+fn stateless_results_are_checked() {
     let ask = |id: u32, method: &str, more: &str| {
         format!(
             r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{more}{STATELESS}}}}}"#
@@ -112,7 +112,7 @@ fn what_the_stateless_revision_asks_of_results() {
 }
 
 #[test]
-fn keys_have_a_form() {
+fn meta_keys_are_validated() {
     for key in [
         "progressToken",
         "io.modelcontextprotocol/serverInfo",
@@ -131,7 +131,7 @@ fn keys_have_a_form() {
 }
 
 #[test]
-fn event_streams_are_looked_at() {
+fn event_streams_are_inspected() {
     let (findings, mut requests) = (Findings::default(), SentRequests::default());
     let primed = crate::target::sse::read("id: 1\ndata:\n\nid: 2\ndata: {}\n\n");
     findings.inspect_stream(&primed, &mut requests);
@@ -144,7 +144,7 @@ fn event_streams_are_looked_at() {
 }
 
 #[test]
-fn each_fault_has_its_word() {
+fn each_fault_yields_its_finding() {
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"sum","_meta":{"progressToken":5}}}"#;
     let cases = [
         ("Server is running", "junk"),

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn shapes_take_what_is_right_and_refuse_what_is_not() {
+fn shapes_accept_valid_and_reject_invalid_values() {
     let rows = [
         (
             "InitializeResult",

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn names_uris_and_templates() {
+fn tool_names_uris_and_templates_are_recognised() {
     assert!(
         is_recommended_name("get.user_name-2")
             && !is_recommended_name("get user")
@@ -18,7 +18,7 @@ fn names_uris_and_templates() {
 }
 
 #[test]
-fn header_annotations_stand_where_they_may() {
+fn misplaced_header_annotations_are_reported() {
     let rows = [
         (
             json!({"properties": {"a": {"type": "string", "x-mcp-header": "Region"}}}),
@@ -55,7 +55,7 @@ fn header_annotations_stand_where_they_may() {
 }
 
 #[test]
-fn annotated_parameters_are_found_where_they_stand() {
+fn annotated_parameters_are_found_by_pointer() {
     let schema = json!({"properties": {"a/b": {"type": "object", "properties": {
         "c": {"type": "string", "x-mcp-header": "C"}}}}});
     let (places, wrong) = header_annotations(&schema);
@@ -64,7 +64,7 @@ fn annotated_parameters_are_found_where_they_stand() {
 }
 
 #[test]
-fn a_tool_is_allowed_by_its_name() {
+fn tools_are_allowed_by_name() {
     let named = ["a".to_owned(), "b={\"n\":1}".to_owned()];
     assert_eq!(allowed(&named, "a"), [None]);
     let twice = [named[1].clone(), "b={\"n\":2}".to_owned()];
