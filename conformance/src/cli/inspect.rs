@@ -14,8 +14,8 @@ use super::{ListArgs, ListFormat, ShowArgs, SuiteOption, write_stdout};
 /// Lists the selected cases.
 pub fn list(args: &ListArgs) -> Result<(), String> {
     let suite = args.suite.suite.load()?;
-    let places = args.suite.selection()?.places(&suite)?;
-    let cases = places.iter().map(|place| &suite.cases[*place]);
+    let indices = args.suite.selection()?.indices(&suite)?;
+    let cases = indices.iter().map(|index| &suite.cases[*index]);
     let mut text = String::new();
     match args.format {
         ListFormat::Ids => cases.for_each(|case| text.push_str(&format!("{}\n", case.id))),

@@ -388,8 +388,8 @@ fn peers(path: &Path) -> Result<(), String> {
     let scripts: indexmap::IndexMap<String, serde_json::Value> =
         serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
     let directory = path.parent().unwrap_or(Path::new("."));
-    let stage = peer::stage::CasePeers::set_up(directory, &scripts, str::to_owned)?;
-    let config = stage.upstreams().unwrap_or_default();
+    let peers = peer::case_peers::CasePeers::set_up(directory, &scripts, str::to_owned)?;
+    let config = peers.upstreams().unwrap_or_default();
     write_stdout(&mut std::io::stdout(), &format!("{config}\n"))?;
     let mut rest = String::new();
     let _ended = std::io::Read::read_to_string(&mut std::io::stdin(), &mut rest);

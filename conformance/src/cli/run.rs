@@ -159,11 +159,11 @@ struct TransportRun {
 
 impl TransportRun {
     /// The verdict that counts: a failure, if any round had one.
-    fn verdict(&self, place: usize) -> Option<&Verdict> {
+    fn verdict(&self, index: usize) -> Option<&Verdict> {
         let verdicts = self
             .rounds
             .iter()
-            .filter_map(|round| Some(&round.get(&place)?.verdict));
+            .filter_map(|round| Some(&round.get(&index)?.verdict));
         // `min_by_key` returns the first of equal elements.
         verdicts.min_by_key(|verdict| !verdict.is_failure())
     }
@@ -181,9 +181,9 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
     args.reports.iter().try_for_each(ReportRequest::prepare)?;
     let suite = Arc::new(args.suite.suite.load()?);
     let selection = args.suite.selection()?;
-    let mut places = selection.places(&suite)?;
-    places.retain(|place| args.profile.includes(&suite.cases[*place]));
-    if places.is_empty() {
+    let mut indices = selection.indices(&suite)?;
+    indices.retain(|index| args.profile.includes(&suite.cases[*index]));
+    if indices.is_empty() {
         return Err("the profile and the filters leave no case".to_owned());
     }
     if let Some(template) = &args.launch {
@@ -206,10 +206,10 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
         let mut rounds = Vec::new();
         for round in 0..args.repeat.max(1) {
             let mut trials = played_before(&suite, &passes, round);
-            let wanted: Vec<usize> = places
+            let wanted: Vec<usize> = indices
                 .iter()
                 .copied()
-                .filter(|place| !trials.contains_key(place))
+                .filter(|index| !trials.contains_key(index))
                 .collect();
             tokio::select! {
                 outcome = play(&suite, &wanted, &options, &mut trials, args.quiet) => {
@@ -231,10 +231,10 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
         }
         let pass = TransportRun { transport, rounds };
         let ended = options.fail_fast.as_ref().is_some_and(|which| {
-            let mut tried = places
+            let mut tried = indices
                 .iter()
-                .filter_map(|place| Some((*place, pass.verdict(*place)?)));
-            tried.any(|(place, verdict)| which.ends(&suite, place, verdict))
+                .filter_map(|index| Some((*index, pass.verdict(*index)?)));
+            tried.any(|(index, verdict)| which.ends(&suite, index, verdict))
         });
         passes.push(pass);
         if interrupted || ended {
@@ -265,14 +265,14 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
         duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         cases: passes
             .iter()
-            .flat_map(|pass| records(&suite, &places, pass, &args, &options))
+            .flat_map(|pass| records(&suite, &indices, pass, &args, &options))
             .collect(),
         complaints: unable
             .iter()
             .map(|(transport, why)| cannot_judge(&options.target, args.profile, *transport, why))
             .collect(),
     };
-    let judged = judged(&suite, &places, &passes);
+    let judged = judged(&suite, &indices, &passes);
     if args.fix_baseline
         && let Some(path) = baseline_path(&args)
     {
@@ -287,7 +287,7 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
         list.expect_divergences(&args.by_divergence, &suite)?;
         known = Arc::new(list);
     }
-    mark_expected(&mut run, &known, &suite, &places, &passes);
+    mark_expected(&mut run, &known, &suite, &indices, &passes);
     run.complaints
         .extend(known.stale_entries(judged.iter().copied(), !run.partial));
     // A report that can't be written must not suppress the others or the result of the run.
@@ -315,10 +315,10 @@ fn played_before(suite: &Suite, passes: &[TransportRun], round: usize) -> Trials
     let rounds = passes.iter().filter_map(|pass| pass.rounds.get(round));
     rounds
         .flatten()
-        .filter(|(place, trial)| {
-            suite.cases[**place].is_transport_independent() && trial.verdict.is_pass()
+        .filter(|(index, trial)| {
+            suite.cases[**index].is_transport_independent() && trial.verdict.is_pass()
         })
-        .map(|(place, trial)| (*place, trial.clone()))
+        .map(|(index, trial)| (*index, trial.clone()))
         .collect()
 }
 
@@ -374,16 +374,16 @@ fn cannot_judge(
 
 async fn play(
     suite: &Arc<Suite>,
-    places: &[usize],
+    indices: &[usize],
     options: &RunOptions,
     trials: &mut Trials,
     quiet: bool,
 ) -> runner::RunOutcome {
-    let progress = progress(places.len(), quiet);
+    let progress = progress(indices.len(), quiet);
     let mut failures = 0_usize;
     let outcome = runner::run(
         Arc::clone(suite),
-        places,
+        indices,
         options.clone(),
         trials,
         |trial| {
@@ -632,7 +632,7 @@ fn subject(options: &RunOptions) -> Subject {
 
 fn records(
     suite: &Suite,
-    places: &[usize],
+    indices: &[usize],
     pass: &TransportRun,
     args: &RunArgs,
     options: &RunOptions,
@@ -644,10 +644,10 @@ fn records(
         rerun: rerun(args, pass.transport),
         subject: subject(options),
     };
-    let of = |place: &usize| {
-        let case = &suite.cases[*place];
+    let of = |index: &usize| {
+        let case = &suite.cases[*index];
         let rounds = pass.rounds.iter();
-        let trials: Vec<Option<&Trial>> = rounds.map(|round| round.get(place)).collect();
+        let trials: Vec<Option<&Trial>> = rounds.map(|round| round.get(index)).collect();
         // The first failure is shown.
         let failed = trials
             .iter()
@@ -669,7 +669,7 @@ fn records(
         }
         record
     };
-    places.iter().map(of).collect()
+    indices.iter().map(of).collect()
 }
 
 /// The command that repeats the run over one transport, without its selection and reports.
@@ -718,15 +718,15 @@ fn rerun(args: &RunArgs, transport: Option<Transport>) -> String {
 /// The cases with the verdicts that count for a baseline: a failure, if any pass had one.
 fn judged<'s>(
     suite: &'s Suite,
-    places: &[usize],
+    indices: &[usize],
     passes: &'s [TransportRun],
 ) -> Vec<(&'s Case, &'s Verdict)> {
-    let of = |place: &usize| {
-        let verdicts = passes.iter().filter_map(|pass| pass.verdict(*place));
+    let of = |index: &usize| {
+        let verdicts = passes.iter().filter_map(|pass| pass.verdict(*index));
         let worst = verdicts.min_by_key(|verdict| !verdict.is_failure())?;
-        Some((&suite.cases[*place], worst))
+        Some((&suite.cases[*index], worst))
     };
-    places.iter().filter_map(of).collect()
+    indices.iter().filter_map(of).collect()
 }
 
 /// Marks the failures that the list expects.
@@ -734,15 +734,15 @@ fn mark_expected(
     run: &mut Run,
     list: &ExpectedFailures,
     suite: &Suite,
-    places: &[usize],
+    indices: &[usize],
     passes: &[TransportRun],
 ) {
     let mut standings: BTreeMap<(&str, Option<Transport>), String> = BTreeMap::new();
     for pass in passes {
-        for place in places {
-            let case = &suite.cases[*place];
+        for index in indices {
+            let case = &suite.cases[*index];
             let standing = pass
-                .verdict(*place)
+                .verdict(*index)
                 .map(|verdict| list.compare(case, verdict));
             if let Some(BaselineMatch::Expected(reason)) = standing {
                 standings.insert((&case.id, pass.transport), reason);

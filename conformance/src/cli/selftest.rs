@@ -114,13 +114,20 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
     };
     let mutants: Vec<&Mutant> = mutant::all().filter(means).collect();
     let mut right = Vec::new();
-    for way in [MutantTransport::Stdio, MutantTransport::Http] {
-        right.push((way, passing(&suite, &mutants, way, &command).await));
+    for transport in [MutantTransport::Stdio, MutantTransport::Http] {
+        right.push((
+            transport,
+            passing(&suite, &mutants, transport, &command).await,
+        ));
     }
     let (mut caught, mut excepted, mut wrong) = (0, 0, 0);
     for mutant in &mutants {
-        let known = right.iter().find(|(way, _)| *way == mutant.way);
-        let known = known.map(|(_, places)| places.clone()).unwrap_or_default();
+        let known = right
+            .iter()
+            .find(|(transport, _)| *transport == mutant.transport);
+        let known = known
+            .map(|(_, indices)| indices.clone())
+            .unwrap_or_default();
         let fate = try_one(&suite, mutant, &command, &known).await?;
         let exception = EXCEPTIONS.iter().find(|(name, _)| *name == mutant.name);
         match (&fate, exception) {
@@ -170,7 +177,7 @@ fn cases_of(suite: &Suite, anchor: &str) -> Vec<usize> {
             };
             hangs(&case.section) || case.clauses.iter().any(|clause| hangs(clause))
         })
-        .map(|(place, _)| place)
+        .map(|(index, _)| index)
         .collect()
 }
 
@@ -178,22 +185,22 @@ fn cases_of(suite: &Suite, anchor: &str) -> Vec<usize> {
 async fn passing(
     suite: &Arc<Suite>,
     mutants: &[&Mutant],
-    way: MutantTransport,
+    transport: MutantTransport,
     command: &[String],
 ) -> BTreeSet<usize> {
     let all: BTreeSet<usize> = mutants
         .iter()
-        .filter(|mutant| mutant.way == way)
+        .filter(|mutant| mutant.transport == transport)
         .flat_map(|mutant| cases_of(suite, &mutant.clause))
         .collect();
     let all: Vec<usize> = all.into_iter().collect();
-    let options = options(command.to_vec(), way);
+    let options = options(command.to_vec(), transport);
     let mut trials = Trials::new();
     runner::run(Arc::clone(suite), &all, options, &mut trials, |_| {}).await;
     let passed = trials
         .into_iter()
         .filter(|(_, trial)| trial.verdict.is_pass());
-    passed.map(|(place, _)| place).collect()
+    passed.map(|(index, _)| index).collect()
 }
 
 async fn try_one(
@@ -208,7 +215,7 @@ async fn try_one(
     }
     let mine: Vec<usize> = mine
         .into_iter()
-        .filter(|place| right.contains(place))
+        .filter(|index| right.contains(index))
         .collect();
     if mine.is_empty() {
         return Ok(MutantResult::Unproven(
@@ -224,7 +231,7 @@ async fn try_one(
         "--".to_owned(),
     ];
     argv.extend(command.iter().cloned());
-    let mut options = options(argv, mutant.way);
+    let mut options = options(argv, mutant.transport);
     options.fail_fast = Some(FailFast {
         advised: true,
         ..FailFast::default()
@@ -233,12 +240,12 @@ async fn try_one(
     runner::run(Arc::clone(suite), &mine, options, &mut trials, |_| {}).await;
     let failed = trials.iter().find(|(_, trial)| trial.verdict.is_failure());
     Ok(match failed {
-        Some((place, _)) => MutantResult::Caught(suite.cases[*place].id.clone()),
+        Some((index, _)) => MutantResult::Caught(suite.cases[*index].id.clone()),
         None => MutantResult::Survived,
     })
 }
 
-fn options(argv: Vec<String>, way: MutantTransport) -> RunOptions {
+fn options(argv: Vec<String>, transport: MutantTransport) -> RunOptions {
     let launch = Launch {
         patience: PatienceMs {
             reply: Some(REPLY_MS),
@@ -250,7 +257,7 @@ fn options(argv: Vec<String>, way: MutantTransport) -> RunOptions {
     RunOptions {
         target: Target::Command {
             argv,
-            over: match way {
+            over: match transport {
                 MutantTransport::Stdio => PreferredTransport::Stdio,
                 MutantTransport::Http => PreferredTransport::Http,
             },

@@ -23,7 +23,7 @@ pub struct Mutant {
     /// The clause that it breaks, or the section if that is about one thing. At least one of its cases must fail.
     pub clause: String,
     pub mutation: Mutation,
-    pub way: MutantTransport,
+    pub transport: MutantTransport,
 }
 
 /// The transport that a mutant intercepts.
@@ -69,7 +69,7 @@ struct Row {
 }
 
 impl Row {
-    fn mutant(self, way: MutantTransport) -> Mutant {
+    fn mutant(self, transport: MutantTransport) -> Mutant {
         let Row {
             name,
             breaks: clause,
@@ -79,7 +79,7 @@ impl Row {
             name,
             clause,
             mutation,
-            way,
+            transport,
         }
     }
 }

@@ -21,9 +21,9 @@ const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 struct Peer {
     script: Mutex<Script>,
-    notes: PeerFiles,
+    files: PeerFiles,
     session: AtomicU64,
-    meetings: CallBarriers,
+    barriers: CallBarriers,
 }
 
 struct Request {
@@ -63,7 +63,7 @@ impl Delivery {
 }
 
 /// Listens on a free port, prints the URL, and serves until standard input ends.
-pub(super) fn play(script: Script, notes: PeerFiles) -> Result<(), String> {
+pub(super) fn play(script: Script, files: PeerFiles) -> Result<(), String> {
     let listener =
         TcpListener::bind("127.0.0.1:0").map_err(|error| format!("cannot listen: {error}"))?;
     let address = listener
@@ -78,9 +78,9 @@ pub(super) fn play(script: Script, notes: PeerFiles) -> Result<(), String> {
     let _ = writeln!(out, "http://{address}{path}").and_then(|()| out.flush());
     let peer = Arc::new(Peer {
         script: Mutex::new(script),
-        notes,
+        files,
         session: AtomicU64::new(1),
-        meetings: CallBarriers::default(),
+        barriers: CallBarriers::default(),
     });
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -129,7 +129,7 @@ impl Peer {
         let body =
             serde_json::from_str::<Value>(&body).unwrap_or_else(|_| Value::from(body.as_ref()));
         let note = json!({"method": request.method, "target": request.target, "headers": request.headers, "body": body});
-        self.notes.received(&note.to_string());
+        self.files.received(&note.to_string());
     }
 
     fn mcp(&self, request: &Request) -> Response {
@@ -164,7 +164,7 @@ impl Peer {
 
     fn run_action(&self, action: &Action, answer: Option<&Value>) -> Response {
         std::thread::sleep(Duration::from_millis(action.delay_ms));
-        self.meetings.wait(action.together);
+        self.barriers.wait(action.together);
         if let Some(status) = action.exit {
             std::process::exit(status);
         }

@@ -4,10 +4,10 @@
 //! Knows nothing of the servers under test.
 
 mod barriers;
+pub mod case_peers;
 mod http;
 mod mcp;
 mod script;
-pub mod stage;
 mod stdio;
 
 use std::path::Path;
@@ -23,14 +23,14 @@ pub fn play(path: &Path) -> Result<(), String> {
     let text =
         std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let script = Script::read(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-    let notes = PeerFiles::next_to(path);
-    notes.pid();
+    let files = PeerFiles::next_to(path);
+    files.pid();
     match script.kind {
         PeerKind::Stdio => {
-            stdio::play(script, notes);
+            stdio::play(script, files);
             Ok(())
         }
-        PeerKind::Http | PeerKind::Openapi => http::play(script, notes),
+        PeerKind::Http | PeerKind::Openapi => http::play(script, files),
     }
 }
 

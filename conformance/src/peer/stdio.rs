@@ -12,9 +12,9 @@ use super::mcp::{Reaction, react};
 use super::script::{Action, Script};
 
 /// Runs until standard input ends.
-pub(super) fn play(mut script: Script, notes: PeerFiles) {
+pub(super) fn play(mut script: Script, files: PeerFiles) {
     let out = Arc::new(Mutex::new(std::io::stdout()));
-    let meetings = CallBarriers::default();
+    let barriers = CallBarriers::default();
     for line in &script.stderr {
         eprintln!("{line}");
     }
@@ -23,7 +23,7 @@ pub(super) fn play(mut script: Script, notes: PeerFiles) {
     }
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { return };
-        notes.received(&line);
+        files.received(&line);
         let Ok(message) = serde_json::from_str::<Value>(&line) else {
             continue;
         };
@@ -33,9 +33,9 @@ pub(super) fn play(mut script: Script, notes: PeerFiles) {
         if action.close_input {
             std::thread::park();
         }
-        let (out, meetings) = (Arc::clone(&out), meetings.clone());
+        let (out, barriers) = (Arc::clone(&out), barriers.clone());
         let work = move || {
-            meetings.wait(action.together);
+            barriers.wait(action.together);
             run_action(&action, answer.as_ref(), &out);
         };
         std::thread::spawn(work);

@@ -86,7 +86,7 @@ pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
                 curl_posts(&with_handshake(input), &subject.url, &mut lines)?;
             } else {
                 input.extend(lasts.then_some(InputStep::Sleep(pause.to_owned())));
-                stage(&case.target, &mut lines)?;
+                write_setup(&case.target, &mut lines)?;
                 lines.push(piped_into(&input, &server(&case.target, subject, true)?));
             }
         }
@@ -94,7 +94,7 @@ pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
             curl_posts(&input_steps(body, pause)?, &subject.url, &mut lines)?;
         }
         CaseBody::Wire(body) => {
-            stage(&case.target, &mut lines)?;
+            write_setup(&case.target, &mut lines)?;
             lines.push(piped_into(
                 &input_steps(body, pause)?,
                 &server(&case.target, subject, false)?,
@@ -256,7 +256,7 @@ fn line(text: String) -> Vec<u8> {
 fn exchange(case: &HttpCase, of: &Case, subject: &Subject, lines: &mut Vec<String>) -> Option<()> {
     let origin = subject.url.split('/').take(3).collect::<Vec<_>>().join("/");
     if subject.command.is_some() {
-        stage(&of.target, lines)?;
+        write_setup(&of.target, lines)?;
         let mut server = server(&of.target, subject, false)?;
         server.push(' ');
         server.push_str(&shell_words::join(subject.launch.http_words(SHOWN_PORT)?));
@@ -324,7 +324,7 @@ fn display_text(text: &Text) -> Option<String> {
 }
 
 /// The commands that create the files and peers that a server needs.
-fn stage(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
+fn write_setup(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
     for (name, content) in &spec.files {
         lines.push(write_file_command(name, expand_dir(content)?.as_bytes()));
     }

@@ -31,13 +31,13 @@ impl CaseRunner {
         }
     }
 
-    /// Runs the case at index `place`. A target that breaks is discarded, and started anew for the next case; an exchange or a command
+    /// Runs the case at `index`. A target that breaks is discarded, and started anew for the next case; an exchange or a command
     /// gets a target of its own.
     ///
     /// # Errors
     /// Why the case cannot be run this way.
-    pub async fn run(&mut self, place: usize) -> Result<Trial, String> {
-        let case = &self.state.suite.cases[place];
+    pub async fn run(&mut self, index: usize) -> Result<Trial, String> {
+        let case = &self.state.suite.cases[index];
         let default = TargetSpec::default();
         let (target, spec) = match &case.body {
             CaseBody::Clj(_) => (self.options.target.clone(), &case.target),
@@ -47,7 +47,7 @@ impl CaseRunner {
             },
             CaseBody::Fixture(_) => return Err("the case has no target".to_owned()),
             CaseBody::Wire(_) | CaseBody::Http(_) | CaseBody::Cli(_) => {
-                let trial = super::run_alone(&self.state, &self.options, place).await;
+                let trial = super::run_alone(&self.state, &self.options, index).await;
                 return Ok(trial.checked_for_leaks(case));
             }
         };
@@ -64,7 +64,7 @@ impl CaseRunner {
             }
         }
         let link = &self.links[&key];
-        let (trial, is_fine) = pool::run_case(&self.state, spec, link, place).await;
+        let (trial, is_fine) = pool::run_case(&self.state, spec, link, index).await;
         if !is_fine && let Some(link) = self.links.remove(&key) {
             link.kill().await;
         }

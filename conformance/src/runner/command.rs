@@ -10,7 +10,7 @@ use crate::files::read_left_file;
 use crate::json::Json;
 use crate::judge;
 use crate::observed::CommandRun;
-use crate::peer::stage;
+use crate::peer::case_peers;
 use crate::suite::{Captures, CliCase, TargetSpec, Text};
 use crate::target::Patience;
 use crate::target::fault::Fault;
@@ -49,11 +49,11 @@ async fn attempt(
     let work = directory.join("work");
     std::fs::create_dir_all(&work)
         .map_err(|error| Refusal::Harness(format!("{}: {error}", work.display())))?;
-    let (stage, upstreams) = start::set_up_peers(spec, &directory, &work)?;
+    let (peers, upstreams) = start::set_up_peers(spec, &directory, &work)?;
     if let Some(config) = upstreams {
         write(&work.join(start::UPSTREAMS_FILE), config)?;
     }
-    let mut names: Captures = stage
+    let mut names: Captures = peers
         .variables()
         .map(|(name, word)| (name.to_owned(), Json::from(word)))
         .collect();
@@ -208,7 +208,7 @@ async fn finish(
 fn received(case: &CliCase, directory: &Path) -> Result<IndexMap<String, String>, Refusal> {
     let mut all = IndexMap::new();
     for wanted in &case.expect.received {
-        let Some(lines) = stage::received(directory, &wanted.peer) else {
+        let Some(lines) = case_peers::received(directory, &wanted.peer) else {
             let message = format!("the target block names no peer `{}`", wanted.peer);
             return Err(Refusal::Harness(message));
         };

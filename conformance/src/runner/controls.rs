@@ -15,7 +15,7 @@ use super::transcript::{Record, Stop, differs, harness};
 use crate::files;
 use crate::json::Json;
 use crate::judge;
-use crate::peer::stage;
+use crate::peer::case_peers;
 use crate::suite::{Control, LineMatch};
 use crate::target::Patience;
 use crate::target::fault::Fault;
@@ -135,7 +135,7 @@ pub async fn play<C: ControlContext>(
         Control::KillPeer { peer } => {
             let files = context.files(control)?;
             context.record().note(&format!("kill peer {peer}"));
-            stage::kill_peer(&files.directory, peer).map_err(harness)
+            case_peers::kill_peer(&files.directory, peer).map_err(harness)
         }
         Control::PeerReceived {
             peer,
@@ -143,12 +143,12 @@ pub async fn play<C: ControlContext>(
             pattern,
         } => {
             let directory = context.files(control)?.directory;
-            if stage::received(&directory, peer).is_none() {
+            if case_peers::received(&directory, peer).is_none() {
                 return Err(harness(format!("the target block names no peer `{peer}`")));
             }
             let wanted = LineMatch::Json(pattern.clone());
             let what = format!("peer {peer}");
-            let received = || stage::received(&directory, peer).unwrap_or_default();
+            let received = || case_peers::received(&directory, peer).unwrap_or_default();
             expect_line(context, line, &what, *present, &wanted, received).await
         }
     }

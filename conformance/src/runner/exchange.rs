@@ -19,9 +19,9 @@ use crate::target::raw::RawConnection;
 use crate::target::sse;
 use crate::verdict::Verdict;
 
+use super::listening_server::{ALREADY_RUNNING, ListeningServer, asks_to_exit};
 use super::open::findings::Findings;
 use super::open::stateless;
-use super::served::{ALREADY_RUNNING, ListeningServer, asks_to_exit};
 use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
 
@@ -70,8 +70,8 @@ pub async fn play(
         endpoint,
         patience,
         record: Record::default(),
-        open: Vec::new(),
-        usual: None,
+        exchanges: Vec::new(),
+        default_headers: None,
         findings: None,
         stateless: false,
         asked_get: false,
@@ -80,8 +80,14 @@ pub async fn play(
         player.findings = Some(settings.findings);
         player.stateless = settings.stateless;
         player.record.captures = settings.captures;
-        let usual = USUAL_HEADERS.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        player.usual = Some(usual.into_iter().chain(settings.headers).collect());
+        let default_headers =
+            USUAL_HEADERS.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        player.default_headers = Some(
+            default_headers
+                .into_iter()
+                .chain(settings.headers)
+                .collect(),
+        );
     }
     let mut stopped = player.play_steps(case).await.err();
     let HttpPlayer { record, .. } = player;
@@ -108,7 +114,7 @@ struct HttpPlayer<'a> {
     endpoint: &'a Endpoint,
     patience: Patience,
     record: Record,
-    open: Vec<Exchange>,
+    exchanges: Vec<Exchange>,
     /// The findings, in an open exchange.
     findings: Option<Arc<Findings>>,
     /// Whether requests use the stateless protocol revision.
@@ -116,7 +122,7 @@ struct HttpPlayer<'a> {
     /// Whether the last request was a GET.
     asked_get: bool,
     /// The default headers of an open exchange.
-    usual: Option<Vec<(String, String)>>,
+    default_headers: Option<Vec<(String, String)>>,
 }
 
 /// A request and its connection. An untagged one is dropped when the next one begins.
@@ -126,7 +132,7 @@ struct Exchange {
     /// Whether exactly one response may arrive: a single request was sent, and it opens no stream.
     is_single: bool,
     /// Signals the task to shut down the sending side.
-    sends: Option<oneshot::Sender<()>>,
+    half_close: Option<oneshot::Sender<()>>,
 }
 
 enum ResponseState {
@@ -146,7 +152,7 @@ impl HttpPlayer<'_> {
             self.step(step).await?;
         }
         let last = case.steps.last().map_or(0, |step| step.line);
-        let open = std::mem::take(&mut self.open);
+        let open = std::mem::take(&mut self.exchanges);
         self.check_finished(last, open).await
     }
 
@@ -176,7 +182,7 @@ impl HttpPlayer<'_> {
     async fn drop_finished(&mut self, line: u32) -> Result<(), Stop> {
         let is_over =
             |old: &mut Exchange| old.tag.is_none() && matches!(old.state, ResponseState::Seen(_));
-        let over = self.open.extract_if(.., is_over).collect();
+        let over = self.exchanges.extract_if(.., is_over).collect();
         self.check_finished(line, over).await
     }
 
@@ -189,8 +195,8 @@ impl HttpPlayer<'_> {
                 let bytes = self.compose(request)?;
                 self.asked_get = request.method == "GET";
                 // The stream that a GET opens has no end.
-                let to_head =
-                    request.method == "HEAD" || (self.usual.is_some() && request.method == "GET");
+                let to_head = request.method == "HEAD"
+                    || (self.default_headers.is_some() && request.method == "GET");
                 let is_framed_by_case = request.headers.iter().any(|(name, _)| {
                     ["content-length", "transfer-encoding"].contains(&&*name.to_ascii_lowercase())
                 });
@@ -254,7 +260,7 @@ impl HttpPlayer<'_> {
             HttpAction::HangUp { tag } => {
                 self.record.note(&format!("[{tag}] hangs up"));
                 let found = self.find(Some(tag));
-                let exchange = found.map(|found| self.open.remove(found));
+                let exchange = found.map(|found| self.exchanges.remove(found));
                 let Some(ResponseState::Due(task)) = exchange.map(|exchange| exchange.state) else {
                     return Err(no_open_exchange(line));
                 };
@@ -266,8 +272,8 @@ impl HttpPlayer<'_> {
             HttpAction::HalfClose { tag } => {
                 self.record.note(&format!("[{tag}] will send no more"));
                 let found = self.find(Some(tag));
-                let sends = found.and_then(|found| self.open[found].sends.take());
-                match sends.map(|sends| sends.send(())) {
+                let half_close = found.and_then(|found| self.exchanges[found].half_close.take());
+                match half_close.map(|half_close| half_close.send(())) {
                     Some(Ok(())) => Ok(()),
                     Some(Err(())) | None => Err(no_open_exchange(line)),
                 }
@@ -292,7 +298,7 @@ impl HttpPlayer<'_> {
 
     /// Reads what has arrived meanwhile on open streams.
     async fn read_open_streams(&mut self, findings: &Findings) {
-        for exchange in self.open.iter_mut().filter(|open| open.tag.is_some()) {
+        for exchange in self.exchanges.iter_mut().filter(|open| open.tag.is_some()) {
             if let ResponseState::Seen(Some(connection)) = &mut exchange.state {
                 let more = connection.read_within(QUIET).await;
                 findings.inspect_get_stream(&String::from_utf8_lossy(&more));
@@ -314,7 +320,7 @@ impl HttpPlayer<'_> {
         };
         self.record.sent(&bytes);
         let start = self.patience.start;
-        let (sends, half_close) = oneshot::channel();
+        let (sender, half_close) = oneshot::channel();
         let task = tokio::spawn(async move {
             let mut connection = RawConnection::open(&address, start).await?;
             // A server may respond and close before it has read everything.
@@ -325,11 +331,11 @@ impl HttpPlayer<'_> {
                 Ok(answer) => Ok((answer, connection)),
             }
         });
-        self.open.push(Exchange {
+        self.exchanges.push(Exchange {
             tag,
             state: ResponseState::Due(task),
             is_single,
-            sends: Some(sends),
+            half_close: Some(sender),
         });
         Ok(())
     }
@@ -337,7 +343,7 @@ impl HttpPlayer<'_> {
     /// Waits for the response to an untagged request, because the next step may rely on it.
     async fn await_untagged(&mut self) {
         let waited = self.patience.reply;
-        if let Some(exchange) = self.open.last_mut().filter(|last| last.tag.is_none()) {
+        if let Some(exchange) = self.exchanges.last_mut().filter(|last| last.tag.is_none()) {
             await_state(&mut exchange.state, waited).await;
         }
     }
@@ -350,7 +356,9 @@ impl HttpPlayer<'_> {
     ) -> Result<Result<HttpMessage, Fault>, Stop> {
         let waited = self.patience.within(within_ms, self.patience.reply);
         let is_new = |exchange: &Exchange| !matches!(exchange.state, ResponseState::Seen(_));
-        let found = self.find(tag).filter(|found| is_new(&self.open[*found]));
+        let found = self
+            .find(tag)
+            .filter(|found| is_new(&self.exchanges[*found]));
         let Some(found) = found else {
             return Err(differs(
                 line,
@@ -359,7 +367,7 @@ impl HttpPlayer<'_> {
                 "none is open",
             ));
         };
-        let state = &mut self.open[found].state;
+        let state = &mut self.exchanges[found].state;
         await_state(state, waited).await;
         match std::mem::replace(state, ResponseState::Seen(None)) {
             ResponseState::Done(Ok((answer, connection))) => {
@@ -385,7 +393,7 @@ impl HttpPlayer<'_> {
         let Some(found) = self.find(tag) else {
             return Err(differs(line, "connection", "one that was used", "none was"));
         };
-        let more = match &mut self.open[found].state {
+        let more = match &mut self.exchanges[found].state {
             ResponseState::Seen(Some(connection)) => connection.read_within(patience).await,
             ResponseState::Seen(None) => Vec::new(),
             state => {
@@ -410,7 +418,7 @@ impl HttpPlayer<'_> {
 
     /// The last exchange with this tag, or the last untagged one.
     fn find(&self, tag: Option<&str>) -> Option<usize> {
-        let mut exchanges = self.open.iter();
+        let mut exchanges = self.exchanges.iter();
         exchanges.rposition(|exchange| exchange.tag.as_deref() == tag)
     }
 
@@ -445,11 +453,11 @@ impl HttpPlayer<'_> {
         }
         for (name, value) in &headers {
             // In an open exchange, an empty value removes a default header.
-            if self.usual.is_none() || !value.is_empty() {
+            if self.default_headers.is_none() || !value.is_empty() {
                 field(name, value);
             }
         }
-        for (name, value) in self.usual.iter().flatten().chain(&repeated) {
+        for (name, value) in self.default_headers.iter().flatten().chain(&repeated) {
             let bodiless = request.body.is_none() && name == "Content-Type";
             if !given(name) && !bodiless {
                 field(name, value.as_bytes());

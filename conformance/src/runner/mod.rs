@@ -6,12 +6,12 @@ pub mod case_runner;
 mod command;
 mod controls;
 mod exchange;
+mod listening_server;
 mod open;
 pub mod plan;
 mod pool;
 mod retry;
 pub mod script;
-mod served;
 pub mod start;
 mod transcript;
 pub mod trial;
@@ -35,8 +35,8 @@ use crate::target::claims::Claims;
 use crate::target::launch::Launch;
 use crate::verdict::Verdict;
 
+use listening_server::ListeningServer;
 use pool::CaseGroup;
-use served::ListeningServer;
 use start::{PreferredTransport, Refusal, Target};
 use trial::Trial;
 
@@ -86,8 +86,8 @@ pub struct FailFast {
 
 impl FailFast {
     /// Whether this verdict on a case ends the run.
-    pub fn ends(&self, suite: &Suite, place: usize, verdict: &Verdict) -> bool {
-        let case = &suite.cases[place];
+    pub fn ends(&self, suite: &Suite, index: usize, verdict: &Verdict) -> bool {
+        let case = &suite.cases[index];
         verdict.is_failure()
             && (self.advised || suite.level(case) == Level::Must)
             && self.known.compare(case, verdict) == BaselineMatch::Plain
@@ -128,7 +128,7 @@ pub struct RunState {
     answered: AtomicBool,
     failed_starts: AtomicUsize,
     over: AtomicBool,
-    takes_schemas: AtomicBool,
+    accepts_schemas: AtomicBool,
     retries: retry::RetryList,
     open: std::sync::OnceLock<Arc<open::OpenState>>,
     /// Bytes of output kept so far: of the cases that did not pass, and of those that passed.
@@ -149,7 +149,7 @@ impl RunState {
             answered: AtomicBool::new(false),
             failed_starts: AtomicUsize::new(0),
             over: AtomicBool::new(false),
-            takes_schemas: AtomicBool::new(true),
+            accepts_schemas: AtomicBool::new(true),
             retries: retry::RetryList::default(),
             open: std::sync::OnceLock::new(),
             evidence: Default::default(),
@@ -189,7 +189,7 @@ impl RunState {
 
     /// Whether requests to servers may contain an `output_schema`.
     fn accepts_schemas(&self) -> bool {
-        self.takes_schemas.load(Ordering::Relaxed)
+        self.accepts_schemas.load(Ordering::Relaxed)
     }
 
     fn is_over(&self) -> bool {
@@ -245,9 +245,9 @@ pub async fn run(
             Some(Err(error)) => error.to_string(),
             _ => "its task broke off".to_owned(),
         };
-        for place in selected {
+        for index in selected {
             trials
-                .entry(*place)
+                .entry(*index)
                 .or_insert_with(|| Trial::harness(format!("the harness lost this case: {why}")));
         }
     }
@@ -277,14 +277,14 @@ async fn run_by_group(
     options: RunOptions,
 ) -> Result<Option<String>, String> {
     let mut need_target = Vec::new();
-    for place in selected {
-        match &state.suite.cases[*place].body {
-            CaseBody::Fixture(case) => state.report(*place, Trial::of(judge::fixture(case))),
+    for index in selected {
+        match &state.suite.cases[*index].body {
+            CaseBody::Fixture(case) => state.report(*index, Trial::of(judge::fixture(case))),
             CaseBody::Clj(_)
             | CaseBody::Wire(_)
             | CaseBody::Http(_)
             | CaseBody::Call(_)
-            | CaseBody::Cli(_) => need_target.push(*place),
+            | CaseBody::Cli(_) => need_target.push(*index),
         }
     }
     if need_target.is_empty() {
@@ -292,7 +292,7 @@ async fn run_by_group(
     }
     let (open_cases, need_target): (Vec<usize>, Vec<usize>) = need_target
         .into_iter()
-        .partition(|place| state.suite.cases[*place].is_open());
+        .partition(|index| state.suite.cases[*index].is_open());
     if !open_cases.is_empty() {
         let server = open::run_all(state, &options, &open_cases).await;
         if need_target.is_empty() {
@@ -304,37 +304,39 @@ async fn run_by_group(
     let name = match first_contact(state, &options.target, &mut claims).await {
         Ok(name) => name,
         Err(trial) => {
-            for place in need_target {
-                state.report(place, (*trial).clone());
+            for index in need_target {
+                state.report(index, (*trial).clone());
             }
             return Err(trial.display_text());
         }
     };
-    let takes_schemas = claims.has(capability::OUTPUT_SCHEMA);
-    state.takes_schemas.store(takes_schemas, Ordering::Relaxed);
+    let accepts_schemas = claims.has(capability::OUTPUT_SCHEMA);
+    state
+        .accepts_schemas
+        .store(accepts_schemas, Ordering::Relaxed);
     let adapter = adapter(state, &options, &need_target, &claims).await;
     let mut groups = GroupsByTarget::default();
     let mut single = Vec::new();
-    for place in need_target {
-        let case = &state.suite.cases[place];
+    for index in need_target {
+        let case = &state.suite.cases[index];
         if let Some(reason) = not_claimed(case, &options, &claims) {
-            state.report(place, Trial::of(Verdict::NotClaimed { capability: reason }));
+            state.report(index, Trial::of(Verdict::NotClaimed { capability: reason }));
             continue;
         }
         match &case.body {
-            CaseBody::Clj(_) => groups.add(&options.target, &case.target, place),
+            CaseBody::Clj(_) => groups.add(&options.target, &case.target, index),
             CaseBody::Call(call) => match &adapter {
-                Err(trial) => state.report(place, (**trial).clone()),
+                Err(trial) => state.report(index, (**trial).clone()),
                 Ok(Some((target, offered))) if offered.operations().contains(&call.op) => {
-                    groups.add(target, &TargetSpec::default(), place);
+                    groups.add(target, &TargetSpec::default(), index);
                 }
                 Ok(_) => {
                     let capability = format!("the operation `{}`", call.op);
-                    state.report(place, Trial::of(Verdict::NotClaimed { capability }));
+                    state.report(index, Trial::of(Verdict::NotClaimed { capability }));
                 }
             },
             CaseBody::Wire(_) | CaseBody::Http(_) | CaseBody::Cli(_) | CaseBody::Fixture(_) => {
-                single.push(place)
+                single.push(index)
             }
         }
     }
@@ -359,20 +361,20 @@ async fn run_by_group(
         while tasks.join_next().await.is_some() {}
     }
     // Cases with a process of their own spend most of their time waiting.
-    let seats = Arc::new(Semaphore::new(if shared {
+    let slots = Arc::new(Semaphore::new(if shared {
         1
     } else {
         jobs * PROCESSES_PER_JOB
     }));
     let options = Arc::new(options);
-    for place in single {
+    for index in single {
         let (state, options) = (Arc::clone(state), Arc::clone(&options));
-        let seats = Arc::clone(&seats);
+        let slots = Arc::clone(&slots);
         tasks.spawn(async move {
-            let _permit = seats.acquire_owned().await;
+            let _permit = slots.acquire_owned().await;
             if !state.is_over() {
-                let trial = run_alone(&state, &options, place).await;
-                state.report(place, trial);
+                let trial = run_alone(&state, &options, index).await;
+                state.report(index, trial);
             }
         });
     }
@@ -430,7 +432,7 @@ async fn adapter(
     need_target: &[usize],
     claims: &Claims,
 ) -> Result<Option<(Target, Claims)>, Box<Trial>> {
-    let calls = |place: &usize| matches!(state.suite.cases[*place].body, CaseBody::Call(_));
+    let calls = |index: &usize| matches!(state.suite.cases[*index].body, CaseBody::Call(_));
     let target = match options.library() {
         Some(target) if matches!(options.target, Target::Testee { .. }) => {
             return Ok(Some((target, claims.clone())));
@@ -472,8 +474,8 @@ fn can_run(kind: BlockKind, options: &RunOptions) -> bool {
 }
 
 /// Runs a case that needs a process of its own.
-async fn run_alone(state: &RunState, options: &RunOptions, place: usize) -> Trial {
-    let case = &state.suite.cases[place];
+async fn run_alone(state: &RunState, options: &RunOptions, index: usize) -> Trial {
+    let case = &state.suite.cases[index];
     if case.is_open() {
         return open::retry(state, case).await;
     }
@@ -527,10 +529,10 @@ async fn over_http(state: &RunState, options: &RunOptions, case: &Case) -> Trial
             Ok(prepared) => prepared,
             Err(refusal) => return Trial::refused(&refusal),
         };
-        let Some(served) = prepared.served.clone() else {
+        let Some(listener) = prepared.listener.clone() else {
             return Trial::harness("the server was not told to listen");
         };
-        let process = match served.start(state.patience).await {
+        let process = match listener.start(state.patience).await {
             Ok(process) => process,
             Err((failed, stderr)) => return Trial::failed(&failed, stderr, false),
         };
@@ -540,7 +542,7 @@ async fn over_http(state: &RunState, options: &RunOptions, case: &Case) -> Trial
             directory: prepared.directory.clone(),
         };
         files = Some(prepared);
-        (server, served.endpoint)
+        (server, listener.endpoint)
     };
     let trial = match &case.body {
         CaseBody::Http(http) => exchange::play(http, server, &endpoint, state.patience, None).await,
@@ -578,7 +580,7 @@ fn prepare(
 struct GroupsByTarget(BTreeMap<String, (Target, TargetSpec, Vec<usize>)>);
 
 impl GroupsByTarget {
-    fn add(&mut self, target: &Target, spec: &TargetSpec, place: usize) {
+    fn add(&mut self, target: &Target, spec: &TargetSpec, index: usize) {
         let spec = TargetSpec {
             requires: Default::default(),
             transport: Transport::Any,
@@ -587,18 +589,18 @@ impl GroupsByTarget {
         // Two target blocks are the same if they serialize to the same text.
         let written = serde_json::to_string(&spec).unwrap_or_default();
         let key = format!("{} {written}", target.name());
-        let (_, _, places) = self
+        let (_, _, indices) = self
             .0
             .entry(key)
             .or_insert_with(|| (target.clone(), spec, Vec::new()));
-        places.push(place);
+        indices.push(index);
     }
 
     fn largest_first(self) -> Vec<CaseGroup> {
         let mut groups: Vec<CaseGroup> = self
             .0
             .into_values()
-            .map(|(target, spec, places)| CaseGroup::new(target, spec, places))
+            .map(|(target, spec, indices)| CaseGroup::new(target, spec, indices))
             .collect();
         groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
         groups

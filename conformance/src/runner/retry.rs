@@ -36,9 +36,9 @@ struct State {
 
 impl RetryList {
     /// Keeps a trial that must be retried; returns any other, with notes added.
-    pub(super) fn keep(&self, place: usize, case: &Case, trial: Trial) -> Option<Trial> {
+    pub(super) fn keep(&self, index: usize, case: &Case, trial: Trial) -> Option<Trial> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(first) = state.first.remove(&place) {
+        if let Some(first) = state.first.remove(&index) {
             state.failed_again = trial.verdict.is_failure();
             return Some(trial.with_retry_note(&first));
         }
@@ -47,7 +47,7 @@ impl RetryList {
         if state.closed || !doubtful || trial.seen_alone {
             return Some(trial);
         }
-        state.waiting.push((place, trial));
+        state.waiting.push((index, trial));
         None
     }
 

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use tempfile::TempDir;
 
 use crate::json::Json;
-use crate::peer::stage::CasePeers;
+use crate::peer::case_peers::CasePeers;
 use crate::suite::TargetSpec;
 use crate::target::Patience;
 use crate::target::fault::Fault;
@@ -58,13 +58,13 @@ pub enum Refusal {
 pub struct Prepared {
     pub spawn: Spawn,
     /// The address it will listen on, if it is to serve HTTP.
-    pub served: Option<ListenerLaunch>,
+    pub listener: Option<ListenerLaunch>,
     /// The case's own directory: `{{dir}}`.
     pub directory: PathBuf,
     /// The directory for traces, if the target block asks for traces.
     pub traces: Option<PathBuf>,
     files: TempDir,
-    stage: CasePeers,
+    peers: CasePeers,
 }
 
 impl Prepared {
@@ -117,11 +117,11 @@ impl Target {
             }
         };
         let (files, directory) = scratch()?;
-        let (stage, upstreams) = set_up_peers(spec, &directory, &directory)?;
-        let place = |text: &str| stage.expand(&expand_dir(text, &directory));
-        write_files(&directory, spec, place)?;
+        let (peers, upstreams) = set_up_peers(spec, &directory, &directory)?;
+        let expand = |text: &str| peers.expand(&expand_dir(text, &directory));
+        write_files(&directory, spec, expand)?;
         let mut words: Vec<String> = argv.iter().chain(&launch.arguments).cloned().collect();
-        let flags = flags(launch, spec, observing, place)?;
+        let flags = flags(launch, spec, observing, expand)?;
         let named = flags.iter().map(|(name, value)| (name.as_str(), value));
         words.extend(
             launch
@@ -137,13 +137,13 @@ impl Target {
                     .ok_or_else(|| Refusal::NotClaimed("an upstreams config".to_owned()))?,
             );
         }
-        let served = match over {
+        let listener = match over {
             PreferredTransport::Stdio => None,
-            PreferredTransport::Http => Some(listener(launch, &mut words)?),
+            PreferredTransport::Http => Some(prepare_listener(launch, &mut words)?),
         };
         let spawn = Spawn {
             argv: words,
-            env: environment(launch, spec, &directory, place)?,
+            env: environment(launch, spec, &directory, expand)?,
             withheld: launch.withheld.clone(),
             cwd: None,
         };
@@ -152,7 +152,7 @@ impl Target {
             _ => None,
         };
         Ok(Prepared {
-            served: served.map(|(endpoint, address)| ListenerLaunch {
+            listener: listener.map(|(endpoint, address)| ListenerLaunch {
                 spawn: spawn.clone(),
                 endpoint,
                 address,
@@ -162,7 +162,7 @@ impl Target {
             directory,
             traces,
             files,
-            stage,
+            peers,
         })
     }
 
@@ -187,15 +187,15 @@ impl Target {
         let prepared = self.prepare(launch, spec, self.over(), true)?;
         let Prepared {
             spawn,
-            served,
+            listener,
             files,
-            stage,
+            peers,
             ..
         } = prepared;
-        let files: link::KeptAlive = Box::new((files, stage));
-        Ok(match (self, served) {
+        let files: link::KeptAlive = Box::new((files, peers));
+        Ok(match (self, listener) {
             (Self::Testee { .. }, _) => Link::testee(&spawn, Some(files), patience).await,
-            (_, Some(served)) => Link::http(served, Some(files), patience).await,
+            (_, Some(listener)) => Link::http(listener, Some(files), patience).await,
             (_, None) => Link::stdio(&spawn, Some(files), patience).await,
         })
     }
@@ -208,12 +208,12 @@ pub fn set_up_peers(
     directory: &Path,
     shown: &Path,
 ) -> Result<(CasePeers, Option<String>), Refusal> {
-    let stage = CasePeers::set_up(directory, &spec.peers, |text| expand_dir(text, shown))
+    let peers = CasePeers::set_up(directory, &spec.peers, |text| expand_dir(text, shown))
         .map_err(Refusal::Harness)?;
     let own = spec.upstreams.as_ref().map(Json::to_string);
-    let config = own.map(|config| stage.expand(&expand_dir(&config, shown)));
-    let config = config.or_else(|| stage.upstreams());
-    Ok((stage, config))
+    let config = own.map(|config| peers.expand(&expand_dir(&config, shown)));
+    let config = config.or_else(|| peers.upstreams());
+    Ok((peers, config))
 }
 
 /// `text` with `{{dir}}` replaced.
@@ -245,15 +245,15 @@ fn adapter(argv: &[String], launch: &Launch) -> Result<Prepared, Refusal> {
     };
     Ok(Prepared {
         spawn,
-        served: None,
+        listener: None,
         directory,
         traces: None,
         files,
-        stage: CasePeers::default(),
+        peers: CasePeers::default(),
     })
 }
 
-/// The flags that a target block asks for, with `place` applied to their texts; `observing` adds those that make results visible.
+/// The flags that a target block asks for, with `expand` applied to their texts; `observing` adds those that make results visible.
 ///
 /// # Errors
 /// When a value cannot be passed on a command line.
@@ -261,7 +261,7 @@ pub fn flags(
     launch: &Launch,
     spec: &TargetSpec,
     observing: bool,
-    place: impl Fn(&str) -> String,
+    expand: impl Fn(&str) -> String,
 ) -> Result<IndexMap<String, FlagValue>, Refusal> {
     let mut flags = IndexMap::new();
     if observing {
@@ -269,9 +269,9 @@ pub fn flags(
     }
     for (name, value) in &spec.flags {
         let value = match FlagValue::from_json(value) {
-            Some(FlagValue::Text(text)) => FlagValue::Text(place(&text)),
+            Some(FlagValue::Text(text)) => FlagValue::Text(expand(&text)),
             Some(FlagValue::Many(texts)) => {
-                FlagValue::Many(texts.iter().map(|text| place(text)).collect())
+                FlagValue::Many(texts.iter().map(|text| expand(text)).collect())
             }
             Some(value) => value,
             None => {
@@ -289,14 +289,14 @@ fn environment(
     launch: &Launch,
     spec: &TargetSpec,
     directory: &Path,
-    place: impl Fn(&str) -> String,
+    expand: impl Fn(&str) -> String,
 ) -> Result<Vec<(String, String)>, Refusal> {
     let mut variables: Vec<(String, String)> = launch.environment.clone().into_iter().collect();
     if launch.scratch_home {
         variables.push(home(directory)?);
     }
     for (name, value) in &spec.env {
-        variables.push((launch.variable(name), place(value)));
+        variables.push((launch.variable(name), expand(value)));
     }
     Ok(variables)
 }
@@ -308,7 +308,10 @@ pub fn home(directory: &Path) -> Result<(String, String), Refusal> {
     Ok(("HOME".to_owned(), home.to_string_lossy().into_owned()))
 }
 
-fn listener(launch: &Launch, words: &mut Vec<String>) -> Result<(Endpoint, String), Refusal> {
+fn prepare_listener(
+    launch: &Launch,
+    words: &mut Vec<String>,
+) -> Result<(Endpoint, String), Refusal> {
     let port =
         link::free_port().map_err(|error| Refusal::Harness(format!("no port is free: {error}")))?;
     let http = launch
@@ -326,10 +329,10 @@ fn listener(launch: &Launch, words: &mut Vec<String>) -> Result<(Endpoint, Strin
 fn write_files(
     directory: &Path,
     spec: &TargetSpec,
-    place: impl Fn(&str) -> String,
+    expand: impl Fn(&str) -> String,
 ) -> Result<(), Refusal> {
     for (name, content) in &spec.files {
-        write(&path_inside(directory, name)?, place(content))?;
+        write(&path_inside(directory, name)?, expand(content))?;
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::target::http::{Endpoint, HttpLink};
 use crate::target::link;
 use crate::verdict::Verdict;
 
-use super::served::{ALREADY_RUNNING, ListeningServer, asks_to_exit};
+use super::listening_server::{ALREADY_RUNNING, ListeningServer, asks_to_exit};
 use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
 

@@ -160,13 +160,13 @@ impl Link {
     /// # Errors
     /// When it does not start or listen in time, or does not answer `initialize`.
     pub async fn http(
-        served: ListenerLaunch,
+        listener: ListenerLaunch,
         files: Option<KeptAlive>,
         patience: Patience,
     ) -> Result<Self, (FailedRequest, String)> {
-        let server = served.start(patience).await?;
+        let server = listener.start(patience).await?;
         let link = Self {
-            wire: LinkTransport::Http(HttpLink::new(&served.endpoint).map_err(without_request)?),
+            wire: LinkTransport::Http(HttpLink::new(&listener.endpoint).map_err(without_request)?),
             name: None,
             server: Some(server),
             _files: files,

@@ -26,9 +26,9 @@ pub struct RawConnection {
     address: String,
     read: Vec<u8>,
     /// When to stop reading a stream whose answer has arrived, unless the server ends it before.
-    leaves: Option<Instant>,
+    give_up_at: Option<Instant>,
     /// Whether a stream was abandoned, so that more of it may arrive at any time.
-    is_left: bool,
+    has_open_stream: bool,
 }
 
 impl RawConnection {
@@ -51,8 +51,8 @@ impl RawConnection {
             writer: Some(writer),
             address: address.to_owned(),
             read: Vec::new(),
-            leaves: None,
-            is_left: false,
+            give_up_at: None,
+            has_open_stream: false,
         })
     }
 
@@ -119,7 +119,7 @@ impl RawConnection {
 
     /// Whether a stream continues after the last response.
     pub fn has_open_stream(&self) -> bool {
-        self.is_left
+        self.has_open_stream
     }
 
     /// What else arrives within `patience`, or before the server closes the connection: only the first bytes.
@@ -152,10 +152,10 @@ impl RawConnection {
             if !to_head && status != 204 && status != 304 {
                 let mut body = Vec::new();
                 let ended = self.body(&reply, &mut body).await;
-                match self.leaves.take() {
+                match self.give_up_at.take() {
                     // The server should end the stream, but one that does not has answered nevertheless.
                     Some(at) if at <= Instant::now() => {
-                        self.is_left = true;
+                        self.has_open_stream = true;
                         self.read.clear();
                     }
                     _ => ended?,
@@ -204,7 +204,7 @@ impl RawConnection {
     fn watch_for_answer(&mut self, body: &[u8], before: usize, looked_at: &mut usize) {
         // The blank line that ends an event may be split across two reads.
         let fresh = before.saturating_sub(3).max(*looked_at);
-        if self.leaves.is_none()
+        if self.give_up_at.is_none()
             && let Some(end) = sse::end_of_events(&body[fresh..])
         {
             let events = String::from_utf8_lossy(&body[*looked_at..fresh + end]);
@@ -212,7 +212,7 @@ impl RawConnection {
             let answers = sse::events(&events)
                 .iter()
                 .any(|event| frame::is_response(event));
-            self.leaves = answers.then(|| Instant::now() + AFTER_ANSWER);
+            self.give_up_at = answers.then(|| Instant::now() + AFTER_ANSWER);
         }
     }
 
@@ -279,7 +279,7 @@ impl RawConnection {
     async fn read_more(&mut self) -> Result<bool, Fault> {
         let mut chunk = [0; 16 << 10];
         let read = self.reader.read(&mut chunk);
-        let read = match self.leaves {
+        let read = match self.give_up_at {
             None => read.await,
             Some(at) => match tokio::time::timeout_at(at, read).await {
                 Ok(read) => read,

@@ -105,7 +105,7 @@ const BOUNDARIES: &[Boundary] = &[
     },
 ];
 
-/// The top-level modules ("rooms") of `reference/server/src`, from the bottom up: each may use only those before it, so that none form
+/// The top-level modules of `reference/server/src`, from the bottom up: each may use only those before it, so that none form
 /// a cycle.
 const MODULE_ORDER: &[&str] = &[
     "clock",
@@ -130,7 +130,7 @@ const MODULE_ORDER: &[&str] = &[
     "checks",
 ];
 const SERVER: &str = "reference/server/src";
-/// The file that may use all rooms.
+/// The file that may use all modules.
 const ROOT_FILE: &str = "lib.rs";
 
 pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
@@ -150,7 +150,7 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
     Ok(wrong)
 }
 
-/// Uses of a room above the file's own, or of one that is not in the order.
+/// Uses of a module above the file's own, or of one that is not in the order.
 fn forbidden_uses(project: &Project) -> Result<Vec<String>, String> {
     let root = project.root.join(SERVER);
     let mut wrong = Vec::new();
@@ -174,27 +174,27 @@ fn forbidden_uses(project: &Project) -> Result<Vec<String>, String> {
     Ok(wrong)
 }
 
-/// The forbidden rooms that the file `name` uses.
+/// The forbidden modules that the file `name` uses.
 fn forbidden_uses_in(name: &str, text: &str) -> BTreeSet<String> {
-    let floor = |room: &str| MODULE_ORDER.iter().position(|known| *known == room);
-    let room = name.split(['/', '.']).next().unwrap_or_default();
-    let Some(own) = floor(room) else {
+    let position = |module: &str| MODULE_ORDER.iter().position(|known| *known == module);
+    let module = name.split(['/', '.']).next().unwrap_or_default();
+    let Some(own) = position(module) else {
         return BTreeSet::from([format!(
-            "{SERVER}/{name}: `{room}` has no place among the rooms"
+            "{SERVER}/{name}: `{module}` has no place among the rooms"
         )]);
     };
     let Ok(file) = syn::parse_file(text) else {
         return BTreeSet::from([format!("{SERVER}/{name}: it can't be read")]);
     };
-    let mut named = UsedModules {
+    let mut used = UsedModules {
         depth: depth(name),
-        rooms: BTreeSet::new(),
+        modules: BTreeSet::new(),
     };
-    named.visit_file(&file);
-    let rooms = named.rooms.iter();
-    rooms
-        .filter(|other| floor(other).is_none_or(|floor| floor > own))
-        .map(|other| format!("{SERVER}/{name}: `{room}` must not know `{other}`"))
+    used.visit_file(&file);
+    let modules = used.modules.iter();
+    modules
+        .filter(|other| position(other).is_none_or(|position| position > own))
+        .map(|other| format!("{SERVER}/{name}: `{module}` must not know `{other}`"))
         .collect()
 }
 
@@ -204,11 +204,11 @@ fn depth(name: &str) -> usize {
     modules.split('/').count()
 }
 
-/// The rooms that a file uses: after `crate::`, or after as many `super::` as lead to the root; alone, in groups, in macros.
+/// The top-level modules that a file uses: after `crate::`, or after as many `super::` as lead to the root; alone, in groups, in macros.
 struct UsedModules {
     /// The depth of the module being visited.
     depth: usize,
-    rooms: BTreeSet<String>,
+    modules: BTreeSet<String>,
 }
 
 impl UsedModules {
@@ -226,8 +226,8 @@ impl UsedModules {
         while segments.next_if_eq(&"super").is_some() {
             left = left.saturating_sub(1);
         }
-        if let (0, Some(room)) = (left, segments.next()) {
-            self.rooms.insert(room.to_owned());
+        if let (0, Some(module)) = (left, segments.next()) {
+            self.modules.insert(module.to_owned());
         }
     }
 
@@ -242,7 +242,7 @@ impl UsedModules {
             }
             UseTree::Name(name) => path(&name.ident.to_string()),
             UseTree::Rename(name) => path(&name.ident.to_string()),
-            // A glob of the root would use more than any room may.
+            // A glob of the root would use more than any module may.
             UseTree::Glob(_) => path("*"),
         };
         self.add_path(all.iter().map(String::as_str));

@@ -130,7 +130,7 @@ pub fn find(source: &str) -> Vec<PlantableFault> {
     };
     let mut finder = FaultFinder {
         source,
-        places: SourceOffsets::new(source),
+        offsets: SourceOffsets::new(source),
         function: Vec::new(),
         found: Vec::new(),
     };
@@ -196,14 +196,14 @@ impl<'s> SourceOffsets<'s> {
 
 struct FaultFinder<'s> {
     source: &'s str,
-    places: SourceOffsets<'s>,
+    offsets: SourceOffsets<'s>,
     function: Vec<String>,
     found: Vec<PlantableFault>,
 }
 
 impl FaultFinder<'_> {
     fn range(&self, span: Span) -> Range<usize> {
-        self.places.range(span)
+        self.offsets.range(span)
     }
 
     /// Adds a fault that replaces the source at `span` with `on` while it is active.
@@ -293,7 +293,7 @@ impl FaultFinder<'_> {
             return;
         };
         let mut rows = TableFaultFinder {
-            places: &self.places,
+            offsets: &self.offsets,
             found: Vec::new(),
         };
         rows.visit_expr(value);
@@ -636,7 +636,7 @@ fn replacement_values(of: &Type) -> Vec<String> {
 /// Mistakes in writing a table: a row is omitted, two rows exchange their values, a number is off by
 /// one, a word is misspelt.
 struct TableFaultFinder<'s> {
-    places: &'s SourceOffsets<'s>,
+    offsets: &'s SourceOffsets<'s>,
     found: Vec<Row>,
 }
 
@@ -648,7 +648,7 @@ struct Row {
 
 impl TableFaultFinder<'_> {
     fn text(&self, span: Span) -> &str {
-        &self.places.source[self.places.range(span)]
+        &self.offsets.source[self.offsets.range(span)]
     }
 
     fn shown(&self, span: Span) -> String {
@@ -686,9 +686,9 @@ impl<'ast> Visit<'ast> for TableFaultFinder<'_> {
     fn visit_expr_array(&mut self, array: &'ast syn::ExprArray) {
         let rows: Vec<&Expr> = array.elems.iter().collect();
         for (at, row) in rows.iter().enumerate() {
-            let here = self.places.range(row.span());
+            let here = self.offsets.range(row.span());
             let gone = match rows.get(at + 1) {
-                Some(next) => here.start..self.places.range(next.span()).start,
+                Some(next) => here.start..self.offsets.range(next.span()).start,
                 None => here,
             };
             self.add(
@@ -711,8 +711,8 @@ impl<'ast> Visit<'ast> for TableFaultFinder<'_> {
                 self.shown(other.span())
             );
             let edits = vec![
-                (self.places.range(one.span()), second),
-                (self.places.range(other.span()), first),
+                (self.offsets.range(one.span()), second),
+                (self.offsets.range(other.span()), first),
             ];
             self.add(one.span(), what, edits);
         }
@@ -744,7 +744,7 @@ impl<'ast> Visit<'ast> for TableFaultFinder<'_> {
             self.add(
                 span,
                 format!("{} becomes {other}", self.shown(span)),
-                vec![(self.places.range(span), other)],
+                vec![(self.offsets.range(span), other)],
             );
         }
     }

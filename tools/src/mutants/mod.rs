@@ -233,7 +233,7 @@ pub fn run(options: &MutantsOptions) -> Result<(), String> {
             break;
         }
         let fault = &sample.faults[at];
-        let is_read = excused
+        let is_excused = excused
             .find(&fault.file, &fault.function, &fault.what)
             .is_some();
         let verdict = match &mut quick {
@@ -242,7 +242,7 @@ pub fn run(options: &MutantsOptions) -> Result<(), String> {
                     id: fault.id,
                     file: &fault.file,
                     words: fault.words(),
-                    is_read,
+                    is_excused,
                 })?
                 .map_or(FaultVerdict::Asked, FaultVerdict::Caught),
             None => sample_directory.judge(&sample, &sample.faults[at])?,

@@ -74,7 +74,7 @@ pub struct JudgedFault<'a> {
     /// Cases that contain these words are more likely to catch it.
     pub words: Vec<String>,
     /// Whether a person has read it and given a reason why no case catches it.
-    pub is_read: bool,
+    pub is_excused: bool,
 }
 
 /// Servers that keep running, and the faults that each case reaches.
@@ -258,8 +258,8 @@ impl QuickJudge {
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
             .unwrap_or_default();
         let mut tried = 0;
-        for place in 0..quick.suite.cases.len() {
-            let case = &quick.suite.cases[place];
+        for index in 0..quick.suite.cases.len() {
+            let case = &quick.suite.cases[index];
             let judges = !matches!(case.body, CaseBody::Fixture(_)) && !case.is_open();
             if !judges || kept.contains_key(&case.id) {
                 continue;
@@ -267,7 +267,7 @@ impl QuickJudge {
             let id = case.id.clone();
             let _before = quick.map.take_reached()?;
             // A case that fails without a fault judges none.
-            let faults = match quick.passes(place) {
+            let faults = match quick.passes(index) {
                 true => quick.map.take_reached()?,
                 false => Vec::new(),
             };
@@ -280,18 +280,18 @@ impl QuickJudge {
         save(seen, &kept)?;
         // Ranks the cases of each page by the number of faults that they reach, fewest first, so that pages can take turns.
         let mut order: Vec<(usize, usize)> = Vec::new();
-        for (place, case) in quick.suite.cases.iter().enumerate() {
-            order.push((kept.get(&case.id).map_or(0, Vec::len), place));
+        for (index, case) in quick.suite.cases.iter().enumerate() {
+            order.push((kept.get(&case.id).map_or(0, Vec::len), index));
         }
         order.sort_unstable();
         let mut turns: BTreeMap<String, usize> = BTreeMap::new();
-        for (_, place) in order {
-            let case = &quick.suite.cases[place];
+        for (_, index) in order {
+            let case = &quick.suite.cases[index];
             let turn = turns.entry(page_name(case)).or_default();
             *turn += 1;
-            quick.turns.insert(place, *turn);
+            quick.turns.insert(index, *turn);
             for id in kept.get(&case.id).into_iter().flatten() {
-                quick.reached.entry(*id).or_default().push(place);
+                quick.reached.entry(*id).or_default().push(index);
             }
         }
         Ok(quick)
@@ -302,14 +302,14 @@ impl QuickJudge {
     fn is_reached_once(&mut self, fault: u32) -> Result<bool, String> {
         /// Number of cases that are tried: what is computed once per item is reached again by some of them.
         const ASKED: usize = 3;
-        let places = self.reached.get(&fault).into_iter().flatten().copied();
-        let is_request = |place: &usize| Cost::of(&self.suite.cases[*place]) == Cost::Request;
-        let places: Vec<usize> = places.filter(is_request).take(ASKED).collect();
-        for place in places {
+        let indices = self.reached.get(&fault).into_iter().flatten().copied();
+        let is_request = |index: &usize| Cost::of(&self.suite.cases[*index]) == Cost::Request;
+        let indices: Vec<usize> = indices.filter(is_request).take(ASKED).collect();
+        for index in indices {
             self.runtime.block_on(self.runner.stop());
-            let _first = self.passes(place);
+            let _first = self.passes(index);
             let _before = self.map.take_reached()?;
-            let _again = self.passes(place);
+            let _again = self.passes(index);
             if !self.map.take_reached()?.contains(&fault) {
                 return Ok(true);
             }
@@ -324,47 +324,47 @@ impl QuickJudge {
             .iter()
             .find(|(beginning, _)| fault.file.starts_with(beginning))
             .map_or(&[][..], |(_, pages)| pages);
-        let page = |place: &usize| page_name(&self.suite.cases[*place]);
+        let page = |index: &usize| page_name(&self.suite.cases[*index]);
         // Cases on the pages that reached the fault are the most likely to catch it.
         let pages: BTreeSet<String> = reached.iter().map(page).collect();
-        let mut places = match met_once {
+        let mut indices = match met_once {
             true => (0..self.suite.cases.len())
-                .filter(|place| self.turns.contains_key(place))
+                .filter(|index| self.turns.contains_key(index))
                 .collect(),
             false => reached,
         };
-        places.sort_by_cached_key(|place| {
+        indices.sort_by_cached_key(|index| {
             let said = fault
                 .words
                 .iter()
-                .filter(|word| self.texts[*place].contains(word.as_str()));
+                .filter(|word| self.texts[*index].contains(word.as_str()));
             (
-                Cost::of(&self.suite.cases[*place]),
-                !pages.contains(&page(place)),
+                Cost::of(&self.suite.cases[*index]),
+                !pages.contains(&page(index)),
                 std::cmp::Reverse(said.count()),
-                self.turns[place],
+                self.turns[index],
             )
         });
         let mut counts: BTreeMap<Cost, usize> = BTreeMap::new();
-        places.retain(|place| {
-            let page = page(place);
-            if self.whole || !fault.is_read && room.iter().any(|part| page.starts_with(part)) {
+        indices.retain(|index| {
+            let page = page(index);
+            if self.whole || !fault.is_excused && room.iter().any(|part| page.starts_with(part)) {
                 return true;
             }
-            let cost = Cost::of(&self.suite.cases[*place]);
+            let cost = Cost::of(&self.suite.cases[*index]);
             let count = counts.entry(cost).or_default();
             *count += 1;
-            *count <= cost.cases_max() / if fault.is_read { EXCUSED_DIVISOR } else { 1 }
+            *count <= cost.cases_max() / if fault.is_excused { EXCUSED_DIVISOR } else { 1 }
         });
-        places
+        indices
     }
 
     /// The number of cases that judge.
     pub fn cases(&self) -> usize {
-        let mut places: Vec<usize> = self.reached.values().flatten().copied().collect();
-        places.sort_unstable();
-        places.dedup();
-        places.len()
+        let mut indices: Vec<usize> = self.reached.values().flatten().copied().collect();
+        indices.sort_unstable();
+        indices.dedup();
+        indices.len()
     }
 
     /// The case that fails with a fault and passes without it.
@@ -378,25 +378,25 @@ impl QuickJudge {
         let met_once = self.is_reached_once(fault.id)?;
         // Restart, so that what is computed once is computed with the fault active.
         self.runtime.block_on(self.runner.stop());
-        for place in self.judging_cases(fault, met_once) {
+        for index in self.judging_cases(fault, met_once) {
             self.map.switch(fault.id)?;
-            if self.passes(place) {
+            if self.passes(index) {
                 continue;
             }
             // Restart, so that no effects of the fault remain in the server.
             self.runtime.block_on(self.runner.stop());
             self.map.switch(0)?;
-            let without = self.passes(place);
+            let without = self.passes(index);
             // Restart, so that what is computed once is computed with the fault again.
             self.runtime.block_on(self.runner.stop());
             self.map.switch(fault.id)?;
-            let with = self.passes(place);
+            let with = self.passes(index);
             self.runtime.block_on(self.runner.stop());
             in_company += usize::from(without);
             if without && (!with || in_company > COMPANY_MAX) {
                 self.map.switch(0)?;
                 self.runtime.block_on(self.runner.stop());
-                return Ok(Some(self.suite.cases[place].id.clone()));
+                return Ok(Some(self.suite.cases[index].id.clone()));
             }
         }
         self.map.switch(0)?;
@@ -405,8 +405,8 @@ impl QuickJudge {
     }
 
     /// Whether a case passes. If the server cannot be reached, it does not.
-    fn passes(&mut self, place: usize) -> bool {
-        let trial = self.runtime.block_on(self.runner.run(place));
+    fn passes(&mut self, index: usize) -> bool {
+        let trial = self.runtime.block_on(self.runner.run(index));
         trial.is_ok_and(|trial| matches!(trial.verdict, Verdict::Pass { .. }))
     }
 }

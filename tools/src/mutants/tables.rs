@@ -30,7 +30,7 @@ pub fn prepare(sources: &mut [(String, String)]) {
     for (file, (parsed, (_, text))) in parsed.iter().zip(sources.iter()).enumerate() {
         let mut finder = ConstantFinder {
             file,
-            places: SourceOffsets::new(text),
+            offsets: SourceOffsets::new(text),
             owner: None,
             depth: 0,
             found: &mut constants,
@@ -48,7 +48,7 @@ pub fn prepare(sources: &mut [(String, String)]) {
         let mut uses = ConstantUses {
             file,
             known: &known,
-            places: SourceOffsets::new(text),
+            offsets: SourceOffsets::new(text),
             imported: BTreeMap::new(),
             owner: None,
             runs: false,
@@ -203,7 +203,7 @@ fn module(file: &str) -> (String, String) {
 
 struct ConstantFinder<'s> {
     file: usize,
-    places: SourceOffsets<'s>,
+    offsets: SourceOffsets<'s>,
     owner: Option<String>,
     depth: usize,
     found: &'s mut Vec<Constant>,
@@ -240,18 +240,18 @@ impl ConstantFinder<'_> {
             return;
         }
         let mut lifetimes = Lifetimes {
-            places: &self.places,
+            offsets: &self.offsets,
             missing: Vec::new(),
         };
         lifetimes.visit_type(of);
-        let begin = self.places.range(of.span());
-        let mut text = self.places.source[begin.clone()].to_owned();
+        let begin = self.offsets.range(of.span());
+        let mut text = self.offsets.source[begin.clone()].to_owned();
         for at in lifetimes.missing.into_iter().rev() {
             text.insert_str(at - begin.start, "'static ");
         }
         let visibility = match visibility {
             syn::Visibility::Inherited => "",
-            written => &self.places.source[self.places.range(written.span())],
+            written => &self.offsets.source[self.offsets.range(written.span())],
         };
         let constant = Constant {
             file: self.file,
@@ -272,7 +272,7 @@ macro_rules! constant {
     ($finder:ident, $item:ident) => {
         let (name, end) = (
             $item.ident.to_string(),
-            $finder.places.range($item.span()).end,
+            $finder.offsets.range($item.span()).end,
         );
         $finder.constant(&$item.attrs, &$item.vis, name, &$item.ty, &$item.expr, end);
     };
@@ -327,7 +327,7 @@ impl<'ast> Visit<'ast> for ConstantFinder<'_> {
 
 /// Finds references without an explicit lifetime.
 struct Lifetimes<'s> {
-    places: &'s SourceOffsets<'s>,
+    offsets: &'s SourceOffsets<'s>,
     missing: Vec<usize>,
 }
 
@@ -335,7 +335,7 @@ impl<'ast> Visit<'ast> for Lifetimes<'_> {
     fn visit_type_reference(&mut self, reference: &'ast syn::TypeReference) {
         if reference.lifetime.is_none() {
             self.missing
-                .push(self.places.range(reference.and_token.span()).end);
+                .push(self.offsets.range(reference.and_token.span()).end);
         }
         visit::visit_type_reference(self, reference);
     }
@@ -374,7 +374,7 @@ fn words(path: &syn::Path) -> Vec<String> {
 struct ConstantUses<'s> {
     file: usize,
     known: &'s KnownConstants,
-    places: SourceOffsets<'s>,
+    offsets: SourceOffsets<'s>,
     /// Names that the file imports, with their full paths.
     imported: BTreeMap<String, Vec<String>>,
     owner: Option<String>,
@@ -436,7 +436,7 @@ impl<'ast> Visit<'ast> for ConstantUses<'_> {
         if !found.is_empty() {
             self.asked.extend(found);
             self.edits
-                .push((self.places.range(expression.span()), accessor_call(path)));
+                .push((self.offsets.range(expression.span()), accessor_call(path)));
         }
     }
 

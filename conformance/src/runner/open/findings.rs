@@ -64,7 +64,7 @@ pub struct SentRequest {
     /// The capabilities that it declares itself, as requests of that revision do.
     pub declares: Vec<String>,
     /// Whether it asks for a page after the first.
-    pub goes_on: bool,
+    pub has_cursor: bool,
     /// Whether it has been answered.
     pub answered: bool,
 }
@@ -76,7 +76,7 @@ pub struct SentRequests {
     /// Ids in the order of the requests.
     order: Vec<String>,
     /// The part already sent of a line that is not complete yet.
-    begun: Vec<u8>,
+    partial_line: Vec<u8>,
     progress: HashMap<String, f64>,
     /// Ids of the events in the session's streams.
     events: HashSet<String>,
@@ -104,9 +104,9 @@ struct State {
 impl SentRequests {
     /// Records what is sent, line by line.
     pub fn record_sent(&mut self, bytes: &[u8]) {
-        self.begun.extend_from_slice(bytes);
-        while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.begun.drain(..=end).collect();
+        self.partial_line.extend_from_slice(bytes);
+        while let Some(end) = self.partial_line.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.partial_line.drain(..=end).collect();
             let Ok(message) = serde_json::from_slice::<Value>(&line) else {
                 continue;
             };
@@ -146,7 +146,7 @@ impl SentRequests {
             declares: declares
                 .map(|all| all.keys().cloned().collect())
                 .unwrap_or_default(),
-            goes_on: at("/params/cursor").is_some(),
+            has_cursor: at("/params/cursor").is_some(),
             answered: false,
         };
         self.order.push(id.to_string());
@@ -397,7 +397,7 @@ impl Findings {
             self.add("cache-hints", &describe("`cacheScope`"));
         }
         let before = requests.scopes.insert(asked.method.clone(), scope.clone());
-        if asked.goes_on
+        if asked.has_cursor
             && let Some(before) = before
             && before != scope
         {

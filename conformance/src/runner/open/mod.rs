@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::served::ListeningServer;
+use super::listening_server::ListeningServer;
 use super::start::{PreferredTransport, Prepared, Refusal, Target};
 use super::transcript::{Record, Stop};
 use super::trial::Trial;
@@ -59,7 +59,7 @@ const IDS: &[&str] = &["mcp.id", "mcp.id2", "mcp.id3", "mcp.id4"];
 pub struct OpenState {
     survey: Survey,
     findings: Arc<Findings>,
-    reached: ServerAccess,
+    access: ServerAccess,
     patience: Patience,
     /// Whether the server does not support `initialize`, so that the stateless revision is used.
     stateless: bool,
@@ -85,30 +85,30 @@ enum ServerAccess {
 pub async fn run_all(
     state: &Arc<RunState>,
     options: &RunOptions,
-    places: &[usize],
+    indices: &[usize],
 ) -> Result<Option<String>, String> {
     // If the claims exclude all these cases, the server is not even started.
     let mut wanted = Vec::new();
-    for place in places {
-        let case = &state.suite.cases[*place];
+    for index in indices {
+        let case = &state.suite.cases[*index];
         match options.claims.refusal(case, std::iter::empty::<&str>()) {
             Some(capability) => {
-                state.report(*place, Trial::of(Verdict::NotClaimed { capability }));
+                state.report(*index, Trial::of(Verdict::NotClaimed { capability }));
             }
-            None => wanted.push(*place),
+            None => wanted.push(*index),
         }
     }
-    let places = &wanted;
-    if places.is_empty() {
+    let indices = &wanted;
+    if indices.is_empty() {
         return Ok(None);
     }
     let (mut connection, open) = match start(state, options).await {
         Ok(begun) => begun,
         Err((trial, findings)) => {
-            for place in places {
-                let case = &state.suite.cases[*place];
+            for index in indices {
+                let case = &state.suite.cases[*index];
                 let found = judge_findings(case, &findings);
-                state.report(*place, found.unwrap_or_else(|| (*trial).clone()));
+                state.report(*index, found.unwrap_or_else(|| (*trial).clone()));
             }
             // What the server wrote instead of an answer explains more than the missing answer.
             return match findings.is_empty() {
@@ -122,8 +122,8 @@ pub async fn run_all(
     let mut claims = options.claims.clone();
     claims.add_surveyed(open.survey.capabilities.iter().cloned());
     let (mut shared, mut own, mut last) = (Vec::new(), Vec::new(), Vec::new());
-    for place in places {
-        let case = &state.suite.cases[*place];
+    for index in indices {
+        let case = &state.suite.cases[*index];
         let closed = || {
             connection
                 .is_none()
@@ -134,13 +134,13 @@ pub async fn run_all(
             .or_else(|| not_claimed(case, options, &claims).map(capability_phrase))
             .or_else(|| open.lacks(case));
         if let Some(capability) = lacking {
-            state.report(*place, Trial::of(Verdict::NotClaimed { capability }));
+            state.report(*index, Trial::of(Verdict::NotClaimed { capability }));
         } else if only_checks_findings(case) {
-            last.push(*place);
+            last.push(*index);
         } else if needs_own_connection(case) || (open.is_pipe() && waits_long(case)) {
-            own.push(*place);
+            own.push(*index);
         } else {
-            shared.push(*place);
+            shared.push(*index);
         }
     }
     let mut tasks = JoinSet::new();
@@ -148,33 +148,33 @@ pub async fn run_all(
         Target::Url(_) => 1,
         _ => options.jobs.max(1) * PROCESSES_PER_JOB,
     };
-    let seats = Arc::new(Semaphore::new(jobs));
-    for place in own {
-        let (state, open, seats) = (Arc::clone(state), Arc::clone(open), Arc::clone(&seats));
+    let slots = Arc::new(Semaphore::new(jobs));
+    for index in own {
+        let (state, open, slots) = (Arc::clone(state), Arc::clone(open), Arc::clone(&slots));
         tasks.spawn(async move {
-            let _permit = seats.acquire_owned().await;
+            let _permit = slots.acquire_owned().await;
             if !state.is_over() {
-                let trial = open.play_alone(&state.suite.cases[place]).await;
-                state.report(place, trial);
+                let trial = open.play_alone(&state.suite.cases[index]).await;
+                state.report(index, trial);
             }
         });
     }
-    for place in shared {
+    for index in shared {
         if state.is_over() {
             break;
         }
         let trial = open
-            .play_shared(&mut connection, &state.suite.cases[place])
+            .play_shared(&mut connection, &state.suite.cases[index])
             .await;
-        state.report(place, trial);
+        state.report(index, trial);
     }
     if let Some(mut connection) = connection {
         connection.end().await;
     }
     while tasks.join_next().await.is_some() {}
-    for place in last {
-        let trial = open.play_alone(&state.suite.cases[place]).await;
-        state.report(place, trial);
+    for index in last {
+        let trial = open.play_alone(&state.suite.cases[index]).await;
+        state.report(index, trial);
     }
     Ok(open.survey.name.clone())
 }
@@ -204,7 +204,7 @@ async fn start_and_survey(
 ) -> Result<(Option<Connection>, OpenState), Box<Trial>> {
     let refused = |refusal: Refusal| Box::new(Trial::refused(&refusal));
     let spec = TargetSpec::default();
-    let reached = match &options.target {
+    let access = match &options.target {
         Target::Testee { .. } => {
             let need = "stdio, which this kind of target does not have".to_owned();
             return Err(refused(Refusal::NotClaimed(need)));
@@ -216,15 +216,15 @@ async fn start_and_survey(
         Target::Command { over, .. } => {
             let prepared = options.target.prepare(&state.launch, &spec, *over, false);
             let prepared = prepared.map_err(refused)?;
-            match prepared.served.clone() {
+            match prepared.listener.clone() {
                 None => ServerAccess::Pipe(Arc::new(prepared)),
-                Some(served) => {
-                    let up = served.start(state.patience).await;
+                Some(listener) => {
+                    let up = listener.start(state.patience).await;
                     let pipe = up.map_err(|(failed, stderr)| {
                         Box::new(Trial::failed(&failed, stderr, false))
                     })?;
                     ServerAccess::Http {
-                        endpoint: served.endpoint,
+                        endpoint: listener.endpoint,
                         _server: Some(Box::new((pipe, prepared))),
                     }
                 }
@@ -234,7 +234,7 @@ async fn start_and_survey(
     let mut open = OpenState {
         survey: Survey::default(),
         findings: Arc::clone(findings),
-        reached,
+        access,
         patience: state.patience,
         stateless: false,
         next: AtomicU64::new(FIRST_ID),
@@ -248,7 +248,7 @@ async fn start_and_survey(
     let mut connection = open
         .connect()
         .map_err(|fault| faulted(&fault, String::new()))?;
-    if let ServerAccess::Http { endpoint, .. } = &open.reached
+    if let ServerAccess::Http { endpoint, .. } = &open.access
         && let Some(opened) = authorization::survey(endpoint, &open.findings, state.patience).await
     {
         open.add_capability("mcp-authorization");
@@ -298,7 +298,7 @@ async fn start_and_survey(
                 open.survey_stateless(fresh, began.elapsed().max(DISCOVERY_MIN))
                     .await;
             }
-            if !(open.stateless && matches!(open.reached, ServerAccess::Http { .. })) {
+            if !(open.stateless && matches!(open.access, ServerAccess::Http { .. })) {
                 open.add_capability("mcp-cancelled");
             }
             if connection
@@ -330,7 +330,7 @@ async fn start_and_survey(
 impl OpenState {
     fn connect(&self) -> Result<Connection, Fault> {
         let findings = Arc::clone(&self.findings);
-        match &self.reached {
+        match &self.access {
             ServerAccess::Pipe(prepared) => {
                 Connection::over_stdio(Arc::clone(prepared), findings, self.patience)
             }
@@ -359,7 +359,7 @@ impl OpenState {
     }
 
     fn is_pipe(&self) -> bool {
-        matches!(self.reached, ServerAccess::Pipe(_))
+        matches!(self.access, ServerAccess::Pipe(_))
     }
 
     /// What a case needs when the server refuses all requests without a token: a noun phrase.
@@ -374,7 +374,7 @@ impl OpenState {
 
     /// What a case needs and the server lacks: a noun phrase.
     fn lacks(&self, case: &Case) -> Option<String> {
-        let over = match &self.reached {
+        let over = match &self.access {
             ServerAccess::Pipe(_) => PreferredTransport::Stdio,
             ServerAccess::Http { .. } => PreferredTransport::Http,
         };
@@ -487,7 +487,7 @@ impl OpenState {
     }
 
     async fn play_http(&self, http: &crate::suite::HttpCase) -> Trial {
-        let ServerAccess::Http { endpoint, .. } = &self.reached else {
+        let ServerAccess::Http { endpoint, .. } = &self.access else {
             return Trial::harness("the server is not reached over HTTP");
         };
         let mut settings = exchange::OpenSettings {

@@ -578,8 +578,8 @@ impl<'a> Surveyor<'a> {
     ) {
         let mut with = right.clone();
         if right.pointer(at).is_none() {
-            let place = at.replace('/', "/properties/");
-            let Some(value) = schema.pointer(&place).and_then(arguments::sample) else {
+            let pointer = at.replace('/', "/properties/");
+            let Some(value) = schema.pointer(&pointer).and_then(arguments::sample) else {
                 return;
             };
             let Some((object, key)) = at.rsplit_once('/') else {
@@ -774,8 +774,8 @@ struct Annotations {
 }
 
 impl Annotations {
-    /// Inspects a part of a schema. `place` is its JSON pointer, if it is reached through `properties` alone.
-    fn inspect(&mut self, schema: &Value, place: Option<String>) {
+    /// Inspects a part of a schema. `pointer` is its JSON pointer, if it is reached through `properties` alone.
+    fn inspect(&mut self, schema: &Value, pointer: Option<String>) {
         let members = match schema {
             Value::Object(members) => members,
             Value::Array(items) => {
@@ -798,8 +798,8 @@ impl Annotations {
             } else if !matches!(kind, Some("integer" | "string" | "boolean")) {
                 self.wrong
                     .push(format!("{name} is no integer, string or boolean"));
-            } else if let Some(place) = &place {
-                self.right.push((place.clone(), text.to_owned()));
+            } else if let Some(pointer) = &pointer {
+                self.right.push((pointer.clone(), text.to_owned()));
             } else {
                 self.wrong
                     .push(format!("{name} is not reached through `properties` alone"));
@@ -810,7 +810,7 @@ impl Annotations {
                 ("properties", Value::Object(properties)) => {
                     for (name, property) in properties {
                         let name = name.replace('~', "~0").replace('/', "~1");
-                        let inner = place.as_ref().map(|place| format!("{place}/{name}"));
+                        let inner = pointer.as_ref().map(|pointer| format!("{pointer}/{name}"));
                         self.inspect(property, inner);
                     }
                 }

@@ -42,39 +42,39 @@ impl Drop for ListeningPeer {
 }
 
 impl CasePeers {
-    /// Writes and starts the peers of a target block, those that refer to another one last. `place` fills in the block's own
+    /// Writes and starts the peers of a target block, those that refer to another one last. `expand` fills in the block's own
     /// placeholders.
     ///
     /// # Errors
     /// A message that says what is wrong with a script, or why a peer did not start.
     pub fn set_up<V: std::fmt::Display>(
         directory: &Path,
-        peers: &IndexMap<String, V>,
-        place: impl Fn(&str) -> String,
+        scripts: &IndexMap<String, V>,
+        expand: impl Fn(&str) -> String,
     ) -> Result<Self, String> {
         let directory = directory.join("peers");
-        let mut stage = Self {
+        let mut peers = Self {
             directory,
             ..Self::default()
         };
-        if peers.is_empty() {
-            return Ok(stage);
+        if scripts.is_empty() {
+            return Ok(peers);
         }
-        std::fs::create_dir_all(&stage.directory)
-            .map_err(|error| format!("{}: {error}", stage.directory.display()))?;
+        std::fs::create_dir_all(&peers.directory)
+            .map_err(|error| format!("{}: {error}", peers.directory.display()))?;
         let command = command()?;
-        let scripts = peers
+        let scripts = scripts
             .iter()
             .map(|(name, script)| (name, script.to_string()));
         let (naming, plain): (Vec<_>, Vec<_>) =
             scripts.partition(|(_, script)| script.contains("{{peer."));
         for (name, script) in plain.into_iter().chain(naming) {
-            let script = stage.expand(&place(&script));
-            stage
+            let script = peers.expand(&expand(&script));
+            peers
                 .add(name, &script, &command)
                 .map_err(|error| format!("peer {name}: {error}"))?;
         }
-        Ok(stage)
+        Ok(peers)
     }
 
     /// Fills in `{{peer.NAME.command}}`, `{{peer.NAME.script}}` and `{{peer.NAME.url}}`.
