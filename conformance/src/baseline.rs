@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use crate::files;
-use crate::report::shown;
+use crate::report::sanitize;
 use crate::suite::{Case, Selector};
 use crate::verdict::Verdict;
 
@@ -102,14 +102,14 @@ fn write(text: &mut String, id: &str, reason: &str, message: Option<&str>) {
 
 /// A TOML string. Control characters in a target's message are written as their numbers, so that no editor or terminal obeys them.
 fn quoted(value: &str) -> String {
-    if !value.contains(shown::needs_escape) {
+    if !value.contains(sanitize::needs_escape) {
         return toml::Value::from(value).to_string();
     }
     let mut text = "\"".to_owned();
     for character in value.chars() {
         match character {
             '"' | '\\' => text.extend(['\\', character]),
-            numbered if shown::needs_escape(numbered) => {
+            numbered if sanitize::needs_escape(numbered) => {
                 text.push_str(&format!("\\U{:08X}", u32::from(numbered)));
             }
             plain => text.push(plain),
@@ -136,7 +136,7 @@ mod tests {
             "\u{1b}[2J\u{9b}\u{202e}\u{e0041} \"'\\",
         ] {
             let written = quoted(text);
-            assert_eq!(written.find(shown::needs_escape), None, "{written}");
+            assert_eq!(written.find(sanitize::needs_escape), None, "{written}");
             let list: toml::Table = toml::from_str(&format!("x = {written}")).expect("TOML");
             assert_eq!(list["x"].as_str(), Some(text));
         }

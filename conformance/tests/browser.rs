@@ -341,9 +341,9 @@ fn answer(mut stream: TcpStream, page: &str) -> std::io::Result<()> {
 }
 
 /// A server that is killed at the end of the test.
-struct Served(Child);
+struct ReferenceServer(Child);
 
-impl Drop for Served {
+impl Drop for ReferenceServer {
     fn drop(&mut self) {
         let _gone = self.0.kill();
         let _gone = self.0.wait();
@@ -351,7 +351,7 @@ impl Drop for Served {
 }
 
 /// The reference over HTTP on `port`, which permits pages from one origin.
-fn reference(port: u16, allowed: &str, token: &str) -> Served {
+fn reference(port: u16, allowed: &str, token: &str) -> ReferenceServer {
     let path =
         Path::new(env!("CARGO_BIN_EXE_ptc-conformance")).with_file_name("examples/reference");
     let child = Command::new(path)
@@ -361,7 +361,7 @@ fn reference(port: u16, allowed: &str, token: &str) -> Served {
         .stderr(Stdio::null())
         .spawn()
         .expect("the reference starts");
-    let served = Served(child);
+    let served = ReferenceServer(child);
     let began = Instant::now();
     while !is_ready(port) {
         assert!(

@@ -217,9 +217,9 @@ fn shards_partition_the_suite_and_merge() {
     let mut other = Run::read(Path::new(&parts[1])).expect("a report");
     assert_eq!(other.suite_digest.as_deref().map(str::len), Some(16));
     other.suite_digest = Some("0123456789abcdef".to_owned());
-    let other_part = bench.word("other.json");
+    let other_part = sandbox.path_text("other.json");
     std::fs::write(&other_part, serde_json::to_string(&other).expect("JSON")).expect("a copy");
-    let mixed = bench.call(&["merge", &parts[0], &other_part]);
+    let mixed = sandbox.call(&["merge", &parts[0], &other_part]);
     assert_eq!(mixed.status.code(), Some(2));
     let said = String::from_utf8_lossy(&mixed.stderr);
     assert!(said.contains("different suites"), "{said}");

@@ -261,7 +261,7 @@ fn run_clojure(
     input: &str,
 ) -> Result<String, String> {
     let path = std::env::temp_dir().join(name);
-    crate::written::file(&path, script).map_err(|error| error.to_string())?;
+    crate::guarded_fs::write(&path, script).map_err(|error| error.to_string())?;
     let mut command = Command::new("clojure");
     command.arg(&path).env("JDK_JAVA_OPTIONS", JVM_OPTIONS);
     if let Some(dir) = dir {

@@ -62,7 +62,7 @@ pub fn run(options: &ClojureSuiteOptions) -> Result<(), String> {
     let mut decided = BTreeMap::new();
     let mut reported = BTreeSet::new();
     for line in answers.lines() {
-        let assertion = Assertion::of(line)?;
+        let assertion = Assertion::parse(line)?;
         seen += 1;
         let answer = match assertion.verdict() {
             AssertionResult::Agrees => {
@@ -177,7 +177,7 @@ fn table() -> Result<BTreeMap<(&'static str, &'static str), Row>, String> {
 }
 
 impl<'a> Assertion<'a> {
-    fn of(line: &'a str) -> Result<Self, String> {
+    fn parse(line: &'a str) -> Result<Self, String> {
         let mut columns = line.splitn(3, '\t');
         match (columns.next(), columns.next(), columns.next()) {
             (Some(file), Some(kind), Some(program)) => Ok(Assertion {

@@ -67,7 +67,7 @@ fn validate(schema: &str, bundle: &str) -> Result<(), String> {
 fn write(path: &Path, text: &str) -> Result<(), String> {
     let failed = |error| format!("{}: {error}", path.display());
     if let Some(directory) = path.parent() {
-        crate::written::directory(directory).map_err(failed)?;
+        crate::guarded_fs::create_dir_all(directory).map_err(failed)?;
     }
-    crate::written::file(path, text).map_err(failed)
+    crate::guarded_fs::write(path, text).map_err(failed)
 }

@@ -10,10 +10,10 @@ mod documents;
 mod echo;
 mod export;
 mod golden;
+mod guarded_fs;
 mod matrix;
 mod mutants;
 mod seeds;
-mod written;
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -40,7 +40,7 @@ pub fn run(options: &MatrixOptions) -> Result<(), String> {
     }
     let coverage = Coverage::of(&suite)?;
     if let Some(path) = &options.table {
-        crate::written::file(path, coverage.matrix())
+        crate::guarded_fs::write(path, coverage.matrix())
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     crate::write_stdout(&format!("{}\n", coverage.summary()));

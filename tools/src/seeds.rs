@@ -47,8 +47,9 @@ pub fn run(options: &SeedsOptions) -> Result<(), String> {
         }
         let directory = options.out.join(kind);
         let with_path = |error| format!("{}: {error}", directory.display());
-        crate::written::directory(&directory).map_err(with_path)?;
-        crate::written::file(&directory.join(format!("{written:05}")), bytes).map_err(with_path)?;
+        crate::guarded_fs::create_dir_all(&directory).map_err(with_path)?;
+        crate::guarded_fs::write(&directory.join(format!("{written:05}")), bytes)
+            .map_err(with_path)?;
         written += 1;
     }
     eprintln!("{}: {written} inputs", options.out.display());

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use crate::runner::by_hand::{self, Subject};
-use crate::runner::script;
+use crate::runner::by_hand::{self, ShownServer};
+use crate::runner::case_source;
 use crate::suite::{Case, Suite};
 use crate::target::capability::{CAPABILITIES, DetectionRule};
 use crate::target::launch::Launch;
@@ -72,7 +72,7 @@ pub fn capabilities(suite: &SuiteOption) -> Result<(), String> {
 pub fn show(args: &ShowArgs) -> Result<(), String> {
     let suite = args.suite.load()?;
     let text = match suite.case(&args.id) {
-        Some(case) => case_page(&suite, case, &subject(args)?, &rerun_command(args)),
+        Some(case) => case_page(&suite, case, &shown_server(args)?, &rerun_command(args)),
         None => anchor_page(&suite, &args.id).ok_or_else(|| unknown(&suite, &args.id))?,
     };
     write_stdout(&mut std::io::stdout(), &text)
@@ -101,8 +101,8 @@ fn rerun_command(args: &ShowArgs) -> String {
 }
 
 /// The server that the case is shown for: the reference, unless another is named.
-fn subject(args: &ShowArgs) -> Result<Subject, String> {
-    let mut subject = Subject::default();
+fn shown_server(args: &ShowArgs) -> Result<ShownServer, String> {
+    let mut subject = ShownServer::default();
     if let Some(path) = &args.launch {
         subject.launch = Launch::read(path)?;
         if !subject.launch.command.is_empty() {
@@ -130,7 +130,7 @@ fn subject(args: &ShowArgs) -> Result<Subject, String> {
     Ok(subject)
 }
 
-fn case_page(suite: &Suite, case: &Case, subject: &Subject, through: &str) -> String {
+fn case_page(suite: &Suite, case: &Case, subject: &ShownServer, through: &str) -> String {
     let mut text = format!("{} ({}:{})\n\n", case.id, case.file, case.line);
     if let Some(section) = suite.section(&case.section) {
         text.push_str(&format!("# {}\n\n", section.title));
@@ -153,7 +153,10 @@ fn case_page(suite: &Suite, case: &Case, subject: &Subject, through: &str) -> St
     {
         text.push_str(&format!("\nTarget:\n\n{}\n", indented(&target)));
     }
-    text.push_str(&format!("\nCase:\n\n{}\n", indented(&script::source(case))));
+    text.push_str(&format!(
+        "\nCase:\n\n{}\n",
+        indented(&case_source::render(case))
+    ));
     if let Some(why) = &case.why {
         text.push_str(&format!("\nWhy: {why}\n"));
     }

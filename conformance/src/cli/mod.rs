@@ -18,7 +18,7 @@ use crate::files;
 use crate::fixture;
 use crate::peer;
 use crate::report::conclusion::Conclusion;
-use crate::report::{self, ReportRequest, Run, compare, html, matrix, shown};
+use crate::report::{self, ReportRequest, Run, compare, html, matrix, sanitize};
 use crate::runner::plan::{Selection, Shard};
 use crate::suite::{Selector, Suite, bundle};
 use crate::target::{process, reference};
@@ -238,7 +238,7 @@ pub fn main() -> ExitCode {
         Ok(status) => ExitCode::from(status),
         Err(message) => {
             // The message may contain text chosen by a target or a file.
-            let message = format!("ptc-conformance: {}\n", shown::block(&message));
+            let message = format!("ptc-conformance: {}\n", sanitize::block(&message));
             let _nowhere_else = write_stdout(&mut std::io::stderr(), &message);
             ExitCode::from(UNABLE)
         }
@@ -325,7 +325,7 @@ fn export(args: &ExportArgs) -> Result<(), String> {
 }
 
 fn diff(old: &Path, new: &Path, page: Option<&Path>) -> Result<u8, String> {
-    let (before, after) = (Run::read(old)?.shown(), Run::read(new)?.shown());
+    let (before, after) = (Run::read(old)?.sanitized(), Run::read(new)?.sanitized());
     let difference = compare::difference(&before, &after);
     if let Some(page) = page {
         let name = old.file_name().unwrap_or_default().to_string_lossy();
@@ -346,7 +346,7 @@ fn compare_implementations(reports: &[String], page: Option<&Path>) -> Result<u8
             Some((name, path)) => (Some(name.to_owned()), path),
             None => (None, report.as_str()),
         };
-        let run = Run::read(Path::new(path))?.shown();
+        let run = Run::read(Path::new(path))?.sanitized();
         let name = name.or_else(|| run.server.clone());
         let name = name.unwrap_or_else(|| run.target.clone());
         // The name heads a column.

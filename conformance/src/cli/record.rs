@@ -1,8 +1,8 @@
 //! Converts the trials of the cases to the record of the run. Knows the suite and the trials, not the target.
 
 use crate::report::{CaseRecord, Finding, Status, Transport};
-use crate::runner::by_hand::{self, Subject};
-use crate::runner::script;
+use crate::runner::by_hand::{self, ShownServer};
+use crate::runner::case_source;
 use crate::runner::trial::Trial;
 use crate::suite::{Case, Level, Suite, page_name};
 use crate::verdict::Verdict;
@@ -18,7 +18,7 @@ pub struct RecordSettings {
     /// The command that repeats a run; the case's id is appended.
     pub rerun: String,
     /// The server in the commands that reproduce a case by hand.
-    pub subject: Subject,
+    pub subject: ShownServer,
 }
 
 /// The record of one case.
@@ -63,7 +63,7 @@ pub fn case(
     }
     if matches!(status, Status::Pass | Status::SelfCheck) {
         if style.whole {
-            record.source = Some(script::source(case));
+            record.source = Some(case_source::render(case));
             record.traffic.clone_from(&trial.traffic);
         }
         return record;
@@ -80,7 +80,7 @@ pub fn case(
         return record;
     }
     record.cause = Some(cause(trial).to_owned());
-    record.source = Some(script::source(case));
+    record.source = Some(case_source::render(case));
     record.traffic.clone_from(&trial.traffic);
     record.stderr = Some(trial.stderr.clone()).filter(|stderr| !stderr.is_empty());
     record.by_hand = by_hand::commands(case, &style.subject);

@@ -14,7 +14,7 @@ use crate::expected::{BaselineMatch, ExpectedFailures};
 use crate::files;
 use crate::fixture;
 use crate::report::{CaseRecord, FORMAT, Format, ReportRequest, Run, Status, Transport, terminal};
-use crate::runner::by_hand::Subject;
+use crate::runner::by_hand::ShownServer;
 use crate::runner::start::{PreferredTransport, Target};
 use crate::runner::trial::Trial;
 use crate::runner::{self, FailFast, RunOptions, Trials};
@@ -293,7 +293,7 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
     // A report that can't be written must not suppress the others or the result of the run.
     let written = args.reports.iter().map(|wanted| wanted.write(&run));
     let unwritten: Vec<String> = written.filter_map(Result::err).collect();
-    let shown = run.shown();
+    let shown = run.sanitized();
     let text = match args.quiet {
         true => terminal::verdict(&shown),
         false => terminal::render(&shown),
@@ -610,11 +610,11 @@ fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, String> {
 }
 
 /// The server for which cases are shown by hand.
-fn subject(options: &RunOptions) -> Subject {
-    let mut subject = Subject {
+fn shown_server(options: &RunOptions) -> ShownServer {
+    let mut subject = ShownServer {
         launch: options.launch.clone(),
         testee: options.launch.testee.clone(),
-        ..Subject::default()
+        ..ShownServer::default()
     };
     match &options.target {
         Target::Command { argv, .. } => subject.command = Some(argv.clone()),
@@ -642,7 +642,7 @@ fn records(
         whole: args.keep_traffic,
         transport: pass.transport,
         rerun: rerun(args, pass.transport),
-        subject: subject(options),
+        subject: shown_server(options),
     };
     let of = |index: &usize| {
         let case = &suite.cases[*index];

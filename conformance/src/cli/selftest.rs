@@ -117,7 +117,7 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
     for transport in [MutantTransport::Stdio, MutantTransport::Http] {
         right.push((
             transport,
-            passing(&suite, &mutants, transport, &command).await,
+            passing_cases(&suite, &mutants, transport, &command).await,
         ));
     }
     let (mut caught, mut excepted, mut wrong) = (0, 0, 0);
@@ -128,7 +128,7 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
         let known = known
             .map(|(_, indices)| indices.clone())
             .unwrap_or_default();
-        let fate = try_one(&suite, mutant, &command, &known).await?;
+        let fate = try_mutant(&suite, mutant, &command, &known).await?;
         let exception = EXCEPTIONS.iter().find(|(name, _)| *name == mutant.name);
         match (&fate, exception) {
             (MutantResult::Caught(_), None) => caught += 1,
@@ -182,7 +182,7 @@ fn cases_of(suite: &Suite, anchor: &str) -> Vec<usize> {
 }
 
 /// The cases that the server passes without a mutation.
-async fn passing(
+async fn passing_cases(
     suite: &Arc<Suite>,
     mutants: &[&Mutant],
     transport: MutantTransport,
@@ -203,7 +203,7 @@ async fn passing(
     passed.map(|(index, _)| index).collect()
 }
 
-async fn try_one(
+async fn try_mutant(
     suite: &Arc<Suite>,
     mutant: &Mutant,
     command: &[String],

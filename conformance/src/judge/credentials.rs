@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::words::collect_strings;
+use super::host_text::collect_strings;
 use crate::json::{self, Json};
 use crate::suite::{Case, TargetSpec};
 use crate::verdict::Mismatch;

@@ -8,6 +8,7 @@ mod command;
 mod credentials;
 mod diff;
 mod fixture;
+mod host_text;
 mod json;
 mod message;
 mod permitted_members;
@@ -16,17 +17,16 @@ mod schema;
 #[cfg(test)]
 mod tests;
 mod text;
-mod words;
 
 pub use self::command::command;
 pub use self::credentials::leaked_credential;
 pub use self::fixture::fixture;
+pub use self::host_text::{error_messages, host_text_mismatch};
 pub use self::json::{call, json, unordered};
 pub use self::message::{http, line};
 pub use self::program::program;
 pub use self::schema::output_schema;
 pub use self::text::{raw_line, text};
-pub use self::words::{error_messages, host_text_mismatch};
 
 use crate::verdict::{Mismatch, Verdict};
 

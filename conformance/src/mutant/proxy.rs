@@ -64,7 +64,7 @@ pub fn run(mutant: &'static Mutant, command: &[String]) -> std::io::Result<i32> 
     }
     .pump(BufReader::new(output));
     let status = child.wait()?.code().unwrap_or(1);
-    if mutation.is(StreamFault::Lingers) {
+    if mutation.is_stream_fault(StreamFault::Lingers) {
         std::thread::sleep(LINGER);
     }
     Ok(match mutation {
@@ -74,7 +74,7 @@ pub fn run(mutant: &'static Mutant, command: &[String]) -> std::io::Result<i32> 
 }
 
 impl Mutation {
-    fn is(&self, stream: StreamFault) -> bool {
+    fn is_stream_fault(&self, stream: StreamFault) -> bool {
         matches!(self, Mutation::Stream(found) if *found == stream)
     }
 }
@@ -112,7 +112,11 @@ impl ClientToServer {
         let mut client = BufReader::new(std::io::stdin());
         let mut line = Vec::new();
         while let Ok(1..) = client.read_until(b'\n', &mut line) {
-            if self.mutation.is(StreamFault::WantsBareNewlines) && line.ends_with(b"\r\n") {
+            if self
+                .mutation
+                .is_stream_fault(StreamFault::WantsBareNewlines)
+                && line.ends_with(b"\r\n")
+            {
                 line.clear();
                 continue;
             }
@@ -123,7 +127,7 @@ impl ClientToServer {
             }
             line.clear();
         }
-        if self.mutation.is(StreamFault::ForgetsAtEnd) {
+        if self.mutation.is_stream_fault(StreamFault::ForgetsAtEnd) {
             std::process::exit(0);
         }
     }
@@ -200,7 +204,10 @@ impl ClientToServer {
                     notes.cancelled.insert(id.to_string());
                 }
                 drop(notes);
-                if self.mutation.is(StreamFault::AnswersNotifications) {
+                if self
+                    .mutation
+                    .is_stream_fault(StreamFault::AnswersNotifications)
+                {
                     write_line(br#"{"jsonrpc":"2.0","id":null,"result":{}}"#);
                 }
             }
@@ -231,7 +238,7 @@ impl ServerToClient {
                 }
             }
         });
-        if self.mutation.is(StreamFault::Banner) {
+        if self.mutation.is_stream_fault(StreamFault::Banner) {
             write_line(b"PTC-Lisp server ready");
         }
         loop {

@@ -58,17 +58,17 @@ pub fn replaced(text: &str, pairs: &[(String, String)]) -> String {
 impl CustomTextEdit {
     fn apply(&self, text: &str) -> String {
         match self {
-            CustomTextEdit::ArgumentsUncounted => within(text, "arity_error: ", |line| {
+            CustomTextEdit::ArgumentsUncounted => edit_after(text, "arity_error: ", |line| {
                 line.replace(|sign: char| sign.is_ascii_digit(), "some")
             }),
             CustomTextEdit::BlankProgramRuns if text.trim().is_empty() => "nil".to_owned(),
             CustomTextEdit::BlankProgramRuns => text.to_owned(),
-            CustomTextEdit::CommasInMaps => commas(text),
+            CustomTextEdit::CommasInMaps => commas_in_maps(text),
             CustomTextEdit::FirstLine => text.lines().next().unwrap_or_default().to_owned(),
             CustomTextEdit::FormsUnnamed => {
-                within(text, "Analysis error: expected (", |_| "a form)".to_owned())
+                edit_after(text, "Analysis error: expected (", |_| "a form)".to_owned())
             }
-            CustomTextEdit::MapsBackwards => backwards(text),
+            CustomTextEdit::MapsBackwards => maps_backwards(text),
             CustomTextEdit::OneMore => match text.parse::<i64>() {
                 Ok(number) => number.wrapping_add(1).to_string(),
                 Err(_) => text.to_owned(),
@@ -83,7 +83,7 @@ impl CustomTextEdit {
 }
 
 /// `text`, with the rest of the line after `start` edited.
-fn within(text: &str, start: &str, edit: impl Fn(&str) -> String) -> String {
+fn edit_after(text: &str, start: &str, edit: impl Fn(&str) -> String) -> String {
     let Some(from) = text.find(start).map(|at| at + start.len()) else {
         return text.to_owned();
     };
@@ -98,7 +98,7 @@ fn within(text: &str, start: &str, edit: impl Fn(&str) -> String) -> String {
     )
 }
 
-fn commas(text: &str) -> String {
+fn commas_in_maps(text: &str) -> String {
     let mut depth = 0_usize;
     let mut gaps = 0_usize;
     let mut out = String::with_capacity(text.len());
@@ -120,7 +120,7 @@ fn commas(text: &str) -> String {
 }
 
 /// The entries of a flat map in reverse order.
-fn backwards(text: &str) -> String {
+fn maps_backwards(text: &str) -> String {
     let Some(inner) = text
         .strip_prefix('{')
         .and_then(|text| text.strip_suffix('}'))

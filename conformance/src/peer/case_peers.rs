@@ -225,7 +225,8 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         for name in ["../x", "/x", "..", ".hidden", "a/b", "a\\b", "a\0b"] {
             let peers = IndexMap::from([(name.to_owned(), json!({"kind": "stdio"}))]);
-            let refused = CasePeers::set_up(directory.path(), &peers, str::to_owned).expect_err(name);
+            let refused =
+                CasePeers::set_up(directory.path(), &peers, str::to_owned).expect_err(name);
             assert!(refused.contains("a name that can be a file's"), "{refused}");
         }
         let left = std::fs::read_dir(directory.path().join("peers")).expect("made");

@@ -23,7 +23,7 @@ pub(super) fn react(script: &mut Script, message: &Value, elsewhere: Option<&str
     let there = elsewhere.and_then(|path| script.methods.get(&format!("{method} {path}")));
     if let Some(action) = there.or_else(|| script.methods.get(method)) {
         let mut action = action.clone();
-        let answer = id.and_then(|id| answer_of(&mut action, id, &Value::Null, params));
+        let answer = id.and_then(|id| answer(&mut action, id, &Value::Null, params));
         return Reaction::Do {
             action: Box::new(action),
             answer,
@@ -121,14 +121,14 @@ fn call(script: &mut Script, id: &Value, params: &Value, redirected: bool) -> Re
         let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
         action.before.push(changed.to_string());
     }
-    let answer = answer_of(&mut action, id, &params["arguments"], params);
+    let answer = answer(&mut action, id, &params["arguments"], params);
     Reaction::Do {
         action: Box::new(action),
         answer,
     }
 }
 
-fn answer_of(action: &mut Action, id: &Value, arguments: &Value, params: &Value) -> Option<Value> {
+fn answer(action: &mut Action, id: &Value, arguments: &Value, params: &Value) -> Option<Value> {
     if action.silent {
         return None;
     }
@@ -149,12 +149,12 @@ fn answer_of(action: &mut Action, id: &Value, arguments: &Value, params: &Value)
     }
     let result = match &action.result {
         Some(result) => result.clone(),
-        None => result_of(action, arguments, params),
+        None => tool_result(action, arguments, params),
     };
     Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
 }
 
-fn result_of(action: &Action, arguments: &Value, params: &Value) -> Value {
+fn tool_result(action: &Action, arguments: &Value, params: &Value) -> Value {
     let mut content = Vec::new();
     if let Some(text) = &action.text {
         content.push(json!({"type": "text", "text": fill_arguments(text, arguments)}));

@@ -23,11 +23,11 @@ pub struct FailureGroup<'r> {
 
 /// The failures of a run by cause, the largest group first.
 pub fn of_failures(run: &Run) -> Vec<FailureGroup<'_>> {
-    of(run.cases.iter().filter(|case| case.status.is_failure()))
+    by_cause(run.cases.iter().filter(|case| case.status.is_failure()))
 }
 
 /// Cases by cause, the largest group first.
-pub fn of<'r>(cases: impl Iterator<Item = &'r CaseRecord>) -> Vec<FailureGroup<'r>> {
+pub fn by_cause<'r>(cases: impl Iterator<Item = &'r CaseRecord>) -> Vec<FailureGroup<'r>> {
     let mut groups: IndexMap<String, FailureGroup<'r>> = IndexMap::new();
     for case in cases {
         let cause = cause(case);
@@ -115,7 +115,7 @@ mod tests {
         let mut other = record("c", Status::Fail);
         other.message = Some("result: expected 13, observed 12".to_owned());
         let cases = [arity("a", "inc"), other, arity("b", "dec")];
-        let groups = of(cases.iter());
+        let groups = by_cause(cases.iter());
         let told: Vec<(usize, &str)> = groups
             .iter()
             .map(|group| (group.cases.len(), group.cause.as_str()))

@@ -136,7 +136,7 @@ impl ConformanceLevel {
 }
 
 /// The subject of the run: `MCP` if it contains only cases for any MCP server, otherwise `PTC-Lisp`.
-pub fn subject(run: &Run) -> &'static str {
+pub fn run_subject(run: &Run) -> &'static str {
     let of_mcp = |page: &str| LEVELS[0].holds(page);
     let any_server = !run.cases.is_empty() && run.cases.iter().all(|case| of_mcp(&case.page));
     if any_server { MCP } else { "PTC-Lisp" }
@@ -165,7 +165,11 @@ pub fn level_results(run: &Run) -> Vec<LevelResult> {
         }
         standing
     };
-    let shown = if subject(run) == MCP { 1 } else { LEVELS.len() };
+    let shown = if run_subject(run) == MCP {
+        1
+    } else {
+        LEVELS.len()
+    };
     LEVELS[..shown].iter().map(of).collect()
 }
 
@@ -217,12 +221,12 @@ mod tests {
             cases: vec![case("base.http"), case("base.tools")],
             complaints: Vec::new(),
         };
-        assert_eq!((subject(&run), level_results(&run).len()), (MCP, 1));
+        assert_eq!((run_subject(&run), level_results(&run).len()), (MCP, 1));
         run.cases.push(case("mcp.http"));
-        assert_eq!(subject(&run), "PTC-Lisp");
+        assert_eq!(run_subject(&run), "PTC-Lisp");
         assert_eq!(level_results(&run).len(), LEVELS.len());
         run.cases.clear();
-        assert_eq!(subject(&run), "PTC-Lisp");
+        assert_eq!(run_subject(&run), "PTC-Lisp");
     }
 
     #[test]

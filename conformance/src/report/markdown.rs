@@ -10,7 +10,7 @@ const CASES_OF_CAUSE_MAX: usize = 50;
 
 pub fn render(run: &Run) -> String {
     let verdict = run.headline();
-    let subject = levels::subject(run);
+    let subject = levels::run_subject(run);
     let mut text = format!("## {subject} conformance: {verdict}\n\n");
     text.push_str(&format!("Target: {}", code(&run.target)));
     if let Some(server) = &run.server {

@@ -10,7 +10,7 @@ pub mod junit;
 pub mod levels;
 pub mod markdown;
 pub mod matrix;
-pub mod shown;
+pub mod sanitize;
 pub mod tap;
 pub mod terminal;
 
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::files;
 use crate::traffic::{TRIED_AGAIN, Traffic};
 use conclusion::{Conclusion, judged_share, percent};
-pub use shown::Visible;
+pub use sanitize::Visible;
 
 /// Version of the record's shape. A reader rejects any other.
 pub const FORMAT: u32 = 1;
@@ -510,7 +510,7 @@ impl Format {
         // JSON is for programs, which get every text unchanged.
         let run = match self {
             Self::Json => Cow::Borrowed(run),
-            _ => Cow::Owned(run.shown()),
+            _ => Cow::Owned(run.sanitized()),
         };
         let run = run.as_ref();
         match self {

@@ -29,7 +29,7 @@ const SLOW_ANSWER_SECONDS: &str = "3";
 
 /// The server that a case is shown against.
 #[derive(Debug, Clone)]
-pub struct Subject {
+pub struct ShownServer {
     /// The command that starts it, without flags; `None` for a server that is already running.
     pub command: Option<Vec<String>>,
     /// The adapter for operations of its library.
@@ -42,7 +42,7 @@ pub struct Subject {
     pub url: String,
 }
 
-impl Default for Subject {
+impl Default for ShownServer {
     fn default() -> Self {
         let word = |word: &str| word.to_owned();
         Self {
@@ -60,7 +60,7 @@ const SHOWN_PORT: u16 = 7332;
 
 /// The commands; `None` for what a few commands cannot do: signals, values from an answer that a later request over standard
 /// streams needs, bytes that are not a request, long texts.
-pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
+pub fn commands(case: &Case, subject: &ShownServer) -> Option<String> {
     let pause = match case.waits() {
         true => SLOW_ANSWER_SECONDS,
         false => ANSWER_SECONDS,
@@ -253,7 +253,12 @@ fn line(text: String) -> Vec<u8> {
 }
 
 /// HTTP requests, each as a `curl` command, to a server that is started for them.
-fn exchange(case: &HttpCase, of: &Case, subject: &Subject, lines: &mut Vec<String>) -> Option<()> {
+fn exchange(
+    case: &HttpCase,
+    of: &Case,
+    subject: &ShownServer,
+    lines: &mut Vec<String>,
+) -> Option<()> {
     let origin = subject.url.split('/').take(3).collect::<Vec<_>>().join("/");
     if subject.command.is_some() {
         write_setup(&of.target, lines)?;
@@ -358,7 +363,7 @@ fn upstreams(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
 }
 
 /// The server's command with the variables and flags of `spec`; `observing` adds the flags that make results visible.
-fn server(spec: &TargetSpec, subject: &Subject, observing: bool) -> Option<String> {
+fn server(spec: &TargetSpec, subject: &ShownServer, observing: bool) -> Option<String> {
     let launch = &subject.launch;
     let place = |text: &str| start::expand_dir(text, Path::new("."));
     let flags = start::flags(launch, spec, observing, place).ok()?;

@@ -46,9 +46,9 @@ pub trait ControlContext {
     }
     async fn end_input(&mut self);
     /// Expects that no output arrives for this time.
-    async fn silence(&mut self, line: u32, time: Duration) -> Result<(), Stop>;
+    async fn expect_silence(&mut self, line: u32, time: Duration) -> Result<(), Stop>;
     /// Called when a step has seen the process exit as expected.
-    async fn ended(&mut self, _line: u32) -> Result<(), Stop> {
+    async fn on_exit(&mut self, _line: u32) -> Result<(), Stop> {
         Ok(())
     }
 }
@@ -81,7 +81,11 @@ pub async fn play<C: ControlContext>(
             wait(context.record(), Duration::from_millis(*ms)).await;
             Ok(())
         }
-        Control::Silence { ms } => context.silence(line, Duration::from_millis(*ms)).await,
+        Control::Silence { ms } => {
+            context
+                .expect_silence(line, Duration::from_millis(*ms))
+                .await
+        }
         Control::Eof => {
             context.process(control)?;
             context.record().note("end of input");
@@ -108,7 +112,7 @@ pub async fn play<C: ControlContext>(
                 let expected = format!("exit status {status}");
                 return Err(differs(line, "exit", &expected, &exit.to_string()));
             }
-            context.ended(line).await
+            context.on_exit(line).await
         }
         Control::Log {
             present,

@@ -201,13 +201,13 @@ impl HttpPlayer<'_> {
                     ["content-length", "transfer-encoding"].contains(&&*name.to_ascii_lowercase())
                 });
                 let is_single = !is_framed_by_case && (!to_head || request.method == "HEAD");
-                self.begin(request.tag.clone(), bytes, to_head, is_single)
+                self.send_request(request.tag.clone(), bytes, to_head, is_single)
             }
             HttpAction::Raw { tag, bytes } => {
                 self.await_untagged().await;
                 self.drop_finished(line).await?;
                 let bytes = self.record.bytes(bytes)?;
-                self.begin(tag.clone(), bytes, false, false)
+                self.send_request(tag.clone(), bytes, false, false)
             }
             HttpAction::Response(expect) => {
                 let answer = self
@@ -306,7 +306,7 @@ impl HttpPlayer<'_> {
         }
     }
 
-    fn begin(
+    fn send_request(
         &mut self,
         tag: Option<String>,
         bytes: Vec<u8>,

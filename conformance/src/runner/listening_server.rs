@@ -12,9 +12,9 @@ use crate::target::pipe::Pipe;
 use crate::target::process::ProcessHandle;
 use crate::verdict::Verdict;
 
+use super::case_source;
 use super::controls::{self, CaseFiles, ControlContext};
 use super::open::findings::Findings;
-use super::script;
 use super::transcript::{Record, Stop};
 
 /// Why a case is not played against a server that the harness did not start.
@@ -99,7 +99,7 @@ impl ControlContext for ServerControls<'_> {
             .ok_or_else(|| {
                 let reason = format!(
                     "`{}` at a server that someone else started",
-                    script::control(control)
+                    case_source::control(control)
                 );
                 Stop::Verdict(Verdict::Unobservable { reason })
             })
@@ -123,7 +123,7 @@ impl ControlContext for ServerControls<'_> {
     }
 
     /// The receiver checks for silence; here it is only a wait.
-    async fn silence(&mut self, _line: u32, time: Duration) -> Result<(), Stop> {
+    async fn expect_silence(&mut self, _line: u32, time: Duration) -> Result<(), Stop> {
         controls::wait(self.record, time).await;
         Ok(())
     }

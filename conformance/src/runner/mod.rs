@@ -3,6 +3,7 @@
 
 pub mod by_hand;
 pub mod case_runner;
+pub mod case_source;
 mod command;
 mod controls;
 mod exchange;
@@ -11,7 +12,6 @@ mod open;
 pub mod plan;
 mod pool;
 mod retry;
-pub mod script;
 pub mod start;
 mod transcript;
 pub mod trial;
@@ -159,7 +159,7 @@ impl RunState {
 
     fn report(&self, case: usize, trial: Trial) {
         let trial = self.limit_evidence(trial.checked_for_leaks(&self.suite.cases[case]));
-        let Some(trial) = self.retries.keep(case, &self.suite.cases[case], trial) else {
+        let Some(trial) = self.retries.hold_back(case, &self.suite.cases[case], trial) else {
             return;
         };
         // The receiver lives as long as the run.
@@ -301,7 +301,7 @@ async fn run_by_group(
         }
     }
     let mut claims = options.claims.clone();
-    let name = match first_contact(state, &options.target, &mut claims).await {
+    let name = match probe_target(state, &options.target, &mut claims).await {
         Ok(name) => name,
         Err(trial) => {
             for index in need_target {
@@ -384,7 +384,7 @@ async fn run_by_group(
 }
 
 /// Starts the target once without further settings, asks for its capabilities, and learns its name.
-async fn first_contact(
+async fn probe_target(
     state: &RunState,
     target: &Target,
     claims: &mut Claims,
@@ -441,7 +441,7 @@ async fn adapter(
         _ => return Ok(None),
     };
     let mut offered = Claims::default();
-    first_contact(state, &target, &mut offered).await?;
+    probe_target(state, &target, &mut offered).await?;
     Ok(Some((target, offered)))
 }
 
@@ -569,7 +569,7 @@ fn prepare(
     options: &RunOptions,
     case: &Case,
     over: PreferredTransport,
-) -> Result<start::Prepared, Refusal> {
+) -> Result<start::PreparedProcess, Refusal> {
     options
         .target
         .prepare(&state.launch, &case.target, over, false)

@@ -36,7 +36,7 @@ struct State {
 
 impl RetryList {
     /// Keeps a trial that must be retried; returns any other, with notes added.
-    pub(super) fn keep(&self, index: usize, case: &Case, trial: Trial) -> Option<Trial> {
+    pub(super) fn hold_back(&self, index: usize, case: &Case, trial: Trial) -> Option<Trial> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(first) = state.first.remove(&index) {
             state.failed_again = trial.verdict.is_failure();
@@ -58,13 +58,13 @@ impl RetryList {
         std::mem::take(&mut state.waiting)
     }
 
-    fn begin(&self, case: usize, first: &Trial) {
+    fn begin_retry(&self, case: usize, first: &Trial) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.first.insert(case, first.verdict.message());
     }
 
     /// Whether the retried case failed again; `None` when it produced no trial.
-    fn end(&self, case: usize) -> Option<bool> {
+    fn end_retry(&self, case: usize) -> Option<bool> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let unreported = state.first.remove(&case).is_some();
         (!unreported).then_some(state.failed_again)
@@ -105,9 +105,9 @@ pub(super) async fn retry_all(state: &Arc<RunState>, options: &RunOptions) {
             state.report(case, first);
             continue;
         }
-        state.retries.begin(case, &first);
+        state.retries.begin_retry(case, &first);
         retry_case(state, options, case).await;
-        match state.retries.end(case) {
+        match state.retries.end_retry(case) {
             None => state.report(case, first),
             Some(true) => in_a_row += 1,
             Some(false) => in_a_row = 0,
@@ -155,7 +155,7 @@ mod tests {
             (junk, false),
             (Verdict::pass(), false),
         ] {
-            let returned = RetryList::default().keep(0, case, Trial::of(verdict.clone()));
+            let returned = RetryList::default().hold_back(0, case, Trial::of(verdict.clone()));
             assert_eq!(returned.is_none(), is_kept, "{verdict:?}");
         }
     }

@@ -55,7 +55,7 @@ pub enum Refusal {
 
 /// A process that is ready to be started, with the files that it needs.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedProcess {
     pub spawn: Spawn,
     /// The address it will listen on, if it is to serve HTTP.
     pub listener: Option<ListenerLaunch>,
@@ -67,7 +67,7 @@ pub struct Prepared {
     peers: CasePeers,
 }
 
-impl Prepared {
+impl PreparedProcess {
     /// The files that steps of its cases inspect.
     pub fn files(&self) -> CaseFiles {
         CaseFiles {
@@ -106,7 +106,7 @@ impl Target {
         spec: &TargetSpec,
         over: PreferredTransport,
         observing: bool,
-    ) -> Result<Prepared, Refusal> {
+    ) -> Result<PreparedProcess, Refusal> {
         let argv = match self {
             Self::Command { argv, .. } => argv,
             Self::Testee { argv } => return adapter(argv, launch),
@@ -151,7 +151,7 @@ impl Target {
             Some(FlagValue::Text(path)) => Some(PathBuf::from(path)),
             _ => None,
         };
-        Ok(Prepared {
+        Ok(PreparedProcess {
             listener: listener.map(|(endpoint, address)| ListenerLaunch {
                 spawn: spawn.clone(),
                 endpoint,
@@ -185,7 +185,7 @@ impl Target {
             };
         }
         let prepared = self.prepare(launch, spec, self.over(), true)?;
-        let Prepared {
+        let PreparedProcess {
             spawn,
             listener,
             files,
@@ -235,7 +235,7 @@ pub fn needs_start(spec: &TargetSpec) -> Option<String> {
         })
 }
 
-fn adapter(argv: &[String], launch: &Launch) -> Result<Prepared, Refusal> {
+fn adapter(argv: &[String], launch: &Launch) -> Result<PreparedProcess, Refusal> {
     let (files, directory) = scratch()?;
     let spawn = Spawn {
         argv: argv.to_vec(),
@@ -243,7 +243,7 @@ fn adapter(argv: &[String], launch: &Launch) -> Result<Prepared, Refusal> {
         withheld: launch.withheld.clone(),
         cwd: None,
     };
-    Ok(Prepared {
+    Ok(PreparedProcess {
         spawn,
         listener: None,
         directory,

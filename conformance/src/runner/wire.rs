@@ -17,7 +17,7 @@ use crate::target::link;
 use crate::target::process::{Process, ProcessHandle};
 
 use super::controls::{self, CaseFiles, ControlContext};
-use super::start::Prepared;
+use super::start::PreparedProcess;
 use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
 
@@ -31,7 +31,12 @@ const PONG_WAIT: Duration = Duration::from_millis(250);
 const HANDSHAKE_ID: &str = "ptc-conformance";
 
 /// Starts the process and plays the case; `warm` permits a warm-up program first.
-pub async fn play(case: &WireCase, prepared: &Prepared, patience: Patience, warm: bool) -> Trial {
+pub async fn play(
+    case: &WireCase,
+    prepared: &PreparedProcess,
+    patience: Patience,
+    warm: bool,
+) -> Trial {
     let began = Instant::now();
     let process = match link::launch(&prepared.spawn) {
         Ok(process) => process,
@@ -61,7 +66,7 @@ pub(super) fn initialize() -> String {
 
 struct StdioPlayer<'a> {
     process: Process,
-    prepared: &'a Prepared,
+    prepared: &'a PreparedProcess,
     patience: Patience,
     record: Record,
     /// Whether an `exit` step has seen the process exit.
@@ -262,7 +267,7 @@ impl ControlContext for StdioPlayer<'_> {
         self.process.end_input();
     }
 
-    async fn silence(&mut self, line: u32, time: Duration) -> Result<(), Stop> {
+    async fn expect_silence(&mut self, line: u32, time: Duration) -> Result<(), Stop> {
         match tokio::time::timeout(time, self.next()).await {
             Err(_) => {
                 self.record
@@ -282,7 +287,7 @@ impl ControlContext for StdioPlayer<'_> {
         }
     }
 
-    async fn ended(&mut self, line: u32) -> Result<(), Stop> {
+    async fn on_exit(&mut self, line: u32) -> Result<(), Stop> {
         self.ended = true;
         self.expect_no_output(line, Duration::from_secs(1)).await
     }

@@ -137,7 +137,7 @@ impl PostPlayer<'_> {
             self.step(step).await?;
         }
         let last = case.steps.last().map_or(0, |step| step.line);
-        self.silence(last, STRAY_WAIT).await
+        self.expect_silence(last, STRAY_WAIT).await
     }
 
     async fn step(&mut self, step: &WireStep) -> Result<(), Stop> {
@@ -167,7 +167,7 @@ impl PostPlayer<'_> {
                     .map_err(|mismatch| unmet(line, mismatch))
             }
             WireAction::Control(Control::Silence { ms }) => {
-                self.silence(line, Duration::from_millis(*ms)).await
+                self.expect_silence(line, Duration::from_millis(*ms)).await
             }
             WireAction::Control(control) => {
                 self.server
@@ -195,7 +195,7 @@ impl PostPlayer<'_> {
             let frames = match link.post(&text, patience).await {
                 Ok(reply) => {
                     let frames = reply.frames().into_iter();
-                    let head = |frame: &String| FrameHead::of(frame).ok();
+                    let head = |frame: &String| FrameHead::parse(frame).ok();
                     let fault = |frame: &String| reply.fault(&head(frame)?);
                     frames
                         .map(|frame| fault(&frame).map_or(Ok(frame), Err))
@@ -224,7 +224,7 @@ impl PostPlayer<'_> {
         })
     }
 
-    async fn silence(&mut self, line: u32, time: Duration) -> Result<(), Stop> {
+    async fn expect_silence(&mut self, line: u32, time: Duration) -> Result<(), Stop> {
         match tokio::time::timeout(time, self.replies.recv()).await {
             Err(_) | Ok(None) => Ok(()),
             Ok(Some(frame)) => {

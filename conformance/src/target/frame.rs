@@ -34,7 +34,7 @@ impl FrameHead {
     ///
     /// # Errors
     /// When it is not a JSON object.
-    pub fn of(line: &str) -> Result<Self, serde_json::Error> {
+    pub fn parse(line: &str) -> Result<Self, serde_json::Error> {
         let members: Members = serde_json::from_str(line)?;
         let has_method = members.method.is_some();
         let id = members.id.and_then(|id| id.get().parse().ok());
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn only_frames_without_a_method_answer_numeric_ids() {
-        let answers = |line: &str| FrameHead::of(line).map(|head| head.answers).ok();
+        let answers = |line: &str| FrameHead::parse(line).map(|head| head.answers).ok();
         assert_eq!(answers(r#"{"id":3,"result":{}}"#), Some(Some(3)));
         for line in [
             r#"{"id":3,"method":"ping"}"#,

@@ -56,7 +56,7 @@ impl HttpReply {
     }
 
     /// Whether its content type is one of the two that MCP permits for answers.
-    fn is_of_mcp(&self) -> bool {
+    fn has_mcp_content_type(&self) -> bool {
         let kind = self.header("content-type").unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
         ["application/json", "text/event-stream"]
@@ -73,7 +73,7 @@ impl HttpReply {
                 why: "not UTF-8".to_owned(),
             });
         }
-        let is_right = !frame.has_result || (self.status == 200 && self.is_of_mcp());
+        let is_right = !frame.has_result || (self.status == 200 && self.has_mcp_content_type());
         (!is_right).then(|| Fault::Malformed {
             expected: "a result under HTTP 200 as application/json or text/event-stream".to_owned(),
             line: format!(
@@ -109,16 +109,16 @@ enum Awaited {
 
 impl Awaited {
     /// What to wait for after sending `body`.
-    fn by(body: &str) -> Self {
+    fn for_request(body: &str) -> Self {
         match frame::is_notification(body) {
             true => Self::End,
             false => Self::AnyAnswer,
         }
     }
 
-    fn is(self, event: &str) -> bool {
+    fn matches(self, event: &str) -> bool {
         match self {
-            Self::Answer(id) => FrameHead::of(event).is_ok_and(|head| head.answers == Some(id)),
+            Self::Answer(id) => FrameHead::parse(event).is_ok_and(|head| head.answers == Some(id)),
             Self::AnyAnswer => frame::is_response(event),
             Self::End => false,
         }
@@ -205,7 +205,7 @@ impl HttpLink {
         let (mut strays, mut pongs) = (Vec::new(), Vec::new());
         let mut answer = None;
         for line in reply.frames() {
-            match FrameHead::of(&line) {
+            match FrameHead::parse(&line) {
                 // A second answer with the same id answers nothing.
                 Ok(head) if head.answers == Some(id) && answer.is_none() => {
                     answer = Some((line, head));
@@ -257,7 +257,8 @@ impl HttpLink {
     /// # Errors
     /// When no complete HTTP response arrived within `patience`.
     pub async fn post(&self, body: &str, patience: Duration) -> Result<HttpReply, Fault> {
-        self.exchange(body, patience, Awaited::by(body)).await
+        self.exchange(body, patience, Awaited::for_request(body))
+            .await
     }
 
     /// As [`Self::post`]; `awaited` ends the wait for a stream.
@@ -299,7 +300,8 @@ impl HttpLink {
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        self.finish(request, patience, Awaited::by(body)).await
+        self.finish(request, patience, Awaited::for_request(body))
+            .await
     }
 
     /// Fetches a document without the headers of the endpoint or the session.
@@ -312,7 +314,7 @@ impl HttpLink {
     }
 
     /// Enters the session that this answer to `initialize` opens.
-    pub fn adopt(&self, reply: &HttpReply) {
+    pub fn enter_session(&self, reply: &HttpReply) {
         let frames = reply.frames();
         let version = frames.iter().find_map(|frame| frame::revision(frame));
         if version.is_some() {
@@ -419,7 +421,9 @@ impl HttpLink {
             {
                 let events = String::from_utf8_lossy(&body[looked_at..fresh + end]);
                 looked_at = fresh + end;
-                let answered = sse::events(&events).iter().any(|event| awaited.is(event));
+                let answered = sse::events(&events)
+                    .iter()
+                    .any(|event| awaited.matches(event));
                 listens_until = answered.then(|| tokio::time::Instant::now() + AFTER_ANSWER);
             }
         }

@@ -54,7 +54,7 @@ impl Lines {
     }
 
     /// The next piece, if it has already arrived.
-    pub fn ready(&mut self) -> Option<Piece> {
+    pub fn next_if_ready(&mut self) -> Option<Piece> {
         self.pieces.try_recv().ok().map(|(piece, _permit)| piece)
     }
 }

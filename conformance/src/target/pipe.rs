@@ -271,7 +271,7 @@ impl PendingRequests {
                 return self.record_stray(Fault::Junk { line, why });
             }
         };
-        match FrameHead::of(&line) {
+        match FrameHead::parse(&line) {
             Ok(head) => {
                 let answer = head.has_method.then(|| pong(&line)).flatten();
                 // A ping without room in the queue is reported as unsolicited.

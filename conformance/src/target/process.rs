@@ -139,7 +139,7 @@ impl Process {
         let stderr = Stderr::default();
         let (ended, end) = oneshot::channel();
         let pipe = child.stderr.take().ok_or_else(missing)?;
-        let drained = tokio::spawn(stderr.clone().fill(pipe, end));
+        let drained = tokio::spawn(stderr.clone().read_all(pipe, end));
         let (kill, killed) = oneshot::channel();
         let (exited, exit) = watch::channel(None);
         tokio::spawn(supervise(child, group, killed, (ended, drained), exited));
@@ -248,7 +248,7 @@ impl Stderr {
 
     /// Reads to the end, or, once the child has exited, to the end of what is already in the pipe. That is read however busy the machine
     /// is, because each iteration looks at the pipe before the clock.
-    async fn fill<R: AsyncRead + Unpin>(self, mut reader: R, mut end: oneshot::Receiver<()>) {
+    async fn read_all<R: AsyncRead + Unpin>(self, mut reader: R, mut end: oneshot::Receiver<()>) {
         let mut chunk = vec![0; 8 << 10];
         loop {
             let read = tokio::select! {
@@ -258,7 +258,7 @@ impl Stderr {
                 read = reader.read(&mut chunk) => read,
             };
             match read {
-                Ok(read @ 1..) => self.add(&chunk[..read]),
+                Ok(read @ 1..) => self.push(&chunk[..read]),
                 _ => return,
             }
         }
@@ -266,7 +266,7 @@ impl Stderr {
         while left > 0 {
             match tokio::time::timeout(STDERR_DRAIN, reader.read(&mut chunk)).await {
                 Ok(Ok(read @ 1..)) => {
-                    self.add(&chunk[..read]);
+                    self.push(&chunk[..read]);
                     left = left.saturating_sub(read);
                 }
                 _ => return,
@@ -274,7 +274,7 @@ impl Stderr {
         }
     }
 
-    fn add(&self, more: &[u8]) {
+    fn push(&self, more: &[u8]) {
         let mut bytes = self.bytes();
         bytes.extend_from_slice(more);
         if bytes.len() > 2 * STDERR_BYTES_MAX {
@@ -410,11 +410,14 @@ mod tests {
         let stderr = Stderr::default();
         let (mut pipe, reader) = tokio::io::duplex(1 << 16);
         pipe.write_all(&[b'x'; 60_000]).await.unwrap();
-        stderr.clone().fill(reader, ended()).await;
+        stderr.clone().read_all(reader, ended()).await;
         assert_eq!(stderr.bytes().len(), 60_000);
 
         let stderr = Stderr::default();
-        stderr.clone().fill(tokio::io::repeat(b'x'), ended()).await;
+        stderr
+            .clone()
+            .read_all(tokio::io::repeat(b'x'), ended())
+            .await;
         assert!(stderr.bytes().len() >= STDERR_LEFT_BYTES_MAX);
     }
 }

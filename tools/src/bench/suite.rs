@@ -103,14 +103,15 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn new() -> Result<Scratch, String> {
         let path = std::env::temp_dir().join(format!("ptc-bench-{}", std::process::id()));
-        crate::written::directory(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        crate::guarded_fs::create_dir_all(&path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Scratch(path))
     }
 
     fn write_suite(&self, name: &str, suite: &Suite) -> Result<PathBuf, String> {
         let path = self.0.join(name).with_extension("json");
         let text = bundle::write(suite).map_err(|error| error.to_string())?;
-        crate::written::file(&path, text)
+        crate::guarded_fs::write(&path, text)
             .map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(path)
     }
@@ -119,6 +120,6 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         // If it can't be removed, it stays in the system's temporary directory.
-        let _left = crate::written::remove(&self.0);
+        let _left = crate::guarded_fs::remove(&self.0);
     }
 }

@@ -198,7 +198,7 @@ pub fn run(options: &MutantsOptions) -> Result<(), String> {
     };
     let suite = crate::suite()?;
     // A copy of the pages, so that edits during the run have no effect.
-    let _absent = crate::written::remove(&sample_directory.pages());
+    let _absent = crate::guarded_fs::remove(&sample_directory.pages());
     copy_tracked(&crate::root(), "spec", &sample_directory.home)?;
     let mut sample = match sample_directory.read()? {
         Some(sample) => sample,
@@ -254,7 +254,7 @@ pub fn run(options: &MutantsOptions) -> Result<(), String> {
     let table = table(&sample, options, &excused);
     crate::write_stdout(&table);
     if let Some(path) = &options.table {
-        crate::written::file(path, &table)
+        crate::guarded_fs::write(path, &table)
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(())
@@ -369,8 +369,8 @@ impl SampleDirectory {
     fn save(&self, sample: &Sample) -> Result<(), String> {
         let text = serde_json::to_vec_pretty(sample).map_err(|error| error.to_string())?;
         let part = self.home.join("sample.json.part");
-        crate::written::file(&part, text)
-            .and_then(|()| crate::written::rename(&part, &self.plan()))
+        crate::guarded_fs::write(&part, text)
+            .and_then(|()| crate::guarded_fs::rename(&part, &self.plan()))
             .map_err(|error| format!("{}: {error}", self.plan().display()))
     }
 
@@ -389,7 +389,7 @@ impl SampleDirectory {
         let (faults, unviable) = self.build(&sources, &all)?;
         // The next sample is built in the same target directory.
         let built = self.target.join("debug/ptc");
-        crate::written::copy(&built, &self.server())
+        crate::guarded_fs::copy(&built, &self.server())
             .map_err(|error| format!("{}: {error}", built.display()))?;
         let sample = Sample {
             possible,
@@ -410,8 +410,8 @@ impl SampleDirectory {
         let with_path = |error| format!("{}: {error}", tools.display());
         let text = std::fs::read_to_string(&manifest).map_err(with_path)?;
         let text = text.replace("conformance.workspace = true\n", "");
-        crate::written::file(&manifest, text).map_err(with_path)?;
-        crate::written::file(&tools.join("src/main.rs"), "fn main() {}\n").map_err(with_path)
+        crate::guarded_fs::write(&manifest, text).map_err(with_path)?;
+        crate::guarded_fs::write(&tools.join("src/main.rs"), "fn main() {}\n").map_err(with_path)
     }
 
     /// Prepares a run of the whole suite: determines the failures and the duration without a fault, and which pages reach which faults.
@@ -511,7 +511,7 @@ impl SampleDirectory {
                 if std::fs::read_to_string(&path).is_ok_and(|there| there == text) {
                     continue;
                 }
-                crate::written::file(&path, text)
+                crate::guarded_fs::write(&path, text)
                     .map_err(|error| format!("{}: {error}", path.display()))?;
             }
             let wrong = self.compile(&ranges)?;
@@ -641,7 +641,7 @@ impl SampleDirectory {
                     .iter()
                     .flat_map(|case| ["--skip", case.as_str()]),
             );
-            let _absent = crate::written::remove(&report);
+            let _absent = crate::guarded_fs::remove(&report);
             let status = self.suite(Some(fault.id), &arguments, patience)?;
             match status.and_then(|status| status.code()) {
                 Some(0) => {}
@@ -703,11 +703,11 @@ impl SampleDirectory {
         let with_path = |error| format!("{}: {error}", script.display());
         // A script that is being executed can't be written, only replaced.
         let part = self.home.join("ptc.part");
-        crate::written::create(&part)
+        crate::guarded_fs::create(&part)
             .and_then(|mut file| file.write_all(text.as_bytes()))
             .map_err(with_path)?;
         set_executable(&part).map_err(with_path)?;
-        crate::written::rename(&part, &script).map_err(with_path)?;
+        crate::guarded_fs::rename(&part, &script).map_err(with_path)?;
         Ok(script)
     }
 
@@ -811,8 +811,10 @@ fn copy_tracked(from: &Path, part: &str, to: &Path) -> Result<(), String> {
     {
         let name = String::from_utf8_lossy(name).into_owned();
         let (source, copy) = (from.join(&name), to.join(&name));
-        let made = copy.parent().map_or(Ok(()), crate::written::directory);
-        made.and_then(|()| crate::written::copy(&source, &copy))
+        let made = copy
+            .parent()
+            .map_or(Ok(()), crate::guarded_fs::create_dir_all);
+        made.and_then(|()| crate::guarded_fs::copy(&source, &copy))
             .map_err(|error| format!("{name}: {error}"))?;
     }
     Ok(())

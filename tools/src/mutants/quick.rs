@@ -33,15 +33,15 @@ impl FaultMap {
     /// # Errors
     /// When the file cannot be written.
     pub fn new(path: &Path) -> Result<Self, String> {
-        let _absent = crate::written::remove(path);
+        let _absent = crate::guarded_fs::remove(path);
         let with_path = |error| format!("{}: {error}", path.display());
-        crate::written::file(path, vec![0; MAP_BYTES]).map_err(with_path)?;
+        crate::guarded_fs::write(path, vec![0; MAP_BYTES]).map_err(with_path)?;
         let file = File::options().read(true).write(true).open(path);
         file.map(Self).map_err(with_path)
     }
 
     /// Activates a fault; 0 means none.
-    fn switch(&self, fault: u32) -> Result<(), String> {
+    fn activate(&self, fault: u32) -> Result<(), String> {
         let mut file = &self.0;
         let written = file
             .seek(SeekFrom::Start(0))
@@ -379,27 +379,27 @@ impl QuickJudge {
         // Restart, so that what is computed once is computed with the fault active.
         self.runtime.block_on(self.runner.stop());
         for index in self.judging_cases(fault, met_once) {
-            self.map.switch(fault.id)?;
+            self.map.activate(fault.id)?;
             if self.passes(index) {
                 continue;
             }
             // Restart, so that no effects of the fault remain in the server.
             self.runtime.block_on(self.runner.stop());
-            self.map.switch(0)?;
+            self.map.activate(0)?;
             let without = self.passes(index);
             // Restart, so that what is computed once is computed with the fault again.
             self.runtime.block_on(self.runner.stop());
-            self.map.switch(fault.id)?;
+            self.map.activate(fault.id)?;
             let with = self.passes(index);
             self.runtime.block_on(self.runner.stop());
             in_company += usize::from(without);
             if without && (!with || in_company > COMPANY_MAX) {
-                self.map.switch(0)?;
+                self.map.activate(0)?;
                 self.runtime.block_on(self.runner.stop());
                 return Ok(Some(self.suite.cases[index].id.clone()));
             }
         }
-        self.map.switch(0)?;
+        self.map.activate(0)?;
         self.runtime.block_on(self.runner.stop());
         Ok(None)
     }
@@ -440,7 +440,7 @@ impl Cost {
 
 fn save(path: &Path, kept: &BTreeMap<String, Vec<u32>>) -> Result<(), String> {
     let text = serde_json::to_vec(kept).map_err(|error| error.to_string())?;
-    crate::written::file(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    crate::guarded_fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 impl Drop for QuickJudge {

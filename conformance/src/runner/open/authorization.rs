@@ -39,7 +39,7 @@ pub async fn survey(
     if reply.status != 401 {
         if reply.status < 300 {
             // The session was opened only to see whether the server permits it.
-            link.adopt(&reply);
+            link.enter_session(&reply);
             link.close(patience.reply).await;
         }
         return None;

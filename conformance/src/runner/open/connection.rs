@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::super::start::Prepared;
+use super::super::start::PreparedProcess;
 use super::super::transcript::{Record, Stop};
 use super::findings::{Findings, MessageKind, SentRequests};
 use super::stateless;
@@ -45,7 +45,7 @@ pub struct Connection {
 enum ConnectionTransport {
     Pipe {
         process: Process,
-        _files: Arc<Prepared>,
+        _files: Arc<PreparedProcess>,
     },
     Posts {
         link: Arc<HttpLink>,
@@ -78,7 +78,7 @@ impl Connection {
     /// # Errors
     /// When it does not start.
     pub fn over_stdio(
-        prepared: Arc<Prepared>,
+        prepared: Arc<PreparedProcess>,
         findings: Arc<Findings>,
         patience: Patience,
     ) -> Result<Self, Fault> {
@@ -324,7 +324,7 @@ impl Connection {
                 continue;
             };
             if kind == MessageKind::Request {
-                self.respond(&message).await?;
+                self.answer_request(&message).await?;
             }
             return Ok((message, kind));
         }
@@ -345,7 +345,7 @@ impl Connection {
     }
 
     /// Answers a request of the server as a client without capabilities does.
-    async fn respond(&mut self, request: &Value) -> Result<(), Stop> {
+    async fn answer_request(&mut self, request: &Value) -> Result<(), Stop> {
         let id = request.get("id").cloned().unwrap_or(Value::Null);
         let answer = match request.get("method").and_then(Value::as_str) {
             Some("ping") => frame::empty_result(id) + "\n",
@@ -372,7 +372,7 @@ impl Connection {
     }
 
     /// Closes the input, inspects the remaining output, and takes the server down.
-    pub async fn end(&mut self) {
+    pub async fn shut_down(&mut self) {
         let Some(process) = self.process().cloned() else {
             self.close().await;
             return;
@@ -433,7 +433,7 @@ async fn post(
         return Vec::new();
     }
     if alone.is_none() && text.contains("\"initialize\"") {
-        link.adopt(&reply);
+        link.enter_session(&reply);
     }
     let frames = reply.frames().into_iter();
     // An event without data only marks a point at which the stream can be resumed.

@@ -182,7 +182,7 @@ impl Findings {
     }
 
     /// The findings of one kind.
-    pub fn of(&self, word: &str) -> Vec<String> {
+    pub fn of_kind(&self, word: &str) -> Vec<String> {
         self.lock().found.get(word).cloned().unwrap_or_default()
     }
 

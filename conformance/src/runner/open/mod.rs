@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::listening_server::ListeningServer;
-use super::start::{PreferredTransport, Prepared, Refusal, Target};
+use super::start::{PreferredTransport, PreparedProcess, Refusal, Target};
 use super::transcript::{Record, Stop};
 use super::trial::Trial;
 use super::{RunOptions, RunState, exchange, not_claimed};
@@ -70,11 +70,11 @@ pub struct OpenState {
 #[derive(Debug)]
 enum ServerAccess {
     /// Over the standard streams of a process that is started.
-    Pipe(Arc<Prepared>),
+    Pipe(Arc<PreparedProcess>),
     /// Over HTTP; the process is present if the harness started it.
     Http {
         endpoint: Endpoint,
-        _server: Option<Box<(Pipe, Prepared)>>,
+        _server: Option<Box<(Pipe, PreparedProcess)>>,
     },
 }
 
@@ -169,7 +169,7 @@ pub async fn run_all(
         state.report(index, trial);
     }
     if let Some(mut connection) = connection {
-        connection.end().await;
+        connection.shut_down().await;
     }
     while tasks.join_next().await.is_some() {}
     for index in last {
@@ -268,12 +268,12 @@ async fn start_and_survey(
             match tokio::time::timeout(patience, other.initialize()).await {
                 Ok(Ok(opened)) => {
                     std::mem::swap(&mut connection, &mut other);
-                    other.end().await;
+                    other.shut_down().await;
                     open.stateless = true;
                     Ok((opened, open.connect()))
                 }
                 _ => {
-                    other.end().await;
+                    other.shut_down().await;
                     Err(stop)
                 }
             }
@@ -317,7 +317,7 @@ async fn start_and_survey(
         Err(stop) => {
             let stderr = connection.stderr();
             let record = std::mem::take(&mut connection.record);
-            connection.end().await;
+            connection.shut_down().await;
             Err(Box::new(record.into_trial(
                 Some(stop),
                 tokio::time::Instant::now(),
@@ -349,9 +349,9 @@ impl OpenState {
         self.survey.bindings.extend(found.bindings);
         if spoken && let Ok(mut other) = self.connect() {
             survey::compare(&mut fresh, &mut other, &self.survey, &findings, patience).await;
-            other.end().await;
+            other.shut_down().await;
         }
-        fresh.end().await;
+        fresh.shut_down().await;
     }
 
     fn add_capability(&mut self, word: &str) {
@@ -446,7 +446,7 @@ impl OpenState {
                 | Verdict::Junk { .. }
         );
         if gone && let Some(mut connection) = shared.take() {
-            connection.end().await;
+            connection.shut_down().await;
         }
         trial
     }
@@ -479,7 +479,7 @@ impl OpenState {
                     self.patience,
                 )
                 .await;
-                connection.end().await;
+                connection.shut_down().await;
                 trial
             }
             Err(trial) => *trial,
@@ -513,7 +513,7 @@ impl OpenState {
         };
         let trial = exchange::play(http, server, endpoint, self.patience, Some(settings)).await;
         if let Some(mut connection) = connection {
-            connection.end().await;
+            connection.shut_down().await;
         }
         trial
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::super::case_source;
 use super::super::controls::{self, CaseFiles, ControlContext};
-use super::super::script;
 use super::super::transcript::{Record, Stop, differs, unmet};
 use super::super::trial::Trial;
 use super::connection::Connection;
@@ -72,7 +72,7 @@ pub fn judge_findings(case: &WireCase, findings: &Findings) -> Trial {
 /// # Errors
 /// When there are any.
 pub fn expect_no_finding(line: u32, word: &str, findings: &Findings) -> Result<(), Stop> {
-    let found = findings.of(word);
+    let found = findings.of_kind(word);
     if found.is_empty() {
         return Ok(());
     }
@@ -153,7 +153,7 @@ impl OpenPlayer<'_> {
             let (message, kind) = self.connection.message(deadline, waited).await?;
             let is_match = match method {
                 Some(method) => message.get("method").and_then(Value::as_str) == Some(method),
-                None => kind == MessageKind::Response && self.is_for_case(&message, null),
+                None => kind == MessageKind::Response && self.belongs_to_case(&message, null),
             };
             if is_match {
                 self.requested_input
@@ -169,7 +169,7 @@ impl OpenPlayer<'_> {
     }
 
     /// Whether a response belongs to this case: its id is one of the case's, or unknown. `null` is the result if it has no id.
-    fn is_for_case(&self, message: &Value, null: bool) -> bool {
+    fn belongs_to_case(&self, message: &Value, null: bool) -> bool {
         let id = message.get("id").unwrap_or(&Value::Null);
         if id.is_null() {
             return null;
@@ -195,11 +195,15 @@ impl ControlContext for OpenPlayer<'_> {
 
     fn process(&self, control: &Control) -> Result<Arc<ProcessHandle>, Stop> {
         let process = self.connection.process().cloned();
-        process.ok_or_else(|| not_permitted(&format!("`{}` over HTTP", script::control(control))))
+        process
+            .ok_or_else(|| not_permitted(&format!("`{}` over HTTP", case_source::control(control))))
     }
 
     fn files(&self, control: &Control) -> Result<CaseFiles, Stop> {
-        Err(not_permitted(&format!("`{}`", script::control(control))))
+        Err(not_permitted(&format!(
+            "`{}`",
+            case_source::control(control)
+        )))
     }
 
     fn findings(&self) -> Option<&Findings> {
@@ -210,7 +214,7 @@ impl ControlContext for OpenPlayer<'_> {
         self.connection.end_input();
     }
 
-    async fn silence(&mut self, line: u32, time: Duration) -> Result<(), Stop> {
+    async fn expect_silence(&mut self, line: u32, time: Duration) -> Result<(), Stop> {
         let deadline = Instant::now() + time;
         loop {
             match self.connection.message(deadline, time).await {
@@ -224,7 +228,7 @@ impl ControlContext for OpenPlayer<'_> {
                     return Ok(());
                 }
                 Err(stop) => return Err(stop),
-                Ok((message, MessageKind::Response)) if self.is_for_case(&message, true) => {
+                Ok((message, MessageKind::Response)) if self.belongs_to_case(&message, true) => {
                     return Err(differs(line, "output", "no response", &message.to_string()));
                 }
                 Ok(_) => {}

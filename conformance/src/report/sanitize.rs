@@ -90,18 +90,18 @@ pub fn block(text: &str) -> String {
     Visible(&cut::to_bytes(text, BLOCK_BYTES_MAX)).to_string()
 }
 
-fn of(show: fn(&str) -> String, text: Option<&String>) -> Option<String> {
+fn sanitize_option(show: fn(&str) -> String, text: Option<&String>) -> Option<String> {
     text.map(|text| show(text))
 }
 
-fn all(show: fn(&str) -> String, texts: &[String]) -> Vec<String> {
+fn sanitize_all(show: fn(&str) -> String, texts: &[String]) -> Vec<String> {
     texts.iter().map(|text| show(text)).collect()
 }
 
 impl Run {
     /// The run with all its texts made safe to display. Only the JSON report keeps them unchanged.
     #[must_use]
-    pub fn shown(&self) -> Self {
+    pub fn sanitized(&self) -> Self {
         // Without `..`, so that no new member is forgotten here.
         let Self {
             format,
@@ -121,21 +121,21 @@ impl Run {
             format: *format,
             harness: line(harness),
             target: line(target),
-            server: of(line, server.as_ref()),
+            server: sanitize_option(line, server.as_ref()),
             suite_cases: *suite_cases,
-            suite_digest: of(line, suite_digest.as_ref()),
+            suite_digest: sanitize_option(line, suite_digest.as_ref()),
             partial: *partial,
             interrupted: *interrupted,
             strict: *strict,
             duration_ms: *duration_ms,
-            cases: cases.iter().map(CaseRecord::shown).collect(),
-            complaints: all(block, complaints),
+            cases: cases.iter().map(CaseRecord::sanitized).collect(),
+            complaints: sanitize_all(block, complaints),
         }
     }
 }
 
 impl CaseRecord {
-    fn shown(&self) -> Self {
+    fn sanitized(&self) -> Self {
         let Self {
             id,
             page,
@@ -181,24 +181,24 @@ impl CaseRecord {
             id: line(id),
             page: line(page),
             section: line(section),
-            clause: of(line, clause.as_ref()),
-            sentence: of(line, sentence.as_ref()),
+            clause: sanitize_option(line, clause.as_ref()),
+            sentence: sanitize_option(line, sentence.as_ref()),
             place: line(place),
-            divergence: of(line, divergence.as_ref()),
+            divergence: sanitize_option(line, divergence.as_ref()),
             rulings: rulings.clone(),
-            why: of(line, why.as_ref()),
+            why: sanitize_option(line, why.as_ref()),
             transport: *transport,
             status: *status,
-            cause: of(line, cause.as_ref()),
-            message: of(line, message.as_ref()),
+            cause: sanitize_option(line, cause.as_ref()),
+            message: sanitize_option(line, message.as_ref()),
             findings: findings.iter().map(finding).collect(),
-            unobserved: all(line, unobserved),
-            source: of(block, source.as_ref()),
+            unobserved: sanitize_all(line, unobserved),
+            source: sanitize_option(block, source.as_ref()),
             traffic: traffic.iter().map(frame).collect(),
-            stderr: of(block, stderr.as_ref()),
+            stderr: sanitize_option(block, stderr.as_ref()),
             duration_us: *duration_us,
-            by_hand: of(block, by_hand.as_ref()),
-            rerun: of(line, rerun.as_ref()),
+            by_hand: sanitize_option(block, by_hand.as_ref()),
+            rerun: sanitize_option(line, rerun.as_ref()),
         }
     }
 }
@@ -290,7 +290,7 @@ mod tests {
                 }
             }
         }
-        let shown = hostile.shown();
+        let shown = hostile.sanitized();
         check_lines(&terminal::render(&shown));
         check_lines(&terminal::verdict(&shown));
         let other = run("other", vec![record("x/1", Status::Pass)]);
@@ -332,7 +332,7 @@ mod tests {
         let mut long = run("t", vec![record("x/1", Status::Fail)]);
         long.cases[0].message = Some("é".repeat(1 << 20));
         long.cases[0].source = Some("x".repeat(1 << 20));
-        let shown = long.shown();
+        let shown = long.sanitized();
         let message = shown.cases[0].message.as_deref().unwrap_or_default();
         assert!(
             message.len() < 5000 && message.ends_with("… (2097152 bytes)"),

@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// As [`std::fs::write`], and for every path that leads into `spec/`.
-pub fn file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
+pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     std::fs::write(check_path(path)?, bytes)
 }
 
 /// Creates a file for writing.
 ///
 /// # Errors
-/// As `file`.
+/// As `write`.
 pub fn create(path: &Path) -> Result<File> {
     File::create(check_path(path)?)
 }
@@ -27,15 +27,15 @@ pub fn create(path: &Path) -> Result<File> {
 /// Creates a directory and its parents.
 ///
 /// # Errors
-/// As `file`.
-pub fn directory(path: &Path) -> Result<()> {
+/// As `write`.
+pub fn create_dir_all(path: &Path) -> Result<()> {
     std::fs::create_dir_all(check_path(path)?)
 }
 
 /// Copies a file.
 ///
 /// # Errors
-/// As `file`.
+/// As `write`.
 pub fn copy(from: &Path, to: &Path) -> Result<()> {
     std::fs::copy(from, check_path(to)?).map(drop)
 }
@@ -43,7 +43,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
 /// Renames a file, replacing an existing one.
 ///
 /// # Errors
-/// As `file`.
+/// As `write`.
 pub fn rename(from: &Path, to: &Path) -> Result<()> {
     std::fs::rename(check_path(from)?, check_path(to)?)
 }
@@ -51,7 +51,7 @@ pub fn rename(from: &Path, to: &Path) -> Result<()> {
 /// Removes a file or a whole directory, if it is there.
 ///
 /// # Errors
-/// As `file`.
+/// As `write`.
 pub fn remove(path: &Path) -> Result<()> {
     let path = check_path(path)?;
     match path.is_dir() {
@@ -94,8 +94,8 @@ mod tests {
     #[test]
     fn no_path_leads_into_the_specification() {
         let root = crate::root();
-        let scratch = root.join("target/written-test");
-        directory(&scratch).unwrap();
+        let scratch = root.join("target/guarded-fs-test");
+        create_dir_all(&scratch).unwrap();
         let link = scratch.join("link");
         let _absent = std::fs::remove_file(&link);
         std::os::unix::fs::symlink(root.join("spec"), &link).unwrap();
@@ -111,9 +111,9 @@ mod tests {
         ] {
             let refused =
                 |done: Result<()>| done.unwrap_err().kind() == ErrorKind::PermissionDenied;
-            assert!(refused(file(&path, "")), "{}", path.display());
+            assert!(refused(write(&path, "")), "{}", path.display());
             assert!(refused(create(&path).map(drop)), "{}", path.display());
-            assert!(refused(directory(&path)), "{}", path.display());
+            assert!(refused(create_dir_all(&path)), "{}", path.display());
             assert!(
                 refused(copy(&root.join("README.md"), &path)),
                 "{}",
@@ -127,7 +127,7 @@ mod tests {
             assert!(refused(remove(&path)), "{}", path.display());
         }
         assert_eq!(std::fs::read(&page).unwrap(), before);
-        file(&scratch.join("other"), "1").unwrap();
+        write(&scratch.join("other"), "1").unwrap();
         remove(&scratch).unwrap();
     }
 }
