@@ -62,7 +62,7 @@ fn main() {
     while let Some(line) = read.pop_front().or_else(|| lines.next()) {
         let Ok(line) = line else { return };
         let Ok(request) = serde_json::from_str::<Value>(&line) else {
-            say(
+            write_frame(
                 &json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "Parse error"}}),
             );
             continue;
@@ -108,7 +108,7 @@ fn main() {
             _ => id.clone(),
         };
         if fault == "pings" {
-            say(&json!({"jsonrpc": "2.0", "id": "there?", "method": "ping"}));
+            write_frame(&json!({"jsonrpc": "2.0", "id": "there?", "method": "ping"}));
             let pong = json!({"jsonrpc": "2.0", "id": "there?", "result": {}});
             let is_other = |line: &std::io::Result<String>| {
                 let line = line.as_deref().unwrap_or_default();
@@ -119,22 +119,22 @@ fn main() {
         if fault == "pings-unread" && calls > 0 {
             // The answers do not fit into the pipe.
             for _ in 0..40 {
-                say(&json!({"jsonrpc": "2.0", "id": "x".repeat(4000), "method": "ping"}));
+                write_frame(&json!({"jsonrpc": "2.0", "id": "x".repeat(4000), "method": "ping"}));
             }
             std::thread::sleep(Duration::from_millis(200));
         }
         if fault == "repeats" && calls > 1 {
-            say(&answered);
+            write_frame(&answered);
             std::thread::sleep(Duration::from_millis(800));
         }
         answered = json!({"jsonrpc": "2.0", "id": id, "result": result});
-        say(&answered);
+        write_frame(&answered);
         if fault == "pings-unread" && calls > 0 {
             std::thread::sleep(Duration::from_secs(300));
         }
     }
     if fault == "repeats-late" && calls > 0 {
-        say(&answered);
+        write_frame(&answered);
     }
     if fault == "ignores-eof" || fault == "regroups" {
         std::thread::sleep(Duration::from_secs(300));
@@ -185,7 +185,7 @@ fn misbehave(fault: &str, calls: u64) {
                 let _reader_gone = out.write_all(&line).and_then(|()| out.write_all(b"\n"));
             }
         }
-        "twice" => say(&json!({"jsonrpc": "2.0", "id": 4_000_000, "result": {}})),
+        "twice" => write_frame(&json!({"jsonrpc": "2.0", "id": 4_000_000, "result": {}})),
         _ => {}
     }
 }
@@ -212,7 +212,7 @@ fn returned(value: &str) -> Value {
     json!({"content": [{"type": "text", "text": payload.to_string()}], "isError": false, "structuredContent": payload})
 }
 
-fn say(frame: &Value) {
+fn write_frame(frame: &Value) {
     let mut out = std::io::stdout().lock();
     let _reader_gone = writeln!(out, "{frame}").and_then(|()| out.flush());
 }

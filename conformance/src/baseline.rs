@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use crate::files;
-use crate::report::shown;
+use crate::report::sanitize;
 use crate::suite::{Case, Selector};
 use crate::verdict::Verdict;
 
@@ -40,7 +40,7 @@ struct Entry {
 /// # Errors
 /// When `old` is not a list of expected failures.
 pub fn rewritten(old: &str, judged: &[(&Case, &Verdict)], whole: bool) -> Result<String, String> {
-    let list: List = files::of_toml(old)?;
+    let list: List = files::parse_toml(old)?;
     let mut text = HEAD.to_owned();
     let mut covered: BTreeSet<&str> = BTreeSet::new();
     for entry in &list.case {
@@ -49,7 +49,9 @@ pub fn rewritten(old: &str, judged: &[(&Case, &Verdict)], whole: bool) -> Result
             .iter()
             .filter(|(case, _)| selector.selects(case))
             .collect();
-        let failing = mine.iter().filter(|(_, verdict)| excuses(entry, verdict));
+        let failing = mine
+            .iter()
+            .filter(|(_, verdict)| still_holds(entry, verdict));
         let failing: Vec<&str> = failing.map(|(case, _)| case.id.as_str()).collect();
         let untried = !whole && mine.is_empty();
         if untried || !failing.is_empty() && !mine.iter().any(|(_, verdict)| verdict.is_pass()) {
@@ -70,15 +72,15 @@ pub fn rewritten(old: &str, judged: &[(&Case, &Verdict)], whole: bool) -> Result
             .iter()
             .find(|entry| {
                 Selector::new(&entry.id).is_ok_and(|selector| selector.selects(case))
-                    && excuses(entry, verdict)
+                    && still_holds(entry, verdict)
             })
             .map_or(UNEXPLAINED, |entry| entry.reason.as_str());
-        write(&mut text, &case.id, reason, Some(beginning(&message)));
+        write(&mut text, &case.id, reason, Some(message_prefix(&message)));
     }
     Ok(text)
 }
 
-fn excuses(entry: &Entry, verdict: &Verdict) -> bool {
+fn still_holds(entry: &Entry, verdict: &Verdict) -> bool {
     let message = verdict.message();
     verdict.is_failure()
         && entry
@@ -100,14 +102,14 @@ fn write(text: &mut String, id: &str, reason: &str, message: Option<&str>) {
 
 /// A TOML string. Control characters in a target's message are written as their numbers, so that no editor or terminal obeys them.
 fn quoted(value: &str) -> String {
-    if !value.contains(shown::is_numbered) {
+    if !value.contains(sanitize::needs_escape) {
         return toml::Value::from(value).to_string();
     }
     let mut text = "\"".to_owned();
     for character in value.chars() {
         match character {
             '"' | '\\' => text.extend(['\\', character]),
-            numbered if shown::is_numbered(numbered) => {
+            numbered if sanitize::needs_escape(numbered) => {
                 text.push_str(&format!("\\U{:08X}", u32::from(numbered)));
             }
             plain => text.push(plain),
@@ -116,7 +118,7 @@ fn quoted(value: &str) -> String {
     text + "\""
 }
 
-fn beginning(message: &str) -> &str {
+fn message_prefix(message: &str) -> &str {
     let line = message.lines().next().unwrap_or_default();
     line.char_indices()
         .nth(MESSAGE_CHARS_MAX)
@@ -128,13 +130,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_baseline_shows_what_would_be_obeyed_and_reads_back() {
+    fn baseline_escapes_control_characters_and_reads_back() {
         for text in [
             "plain 'x' \"y\" \\",
             "\u{1b}[2J\u{9b}\u{202e}\u{e0041} \"'\\",
         ] {
             let written = quoted(text);
-            assert_eq!(written.find(shown::is_numbered), None, "{written}");
+            assert_eq!(written.find(sanitize::needs_escape), None, "{written}");
             let list: toml::Table = toml::from_str(&format!("x = {written}")).expect("TOML");
             assert_eq!(list["x"].as_str(), Some(text));
         }

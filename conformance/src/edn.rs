@@ -39,10 +39,10 @@ pub enum Edn {
 }
 
 /// A predicate that decides whether a hole matches a value.
-type Takes = fn(&Edn) -> bool;
+type HolePredicate = fn(&Edn) -> bool;
 
 /// Holes that may appear as values in expected data, with the values that they match.
-const HOLES: &[(&str, Takes)] = &[
+const HOLES: &[(&str, HolePredicate)] = &[
     ("<any>", |_| true),
     ("<bool>", |value| matches!(value, Edn::Bool(_))),
     ("<int>", |value| matches!(value, Edn::Int(_))),
@@ -67,13 +67,13 @@ impl Edn {
     /// # Errors
     /// The byte offset, and what was expected there. The limit on the number of values is that of JSON.
     pub fn parse(text: &str) -> Result<Edn, (usize, String)> {
-        let mut reader = Reader {
+        let mut reader = EdnReader {
             text,
             at: 0,
             values: 0,
         };
         let value = reader.value(0)?;
-        reader.blanks();
+        reader.skip_blanks();
         if reader.at < text.len() {
             return reader.error("expected one value, found more after it");
         }
@@ -204,16 +204,16 @@ impl fmt::Display for Edn {
     }
 }
 
-struct Reader<'t> {
+struct EdnReader<'t> {
     text: &'t str,
     at: usize,
     values: usize,
 }
 
-type Read<T> = Result<T, (usize, String)>;
+type ReadResult<T> = Result<T, (usize, String)>;
 
-impl<'t> Reader<'t> {
-    fn value(&mut self, depth: usize) -> Read<Edn> {
+impl<'t> EdnReader<'t> {
+    fn value(&mut self, depth: usize) -> ReadResult<Edn> {
         if depth > DEPTH_MAX {
             return self.error("expected at most 256 levels of nesting");
         }
@@ -221,7 +221,7 @@ impl<'t> Reader<'t> {
         if self.values > VALUES_MAX {
             return self.error(&format!("expected at most {VALUES_MAX} values"));
         }
-        self.blanks();
+        self.skip_blanks();
         let rest = self.rest();
         match rest.as_bytes().first() {
             None => self.error("expected a value, found the end"),
@@ -236,11 +236,11 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn items(&mut self, open: usize, close: char, depth: usize) -> Read<Vec<Edn>> {
+    fn items(&mut self, open: usize, close: char, depth: usize) -> ReadResult<Vec<Edn>> {
         self.at += open;
         let mut items = Vec::new();
         loop {
-            self.blanks();
+            self.skip_blanks();
             if self.rest().starts_with(close) {
                 self.at += 1;
                 return Ok(items);
@@ -252,7 +252,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn map(&mut self, depth: usize) -> Read<Edn> {
+    fn map(&mut self, depth: usize) -> ReadResult<Edn> {
         let start = self.at;
         let items = self.items(1, '}', depth)?;
         if items.len() % 2 == 1 {
@@ -276,7 +276,7 @@ impl<'t> Reader<'t> {
         Ok(Edn::Map(entries))
     }
 
-    fn dispatch(&mut self, depth: usize) -> Read<Edn> {
+    fn dispatch(&mut self, depth: usize) -> ReadResult<Edn> {
         let start = self.at;
         let rest = self.rest();
         if rest.starts_with("#{") {
@@ -319,7 +319,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Skips a string in which a backslash only escapes the next character.
-    fn raw_string(&mut self) -> Read<()> {
+    fn raw_string(&mut self) -> ReadResult<()> {
         let start = self.at;
         let mut chars = self.text[self.at + 1..].char_indices();
         while let Some((index, c)) = chars.next() {
@@ -337,7 +337,7 @@ impl<'t> Reader<'t> {
         Err((start, "expected a closing quote".to_owned()))
     }
 
-    fn string(&mut self) -> Read<String> {
+    fn string(&mut self) -> ReadResult<String> {
         let start = self.at;
         self.at += 1;
         let mut out = String::new();
@@ -357,7 +357,7 @@ impl<'t> Reader<'t> {
         Err((start, "expected a closing quote".to_owned()))
     }
 
-    fn escape(&mut self) -> Read<char> {
+    fn escape(&mut self) -> ReadResult<char> {
         let rest = self.rest().as_bytes();
         let c = match rest.get(1) {
             Some(b'n') => '\n',
@@ -386,7 +386,7 @@ impl<'t> Reader<'t> {
         Ok(c)
     }
 
-    fn atom(&mut self) -> Read<Edn> {
+    fn atom(&mut self) -> ReadResult<Edn> {
         let token = self.token();
         if token.is_empty() {
             return self.error("expected a value");
@@ -420,7 +420,7 @@ impl<'t> Reader<'t> {
         &rest[..rest.find(stop).unwrap_or(rest.len())]
     }
 
-    fn blanks(&mut self) {
+    fn skip_blanks(&mut self) {
         let rest = self.rest();
         let blank = |c: char| c.is_whitespace() || c == ',';
         self.at += rest.find(|c: char| !blank(c)).unwrap_or(rest.len());
@@ -430,7 +430,7 @@ impl<'t> Reader<'t> {
         &self.text[self.at..]
     }
 
-    fn error<T>(&self, message: &str) -> Read<T> {
+    fn error<T>(&self, message: &str) -> ReadResult<T> {
         Err((self.at, message.to_owned()))
     }
 }

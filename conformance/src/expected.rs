@@ -46,7 +46,7 @@ struct RawEntry {
 
 /// How a verdict compares with the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum BaselineMatch {
     /// It is not a failure, or is not listed.
     Plain,
     /// It fails as listed, for this reason.
@@ -60,7 +60,7 @@ impl ExpectedFailures {
     /// With line and column for text that is not TOML of this shape; with the entry for a bad glob, an empty
     /// reason or a duplicate id.
     pub fn read(text: &str) -> Result<ExpectedFailures, String> {
-        let file: File = crate::files::of_toml(text)?;
+        let file: File = crate::files::parse_toml(text)?;
         let mut entries: Vec<Entry> = Vec::new();
         for raw in file.case {
             if raw.reason.trim().is_empty() {
@@ -118,21 +118,21 @@ impl ExpectedFailures {
     }
 
     /// Decides whether a verdict is a listed failure.
-    pub fn standing(&self, case: &Case, verdict: &Verdict) -> Standing {
+    pub fn compare(&self, case: &Case, verdict: &Verdict) -> BaselineMatch {
         if !verdict.is_failure() {
-            return Standing::Plain;
+            return BaselineMatch::Plain;
         }
         match self
             .entries
             .iter()
             .find(|entry| entry.covers(case, verdict))
         {
-            Some(entry) => Standing::Expected(entry.reason.clone()),
+            Some(entry) => BaselineMatch::Expected(entry.reason.clone()),
             None => match &case.divergence {
                 Some(id) if self.divergences.contains(id) => {
-                    Standing::Expected(format!("recorded divergence {id}"))
+                    BaselineMatch::Expected(format!("recorded divergence {id}"))
                 }
-                _ => Standing::Plain,
+                _ => BaselineMatch::Plain,
             },
         }
     }
@@ -140,12 +140,12 @@ impl ExpectedFailures {
     /// Entries that are wrong after a run: those for cases that passed, those that no failure
     /// needed, and, if `whole` (every case of the suite was considered), those that match no
     /// case. Cases that were not judged (unobservable, not claimed, excluded) prove nothing either way.
-    pub fn stale<'c>(
+    pub fn stale_entries<'c>(
         &self,
         judged: impl IntoIterator<Item = (&'c Case, &'c Verdict)>,
         whole: bool,
     ) -> Vec<String> {
-        let mut tallies = vec![Tally::default(); self.entries.len()];
+        let mut tallies = vec![EntryUse::default(); self.entries.len()];
         for (case, verdict) in judged {
             for (entry, tally) in self.entries.iter().zip(&mut tallies) {
                 if !entry.selector.selects(case) {
@@ -170,7 +170,7 @@ impl ExpectedFailures {
 
 /// What a run showed about an entry.
 #[derive(Clone, Default)]
-struct Tally<'c> {
+struct EntryUse<'c> {
     /// The entry matches a case that was considered.
     named: bool,
     /// A case that it matches failed.
@@ -182,7 +182,7 @@ struct Tally<'c> {
 }
 
 impl Entry {
-    fn complaint(&self, tally: &Tally<'_>, whole: bool) -> Option<String> {
+    fn complaint(&self, tally: &EntryUse<'_>, whole: bool) -> Option<String> {
         let id = self.selector.text();
         match tally.passed.as_slice() {
             [first] if *first == id => Some(format!("{id} passes now: remove its entry")),

@@ -39,14 +39,14 @@ pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
 /// A message with the file, and with the line when the contents are wrong.
 pub fn read_toml<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
     let text = read_text(path, SETTINGS_BYTES_MAX)?;
-    of_toml(&text).map_err(|error| format!("{}: {error}", path.display()))
+    parse_toml(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Parses the text of a settings file.
 ///
 /// # Errors
 /// The parser's message, which quotes the line; for a long line only the error and its position.
-pub fn of_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+pub fn parse_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| {
         let message = error.to_string();
         if message.len() <= TOML_MESSAGE_BYTES_MAX {
@@ -55,14 +55,14 @@ pub fn of_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
         let before = text
             .get(..error.span().map_or(0, |span| span.start))
             .unwrap_or_default();
-        let (line, column) = place_behind(before);
+        let (line, column) = position_after(before);
         let why = cut::to_bytes(error.message(), TOML_MESSAGE_BYTES_MAX);
         format!("TOML parse error at line {line}, column {column}: {why}")
     })
 }
 
 /// Line and column, from 1, of the position after this text.
-pub fn place_behind(text: &str) -> (usize, usize) {
+pub fn position_after(text: &str) -> (usize, usize) {
     let begun = text.rfind('\n').map_or(0, |end| end + 1);
     (
         text.matches('\n').count() + 1,
@@ -71,7 +71,7 @@ pub fn place_behind(text: &str) -> (usize, usize) {
 }
 
 /// The contents of a file that a target left behind; `None` if it is not a regular file or exceeds the limit.
-pub fn read_left(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
+pub fn read_left_file(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
     read(path, bytes_max).ok()
 }
 
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_as_a_whole_or_not_at_all() {
+    fn files_are_replaced_atomically() {
         let directory = tempfile::tempdir().unwrap();
         let (file, link) = (directory.path().join("file"), directory.path().join("link"));
         replace(&file, "old").unwrap();
@@ -154,8 +154,8 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_line_the_place_is_told() {
-        let told = |text: &str| of_toml::<toml::Table>(text).unwrap_err();
+    fn errors_in_long_lines_give_the_position() {
+        let told = |text: &str| parse_toml::<toml::Table>(text).unwrap_err();
         assert!(told("a = [").contains("\n1 | a = ["));
         let long = told(&format!("b = 1\na = {}", "[".repeat(1 << 20)));
         assert!(
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_not_read_to_it() {
+    fn endless_files_are_not_read() {
         let directory = tempfile::tempdir().unwrap();
         let (file, pipe, zero) = (
             directory.path().join("file"),
@@ -177,14 +177,14 @@ mod tests {
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         std::os::unix::fs::symlink("/dev/zero", &zero).unwrap();
         assert_eq!(read_text(&file, 4), Ok("text".into()));
-        assert_eq!(read_left(&file, 4), Some(b"text".to_vec()));
+        assert_eq!(read_left_file(&file, 4), Some(b"text".to_vec()));
         let told = read_text(&file, 3).unwrap_err();
         assert!(told.contains("it goes on beyond"), "{told}");
         for path in [&pipe, &zero, &directory.path().to_owned()] {
             let told = read_text(path, 4).unwrap_err();
             assert!(told.contains("it is no regular file"), "{told}");
-            assert_eq!(read_left(path, 4), None, "{}", path.display());
+            assert_eq!(read_left_file(path, 4), None, "{}", path.display());
         }
-        assert_eq!(read_left(&file, 3), None);
+        assert_eq!(read_left_file(&file, 3), None);
     }
 }

@@ -23,7 +23,7 @@ pub const VALUES_MAX: usize = 2_000_000;
 
 /// Parses a text of at most [`VALUES_MAX`] values with `serde_json`, for members that are inspected but not compared. Empty arrays and
 /// objects are counted as if they had an element.
-pub fn loosely(text: &str) -> Option<serde_json::Value> {
+pub fn parse_loosely(text: &str) -> Option<serde_json::Value> {
     let (mut values, mut quoted, mut escaped) = (1, false, false);
     for byte in text.bytes() {
         match byte {
@@ -75,13 +75,13 @@ impl Json {
     /// # Errors
     /// On anything RFC 8259 doesn't allow, on a duplicate key, and beyond [`DEPTH_MAX`] levels or [`VALUES_MAX`] values.
     pub fn parse(text: &str) -> Result<Json, JsonError> {
-        let mut reader = Reader {
+        let mut reader = JsonReader {
             text,
             at: 0,
             values: 0,
         };
         let value = reader.value(0)?;
-        reader.blanks();
+        reader.skip_blanks();
         if reader.at < text.len() {
             return Err(reader.error("expected the end of the JSON text"));
         }
@@ -93,7 +93,7 @@ impl Json {
     /// # Errors
     /// As [`Json::parse`], except that text may follow the value.
     pub fn parse_prefix(text: &str) -> Result<(Json, usize), JsonError> {
-        let mut reader = Reader {
+        let mut reader = JsonReader {
             text,
             at: 0,
             values: 0,
@@ -381,19 +381,19 @@ fn is_zero(integer: &str) -> bool {
     matches!(integer, "0" | "-0")
 }
 
-struct Reader<'t> {
+struct JsonReader<'t> {
     text: &'t str,
     at: usize,
     values: usize,
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     fn value(&mut self, depth: usize) -> Result<Json, JsonError> {
         self.values += 1;
         if self.values > VALUES_MAX {
             return Err(self.error(&format!("expected at most {VALUES_MAX} values")));
         }
-        self.blanks();
+        self.skip_blanks();
         match self.peek() {
             Some(b'{') => self.object(depth),
             Some(b'[') => self.array(depth),
@@ -409,18 +409,18 @@ impl Reader<'_> {
     fn object(&mut self, depth: usize) -> Result<Json, JsonError> {
         self.enter(depth)?;
         let mut members = IndexMap::new();
-        self.blanks();
+        self.skip_blanks();
         if self.take(b'}') {
             return Ok(Json::Object(members));
         }
         loop {
-            self.blanks();
+            self.skip_blanks();
             if self.peek() != Some(b'"') {
                 return Err(self.error("expected a key in double quotes"));
             }
             let start = self.at;
             let key = self.string()?;
-            self.blanks();
+            self.skip_blanks();
             if !self.take(b':') {
                 return Err(self.error("expected ':' after the key"));
             }
@@ -432,7 +432,7 @@ impl Reader<'_> {
                 });
             }
             members.insert(key, value);
-            self.blanks();
+            self.skip_blanks();
             if self.take(b'}') {
                 return Ok(Json::Object(members));
             }
@@ -445,13 +445,13 @@ impl Reader<'_> {
     fn array(&mut self, depth: usize) -> Result<Json, JsonError> {
         self.enter(depth)?;
         let mut items = Vec::new();
-        self.blanks();
+        self.skip_blanks();
         if self.take(b']') {
             return Ok(Json::Array(items));
         }
         loop {
             items.push(self.value(depth + 1)?);
-            self.blanks();
+            self.skip_blanks();
             if self.take(b']') {
                 return Ok(Json::Array(items));
             }
@@ -580,7 +580,7 @@ impl Reader<'_> {
         }
     }
 
-    fn blanks(&mut self) {
+    fn skip_blanks(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
         }

@@ -227,7 +227,7 @@ fn pages() -> [PathBuf; 2] {
 }
 
 #[test]
-fn the_page_fits_filters_and_asks_nobody_for_anything() {
+fn report_page_fits_filters_and_makes_no_requests() {
     let Some(browser) = browser() else { return };
     let [_, probed] = pages();
     for (width, dark) in [(1280, false), (390, false), (390, true)] {
@@ -273,7 +273,7 @@ fn the_page_fits_filters_and_asks_nobody_for_anything() {
 }
 
 #[test]
-fn screenshots_show_something() {
+fn screenshots_are_not_blank() {
     let Some(browser) = browser() else { return };
     let [page, _] = pages();
     for (name, width, height) in [("wide", 1280, 1400), ("narrow", 390, 1600)] {
@@ -341,9 +341,9 @@ fn answer(mut stream: TcpStream, page: &str) -> std::io::Result<()> {
 }
 
 /// A server that is killed at the end of the test.
-struct Served(Child);
+struct ReferenceServer(Child);
 
-impl Drop for Served {
+impl Drop for ReferenceServer {
     fn drop(&mut self) {
         let _gone = self.0.kill();
         let _gone = self.0.wait();
@@ -351,7 +351,7 @@ impl Drop for Served {
 }
 
 /// The reference over HTTP on `port`, which permits pages from one origin.
-fn reference(port: u16, allowed: &str, token: &str) -> Served {
+fn reference(port: u16, allowed: &str, token: &str) -> ReferenceServer {
     let path =
         Path::new(env!("CARGO_BIN_EXE_ptc-conformance")).with_file_name("examples/reference");
     let child = Command::new(path)
@@ -361,7 +361,7 @@ fn reference(port: u16, allowed: &str, token: &str) -> Served {
         .stderr(Stdio::null())
         .spawn()
         .expect("the reference starts");
-    let served = Served(child);
+    let served = ReferenceServer(child);
     let began = Instant::now();
     while !is_ready(port) {
         assert!(
@@ -384,7 +384,7 @@ fn is_ready(port: u16) -> bool {
 }
 
 #[test]
-fn a_page_of_an_allowed_origin_calls_the_server_and_one_of_another_does_not() {
+fn only_pages_of_allowed_origins_can_call_the_server() {
     let Some(browser) = browser() else { return };
     const TOKEN: &str = "abcdefghijklmnopqrstuvwxyz012345";
     let listen = || TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -417,7 +417,7 @@ addEventListener("load", () => {
 </script></body>"#;
 
 #[test]
-fn the_page_that_compares_implementations_fits_wide_and_narrow() {
+fn comparison_page_fits_wide_and_narrow_windows() {
     let Some(browser) = browser() else { return };
     let runs = [
         ("mine".to_owned(), run(false)),

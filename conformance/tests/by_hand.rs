@@ -160,7 +160,7 @@ fn by_hand_against(id: &str, target: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn the_commands_of_a_case_do_what_the_harness_does() {
+fn shell_commands_do_what_the_harness_does() {
     for (id, pieces) in [
         ("few.flags/one", &["args_error"][..]),
         ("few.variables/one", &["args_error"]),
@@ -179,7 +179,7 @@ fn the_commands_of_a_case_do_what_the_harness_does() {
 }
 
 #[test]
-fn a_server_that_runs_already_is_asked_over_http() {
+fn running_server_is_called_with_curl() {
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
         .expect("a free port")
@@ -211,7 +211,7 @@ fn a_server_that_runs_already_is_asked_over_http() {
 }
 
 #[test]
-fn what_commands_cannot_do_has_none() {
+fn cases_beyond_shell_commands_have_none() {
     assert_eq!(by_hand("few.not/one"), None);
     assert_eq!(by_hand("few.not/two"), None);
 }

@@ -38,22 +38,22 @@ What `+` does.
 const KNOWN: &str = "[[case]]\nid = \"sums.wrong/wrong\"\nreason = \"thirteen is hard\"\n";
 
 /// A directory with the page, and everything that a run writes.
-struct Bench(tempfile::TempDir);
+struct Sandbox(tempfile::TempDir);
 
-impl Bench {
+impl Sandbox {
     fn new() -> Self {
-        let bench = Self(tempfile::tempdir().expect("a directory"));
-        std::fs::create_dir_all(bench.path("spec")).expect("a directory");
-        std::fs::write(bench.path("spec/sums.md"), PAGE).expect("a page");
-        std::fs::write(bench.path("launch.toml"), "[observe]\n").expect("a template");
-        bench
+        let sandbox = Self(tempfile::tempdir().expect("a directory"));
+        std::fs::create_dir_all(sandbox.path("spec")).expect("a directory");
+        std::fs::write(sandbox.path("spec/sums.md"), PAGE).expect("a page");
+        std::fs::write(sandbox.path("launch.toml"), "[observe]\n").expect("a template");
+        sandbox
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    fn word(&self, name: &str) -> String {
+    fn path_text(&self, name: &str) -> String {
         self.path(name).to_string_lossy().into_owned()
     }
 
@@ -67,8 +67,8 @@ impl Bench {
     /// Runs the suite and returns exit status, standard output and the JSON report.
     fn run(&self, more: &[&str]) -> (Option<i32>, String, Run) {
         let server = scripted();
-        let report = format!("json={}", self.word("report.json"));
-        let (suite, launch) = (self.word("spec"), self.word("launch.toml"));
+        let report = format!("json={}", self.path_text("report.json"));
+        let (suite, launch) = (self.path_text("spec"), self.path_text("launch.toml"));
         let mut arguments = vec![
             "run", "--stdio", &server, "--launch", &launch, "--report", &report,
         ];
@@ -96,19 +96,19 @@ fn statuses(run: &Run) -> Vec<Status> {
 }
 
 #[test]
-fn what_is_not_claimed_is_not_judged() {
-    let bench = Bench::new();
-    let claims = bench.word("claims.toml");
+fn unclaimed_cases_are_not_judged() {
+    let sandbox = Sandbox::new();
+    let claims = sandbox.path_text("claims.toml");
     let declare = |text: &str| std::fs::write(&claims, text).expect("a declaration");
     declare(
         "implements = [\"lisp_run\"]\ncases = [\"sums.add\", \"sums.wrong/*\"]\nnot_cases = [\"sums.wrong\"]\n",
     );
-    let (status, text, run) = bench.run(&["--claims", &claims]);
+    let (status, text, run) = sandbox.run(&["--claims", &claims]);
     assert_eq!(status, Some(0), "{text}");
     assert_eq!(statuses(&run)[..3], [Status::Pass; 3]);
     assert_eq!(statuses(&run)[3..], [Status::NotClaimed; 3]);
     declare("lacks = [\"lisp_run\"]\n");
-    let (status, text, run) = bench.run(&["--claims", &claims]);
+    let (status, text, run) = sandbox.run(&["--claims", &claims]);
     assert_eq!(statuses(&run), [Status::NotClaimed; 6]);
     assert_eq!(status, Some(1), "{text}");
     assert!(
@@ -116,12 +116,12 @@ fn what_is_not_claimed_is_not_judged() {
         "{text}"
     );
     declare("cases = [\"sums.ad\"]\n");
-    let output = bench.call(&[
+    let output = sandbox.call(&[
         "run",
         "--stdio",
         "true",
         "--suite",
-        &bench.word("spec"),
+        &sandbox.path_text("spec"),
         "--claims",
         &claims,
     ]);
@@ -129,36 +129,36 @@ fn what_is_not_claimed_is_not_judged() {
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(told.contains("did you mean `sums.add`?"), "{told}");
     declare("implements = [\"lisp_rum\"]\n");
-    let output = bench.call(&["run", "--stdio", "true", "--claims", &claims]);
+    let output = sandbox.call(&["run", "--stdio", "true", "--claims", &claims]);
     assert_eq!(output.status.code(), Some(2));
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(told.contains("no case needs `lisp_rum`"), "{told}");
-    let output = bench.call(&["run", "--stdio", "true", "--extension", "lang-9"]);
+    let output = sandbox.call(&["run", "--stdio", "true", "--extension", "lang-9"]);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(told.contains("no extension is called `lang-9`"), "{told}");
 }
 
 #[test]
-fn an_extension_is_claimed_only_where_it_is_named() {
-    let bench = Bench::new();
-    let page = bench.path("spec/sums.md");
+fn extensions_must_be_claimed_by_name() {
+    let sandbox = Sandbox::new();
+    let page = sandbox.path("spec/sums.md");
     let text = std::fs::read_to_string(&page).expect("the page");
     let text = text.replace("{#sums.add}", "{#sums.add requires: lang-1.1}");
     std::fs::write(&page, text).expect("the page");
-    let (_, _, run) = bench.run(&["--filter", "sums.add"]);
+    let (_, _, run) = sandbox.run(&["--filter", "sums.add"]);
     assert!(
         statuses(&run)
             .iter()
             .all(|status| *status == Status::NotClaimed)
     );
-    let (_, _, run) = bench.run(&["--filter", "sums.add", "--extension", "lang-1.1"]);
+    let (_, _, run) = sandbox.run(&["--filter", "sums.add", "--extension", "lang-1.1"]);
     assert!(statuses(&run).iter().all(|status| *status == Status::Pass));
 }
 
 #[test]
-fn a_should_warns_unless_the_run_is_strict() {
-    let bench = Bench::new();
-    let (status, text, run) = bench.run(&[]);
+fn failed_should_warns_unless_strict() {
+    let sandbox = Sandbox::new();
+    let (status, text, run) = sandbox.run(&[]);
     assert_eq!(status, Some(1), "{text}");
     let passed = [Status::Pass; 3];
     assert_eq!(statuses(&run)[..3], passed);
@@ -167,15 +167,15 @@ fn a_should_warns_unless_the_run_is_strict() {
         [Status::Warning, Status::Warning, Status::Fail]
     );
     // Nor does it end a run with `--fail-fast`.
-    let (status, text, _) = bench.run(&["--fail-fast", "--jobs", "1"]);
+    let (status, text, _) = sandbox.run(&["--fail-fast", "--jobs", "1"]);
     assert_eq!(status, Some(1), "{text}");
-    let (_, _, strict) = bench.run(&["--strict"]);
+    let (_, _, strict) = sandbox.run(&["--strict"]);
     assert_eq!(statuses(&strict)[3..], [Status::Fail; 3]);
 }
 
 #[test]
-fn a_failure_shows_clause_case_difference_traffic_and_rerun() {
-    let (_, text, run) = Bench::new().run(&["--filter", "sums.wrong"]);
+fn failure_shows_clause_diff_traffic_and_rerun_command() {
+    let (_, text, run) = Sandbox::new().run(&["--filter", "sums.wrong"]);
     for piece in [
         "clause sums.wrong: This MUST fail.",
         "(+ 6 6)",
@@ -191,40 +191,40 @@ fn a_failure_shows_clause_case_difference_traffic_and_rerun() {
 }
 
 #[test]
-fn shards_part_the_suite_and_merge_into_it() {
-    let bench = Bench::new();
+fn shards_partition_the_suite_and_merge() {
+    let sandbox = Sandbox::new();
     let mut seen = Vec::new();
     let mut parts = Vec::new();
     for part in ["1/2", "2/2"] {
-        let (_, _, run) = bench.run(&["--shard", part]);
+        let (_, _, run) = sandbox.run(&["--shard", part]);
         assert_eq!(run.cases.len(), 3);
         seen.extend(run.cases.iter().map(|case| case.id.clone()));
-        let kept = bench.word(&format!("part-{}.json", seen.len()));
-        std::fs::copy(bench.path("report.json"), &kept).expect("a copy");
+        let kept = sandbox.path_text(&format!("part-{}.json", seen.len()));
+        std::fs::copy(sandbox.path("report.json"), &kept).expect("a copy");
         parts.push(kept);
     }
     seen.sort();
     seen.dedup();
     assert_eq!(seen.len(), 6);
-    let report = format!("json={}", bench.word("whole.json"));
-    let output = bench.call(&["merge", &parts[0], &parts[1], "--report", &report]);
+    let report = format!("json={}", sandbox.path_text("whole.json"));
+    let output = sandbox.call(&["merge", &parts[0], &parts[1], "--report", &report]);
     assert_eq!(output.status.code(), Some(1));
-    let whole = Run::read(&bench.path("whole.json")).expect("a report");
+    let whole = Run::read(&sandbox.path("whole.json")).expect("a report");
     assert_eq!((whole.cases.len(), whole.partial), (6, false));
-    let twice = bench.call(&["merge", &parts[0], &parts[0]]);
+    let twice = sandbox.call(&["merge", &parts[0], &parts[0]]);
     assert_eq!(twice.status.code(), Some(2));
     // A suite with as many cases is another suite all the same.
     let mut other = Run::read(Path::new(&parts[1])).expect("a report");
     assert_eq!(other.suite_digest.as_deref().map(str::len), Some(16));
     other.suite_digest = Some("0123456789abcdef".to_owned());
-    let other_part = bench.word("other.json");
+    let other_part = sandbox.path_text("other.json");
     std::fs::write(&other_part, serde_json::to_string(&other).expect("JSON")).expect("a copy");
-    let mixed = bench.call(&["merge", &parts[0], &other_part]);
+    let mixed = sandbox.call(&["merge", &parts[0], &other_part]);
     assert_eq!(mixed.status.code(), Some(2));
     let said = String::from_utf8_lossy(&mixed.stderr);
     assert!(said.contains("different suites"), "{said}");
     // Two processes together reach the same verdicts as one, case by case.
-    let (status, _, one) = bench.run(&[]);
+    let (status, _, one) = sandbox.run(&[]);
     let verdicts = |run: &Run| -> Vec<_> {
         let mut verdicts: Vec<_> = run
             .cases
@@ -239,12 +239,12 @@ fn shards_part_the_suite_and_merge_into_it() {
 }
 
 #[test]
-fn what_goes_the_same_way_over_both_transports_is_played_once() {
-    let bench = Bench::new();
+fn transport_independent_cases_run_once() {
+    let sandbox = Sandbox::new();
     let reference =
         Path::new(env!("CARGO_BIN_EXE_ptc-conformance")).with_file_name("examples/reference");
-    let report = format!("json={}", bench.word("report.json"));
-    let output = bench.call(&[
+    let report = format!("json={}", sandbox.path_text("report.json"));
+    let output = sandbox.call(&[
         "run",
         "--reference",
         reference.to_str().expect("a path in UTF-8"),
@@ -259,7 +259,7 @@ fn what_goes_the_same_way_over_both_transports_is_played_once() {
     ]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
-    let run = Run::read(&bench.path("report.json")).expect("a report");
+    let run = Run::read(&sandbox.path("report.json")).expect("a report");
     let took = |clause: &str, over: Transport| -> Vec<u64> {
         let of = |case: &&CaseRecord| {
             case.clause.as_deref() == Some(clause) && case.transport == Some(over)
@@ -282,9 +282,9 @@ fn what_goes_the_same_way_over_both_transports_is_played_once() {
 }
 
 #[test]
-fn transports_of_one_target_are_told_apart_merged_and_compared() {
-    let bench = Bench::new();
-    let (status, text, run) = bench.run(&["--transport", "stdio,http"]);
+fn transports_are_distinguished_merged_and_compared() {
+    let sandbox = Sandbox::new();
+    let (status, text, run) = sandbox.run(&["--transport", "stdio,http"]);
     // The scripted server has no HTTP, which counts against it there only.
     assert!(text.contains("6 cases over stdio: 3 passed"), "{text}");
     assert!(
@@ -305,7 +305,7 @@ fn transports_of_one_target_are_told_apart_merged_and_compared() {
         .collect();
     run.cases.extend(again);
     run.complaints.clear();
-    std::fs::write(bench.path("report.json"), run.json()).expect("a report");
+    std::fs::write(sandbox.path("report.json"), run.json()).expect("a report");
     let over = |wanted| {
         let cases = run.cases.iter();
         cases.filter(|case| case.transport == wanted).count()
@@ -314,45 +314,45 @@ fn transports_of_one_target_are_told_apart_merged_and_compared() {
         (over(Some(Transport::Stdio)), over(Some(Transport::Http))),
         (6, 6)
     );
-    let both = bench.word("both.json");
-    std::fs::copy(bench.path("report.json"), &both).expect("a copy");
-    bench.run(&[]);
-    let alone = bench.word("report.json");
-    let difference = bench.call(&["diff", &alone, &both]);
+    let both = sandbox.path_text("both.json");
+    std::fs::copy(sandbox.path("report.json"), &both).expect("a copy");
+    sandbox.run(&[]);
+    let alone = sandbox.path_text("report.json");
+    let difference = sandbox.call(&["diff", &alone, &both]);
     let said = String::from_utf8_lossy(&difference.stdout);
     assert!(
         said.contains("added: 0\n")
             && said.contains("only the second run has cases over HTTP: 6\n"),
         "{said}"
     );
-    let part = bench.word("part.json");
+    let part = sandbox.path_text("part.json");
     let mut http = run.clone();
     http.cases
         .retain(|case| case.transport == Some(Transport::Http));
     std::fs::write(&part, http.json()).expect("a report");
-    let whole = format!("json={}", bench.word("whole.json"));
-    bench.call(&["merge", &alone, &part, "--report", &whole]);
-    let merged = Run::read(&bench.path("whole.json")).expect("a report");
+    let whole = format!("json={}", sandbox.path_text("whole.json"));
+    sandbox.call(&["merge", &alone, &part, "--report", &whole]);
+    let merged = Run::read(&sandbox.path("whole.json")).expect("a report");
     assert_eq!((merged.cases.len(), merged.partial), (12, false));
 }
 
 #[test]
-fn repeating_a_steady_target_finds_nothing_flaky() {
-    let (_, text, run) = Bench::new().run(&["--repeat", "3"]);
+fn repeated_runs_of_a_stable_target_are_not_flaky() {
+    let (_, text, run) = Sandbox::new().run(&["--repeat", "3"]);
     assert_eq!(run.count(Status::Flaky), 0, "{text}");
     assert_eq!(run.cases.len(), 6);
 }
 
 #[test]
-fn a_baseline_excuses_and_may_not_grow_stale() {
-    let bench = Bench::new();
-    let list = bench.word("known.toml");
+fn baseline_excuses_failures_and_reports_stale_entries() {
+    let sandbox = Sandbox::new();
+    let list = sandbox.path_text("known.toml");
     std::fs::write(&list, KNOWN).expect("a list");
-    let (status, text, run) = bench.run(&["--baseline", &list]);
+    let (status, text, run) = sandbox.run(&["--baseline", &list]);
     assert_eq!(status, Some(0), "{text}");
     assert_eq!(run.count(Status::ExpectedFailure), 1);
     assert!(text.contains("as expected, 1 known failure"), "{text}");
-    let (status, text, _) = bench.run(&["--baseline", &list, "--filter", "sums.wrong"]);
+    let (status, text, _) = sandbox.run(&["--baseline", &list, "--filter", "sums.wrong"]);
     assert_eq!(
         status,
         Some(1),
@@ -363,56 +363,56 @@ fn a_baseline_excuses_and_may_not_grow_stale() {
         format!("{KNOWN}\n[[case]]\nid = \"sums.add/*\"\nreason = \"no longer\"\n"),
     )
     .expect("a list");
-    let (status, text, run) = bench.run(&["--baseline", &list]);
+    let (status, text, run) = sandbox.run(&["--baseline", &list]);
     assert_eq!(status, Some(1), "{text}");
     assert_eq!(run.complaints.len(), 1, "{:?}", run.complaints);
 }
 
 #[test]
-fn a_failure_that_is_expected_ends_no_run() {
-    let bench = Bench::new();
-    let list = bench.word("known.toml");
+fn expected_failure_does_not_trigger_fail_fast() {
+    let sandbox = Sandbox::new();
+    let list = sandbox.path_text("known.toml");
     std::fs::write(&list, KNOWN).expect("a list");
     let more: String = (0..3000)
         .map(|n| format!("(+ 1 {n}) ;=> {}\n", n + 1))
         .collect();
     let page = format!("{PAGE}\n- {{#sums.many}} Many MUST be right.\n\n```clj\n{more}```\n");
-    std::fs::write(bench.path("spec/sums.md"), page).expect("a page");
+    std::fs::write(sandbox.path("spec/sums.md"), page).expect("a page");
     let quick = ["--fail-fast", "--jobs", "1"];
-    let (status, text, _) = bench.run(&quick);
+    let (status, text, _) = sandbox.run(&quick);
     assert_eq!(status, Some(1), "{text}");
     assert!(text.contains(" not run"), "{text}");
-    let (status, text, _) = bench.run(&[&["--baseline", &list], &quick[..]].concat());
+    let (status, text, _) = sandbox.run(&[&["--baseline", &list], &quick[..]].concat());
     assert_eq!(status, Some(0), "{text}");
     assert!(!text.contains(" not run"), "{text}");
 }
 
 #[test]
-fn a_baseline_is_rewritten_as_far_as_a_run_goes() {
-    let bench = Bench::new();
-    let list = bench.word("known.toml");
+fn baseline_is_rewritten_only_for_cases_that_ran() {
+    let sandbox = Sandbox::new();
+    let list = sandbox.path_text("known.toml");
     let entries = "[[case]]\nid = \"sums.add/*\"\nreason = \"no longer\"\n[[case]]\nid = \"sums.wrong/wrong\"\nreason = \"hard\"\n";
     std::fs::write(&list, entries).expect("a list");
     let kept = || std::fs::read_to_string(&list).expect("a list");
     // Entries for cases that were not run are kept.
     let fix = ["--baseline", &list, "--fix-baseline"];
-    let (_, text, _) = bench.run(&[&fix[..], &["--filter", "sums.add"]].concat());
+    let (_, text, _) = sandbox.run(&[&fix[..], &["--filter", "sums.add"]].concat());
     assert!(
         kept().contains("\"hard\"") && !kept().contains("sums.add"),
         "{}\n{text}",
         kept()
     );
     std::fs::write(&list, "").expect("a list");
-    let (_, text, _) = bench.run(&fix);
+    let (_, text, _) = sandbox.run(&fix);
     assert!(kept().contains("sums.wrong/wrong"), "{}\n{text}", kept());
-    let (status, text, _) = bench.run(&["--baseline", &list]);
+    let (status, text, _) = sandbox.run(&["--baseline", &list]);
     assert_eq!(status, Some(0), "{text}");
 }
 
 #[test]
-fn recorded_divergences_are_expected_where_that_is_asked() {
-    let bench = Bench::new();
-    let spec = bench.path("spec");
+fn recorded_divergences_are_expected_on_request() {
+    let sandbox = Sandbox::new();
+    let spec = sandbox.path("spec");
     for directory in ["corpus", "divergences"] {
         std::fs::create_dir_all(spec.join(directory)).expect("a directory");
     }
@@ -427,7 +427,7 @@ fn recorded_divergences_are_expected_where_that_is_asked() {
     )
     .expect("a corpus");
     let only = ["--filter", "many/*", "--filter", "sums.add"];
-    let (status, text, run) = bench.run(&only);
+    let (status, text, run) = sandbox.run(&only);
     assert_eq!(status, Some(1), "{text}");
     assert!(
         text.contains("recorded divergence: other.sums") && text.contains("why: three is more"),
@@ -435,17 +435,17 @@ fn recorded_divergences_are_expected_where_that_is_asked() {
     );
     assert_eq!(run.count(Status::Fail), 1);
     for word in ["other-1", "other.sums", "other"] {
-        let (status, text, run) = bench.run(&[&only[..], &["--by-divergence", word]].concat());
+        let (status, text, run) = sandbox.run(&[&only[..], &["--by-divergence", word]].concat());
         assert_eq!(status, Some(0), "{word}: {text}");
         assert_eq!(run.count(Status::ExpectedFailure), 1);
         assert!(text.contains("as expected, 1 known failure"), "{text}");
     }
-    let output = bench.call(&[
+    let output = sandbox.call(&[
         "run",
         "--stdio",
         &scripted(),
         "--suite",
-        &bench.word("spec"),
+        &sandbox.path_text("spec"),
         "--by-divergence",
         "others",
     ]);
@@ -454,10 +454,13 @@ fn recorded_divergences_are_expected_where_that_is_asked() {
 
 #[test]
 fn implementations_are_compared_clause_by_clause() {
-    let bench = Bench::new();
-    bench.run(&[]);
-    let (report, page) = (bench.word("report.json"), bench.word("side.html"));
-    let output = bench.call(&[
+    let sandbox = Sandbox::new();
+    sandbox.run(&[]);
+    let (report, page) = (
+        sandbox.path_text("report.json"),
+        sandbox.path_text("side.html"),
+    );
+    let output = sandbox.call(&[
         "compare",
         &format!("mine={report}"),
         &format!("theirs={report}"),
@@ -478,9 +481,9 @@ fn implementations_are_compared_clause_by_clause() {
 }
 
 #[test]
-fn parts_are_balanced_by_the_times_of_an_earlier_run() {
-    let bench = Bench::new();
-    let (_, _, mut run) = bench.run(&[]);
+fn shards_are_balanced_by_earlier_durations() {
+    let sandbox = Sandbox::new();
+    let (_, _, mut run) = sandbox.run(&[]);
     // One case takes as long as all others together.
     for case in &mut run.cases {
         case.duration_us = match case.id.as_str() {
@@ -488,13 +491,13 @@ fn parts_are_balanced_by_the_times_of_an_earlier_run() {
             _ => 1_000_000,
         };
     }
-    let times = bench.word("times.json");
+    let times = sandbox.path_text("times.json");
     std::fs::write(&times, run.json()).expect("a report");
     let listed = |part: &str| -> Vec<String> {
-        let output = bench.call(&[
+        let output = sandbox.call(&[
             "list",
             "--suite",
-            &bench.word("spec"),
+            &sandbox.path_text("spec"),
             "--format",
             "ids",
             "--shard",
@@ -511,29 +514,29 @@ fn parts_are_balanced_by_the_times_of_an_earlier_run() {
 }
 
 #[test]
-fn quiet_runs_print_the_verdict_only_and_colours_are_for_terminals() {
-    let bench = Bench::new();
-    let (_, text, _) = bench.run(&["--quiet"]);
+fn quiet_runs_print_only_the_verdict_and_pipes_get_no_colour() {
+    let sandbox = Sandbox::new();
+    let (_, text, _) = sandbox.run(&["--quiet"]);
     assert_eq!(text.lines().count(), 2, "{text}");
-    let (_, text, _) = bench.run(&[]);
+    let (_, text, _) = sandbox.run(&[]);
     assert!(!text.contains('\u{1b}'), "{text}");
     assert!(text.contains("failures by page:\n  sums: 1 of 6"), "{text}");
 }
 
 #[test]
-fn a_bundle_gives_the_same_ids_and_verdicts() {
-    let bench = Bench::new();
-    let bundle = bench.word("bundle.json");
-    let exported = bench.call(&[
+fn bundle_yields_the_same_ids_and_verdicts() {
+    let sandbox = Sandbox::new();
+    let bundle = sandbox.path_text("bundle.json");
+    let exported = sandbox.call(&[
         "export",
         "--suite",
-        &bench.word("spec"),
+        &sandbox.path_text("spec"),
         "--output",
         &bundle,
     ]);
     assert!(exported.status.success());
-    let (_, _, pages) = bench.run(&[]);
-    let (_, _, bundled) = bench.run(&["--suite", &bundle]);
+    let (_, _, pages) = sandbox.run(&[]);
+    let (_, _, bundled) = sandbox.run(&["--suite", &bundle]);
     let told = |run: &Run| -> Vec<(String, Status, Option<String>)> {
         let cases = run.cases.iter();
         cases
@@ -545,9 +548,9 @@ fn a_bundle_gives_the_same_ids_and_verdicts() {
 
 /// Unusable files are reported before the suite is loaded, which does not exist here.
 #[test]
-fn what_cannot_be_read_is_told_at_once() {
-    let bench = Bench::new();
-    let (pipe, missing) = (bench.word("pipe"), bench.word("missing.toml"));
+fn unreadable_inputs_are_reported_immediately() {
+    let sandbox = Sandbox::new();
+    let (pipe, missing) = (sandbox.path_text("pipe"), sandbox.path_text("missing.toml"));
     nix::unistd::mkfifo(pipe.as_str(), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
     for (file, told) in [
         (&pipe, "it is no regular file"),
@@ -555,13 +558,13 @@ fn what_cannot_be_read_is_told_at_once() {
     ] {
         for flag in ["--launch", "--claims", "--baseline"] {
             let words = ["run", "--suite", "nowhere", "--stdio", "none", flag, file];
-            refused(&bench.call(&words), &[file, told]);
+            assert_rejected(&sandbox.call(&words), &[file, told]);
         }
-        refused(&bench.call(&["diff", file, file]), &[file, told]);
+        assert_rejected(&sandbox.call(&["diff", file, file]), &[file, told]);
     }
     let write = |name: &str, text: &[u8]| {
-        std::fs::write(bench.path(name), text).expect("a file");
-        bench.word(name)
+        std::fs::write(sandbox.path(name), text).expect("a file");
+        sandbox.path_text(name)
     };
     let (bytes, later) = (
         write("bytes", b"ab\xff"),
@@ -572,8 +575,8 @@ fn what_cannot_be_read_is_told_at_once() {
     );
     for flag in ["--launch", "--claims", "--baseline"] {
         let words = ["run", "--suite", "nowhere", "--stdio", "none", flag, &bytes];
-        refused(
-            &bench.call(&words),
+        assert_rejected(
+            &sandbox.call(&words),
             &[&bytes, "expected text in UTF-8", "byte 2"],
         );
     }
@@ -581,23 +584,23 @@ fn what_cannot_be_read_is_told_at_once() {
         &later,
         "a report of format 2, but this harness reads format 1",
     ];
-    refused(&bench.call(&["diff", &later, &later]), &told);
+    assert_rejected(&sandbox.call(&["diff", &later, &later]), &told);
     let words = ["run", "--url", "http://127.0.0.1:1/", "--tool", "x={"];
-    refused(
-        &bench.call(&words),
+    assert_rejected(
+        &sandbox.call(&words),
         &["`x={`: expected a JSON object behind ="],
     );
     let words = ["run", "--stdio", "none", "--fix-baseline"];
-    refused(&bench.call(&words), &["--fix-baseline needs --baseline"]);
+    assert_rejected(&sandbox.call(&words), &["--fix-baseline needs --baseline"]);
 }
 
 /// A report that could not be written at the end is rejected before the run begins.
 #[test]
-fn nothing_is_run_for_a_report_that_has_no_place() {
-    let bench = Bench::new();
-    let (suite, directory) = (bench.word("spec"), bench.word("reports"));
+fn unwritable_report_path_fails_before_the_run() {
+    let sandbox = Sandbox::new();
+    let (suite, directory) = (sandbox.path_text("spec"), sandbox.path_text("reports"));
     std::fs::create_dir(&directory).expect("a directory");
-    let inside_a_file = bench.word("spec/sums.md/report.html");
+    let inside_a_file = sandbox.path_text("spec/sums.md/report.html");
     for (place, told) in [
         (&directory, "found a directory"),
         (&inside_a_file, "spec/sums.md"),
@@ -606,17 +609,17 @@ fn nothing_is_run_for_a_report_that_has_no_place() {
         let words = [
             "run", "--suite", &suite, "--stdio", "false", "--report", &report,
         ];
-        let output = bench.call(&words);
-        refused(&output, &[place.trim_end_matches("/report.html"), told]);
+        let output = sandbox.call(&words);
+        assert_rejected(&output, &[place.trim_end_matches("/report.html"), told]);
         assert!(output.stdout.is_empty());
     }
 }
 
 /// Otherwise the cases with the intended flag would be judged with the reference's name for it.
 #[test]
-fn a_template_names_flags_that_some_case_passes() {
-    let bench = Bench::new();
-    let (suite, launch) = (bench.word("spec"), bench.word("launch.toml"));
+fn template_flags_must_occur_in_some_case() {
+    let sandbox = Sandbox::new();
+    let (suite, launch) = (sandbox.path_text("spec"), sandbox.path_text("launch.toml"));
     let template =
         "[flags]\nmax_program_bytes = \"--limit\"\n[values.respond_profile]\ndebug = \"full\"\n";
     std::fs::write(&launch, template).expect("a template");
@@ -624,11 +627,11 @@ fn a_template_names_flags_that_some_case_passes() {
         "run", "--suite", &suite, "--stdio", "false", "--launch", &launch,
     ];
     let told = "found `respond_profile`, which no case passes; did you mean `response_profile`?";
-    refused(&bench.call(&words), &[&launch, told]);
+    assert_rejected(&sandbox.call(&words), &[&launch, told]);
 }
 
 /// Asserts that a command could not do its work, and that its message contains these words.
-fn refused(output: &std::process::Output, told: &[&str]) {
+fn assert_rejected(output: &std::process::Output, told: &[&str]) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     for words in told {
@@ -637,12 +640,12 @@ fn refused(output: &std::process::Output, told: &[&str]) {
 }
 
 #[test]
-fn nobody_is_judged_by_the_reference_s_verdict() {
-    let bench = Bench::new();
+fn reference_verdict_is_never_given_for_another_server() {
+    let sandbox = Sandbox::new();
     let (launch, claims, known) = (
-        bench.word("launch.toml"),
-        bench.word("claims.toml"),
-        bench.word("known.toml"),
+        sandbox.path_text("launch.toml"),
+        sandbox.path_text("claims.toml"),
+        sandbox.path_text("known.toml"),
     );
     std::fs::write(&claims, "").expect("a declaration");
     std::fs::write(&known, "").expect("a list");
@@ -653,7 +656,7 @@ fn nobody_is_judged_by_the_reference_s_verdict() {
     ] {
         let mut all = vec!["run"];
         all.extend(arguments);
-        let output = bench.call(&all);
+        let output = sandbox.call(&all);
         assert_eq!(output.status.code(), Some(2), "{all:?}");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains(told) && said.contains("--stdio"), "{said}");
@@ -661,7 +664,7 @@ fn nobody_is_judged_by_the_reference_s_verdict() {
     // Outside of the workspace there is no reference to build.
     let output = Command::new(env!("CARGO_BIN_EXE_ptc-conformance"))
         .arg("run")
-        .current_dir(bench.path("spec"))
+        .current_dir(sandbox.path("spec"))
         .output()
         .expect("the harness starts");
     assert_eq!(output.status.code(), Some(2));
@@ -671,21 +674,21 @@ fn nobody_is_judged_by_the_reference_s_verdict() {
 
 /// A part of the suite reaches no level, whatever its results.
 #[test]
-fn a_part_of_the_suite_reaches_no_level() {
-    let bench = Bench::new();
-    std::fs::create_dir_all(bench.path("spec/lang")).expect("a directory");
+fn partial_runs_reach_no_level() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir_all(sandbox.path("spec/lang")).expect("a directory");
     let page = "# Language {#few}\n\n- {#few.one} One MUST be.\n\n```clj\n(+ 1 2) ;=> 3\n```\n\n- {#few.two} Two MUST be.\n\n```clj\n(+ 2 2) ;=> 4\n```\n";
-    std::fs::write(bench.path("spec/lang/reader.md"), page).expect("a page");
+    std::fs::write(sandbox.path("spec/lang/reader.md"), page).expect("a page");
     let formats = ["markdown", "html", "badges"];
-    let wanted = formats.map(|name| format!("{name}={}", bench.word(name)));
+    let wanted = formats.map(|name| format!("{name}={}", sandbox.path_text(name)));
     let mut arguments: Vec<&str> = wanted
         .iter()
         .flat_map(|report| ["--report", report])
         .collect();
     arguments.extend(["--filter", "few.one"]);
-    let (status, text, _) = bench.run(&arguments);
+    let (status, text, _) = sandbox.run(&arguments);
     assert_eq!(status, Some(0), "{text}");
-    let read = |name: &str| std::fs::read_to_string(bench.path(name)).expect("a report");
+    let read = |name: &str| std::fs::read_to_string(sandbox.path(name)).expect("a report");
     for report in formats {
         let told = read(report);
         assert!(!told.contains("reached, 1/1"), "{told}");
@@ -705,23 +708,23 @@ fn a_part_of_the_suite_reaches_no_level() {
 
 /// Badges and reports show how much of the suite was judged, and do not count the harness's tests of itself.
 #[test]
-fn badges_and_reports_tell_the_share_and_count_the_harness_apart() {
-    let bench = Bench::new();
+fn badges_show_the_judged_share_without_harness_checks() {
+    let sandbox = Sandbox::new();
     let page = "# Language {#few}\n\n```clj\n(+ 1 2) ;=> 3\n```\n\n````fixture\n# S {#s}\n```clj\n(f) ;=> 1\n```\n=> s/be1f44aa\n````\n\n\
                 - {#few.more requires: lang-1.1} More MUST be there.\n\n```clj\n(+ 2 2) ;=> 4\n```\n";
-    std::fs::remove_file(bench.path("spec/sums.md")).expect("the page");
-    std::fs::create_dir_all(bench.path("spec/lang")).expect("a directory");
-    std::fs::write(bench.path("spec/lang/reader.md"), page).expect("a page");
+    std::fs::remove_file(sandbox.path("spec/sums.md")).expect("the page");
+    std::fs::create_dir_all(sandbox.path("spec/lang")).expect("a directory");
+    std::fs::write(sandbox.path("spec/lang/reader.md"), page).expect("a page");
     let formats = ["junit", "tap", "markdown", "html", "badge", "badges"];
-    let wanted = formats.map(|name| format!("{name}={}", bench.word(name)));
+    let wanted = formats.map(|name| format!("{name}={}", sandbox.path_text(name)));
     let arguments: Vec<&str> = wanted
         .iter()
         .flat_map(|report| ["--report", report])
         .collect();
-    let (status, text, run) = bench.run(&arguments);
+    let (status, text, run) = sandbox.run(&arguments);
     assert_eq!(status, Some(0), "{text}");
     assert_eq!(run.count(Status::SelfCheck), 1);
-    let read = |name: &str| std::fs::read_to_string(bench.path(name)).expect("a report");
+    let read = |name: &str| std::fs::read_to_string(sandbox.path(name)).expect("a report");
     for (report, piece) in [
         ("junit", "checks of the harness itself"),
         ("tap", "# SKIP checks of the harness itself"),
@@ -750,11 +753,11 @@ fn badges_and_reports_tell_the_share_and_count_the_harness_apart() {
 
 /// A mutant that no case catches fails the self-test, and so does a name that matches no mutant.
 #[test]
-fn a_selftest_proves_something_or_fails() {
-    let bench = Bench::new();
-    let (spec, server) = (bench.word("spec"), scripted());
+fn selftest_fails_when_it_proves_nothing() {
+    let sandbox = Sandbox::new();
+    let (spec, server) = (sandbox.path_text("spec"), scripted());
     let mutate = |name: &str| {
-        bench.call(&[
+        sandbox.call(&[
             "selftest", "--stdio", &server, "--suite", &spec, "--mutant", name,
         ])
     };
@@ -769,8 +772,8 @@ fn a_selftest_proves_something_or_fails() {
 }
 
 #[test]
-fn a_slip_in_a_glob_leaves_nothing_out_silently() {
-    let bench = Bench::new();
+fn mistyped_globs_are_reported() {
+    let sandbox = Sandbox::new();
     for (flag, glob, meant) in [
         ("--filter", "sums.ad", "`sums.add`"),
         ("--filter", "sum.*", "`sums.*`"),
@@ -779,7 +782,7 @@ fn a_slip_in_a_glob_leaves_nothing_out_silently() {
         ("--filter", "sums.wrong.*", "did you mean `sums.wrong`?"),
         ("--filter", "nothing.like.it", "ptc-conformance list"),
     ] {
-        let output = bench.call(&["list", "--suite", &bench.word("spec"), flag, glob]);
+        let output = sandbox.call(&["list", "--suite", &sandbox.path_text("spec"), flag, glob]);
         assert_eq!(output.status.code(), Some(2), "{glob}");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains(meant), "{said}");
@@ -787,7 +790,7 @@ fn a_slip_in_a_glob_leaves_nothing_out_silently() {
 }
 
 #[test]
-fn the_suite_is_carried_where_there_is_no_source_tree() {
+fn embedded_suite_works_without_a_source_tree() {
     let directory = tempfile::tempdir().expect("a directory");
     let count = |from: &Path| {
         let output = Command::new(env!("CARGO_BIN_EXE_ptc-conformance"))
@@ -803,19 +806,19 @@ fn the_suite_is_carried_where_there_is_no_source_tree() {
 }
 
 #[test]
-fn every_report_is_written() {
-    let bench = Bench::new();
+fn every_report_format_is_written() {
+    let sandbox = Sandbox::new();
     let formats = ["junit", "tap", "markdown", "html", "badge"];
     let wanted: Vec<String> = formats
         .iter()
-        .map(|name| format!("{name}={}", bench.word(name)))
+        .map(|name| format!("{name}={}", sandbox.path_text(name)))
         .collect();
     let arguments: Vec<&str> = wanted
         .iter()
         .flat_map(|report| ["--report", report])
         .collect();
-    bench.run(&arguments);
-    let read = |name: &str| std::fs::read_to_string(bench.path(name)).expect("a report");
+    sandbox.run(&arguments);
+    let read = |name: &str| std::fs::read_to_string(sandbox.path(name)).expect("a report");
     assert!(read("junit").contains("<testsuites") && read("junit").contains("failures=\"1\""));
     assert!(read("tap").starts_with("TAP version 14\n1..6\n"));
     assert!(read("markdown").contains("does not conform"));
@@ -828,14 +831,19 @@ fn every_report_is_written() {
 }
 
 #[test]
-fn a_case_is_shown_with_its_clause_and_how_to_run_it() {
-    let bench = Bench::new();
+fn show_prints_a_case_its_clause_and_commands() {
+    let sandbox = Sandbox::new();
     let page = "# Few {#few}\n\n```toml target\nflags.max_sessions = 2\n```\n\n```clj\n;name one\n1 ;=> 1\n```\n";
-    std::fs::write(bench.path("spec/few.md"), page).expect("a page");
-    let output = bench.call(&["show", "few/one", "--suite", &bench.word("spec")]);
+    std::fs::write(sandbox.path("spec/few.md"), page).expect("a page");
+    let output = sandbox.call(&["show", "few/one", "--suite", &sandbox.path_text("spec")]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("\"max_sessions\": 2"), "no target in\n{text}");
-    let output = bench.call(&["show", "sums.wrong/wrong", "--suite", &bench.word("spec")]);
+    let output = sandbox.call(&[
+        "show",
+        "sums.wrong/wrong",
+        "--suite",
+        &sandbox.path_text("spec"),
+    ]);
     let text = String::from_utf8_lossy(&output.stdout);
     for piece in [
         "What `+` does.",
@@ -851,8 +859,8 @@ fn a_case_is_shown_with_its_clause_and_how_to_run_it() {
         ("--stdio", "my-server -x", "| my-server -x"),
         ("--testee", "my-adapter", "\"op\":\"lisp_run\""),
     ] {
-        let spec = bench.word("spec");
-        let output = bench.call(&["show", "sums.wrong/wrong", "--suite", &spec, flag, target]);
+        let spec = sandbox.path_text("spec");
+        let output = sandbox.call(&["show", "sums.wrong/wrong", "--suite", &spec, flag, target]);
         let text = String::from_utf8_lossy(&output.stdout);
         let through = format!(
             "ptc-conformance run {flag} {} --suite {spec} --filter sums.wrong/wrong",
@@ -863,12 +871,17 @@ fn a_case_is_shown_with_its_clause_and_how_to_run_it() {
         }
         assert!(!text.contains("ptc start"), "{text}");
     }
-    let unknown = bench.call(&["show", "sums.nothing", "--suite", &bench.word("spec")]);
+    let unknown = sandbox.call(&[
+        "show",
+        "sums.nothing",
+        "--suite",
+        &sandbox.path_text("spec"),
+    ]);
     assert_eq!(unknown.status.code(), Some(2));
 }
 
 #[test]
-fn a_page_selects_its_cases_and_those_of_the_corpus_that_belong_to_it() {
+fn page_filter_selects_its_corpus_cases_too() {
     let suite = tempfile::tempdir().expect("a directory");
     for (file, text) in [
         ("lang/sums.md", PAGE),
@@ -885,10 +898,10 @@ fn a_page_selects_its_cases_and_those_of_the_corpus_that_belong_to_it() {
         std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
         std::fs::write(path, text).expect("a fixture");
     }
-    let bench = Bench::new();
+    let sandbox = Sandbox::new();
     let listed = |glob: &str| {
         let root = suite.path().to_string_lossy();
-        let output = bench.call(&[
+        let output = sandbox.call(&[
             "list", "--suite", &root, "--filter", glob, "--format", "ids",
         ]);
         String::from_utf8_lossy(&output.stdout).lines().count()
@@ -905,26 +918,26 @@ fn a_page_selects_its_cases_and_those_of_the_corpus_that_belong_to_it() {
 }
 
 #[test]
-fn two_reports_are_compared() {
-    let bench = Bench::new();
-    bench.run(&[]);
-    let old = bench.word("old.json");
-    std::fs::copy(bench.path("report.json"), &old).expect("a copy");
-    let same = bench.call(&["diff", &old, &bench.word("report.json")]);
+fn diff_compares_two_reports() {
+    let sandbox = Sandbox::new();
+    sandbox.run(&[]);
+    let old = sandbox.path_text("old.json");
+    std::fs::copy(sandbox.path("report.json"), &old).expect("a copy");
+    let same = sandbox.call(&["diff", &old, &sandbox.path_text("report.json")]);
     assert_eq!(same.status.code(), Some(0));
     let broken = std::fs::read_to_string(&old)
         .expect("a report")
         .replacen("\"pass\"", "\"fail\"", 1);
-    let new = bench.word("new.json");
+    let new = sandbox.path_text("new.json");
     std::fs::write(&new, broken).expect("a report");
-    let worse = bench.call(&["diff", &old, &new]);
+    let worse = sandbox.call(&["diff", &old, &new]);
     assert_eq!(worse.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&worse.stdout).contains("broken: 1"));
     let otherwise = std::fs::read_to_string(&old)
         .expect("a report")
         .replace("expected 13, observed 12", "expected 13, observed 99");
     std::fs::write(&new, otherwise).expect("a report");
-    let differs = bench.call(&["diff", &old, &new]);
+    let differs = sandbox.call(&["diff", &old, &new]);
     assert_eq!(differs.status.code(), Some(0));
     let said = String::from_utf8_lossy(&differs.stdout).into_owned();
     for piece in [
@@ -939,7 +952,7 @@ fn two_reports_are_compared() {
             .expect("a report")
             .replacen("\"pass\"", "\"not_claimed\"", 1);
     std::fs::write(&new, silent).expect("a report");
-    let said = bench.call(&["diff", &old, &new]);
+    let said = sandbox.call(&["diff", &old, &new]);
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     assert!(said.contains("no longer passed: 1\n  sums.add/"), "{said}");
     let mut twice = Run::read(Path::new(&old)).expect("a report");
@@ -949,8 +962,8 @@ fn two_reports_are_compared() {
         "expected each case once, found {} over stdio twice",
         twice.cases[0].id
     );
-    refused(&bench.call(&["diff", &old, &new]), &[&new, &told]);
-    refused(&bench.call(&["compare", &old, &new]), &[&new, &told]);
+    assert_rejected(&sandbox.call(&["diff", &old, &new]), &[&new, &told]);
+    assert_rejected(&sandbox.call(&["compare", &old, &new]), &[&new, &told]);
 }
 
 /// Runs the script of the action's step without cargo; it ends before it would build.
@@ -995,25 +1008,29 @@ fn the_action_without_a_target_fails() {
 }
 
 #[test]
-fn a_full_disk_costs_neither_the_verdict_nor_what_was_there_before() {
+fn full_disk_preserves_verdict_and_old_reports() {
     use std::process::Stdio;
-    let bench = Bench::new();
-    let (suite, launch, server) = (bench.word("spec"), bench.word("launch.toml"), scripted());
-    let junit = format!("junit={}", bench.word("report.xml"));
+    let sandbox = Sandbox::new();
+    let (suite, launch, server) = (
+        sandbox.path_text("spec"),
+        sandbox.path_text("launch.toml"),
+        scripted(),
+    );
+    let junit = format!("junit={}", sandbox.path_text("report.xml"));
     let run = [
         "run", "--stdio", &server, "--launch", &launch, "--suite", &suite,
     ];
     let reports = ["--report", "json=/dev/full", "--report", &junit];
-    let output = bench.call(&[&run[..], &reports].concat());
-    refused(&output, &["/dev/full: No space left on device"]);
+    let output = sandbox.call(&[&run[..], &reports].concat());
+    assert_rejected(&output, &["/dev/full: No space left on device"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("does not conform"), "{text}");
-    assert!(bench.path("report.xml").is_file());
+    assert!(sandbox.path("report.xml").is_file());
     let (good, report) = (
-        bench.word("good.json"),
-        format!("json={}", bench.word("good.json")),
+        sandbox.path_text("good.json"),
+        format!("json={}", sandbox.path_text("good.json")),
     );
-    bench.call(&[&run[..], &["--report", &report]].concat());
+    sandbox.call(&[&run[..], &["--report", &report]].concat());
     let commands: [&[&str]; 5] = [
         &["export", "--suite", &suite],
         &["list", "--suite", &suite],
@@ -1032,17 +1049,17 @@ fn a_full_disk_costs_neither_the_verdict_nor_what_was_there_before() {
             .stdout(Stdio::from(full))
             .stderr(Stdio::piped());
         let output = child.output().expect("the harness starts");
-        refused(&output, &["standard output: No space left on device"]);
+        assert_rejected(&output, &["standard output: No space left on device"]);
     }
 }
 
 #[test]
-fn a_report_of_somebody_else_commands_and_breaks_nothing() {
-    let bench = Bench::new();
-    let (_, _, run) = bench.run(&[]);
+fn foreign_reports_cannot_control_or_break_output() {
+    let sandbox = Sandbox::new();
+    let (_, _, run) = sandbox.run(&[]);
     let write = |name: &str, run: &Run| {
-        std::fs::write(bench.path(name), run.json()).expect("a report");
-        bench.word(name)
+        std::fs::write(sandbox.path(name), run.json()).expect("a report");
+        sandbox.path_text(name)
     };
     let good = write("good.json", &run);
     let hostile = |text: &str| {
@@ -1064,13 +1081,13 @@ fn a_report_of_somebody_else_commands_and_breaks_nothing() {
     let mut upgraded = run.clone();
     upgraded.server = Some("another".to_owned());
     let upgraded = write("upgraded.json", &upgraded);
-    let suite = bench.word("spec");
+    let suite = sandbox.path_text("spec");
     for other in [
         write("curses.json", &hostile(curses)),
         write("long.json", &hostile(&"x".repeat(20 << 20))),
         sums.clone(),
     ] {
-        let page = bench.word("page.html");
+        let page = sandbox.path_text("page.html");
         let commands: [&[&str]; 5] = [
             &["diff", &good, &other, "--html", &page],
             &["compare", &good, &other, "--html", &page],
@@ -1081,7 +1098,7 @@ fn a_report_of_somebody_else_commands_and_breaks_nothing() {
             ],
         ];
         for command in commands {
-            let output = bench.call(command);
+            let output = sandbox.call(command);
             let text = [&output.stdout[..], &output.stderr].concat();
             let text = String::from_utf8_lossy(&text).into_owned();
             assert!(
@@ -1095,8 +1112,8 @@ fn a_report_of_somebody_else_commands_and_breaks_nothing() {
             assert!(!forged, "{command:?}: {text}");
         }
     }
-    refused(
-        &bench.call(&["merge", &good, &upgraded]),
+    assert_rejected(
+        &sandbox.call(&["merge", &good, &upgraded]),
         &["different servers"],
     );
 }

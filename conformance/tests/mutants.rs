@@ -51,7 +51,7 @@ fn reference() -> PathBuf {
 }
 
 #[test]
-fn ten_faulty_servers_are_caught_by_their_clauses() {
+fn ten_mutants_are_caught_by_their_clauses() {
     let reference = reference();
     let mut arguments = vec!["selftest", "--reference"];
     arguments.push(reference.to_str().expect("a path in UTF-8"));
@@ -73,7 +73,7 @@ fn ten_faulty_servers_are_caught_by_their_clauses() {
 }
 
 #[test]
-fn a_server_that_is_right_in_another_way_is_not_accused() {
+fn harmless_mutants_pass() {
     let reference = reference();
     let binary = env!("CARGO_BIN_EXE_ptc-conformance");
     for other in mutant::harmless() {
@@ -93,7 +93,7 @@ fn a_server_that_is_right_in_another_way_is_not_accused() {
 }
 
 #[test]
-fn the_right_server_passes_what_catches_the_others() {
+fn correct_server_passes_the_cases_that_catch_mutants() {
     let reference = reference();
     let reference = reference.to_str().expect("a path in UTF-8");
     let mut arguments = vec!["run", "--reference", reference];

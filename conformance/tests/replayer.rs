@@ -21,7 +21,7 @@ fn root() -> PathBuf {
 }
 
 #[test]
-fn what_the_original_was_recorded_to_do_otherwise_is_known() {
+fn recorded_differences_of_the_original_are_listed() {
     let report = std::env::temp_dir().join(format!("replayer-{}.json", std::process::id()));
     let status = Command::new(env!("CARGO_BIN_EXE_ptc-conformance"))
         .current_dir(root())

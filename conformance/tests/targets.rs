@@ -24,16 +24,16 @@ const PAGE: &str = "\
 const PROMPT: Duration = Duration::from_secs(60);
 
 /// The result of a run against a target.
-struct Seen {
+struct HarnessRun {
     status: Option<i32>,
     output: String,
     run: Option<Run>,
     took: Duration,
 }
 
-impl Seen {
+impl HarnessRun {
     /// Asserts that nothing was counted, and that one message says why.
-    fn is_unable(&self) {
+    fn assert_unable(&self) {
         assert_eq!(self.status, Some(2), "{}", self.output);
         assert!(self.run.is_none(), "{}", self.output);
         let told = self.output.matches("the target could not be judged");
@@ -91,11 +91,11 @@ fn harness(directory: &Path, page: &str, target: &str, more: &[&str]) -> Command
     command
 }
 
-fn check(target: &str, more: &[&str]) -> Seen {
+fn check(target: &str, more: &[&str]) -> HarnessRun {
     check_page(PAGE, target, more)
 }
 
-fn check_page(page: &str, target: &str, more: &[&str]) -> Seen {
+fn check_page(page: &str, target: &str, more: &[&str]) -> HarnessRun {
     let directory = tempfile::tempdir().expect("a directory");
     let began = Instant::now();
     let output = harness(directory.path(), page, target, more)
@@ -104,7 +104,7 @@ fn check_page(page: &str, target: &str, more: &[&str]) -> Seen {
     let took = began.elapsed();
     let text = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr);
-    Seen {
+    HarnessRun {
         status: output.status.code(),
         output: text,
         run: Run::read(&directory.path().join("report.json")).ok(),
@@ -113,12 +113,12 @@ fn check_page(page: &str, target: &str, more: &[&str]) -> Seen {
 }
 
 /// A word for the command lines of one test in one run, so that concurrent runs do not see each other's processes.
-fn marked(name: &str) -> String {
+fn unique_marker(name: &str) -> String {
     format!("{name}-{}-7f31c9", std::process::id())
 }
 
 /// Processes whose command line contains `marker`, other than this one.
-fn alive(marker: &str) -> Vec<String> {
+fn processes_with(marker: &str) -> Vec<String> {
     let own = std::process::id().to_string();
     let entries = std::fs::read_dir("/proc").expect("/proc is there");
     entries
@@ -131,25 +131,25 @@ fn alive(marker: &str) -> Vec<String> {
 }
 
 /// Waits until a run, whose own command line contains `marker` as well, has started a target with it.
-fn until_started(marker: &str) {
+fn wait_until_started(marker: &str) {
     let deadline = Instant::now() + Duration::from_secs(10);
-    while alive(marker).len() < 2 && Instant::now() < deadline {
+    while processes_with(marker).len() < 2 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-fn send(child: &std::process::Child, signal: nix::sys::signal::Signal) {
+fn send_signal(child: &std::process::Child, signal: nix::sys::signal::Signal) {
     let id = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
     nix::sys::signal::kill(id, signal).expect("it runs");
 }
 
 /// Processes with `marker` that remain. One that has just been killed may need processor time to end.
-fn left_behind(marker: &str) -> Vec<String> {
+fn survivors(marker: &str) -> Vec<String> {
     let deadline = Instant::now() + Duration::from_secs(5);
-    while !alive(marker).is_empty() && Instant::now() < deadline {
+    while !processes_with(marker).is_empty() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(10));
     }
-    alive(marker)
+    processes_with(marker)
 }
 
 /// Zombies among the children of `parent`.
@@ -171,7 +171,7 @@ fn zombies_of(parent: u32) -> Vec<String> {
 }
 
 #[test]
-fn a_target_that_is_right_passes() {
+fn correct_target_passes() {
     let seen = check(&scripted("none"), &[]);
     assert_eq!(seen.status, Some(0), "{}", seen.output);
     assert_eq!(seen.statuses(), [Status::Pass; 5]);
@@ -183,7 +183,7 @@ fn a_target_that_is_right_passes() {
 }
 
 #[test]
-fn what_the_harness_proves_of_itself_is_no_pass_of_the_target() {
+fn harness_checks_do_not_count_as_target_passes() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../spec/README.md");
     let text = std::fs::read_to_string(page).expect("the page is there");
     let seen = check_page(&text, &scripted("none"), &[]);
@@ -196,26 +196,26 @@ fn what_the_harness_proves_of_itself_is_no_pass_of_the_target() {
 }
 
 #[test]
-fn a_line_that_is_not_json_is_shown() {
+fn non_json_line_is_shown() {
     let seen = check("sh -c 'echo not json'", &[]);
-    seen.is_unable();
+    seen.assert_unable();
     assert!(seen.output.contains("not json"), "{}", seen.output);
     assert!(seen.took < PROMPT, "{:?}", seen.took);
 }
 
 #[test]
-fn a_target_that_exits_at_once_is_shown_with_its_error_output() {
+fn immediate_exit_is_shown_with_stderr() {
     let seen = check("sh -c 'echo no licence found >&2; exit 3'", &[]);
-    seen.is_unable();
+    seen.assert_unable();
     assert!(seen.output.contains("exit status 3"), "{}", seen.output);
     assert!(seen.output.contains("no licence found"), "{}", seen.output);
     assert!(seen.took < PROMPT, "{:?}", seen.took);
 }
 
 #[test]
-fn a_command_that_does_not_exist_is_said_once() {
+fn missing_command_is_reported_once() {
     let seen = check("/nonexistent/server --fast", &[]);
-    seen.is_unable();
+    seen.assert_unable();
     assert!(
         seen.output.contains("/nonexistent/server"),
         "{}",
@@ -224,24 +224,24 @@ fn a_command_that_does_not_exist_is_said_once() {
 }
 
 #[test]
-fn a_target_that_hangs_costs_one_wait() {
-    let marker = &marked("hang");
+fn hanging_target_costs_one_timeout() {
+    let marker = &unique_marker("hang");
     let seen = check(
         &format!("sh -c 'trap \"\" TERM HUP; sleep 300; : \"$0\"' {marker}"),
         &[],
     );
-    seen.is_unable();
+    seen.assert_unable();
     assert!(
         seen.output.contains("no answer within 3000 ms"),
         "{}",
         seen.output
     );
     assert!(seen.took < PROMPT, "{:?}", seen.took);
-    assert_eq!(left_behind(marker), Vec::<String>::new());
+    assert_eq!(survivors(marker), Vec::<String>::new());
 }
 
 #[test]
-fn wrong_ids_are_shown_as_frames_that_nobody_asked_for() {
+fn wrong_ids_are_reported_as_stray_replies() {
     let seen = check(&scripted("wrong-ids"), &[]);
     assert_eq!(seen.status, Some(1), "{}", seen.output);
     assert_eq!(seen.causes(), ["stray-reply"; 5]);
@@ -256,7 +256,7 @@ fn wrong_ids_are_shown_as_frames_that_nobody_asked_for() {
 }
 
 #[test]
-fn an_old_answer_again_does_not_cut_the_wait_for_a_new_one() {
+fn duplicate_reply_does_not_shorten_the_next_wait() {
     let page = "# Sums {#sums}\n\n```clj\n(+ 1 2) ;=> 3\n(+ 2 2) ;=> 4\n```\n";
     let seen = check_page(page, &scripted("repeats"), &["--jobs", "1"]);
     // A freshly started server does not do it, but the target must not pass because of that.
@@ -265,7 +265,7 @@ fn an_old_answer_again_does_not_cut_the_wait_for_a_new_one() {
 }
 
 #[test]
-fn a_credential_in_a_log_that_cases_share_fails_the_case_that_it_is_of() {
+fn credential_in_a_shared_log_fails_its_own_case() {
     let target = r#"```toml target
 [upstreams.credentials.key]
 source = "literal"
@@ -297,7 +297,7 @@ value = "canary-abcdef-123"
 }
 
 #[test]
-fn extra_lines_fail_the_case_that_they_came_with() {
+fn extra_lines_fail_the_case_in_progress() {
     let seen = check(&scripted("chatty"), &[]);
     assert_eq!(seen.status, Some(1), "{}", seen.output);
     assert_eq!(seen.causes(), ["junk"; 5]);
@@ -309,7 +309,7 @@ fn extra_lines_fail_the_case_that_they_came_with() {
 }
 
 #[test]
-fn a_ping_is_answered_and_counts_as_no_fault() {
+fn pings_are_answered_and_are_not_faults() {
     let page = r#"# Sums {#sums}
 
 ```clj
@@ -328,13 +328,13 @@ fn a_ping_is_answered_and_counts_as_no_fault() {
 }
 
 #[test]
-fn replies_that_nobody_asked_for_fail_too() {
+fn stray_replies_fail() {
     let seen = check(&scripted("twice"), &[]);
     assert_eq!(seen.causes(), ["stray-reply"; 5], "{}", seen.output);
 }
 
 #[test]
-fn a_reply_that_comes_behind_the_last_answer_fails_the_last_case() {
+fn stray_reply_after_the_last_answer_fails_the_last_case() {
     let page = "# Sums {#sums}\n\n```clj\n(+ 1 2) ;=> 3\n```\n";
     let seen = check_page(page, &scripted("repeats-late"), &[]);
     assert_eq!(seen.causes(), ["stray-reply"], "{}", seen.output);
@@ -347,7 +347,7 @@ fn a_slow_target_passes() {
 }
 
 #[test]
-fn a_target_that_falls_silent_is_given_up_after_three_waits() {
+fn silent_target_is_given_up_after_three_timeouts() {
     let seen = check(&scripted("silent"), &[]);
     assert_eq!(seen.status, Some(1), "{}", seen.output);
     assert_eq!(seen.causes(), ["no-reply"; 5]);
@@ -355,7 +355,7 @@ fn a_target_that_falls_silent_is_given_up_after_three_waits() {
 }
 
 #[test]
-fn a_case_that_ran_out_of_time_is_tried_once_more_alone_and_says_so() {
+fn timed_out_case_is_retried_alone_and_noted() {
     let directory = tempfile::tempdir().expect("a directory");
     let mark = directory.path().join("stalled");
     let target = scripted(&format!("stalls-once {}", mark.display()));
@@ -371,7 +371,7 @@ fn a_case_that_ran_out_of_time_is_tried_once_more_alone_and_says_so() {
 }
 
 #[test]
-fn a_crash_behind_a_wait_that_ran_out_is_not_the_machine_s_doing() {
+fn crash_after_a_timeout_is_not_excused() {
     let directory = tempfile::tempdir().expect("a directory");
     let mark = directory.path().join("died");
     let cases: String = (1..=10)
@@ -388,7 +388,7 @@ fn a_crash_behind_a_wait_that_ran_out_is_not_the_machine_s_doing() {
 const SCHEMA_PAGE: &str = "# Sums {#sums}\n\n```clj\n(+ 50 5)\n;=> 55\n;json 55\n```\n";
 
 #[test]
-fn a_server_without_output_schemas_is_judged_by_its_text_in_part() {
+fn server_without_output_schemas_is_judged_by_text() {
     let seen = check_page(SCHEMA_PAGE, &scripted("right"), &[]);
     assert_eq!(seen.statuses(), [Status::Pass], "{}", seen.output);
     assert!(
@@ -399,7 +399,7 @@ fn a_server_without_output_schemas_is_judged_by_its_text_in_part() {
 }
 
 #[test]
-fn a_schema_that_a_server_passes_over_is_named() {
+fn ignored_output_schema_is_reported() {
     let seen = check_page(SCHEMA_PAGE, &scripted("ignores-schemas"), &[]);
     assert_eq!(seen.statuses(), [Status::Fail], "{}", seen.output);
     let asked = "no `validated`, though the call asked for it with the output_schema {\"type\":\"integer\"}";
@@ -407,7 +407,7 @@ fn a_schema_that_a_server_passes_over_is_named() {
 }
 
 #[test]
-fn a_crash_is_survived_and_the_run_goes_on() {
+fn run_continues_after_a_crash() {
     // Every server dies at its third call, whichever that is.
     let seen = check(&scripted("crashes"), &["--jobs", "1"]);
     assert_eq!(seen.status, Some(1), "{}", seen.output);
@@ -425,7 +425,7 @@ fn a_crash_is_survived_and_the_run_goes_on() {
 }
 
 #[test]
-fn a_flood_without_a_newline_is_cut_off() {
+fn endless_line_is_truncated() {
     let seen = check(&scripted("floods"), &[]);
     assert_eq!(seen.status, Some(1), "{}", seen.output);
     assert!(
@@ -437,14 +437,14 @@ fn a_flood_without_a_newline_is_cut_off() {
 }
 
 #[test]
-fn a_target_that_ignores_the_end_of_its_input_is_killed() {
+fn target_that_ignores_end_of_input_is_killed() {
     let seen = check(&scripted("ignores-eof"), &[]);
     assert_eq!(seen.status, Some(0), "{}", seen.output);
     assert!(seen.took < PROMPT, "{:?}", seen.took);
 }
 
 #[test]
-fn a_target_that_reads_no_answer_to_its_pings_is_killed() {
+fn target_that_never_reads_pongs_is_killed() {
     let page = "# Sums {#sums}\n\n```clj\n(+ 1 2) ;=> 3\n```\n";
     let seen = check_page(page, &scripted("pings-unread"), &[]);
     assert_eq!(seen.status, Some(0), "{}", seen.output);
@@ -453,33 +453,33 @@ fn a_target_that_reads_no_answer_to_its_pings_is_killed() {
 
 #[test]
 fn grandchildren_do_not_outlive_the_run() {
-    let marker = &marked("grandchild");
+    let marker = &unique_marker("grandchild");
     let seen = check(&scripted(&format!("spawns {marker}")), &[]);
     assert_eq!(seen.status, Some(0), "{}", seen.output);
-    assert_eq!(left_behind(marker), Vec::<String>::new());
+    assert_eq!(survivors(marker), Vec::<String>::new());
 }
 
 #[test]
-fn what_leaves_the_group_does_not_outlive_the_run() {
-    let marker = marked("escaped");
+fn processes_that_leave_the_group_are_killed() {
+    let marker = unique_marker("escaped");
     let seen = check(&scripted(&format!("escapes {marker}")), &[]);
     assert_eq!(seen.statuses(), [Status::Pass; 5], "{}", seen.output);
-    assert_eq!(left_behind(&marker), [""; 0]);
+    assert_eq!(survivors(&marker), [""; 0]);
 }
 
 #[test]
 fn a_target_that_moves_to_another_group_is_killed() {
-    let marker = marked("regrouped");
+    let marker = unique_marker("regrouped");
     let seen = check(&scripted(&format!("regroups {marker}")), &[]);
     assert_eq!(seen.statuses(), [Status::Pass; 5], "{}", seen.output);
     assert!(seen.took < PROMPT, "{:?}", seen.took);
-    assert_eq!(left_behind(&marker), [""; 0]);
+    assert_eq!(survivors(&marker), [""; 0]);
 }
 
 #[test]
-fn what_a_target_says_before_it_can_be_judged_commands_and_forges_nothing() {
+fn startup_output_cannot_control_or_forge_anything() {
     let seen = check(&scripted("curses"), &[]);
-    seen.is_unable();
+    seen.assert_unable();
     let obeyed = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
     assert_eq!(seen.output.find(obeyed), None, "{:?}", seen.output);
     assert!(seen.output.contains("\\u{1b}[2J"), "{}", seen.output);
@@ -492,7 +492,7 @@ fn what_a_target_says_before_it_can_be_judged_commands_and_forges_nothing() {
 }
 
 /// The peak memory of a run in kilobytes, and the size of its report in bytes.
-fn measured(fault: &str, page: &str) -> (u64, u64) {
+fn memory_and_report_size(fault: &str, page: &str) -> (u64, u64) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut child = harness(directory.path(), page, &scripted(fault), &[])
         .stdout(Stdio::null())
@@ -513,9 +513,9 @@ fn measured(fault: &str, page: &str) -> (u64, u64) {
 }
 
 #[test]
-fn what_a_target_writes_stays_bounded_in_memory_and_in_reports() {
+fn target_output_is_bounded_in_memory_and_reports() {
     for (fault, kilobytes_max) in [("junk", 200 << 10), ("verbose", 200 << 10)] {
-        let (peak, report) = measured(fault, PAGE);
+        let (peak, report) = memory_and_report_size(fault, PAGE);
         assert!(peak > 0 && peak < kilobytes_max, "{fault}: {peak} kB");
         // 64 lines of 4 KiB are kept per process, and each of five cases may have its own.
         assert!(report < 2 << 20, "{fault}: a report of {report} bytes");
@@ -523,7 +523,7 @@ fn what_a_target_writes_stays_bounded_in_memory_and_in_reports() {
 }
 
 #[test]
-fn what_outlives_a_target_and_writes_without_end_is_not_kept() {
+fn endless_output_of_survivors_is_not_kept() {
     let case = |id: u32| {
         format!(
             "```wire\n-> {{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/list\"}}\n<- {{\"id\": {id}, \"...\": \"...\"}}\n```\n\n"
@@ -532,7 +532,7 @@ fn what_outlives_a_target_and_writes_without_end_is_not_kept() {
     let cases: String = (1..=20).map(case).collect();
     // The last case waits, to give the processes that outlived the others time.
     let page = format!("{PAGE}\n{cases}{}", case(21).replace("-> ", "wait 4s\n-> "));
-    let (peak, _) = measured("floods-behind", &page);
+    let (peak, _) = memory_and_report_size("floods-behind", &page);
     assert!(peak > 0 && peak < 300 << 10, "{peak} kB");
 }
 
@@ -629,11 +629,11 @@ fn serve(
 /// Longer than the time that a message over HTTP gets before the next one is sent.
 const OVERTAKEN: Duration = Duration::from_millis(300);
 
-fn judged_over_http(url: &str) -> Seen {
+fn judged_over_http(url: &str) -> HarnessRun {
     page_over_http(PAGE, url)
 }
 
-fn page_over_http(page: &str, url: &str) -> Seen {
+fn page_over_http(page: &str, url: &str) -> HarnessRun {
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::write(directory.path().join("page.md"), page).expect("a page");
     let began = Instant::now();
@@ -650,7 +650,7 @@ fn page_over_http(page: &str, url: &str) -> Seen {
         ))
         .output()
         .expect("the harness starts");
-    Seen {
+    HarnessRun {
         status: output.status.code(),
         output: String::from_utf8_lossy(&output.stdout).into_owned(),
         run: Run::read(&directory.path().join("report.json")).ok(),
@@ -659,7 +659,7 @@ fn page_over_http(page: &str, url: &str) -> Seen {
 }
 
 #[test]
-fn over_http_what_was_overtaken_fails_nobody() {
+fn http_replies_that_overtake_each_other_fail_no_case() {
     let call = |id: u32, program: &str| {
         format!(
             r#"-> {{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"lisp_eval","arguments":{{"program":"{program}"}}}}}}"#
@@ -698,7 +698,7 @@ fn over_http_what_was_overtaken_fails_nobody() {
 }
 
 #[test]
-fn over_http_a_result_is_one_frame_under_a_good_status() {
+fn http_result_is_one_frame_with_status_200() {
     const STREAM: &str = "text/event-stream";
     let plain: fn(&str) -> String = str::to_owned;
     let event: fn(&str) -> String = |frame| format!(": hello\n\ndata: {frame}\n\n");
@@ -758,7 +758,7 @@ fn over_http_a_result_is_one_frame_under_a_good_status() {
 }
 
 #[test]
-fn over_http_what_a_transcript_is_answered_stands_under_a_good_status() {
+fn http_transcript_replies_need_a_success_status() {
     let page = r#"# Sums {#sums}
 
 - {#sums.add} Addition MUST add.
@@ -776,7 +776,7 @@ fn over_http_what_a_transcript_is_answered_stands_under_a_good_status() {
 }
 
 #[test]
-fn over_http_one_request_has_one_answer() {
+fn http_request_has_exactly_one_reply() {
     let page = r#"# Sums {#sums}
 
 - {#sums.add} Addition MUST add.
@@ -814,8 +814,8 @@ Content-Type: application/json
 }
 
 #[test]
-fn an_interrupted_run_takes_its_targets_down() {
-    let marker = &marked("interrupt");
+fn interrupted_run_kills_its_targets() {
+    let marker = &unique_marker("interrupt");
     let directory = tempfile::tempdir().expect("a directory");
     let target = format!("sh -c 'trap \"\" TERM HUP INT; sleep 300; : \"$0\"' {marker}");
     let mut child = harness(directory.path(), PAGE, &target, &[])
@@ -823,22 +823,22 @@ fn an_interrupted_run_takes_its_targets_down() {
         .stderr(Stdio::null())
         .spawn()
         .expect("the harness starts");
-    until_started(marker);
+    wait_until_started(marker);
     assert_eq!(zombies_of(child.id()), Vec::<String>::new());
-    send(&child, nix::sys::signal::Signal::SIGINT);
+    send_signal(&child, nix::sys::signal::Signal::SIGINT);
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(130));
-    assert_eq!(left_behind(marker), Vec::<String>::new());
+    assert_eq!(survivors(marker), Vec::<String>::new());
 }
 
 /// The cases that have run by then are reported.
 #[test]
-fn an_interrupted_run_writes_what_it_saw() {
+fn interrupted_run_writes_its_results() {
     for signal in [
         nix::sys::signal::Signal::SIGINT,
         nix::sys::signal::Signal::SIGTERM,
     ] {
-        let marker = &marked("stopped");
+        let marker = &unique_marker("stopped");
         let directory = tempfile::tempdir().expect("a directory");
         let page = PAGE.replace(
             "(+ 2 2) ;=> 4",
@@ -853,22 +853,22 @@ fn an_interrupted_run_writes_what_it_saw() {
         .stdout(Stdio::null())
         .spawn()
         .expect("the harness starts");
-        until_started(marker);
+        wait_until_started(marker);
         std::thread::sleep(Duration::from_millis(500));
-        send(&child, signal);
+        send_signal(&child, signal);
         assert_eq!(child.wait().expect("it ends").code(), Some(130));
         let run = Run::read(&directory.path().join("report.json")).expect("a report");
         assert!(run.interrupted && run.partial);
         let of = |status| run.count(status);
         assert!(of(Status::NotRun) > 0, "{run:?}");
-        assert_eq!(left_behind(marker), Vec::<String>::new());
+        assert_eq!(survivors(marker), Vec::<String>::new());
     }
 }
 
 /// Cases that were about to run when the signal arrived are no longer started.
 #[test]
-fn an_interrupted_run_starts_no_more_targets() {
-    let marker = &marked("starting");
+fn interrupted_run_starts_no_more_targets() {
+    let marker = &unique_marker("starting");
     let directory = tempfile::tempdir().expect("a directory");
     let asks = (0..2_000).map(|id| {
         format!(
@@ -886,17 +886,17 @@ fn an_interrupted_run_starts_no_more_targets() {
     .stderr(Stdio::null())
     .spawn()
     .expect("the harness starts");
-    until_started(marker);
+    wait_until_started(marker);
     std::thread::sleep(Duration::from_millis(200));
-    send(&child, nix::sys::signal::Signal::SIGTERM);
+    send_signal(&child, nix::sys::signal::Signal::SIGTERM);
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     let run = Run::read(&directory.path().join("report.json")).expect("a report");
     assert!(run.count(Status::NotRun) > 100, "{run:?}");
-    assert_eq!(left_behind(marker), Vec::<String>::new());
+    assert_eq!(survivors(marker), Vec::<String>::new());
 }
 
 #[test]
-fn a_url_that_nobody_serves_is_said_once() {
+fn unreachable_url_is_reported_once() {
     // Bound and closed again, so that nothing listens there.
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
@@ -916,13 +916,13 @@ fn a_url_that_nobody_serves_is_said_once() {
 }
 
 #[test]
-fn without_cases_the_harness_says_that_it_cannot_run() {
+fn run_without_cases_reports_that_it_cannot_run() {
     let seen = check(&scripted("none"), &["--filter", "nothing.*"]);
     assert_eq!(seen.status, Some(2), "{}", seen.output);
 }
 
 #[test]
-fn a_case_can_be_rerun_as_its_report_says() {
+fn rerun_command_of_a_report_works() {
     let seen = check(&scripted("chatty"), &[]);
     let run = seen.run.expect("a report was written");
     let rerun = run.cases[0]

@@ -11,7 +11,7 @@ use crate::golden::FILES;
 pub fn run() -> Result<(), String> {
     let suite = crate::suite()?;
     let directory = crate::root().join("golden");
-    crate::written::directory(&directory)
+    crate::guarded_fs::create_dir_all(&directory)
         .map_err(|error| format!("{}: {error}", directory.display()))?;
     for file in FILES {
         let path = directory.join(file.name);
@@ -19,7 +19,7 @@ pub fn run() -> Result<(), String> {
         if std::fs::read_to_string(&path).ok().as_deref() == Some(&text) {
             continue;
         }
-        crate::written::file(&path, text)
+        crate::guarded_fs::write(&path, text)
             .map_err(|error| format!("{}: {error}", path.display()))?;
         eprintln!("golden/{} changed", file.name);
     }

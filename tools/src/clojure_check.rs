@@ -43,7 +43,7 @@ const DIFFERENCES: &str = include_str!("clojure_check.tsv");
 
 /// Options of the check.
 #[derive(Args)]
-pub struct Options {
+pub struct ClojureCheckOptions {
     /// Print the differences as rows of the table, without a divergence where the table has none
     #[arg(long)]
     rows: bool,
@@ -53,7 +53,7 @@ pub struct Options {
 ///
 /// Errors: Clojure is not installed, or did not answer; a difference is missing from the table, a row matches no difference, or its
 /// divergence is not on the page.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &ClojureCheckOptions) -> Result<(), String> {
     let programs = programs()?;
     let answers = clojure(&programs)?;
     let mut table = table()?;
@@ -74,7 +74,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         list += &format!("{id}\t{divergence}\t{said}\n");
     }
     if options.rows {
-        crate::say(&list);
+        crate::write_stdout(&list);
         return Ok(());
     }
     let compared = compared.ok_or("clojure ended before its last program")?;
@@ -82,7 +82,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         list += &format!("{count:5} {divergence}\n");
     }
     list += &format!("{compared} programs compared, {differ} differ\n");
-    crate::say(&list);
+    crate::write_stdout(&list);
     let mut faults = Vec::new();
     if unexplained > 0 {
         faults.push(format!(
@@ -151,7 +151,7 @@ fn programs() -> Result<BTreeMap<String, Program>, String> {
                 continue;
             };
             all.extend(turns(id, &case));
-            all.extend(in_both(&case).map(|program| (id.to_owned(), program)));
+            all.extend(as_clojure_program(&case).map(|program| (id.to_owned(), program)));
         }
     }
     Ok(all)
@@ -173,7 +173,7 @@ fn turns(id: &str, case: &Value) -> Vec<(String, Program)> {
         if turn.get("text").is_some() {
             before = format!("{program}\n");
         }
-        let found = in_both(&json!({"program": program, "expect": expect}));
+        let found = as_clojure_program(&json!({"program": program, "expect": expect}));
         // The session's history of results is not part of the programs.
         let history = ["*1", "*2", "*3"].iter().any(|name| program.contains(name));
         let alone = turn.get("context").is_none() && !history;
@@ -187,7 +187,7 @@ fn turns(id: &str, case: &Value) -> Vec<(String, Program)> {
 }
 
 /// A case whose program uses nothing specific to our language.
-fn in_both(case: &Value) -> Option<Program> {
+fn as_clojure_program(case: &Value) -> Option<Program> {
     let text = case["program"].as_str()?;
     let expect = &case["expect"];
     let ours = case.get("context").is_some()
@@ -241,17 +241,27 @@ fn value(result: &Value) -> Option<String> {
 /// The script's output for `programs`.
 fn clojure(programs: &BTreeMap<String, Program>) -> Result<String, String> {
     // The script reads everything before it prints anything.
-    ask("ptc-clojure-check.clj", SCRIPT, None, &vectors(programs))
+    run_clojure(
+        "ptc-clojure-check.clj",
+        SCRIPT,
+        None,
+        &as_clojure_data(programs),
+    )
 }
 
 /// The output of `script`, which is saved as `name`, when it gets a directory, which is also on its class path.
-pub fn in_jvm(name: &str, script: &str, dir: &Path) -> Result<String, String> {
-    ask(name, script, Some(dir), "")
+pub fn run_in_jvm(name: &str, script: &str, dir: &Path) -> Result<String, String> {
+    run_clojure(name, script, Some(dir), "")
 }
 
-fn ask(name: &str, script: &str, dir: Option<&Path>, input: &str) -> Result<String, String> {
+fn run_clojure(
+    name: &str,
+    script: &str,
+    dir: Option<&Path>,
+    input: &str,
+) -> Result<String, String> {
     let path = std::env::temp_dir().join(name);
-    crate::written::file(&path, script).map_err(|error| error.to_string())?;
+    crate::guarded_fs::write(&path, script).map_err(|error| error.to_string())?;
     let mut command = Command::new("clojure");
     command.arg(&path).env("JDK_JAVA_OPTIONS", JVM_OPTIONS);
     if let Some(dir) = dir {
@@ -282,7 +292,7 @@ fn ask(name: &str, script: &str, dir: Option<&Path>, input: &str) -> Result<Stri
 }
 
 /// Ids, programs, results and prints in Clojure's syntax. JSON strings are read as Clojure strings; null becomes nil.
-fn vectors(programs: &BTreeMap<String, Program>) -> String {
+fn as_clojure_data(programs: &BTreeMap<String, Program>) -> String {
     let mut all = "[".to_owned();
     for (id, program) in programs {
         let answers = program.answers.iter().map(|answer| match answer {

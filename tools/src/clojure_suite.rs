@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The location of the suite.
 #[derive(Args)]
-pub struct Options {
+pub struct ClojureSuiteOptions {
     /// Directory on the class path of its files, such as `clojure-test-suite/test`
     dir: PathBuf,
     /// Print the differences as rows of the table, without a divergence where the table has none
@@ -39,7 +39,7 @@ struct Assertion<'a> {
 }
 
 /// The result of an assertion here.
-enum Verdict {
+enum AssertionResult {
     Agrees,
     /// It is not in this language: it can't be parsed, or uses an unknown name.
     Outside(&'static str),
@@ -50,30 +50,30 @@ enum Verdict {
 ///
 /// Errors: Clojure is not installed, or did not answer; a difference is missing from the table, a row of the table matches no difference,
 /// or its divergence is not on the page.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &ClojureSuiteOptions) -> Result<(), String> {
     let dir = options
         .dir
         .canonicalize()
         .map_err(|error| format!("{}: {error}", options.dir.display()))?;
-    let answers = crate::clojure_check::in_jvm("ptc-clojure-suite.clj", SCRIPT, &dir)?;
+    let answers = crate::clojure_check::run_in_jvm("ptc-clojure-suite.clj", SCRIPT, &dir)?;
     let mut table = table()?;
     let (mut seen, mut agree, mut outside) = (0usize, 0usize, BTreeMap::new());
     let (mut list, mut unexplained, mut causes) = (String::new(), 0usize, BTreeMap::new());
     let mut decided = BTreeMap::new();
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for line in answers.lines() {
-        let assertion = Assertion::of(line)?;
+        let assertion = Assertion::parse(line)?;
         seen += 1;
         let answer = match assertion.verdict() {
-            Verdict::Agrees => {
+            AssertionResult::Agrees => {
                 agree += 1;
                 continue;
             }
-            Verdict::Outside(why) => {
+            AssertionResult::Outside(why) => {
                 *outside.entry(why).or_insert(0usize) += 1;
                 continue;
             }
-            Verdict::Differs(answer) => answer,
+            AssertionResult::Differs(answer) => answer,
         };
         let key = (assertion.file, assertion.program);
         let Row { why, clause } = table.get(&key).copied().unwrap_or(UNKNOWN);
@@ -85,17 +85,17 @@ pub fn run(options: &Options) -> Result<(), String> {
                 "{why}\t{clause}\t{}\t{}\t{answer}\n",
                 assertion.file, assertion.program
             );
-        } else if told.insert(key) {
+        } else if reported.insert(key) {
             list += &format!(
                 "{}\t{why}\t{clause}\t{}\n",
                 assertion.file, assertion.program
             );
         }
-        told.insert(key);
+        reported.insert(key);
     }
-    table.retain(|key, _| !told.contains(key));
+    table.retain(|key, _| !reported.contains(key));
     if options.rows {
-        crate::say(&list);
+        crate::write_stdout(&list);
         return Ok(());
     }
     for (why, count) in &causes {
@@ -118,7 +118,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         percent(written),
         percent(inside),
     );
-    crate::say(&list);
+    crate::write_stdout(&list);
     verdict(unexplained, &table)
 }
 
@@ -177,7 +177,7 @@ fn table() -> Result<BTreeMap<(&'static str, &'static str), Row>, String> {
 }
 
 impl<'a> Assertion<'a> {
-    fn of(line: &'a str) -> Result<Self, String> {
+    fn parse(line: &'a str) -> Result<Self, String> {
         let mut columns = line.splitn(3, '\t');
         match (columns.next(), columns.next(), columns.next()) {
             (Some(file), Some(kind), Some(program)) => Ok(Assertion {
@@ -189,35 +189,35 @@ impl<'a> Assertion<'a> {
         }
     }
 
-    fn verdict(&self) -> Verdict {
-        let host = Patient(Instant::now());
+    fn verdict(&self) -> AssertionResult {
+        let host = ClockHost(Instant::now());
         let program = Program::new(self.program);
         let (outcome, _) = evaluate(&program, &Env::new(), &Limits::default(), &host);
         match outcome.ended {
             Ended::Error(error) if error.reason() == Reason::ParseError => {
-                Verdict::Outside("what the language does not read")
+                AssertionResult::Outside("what the language does not read")
             }
-            Ended::Error(error) if is_nameless(&error) => {
-                Verdict::Outside("names that are not there")
+            Ended::Error(error) if is_unknown_name(&error) => {
+                AssertionResult::Outside("names that are not there")
             }
             Ended::Error(error) if self.fails && error.reason() == Reason::RuntimeError => {
-                Verdict::Agrees
+                AssertionResult::Agrees
             }
             Ended::Error(error) => {
                 let message = error.message();
-                Verdict::Differs(message.replace(['\t', '\n', '\r'], " "))
+                AssertionResult::Differs(message.replace(['\t', '\n', '\r'], " "))
             }
-            Ended::Value(value) if !self.fails && is_true(&value) => Verdict::Agrees,
+            Ended::Value(value) if !self.fails && is_true(&value) => AssertionResult::Agrees,
             Ended::Value(value) | Ended::Return(value) | Ended::Fail(value) => {
                 let shown = ptc_lang::print::readable(&value);
-                Verdict::Differs(shown.chars().take(200).collect())
+                AssertionResult::Differs(shown.chars().take(200).collect())
             }
         }
     }
 }
 
 /// Whether the error is about an unknown name or member.
-fn is_nameless(error: &Error) -> bool {
+fn is_unknown_name(error: &Error) -> bool {
     ["unbound_var", "unsupported_method"].contains(&error.code())
         || ["unknown namespace ", " is not available in "]
             .iter()
@@ -229,9 +229,9 @@ fn is_true(value: &Value) -> bool {
 }
 
 /// A host with nothing but a clock.
-struct Patient(Instant);
+struct ClockHost(Instant);
 
-impl Host for Patient {
+impl Host for ClockHost {
     fn now_micros(&self) -> i64 {
         0
     }

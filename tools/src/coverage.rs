@@ -189,9 +189,9 @@ pub fn sources(directory: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     let mut waiting = vec![directory.to_path_buf()];
     while let Some(directory) = waiting.pop() {
-        let told = |error| format!("{}: {error}", directory.display());
-        for entry in std::fs::read_dir(&directory).map_err(told)? {
-            let path = entry.map_err(told)?.path();
+        let with_path = |error| format!("{}: {error}", directory.display());
+        for entry in std::fs::read_dir(&directory).map_err(with_path)? {
+            let path = entry.map_err(with_path)?.path();
             if path.is_dir() {
                 if !path.ends_with("target") {
                     waiting.push(path);

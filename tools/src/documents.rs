@@ -70,7 +70,7 @@ impl Documents {
     /// Unproven rows, one per line: no clause, an unknown clause, a clause without cases or a reason, or clauses whose cases
     /// don't use a name that the row has in backticks.
     pub fn faults(&self, suite: &Suite) -> Vec<String> {
-        let shown = Shown::of(suite);
+        let shown = ClauseTexts::of(suite);
         let mut faults = Vec::new();
         for (document, section, row, proof) in self.rows() {
             let what = proof.fault(row, suite, &shown);
@@ -109,7 +109,7 @@ impl Documents {
 }
 
 impl Proof {
-    fn fault(&self, row: &str, suite: &Suite, shown: &Shown) -> Option<String> {
+    fn fault(&self, row: &str, suite: &Suite, shown: &ClauseTexts) -> Option<String> {
         if let Some(reason) = self.excluded() {
             let fault = "expected a reason for the exclusion";
             return reason.trim().is_empty().then(|| fault.to_owned());
@@ -135,29 +135,29 @@ impl Proof {
 }
 
 /// What the cases of each clause send and expect, by the clause's id.
-struct Shown<'s>(HashMap<&'s str, String>);
+struct ClauseTexts<'s>(HashMap<&'s str, String>);
 
-impl<'s> Shown<'s> {
-    fn of(suite: &'s Suite) -> Shown<'s> {
+impl<'s> ClauseTexts<'s> {
+    fn of(suite: &'s Suite) -> ClauseTexts<'s> {
         let mut shown: HashMap<&str, String> = HashMap::new();
         for case in suite.cases.iter().filter(|case| !case.clauses.is_empty()) {
             let text = serde_json::to_string(&(&case.target, &case.body)).unwrap_or_default();
-            let text = plain(&text);
+            let text = unescaped(&text);
             for clause in &case.clauses {
                 shown.entry(clause).or_default().push_str(&text);
             }
         }
-        Shown(shown)
+        ClauseTexts(shown)
     }
 
     fn has(&self, clause: &str, name: &str) -> bool {
         let text = self.0.get(clause);
-        text.is_some_and(|text| text.contains(&plain(name)))
+        text.is_some_and(|text| text.contains(&unescaped(name)))
     }
 }
 
 /// A text without escapes, however often it was quoted.
-fn plain(text: &str) -> String {
+fn unescaped(text: &str) -> String {
     text.replace('\\', "")
 }
 

@@ -8,7 +8,7 @@ use conformance::{fixture, suite::bundle};
 
 /// Input and output of the export.
 #[derive(Args)]
-pub struct Options {
+pub struct ExportOptions {
     /// Directory of the specification [default: the workspace's spec/]
     #[arg(long, value_name = "DIR")]
     spec: Option<PathBuf>,
@@ -28,7 +28,7 @@ pub struct Options {
 ///
 /// # Errors
 /// When a fixture is malformed, a file can't be written, or the bundle violates its own schema.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &ExportOptions) -> Result<(), String> {
     let spec = options
         .spec
         .clone()
@@ -67,7 +67,7 @@ fn validate(schema: &str, bundle: &str) -> Result<(), String> {
 fn write(path: &Path, text: &str) -> Result<(), String> {
     let failed = |error| format!("{}: {error}", path.display());
     if let Some(directory) = path.parent() {
-        crate::written::directory(directory).map_err(failed)?;
+        crate::guarded_fs::create_dir_all(directory).map_err(failed)?;
     }
-    crate::written::file(path, text).map_err(failed)
+    crate::guarded_fs::write(path, text).map_err(failed)
 }

@@ -21,7 +21,7 @@ pub struct Golden {
 }
 
 /// Files that take too long to be rendered each time: `cargo tool mutants --table` writes them.
-pub const KEPT: &[&str] = &["mutants.md"];
+pub const RARELY_RENDERED: &[&str] = &["mutants.md"];
 
 pub const FILES: &[Golden] = &[
     Golden {
@@ -99,7 +99,7 @@ fn tools_list(flags: &[&str]) -> Result<String, String> {
 
 /// The standard output of `ptc`, run without settings in its environment.
 fn ptc(arguments: &[&str], input: &str) -> Result<String, String> {
-    let told = |error: std::io::Error| format!("ptc {}: {error}", arguments.join(" "));
+    let with_command = |error: std::io::Error| format!("ptc {}: {error}", arguments.join(" "));
     let mut command = match std::env::var_os(BINARY) {
         Some(binary) => Command::new(binary),
         None => {
@@ -118,11 +118,11 @@ fn ptc(arguments: &[&str], input: &str) -> Result<String, String> {
             command.env_remove(name);
         }
     }
-    let mut child = command.spawn().map_err(told)?;
+    let mut child = command.spawn().map_err(with_command)?;
     if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(input.as_bytes()).map_err(told)?;
+        stdin.write_all(input.as_bytes()).map_err(with_command)?;
     }
-    let output = child.wait_with_output().map_err(told)?;
+    let output = child.wait_with_output().map_err(with_command)?;
     if !output.status.success() {
         return Err(format!("ptc {}: {}", arguments.join(" "), output.status));
     }

@@ -10,10 +10,10 @@ mod documents;
 mod echo;
 mod export;
 mod golden;
+mod guarded_fs;
 mod matrix;
 mod mutants;
 mod seeds;
-mod written;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -39,22 +39,22 @@ enum Verb {
     /// Rewrite golden/, the recorded facts about our implementation.
     Bless,
     /// Join source documents, clauses, cases, implementation and runs; fail if a row is unproven, or a clause untested or never judged.
-    Matrix(matrix::Options),
+    Matrix(matrix::MatrixOptions),
     /// Plant faults into the reference, one at a time, and judge them by the suite alone; resumes where the last run ended.
-    Mutants(mutants::Options),
+    Mutants(mutants::MutantsOptions),
     /// Measure, and print medians against targets.
-    Bench(bench::Options),
+    Bench(bench::BenchOptions),
     /// Answer every JSON-RPC request with an empty result: the baseline that `bench` compares servers with.
     #[command(hide = true)]
     Echo,
     /// Write the inputs of the cases as seeds for the fuzzers.
-    Seeds(seeds::Options),
+    Seeds(seeds::SeedsOptions),
     /// Run the corpus in JVM Clojure and list the differences, each with its divergence.
-    ClojureCheck(clojure_check::Options),
+    ClojureCheck(clojure_check::ClojureCheckOptions),
     /// Evaluate the assertions of a suite of clojure.test files that hold in JVM Clojure, and list those that fail here.
-    ClojureSuite(clojure_suite::Options),
+    ClojureSuite(clojure_suite::ClojureSuiteOptions),
     /// Write the suite as one JSON bundle, checked against its JSON Schema.
-    Export(export::Options),
+    Export(export::ExportOptions),
 }
 
 fn main() -> ExitCode {
@@ -91,7 +91,7 @@ fn suite() -> Result<Suite, String> {
 }
 
 /// Writes to standard output. An error means that the reader has closed its end, and is ignored.
-fn say(text: &str) {
+fn write_stdout(text: &str) {
     let mut out = std::io::stdout();
     let _reader_gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

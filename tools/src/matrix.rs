@@ -13,7 +13,7 @@ use crate::coverage::Coverage;
 
 /// Options of the report.
 #[derive(Args)]
-pub struct Options {
+pub struct MatrixOptions {
     /// A JSON report of a run; if any are given, one of them must have judged every tested clause. Repeatable
     #[arg(long = "run", value_name = "FILE")]
     runs: Vec<PathBuf>,
@@ -32,18 +32,18 @@ const NAMED_MAX: usize = 60;
 ///
 /// # Errors
 /// When a clause has neither case nor reason, no run judged any of its cases, or nothing proves a row of the source documents.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &MatrixOptions) -> Result<(), String> {
     let suite = crate::suite()?;
     if let Some(version) = &options.revision {
-        crate::say(&added(&suite, version)?);
+        crate::write_stdout(&clauses_added(&suite, version)?);
         return Ok(());
     }
     let coverage = Coverage::of(&suite)?;
     if let Some(path) = &options.table {
-        crate::written::file(path, coverage.matrix())
+        crate::guarded_fs::write(path, coverage.matrix())
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    crate::say(&format!("{}\n", coverage.summary()));
+    crate::write_stdout(&format!("{}\n", coverage.summary()));
     let mut missing: Vec<String> = coverage
         .untested()
         .iter()
@@ -53,7 +53,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     if !options.runs.is_empty() {
         let runs: Result<Vec<Run>, String> =
             options.runs.iter().map(|path| Run::read(path)).collect();
-        missing.extend(unseen(&suite, &runs?));
+        missing.extend(unjudged_clauses(&suite, &runs?));
     }
     if missing.is_empty() {
         return Ok(());
@@ -67,7 +67,7 @@ pub fn run(options: &Options) -> Result<(), String> {
 }
 
 /// Clauses with cases of which no run judged any.
-fn unseen(suite: &Suite, runs: &[Run]) -> Vec<String> {
+fn unjudged_clauses(suite: &Suite, runs: &[Run]) -> Vec<String> {
     let mut judged: HashMap<&str, bool> = HashMap::new();
     let records = runs.iter().flat_map(|run| &run.cases);
     let seen: std::collections::HashSet<&str> = records
@@ -99,8 +99,8 @@ fn is_judged(status: Status) -> bool {
 }
 
 /// The clauses that no earlier revision lists, with their levels, as TOML.
-fn added(suite: &Suite, version: &str) -> Result<String, String> {
-    let earlier = check::revisions::listed_before(&crate::root(), version)?;
+fn clauses_added(suite: &Suite, version: &str) -> Result<String, String> {
+    let earlier = check::revisions::clauses_before(&crate::root(), version)?;
     let mut text = String::from("[added]\n");
     let mut clauses: Vec<_> = suite.clauses.iter().collect();
     clauses.retain(|clause| !earlier.contains(&clause.id));

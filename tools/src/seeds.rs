@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// Output of the seeds.
 #[derive(Args)]
-pub struct Options {
+pub struct SeedsOptions {
     /// Directory for the inputs, with a subdirectory for each kind
     #[arg(long, value_name = "DIR", default_value = "fuzz/corpus/seeds")]
     out: PathBuf,
@@ -25,11 +25,11 @@ const BYTES_MAX: usize = 8 * 1024;
 ///
 /// # Errors
 /// When the suite can't be read or a file can't be written.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &SeedsOptions) -> Result<(), String> {
     let suite = crate::suite()?;
     let mut inputs: BTreeSet<(&str, Vec<u8>)> = BTreeSet::new();
     for case in &suite.cases {
-        inputs.extend(sent(case));
+        inputs.extend(case_inputs(case));
     }
     for path in pages(&crate::root().join("spec"))? {
         let text = std::fs::read_to_string(&path)
@@ -46,9 +46,10 @@ pub fn run(options: &Options) -> Result<(), String> {
             continue;
         }
         let directory = options.out.join(kind);
-        let told = |error| format!("{}: {error}", directory.display());
-        crate::written::directory(&directory).map_err(told)?;
-        crate::written::file(&directory.join(format!("{written:05}")), bytes).map_err(told)?;
+        let with_path = |error| format!("{}: {error}", directory.display());
+        crate::guarded_fs::create_dir_all(&directory).map_err(with_path)?;
+        crate::guarded_fs::write(&directory.join(format!("{written:05}")), bytes)
+            .map_err(with_path)?;
         written += 1;
     }
     eprintln!("{}: {written} inputs", options.out.display());
@@ -56,7 +57,7 @@ pub fn run(options: &Options) -> Result<(), String> {
 }
 
 /// The inputs in a case, each with its kind.
-fn sent(case: &Case) -> Vec<(&'static str, Vec<u8>)> {
+fn case_inputs(case: &Case) -> Vec<(&'static str, Vec<u8>)> {
     let mut inputs = Vec::new();
     match &case.body {
         CaseBody::Clj(clj) => {
@@ -85,7 +86,7 @@ fn sent(case: &Case) -> Vec<(&'static str, Vec<u8>)> {
         CaseBody::Http(http) => {
             for step in &http.steps {
                 match &step.action {
-                    HttpAction::Request(request) => inputs.extend(requested(request)),
+                    HttpAction::Request(request) => inputs.extend(request_inputs(request)),
                     HttpAction::Raw { bytes: text, .. } => {
                         inputs.extend(bytes(text).map(|request| ("http", request)));
                     }
@@ -98,7 +99,7 @@ fn sent(case: &Case) -> Vec<(&'static str, Vec<u8>)> {
             inputs.extend(files.filter_map(bytes).filter_map(file));
         }
     }
-    inputs.extend(surroundings(&case.target));
+    inputs.extend(target_inputs(&case.target));
     inputs
 }
 
@@ -106,7 +107,7 @@ fn sent(case: &Case) -> Vec<(&'static str, Vec<u8>)> {
 const JUDGED_FIELDS: &[&str] = &["authorization", "content-type", "host", "origin"];
 
 /// A request as it is sent, and the values of the fields that are parsed separately.
-fn requested(request: &HttpRequest) -> Vec<(&'static str, Vec<u8>)> {
+fn request_inputs(request: &HttpRequest) -> Vec<(&'static str, Vec<u8>)> {
     // Captures stay as they are written: a session id may be any text.
     let written = |text: &Text| bytes(text).unwrap_or_else(|| text.source().into_bytes());
     let body = request.body.as_ref().map(written);
@@ -150,7 +151,7 @@ fn file(text: Vec<u8>) -> Option<(&'static str, Vec<u8>)> {
 }
 
 /// The inputs in a case's target block: its upstreams configuration, its files, and its peers' answers.
-fn surroundings(target: &TargetSpec) -> Vec<(&'static str, Vec<u8>)> {
+fn target_inputs(target: &TargetSpec) -> Vec<(&'static str, Vec<u8>)> {
     let mut inputs = Vec::new();
     if let Some(upstreams) = &target.upstreams {
         inputs.push(("configs", upstreams.to_string().into_bytes()));
@@ -174,7 +175,7 @@ fn surroundings(target: &TargetSpec) -> Vec<(&'static str, Vec<u8>)> {
             inputs.extend(
                 actions
                     .chain(script.methods.values().cloned())
-                    .map(|action| ("sse", streamed(&action))),
+                    .map(|action| ("sse", answer_as_stream(&action))),
             );
         }
     }
@@ -182,7 +183,7 @@ fn surroundings(target: &TargetSpec) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// A peer's answer as a stream of events.
-fn streamed(action: &Action) -> Vec<u8> {
+fn answer_as_stream(action: &Action) -> Vec<u8> {
     let answer = match (&action.result, &action.error) {
         (Some(result), _) => json!({"jsonrpc": "2.0", "id": 1, "result": result}),
         (_, Some(error)) => json!({"jsonrpc": "2.0", "id": 1, "error": error}),
@@ -195,7 +196,7 @@ fn streamed(action: &Action) -> Vec<u8> {
             json!({"jsonrpc": "2.0", "id": 1, "result": {"content": content, "structuredContent": action.structured}})
         }
     };
-    peer::stream(action, Some(answer.to_string())).into_bytes()
+    peer::event_stream(action, Some(answer.to_string())).into_bytes()
 }
 
 /// The bytes of a text without captures that isn't too long.
@@ -209,9 +210,9 @@ fn pages(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     let mut waiting = vec![root.to_path_buf()];
     while let Some(directory) = waiting.pop() {
-        let told = |error| format!("{}: {error}", directory.display());
-        for entry in std::fs::read_dir(&directory).map_err(told)? {
-            let path = entry.map_err(told)?.path();
+        let with_path = |error| format!("{}: {error}", directory.display());
+        for entry in std::fs::read_dir(&directory).map_err(with_path)? {
+            let path = entry.map_err(with_path)?.path();
             if path.is_dir() {
                 waiting.push(path);
             } else if path.extension().is_some_and(|extension| extension == "md") {

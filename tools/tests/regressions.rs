@@ -78,7 +78,7 @@ fn names(directory: &PathBuf) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_was_found_stays_repaired() {
+fn regressions_stay_fixed() {
     let kept = fuzz().join("regressions");
     let mut tried = 0;
     for target in names(&kept) {
@@ -102,7 +102,7 @@ fn what_was_found_stays_repaired() {
 }
 
 #[test]
-fn every_target_is_known_and_run_nightly() {
+fn every_fuzz_target_is_known_and_runs_nightly() {
     let known: BTreeSet<String> = CHECKS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let mut targets: BTreeSet<String> = names(&fuzz().join("fuzz_targets"))
         .iter()

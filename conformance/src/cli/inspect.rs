@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use crate::runner::by_hand::{self, Subject};
-use crate::runner::script;
+use crate::runner::by_hand::{self, ShownServer};
+use crate::runner::case_source;
 use crate::suite::{Case, Suite};
-use crate::target::capability::{CAPABILITIES, Known};
+use crate::target::capability::{CAPABILITIES, DetectionRule};
 use crate::target::launch::Launch;
 
-use super::{ListArgs, ListFormat, ShowArgs, SuiteOption, say};
+use super::{ListArgs, ListFormat, ShowArgs, SuiteOption, write_stdout};
 
 /// Lists the selected cases.
 pub fn list(args: &ListArgs) -> Result<(), String> {
     let suite = args.suite.suite.load()?;
-    let places = args.suite.selection()?.places(&suite)?;
-    let cases = places.iter().map(|place| &suite.cases[*place]);
+    let indices = args.suite.selection()?.indices(&suite)?;
+    let cases = indices.iter().map(|index| &suite.cases[*index]);
     let mut text = String::new();
     match args.format {
         ListFormat::Ids => cases.for_each(|case| text.push_str(&format!("{}\n", case.id))),
@@ -37,7 +37,7 @@ pub fn list(args: &ListArgs) -> Result<(), String> {
             }
         }
     }
-    say(&mut std::io::stdout(), &text)
+    write_stdout(&mut std::io::stdout(), &text)
 }
 
 /// Lists the capabilities, with the number of cases that need each.
@@ -60,26 +60,26 @@ pub fn capabilities(suite: &SuiteOption) -> Result<(), String> {
         ));
     }
     for (name, cases) in needed {
-        let known = Known::Declared.words();
+        let known = DetectionRule::Declared.words();
         text.push_str(&format!(
             "{name}\t{cases}\t{known}\tonly this suite knows\n"
         ));
     }
-    say(&mut std::io::stdout(), &text)
+    write_stdout(&mut std::io::stdout(), &text)
 }
 
 /// Shows a case, or the contents of a clause or section.
 pub fn show(args: &ShowArgs) -> Result<(), String> {
     let suite = args.suite.load()?;
     let text = match suite.case(&args.id) {
-        Some(case) => case_page(&suite, case, &subject(args)?, &through(args)),
+        Some(case) => case_page(&suite, case, &shown_server(args)?, &rerun_command(args)),
         None => anchor_page(&suite, &args.id).ok_or_else(|| unknown(&suite, &args.id))?,
     };
-    say(&mut std::io::stdout(), &text)
+    write_stdout(&mut std::io::stdout(), &text)
 }
 
 /// The command that runs only this case, against the target that the case is shown for.
-fn through(args: &ShowArgs) -> String {
+fn rerun_command(args: &ShowArgs) -> String {
     let path = |path: &Option<PathBuf>| {
         path.as_ref()
             .map(|path| path.to_string_lossy().into_owned())
@@ -101,8 +101,8 @@ fn through(args: &ShowArgs) -> String {
 }
 
 /// The server that the case is shown for: the reference, unless another is named.
-fn subject(args: &ShowArgs) -> Result<Subject, String> {
-    let mut subject = Subject::default();
+fn shown_server(args: &ShowArgs) -> Result<ShownServer, String> {
+    let mut subject = ShownServer::default();
     if let Some(path) = &args.launch {
         subject.launch = Launch::read(path)?;
         if !subject.launch.command.is_empty() {
@@ -130,7 +130,7 @@ fn subject(args: &ShowArgs) -> Result<Subject, String> {
     Ok(subject)
 }
 
-fn case_page(suite: &Suite, case: &Case, subject: &Subject, through: &str) -> String {
+fn case_page(suite: &Suite, case: &Case, subject: &ShownServer, through: &str) -> String {
     let mut text = format!("{} ({}:{})\n\n", case.id, case.file, case.line);
     if let Some(section) = suite.section(&case.section) {
         text.push_str(&format!("# {}\n\n", section.title));
@@ -153,7 +153,10 @@ fn case_page(suite: &Suite, case: &Case, subject: &Subject, through: &str) -> St
     {
         text.push_str(&format!("\nTarget:\n\n{}\n", indented(&target)));
     }
-    text.push_str(&format!("\nCase:\n\n{}\n", indented(&script::source(case))));
+    text.push_str(&format!(
+        "\nCase:\n\n{}\n",
+        indented(&case_source::render(case))
+    ));
     if let Some(why) = &case.why {
         text.push_str(&format!("\nWhy: {why}\n"));
     }

@@ -18,7 +18,7 @@ use crate::files;
 use crate::fixture;
 use crate::peer;
 use crate::report::conclusion::Conclusion;
-use crate::report::{self, Run, Wanted, compare, html, matrix, shown};
+use crate::report::{self, ReportRequest, Run, compare, html, matrix, sanitize};
 use crate::runner::plan::{Selection, Shard};
 use crate::suite::{Selector, Suite, bundle};
 use crate::target::{process, reference};
@@ -97,7 +97,7 @@ enum Command {
         parts: Vec<PathBuf>,
         /// Write a report of the whole
         #[arg(long = "report", value_name = "FORMAT=FILE")]
-        reports: Vec<Wanted>,
+        reports: Vec<ReportRequest>,
     },
 }
 
@@ -117,12 +117,12 @@ impl SuiteOption {
             None => match reference::workspace() {
                 Ok(root) => root.join("spec"),
                 Err(_) => {
-                    return fixture::carried().map_err(|error| first_lines(&error.to_string()));
+                    return fixture::embedded().map_err(|error| limit_lines(&error.to_string()));
                 }
             },
         };
         if path.is_dir() {
-            return fixture::load(&path).map_err(|error| first_lines(&error.to_string()));
+            return fixture::load(&path).map_err(|error| limit_lines(&error.to_string()));
         }
         let text = files::read_text(&path, files::REPORT_BYTES_MAX)?;
         bundle::read(&text).map_err(|error| format!("{}: {error}", path.display()))
@@ -224,13 +224,13 @@ pub fn main() -> ExitCode {
         Command::Selftest(args) => with_runtime(|stop| async {
             tokio::select! {
                 status = selftest::selftest(args) => status,
-                () = stop.asked() => Ok(INTERRUPTED),
+                () = stop.wait() => Ok(INTERRUPTED),
             }
         }),
         Command::Mutate(args) => selftest::mutate(&args),
         Command::Diff { old, new, html } => diff(&old, &new, html.as_deref()),
         Command::Merge { parts, reports } => merge(&parts, &reports),
-        Command::Compare { reports, html } => beside(&reports, html.as_deref()),
+        Command::Compare { reports, html } => compare_implementations(&reports, html.as_deref()),
         Command::Peer { script } => peer::play(&script).map(|()| PASSED),
         Command::Peers { scripts } => peers(&scripts).map(|()| PASSED),
     };
@@ -238,8 +238,8 @@ pub fn main() -> ExitCode {
         Ok(status) => ExitCode::from(status),
         Err(message) => {
             // The message may contain text chosen by a target or a file.
-            let message = format!("ptc-conformance: {}\n", shown::block(&message));
-            let _nowhere_else = say(&mut std::io::stderr(), &message);
+            let message = format!("ptc-conformance: {}\n", sanitize::block(&message));
+            let _nowhere_else = write_stdout(&mut std::io::stderr(), &message);
             ExitCode::from(UNABLE)
         }
     }
@@ -247,11 +247,11 @@ pub fn main() -> ExitCode {
 
 /// Signals that the user asked the run to stop.
 #[derive(Debug, Clone)]
-pub(crate) struct Stop(tokio::sync::watch::Receiver<bool>);
+pub(crate) struct StopSignal(tokio::sync::watch::Receiver<bool>);
 
-impl Stop {
+impl StopSignal {
     /// Waits for that signal.
-    pub(crate) async fn asked(mut self) {
+    pub(crate) async fn wait(mut self) {
         // The sender lives as long as the run.
         if self.0.wait_for(|stop| *stop).await.is_err() {
             std::future::pending::<()>().await;
@@ -261,7 +261,7 @@ impl Stop {
 
 /// Runs `work`, which ends early on a signal, and leaves no child behind.
 fn with_runtime<W: Future<Output = Result<u8, String>>>(
-    work: impl FnOnce(Stop) -> W,
+    work: impl FnOnce(StopSignal) -> W,
 ) -> Result<u8, String> {
     process::adopt_orphans();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -271,16 +271,16 @@ fn with_runtime<W: Future<Output = Result<u8, String>>>(
     let status = runtime.block_on(async {
         let (sender, receiver) = tokio::sync::watch::channel(false);
         let watch = tokio::spawn(async move {
-            interrupted().await;
+            wait_for_signal().await;
             let _work_is_done = sender.send(true);
             // A second signal ends the process without reports.
-            interrupted().await;
+            wait_for_signal().await;
             process::kill_all();
             std::process::exit(i32::from(INTERRUPTED));
         });
-        let status = work(Stop(receiver)).await;
+        let status = work(StopSignal(receiver)).await;
         watch.abort();
-        if !process::all_gone(std::time::Duration::from_secs(5)).await {
+        if !process::kill_and_reap_all(std::time::Duration::from_secs(5)).await {
             return Err("a child of the harness could not be ended".to_owned());
         }
         status
@@ -289,7 +289,7 @@ fn with_runtime<W: Future<Output = Result<u8, String>>>(
     status
 }
 
-async fn interrupted() {
+async fn wait_for_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let kinds = [
         SignalKind::interrupt(),
@@ -319,19 +319,19 @@ fn export(args: &ExportArgs) -> Result<(), String> {
         ExportWhat::ReportSchema => Run::schema(),
     };
     match &args.output {
-        None => say(&mut std::io::stdout(), &text),
-        Some(path) => report::keep(path, &text),
+        None => write_stdout(&mut std::io::stdout(), &text),
+        Some(path) => report::write_file(path, &text),
     }
 }
 
 fn diff(old: &Path, new: &Path, page: Option<&Path>) -> Result<u8, String> {
-    let (before, after) = (Run::read(old)?.shown(), Run::read(new)?.shown());
+    let (before, after) = (Run::read(old)?.sanitized(), Run::read(new)?.sanitized());
     let difference = compare::difference(&before, &after);
     if let Some(page) = page {
         let name = old.file_name().unwrap_or_default().to_string_lossy();
-        report::keep(page, &html::render(&after, Some((&name, &difference)))?)?;
+        report::write_file(page, &html::render(&after, Some((&name, &difference)))?)?;
     }
-    say(&mut std::io::stdout(), &difference.render())?;
+    write_stdout(&mut std::io::stdout(), &difference.render())?;
     Ok(if difference.is_worse() {
         FAILED
     } else {
@@ -339,14 +339,14 @@ fn diff(old: &Path, new: &Path, page: Option<&Path>) -> Result<u8, String> {
     })
 }
 
-fn beside(reports: &[String], page: Option<&Path>) -> Result<u8, String> {
+fn compare_implementations(reports: &[String], page: Option<&Path>) -> Result<u8, String> {
     let mut runs = Vec::new();
     for report in reports {
         let (name, path) = match report.split_once('=') {
             Some((name, path)) => (Some(name.to_owned()), path),
             None => (None, report.as_str()),
         };
-        let run = Run::read(Path::new(path))?.shown();
+        let run = Run::read(Path::new(path))?.sanitized();
         let name = name.or_else(|| run.server.clone());
         let name = name.unwrap_or_else(|| run.target.clone());
         // The name heads a column.
@@ -354,19 +354,19 @@ fn beside(reports: &[String], page: Option<&Path>) -> Result<u8, String> {
     }
     let matrix = matrix::join(&runs);
     if let Some(page) = page {
-        report::keep(page, &matrix.html()?)?;
+        report::write_file(page, &matrix.html()?)?;
     }
-    say(&mut std::io::stdout(), &matrix.render())?;
+    write_stdout(&mut std::io::stdout(), &matrix.render())?;
     Ok(PASSED)
 }
 
-fn merge(parts: &[PathBuf], reports: &[Wanted]) -> Result<u8, String> {
+fn merge(parts: &[PathBuf], reports: &[ReportRequest]) -> Result<u8, String> {
     let parts: Result<Vec<Run>, String> = parts.iter().map(|part| Run::read(part)).collect();
     let whole = compare::merge(parts?)?;
     for wanted in reports {
         wanted.write(&whole)?;
     }
-    say(
+    write_stdout(
         &mut std::io::stdout(),
         &format!("{}\n{}\n", whole.summary().join("\n"), whole.headline()),
     )?;
@@ -388,15 +388,15 @@ fn peers(path: &Path) -> Result<(), String> {
     let scripts: indexmap::IndexMap<String, serde_json::Value> =
         serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
     let directory = path.parent().unwrap_or(Path::new("."));
-    let stage = peer::stage::Stage::set(directory, &scripts, str::to_owned)?;
-    let config = stage.upstreams().unwrap_or_default();
-    say(&mut std::io::stdout(), &format!("{config}\n"))?;
+    let peers = peer::case_peers::CasePeers::set_up(directory, &scripts, str::to_owned)?;
+    let config = peers.upstreams().unwrap_or_default();
+    write_stdout(&mut std::io::stdout(), &format!("{config}\n"))?;
     let mut rest = String::new();
     let _ended = std::io::Read::read_to_string(&mut std::io::stdin(), &mut rest);
     Ok(())
 }
 
-fn first_lines(message: &str) -> String {
+fn limit_lines(message: &str) -> String {
     let mut lines: Vec<&str> = message.lines().take(ERROR_LINES_MAX).collect();
     let hidden = message.lines().count() - lines.len();
     let more = format!("… and {hidden} more");
@@ -435,7 +435,7 @@ fn times(path: &Path) -> Result<HashMap<String, u64>, String> {
 ///
 /// # Errors
 /// When the text can't be written.
-fn say(out: &mut dyn Write, text: &str) -> Result<(), String> {
+fn write_stdout(out: &mut dyn Write, text: &str) -> Result<(), String> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(format!("standard output: {error}"))

@@ -1,14 +1,14 @@
 //! Converts the trials of the cases to the record of the run. Knows the suite and the trials, not the target.
 
 use crate::report::{CaseRecord, Finding, Status, Transport};
-use crate::runner::by_hand::{self, Subject};
-use crate::runner::script;
+use crate::runner::by_hand::{self, ShownServer};
+use crate::runner::case_source;
 use crate::runner::trial::Trial;
 use crate::suite::{Case, Level, Suite, page_name};
 use crate::verdict::Verdict;
 
 /// Settings for recording cases.
-pub struct Style {
+pub struct RecordSettings {
     /// Whether failures of SHOULD and MAY clauses count.
     pub strict: bool,
     /// Whether cases that passed keep their source and traffic.
@@ -18,11 +18,16 @@ pub struct Style {
     /// The command that repeats a run; the case's id is appended.
     pub rerun: String,
     /// The server in the commands that reproduce a case by hand.
-    pub subject: Subject,
+    pub subject: ShownServer,
 }
 
 /// The record of one case.
-pub fn case(suite: &Suite, case: &Case, trial: Option<&Trial>, style: &Style) -> CaseRecord {
+pub fn case(
+    suite: &Suite,
+    case: &Case,
+    trial: Option<&Trial>,
+    style: &RecordSettings,
+) -> CaseRecord {
     let status = trial.map_or(Status::NotRun, |trial| {
         status(suite, case, &trial.verdict, style.strict)
     });
@@ -58,7 +63,7 @@ pub fn case(suite: &Suite, case: &Case, trial: Option<&Trial>, style: &Style) ->
     }
     if matches!(status, Status::Pass | Status::SelfCheck) {
         if style.whole {
-            record.source = Some(script::source(case));
+            record.source = Some(case_source::render(case));
             record.traffic.clone_from(&trial.traffic);
         }
         return record;
@@ -75,14 +80,14 @@ pub fn case(suite: &Suite, case: &Case, trial: Option<&Trial>, style: &Style) ->
         return record;
     }
     record.cause = Some(cause(trial).to_owned());
-    record.source = Some(script::source(case));
+    record.source = Some(case_source::render(case));
     record.traffic.clone_from(&trial.traffic);
     record.stderr = Some(trial.stderr.clone()).filter(|stderr| !stderr.is_empty());
     record.by_hand = by_hand::commands(case, &style.subject);
     record.rerun = Some(format!(
         "{} --filter {}",
         style.rerun,
-        shell_words::quote(&exact(&case.id))
+        shell_words::quote(&exact_glob(&case.id))
     ));
     if let Verdict::Fail(mismatch) = &trial.verdict {
         let line = mismatch.line.map(|line| format!(" (line {line})"));
@@ -135,7 +140,7 @@ fn cause(trial: &Trial) -> &'static str {
 }
 
 /// A glob that matches `id` only.
-fn exact(id: &str) -> String {
+fn exact_glob(id: &str) -> String {
     let mut glob = String::with_capacity(id.len());
     for character in id.chars() {
         if matches!(character, '*' | '?' | '[' | ']' | '{' | '}') {

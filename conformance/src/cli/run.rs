@@ -10,14 +10,14 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::baseline;
-use crate::expected::{ExpectedFailures, Standing};
+use crate::expected::{BaselineMatch, ExpectedFailures};
 use crate::files;
 use crate::fixture;
-use crate::report::{CaseRecord, FORMAT, Format, Run, Status, Transport, Wanted, terminal};
-use crate::runner::by_hand::Subject;
-use crate::runner::start::{Over, Target};
+use crate::report::{CaseRecord, FORMAT, Format, ReportRequest, Run, Status, Transport, terminal};
+use crate::runner::by_hand::ShownServer;
+use crate::runner::start::{PreferredTransport, Target};
 use crate::runner::trial::Trial;
-use crate::runner::{self, FailFast, Orders, Trials};
+use crate::runner::{self, FailFast, RunOptions, Trials};
 use crate::suite::{Case, Suite, nearest, page_name};
 use crate::target::Patience;
 use crate::target::claims::{Claims, Declaration};
@@ -26,7 +26,7 @@ use crate::target::launch::Launch;
 use crate::target::reference;
 use crate::verdict::Verdict;
 
-use super::{Stop, SuiteArgs, UNABLE, record, say, status};
+use super::{StopSignal, SuiteArgs, UNABLE, record, status, write_stdout};
 
 /// The reference's baseline, relative to the workspace.
 const REFERENCE_BASELINE: &str = "reference/expected_failures.toml";
@@ -102,7 +102,7 @@ pub struct RunArgs {
     quiet: bool,
     /// Write a report: json, junit, tap, markdown, html, badge or badges; repeatable
     #[arg(long = "report", value_name = "FORMAT=FILE")]
-    reports: Vec<Wanted>,
+    reports: Vec<ReportRequest>,
 }
 
 /// What a target is judged by.
@@ -116,7 +116,7 @@ enum Profile {
 
 impl Profile {
     /// Whether a case belongs to the profile.
-    fn holds(self, case: &Case) -> bool {
+    fn includes(self, case: &Case) -> bool {
         match self {
             Self::Ptc => true,
             Self::Mcp => page_name(case).starts_with("base."),
@@ -133,10 +133,10 @@ enum TransportArg {
 }
 
 impl TransportArg {
-    fn over(self) -> Over {
+    fn over(self) -> PreferredTransport {
         match self {
-            Self::Stdio => Over::Stdio,
-            Self::Http => Over::Http,
+            Self::Stdio => PreferredTransport::Stdio,
+            Self::Http => PreferredTransport::Http,
         }
     }
 
@@ -152,38 +152,38 @@ impl TransportArg {
 type Rounds = Vec<Trials>;
 
 /// The results of the suite over one transport.
-struct Pass {
+struct TransportRun {
     transport: Option<Transport>,
     rounds: Rounds,
 }
 
-impl Pass {
+impl TransportRun {
     /// The verdict that counts: a failure, if any round had one.
-    fn verdict(&self, place: usize) -> Option<&Verdict> {
+    fn verdict(&self, index: usize) -> Option<&Verdict> {
         let verdicts = self
             .rounds
             .iter()
-            .filter_map(|round| Some(&round.get(&place)?.verdict));
+            .filter_map(|round| Some(&round.get(&index)?.verdict));
         // `min_by_key` returns the first of equal elements.
         verdicts.min_by_key(|verdict| !verdict.is_failure())
     }
 }
 
 /// Runs the suite and returns the exit status.
-pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
+pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
     check(&args)?;
     // Checked before the suite is loaded and run, so that unusable arguments are reported at once.
-    let Named {
+    let TargetFiles {
         launch,
         declaration,
         mut known,
-    } = Named::read(&args)?;
-    args.reports.iter().try_for_each(Wanted::prepare)?;
+    } = TargetFiles::read(&args)?;
+    args.reports.iter().try_for_each(ReportRequest::prepare)?;
     let suite = Arc::new(args.suite.suite.load()?);
     let selection = args.suite.selection()?;
-    let mut places = selection.places(&suite)?;
-    places.retain(|place| args.profile.holds(&suite.cases[*place]));
-    if places.is_empty() {
+    let mut indices = selection.indices(&suite)?;
+    indices.retain(|index| args.profile.includes(&suite.cases[*index]));
+    if indices.is_empty() {
         return Err("the profile and the filters leave no case".to_owned());
     }
     if let Some(template) = &args.launch {
@@ -191,35 +191,35 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
     }
     known.expect_divergences(&args.by_divergence, &suite)?;
     let mut known = Arc::new(known);
-    let orders = orders(&args, launch, declaration, &known, &suite)?;
+    let options = options(&args, launch, declaration, &known, &suite)?;
     let began = Instant::now();
     let mut server = None;
     let mut passes = Vec::new();
     let mut unable = Vec::new();
     let mut interrupted = false;
-    for target in targets(&orders.target, &args) {
-        let orders = Orders {
+    for target in targets(&options.target, &args) {
+        let options = RunOptions {
             target,
-            ..orders.clone()
+            ..options.clone()
         };
-        let transport = transport(&orders.target);
+        let transport = transport(&options.target);
         let mut rounds = Vec::new();
         for round in 0..args.repeat.max(1) {
             let mut trials = played_before(&suite, &passes, round);
-            let wanted: Vec<usize> = places
+            let wanted: Vec<usize> = indices
                 .iter()
                 .copied()
-                .filter(|place| !trials.contains_key(place))
+                .filter(|index| !trials.contains_key(index))
                 .collect();
             tokio::select! {
-                outcome = play(&suite, &wanted, &orders, &mut trials, args.quiet) => {
+                outcome = play(&suite, &wanted, &options, &mut trials, args.quiet) => {
                     server = outcome.server.or(server);
                     if let Some(why) = outcome.unable {
                         unable.push((transport, why));
                         break;
                     }
                 }
-                () = stop.clone().asked() => interrupted = true,
+                () = stop.clone().wait() => interrupted = true,
             }
             rounds.push(trials);
             if interrupted {
@@ -229,12 +229,12 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
         if rounds.is_empty() {
             continue;
         }
-        let pass = Pass { transport, rounds };
-        let ended = orders.fail_fast.as_ref().is_some_and(|which| {
-            let mut tried = places
+        let pass = TransportRun { transport, rounds };
+        let ended = options.fail_fast.as_ref().is_some_and(|which| {
+            let mut tried = indices
                 .iter()
-                .filter_map(|place| Some((*place, pass.verdict(*place)?)));
-            tried.any(|(place, verdict)| which.ends(&suite, place, verdict))
+                .filter_map(|index| Some((*index, pass.verdict(*index)?)));
+            tried.any(|(index, verdict)| which.ends(&suite, index, verdict))
         });
         passes.push(pass);
         if interrupted || ended {
@@ -243,13 +243,16 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
     }
     if passes.is_empty() {
         let (_, why) = unable.first().ok_or("nothing was run")?;
-        return Err(cannot_judge(&orders.target, args.profile, None, why));
+        return Err(cannot_judge(&options.target, args.profile, None, why));
     }
-    let held = suite.cases.iter().filter(|case| args.profile.holds(case));
+    let held = suite
+        .cases
+        .iter()
+        .filter(|case| args.profile.includes(case));
     let mut run = Run {
         format: FORMAT,
         harness: format!("ptc-conformance {}", env!("CARGO_PKG_VERSION")),
-        target: orders.target.name(),
+        target: options.target.name(),
         server,
         suite_cases: held.count(),
         // Only `merge` compares it.
@@ -262,14 +265,14 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
         duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         cases: passes
             .iter()
-            .flat_map(|pass| records(&suite, &places, pass, &args, &orders))
+            .flat_map(|pass| records(&suite, &indices, pass, &args, &options))
             .collect(),
         complaints: unable
             .iter()
-            .map(|(transport, why)| cannot_judge(&orders.target, args.profile, *transport, why))
+            .map(|(transport, why)| cannot_judge(&options.target, args.profile, *transport, why))
             .collect(),
     };
-    let judged = judged(&suite, &places, &passes);
+    let judged = judged(&suite, &indices, &passes);
     if args.fix_baseline
         && let Some(path) = baseline_path(&args)
     {
@@ -284,18 +287,18 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
         list.expect_divergences(&args.by_divergence, &suite)?;
         known = Arc::new(list);
     }
-    excuse(&mut run, &known, &suite, &places, &passes);
+    mark_expected(&mut run, &known, &suite, &indices, &passes);
     run.complaints
-        .extend(known.stale(judged.iter().copied(), !run.partial));
+        .extend(known.stale_entries(judged.iter().copied(), !run.partial));
     // A report that can't be written must not suppress the others or the result of the run.
     let written = args.reports.iter().map(|wanted| wanted.write(&run));
     let unwritten: Vec<String> = written.filter_map(Result::err).collect();
-    let shown = run.shown();
+    let shown = run.sanitized();
     let text = match args.quiet {
         true => terminal::verdict(&shown),
         false => terminal::render(&shown),
     };
-    say(&mut anstream::stdout(), &text)?;
+    write_stdout(&mut anstream::stdout(), &text)?;
     if !unwritten.is_empty() {
         return Err(unwritten.join("\n"));
     }
@@ -308,12 +311,14 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
 
 /// Cases that passed over another transport and would run the same way now. Those that did not pass are tried again, because
 /// what a target appears to offer may depend on the transport.
-fn played_before(suite: &Suite, passes: &[Pass], round: usize) -> Trials {
+fn played_before(suite: &Suite, passes: &[TransportRun], round: usize) -> Trials {
     let rounds = passes.iter().filter_map(|pass| pass.rounds.get(round));
     rounds
         .flatten()
-        .filter(|(place, trial)| suite.cases[**place].goes_one_way() && trial.verdict.is_pass())
-        .map(|(place, trial)| (*place, trial.clone()))
+        .filter(|(index, trial)| {
+            suite.cases[**index].is_transport_independent() && trial.verdict.is_pass()
+        })
+        .map(|(index, trial)| (*index, trial.clone()))
         .collect()
 }
 
@@ -369,23 +374,29 @@ fn cannot_judge(
 
 async fn play(
     suite: &Arc<Suite>,
-    places: &[usize],
-    orders: &Orders,
+    indices: &[usize],
+    options: &RunOptions,
     trials: &mut Trials,
     quiet: bool,
-) -> runner::RunEnd {
-    let progress = progress(places.len(), quiet);
+) -> runner::RunOutcome {
+    let progress = progress(indices.len(), quiet);
     let mut failures = 0_usize;
-    let outcome = runner::run(Arc::clone(suite), places, orders.clone(), trials, |trial| {
-        if trial.verdict.is_failure() {
-            failures += 1;
-            progress.set_message(match failures {
-                1 => "1 failure so far".to_owned(),
-                failures => format!("{failures} failures so far"),
-            });
-        }
-        progress.inc(1);
-    })
+    let outcome = runner::run(
+        Arc::clone(suite),
+        indices,
+        options.clone(),
+        trials,
+        |trial| {
+            if trial.verdict.is_failure() {
+                failures += 1;
+                progress.set_message(match failures {
+                    1 => "1 failure so far".to_owned(),
+                    failures => format!("{failures} failures so far"),
+                });
+            }
+            progress.inc(1);
+        },
+    )
     .await;
     progress.finish_and_clear();
     outcome
@@ -417,10 +428,12 @@ fn transport(target: &Target) -> Option<Transport> {
         Target::Testee { .. } => None,
         Target::Url(_)
         | Target::Command {
-            over: Over::Http, ..
+            over: PreferredTransport::Http,
+            ..
         } => Some(Transport::Http),
         Target::Command {
-            over: Over::Stdio, ..
+            over: PreferredTransport::Stdio,
+            ..
         } => Some(Transport::Stdio),
     }
 }
@@ -439,14 +452,14 @@ fn has_target(args: &RunArgs) -> bool {
 }
 
 /// The contents of the files that describe the target.
-struct Named {
+struct TargetFiles {
     launch: Launch,
     declaration: Declaration,
     /// The expected failures of its baseline, unless this run rewrites the baseline.
     known: ExpectedFailures,
 }
 
-impl Named {
+impl TargetFiles {
     fn read(args: &RunArgs) -> Result<Self, String> {
         Ok(Self {
             known: match baseline_path(args) {
@@ -479,7 +492,7 @@ fn known_flags(template: &Path, launch: &Launch, suite: &Suite) -> Result<(), St
     known.extend(launch.observe.keys().cloned());
     if named().any(|flag| !known.contains(flag)) {
         known.extend(flags(
-            &fixture::carried().map_err(|error| error.to_string())?,
+            &fixture::embedded().map_err(|error| error.to_string())?,
         ));
     }
     let Some(flag) = named().find(|flag| !known.contains(*flag)) else {
@@ -494,13 +507,13 @@ fn known_flags(template: &Path, launch: &Launch, suite: &Suite) -> Result<(), St
     ))
 }
 
-fn orders(
+fn options(
     args: &RunArgs,
     mut launch: Launch,
     declaration: Declaration,
     known: &Arc<ExpectedFailures>,
     suite: &Suite,
-) -> Result<Orders, String> {
+) -> Result<RunOptions, String> {
     let target = target(args, &mut launch)?;
     let mut patience = launch.patience(Patience::default());
     if let Some(timeout) = args.timeout {
@@ -511,7 +524,7 @@ fn orders(
     }
     let claims = claims(args, declaration, suite)?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    Ok(Orders {
+    Ok(RunOptions {
         target,
         launch,
         claims,
@@ -548,7 +561,7 @@ fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, String> {
             .ok_or_else(|| format!("`{text}` is not a shell command"))
     };
     // `targets` sets the transport.
-    let over = Over::Stdio;
+    let over = PreferredTransport::Stdio;
     if let Some(url) = &args.url {
         return Ok(Target::Url(Endpoint {
             url: url.clone(),
@@ -597,13 +610,13 @@ fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, String> {
 }
 
 /// The server for which cases are shown by hand.
-fn subject(orders: &Orders) -> Subject {
-    let mut subject = Subject {
-        launch: orders.launch.clone(),
-        testee: orders.launch.testee.clone(),
-        ..Subject::default()
+fn shown_server(options: &RunOptions) -> ShownServer {
+    let mut subject = ShownServer {
+        launch: options.launch.clone(),
+        testee: options.launch.testee.clone(),
+        ..ShownServer::default()
     };
-    match &orders.target {
+    match &options.target {
         Target::Command { argv, .. } => subject.command = Some(argv.clone()),
         Target::Url(endpoint) => {
             subject.command = None;
@@ -619,22 +632,22 @@ fn subject(orders: &Orders) -> Subject {
 
 fn records(
     suite: &Suite,
-    places: &[usize],
-    pass: &Pass,
+    indices: &[usize],
+    pass: &TransportRun,
     args: &RunArgs,
-    orders: &Orders,
+    options: &RunOptions,
 ) -> Vec<CaseRecord> {
-    let style = record::Style {
+    let style = record::RecordSettings {
         strict: args.strict,
         whole: args.keep_traffic,
         transport: pass.transport,
         rerun: rerun(args, pass.transport),
-        subject: subject(orders),
+        subject: shown_server(options),
     };
-    let of = |place: &usize| {
-        let case = &suite.cases[*place];
+    let of = |index: &usize| {
+        let case = &suite.cases[*index];
         let rounds = pass.rounds.iter();
-        let trials: Vec<Option<&Trial>> = rounds.map(|round| round.get(place)).collect();
+        let trials: Vec<Option<&Trial>> = rounds.map(|round| round.get(index)).collect();
         // The first failure is shown.
         let failed = trials
             .iter()
@@ -656,7 +669,7 @@ fn records(
         }
         record
     };
-    places.iter().map(of).collect()
+    indices.iter().map(of).collect()
 }
 
 /// The command that repeats the run over one transport, without its selection and reports.
@@ -705,33 +718,33 @@ fn rerun(args: &RunArgs, transport: Option<Transport>) -> String {
 /// The cases with the verdicts that count for a baseline: a failure, if any pass had one.
 fn judged<'s>(
     suite: &'s Suite,
-    places: &[usize],
-    passes: &'s [Pass],
+    indices: &[usize],
+    passes: &'s [TransportRun],
 ) -> Vec<(&'s Case, &'s Verdict)> {
-    let of = |place: &usize| {
-        let verdicts = passes.iter().filter_map(|pass| pass.verdict(*place));
+    let of = |index: &usize| {
+        let verdicts = passes.iter().filter_map(|pass| pass.verdict(*index));
         let worst = verdicts.min_by_key(|verdict| !verdict.is_failure())?;
-        Some((&suite.cases[*place], worst))
+        Some((&suite.cases[*index], worst))
     };
-    places.iter().filter_map(of).collect()
+    indices.iter().filter_map(of).collect()
 }
 
 /// Marks the failures that the list expects.
-fn excuse(
+fn mark_expected(
     run: &mut Run,
     list: &ExpectedFailures,
     suite: &Suite,
-    places: &[usize],
-    passes: &[Pass],
+    indices: &[usize],
+    passes: &[TransportRun],
 ) {
     let mut standings: BTreeMap<(&str, Option<Transport>), String> = BTreeMap::new();
     for pass in passes {
-        for place in places {
-            let case = &suite.cases[*place];
+        for index in indices {
+            let case = &suite.cases[*index];
             let standing = pass
-                .verdict(*place)
-                .map(|verdict| list.standing(case, verdict));
-            if let Some(Standing::Expected(reason)) = standing {
+                .verdict(*index)
+                .map(|verdict| list.compare(case, verdict));
+            if let Some(BaselineMatch::Expected(reason)) = standing {
                 standings.insert((&case.id, pass.transport), reason);
             }
         }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use crate::mutant::{self, Mutant, Way};
-use crate::runner::start::{Over, Target};
-use crate::runner::{self, FailFast, Orders, Trials};
+use crate::mutant::{self, Mutant, MutantTransport};
+use crate::runner::start::{PreferredTransport, Target};
+use crate::runner::{self, FailFast, RunOptions, Trials};
 use crate::suite::{Selector, Suite, nearest};
 use crate::target::claims::Claims;
 use crate::target::launch::{Launch, PatienceMs};
 use crate::target::{Patience, reference};
 
-use super::{FAILED, PASSED, SuiteOption, say};
+use super::{FAILED, PASSED, SuiteOption, write_stdout};
 
 /// Reply timeout for a mutant, in milliseconds: one that stays silent should not take long.
 const REPLY_MS: u64 = 3000;
@@ -56,7 +56,7 @@ pub struct MutateArgs {
 }
 
 /// The result for a mutant.
-enum Fate {
+enum MutantResult {
     /// A case of its clause failed.
     Caught(String),
     /// Every case of its clause passed.
@@ -93,7 +93,9 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
     let wanted = wanted?;
     for glob in &wanted {
         // A typo would select no mutant and so report success.
-        if !mutant::all().any(|mutant| glob.names(&mutant.name) || glob.names(&mutant.clause)) {
+        if !mutant::all()
+            .any(|mutant| glob.matches_name(&mutant.name) || glob.matches_name(&mutant.clause))
+        {
             let names = mutant::all().flat_map(|mutant| [&mutant.name, &mutant.clause]);
             let hint = nearest(glob.text(), names.cloned())
                 .map(|name| format!("; did you mean `{name}`?"));
@@ -108,26 +110,33 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
         wanted.is_empty()
             || wanted
                 .iter()
-                .any(|glob| glob.names(&mutant.name) || glob.names(&mutant.clause))
+                .any(|glob| glob.matches_name(&mutant.name) || glob.matches_name(&mutant.clause))
     };
     let mutants: Vec<&Mutant> = mutant::all().filter(means).collect();
     let mut right = Vec::new();
-    for way in [Way::Stdio, Way::Http] {
-        right.push((way, passing(&suite, &mutants, way, &command).await));
+    for transport in [MutantTransport::Stdio, MutantTransport::Http] {
+        right.push((
+            transport,
+            passing_cases(&suite, &mutants, transport, &command).await,
+        ));
     }
     let (mut caught, mut excepted, mut wrong) = (0, 0, 0);
     for mutant in &mutants {
-        let known = right.iter().find(|(way, _)| *way == mutant.way);
-        let known = known.map(|(_, places)| places.clone()).unwrap_or_default();
-        let fate = try_one(&suite, mutant, &command, &known).await?;
+        let known = right
+            .iter()
+            .find(|(transport, _)| *transport == mutant.transport);
+        let known = known
+            .map(|(_, indices)| indices.clone())
+            .unwrap_or_default();
+        let fate = try_mutant(&suite, mutant, &command, &known).await?;
         let exception = EXCEPTIONS.iter().find(|(name, _)| *name == mutant.name);
         match (&fate, exception) {
-            (Fate::Caught(_), None) => caught += 1,
-            (Fate::Survived, Some(_)) => excepted += 1,
+            (MutantResult::Caught(_), None) => caught += 1,
+            (MutantResult::Survived, Some(_)) => excepted += 1,
             _ => wrong += 1,
         }
         let reason = exception.map(|(_, reason)| *reason);
-        say(&mut std::io::stdout(), &line(mutant, &fate, reason))?;
+        write_stdout(&mut std::io::stdout(), &line(mutant, &fate, reason))?;
     }
     let share = caught * 1000 / mutants.len().max(1);
     let summary = format!(
@@ -140,17 +149,17 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
             excepted => format!(", {excepted} known to survive"),
         }
     );
-    say(&mut std::io::stdout(), &summary)?;
+    write_stdout(&mut std::io::stdout(), &summary)?;
     Ok(if wrong == 0 { PASSED } else { FAILED })
 }
 
-fn line(mutant: &Mutant, fate: &Fate, exception: Option<&str>) -> String {
+fn line(mutant: &Mutant, fate: &MutantResult, exception: Option<&str>) -> String {
     let fate = match (fate, exception) {
-        (Fate::Caught(case), None) => format!("caught by {case}"),
-        (Fate::Caught(case), Some(_)) => format!("NO EXCEPTION ANY MORE: caught by {case}"),
-        (Fate::Survived, Some(reason)) => format!("survives: {reason}"),
-        (Fate::Survived, None) => "SURVIVED".to_owned(),
-        (Fate::Unproven(why), _) => format!("UNPROVEN: {why}"),
+        (MutantResult::Caught(case), None) => format!("caught by {case}"),
+        (MutantResult::Caught(case), Some(_)) => format!("NO EXCEPTION ANY MORE: caught by {case}"),
+        (MutantResult::Survived, Some(reason)) => format!("survives: {reason}"),
+        (MutantResult::Survived, None) => "SURVIVED".to_owned(),
+        (MutantResult::Unproven(why), _) => format!("UNPROVEN: {why}"),
     };
     format!("{:28} {:32} {fate}\n", mutant.name, mutant.clause)
 }
@@ -168,48 +177,48 @@ fn cases_of(suite: &Suite, anchor: &str) -> Vec<usize> {
             };
             hangs(&case.section) || case.clauses.iter().any(|clause| hangs(clause))
         })
-        .map(|(place, _)| place)
+        .map(|(index, _)| index)
         .collect()
 }
 
 /// The cases that the server passes without a mutation.
-async fn passing(
+async fn passing_cases(
     suite: &Arc<Suite>,
     mutants: &[&Mutant],
-    way: Way,
+    transport: MutantTransport,
     command: &[String],
 ) -> BTreeSet<usize> {
     let all: BTreeSet<usize> = mutants
         .iter()
-        .filter(|mutant| mutant.way == way)
+        .filter(|mutant| mutant.transport == transport)
         .flat_map(|mutant| cases_of(suite, &mutant.clause))
         .collect();
     let all: Vec<usize> = all.into_iter().collect();
-    let orders = orders(command.to_vec(), way);
+    let options = options(command.to_vec(), transport);
     let mut trials = Trials::new();
-    runner::run(Arc::clone(suite), &all, orders, &mut trials, |_| {}).await;
+    runner::run(Arc::clone(suite), &all, options, &mut trials, |_| {}).await;
     let passed = trials
         .into_iter()
         .filter(|(_, trial)| trial.verdict.is_pass());
-    passed.map(|(place, _)| place).collect()
+    passed.map(|(index, _)| index).collect()
 }
 
-async fn try_one(
+async fn try_mutant(
     suite: &Arc<Suite>,
     mutant: &Mutant,
     command: &[String],
     right: &BTreeSet<usize>,
-) -> Result<Fate, String> {
+) -> Result<MutantResult, String> {
     let mine = cases_of(suite, &mutant.clause);
     if mine.is_empty() {
-        return Ok(Fate::Unproven("the clause has no case"));
+        return Ok(MutantResult::Unproven("the clause has no case"));
     }
     let mine: Vec<usize> = mine
         .into_iter()
-        .filter(|place| right.contains(place))
+        .filter(|index| right.contains(index))
         .collect();
     if mine.is_empty() {
-        return Ok(Fate::Unproven(
+        return Ok(MutantResult::Unproven(
             "the right server passes no case of the clause",
         ));
     }
@@ -222,21 +231,21 @@ async fn try_one(
         "--".to_owned(),
     ];
     argv.extend(command.iter().cloned());
-    let mut orders = orders(argv, mutant.way);
-    orders.fail_fast = Some(FailFast {
+    let mut options = options(argv, mutant.transport);
+    options.fail_fast = Some(FailFast {
         advised: true,
         ..FailFast::default()
     });
     let mut trials = Trials::new();
-    runner::run(Arc::clone(suite), &mine, orders, &mut trials, |_| {}).await;
+    runner::run(Arc::clone(suite), &mine, options, &mut trials, |_| {}).await;
     let failed = trials.iter().find(|(_, trial)| trial.verdict.is_failure());
     Ok(match failed {
-        Some((place, _)) => Fate::Caught(suite.cases[*place].id.clone()),
-        None => Fate::Survived,
+        Some((index, _)) => MutantResult::Caught(suite.cases[*index].id.clone()),
+        None => MutantResult::Survived,
     })
 }
 
-fn orders(argv: Vec<String>, way: Way) -> Orders {
+fn options(argv: Vec<String>, transport: MutantTransport) -> RunOptions {
     let launch = Launch {
         patience: PatienceMs {
             reply: Some(REPLY_MS),
@@ -245,12 +254,12 @@ fn orders(argv: Vec<String>, way: Way) -> Orders {
         ..Launch::default()
     };
     let patience = launch.patience(Patience::default());
-    Orders {
+    RunOptions {
         target: Target::Command {
             argv,
-            over: match way {
-                Way::Stdio => Over::Stdio,
-                Way::Http => Over::Http,
+            over: match transport {
+                MutantTransport::Stdio => PreferredTransport::Stdio,
+                MutantTransport::Http => PreferredTransport::Http,
             },
         },
         launch,

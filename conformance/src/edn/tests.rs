@@ -42,7 +42,7 @@ fn values_print_in_canonical_form() {
 }
 
 #[test]
-fn what_is_no_value_is_refused() {
+fn invalid_values_are_rejected() {
     insta::assert_snapshot!(
         ["", "1 2", "[1", "{:a}", "{:a 1 :a 2}", "#{1 1}", "12abc", "\\a", "\"a", "\"\\q\"", "\"\\u12\"", "]", "#x", ":"]
             .map(|text| format!("{text} -> {}", check(text)))
@@ -67,7 +67,7 @@ fn what_is_no_value_is_refused() {
 }
 
 #[test]
-fn kinds_and_values_are_told_apart() {
+fn kinds_and_values_are_distinguished() {
     let equal = |a: &str, b: &str| Edn::parse(a).unwrap().matches(&Edn::parse(b).unwrap());
     assert!(equal("{:a 1 :b #{2 3}}", "{:b #{3 2}, :a 1}"));
     assert!(equal("100.0", "1.0e2"));
@@ -87,7 +87,7 @@ fn kinds_and_values_are_told_apart() {
 }
 
 #[test]
-fn holes_take_their_kind_only() {
+fn holes_match_only_their_kind() {
     let met = |hole: &str, value: &str| {
         Edn::parse_expected(hole)
             .unwrap()
@@ -103,12 +103,12 @@ fn holes_take_their_kind_only() {
 }
 
 #[test]
-fn nesting_has_an_end() {
+fn nesting_depth_is_limited() {
     assert!(Edn::parse(&"[".repeat(1_000_000)).is_err());
 }
 
 #[test]
-fn more_values_than_memory_should_hold_are_refused() {
+fn too_many_values_are_rejected() {
     let zeros = |count: usize| format!("[{}]", "0 ".repeat(count));
     assert!(Edn::parse(&zeros(VALUES_MAX - 1)).is_ok());
     let (_, message) = Edn::parse(&zeros(VALUES_MAX)).expect_err("too many");

@@ -26,9 +26,9 @@ fn check(list: &str, verdicts: [Option<Verdict>; 3], whole: bool) -> String {
         .collect();
     let mut lines: Vec<String> = judged
         .iter()
-        .map(|(case, verdict)| format!("{} {:?}", case.id, list.standing(case, verdict)))
+        .map(|(case, verdict)| format!("{} {:?}", case.id, list.compare(case, verdict)))
         .collect();
-    lines.extend(list.stale(judged, whole));
+    lines.extend(list.stale_entries(judged, whole));
     lines.join("\n")
 }
 
@@ -46,7 +46,7 @@ fn listed_failures_are_expected_and_nothing_else() {
 }
 
 #[test]
-fn an_entry_that_is_not_needed_fails_the_run() {
+fn unneeded_entry_fails_the_run() {
     let list = "[[case]]\nid = \"a/one\"\nreason = \"later\"\n[[case]]\nid = \"b\"\nreason = \"later\"\n[[case]]\nid = \"c.*\"\nreason = \"later\"\n";
     let passed = || Some(Verdict::pass());
     insta::assert_snapshot!(check(list, [passed(), passed(), passed()], true), @r#"
@@ -72,7 +72,7 @@ fn an_entry_that_is_not_needed_fails_the_run() {
 }
 
 #[test]
-fn malformed_lists_are_refused() {
+fn malformed_lists_are_rejected() {
     let none = || [None, None, None];
     let told = [
         check("[[case]]\nid = \"a\"\n", none(), true),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::words::letters;
+use super::host_text::collect_strings;
 use crate::json::{self, Json};
 use crate::suite::{Case, TargetSpec};
 use crate::verdict::Mismatch;
@@ -23,13 +23,16 @@ const TOKEN_FLAG: &str = "http_auth_token";
 const REQUEST_ID: &str = "x-request-id:";
 
 /// A mismatch for the first credential that occurs in what a target wrote, if any does.
-pub fn leaked<'w>(case: &Case, mut written: impl Iterator<Item = &'w str>) -> Option<Mismatch> {
+pub fn leaked_credential<'w>(
+    case: &Case,
+    mut written: impl Iterator<Item = &'w str>,
+) -> Option<Mismatch> {
     let credentials = credentials(&case.target);
     if credentials.is_empty() {
         return None;
     }
     written.find_map(|text| {
-        let said = said(text);
+        let said = unescaped(text);
         let (name, _) = credentials
             .iter()
             .find(|(_, value)| said.contains(*value))?;
@@ -39,18 +42,18 @@ pub fn leaked<'w>(case: &Case, mut written: impl Iterator<Item = &'w str>) -> Op
 }
 
 /// The unescaped texts in a frame, an HTTP response or a log line, without the client's own id for the request.
-fn said(text: &str) -> String {
+fn unescaped(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
         let is_id = line
             .get(..REQUEST_ID.len())
             .is_some_and(|name| name.eq_ignore_ascii_case(REQUEST_ID));
         let data = line.strip_prefix("data:").unwrap_or(line).trim();
-        match json::loosely(data) {
+        match json::parse_loosely(data) {
             _ if is_id => {}
             Some(Value::Object(mut members)) => {
                 members.remove("id");
-                letters(&Value::Object(members), &mut out);
+                collect_strings(&Value::Object(members), &mut out);
             }
             // A truncated frame, as kept of a target that writes much: its id can't be separated from the rest.
             None if data.starts_with('{') => {}
@@ -99,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_credential_is_found_wherever_a_target_writes_it() {
+    fn credentials_are_found_in_any_output() {
         for (written, leaks) in [
             (
                 r#"{"id":1,"result":{"_meta":{"used":"canary-abcdef-123"}}}"#,
@@ -119,7 +122,7 @@ mod tests {
             (r#"{"result":{"structuredContent":"short-1"}}"#, false),
         ] {
             let case = case();
-            let found = leaked(&case, std::iter::once(written));
+            let found = leaked_credential(&case, std::iter::once(written));
             assert_eq!(found.is_some(), leaks, "{written}");
             assert!(found.is_none_or(|found| found.clause.as_deref() == Some(CLAUSE)));
         }

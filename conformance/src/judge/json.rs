@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use super::{Judged, liberties, mismatch, text};
+use super::{Judged, mismatch, permitted_members, text};
 use crate::json::Json;
 use crate::observed::CallAnswer;
 use crate::suite::{CallExpect, Captures, Hole, HoleKind, Pattern};
@@ -13,7 +13,7 @@ use crate::verdict::Mismatch;
 /// # Errors
 /// The first difference, with a diff of the whole value.
 pub fn json(what: &str, pattern: &Pattern, observed: &Json, captures: &mut Captures) -> Judged {
-    let observed = &*liberties::without(pattern, observed);
+    let observed = &*permitted_members::without_permitted(pattern, observed);
     let mut taken = captures.clone();
     match compare(pattern, observed, &mut taken) {
         Ok(()) => {
@@ -92,41 +92,45 @@ pub fn call(expect: &CallExpect, answer: &CallAnswer, captures: &mut Captures) -
 }
 
 /// The first difference between two values.
-struct Difference {
+struct JsonDifference {
     path: String,
     expected: String,
     observed: String,
 }
 
-impl Difference {
-    fn here(expected: impl Into<String>, observed: impl Into<String>) -> Difference {
-        Difference {
+impl JsonDifference {
+    fn at_root(expected: impl Into<String>, observed: impl Into<String>) -> JsonDifference {
+        JsonDifference {
             path: String::new(),
             expected: expected.into(),
             observed: observed.into(),
         }
     }
 
-    fn below(mut self, step: &str) -> Difference {
+    fn inside(mut self, step: &str) -> JsonDifference {
         self.path.insert_str(0, step);
         self
     }
 }
 
-fn compare(pattern: &Pattern, observed: &Json, captures: &mut Captures) -> Result<(), Difference> {
+fn compare(
+    pattern: &Pattern,
+    observed: &Json,
+    captures: &mut Captures,
+) -> Result<(), JsonDifference> {
     match pattern {
         Pattern::Exact(expected) => equal(expected, observed),
         Pattern::Use(name) => match captures.get(name) {
             Some(expected) => equal(&expected.clone(), observed),
-            None => Err(Difference::here(
+            None => Err(JsonDifference::at_root(
                 format!("the value captured as {name}"),
                 observed.to_string(),
             )),
         },
         Pattern::Text(expected) => match observed {
             Json::String(letters) => text::compare(expected, letters, captures)
-                .map_err(|expected| Difference::here(expected, observed.to_string())),
-            _ => Err(Difference::here(
+                .map_err(|expected| JsonDifference::at_root(expected, observed.to_string())),
+            _ => Err(JsonDifference::at_root(
                 Json::from(expected.source()).to_string(),
                 observed.to_string(),
             )),
@@ -137,11 +141,14 @@ fn compare(pattern: &Pattern, observed: &Json, captures: &mut Captures) -> Resul
     }
 }
 
-fn equal(expected: &Json, observed: &Json) -> Result<(), Difference> {
+fn equal(expected: &Json, observed: &Json) -> Result<(), JsonDifference> {
     if expected == observed {
         Ok(())
     } else {
-        Err(Difference::here(expected.to_string(), observed.to_string()))
+        Err(JsonDifference::at_root(
+            expected.to_string(),
+            observed.to_string(),
+        ))
     }
 }
 
@@ -150,17 +157,17 @@ fn array(
     open: bool,
     observed: &Json,
     captures: &mut Captures,
-) -> Result<(), Difference> {
+) -> Result<(), JsonDifference> {
     let Json::Array(values) = observed else {
-        return Err(Difference::here("an array", observed.to_string()));
+        return Err(JsonDifference::at_root("an array", observed.to_string()));
     };
     for (index, (item, value)) in items.iter().zip(values).enumerate() {
         compare(item, value, captures)
-            .map_err(|difference| difference.below(&format!("[{index}]")))?;
+            .map_err(|difference| difference.inside(&format!("[{index}]")))?;
     }
     if values.len() < items.len() || (values.len() > items.len() && !open) {
         let more = if open { " or more" } else { "" };
-        return Err(Difference::here(
+        return Err(JsonDifference::at_root(
             format!("{} elements{more}", items.len()),
             format!("{} elements", values.len()),
         ));
@@ -173,19 +180,21 @@ fn object(
     open: bool,
     observed: &Json,
     captures: &mut Captures,
-) -> Result<(), Difference> {
+) -> Result<(), JsonDifference> {
     let Json::Object(values) = observed else {
-        return Err(Difference::here("an object", observed.to_string()));
+        return Err(JsonDifference::at_root("an object", observed.to_string()));
     };
     for (key, pattern) in members {
         let step = format!(".{key}");
         match (values.get(key), pattern) {
             (None, Pattern::Hole(hole)) if hole.optional || hole.kind == HoleKind::Absent => {}
             (None, pattern) => {
-                return Err(Difference::here(pattern.source(), "no such member").below(&step));
+                return Err(
+                    JsonDifference::at_root(pattern.source(), "no such member").inside(&step)
+                );
             }
             (Some(value), pattern) => {
-                compare(pattern, value, captures).map_err(|difference| difference.below(&step))?;
+                compare(pattern, value, captures).map_err(|difference| difference.inside(&step))?;
             }
         }
     }
@@ -194,13 +203,14 @@ fn object(
         .find(|(key, _)| !open && !members.contains_key(*key))
     {
         Some((key, value)) => {
-            Err(Difference::here("no such member", value.to_string()).below(&format!(".{key}")))
+            Err(JsonDifference::at_root("no such member", value.to_string())
+                .inside(&format!(".{key}")))
         }
         None => Ok(()),
     }
 }
 
-fn fill(hole: &Hole, observed: &Json, captures: &mut Captures) -> Result<(), Difference> {
+fn fill(hole: &Hole, observed: &Json, captures: &mut Captures) -> Result<(), JsonDifference> {
     let met = match (&hole.kind, observed) {
         (HoleKind::Any, _)
         | (HoleKind::Bool, Json::Bool(_))
@@ -212,18 +222,20 @@ fn fill(hole: &Hole, observed: &Json, captures: &mut Captures) -> Result<(), Dif
             number.is_integer() && within(number.as_i64(), *min, *max)
         }
         (HoleKind::Float, Json::Number(number)) => !number.is_integer(),
-        (HoleKind::String(Some(regex)), Json::String(letters)) => text::whole(regex, letters)
-            .map_err(|error| Difference::here(error, observed.to_string()))?,
+        (HoleKind::String(Some(regex)), Json::String(letters)) => {
+            text::matches_whole(regex, letters)
+                .map_err(|error| JsonDifference::at_root(error, observed.to_string()))?
+        }
         (HoleKind::JsonText(pattern), Json::String(letters)) => {
             let inner = Json::parse(letters).map_err(|error| {
-                Difference::here("a string that holds JSON", format!("{observed} ({error})"))
+                JsonDifference::at_root("a string that holds JSON", format!("{observed} ({error})"))
             })?;
-            compare(pattern, &inner, captures).map_err(|difference| difference.below("(json)"))?;
+            compare(pattern, &inner, captures).map_err(|difference| difference.inside("(json)"))?;
             true
         }
         (HoleKind::Unordered(patterns), Json::Array(values)) => {
             assign(patterns, values, captures)
-                .map_err(|_| Difference::here(hole.source(), observed.to_string()))?;
+                .map_err(|_| JsonDifference::at_root(hole.source(), observed.to_string()))?;
             true
         }
         (HoleKind::Either(patterns), value) => {
@@ -239,7 +251,7 @@ fn fill(hole: &Hole, observed: &Json, captures: &mut Captures) -> Result<(), Dif
         _ => false,
     };
     if !met {
-        return Err(Difference::here(hole.source(), observed.to_string()));
+        return Err(JsonDifference::at_root(hole.source(), observed.to_string()));
     }
     if let Some(name) = &hole.capture {
         captures.insert(name.clone(), observed.clone());
@@ -271,7 +283,7 @@ fn assign(
         .map(|pattern| {
             values
                 .iter()
-                .map(|value| liberties::without(pattern, value))
+                .map(|value| permitted_members::without_permitted(pattern, value))
                 .map(|value| compare(pattern, &value, &mut captures.clone()).is_ok())
                 .collect()
         })
@@ -289,7 +301,7 @@ fn assign(
         .collect();
     pairs.sort_unstable();
     for (pattern, value) in pairs {
-        let value = liberties::without(&patterns[pattern], &values[value]);
+        let value = permitted_members::without_permitted(&patterns[pattern], &values[value]);
         compare(&patterns[pattern], &value, captures)
             .map_err(|_| Some(patterns[pattern].source()))?;
     }

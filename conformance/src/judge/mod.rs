@@ -8,25 +8,25 @@ mod command;
 mod credentials;
 mod diff;
 mod fixture;
+mod host_text;
 mod json;
-mod liberties;
 mod message;
+mod permitted_members;
 mod program;
 mod schema;
 #[cfg(test)]
 mod tests;
 mod text;
-mod words;
 
 pub use self::command::command;
-pub use self::credentials::leaked;
+pub use self::credentials::leaked_credential;
 pub use self::fixture::fixture;
+pub use self::host_text::{error_messages, host_text_mismatch};
 pub use self::json::{call, json, unordered};
 pub use self::message::{http, line};
 pub use self::program::program;
 pub use self::schema::output_schema;
 pub use self::text::{raw_line, text};
-pub use self::words::{error_messages, own_words};
 
 use crate::verdict::{Mismatch, Verdict};
 
@@ -34,7 +34,7 @@ use crate::verdict::{Mismatch, Verdict};
 type Judged = Result<(), Mismatch>;
 
 /// The result for one part of an expectation.
-enum Part {
+enum PartVerdict {
     /// It was observed and is right.
     Met,
     /// It was observed and is wrong.
@@ -44,14 +44,14 @@ enum Part {
 }
 
 /// The verdict on several parts: a failure if one is wrong, unobservable if none could be observed.
-fn verdict(parts: Vec<Part>) -> Verdict {
+fn verdict(parts: Vec<PartVerdict>) -> Verdict {
     let mut met = false;
     let mut unseen = Vec::new();
     for part in parts {
         match part {
-            Part::Met => met = true,
-            Part::Unmet(mismatch) => return Verdict::Fail(mismatch),
-            Part::Unseen(part, reason) => unseen.push(format!("{part}: {reason}")),
+            PartVerdict::Met => met = true,
+            PartVerdict::Unmet(mismatch) => return Verdict::Fail(mismatch),
+            PartVerdict::Unseen(part, reason) => unseen.push(format!("{part}: {reason}")),
         }
     }
     if met {

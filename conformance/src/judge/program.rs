@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::{Part, mismatch, output_schema, text, verdict};
+use super::{PartVerdict, mismatch, output_schema, text, verdict};
 use crate::edn::Edn;
 use crate::json::Json;
 use crate::observed::{ProgramOutcome, ProgramRun};
@@ -32,7 +32,7 @@ pub fn program(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
 fn one(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
     let mut parts = match (&expect.outcome, &run.outcome) {
         (Outcome::Returns(expected), ProgramOutcome::Returned { text, json }) => {
-            let mut parts = returned(expected, text.as_ref(), cut(expect, run));
+            let mut parts = returned(expected, text.as_ref(), is_cut(expect, run));
             parts.extend(
                 expected
                     .json
@@ -57,7 +57,7 @@ fn one(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
         ),
         (Outcome::Returns(expected), ProgramOutcome::Raised { .. }) => {
             let observed = run.outcome.words();
-            return Verdict::Fail(mismatch("outcome", wanted(expected), observed));
+            return Verdict::Fail(mismatch("outcome", display_expected(expected), observed));
         }
         (Outcome::Raises(expected), ProgramOutcome::Returned { .. }) => {
             let (expected, observed) = (expected.reason.word(), run.outcome.words());
@@ -84,20 +84,20 @@ fn one(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
                     "an outcome that is not truncated"
                 }
             };
-            parts.push(Part::Unmet(mismatch(
+            parts.push(PartVerdict::Unmet(mismatch(
                 "truncated",
                 words(expect.truncated),
                 words(observed),
             )));
         }
-        None if expect.truncated => parts.push(unseen("truncated")),
+        None if expect.truncated => parts.push(unobservable("truncated")),
         _ => {}
     }
     verdict(parts)
 }
 
 /// Whether the preview is truncated, as far as can be determined.
-fn cut(expect: &ProgramExpect, run: &ProgramRun) -> bool {
+fn is_cut(expect: &ProgramExpect, run: &ProgramRun) -> bool {
     let ProgramOutcome::Returned {
         text: Some(Some(text)),
         ..
@@ -111,10 +111,10 @@ fn cut(expect: &ProgramExpect, run: &ProgramRun) -> bool {
     }
 }
 
-fn returned(expected: &Returned, text: Option<&Option<String>>, cut: bool) -> Vec<Part> {
+fn returned(expected: &Returned, text: Option<&Option<String>>, cut: bool) -> Vec<PartVerdict> {
     let mut parts = Vec::new();
     if expected.nothing {
-        parts.push(nothing(text));
+        parts.push(no_result(text));
     }
     if let Some(letters) = &expected.text {
         parts.push(printed("result", letters, text));
@@ -128,58 +128,64 @@ fn returned(expected: &Returned, text: Option<&Option<String>>, cut: bool) -> Ve
     parts
 }
 
-fn nothing(text: Option<&Option<String>>) -> Part {
+fn no_result(text: Option<&Option<String>>) -> PartVerdict {
     match text {
-        None => unseen("result"),
-        Some(None) => Part::Met,
-        Some(Some(text)) => Part::Unmet(mismatch("result", "no result text", text)),
+        None => unobservable("result"),
+        Some(None) => PartVerdict::Met,
+        Some(Some(text)) => PartVerdict::Unmet(mismatch("result", "no result text", text)),
     }
 }
 
-fn printed(what: &'static str, expected: &Text, text: Option<&Option<String>>) -> Part {
+fn printed(what: &'static str, expected: &Text, text: Option<&Option<String>>) -> PartVerdict {
     match text {
-        None => unseen(what),
-        Some(None) => Part::Unmet(mismatch(what, expected.source(), "no result text")),
+        None => unobservable(what),
+        Some(None) => PartVerdict::Unmet(mismatch(what, expected.source(), "no result text")),
         Some(Some(text)) => match super::text(what, expected, text, &mut Captures::new()) {
-            Ok(()) => Part::Met,
-            Err(wrong) => Part::Unmet(wrong),
+            Ok(()) => PartVerdict::Met,
+            Err(wrong) => PartVerdict::Unmet(wrong),
         },
     }
 }
 
-fn shape(regex: &str, text: Option<&Option<String>>) -> Part {
+fn shape(regex: &str, text: Option<&Option<String>>) -> PartVerdict {
     let expected = || format!("text of the shape {regex}");
     match text {
-        None => unseen("result"),
-        Some(None) => Part::Unmet(mismatch("result", expected(), "no result text")),
-        Some(Some(text)) => match text::whole(regex, text) {
-            Ok(true) => Part::Met,
-            Ok(false) => Part::Unmet(mismatch("result", expected(), text)),
-            Err(error) => Part::Unmet(mismatch("result", error, text)),
+        None => unobservable("result"),
+        Some(None) => PartVerdict::Unmet(mismatch("result", expected(), "no result text")),
+        Some(Some(text)) => match text::matches_whole(regex, text) {
+            Ok(true) => PartVerdict::Met,
+            Ok(false) => PartVerdict::Unmet(mismatch("result", expected(), text)),
+            Err(error) => PartVerdict::Unmet(mismatch("result", error, text)),
         },
     }
 }
 
 /// Compares as data. A truncated preview never matches, because any part of the value may be missing.
-fn data(what: &'static str, source: &str, text: Option<&Option<String>>, cut: bool) -> Part {
+fn data(what: &'static str, source: &str, text: Option<&Option<String>>, cut: bool) -> PartVerdict {
     let expected = match Edn::parse_expected(source) {
         Ok(expected) => expected,
         Err((_, message)) => {
-            return Part::Unmet(mismatch(what, format!("readable data ({message})"), source));
+            return PartVerdict::Unmet(mismatch(
+                what,
+                format!("readable data ({message})"),
+                source,
+            ));
         }
     };
     match text {
-        None => unseen(what),
-        Some(None) if expected == Edn::Nil || matches_nothing(&expected) => Part::Met,
-        Some(None) => Part::Unmet(mismatch(what, expected.to_string(), "no result text")),
-        Some(Some(_)) if cut => Part::Unseen(
+        None => unobservable(what),
+        Some(None) if expected == Edn::Nil || matches_nothing(&expected) => PartVerdict::Met,
+        Some(None) => PartVerdict::Unmet(mismatch(what, expected.to_string(), "no result text")),
+        Some(Some(_)) if cut => PartVerdict::Unseen(
             what,
             "the preview is truncated, so it can't be compared".to_owned(),
         ),
         Some(Some(text)) => match Edn::parse(text) {
-            Ok(observed) if expected.matches(&observed) => Part::Met,
-            Ok(observed) => Part::Unmet(mismatch(what, expected.to_string(), observed.to_string())),
-            Err((at, message)) => Part::Unmet(mismatch(
+            Ok(observed) if expected.matches(&observed) => PartVerdict::Met,
+            Ok(observed) => {
+                PartVerdict::Unmet(mismatch(what, expected.to_string(), observed.to_string()))
+            }
+            Err((at, message)) => PartVerdict::Unmet(mismatch(
                 what,
                 expected.to_string(),
                 format!("{text} (unreadable at {at}: {message})"),
@@ -193,17 +199,17 @@ fn matches_nothing(expected: &Edn) -> bool {
     matches!(expected, Edn::Symbol(_)) && expected.matches(&Edn::Nil)
 }
 
-fn exact(expect: &ProgramExpect, expected: &Json, json: Option<&Option<Json>>) -> Part {
+fn exact(expect: &ProgramExpect, expected: &Json, json: Option<&Option<Json>>) -> PartVerdict {
     match json {
-        Some(Some(observed)) if observed == expected => Part::Met,
+        Some(Some(observed)) if observed == expected => PartVerdict::Met,
         Some(Some(observed)) => {
             let mut wrong = mismatch("json", expected.to_string(), observed.to_string());
             wrong.diff = super::diff::values(expected, observed);
-            Part::Unmet(wrong)
+            PartVerdict::Unmet(wrong)
         }
         Some(None) => {
             let schema = output_schema(expect).map(|schema| schema.to_string());
-            Part::Unmet(mismatch(
+            PartVerdict::Unmet(mismatch(
                 "json",
                 expected.to_string(),
                 format!(
@@ -214,7 +220,7 @@ fn exact(expect: &ProgramExpect, expected: &Json, json: Option<&Option<Json>>) -
         }
         None => {
             let reason = output_schema(expect).err();
-            Part::Unseen(
+            PartVerdict::Unseen(
                 "json",
                 reason.unwrap_or_else(|| "the target shows no JSON value".to_owned()),
             )
@@ -228,26 +234,26 @@ fn raised(
     message: Option<&str>,
     value: Option<&Option<String>>,
     cut: bool,
-) -> Vec<Part> {
+) -> Vec<PartVerdict> {
     let shown = || format!("{reason}: {}", message.unwrap_or(""));
     if reason != expected.reason.word() {
-        return vec![Part::Unmet(mismatch(
+        return vec![PartVerdict::Unmet(mismatch(
             "reason",
             expected.reason.word(),
             shown(),
         ))];
     }
-    let mut parts = vec![Part::Met];
+    let mut parts = vec![PartVerdict::Met];
     let kind = expected
         .kind
         .as_ref()
         .map(|kind| MessageExpect::Prefix(Text::plain(format!("{kind}: "))));
     for wanted in kind.iter().chain(&expected.message) {
         parts.push(match message {
-            None => unseen("message"),
-            Some(message) => match says(wanted, &spelled(wanted, message)) {
+            None => unobservable("message"),
+            Some(message) => match compare_message(wanted, &with_kind_spelling(wanted, message)) {
                 // The mismatch shows the original message.
-                Part::Unmet(_) => says(wanted, message),
+                PartVerdict::Unmet(_) => compare_message(wanted, message),
                 other => other,
             },
         });
@@ -262,7 +268,7 @@ fn raised(
 }
 
 /// The message with its kind spelled as expected: `arity error` and `arity_error` count as the same.
-fn spelled<'m>(wanted: &MessageExpect, message: &'m str) -> Cow<'m, str> {
+fn with_kind_spelling<'m>(wanted: &MessageExpect, message: &'m str) -> Cow<'m, str> {
     let (MessageExpect::Exact(text) | MessageExpect::Prefix(text)) = wanted;
     let Some(TextPart::Lit(letters)) = text.parts.first() else {
         return Cow::Borrowed(message);
@@ -280,20 +286,20 @@ fn spelled<'m>(wanted: &MessageExpect, message: &'m str) -> Cow<'m, str> {
     }
 }
 
-fn says(wanted: &MessageExpect, message: &str) -> Part {
+fn compare_message(wanted: &MessageExpect, message: &str) -> PartVerdict {
     match wanted {
         MessageExpect::Exact(text) => {
             match super::text("message", text, message, &mut Captures::new()) {
-                Ok(()) => Part::Met,
-                Err(wrong) => Part::Unmet(wrong),
+                Ok(()) => PartVerdict::Met,
+                Err(wrong) => PartVerdict::Unmet(wrong),
             }
         }
         MessageExpect::Prefix(prefix) => {
             let mut open = prefix.clone();
             open.parts.push(TextPart::Hole(Hole::of(HoleKind::Any)));
             match text::compare(&open, message, &mut Captures::new()) {
-                Ok(()) => Part::Met,
-                Err(_) => Part::Unmet(mismatch(
+                Ok(()) => PartVerdict::Met,
+                Err(_) => PartVerdict::Unmet(mismatch(
                     "message",
                     format!("{}…", prefix.source()),
                     message,
@@ -305,9 +311,9 @@ fn says(wanted: &MessageExpect, message: &str) -> Part {
 
 /// Compares entry by entry: two lines in one entry are not two entries. When the target left out the end, the
 /// entries shown must still be a proper prefix.
-fn prints(expected: &[Text], observed: Option<&[String]>, cut: bool) -> Part {
+fn prints(expected: &[Text], observed: Option<&[String]>, cut: bool) -> PartVerdict {
     let Some(observed) = observed else {
-        return unseen("prints");
+        return unobservable("prints");
     };
     let shown = |entries: Vec<String>| match entries.as_slice() {
         [] => "nothing printed".to_owned(),
@@ -321,13 +327,13 @@ fn prints(expected: &[Text], observed: Option<&[String]>, cut: bool) -> Part {
         text::compare(expected, observed, &mut Captures::new()).is_ok()
     });
     if cut && begins && observed.len() < expected.len() {
-        return Part::Unseen("prints", "the target leaves out the end".to_owned());
+        return PartVerdict::Unseen("prints", "the target leaves out the end".to_owned());
     }
     let same = begins && !cut && expected.len() == observed.len();
     if same {
-        Part::Met
+        PartVerdict::Met
     } else {
-        Part::Unmet(mismatch(
+        PartVerdict::Unmet(mismatch(
             "prints",
             shown(expected.iter().map(Text::source).collect()),
             shown(observed.to_vec()),
@@ -335,12 +341,12 @@ fn prints(expected: &[Text], observed: Option<&[String]>, cut: bool) -> Part {
     }
 }
 
-fn unseen(part: &'static str) -> Part {
-    Part::Unseen(part, "the target doesn't show it".to_owned())
+fn unobservable(part: &'static str) -> PartVerdict {
+    PartVerdict::Unseen(part, "the target doesn't show it".to_owned())
 }
 
 /// The expected value, for display.
-fn wanted(expected: &Returned) -> String {
+fn display_expected(expected: &Returned) -> String {
     let text = expected.text.as_ref().map(Text::source);
     let json = expected.json.as_ref().map(Json::to_string);
     let shape = expected

@@ -32,7 +32,7 @@ pub fn output_schema(expect: &ProgramExpect) -> Result<Json, String> {
     };
     let json = returned.json.as_ref().ok_or("no JSON value is expected")?;
     let shape = shape(json)?;
-    if !is_named_alike(returned, json) {
+    if !has_same_type(returned, json) {
         return Err("no output_schema calls a keyword or a time what its JSON form is".to_owned());
     }
     Ok(schema(&shape))
@@ -40,7 +40,7 @@ pub fn output_schema(expect: &ProgramExpect) -> Result<Json, String> {
 
 /// Whether the value has the same type for a schema as in its JSON form: for a schema neither a keyword nor
 /// a date is a string, although both are strings in JSON. The contents of maps are not checked.
-fn is_named_alike(returned: &Returned, json: &Json) -> bool {
+fn has_same_type(returned: &Returned, json: &Json) -> bool {
     let letters = returned.text.as_ref().and_then(|text| text.as_plain());
     let printed = match (letters, &returned.data) {
         (Some(letters), _) => Edn::parse(letters).ok(),
@@ -49,7 +49,7 @@ fn is_named_alike(returned: &Returned, json: &Json) -> bool {
     };
     // A truncated text can't be parsed, but its first character identifies a keyword.
     let cut_keyword = printed.is_none() && letters.is_some_and(|text| text.starts_with(':'));
-    !cut_keyword && !may_be_time(json) && printed.as_ref().is_none_or(is_plain)
+    !cut_keyword && !looks_like_time(json) && printed.as_ref().is_none_or(is_plain)
 }
 
 fn is_plain(value: &Edn) -> bool {
@@ -61,20 +61,20 @@ fn is_plain(value: &Edn) -> bool {
 }
 
 /// Whether a string outside of objects looks like ISO 8601, in which dates, instants and durations are printed.
-fn may_be_time(json: &Json) -> bool {
+fn looks_like_time(json: &Json) -> bool {
     match json {
         Json::String(text) => {
             let text = text.trim_start_matches(['+', '-']);
             let digits = text.bytes().take_while(u8::is_ascii_digit).count();
             (digits >= 4 && text[digits..].starts_with('-'))
-                || (text.starts_with('P') && text[1..].bytes().all(is_of_duration))
+                || (text.starts_with('P') && text[1..].bytes().all(is_duration_byte))
         }
-        Json::Array(items) => items.iter().any(may_be_time),
+        Json::Array(items) => items.iter().any(looks_like_time),
         _ => false,
     }
 }
 
-fn is_of_duration(byte: u8) -> bool {
+fn is_duration_byte(byte: u8) -> bool {
     byte.is_ascii_digit() || b"TYMWDHS.,+-".contains(&byte)
 }
 

@@ -33,7 +33,7 @@ fn pattern(source: &str) -> Pattern {
     }
 }
 
-fn told(verdict: &Verdict) -> String {
+fn describe(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Pass { unobserved } if unobserved.is_empty() => "pass".to_owned(),
         Verdict::Pass { unobserved } => format!("pass, unseen {}", unobserved.join("; ")),
@@ -78,7 +78,7 @@ fn error(reason: &str, message: &str) -> ProgramRun {
 }
 
 /// The run with nothing observable but the kind of outcome.
-fn blind(run: ProgramRun) -> ProgramRun {
+fn unobservable(run: ProgramRun) -> ProgramRun {
     let outcome = match run.outcome {
         ProgramOutcome::Returned { .. } => ProgramOutcome::Returned {
             text: None,
@@ -138,7 +138,7 @@ fn values_are_judged() {
             format!(
                 "{} | {}",
                 marks.replace('\n', " "),
-                told(&program(&expectation(marks), run))
+                describe(&program(&expectation(marks), run))
             )
         })
         .collect();
@@ -174,7 +174,7 @@ fn values_are_judged() {
 }
 
 #[test]
-fn what_is_not_shown_is_never_passed() {
+fn unobservable_parts_never_pass() {
     let cut = |text: &str, flag: Option<bool>| ProgramRun {
         truncated: flag,
         ..value(text, "")
@@ -187,11 +187,11 @@ fn what_is_not_shown_is_never_passed() {
         ..value("", "")
     };
     let rows = [
-        (";=> 1", blind(value("1", ""))),
-        (";== 1", blind(value("1", ""))),
-        (";~ 1", blind(value("1", ""))),
-        (";nothing", blind(value("", ""))),
-        (";json 1", blind(value("1", "1"))),
+        (";=> 1", unobservable(value("1", ""))),
+        (";== 1", unobservable(value("1", ""))),
+        (";~ 1", unobservable(value("1", ""))),
+        (";nothing", unobservable(value("", ""))),
+        (";json 1", unobservable(value("1", "1"))),
         (";json [1, \"a\"]", no_json("[1 \"a\"]")),
         (";=> [1 \"a\"]\n;json [1, \"a\"]", no_json("[1 \"a\"]")),
         (
@@ -216,12 +216,12 @@ fn what_is_not_shown_is_never_passed() {
         ),
         (";== [1 ... (1/2)]\n;truncated", cut("[1 ... (1/2)]", None)),
         // The reason is always shown; the rest may not be.
-        (";!! timeout", blind(error("timeout", ""))),
+        (";!! timeout", unobservable(error("timeout", ""))),
         (
             ";!! runtime_error: type_error",
-            blind(error("runtime_error", "type_error: x")),
+            unobservable(error("runtime_error", "type_error: x")),
         ),
-        (";!! fail\n;=> {:a 1}", blind(error("fail", ""))),
+        (";!! fail\n;=> {:a 1}", unobservable(error("fail", ""))),
     ];
     let lines: Vec<String> = rows
         .iter()
@@ -229,7 +229,7 @@ fn what_is_not_shown_is_never_passed() {
             format!(
                 "{} | {}",
                 marks.replace('\n', " "),
-                told(&program(&expectation(marks), run))
+                describe(&program(&expectation(marks), run))
             )
         })
         .collect();
@@ -331,7 +331,7 @@ fn errors_and_prints_are_judged() {
             format!(
                 "{} | {}",
                 marks.replace('\n', " "),
-                told(&program(&expectation(marks), run))
+                describe(&program(&expectation(marks), run))
             )
         })
         .collect();
@@ -376,22 +376,25 @@ fn errors_and_prints_are_judged() {
         otherwise: Some(Box::new(expectation(";!! timeout"))),
     };
     assert_eq!(
-        told(&program(&kind, &error("runtime_error", "type_error: x"))),
-        "pass"
-    );
-    assert_eq!(told(&program(&kind, &error("timeout", "too long"))), "pass");
-    assert_eq!(
-        told(&program(&kind, &error("runtime_error", "type error: x"))),
+        describe(&program(&kind, &error("runtime_error", "type_error: x"))),
         "pass"
     );
     assert_eq!(
-        told(&program(&kind, &error("runtime_error", "type_error"))),
+        describe(&program(&kind, &error("timeout", "too long"))),
+        "pass"
+    );
+    assert_eq!(
+        describe(&program(&kind, &error("runtime_error", "type error: x"))),
+        "pass"
+    );
+    assert_eq!(
+        describe(&program(&kind, &error("runtime_error", "type_error"))),
         "fail: message: expected type_error: …, observed type_error"
     );
 }
 
 #[test]
-fn the_kind_that_opens_a_message_is_a_word() {
+fn message_kind_spelling_is_normalised() {
     let rows = [
         (
             ";!! runtime_error: arity_error: inc",
@@ -404,16 +407,16 @@ fn the_kind_that_opens_a_message_is_a_word() {
         (";!! runtime_error = arity_error: x_y", "arity error: x y"),
         (";!! runtime_error: my_name", "my name"),
     ];
-    let told: Vec<String> = rows
+    let describe: Vec<String> = rows
         .iter()
         .map(|(marks, message)| {
-            told(&program(
+            describe(&program(
                 &expectation(marks),
                 &error("runtime_error", message),
             ))
         })
         .collect();
-    insta::assert_snapshot!(told.join("\n"), @r"
+    insta::assert_snapshot!(describe.join("\n"), @r"
     pass
     pass
     fail: message: expected arity_error…, observed arity error of inc
@@ -425,7 +428,7 @@ fn the_kind_that_opens_a_message_is_a_word() {
 }
 
 #[test]
-fn one_of_several_ends_will_do() {
+fn any_alternative_outcome_suffices() {
     let marks = ";!! timeout\n;or !! memory_limit\n;or => 1\n;>> a";
     let printed = |run: ProgramRun| ProgramRun {
         prints: Some(vec!["a".to_owned()]),
@@ -439,11 +442,11 @@ fn one_of_several_ends_will_do() {
         printed(value("2", "")),
         error("runtime_error", "x"),
     ];
-    let told: Vec<String> = rows
+    let describe: Vec<String> = rows
         .iter()
-        .map(|run| told(&program(&expectation(marks), run)))
+        .map(|run| describe(&program(&expectation(marks), run)))
         .collect();
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(describe.join("\n"), @r#"
     pass
     pass
     pass
@@ -582,13 +585,13 @@ fn json_is_judged() {
 }
 
 #[test]
-fn what_any_message_may_hold_counts_only_where_it_is_asked_for() {
+fn permitted_members_count_only_when_expected() {
     let error = r#"{"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "no"}}"#;
     let asks_data =
         r#"{"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "no", "data": 1}}"#;
     let no_data = r#"{"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "no", "data": <absent>}}"#;
     let list = r#"{"jsonrpc": "2.0", "id": 1, "result": {"tools": [{"name": "t"}]}}"#;
-    let told = |source: &str, observed: &str| {
+    let describe = |source: &str, observed: &str| {
         let observed = Json::parse(observed).unwrap();
         let mut captures = Captures::new();
         judged(json("reply", &pattern(source), &observed, &mut captures))
@@ -628,7 +631,7 @@ fn what_any_message_may_hold_counts_only_where_it_is_asked_for() {
         ),
         (r#"{"result": {}}"#, r#"{"result":{"_meta":{}}}"#),
     ];
-    let lines = rows.map(|(source, observed)| told(source, observed));
+    let lines = rows.map(|(source, observed)| describe(source, observed));
     insta::assert_snapshot!(lines.join("\n"), @r#"
     ok
     ok
@@ -643,7 +646,7 @@ fn what_any_message_may_hold_counts_only_where_it_is_asked_for() {
 }
 
 #[test]
-fn captures_are_kept_only_when_all_matched() {
+fn captures_are_kept_only_if_everything_matches() {
     let mut captures = Captures::new();
     let wrong = json(
         "body",
@@ -928,10 +931,10 @@ fn commands_are_judged() {
 }
 
 #[test]
-fn the_parser_is_judged() {
+fn fixture_parser_results_are_judged() {
     let page = "# S {#s}\n```clj\n1 ;=> 1\n```".to_owned();
     let check = |expect| {
-        told(&super::fixture(&FixtureCase {
+        describe(&super::fixture(&FixtureCase {
             page: page.clone(),
             expect,
         }))

@@ -4,7 +4,7 @@ use fancy_regex::Regex;
 
 use super::{Judged, mismatch};
 use crate::json::Json;
-use crate::suite::{Captures, Fault, HoleKind, Part, Text};
+use crate::suite::{Captures, ExpandError, HoleKind, Part, Text};
 
 /// Judges a whole text; `what` names it in the mismatch. Keeps the captures of the holes.
 ///
@@ -78,7 +78,7 @@ pub(super) fn compare(
 ///
 /// # Errors
 /// A message, when the regex is unusable or too slow.
-pub(super) fn whole(regex: &str, letters: &str) -> Result<bool, String> {
+pub(super) fn matches_whole(regex: &str, letters: &str) -> Result<bool, String> {
     let regex =
         Regex::new(&anchored(regex)).map_err(|error| format!("a usable regex ({error})"))?;
     regex
@@ -95,7 +95,7 @@ pub(crate) fn anchored(regex: &str) -> String {
 fn regex<'t>(
     expected: &'t Text,
     captures: &Captures,
-) -> Result<(String, Vec<&'t crate::suite::Hole>), Fault> {
+) -> Result<(String, Vec<&'t crate::suite::Hole>), ExpandError> {
     let mut pattern = String::from(r"\A");
     let mut holes = Vec::new();
     for part in &expected.parts {

@@ -68,7 +68,7 @@ pub fn symbol(program: &str, from: &str, to: &str) -> String {
 pub fn program(frame: &mut Json, edit: impl FnOnce(&str) -> String) {
     let is_call = frame.get("method").and_then(Json::as_str) == Some("tools/call");
     let Some(Json::String(text)) =
-        at(frame, &["params", "arguments", "program"]).filter(|_| is_call)
+        member_at(frame, &["params", "arguments", "program"]).filter(|_| is_call)
     else {
         return;
     };
@@ -77,7 +77,7 @@ pub fn program(frame: &mut Json, edit: impl FnOnce(&str) -> String) {
 
 /// Edits the structured payload of a tool result, and the text that mirrors it.
 pub fn payload(frame: &mut Json, edit: impl FnOnce(&mut Json)) {
-    let Some(structured) = at(frame, &["result", "structuredContent"]) else {
+    let Some(structured) = member_at(frame, &["result", "structuredContent"]) else {
         return;
     };
     let before = structured.clone();
@@ -97,7 +97,7 @@ pub fn printed(frame: &mut Json, edit: impl Fn(&str) -> String) {
             .map(|printed| format!("{RESULT_PREFIX}{}", edit(printed)))
     };
     payload(frame, |payload| {
-        if let Some(Json::String(result)) = at(payload, &["result"])
+        if let Some(Json::String(result)) = member_at(payload, &["result"])
             && let Some(text) = changed(result)
         {
             *result = text;
@@ -114,7 +114,8 @@ pub fn printed(frame: &mut Json, edit: impl Fn(&str) -> String) {
 
 /// Edits the texts of an error reply: its feedback, message and text blocks.
 pub fn errors(frame: &mut Json, edit: impl Fn(&str) -> String) {
-    let is_error = at(frame, &["result", "isError"]).is_some_and(|flag| *flag == Json::from(true));
+    let is_error =
+        member_at(frame, &["result", "isError"]).is_some_and(|flag| *flag == Json::from(true));
     if !is_error {
         return;
     }
@@ -122,13 +123,13 @@ pub fn errors(frame: &mut Json, edit: impl Fn(&str) -> String) {
         &["result", "structuredContent", "feedback"],
         &["result", "structuredContent", "message"],
     ] {
-        if let Some(Json::String(text)) = at(frame, path) {
+        if let Some(Json::String(text)) = member_at(frame, path) {
             *text = edit(text);
         }
     }
-    if let Some(Json::Array(blocks)) = at(frame, &["result", "content"]) {
+    if let Some(Json::Array(blocks)) = member_at(frame, &["result", "content"]) {
         for block in blocks {
-            if let Some(Json::String(text)) = at(block, &["text"]) {
+            if let Some(Json::String(text)) = member_at(block, &["text"]) {
                 *text = edit(text);
             }
         }
@@ -137,14 +138,14 @@ pub fn errors(frame: &mut Json, edit: impl Fn(&str) -> String) {
 
 /// The text of the first content block of a tool result.
 pub fn text_block(frame: &mut Json) -> Option<&mut Json> {
-    match at(frame, &["result", "content"])? {
-        Json::Array(blocks) => at(blocks.first_mut()?, &["text"]),
+    match member_at(frame, &["result", "content"])? {
+        Json::Array(blocks) => member_at(blocks.first_mut()?, &["text"]),
         _ => None,
     }
 }
 
 /// The member at a path.
-pub fn at<'j>(json: &'j mut Json, path: &[&str]) -> Option<&'j mut Json> {
+pub fn member_at<'j>(json: &'j mut Json, path: &[&str]) -> Option<&'j mut Json> {
     path.iter().try_fold(json, |json, name| match json {
         Json::Object(members) => members.get_mut(*name),
         _ => None,
@@ -153,14 +154,14 @@ pub fn at<'j>(json: &'j mut Json, path: &[&str]) -> Option<&'j mut Json> {
 
 /// Sets a member of the object at a path, if there is such an object.
 pub fn set(json: &mut Json, path: &[&str], name: &str, value: Json) {
-    if let Some(Json::Object(members)) = at(json, path) {
+    if let Some(Json::Object(members)) = member_at(json, path) {
         members.insert(name.to_owned(), value);
     }
 }
 
 /// Removes a member of the object at a path, and returns it if it was there.
 pub fn remove(json: &mut Json, path: &[&str], name: &str) -> Option<Json> {
-    match at(json, path) {
+    match member_at(json, path) {
         Some(Json::Object(members)) => members.shift_remove(name),
         _ => None,
     }
@@ -171,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_symbols_outside_strings_and_comments_change() {
+    fn only_whole_symbols_in_code_are_replaced() {
         let program = "(first [\"first\" first-x 'first \\f]) ; first\n(inc' (ns/first x))";
         assert_eq!(
             symbol(program, "first", "last"),
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mirrored_text_follows_its_payload() {
+    fn mirrored_text_follows_the_payload() {
         let mut frame = Json::parse(
             r#"{"id":1,"result":{"content":[{"type":"text","text":"{\"result\":\"user=> 1\"}"}],"structuredContent":{"result":"user=> 1"}}}"#,
         )

@@ -7,121 +7,128 @@ use serde::Deserialize;
 
 use crate::json::Json;
 
-use super::edit::{at, payload, remove, set, text_block};
+use super::edit::{member_at, payload, remove, set, text_block};
 use super::text::replaced;
 
 /// An edit that is made where a reply and its members meet the step's conditions. `mutants.toml` describes each member.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Step {
+pub struct FrameStep {
     to: Option<String>,
-    r#where: Option<Where>,
+    r#where: Option<Condition>,
     remove: Option<String>,
-    set: Option<(String, Value)>,
-    put: Option<(String, Value)>,
-    add: Option<(String, Value)>,
-    change: Option<(String, Value, Value)>,
+    set: Option<(String, JsonText)>,
+    put: Option<(String, JsonText)>,
+    add: Option<(String, JsonText)>,
+    change: Option<(String, JsonText, JsonText)>,
     replace: Option<(String, Vec<(String, String)>)>,
     append: Option<(String, String)>,
-    by: Option<Own>,
+    by: Option<CustomFrameEdit>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Where {
-    Is(String, Value),
+enum Condition {
+    Is(String, JsonText),
     Stands((String,)),
 }
 
 /// JSON, written as text in the table.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
-struct Value(Json);
+struct JsonText(Json);
 
-impl TryFrom<String> for Value {
+impl TryFrom<String> for JsonText {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Value, String> {
+    fn try_from(text: String) -> Result<JsonText, String> {
         let json = Json::parse(&text);
-        json.map(Value)
+        json.map(JsonText)
             .map_err(|error| format!("`{text}`: {error}"))
     }
 }
 
 /// Applies the steps. `method` is the method that a reply answers; empty if that is not known.
-pub fn apply(steps: &[Step], json: &mut Json, method: &str) {
+pub fn apply(steps: &[FrameStep], json: &mut Json, method: &str) {
     for step in steps {
         step.apply(json, method);
     }
 }
 
-impl Step {
+impl FrameStep {
     fn apply(&self, json: &mut Json, method: &str) {
-        let mut stands = |path: &str| at(json, &path.split('.').collect::<Vec<_>>()).cloned();
+        let mut stands =
+            |path: &str| member_at(json, &path.split('.').collect::<Vec<_>>()).cloned();
         let is_meant = match &self.r#where {
             None => true,
-            Some(Where::Stands((path,))) => stands(path).is_some(),
-            Some(Where::Is(path, Value(value))) => stands(path).as_ref() == Some(value),
+            Some(Condition::Stands((path,))) => stands(path).is_some(),
+            Some(Condition::Is(path, JsonText(value))) => stands(path).as_ref() == Some(value),
         };
         if !is_meant || self.to.as_ref().is_some_and(|to| to != method) {
             return;
         }
         if let Some(path) = &self.remove {
-            each(json, path, &mut |members, name| {
+            visit_parents(json, path, &mut |members, name| {
                 members.shift_remove(name);
             });
         }
-        if let Some((path, Value(value))) = &self.set {
-            each(json, path, &mut |members, name| {
+        if let Some((path, JsonText(value))) = &self.set {
+            visit_parents(json, path, &mut |members, name| {
                 members.insert(name.to_owned(), value.clone());
             });
         }
-        if let Some((path, Value(value))) = &self.put {
-            found(json, path, &mut |member| *member = value.clone());
+        if let Some((path, JsonText(value))) = &self.put {
+            visit_members(json, path, &mut |member| *member = value.clone());
         }
-        if let Some((path, Value(value))) = &self.add {
-            each(json, path, &mut |members, name| {
+        if let Some((path, JsonText(value))) = &self.add {
+            visit_parents(json, path, &mut |members, name| {
                 let member = members.entry(name.to_owned());
                 member.or_insert_with(|| value.clone());
             });
         }
-        if let Some((path, Value(from), Value(to))) = &self.change {
-            found(json, path, &mut |member| {
+        if let Some((path, JsonText(from), JsonText(to))) = &self.change {
+            visit_members(json, path, &mut |member| {
                 if member == from {
                     *member = to.clone();
                 }
             });
         }
         if let Some((path, pairs)) = &self.replace {
-            found(json, path, &mut |member| {
+            visit_members(json, path, &mut |member| {
                 if let Json::String(text) = member {
                     *text = replaced(text, pairs);
                 }
             });
         }
         if let Some((path, more)) = &self.append {
-            found(json, path, &mut |member| {
+            visit_members(json, path, &mut |member| {
                 if let Json::String(text) = member {
                     text.push_str(more);
                 }
             });
         }
-        if let Some(Own(edit)) = &self.by {
+        if let Some(CustomFrameEdit(edit)) = &self.by {
             edit(json, method);
         }
     }
 }
 
 /// Visits each object that may contain the last member of a path, with that member's name.
-fn each(json: &mut Json, path: &str, visit: &mut dyn FnMut(&mut IndexMap<String, Json>, &str)) {
+fn visit_parents(
+    json: &mut Json,
+    path: &str,
+    visit: &mut dyn FnMut(&mut IndexMap<String, Json>, &str),
+) {
     match (path.split_once('.'), json) {
         (None, Json::Object(members)) => visit(members, path),
         (Some(("*", rest)), Json::Array(items)) => {
-            items.iter_mut().for_each(|item| each(item, rest, visit));
+            items
+                .iter_mut()
+                .for_each(|item| visit_parents(item, rest, visit));
         }
         (Some((name, rest)), Json::Object(members)) => {
             if let Some(member) = members.get_mut(name) {
-                each(member, rest, visit);
+                visit_parents(member, rest, visit);
             }
         }
         _ => {}
@@ -129,31 +136,31 @@ fn each(json: &mut Json, path: &str, visit: &mut dyn FnMut(&mut IndexMap<String,
 }
 
 /// Visits each member at a path.
-fn found(json: &mut Json, path: &str, visit: &mut dyn FnMut(&mut Json)) {
-    each(json, path, &mut |members, name| {
+fn visit_members(json: &mut Json, path: &str, visit: &mut dyn FnMut(&mut Json)) {
+    visit_parents(json, path, &mut |members, name| {
         members.get_mut(name).into_iter().for_each(&mut *visit);
     });
 }
 
 /// An edit that steps cannot express. It gets the frame or the payload, and the method that a reply answers.
-type Edit = fn(&mut Json, &str);
+type FrameEditFn = fn(&mut Json, &str);
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(try_from = "String")]
-struct Own(Edit);
+struct CustomFrameEdit(FrameEditFn);
 
-impl TryFrom<String> for Own {
+impl TryFrom<String> for CustomFrameEdit {
     type Error = String;
 
-    fn try_from(wanted: String) -> Result<Own, String> {
-        let found = OWN.iter().find(|(name, _)| *name == wanted);
+    fn try_from(wanted: String) -> Result<CustomFrameEdit, String> {
+        let found = CUSTOM_EDITS.iter().find(|(name, _)| *name == wanted);
         found
-            .map(|(_, edit)| Own(*edit))
+            .map(|(_, edit)| CustomFrameEdit(*edit))
             .ok_or_else(|| format!("no edit is called `{wanted}`"))
     }
 }
 
-const OWN: &[(&str, Edit)] = &[
+const CUSTOM_EDITS: &[(&str, FrameEditFn)] = &[
     ("batches", |frame, _| {
         *frame = Json::Array(vec![frame.clone()]);
     }),
@@ -161,7 +168,7 @@ const OWN: &[(&str, Edit)] = &[
     ("calls-cleared-together", calls_cleared_together),
     ("cancelled-as-timeout", cancelled_as_timeout),
     ("context-keys-free", |frame, _| {
-        if let Some(Json::Object(members)) = at(frame, &["params", "arguments", "context"]) {
+        if let Some(Json::Object(members)) = member_at(frame, &["params", "arguments", "context"]) {
             members.retain(|key, _| !key.is_empty() && !key.contains('/'));
         }
     }),
@@ -194,7 +201,7 @@ const OWN: &[(&str, Edit)] = &[
         }
     }),
     ("sessions-tool-missing", |frame, _| {
-        if let Some(Json::Array(tools)) = at(frame, &["result", "tools"]) {
+        if let Some(Json::Array(tools)) = member_at(frame, &["result", "tools"]) {
             let forgets = Some("lisp_session_forget");
             tools.retain(|tool| tool.get("name").and_then(Json::as_str) != forgets);
         }
@@ -205,25 +212,25 @@ const OWN: &[(&str, Edit)] = &[
             *frame = changed;
         }
     }),
-    ("succeeds", succeeds),
+    ("succeeds", refusal_as_success),
     ("text-ids", |frame, _| {
-        if let Some(id @ Json::Number(_)) = at(frame, &["id"]) {
+        if let Some(id @ Json::Number(_)) = member_at(frame, &["id"]) {
             *id = Json::from(id.to_string());
         }
     }),
     ("two-blocks", |frame, _| {
-        if let Some(Json::Array(blocks)) = at(frame, &["result", "content"]) {
+        if let Some(Json::Array(blocks)) = member_at(frame, &["result", "content"]) {
             let again = blocks.clone();
             blocks.extend(again);
         }
     }),
     ("validated-as-text", |payload, _| {
-        if let Some(value) = at(payload, &["validated"]) {
+        if let Some(value) = member_at(payload, &["validated"]) {
             *value = Json::from(value.to_string());
         }
     }),
     ("validated-partial", |payload, _| {
-        match at(payload, &["validated"]) {
+        match member_at(payload, &["validated"]) {
             Some(Json::Array(items)) => drop(items.pop()),
             Some(Json::Object(members)) => drop(members.pop()),
             _ => {}
@@ -232,7 +239,7 @@ const OWN: &[(&str, Edit)] = &[
 ];
 
 fn bytes_one_more(payload: &mut Json, _method: &str) {
-    let Some(Json::Array(bindings)) = at(payload, &["top_bindings"]) else {
+    let Some(Json::Array(bindings)) = member_at(payload, &["top_bindings"]) else {
         return;
     };
     for binding in bindings {
@@ -243,7 +250,7 @@ fn bytes_one_more(payload: &mut Json, _method: &str) {
 }
 
 fn calls_cleared_together(frame: &mut Json, _method: &str) {
-    if let Some(Json::Array(targets)) = at(frame, &["params", "arguments", "clear"])
+    if let Some(Json::Array(targets)) = member_at(frame, &["params", "arguments", "clear"])
         && targets
             .iter()
             .any(|target| target.as_str() == Some("tool_calls"))
@@ -254,7 +261,7 @@ fn calls_cleared_together(frame: &mut Json, _method: &str) {
 
 fn cancelled_as_timeout(frame: &mut Json, _method: &str) {
     payload(frame, |payload| {
-        if let Some(Json::String(reason)) = at(payload, &["reason"])
+        if let Some(Json::String(reason)) = member_at(payload, &["reason"])
             && reason == "cancelled"
         {
             *reason = "timeout".to_owned();
@@ -273,7 +280,7 @@ fn lists_shrink(frame: &mut Json, method: &str) {
     }
     if method == "tools/list"
         && CALLED.load(Ordering::Relaxed)
-        && let Some(Json::Array(tools)) = at(frame, &["result", "tools"])
+        && let Some(Json::Array(tools)) = member_at(frame, &["result", "tools"])
     {
         tools.clear();
     }
@@ -281,7 +288,7 @@ fn lists_shrink(frame: &mut Json, method: &str) {
 
 /// Schemas longer than 32 KiB are invalid.
 fn long_schemas_unreadable(frame: &mut Json, _method: &str) {
-    if let Some(schema) = at(frame, &["params", "arguments", "output_schema"])
+    if let Some(schema) = member_at(frame, &["params", "arguments", "output_schema"])
         && schema.to_string().len() > 32 << 10
     {
         *schema = Json::from("too long");
@@ -294,7 +301,7 @@ fn long_names_unread(frame: &mut Json, _method: &str) {
         Some(Json::Object(properties)) => properties.iter().any(|(name, _)| name.len() > 1_000),
         _ => false,
     };
-    let is_passed_over = at(frame, &["params", "arguments", "output_schema", "items"])
+    let is_passed_over = member_at(frame, &["params", "arguments", "output_schema", "items"])
         .is_some_and(|items| names_at_length(items));
     if is_passed_over {
         remove(frame, &["params", "arguments"], "output_schema");
@@ -303,7 +310,7 @@ fn long_names_unread(frame: &mut Json, _method: &str) {
 
 /// Titles longer than 100 bytes become an unknown argument.
 fn long_titles_unknown(frame: &mut Json, _method: &str) {
-    let is_long = at(frame, &["params", "arguments", "title"])
+    let is_long = member_at(frame, &["params", "arguments", "title"])
         .and_then(|title| title.as_str().map(str::len))
         .is_some_and(|bytes| bytes > 100);
     if is_long {
@@ -312,8 +319,8 @@ fn long_titles_unknown(frame: &mut Json, _method: &str) {
 }
 
 /// A refused call succeeds.
-fn succeeds(frame: &mut Json, _method: &str) {
-    let failed = at(frame, &["result", "isError"]) == Some(&mut Json::Bool(true));
+fn refusal_as_success(frame: &mut Json, _method: &str) {
+    let failed = member_at(frame, &["result", "isError"]) == Some(&mut Json::Bool(true));
     if failed || frame.get("error").is_some() {
         remove(frame, &[], "error");
         let result = Json::parse(r#"{"content":[]}"#).unwrap_or(Json::Null);

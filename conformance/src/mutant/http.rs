@@ -25,7 +25,7 @@ const HEAD_BYTES_MAX: usize = 256 << 10;
 
 /// A request or a response: its first line, its header fields in order, its body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Message {
+pub struct ProxiedMessage {
     /// `POST /mcp HTTP/1.1`, or `HTTP/1.1 200 OK`.
     pub first: String,
     /// Fields as sent, without the colon.
@@ -34,7 +34,7 @@ pub struct Message {
     pub body: Vec<u8>,
 }
 
-impl Message {
+impl ProxiedMessage {
     pub fn field(&self, name: &str) -> Option<&str> {
         let mut fields = self.fields.iter();
         let found = fields.find(|(found, _)| found.eq_ignore_ascii_case(name));
@@ -87,7 +87,7 @@ impl Message {
         }
     }
 
-    fn parse(head: &[u8]) -> Option<Message> {
+    fn parse(head: &[u8]) -> Option<ProxiedMessage> {
         let text = std::str::from_utf8(head).ok()?.strip_suffix("\r\n\r\n")?;
         let mut lines = text.split("\r\n");
         let first = lines.next()?.to_owned();
@@ -96,7 +96,7 @@ impl Message {
             Some((name.to_owned(), value.trim().to_owned()))
         };
         let fields: Option<Vec<_>> = lines.map(field).collect();
-        Some(Message {
+        Some(ProxiedMessage {
             first,
             fields: fields?,
             body: Vec::new(),
@@ -140,13 +140,13 @@ pub struct HttpEdit {
     add: Option<(String, String)>,
     /// A field, a text in its value, and the replacement of that text.
     replace: Option<(String, String, String)>,
-    by: Option<Own>,
+    by: Option<CustomHttpEdit>,
 }
 
 /// Edits that the other members cannot express.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Own {
+enum CustomHttpEdit {
     BodyCut,
     /// The declared length is three bytes too small.
     BodyLongerThanSaid,
@@ -158,7 +158,7 @@ enum Own {
 }
 
 impl HttpEdit {
-    pub fn apply(&self, message: &mut Message, request: &Message) {
+    pub fn apply(&self, message: &mut ProxiedMessage, request: &ProxiedMessage) {
         let (method, path) = request.target();
         let is_meant = self.method.as_ref().is_none_or(|wanted| wanted == method)
             && (self.path.as_ref()).is_none_or(|wanted| path.starts_with(wanted))
@@ -200,25 +200,27 @@ impl HttpEdit {
     }
 }
 
-impl Own {
-    fn apply(&self, message: &mut Message) {
+impl CustomHttpEdit {
+    fn apply(&self, message: &mut ProxiedMessage) {
         match (self, message.status()) {
-            (Own::BodyCut, _) => drop(message.body.pop()),
-            (Own::BodyLongerThanSaid, _) => {
+            (CustomHttpEdit::BodyCut, _) => drop(message.body.pop()),
+            (CustomHttpEdit::BodyLongerThanSaid, _) => {
                 let said = message.body.len().saturating_sub(3);
                 message.set_field("Content-Length", &said.to_string());
             }
-            (Own::CapsSwapped, 503) => message.set_status(429),
-            (Own::CapsSwapped, 429) => message.set_status(503),
-            (Own::FirstTokenCounts, _) => {
+            (CustomHttpEdit::CapsSwapped, 503) => message.set_status(429),
+            (CustomHttpEdit::CapsSwapped, 429) => message.set_status(503),
+            (CustomHttpEdit::FirstTokenCounts, _) => {
                 message.edit_field("Authorization", str::to_owned);
             }
-            (Own::NotificationsAnswered, 202) => message.body = b"{}".to_vec(),
-            (Own::ProxiesOneLine, _) => message.edit_field("X-Forwarded-For", str::to_owned),
-            (Own::SessionsInAnyCase, _) => message.edit_field("MCP-Session-Id", |id| {
+            (CustomHttpEdit::NotificationsAnswered, 202) => message.body = b"{}".to_vec(),
+            (CustomHttpEdit::ProxiesOneLine, _) => {
+                message.edit_field("X-Forwarded-For", str::to_owned)
+            }
+            (CustomHttpEdit::SessionsInAnyCase, _) => message.edit_field("MCP-Session-Id", |id| {
                 id.trim().trim_end_matches(['x', 'X']).to_owned()
             }),
-            (Own::CapsSwapped | Own::NotificationsAnswered, _) => {}
+            (CustomHttpEdit::CapsSwapped | CustomHttpEdit::NotificationsAnswered, _) => {}
         }
     }
 }
@@ -236,7 +238,7 @@ pub fn run(mutation: &'static Mutation, command: &[String]) -> std::io::Result<i
     let mut words = command.to_vec();
     if let Mutation::Flag(flag) = mutation {
         words.extend(flag.iter().cloned());
-        return ended(&mut start(&words)?);
+        return wait_for_exit(&mut start(&words)?);
     }
     let place = words.iter().position(|word| word == PORT_FLAG);
     let place = place.map(|place| place + 1).unwrap_or_default();
@@ -250,12 +252,12 @@ pub fn run(mutation: &'static Mutation, command: &[String]) -> std::io::Result<i
         for client in listener.incoming().flatten() {
             std::thread::spawn(move || {
                 if let Some(server) = connect(behind) {
-                    let _closed = pass(mutation, client, server);
+                    let _closed = proxy_connection(mutation, client, server);
                 }
             });
         }
     });
-    ended(&mut child)
+    wait_for_exit(&mut child)
 }
 
 fn start(words: &[String]) -> std::io::Result<Child> {
@@ -268,7 +270,7 @@ fn start(words: &[String]) -> std::io::Result<Child> {
         .spawn()
 }
 
-fn ended(child: &mut Child) -> std::io::Result<i32> {
+fn wait_for_exit(child: &mut Child) -> std::io::Result<i32> {
     Ok(child.wait()?.code().unwrap_or(1))
 }
 
@@ -284,32 +286,36 @@ fn connect(port: u16) -> Option<TcpStream> {
 }
 
 /// The heads of the requests that were passed on and are not answered yet.
-type Asked = Arc<Mutex<VecDeque<Message>>>;
+type UnansweredRequests = Arc<Mutex<VecDeque<ProxiedMessage>>>;
 
-fn pass(mutation: &'static Mutation, client: TcpStream, server: TcpStream) -> std::io::Result<()> {
+fn proxy_connection(
+    mutation: &'static Mutation,
+    client: TcpStream,
+    server: TcpStream,
+) -> std::io::Result<()> {
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
-    let asked = Asked::default();
+    let asked = UnansweredRequests::default();
     let (from, to, noted) = (client.try_clone()?, server.try_clone()?, asked.clone());
     std::thread::spawn(move || {
-        let _closed = inward(mutation, &from, &to, &noted);
+        let _closed = forward_requests(mutation, &from, &to, &noted);
         let _closed_too = to.shutdown(Shutdown::Write);
     });
-    let passed = outward(mutation, &server, &client, &asked);
+    let passed = forward_responses(mutation, &server, &client, &asked);
     let _closed = client.shutdown(Shutdown::Both);
     passed
 }
 
-fn inward(
+fn forward_requests(
     mutation: &Mutation,
     client: &TcpStream,
     mut server: &TcpStream,
-    asked: &Asked,
+    asked: &UnansweredRequests,
 ) -> std::io::Result<()> {
     let mut client = BufReader::new(client);
     loop {
-        let head = head(&mut client)?;
-        let Some(mut message) = Message::parse(&head) else {
+        let head = read_head(&mut client)?;
+        let Some(mut message) = ProxiedMessage::parse(&head) else {
             server.write_all(&head)?;
             break;
         };
@@ -334,16 +340,16 @@ fn inward(
     Ok(())
 }
 
-fn outward(
+fn forward_responses(
     mutation: &Mutation,
     server: &TcpStream,
     mut client: &TcpStream,
-    asked: &Asked,
+    asked: &UnansweredRequests,
 ) -> std::io::Result<()> {
     let mut server = BufReader::new(server);
     loop {
-        let head = head(&mut server)?;
-        let Some(mut message) = Message::parse(&head) else {
+        let head = read_head(&mut server)?;
+        let Some(mut message) = ProxiedMessage::parse(&head) else {
             client.write_all(&head)?;
             break;
         };
@@ -388,7 +394,7 @@ fn outward(
 }
 
 /// The bytes of a head including the blank line that ends it; fewer if the stream ends or the head is too long.
-fn head(stream: &mut impl BufRead) -> std::io::Result<Vec<u8>> {
+fn read_head(stream: &mut impl BufRead) -> std::io::Result<Vec<u8>> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") && head.len() < HEAD_BYTES_MAX {
         if stream.read_until(b'\n', &mut head)? == 0 {

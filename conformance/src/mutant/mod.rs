@@ -13,9 +13,9 @@ use serde::Deserialize;
 
 pub use proxy::run;
 
-use frame::Step;
+use frame::FrameStep;
 use http::HttpEdit;
-use text::Text;
+use text::TextEdit;
 
 pub struct Mutant {
     /// Its name: `ptc-conformance mutate NAME -- CMD…`.
@@ -23,12 +23,12 @@ pub struct Mutant {
     /// The clause that it breaks, or the section if that is about one thing. At least one of its cases must fail.
     pub clause: String,
     pub mutation: Mutation,
-    pub way: Way,
+    pub transport: MutantTransport,
 }
 
 /// The transport that a mutant intercepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum MutantTransport {
     Stdio,
     Http,
 }
@@ -38,15 +38,15 @@ pub enum Way {
 #[serde(rename_all = "kebab-case")]
 pub enum Mutation {
     Symbol(String, String),
-    Program(Text),
-    Printed(Text),
-    Errors(Text),
-    Frame(Vec<Step>),
-    Payload(Vec<Step>),
-    Reply(Vec<Step>),
+    Program(TextEdit),
+    Printed(TextEdit),
+    Errors(TextEdit),
+    Frame(Vec<FrameStep>),
+    Payload(Vec<FrameStep>),
+    Reply(Vec<FrameStep>),
     /// A flag and its value, if it takes one.
     Flag(Vec<String>),
-    Stream(Stream),
+    Stream(StreamFault),
     Request(HttpEdit),
     Answer(HttpEdit),
 }
@@ -69,7 +69,7 @@ struct Row {
 }
 
 impl Row {
-    fn mutant(self, way: Way) -> Mutant {
+    fn mutant(self, transport: MutantTransport) -> Mutant {
         let Row {
             name,
             breaks: clause,
@@ -79,7 +79,7 @@ impl Row {
             name,
             clause,
             mutation,
-            way,
+            transport,
         }
     }
 }
@@ -93,11 +93,19 @@ static MUTANTS: LazyLock<(Vec<Mutant>, Vec<Mutant>)> = LazyLock::new(|| {
         breaks,
         mutation: Mutation::Symbol(from, to),
     });
-    let over_stdio = |rows: Vec<Row>| rows.into_iter().map(|row| row.mutant(Way::Stdio));
+    let over_stdio = |rows: Vec<Row>| {
+        rows.into_iter()
+            .map(|row| row.mutant(MutantTransport::Stdio))
+    };
     let wrong = symbols
-        .map(|row| row.mutant(Way::Stdio))
+        .map(|row| row.mutant(MutantTransport::Stdio))
         .chain(over_stdio(table.stdio))
-        .chain(table.http.into_iter().map(|row| row.mutant(Way::Http)));
+        .chain(
+            table
+                .http
+                .into_iter()
+                .map(|row| row.mutant(MutantTransport::Http)),
+        );
     (wrong.collect(), over_stdio(table.harmless).collect())
 });
 
@@ -119,7 +127,7 @@ pub fn find(name: &str) -> Option<&'static Mutant> {
 /// Faults in the stream of replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Stream {
+pub enum StreamFault {
     /// An extra line precedes the reply to each call.
     ExtraLine,
     /// An empty line follows each reply.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::json::Json;
 
-use super::{Mutant, Mutation, Stream, edit, frame, http};
+use super::{Mutant, Mutation, StreamFault, edit, frame, http};
 
 /// How long a mutant that exchanges ids holds back a reply while it waits for another call.
 const SWAP_WAIT: Duration = Duration::from_millis(60);
@@ -43,20 +43,20 @@ pub fn run(mutant: &'static Mutant, command: &[String]) -> std::io::Result<i32> 
     let missing = || std::io::Error::other("a standard stream of the server is missing");
     let input = child.stdin.take().ok_or_else(missing)?;
     let output = child.stdout.take().ok_or_else(missing)?;
-    let desk = Arc::new(Desk::default());
-    let incoming = Arc::clone(&desk);
+    let shared = Arc::new(SharedState::default());
+    let incoming = Arc::clone(&shared);
     let mutation = &mutant.mutation;
     std::thread::spawn(move || {
-        Inward {
+        ClientToServer {
             mutation,
-            desk: incoming,
+            shared: incoming,
             program: String::new(),
         }
         .pump(input)
     });
-    Outward {
+    ServerToClient {
         mutation,
-        desk,
+        shared,
         calls: 0,
         held: None,
         held_since: None,
@@ -64,17 +64,17 @@ pub fn run(mutant: &'static Mutant, command: &[String]) -> std::io::Result<i32> 
     }
     .pump(BufReader::new(output));
     let status = child.wait()?.code().unwrap_or(1);
-    if mutation.is(Stream::Lingers) {
+    if mutation.is_stream_fault(StreamFault::Lingers) {
         std::thread::sleep(LINGER);
     }
     Ok(match mutation {
-        Mutation::Stream(Stream::ExitStatus(status)) => *status,
+        Mutation::Stream(StreamFault::ExitStatus(status)) => *status,
         _ => status,
     })
 }
 
 impl Mutation {
-    fn is(&self, stream: Stream) -> bool {
+    fn is_stream_fault(&self, stream: StreamFault) -> bool {
         matches!(self, Mutation::Stream(found) if *found == stream)
     }
 }
@@ -82,10 +82,10 @@ impl Mutation {
 /// State shared by both directions: the method and the progress token of each request, the ids of calls in order of arrival, and the ids
 /// of cancelled calls.
 #[derive(Default)]
-struct Desk(Mutex<Notes>);
+struct SharedState(Mutex<ProxyState>);
 
 #[derive(Default)]
-struct Notes {
+struct ProxyState {
     methods: HashMap<String, String>,
     calls: Vec<String>,
     cancelled: HashSet<String>,
@@ -93,26 +93,30 @@ struct Notes {
     tokens: HashMap<String, Json>,
 }
 
-impl Desk {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Notes> {
+impl SharedState {
+    fn lock(&self) -> std::sync::MutexGuard<'_, ProxyState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// From the client to the server.
-struct Inward {
+struct ClientToServer {
     mutation: &'static Mutation,
-    desk: Arc<Desk>,
+    shared: Arc<SharedState>,
     /// The definitions of earlier programs.
     program: String,
 }
 
-impl Inward {
+impl ClientToServer {
     fn pump(mut self, mut server: ChildStdin) {
         let mut client = BufReader::new(std::io::stdin());
         let mut line = Vec::new();
         while let Ok(1..) = client.read_until(b'\n', &mut line) {
-            if self.mutation.is(Stream::WantsBareNewlines) && line.ends_with(b"\r\n") {
+            if self
+                .mutation
+                .is_stream_fault(StreamFault::WantsBareNewlines)
+                && line.ends_with(b"\r\n")
+            {
                 line.clear();
                 continue;
             }
@@ -123,7 +127,7 @@ impl Inward {
             }
             line.clear();
         }
-        if self.mutation.is(Stream::ForgetsAtEnd) {
+        if self.mutation.is_stream_fault(StreamFault::ForgetsAtEnd) {
             std::process::exit(0);
         }
     }
@@ -134,20 +138,20 @@ impl Inward {
             .and_then(|text| Json::parse(text.trim()).ok());
         let Some(mut frame) = parsed else {
             match self.mutation {
-                Mutation::Stream(Stream::DiesOnGarbage) => std::process::exit(70),
-                Mutation::Stream(Stream::SilentOnGarbage) => return Vec::new(),
+                Mutation::Stream(StreamFault::DiesOnGarbage) => std::process::exit(70),
+                Mutation::Stream(StreamFault::SilentOnGarbage) => return Vec::new(),
                 _ => return line.to_vec(),
             }
         };
         let before = frame.clone();
-        self.note(&frame);
+        self.record_request(&frame);
         match self.mutation {
             Mutation::Symbol(from, to) => {
                 edit::program(&mut frame, |text| edit::symbol(text, from, to))
             }
             Mutation::Program(text) => edit::program(&mut frame, |program| text.apply(program)),
             Mutation::Frame(steps) => frame::apply(steps, &mut frame, ""),
-            Mutation::Stream(Stream::Remembers) => {
+            Mutation::Stream(StreamFault::Remembers) => {
                 let earlier = &mut self.program;
                 edit::program(&mut frame, |text| {
                     let whole = format!("{earlier}{text}");
@@ -158,7 +162,7 @@ impl Inward {
                     whole
                 });
             }
-            Mutation::Stream(Stream::AnswersCancelled) => {
+            Mutation::Stream(StreamFault::AnswersCancelled) => {
                 let cancels =
                     frame.get("method").and_then(Json::as_str) == Some("notifications/cancelled");
                 if cancels {
@@ -174,11 +178,11 @@ impl Inward {
         format!("{frame}\n").into_bytes()
     }
 
-    fn note(&self, frame: &Json) {
+    fn record_request(&self, frame: &Json) {
         let Some(method) = frame.get("method").and_then(Json::as_str) else {
             return;
         };
-        let mut notes = self.desk.lock();
+        let mut notes = self.shared.lock();
         match frame.get("id") {
             Some(id) => {
                 let id = id.to_string();
@@ -200,8 +204,11 @@ impl Inward {
                     notes.cancelled.insert(id.to_string());
                 }
                 drop(notes);
-                if self.mutation.is(Stream::AnswersNotifications) {
-                    say(br#"{"jsonrpc":"2.0","id":null,"result":{}}"#);
+                if self
+                    .mutation
+                    .is_stream_fault(StreamFault::AnswersNotifications)
+                {
+                    write_line(br#"{"jsonrpc":"2.0","id":null,"result":{}}"#);
                 }
             }
         }
@@ -209,16 +216,16 @@ impl Inward {
 }
 
 /// From the server to the client.
-struct Outward {
+struct ServerToClient {
     mutation: &'static Mutation,
-    desk: Arc<Desk>,
+    shared: Arc<SharedState>,
     calls: usize,
     held: Option<Json>,
     held_since: Option<Instant>,
     queue: Vec<Json>,
 }
 
-impl Outward {
+impl ServerToClient {
     fn pump<R: Read + Send + 'static>(mut self, server: BufReader<R>) {
         // Lines arrive through a channel, so that a reply that is held back can be released after a timeout.
         let (sender, lines) = std::sync::mpsc::channel();
@@ -231,8 +238,8 @@ impl Outward {
                 }
             }
         });
-        if self.mutation.is(Stream::Banner) {
-            say(b"PTC-Lisp server ready");
+        if self.mutation.is_stream_fault(StreamFault::Banner) {
+            write_line(b"PTC-Lisp server ready");
         }
         loop {
             let wait = if self.held.is_some() {
@@ -242,27 +249,27 @@ impl Outward {
             };
             match lines.recv_timeout(wait) {
                 Ok(line) => self.pass(&line),
-                Err(std::sync::mpsc::RecvTimeoutError::Timeout) if self.is_worth_waiting() => {}
-                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => self.let_go(),
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) if self.should_keep_holding() => {}
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => self.release_held(),
                 Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
             }
         }
-        self.let_go();
+        self.release_held();
         for frame in std::mem::take(&mut self.queue) {
-            say(frame.to_string().as_bytes());
+            write_line(frame.to_string().as_bytes());
         }
     }
 
-    fn is_worth_waiting(&self) -> bool {
+    fn should_keep_holding(&self) -> bool {
         let recent = self
             .held_since
             .is_some_and(|since| since.elapsed() < SWAP_WAIT_MAX);
-        recent && !self.desk.lock().calls.is_empty()
+        recent && !self.shared.lock().calls.is_empty()
     }
 
-    fn let_go(&mut self) {
+    fn release_held(&mut self) {
         if let Some(frame) = self.held.take() {
-            say(frame.to_string().as_bytes());
+            write_line(frame.to_string().as_bytes());
         }
     }
 
@@ -272,11 +279,11 @@ impl Outward {
             .ok()
             .and_then(|text| Json::parse(text).ok());
         let Some(mut frame) = parsed else {
-            return say(text);
+            return write_line(text);
         };
         let id = frame.get("id").map(Json::to_string).unwrap_or_default();
         let method = self
-            .desk
+            .shared
             .lock()
             .methods
             .get(&id)
@@ -294,72 +301,72 @@ impl Outward {
             _ => {}
         }
         if frame == before {
-            say(text);
+            write_line(text);
         } else {
-            say(frame.to_string().as_bytes());
+            write_line(frame.to_string().as_bytes());
         }
     }
 
-    fn stream(&mut self, stream: Stream, frame: Json, text: &[u8], id: &str, method: &str) {
+    fn stream(&mut self, stream: StreamFault, frame: Json, text: &[u8], id: &str, method: &str) {
         let is_call = method == "tools/call";
         if is_call {
             self.calls += 1;
         }
         match stream {
-            Stream::ExtraLine if is_call => {
-                say(b"evaluating");
-                say(text);
+            StreamFault::ExtraLine if is_call => {
+                write_line(b"evaluating");
+                write_line(text);
             }
             // The end of input is detected before the last answer is written.
-            Stream::ForgetsAtEnd => {
+            StreamFault::ForgetsAtEnd => {
                 std::thread::sleep(FORGETTING);
-                say(text);
+                write_line(text);
             }
-            Stream::BlankLine => {
-                say(text);
-                say(b"");
+            StreamFault::BlankLine => {
+                write_line(text);
+                write_line(b"");
             }
-            Stream::Twice if is_call => {
-                say(text);
-                say(text);
+            StreamFault::Twice if is_call => {
+                write_line(text);
+                write_line(text);
             }
-            Stream::ProgressBackwards => {
-                self.progress(id, &[2, 1]);
-                say(text);
+            StreamFault::ProgressBackwards => {
+                self.send_progress(id, &[2, 1]);
+                write_line(text);
             }
-            Stream::ProgressLate => {
-                say(text);
-                self.progress(id, &[1]);
+            StreamFault::ProgressLate => {
+                write_line(text);
+                self.send_progress(id, &[1]);
             }
-            Stream::ProgressOfNobody => {
-                if self.desk.lock().tokens.contains_key(id) {
-                    tell_progress(&Json::from("of nobody"), 1);
+            StreamFault::ProgressOfNobody => {
+                if self.shared.lock().tokens.contains_key(id) {
+                    write_progress(&Json::from("of nobody"), 1);
                 }
-                say(text);
+                write_line(text);
             }
-            Stream::Lost if is_call && self.calls.is_multiple_of(3) => {}
-            Stream::SwappedIds if is_call => self.swap(frame, id),
-            Stream::Unbroken if is_call => self.in_order(frame),
-            Stream::CarriageReturn => {
+            StreamFault::Lost if is_call && self.calls.is_multiple_of(3) => {}
+            StreamFault::SwappedIds if is_call => self.swap_ids(frame, id),
+            StreamFault::Unbroken if is_call => self.send_in_order(frame),
+            StreamFault::CarriageReturn => {
                 let mut line = text.to_vec();
                 line.push(b'\r');
-                say(&line);
+                write_line(&line);
             }
-            _ => say(text),
+            _ => write_line(text),
         }
     }
 
     /// Sends progress notifications for a request that has a progress token.
-    fn progress(&self, id: &str, steps: &[i64]) {
-        if let Some(token) = self.desk.lock().tokens.get(id) {
+    fn send_progress(&self, id: &str, steps: &[i64]) {
+        if let Some(token) = self.shared.lock().tokens.get(id) {
             for step in steps {
-                tell_progress(token, *step);
+                write_progress(token, *step);
             }
         }
     }
 
-    fn swap(&mut self, mut frame: Json, id: &str) {
-        self.desk.lock().calls.retain(|call| call != id);
+    fn swap_ids(&mut self, mut frame: Json, id: &str) {
+        self.shared.lock().calls.retain(|call| call != id);
         let Some(mut earlier) = self.held.take() else {
             self.held = Some(frame);
             self.held_since = Some(Instant::now());
@@ -370,15 +377,15 @@ impl Outward {
             edit::set(&mut earlier, &[], "id", second);
             edit::set(&mut frame, &[], "id", first);
         }
-        say(earlier.to_string().as_bytes());
-        say(frame.to_string().as_bytes());
+        write_line(earlier.to_string().as_bytes());
+        write_line(frame.to_string().as_bytes());
     }
 
-    fn in_order(&mut self, frame: Json) {
+    fn send_in_order(&mut self, frame: Json) {
         self.queue.push(frame);
         loop {
             let next = {
-                let mut notes = self.desk.lock();
+                let mut notes = self.shared.lock();
                 let cancelled = notes.cancelled.clone();
                 notes.calls.retain(|call| !cancelled.contains(call));
                 notes.calls.first().cloned()
@@ -389,22 +396,22 @@ impl Outward {
             });
             let Some(found) = found else { return };
             let reply = self.queue.remove(found);
-            self.desk.lock().calls.remove(0);
-            say(reply.to_string().as_bytes());
+            self.shared.lock().calls.remove(0);
+            write_line(reply.to_string().as_bytes());
         }
     }
 }
 
-fn tell_progress(token: &Json, step: i64) {
+fn write_progress(token: &Json, step: i64) {
     let params = format!("{{\"progressToken\":{token},\"progress\":{step}}}");
     let frame = format!(
         "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{params}}}"
     );
-    say(frame.as_bytes());
+    write_line(frame.as_bytes());
 }
 
 /// Writes a line. An error means that the client has closed its end, and is ignored.
-fn say(line: &[u8]) {
+fn write_line(line: &[u8]) {
     let mut out = std::io::stdout().lock();
     let _client_gone = out
         .write_all(line)

@@ -5,7 +5,7 @@ use serde::Deserialize;
 /// How a text is rewritten.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-pub enum Text {
+pub enum TextEdit {
     /// Each first text is replaced with its second, one pair after the other.
     Replaced(Vec<(String, String)>),
     Rewritten(Rewrite),
@@ -19,12 +19,12 @@ pub enum Rewrite {
     Between(String, String),
     /// Only this many characters are kept.
     First(usize),
-    By(Own),
+    By(CustomTextEdit),
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Own {
+pub enum CustomTextEdit {
     ArgumentsUncounted,
     BlankProgramRuns,
     CommasInMaps,
@@ -36,13 +36,15 @@ pub enum Own {
     StrayClosersIgnored,
 }
 
-impl Text {
+impl TextEdit {
     pub fn apply(&self, text: &str) -> String {
         match self {
-            Text::Replaced(pairs) => replaced(text, pairs),
-            Text::Rewritten(Rewrite::Between(before, behind)) => format!("{before}{text}{behind}"),
-            Text::Rewritten(Rewrite::First(count)) => text.chars().take(*count).collect(),
-            Text::Rewritten(Rewrite::By(own)) => own.apply(text),
+            TextEdit::Replaced(pairs) => replaced(text, pairs),
+            TextEdit::Rewritten(Rewrite::Between(before, behind)) => {
+                format!("{before}{text}{behind}")
+            }
+            TextEdit::Rewritten(Rewrite::First(count)) => text.chars().take(*count).collect(),
+            TextEdit::Rewritten(Rewrite::By(own)) => own.apply(text),
         }
     }
 }
@@ -53,35 +55,35 @@ pub fn replaced(text: &str, pairs: &[(String, String)]) -> String {
         .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
-impl Own {
+impl CustomTextEdit {
     fn apply(&self, text: &str) -> String {
         match self {
-            Own::ArgumentsUncounted => within(text, "arity_error: ", |line| {
+            CustomTextEdit::ArgumentsUncounted => edit_after(text, "arity_error: ", |line| {
                 line.replace(|sign: char| sign.is_ascii_digit(), "some")
             }),
-            Own::BlankProgramRuns if text.trim().is_empty() => "nil".to_owned(),
-            Own::BlankProgramRuns => text.to_owned(),
-            Own::CommasInMaps => commas(text),
-            Own::FirstLine => text.lines().next().unwrap_or_default().to_owned(),
-            Own::FormsUnnamed => {
-                within(text, "Analysis error: expected (", |_| "a form)".to_owned())
+            CustomTextEdit::BlankProgramRuns if text.trim().is_empty() => "nil".to_owned(),
+            CustomTextEdit::BlankProgramRuns => text.to_owned(),
+            CustomTextEdit::CommasInMaps => commas_in_maps(text),
+            CustomTextEdit::FirstLine => text.lines().next().unwrap_or_default().to_owned(),
+            CustomTextEdit::FormsUnnamed => {
+                edit_after(text, "Analysis error: expected (", |_| "a form)".to_owned())
             }
-            Own::MapsBackwards => backwards(text),
-            Own::OneMore => match text.parse::<i64>() {
+            CustomTextEdit::MapsBackwards => maps_backwards(text),
+            CustomTextEdit::OneMore => match text.parse::<i64>() {
                 Ok(number) => number.wrapping_add(1).to_string(),
                 Err(_) => text.to_owned(),
             },
-            Own::PlacesBehindFail if text.starts_with("fail: ") => {
+            CustomTextEdit::PlacesBehindFail if text.starts_with("fail: ") => {
                 format!("{text}\nat line 1, column 1")
             }
-            Own::PlacesBehindFail => text.to_owned(),
-            Own::StrayClosersIgnored => stray_closers_ignored(text),
+            CustomTextEdit::PlacesBehindFail => text.to_owned(),
+            CustomTextEdit::StrayClosersIgnored => stray_closers_ignored(text),
         }
     }
 }
 
 /// `text`, with the rest of the line after `start` edited.
-fn within(text: &str, start: &str, edit: impl Fn(&str) -> String) -> String {
+fn edit_after(text: &str, start: &str, edit: impl Fn(&str) -> String) -> String {
     let Some(from) = text.find(start).map(|at| at + start.len()) else {
         return text.to_owned();
     };
@@ -96,7 +98,7 @@ fn within(text: &str, start: &str, edit: impl Fn(&str) -> String) -> String {
     )
 }
 
-fn commas(text: &str) -> String {
+fn commas_in_maps(text: &str) -> String {
     let mut depth = 0_usize;
     let mut gaps = 0_usize;
     let mut out = String::with_capacity(text.len());
@@ -118,7 +120,7 @@ fn commas(text: &str) -> String {
 }
 
 /// The entries of a flat map in reverse order.
-fn backwards(text: &str) -> String {
+fn maps_backwards(text: &str) -> String {
     let Some(inner) = text
         .strip_prefix('{')
         .and_then(|text| text.strip_suffix('}'))

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Notes;
+use super::PeerFiles;
+use super::barriers::CallBarriers;
 use super::mcp::{Reaction, react};
-use super::meeting::Meetings;
 use super::script::{Action, PeerKind, Script};
 
 /// Path of the MCP endpoint.
@@ -21,9 +21,9 @@ const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 struct Peer {
     script: Mutex<Script>,
-    notes: Notes,
+    files: PeerFiles,
     session: AtomicU64,
-    meetings: Meetings,
+    barriers: CallBarriers,
 }
 
 struct Request {
@@ -63,7 +63,7 @@ impl Delivery {
 }
 
 /// Listens on a free port, prints the URL, and serves until standard input ends.
-pub(super) fn play(script: Script, notes: Notes) -> Result<(), String> {
+pub(super) fn play(script: Script, files: PeerFiles) -> Result<(), String> {
     let listener =
         TcpListener::bind("127.0.0.1:0").map_err(|error| format!("cannot listen: {error}"))?;
     let address = listener
@@ -78,9 +78,9 @@ pub(super) fn play(script: Script, notes: Notes) -> Result<(), String> {
     let _ = writeln!(out, "http://{address}{path}").and_then(|()| out.flush());
     let peer = Arc::new(Peer {
         script: Mutex::new(script),
-        notes,
+        files,
         session: AtomicU64::new(1),
-        meetings: Meetings::default(),
+        barriers: CallBarriers::default(),
     });
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -129,7 +129,7 @@ impl Peer {
         let body =
             serde_json::from_str::<Value>(&body).unwrap_or_else(|_| Value::from(body.as_ref()));
         let note = json!({"method": request.method, "target": request.target, "headers": request.headers, "body": body});
-        self.notes.received(&note.to_string());
+        self.files.received(&note.to_string());
     }
 
     fn mcp(&self, request: &Request) -> Response {
@@ -152,19 +152,19 @@ impl Peer {
         };
         if action.lose_session {
             self.session.fetch_add(1, Ordering::SeqCst);
-            self.script().tools.iter_mut().for_each(forget_to_lose);
+            self.script().tools.iter_mut().for_each(clear_session_loss);
             return plain(404, "");
         }
-        let mut response = self.perform(&action, answer.as_ref());
+        let mut response = self.run_action(&action, answer.as_ref());
         if sessions && initialize {
             response.headers.push(("Mcp-Session-Id".into(), current));
         }
         response
     }
 
-    fn perform(&self, action: &Action, answer: Option<&Value>) -> Response {
+    fn run_action(&self, action: &Action, answer: Option<&Value>) -> Response {
         std::thread::sleep(Duration::from_millis(action.delay_ms));
-        self.meetings.join(action.together);
+        self.barriers.wait(action.together);
         if let Some(status) = action.exit {
             std::process::exit(status);
         }
@@ -204,7 +204,7 @@ impl Peer {
         const STREAM: &str = "text/event-stream";
         let answer = answer.map(Value::to_string);
         if self.script().sse || !action.before.is_empty() || action.events.is_some() {
-            return (STREAM, stream(action, answer));
+            return (STREAM, event_stream(action, answer));
         }
         let mut messages = action.raw.iter().cloned();
         let body = answer.or_else(|| messages.next()).unwrap_or_default();
@@ -237,7 +237,7 @@ impl Peer {
         if let Some(bytes) = action.fill {
             return typed(format!("\"{}\"", "x".repeat(bytes)));
         }
-        self.perform(&action, None)
+        self.run_action(&action, None)
     }
 
     fn script(&self) -> std::sync::MutexGuard<'_, Script> {
@@ -246,7 +246,7 @@ impl Peer {
 }
 
 /// An answer as a stream of events, preceded by the scripted messages.
-pub fn stream(action: &Action, answer: Option<String>) -> String {
+pub fn event_stream(action: &Action, answer: Option<String>) -> String {
     if let Some(events) = &action.events {
         return events.replace("{{answer}}", &answer.unwrap_or_default());
     }
@@ -256,7 +256,7 @@ pub fn stream(action: &Action, answer: Option<String>) -> String {
 }
 
 /// Makes sure that a session is lost only once, so that the repeated call succeeds.
-fn forget_to_lose(tool: &mut Value) {
+fn clear_session_loss(tool: &mut Value) {
     if let Some(does) = tool.get_mut("does").and_then(Value::as_object_mut) {
         does.remove("lose_session");
     }

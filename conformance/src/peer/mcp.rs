@@ -23,7 +23,7 @@ pub(super) fn react(script: &mut Script, message: &Value, elsewhere: Option<&str
     let there = elsewhere.and_then(|path| script.methods.get(&format!("{method} {path}")));
     if let Some(action) = there.or_else(|| script.methods.get(method)) {
         let mut action = action.clone();
-        let answer = id.and_then(|id| answer_of(&mut action, id, &Value::Null, params));
+        let answer = id.and_then(|id| answer(&mut action, id, &Value::Null, params));
         return Reaction::Do {
             action: Box::new(action),
             answer,
@@ -62,7 +62,7 @@ fn reply(message: Value) -> Reaction {
 }
 
 fn list(script: &Script, params: &Value) -> Value {
-    let shown: Vec<Value> = script.tools.iter().map(without_does).collect();
+    let shown: Vec<Value> = script.tools.iter().map(public_tool).collect();
     let start = params["cursor"]
         .as_str()
         .and_then(|cursor| cursor.parse::<usize>().ok())
@@ -81,7 +81,7 @@ fn list(script: &Script, params: &Value) -> Value {
     result
 }
 
-fn without_does(tool: &Value) -> Value {
+fn public_tool(tool: &Value) -> Value {
     let mut tool = tool.clone();
     if let Some(tool) = tool.as_object_mut() {
         tool.remove("does");
@@ -121,14 +121,14 @@ fn call(script: &mut Script, id: &Value, params: &Value, redirected: bool) -> Re
         let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
         action.before.push(changed.to_string());
     }
-    let answer = answer_of(&mut action, id, &params["arguments"], params);
+    let answer = answer(&mut action, id, &params["arguments"], params);
     Reaction::Do {
         action: Box::new(action),
         answer,
     }
 }
 
-fn answer_of(action: &mut Action, id: &Value, arguments: &Value, params: &Value) -> Option<Value> {
+fn answer(action: &mut Action, id: &Value, arguments: &Value, params: &Value) -> Option<Value> {
     if action.silent {
         return None;
     }
@@ -149,15 +149,15 @@ fn answer_of(action: &mut Action, id: &Value, arguments: &Value, params: &Value)
     }
     let result = match &action.result {
         Some(result) => result.clone(),
-        None => result_of(action, arguments, params),
+        None => tool_result(action, arguments, params),
     };
     Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
 }
 
-fn result_of(action: &Action, arguments: &Value, params: &Value) -> Value {
+fn tool_result(action: &Action, arguments: &Value, params: &Value) -> Value {
     let mut content = Vec::new();
     if let Some(text) = &action.text {
-        content.push(json!({"type": "text", "text": filled(text, arguments)}));
+        content.push(json!({"type": "text", "text": fill_arguments(text, arguments)}));
     }
     if let Some(bytes) = action.fill {
         content.push(json!({"type": "text", "text": "x".repeat(bytes)}));
@@ -177,7 +177,7 @@ fn result_of(action: &Action, arguments: &Value, params: &Value) -> Value {
     Value::Object(result)
 }
 
-fn filled(text: &str, arguments: &Value) -> String {
+fn fill_arguments(text: &str, arguments: &Value) -> String {
     let mut text = text.to_owned();
     for (name, value) in arguments.as_object().into_iter().flatten() {
         let value = value

@@ -3,16 +3,16 @@
 //! A peer is a process of this command (`ptc-conformance peer SCRIPT`), so that it can be an upstream of any aggregator.
 //! Knows nothing of the servers under test.
 
+mod barriers;
+pub mod case_peers;
 mod http;
 mod mcp;
-mod meeting;
 mod script;
-pub mod stage;
 mod stdio;
 
 use std::path::Path;
 
-pub use http::stream;
+pub use http::event_stream;
 pub use script::{Action, PeerKind, Script};
 
 /// Runs the script at `path` until standard input ends.
@@ -23,26 +23,26 @@ pub fn play(path: &Path) -> Result<(), String> {
     let text =
         std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let script = Script::read(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-    let notes = Notes::beside(path);
-    notes.pid();
+    let files = PeerFiles::next_to(path);
+    files.pid();
     match script.kind {
         PeerKind::Stdio => {
-            stdio::play(script, notes);
+            stdio::play(script, files);
             Ok(())
         }
-        PeerKind::Http | PeerKind::Openapi => http::play(script, notes),
+        PeerKind::Http | PeerKind::Openapi => http::play(script, files),
     }
 }
 
 /// The files that a peer leaves next to its script for the harness to inspect.
 #[derive(Debug, Clone)]
-struct Notes {
+struct PeerFiles {
     received: std::path::PathBuf,
     pid: std::path::PathBuf,
 }
 
-impl Notes {
-    fn beside(script: &Path) -> Self {
+impl PeerFiles {
+    fn next_to(script: &Path) -> Self {
         Self {
             received: script.with_extension("received"),
             pid: script.with_extension("pid"),

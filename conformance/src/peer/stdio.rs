@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Notes;
+use super::PeerFiles;
+use super::barriers::CallBarriers;
 use super::mcp::{Reaction, react};
-use super::meeting::Meetings;
 use super::script::{Action, Script};
 
 /// Runs until standard input ends.
-pub(super) fn play(mut script: Script, notes: Notes) {
+pub(super) fn play(mut script: Script, files: PeerFiles) {
     let out = Arc::new(Mutex::new(std::io::stdout()));
-    let meetings = Meetings::default();
+    let barriers = CallBarriers::default();
     for line in &script.stderr {
         eprintln!("{line}");
     }
@@ -23,7 +23,7 @@ pub(super) fn play(mut script: Script, notes: Notes) {
     }
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { return };
-        notes.received(&line);
+        files.received(&line);
         let Ok(message) = serde_json::from_str::<Value>(&line) else {
             continue;
         };
@@ -33,16 +33,16 @@ pub(super) fn play(mut script: Script, notes: Notes) {
         if action.close_input {
             std::thread::park();
         }
-        let (out, meetings) = (Arc::clone(&out), meetings.clone());
+        let (out, barriers) = (Arc::clone(&out), barriers.clone());
         let work = move || {
-            meetings.join(action.together);
-            perform(&action, answer.as_ref(), &out);
+            barriers.wait(action.together);
+            run_action(&action, answer.as_ref(), &out);
         };
         std::thread::spawn(work);
     }
 }
 
-fn perform(action: &Action, answer: Option<&Value>, out: &Mutex<std::io::Stdout>) {
+fn run_action(action: &Action, answer: Option<&Value>, out: &Mutex<std::io::Stdout>) {
     std::thread::sleep(Duration::from_millis(action.delay_ms));
     for line in &action.before {
         write(out, line);

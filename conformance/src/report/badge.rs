@@ -36,7 +36,7 @@ pub fn render(run: &Run) -> String {
     };
     let badge = json!({
         "schemaVersion": 1,
-        "label": format!("{} conformance", levels::subject(run)),
+        "label": format!("{} conformance", levels::run_subject(run)),
         "message": message,
         "color": color,
     });

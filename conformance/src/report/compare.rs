@@ -6,7 +6,7 @@ use super::{CaseRecord, Run, Status, Transport, Visible, labelled};
 
 /// How the second run differs from the first: lists of ids, with the transport where that matters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Difference {
+pub struct RunDifference {
     /// Failed before, passes now.
     pub fixed: Vec<String>,
     /// Passed before, fails now.
@@ -37,11 +37,11 @@ const CRASHES: &[&str] = &[
 ];
 
 /// Compares two runs. If neither has more than one transport, the transport is ignored.
-pub fn difference(old: &Run, new: &Run) -> Difference {
+pub fn difference(old: &Run, new: &Run) -> RunDifference {
     let by_transport = [old, new].iter().any(|run| run.transports().len() > 1);
     let mut before = by_key(old, by_transport);
     let mut after = by_key(new, by_transport);
-    let mut difference = Difference::default();
+    let mut difference = RunDifference::default();
     if by_transport {
         let (of_old, of_new) = (old.transports(), new.transports());
         let sides = [
@@ -51,7 +51,7 @@ pub fn difference(old: &Run, new: &Run) -> Difference {
         for (cases, of_other, run) in sides {
             difference
                 .unmatched
-                .extend(set_apart(cases, &of_other, run));
+                .extend(remove_other_transports(cases, &of_other, run));
         }
     }
     for (key, now) in &after {
@@ -93,7 +93,7 @@ pub fn difference(old: &Run, new: &Run) -> Difference {
     difference
 }
 
-impl Difference {
+impl RunDifference {
     /// Whether the second run is worse.
     pub fn is_worse(&self) -> bool {
         !self.broken.is_empty() || !self.new_crashes.is_empty()
@@ -192,7 +192,7 @@ pub fn merge(parts: Vec<Run>) -> Result<Run, String> {
 }
 
 /// Removes the cases over transports that the other run lacks, and returns a sentence with their number for each.
-fn set_apart(
+fn remove_other_transports(
     cases: &mut BTreeMap<Key<'_>, &CaseRecord>,
     of_other: &[Option<Transport>],
     run: &str,

@@ -12,7 +12,7 @@ pub const EXAMPLES: usize = 3;
 
 /// Cases that did not pass for one cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group<'r> {
+pub struct FailureGroup<'r> {
     /// The shared message, with `…` for what differs.
     pub cause: String,
     /// Their pages, each with its clauses or sections.
@@ -22,16 +22,16 @@ pub struct Group<'r> {
 }
 
 /// The failures of a run by cause, the largest group first.
-pub fn of_failures(run: &Run) -> Vec<Group<'_>> {
-    of(run.cases.iter().filter(|case| case.status.is_failure()))
+pub fn of_failures(run: &Run) -> Vec<FailureGroup<'_>> {
+    by_cause(run.cases.iter().filter(|case| case.status.is_failure()))
 }
 
 /// Cases by cause, the largest group first.
-pub fn of<'r>(cases: impl Iterator<Item = &'r CaseRecord>) -> Vec<Group<'r>> {
-    let mut groups: IndexMap<String, Group<'r>> = IndexMap::new();
+pub fn by_cause<'r>(cases: impl Iterator<Item = &'r CaseRecord>) -> Vec<FailureGroup<'r>> {
+    let mut groups: IndexMap<String, FailureGroup<'r>> = IndexMap::new();
     for case in cases {
         let cause = cause(case);
-        let group = groups.entry(cause.clone()).or_insert_with(|| Group {
+        let group = groups.entry(cause.clone()).or_insert_with(|| FailureGroup {
             cause,
             pages: IndexMap::new(),
             cases: Vec::new(),
@@ -40,7 +40,7 @@ pub fn of<'r>(cases: impl Iterator<Item = &'r CaseRecord>) -> Vec<Group<'r>> {
         *clauses.entry(case.anchor()).or_default() += 1;
         group.cases.push(case);
     }
-    let mut groups: Vec<Group<'r>> = groups.into_values().collect();
+    let mut groups: Vec<FailureGroup<'r>> = groups.into_values().collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.cases.len()));
     groups
 }
@@ -104,7 +104,7 @@ mod tests {
     use crate::report::tests::record;
 
     #[test]
-    fn one_cause_is_one_group_whatever_each_case_has_of_its_own() {
+    fn failures_with_the_same_cause_form_one_group() {
         let arity = |id: &str, name: &str| {
             let mut case = record(id, Status::Fail);
             case.message = Some(format!(
@@ -115,7 +115,7 @@ mod tests {
         let mut other = record("c", Status::Fail);
         other.message = Some("result: expected 13, observed 12".to_owned());
         let cases = [arity("a", "inc"), other, arity("b", "dec")];
-        let groups = of(cases.iter());
+        let groups = by_cause(cases.iter());
         let told: Vec<(usize, &str)> = groups
             .iter()
             .map(|group| (group.cases.len(), group.cause.as_str()))

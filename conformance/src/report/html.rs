@@ -6,9 +6,9 @@ use askama::Template;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::compare::Difference;
-use super::groups::{self, Group};
-use super::levels::{self, Standing};
+use super::compare::RunDifference;
+use super::groups::{self, FailureGroup};
+use super::levels::{self, LevelResult};
 use super::{CaseRecord, Finding, Run, Status, Traffic, Transport};
 
 #[derive(Template)]
@@ -24,8 +24,8 @@ struct Page<'a> {
     partial: bool,
     strict: bool,
     complaints: &'a [String],
-    levels: Vec<Standing>,
-    causes: Vec<Group<'a>>,
+    levels: Vec<LevelResult>,
+    causes: Vec<FailureGroup<'a>>,
     areas: Vec<Area<'a>>,
     /// The data for the page's script, as JSON that cannot end its script element.
     data: String,
@@ -60,7 +60,7 @@ struct Square<'a> {
 ///
 /// # Errors
 /// When the template cannot be rendered, which does not happen with text.
-pub fn render(run: &Run, difference: Option<(&str, &Difference)>) -> Result<String, String> {
+pub fn render(run: &Run, difference: Option<(&str, &RunDifference)>) -> Result<String, String> {
     let page = Page {
         verdict: capitalized(&run.headline()),
         class: if run.conclusion().is_good() {
@@ -76,7 +76,7 @@ pub fn render(run: &Run, difference: Option<(&str, &Difference)>) -> Result<Stri
         partial: run.partial,
         strict: run.strict,
         complaints: &run.complaints,
-        levels: levels::standings(run),
+        levels: levels::level_results(run),
         causes: groups::of_failures(run),
         areas: areas(run),
         data: embedded(&data(run, difference))?,
@@ -197,7 +197,7 @@ struct Detail<'a> {
 
 /// Most cases have few details, so a case is an array in the order that the page's script reads: id, section, status,
 /// transport, place, clause, microseconds, detail.
-fn data(run: &Run, difference: Option<(&str, &Difference)>) -> Value {
+fn data(run: &Run, difference: Option<(&str, &RunDifference)>) -> Value {
     let sections: Vec<&str> = {
         let mut all: Vec<&str> = run.cases.iter().map(|case| case.section.as_str()).collect();
         all.sort_unstable();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_target_says_cannot_become_markup() {
+    fn target_text_cannot_become_markup() {
         let mut run = run(
             "<b>t</b>",
             vec![failed("</script><script>alert(1)</script>")],
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn one_failure_among_thousands_shows() {
+    fn one_failure_among_thousands_is_visible() {
         let mut passed = failed("");
         passed.status = Status::Pass;
         let mut cases = vec![passed; 5000];

@@ -7,7 +7,7 @@ use super::{Run, Status};
 
 /// A part of the specification that has a badge of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Level {
+pub struct ConformanceLevel {
     /// Its name in badges and tables.
     pub name: &'static str,
     /// What an implementation of it does, as a verb phrase.
@@ -20,13 +20,13 @@ pub struct Level {
 const MCP: &str = "MCP";
 
 /// Every level, in a possible order of implementation: each needs only those above it.
-pub const LEVELS: &[Level] = &[
-    Level {
+pub const LEVELS: &[ConformanceLevel] = &[
+    ConformanceLevel {
         name: MCP,
         means: "does what the Model Context Protocol asks of any server: messages, lifecycle, transports, and what it declares of tools, resources, prompts and utilities",
         pages: &["base."],
     },
-    Level {
+    ConformanceLevel {
         name: "language core",
         means: "reads, evaluates and prints programs: reader, special forms, names, errors, limits",
         pages: &[
@@ -43,17 +43,17 @@ pub const LEVELS: &[Level] = &[
             "lang.reader",
         ],
     },
-    Level {
+    ConformanceLevel {
         name: "library",
         means: "has the functions of the language",
         pages: &["lib."],
     },
-    Level {
+    ConformanceLevel {
         name: "wire format",
         means: "renders and validates payloads, schemas and signatures as a library",
         pages: &["protocol."],
     },
-    Level {
+    ConformanceLevel {
         name: "stdio",
         means: "offers `lisp_eval` over standard streams: framing, lifecycle, profiles, settings, concurrency",
         pages: &[
@@ -68,22 +68,22 @@ pub const LEVELS: &[Level] = &[
             "mcp.settings",
         ],
     },
-    Level {
+    ConformanceLevel {
         name: "HTTP",
         means: "offers it over Streamable HTTP: tokens, origins, protocol sessions, draining",
         pages: &["mcp.http", "mcp.metrics", "mcp.security", "mcp.stateless"],
     },
-    Level {
+    ConformanceLevel {
         name: "sessions",
         means: "keeps definitions between programs, and tells what it ran",
         pages: &["mcp.sessions", "mcp.session_store", "mcp.debug"],
     },
-    Level {
+    ConformanceLevel {
         name: "aggregator",
         means: "lets programs call upstream servers: catalog, discovery, calls, faults, redaction",
         pages: &["upstream.", "lang.discovery"],
     },
-    Level {
+    ConformanceLevel {
         name: "agent",
         means: "runs models that write programs",
         pages: &["agent.", "lang.tasks"],
@@ -92,8 +92,8 @@ pub const LEVELS: &[Level] = &[
 
 /// The results of a run for a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
-    pub level: &'static Level,
+pub struct LevelResult {
+    pub level: &'static ConformanceLevel,
     pub passed: usize,
     /// Cases that failed, whether or not that was expected.
     pub failed: usize,
@@ -105,7 +105,7 @@ pub struct Standing {
     pub partial: bool,
 }
 
-impl Standing {
+impl LevelResult {
     /// Whether the whole suite was run, at least one of the level's cases was judged, and all judged ones passed.
     pub fn is_reached(&self) -> bool {
         !self.partial && self.failed == 0 && self.passed > 0
@@ -125,7 +125,7 @@ impl Standing {
     }
 }
 
-impl Level {
+impl ConformanceLevel {
     /// Whether a page belongs to it.
     pub fn holds(&self, page: &str) -> bool {
         self.pages.iter().any(|own| match own.strip_suffix('.') {
@@ -136,16 +136,16 @@ impl Level {
 }
 
 /// The subject of the run: `MCP` if it contains only cases for any MCP server, otherwise `PTC-Lisp`.
-pub fn subject(run: &Run) -> &'static str {
+pub fn run_subject(run: &Run) -> &'static str {
     let of_mcp = |page: &str| LEVELS[0].holds(page);
     let any_server = !run.cases.is_empty() && run.cases.iter().all(|case| of_mcp(&case.page));
     if any_server { MCP } else { "PTC-Lisp" }
 }
 
 /// The results for each level; if the subject of the run is MCP, for that level only.
-pub fn standings(run: &Run) -> Vec<Standing> {
-    let of = |level: &'static Level| {
-        let mut standing = Standing {
+pub fn level_results(run: &Run) -> Vec<LevelResult> {
+    let of = |level: &'static ConformanceLevel| {
+        let mut standing = LevelResult {
             level,
             passed: 0,
             failed: 0,
@@ -165,13 +165,17 @@ pub fn standings(run: &Run) -> Vec<Standing> {
         }
         standing
     };
-    let shown = if subject(run) == MCP { 1 } else { LEVELS.len() };
+    let shown = if run_subject(run) == MCP {
+        1
+    } else {
+        LEVELS.len()
+    };
     LEVELS[..shown].iter().map(of).collect()
 }
 
 /// The badges of all levels by name, each in the format of a shields.io endpoint.
 pub fn badges(run: &Run) -> String {
-    let of = |standing: &Standing| {
+    let of = |standing: &LevelResult| {
         let color = match (standing.is_reached(), standing.unclaimed) {
             (true, 0) => "brightgreen",
             (true, _) => "yellow",
@@ -189,7 +193,7 @@ pub fn badges(run: &Run) -> String {
         });
         (standing.level.name.to_owned(), badge)
     };
-    let all: serde_json::Map<_, _> = standings(run).iter().map(of).collect();
+    let all: serde_json::Map<_, _> = level_results(run).iter().map(of).collect();
     format!("{}\n", serde_json::Value::from(all))
 }
 
@@ -198,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_about_any_server_speaks_of_mcp_alone() {
+    fn mcp_run_mentions_only_the_mcp_level() {
         let case = |page: &str| crate::report::CaseRecord {
             page: page.to_owned(),
             ..crate::report::CaseRecord::default()
@@ -217,17 +221,17 @@ mod tests {
             cases: vec![case("base.http"), case("base.tools")],
             complaints: Vec::new(),
         };
-        assert_eq!((subject(&run), standings(&run).len()), (MCP, 1));
+        assert_eq!((run_subject(&run), level_results(&run).len()), (MCP, 1));
         run.cases.push(case("mcp.http"));
-        assert_eq!(subject(&run), "PTC-Lisp");
-        assert_eq!(standings(&run).len(), LEVELS.len());
+        assert_eq!(run_subject(&run), "PTC-Lisp");
+        assert_eq!(level_results(&run).len(), LEVELS.len());
         run.cases.clear();
-        assert_eq!(subject(&run), "PTC-Lisp");
+        assert_eq!(run_subject(&run), "PTC-Lisp");
     }
 
     #[test]
     fn every_page_belongs_to_one_level() {
-        let suite = crate::fixture::carried().expect("the specification can be read");
+        let suite = crate::fixture::embedded().expect("the specification can be read");
         let pages: std::collections::BTreeSet<String> = suite
             .cases
             .iter()

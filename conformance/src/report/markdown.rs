@@ -10,7 +10,7 @@ const CASES_OF_CAUSE_MAX: usize = 50;
 
 pub fn render(run: &Run) -> String {
     let verdict = run.headline();
-    let subject = levels::subject(run);
+    let subject = levels::run_subject(run);
     let mut text = format!("## {subject} conformance: {verdict}\n\n");
     text.push_str(&format!("Target: {}", code(&run.target)));
     if let Some(server) = &run.server {
@@ -38,7 +38,7 @@ pub fn render(run: &Run) -> String {
 
 fn levels(run: &Run, text: &mut String) {
     text.push_str("| level | |\n|---|---|\n");
-    for standing in levels::standings(run) {
+    for standing in levels::level_results(run) {
         let (name, words) = (standing.level.name, standing.words());
         text.push_str(&format!("| {name} | {words} |\n"));
     }

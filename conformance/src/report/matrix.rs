@@ -71,12 +71,12 @@ pub struct Matrix {
     /// The names of the reports.
     pub names: Vec<String>,
     /// Pages with their clauses; one tally for each report.
-    pub pages: BTreeMap<String, Page>,
+    pub pages: BTreeMap<String, MatrixPage>,
 }
 
 /// One page of the specification.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Page {
+pub struct MatrixPage {
     /// The page as a whole.
     pub all: Vec<Tally>,
     /// Its clauses and sections, in the suite's order.
@@ -86,17 +86,19 @@ pub struct Page {
 /// Joins reports by clause. Each has a name that identifies it.
 pub fn join(runs: &[(String, Run)]) -> Matrix {
     let count = runs.len();
-    let mut pages: BTreeMap<String, Page> = BTreeMap::new();
+    let mut pages: BTreeMap<String, MatrixPage> = BTreeMap::new();
     for (column, (_, run)) in runs.iter().enumerate() {
         let of_target = run
             .cases
             .iter()
             .filter(|case| case.status != Status::SelfCheck);
         for case in of_target {
-            let page = pages.entry(case.page.clone()).or_insert_with(|| Page {
-                all: vec![Tally::default(); count],
-                clauses: IndexMap::new(),
-            });
+            let page = pages
+                .entry(case.page.clone())
+                .or_insert_with(|| MatrixPage {
+                    all: vec![Tally::default(); count],
+                    clauses: IndexMap::new(),
+                });
             page.all[column].add(case.status);
             let clause = page.clauses.entry(case.anchor().to_owned());
             let tallies = clause.or_insert_with(|| vec![Tally::default(); count]);
@@ -165,7 +167,7 @@ impl Matrix {
 struct Html<'a> {
     names: &'a [String],
     totals: Vec<Tally>,
-    pages: &'a BTreeMap<String, Page>,
+    pages: &'a BTreeMap<String, MatrixPage>,
 }
 
 /// Whether implementations differ on a clause.
@@ -181,7 +183,7 @@ mod tests {
     use crate::report::tests::{record, run};
 
     #[test]
-    fn implementations_stand_side_by_side() {
+    fn implementations_are_compared_in_columns() {
         let mine = run(
             "mine",
             vec![record("a/1", Status::Pass), record("b/1", Status::Fail)],

@@ -10,7 +10,7 @@ pub mod junit;
 pub mod levels;
 pub mod markdown;
 pub mod matrix;
-pub mod shown;
+pub mod sanitize;
 pub mod tap;
 pub mod terminal;
 
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::files;
 use crate::traffic::{TRIED_AGAIN, Traffic};
 use conclusion::{Conclusion, judged_share, percent};
-pub use shown::Visible;
+pub use sanitize::Visible;
 
 /// Version of the record's shape. A reader rejects any other.
 pub const FORMAT: u32 = 1;
@@ -471,13 +471,13 @@ const FORMATS: &[(&str, Format)] = &[
 
 /// A requested report: `FORMAT=FILE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ReportRequest {
     pub format: Format,
     /// The file to write; `-` is standard output.
     pub path: PathBuf,
 }
 
-impl FromStr for Wanted {
+impl FromStr for ReportRequest {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -510,7 +510,7 @@ impl Format {
         // JSON is for programs, which get every text unchanged.
         let run = match self {
             Self::Json => Cow::Borrowed(run),
-            _ => Cow::Owned(run.shown()),
+            _ => Cow::Owned(run.sanitized()),
         };
         let run = run.as_ref();
         match self {
@@ -525,7 +525,7 @@ impl Format {
     }
 }
 
-impl Wanted {
+impl ReportRequest {
     /// Checks that the report's location can be written to, before a run that may take minutes.
     ///
     /// # Errors
@@ -539,7 +539,7 @@ impl Wanted {
     /// # Errors
     /// A message with the file that could not be written.
     pub fn write(&self, run: &Run) -> Result<(), String> {
-        keep(&self.path, &self.format.render(run)?)
+        write_file(&self.path, &self.format.render(run)?)
     }
 }
 
@@ -547,7 +547,7 @@ impl Wanted {
 ///
 /// # Errors
 /// A message with the file that could not be written.
-pub fn keep(path: &Path, text: &str) -> Result<(), String> {
+pub fn write_file(path: &Path, text: &str) -> Result<(), String> {
     if path == Path::new("-") {
         use std::io::Write;
         let written = io::stdout().lock().write_all(text.as_bytes());

@@ -67,7 +67,7 @@ fn escaped(text: &str) -> String {
         match character {
             '#' => out.push_str("\\#"),
             '\\' => out.push_str("\\\\"),
-            control if super::shown::is_obeyed(control) => out.push(' '),
+            control if super::sanitize::is_interpreted(control) => out.push(' '),
             plain => out.push(plain),
         }
     }

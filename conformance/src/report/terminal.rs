@@ -28,7 +28,7 @@ pub fn render(run: &Run) -> String {
     levels(run, &mut text);
     for status in [Status::Warning, Status::Unobservable, Status::NotClaimed] {
         let of_status = run.cases.iter().filter(|case| case.status == status);
-        let messages: Vec<String> = of_status.map(|case| told(case, status)).collect();
+        let messages: Vec<String> = of_status.map(|case| explanation(case, status)).collect();
         reasons(
             status.words(),
             messages.iter().map(String::as_str),
@@ -43,7 +43,7 @@ pub fn render(run: &Run) -> String {
 }
 
 /// Why a case did not simply pass. A warning names its clause.
-fn told(case: &CaseRecord, status: Status) -> String {
+fn explanation(case: &CaseRecord, status: Status) -> String {
     let message = case.message.as_deref().unwrap_or("no reason given");
     match &case.clause {
         Some(clause) if status == Status::Warning => format!("{clause}: {message}"),
@@ -197,7 +197,7 @@ fn pages(run: &Run, text: &mut String) {
 
 /// The levels, if a whole suite was run: for a part of it they would mean nothing.
 fn levels(run: &Run, text: &mut String) {
-    let standings = levels::standings(run);
+    let standings = levels::level_results(run);
     let shown = standings.iter().filter(|standing| standing.passed > 0);
     if run.partial || shown.count() < 2 {
         return;

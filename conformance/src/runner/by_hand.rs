@@ -29,7 +29,7 @@ const SLOW_ANSWER_SECONDS: &str = "3";
 
 /// The server that a case is shown against.
 #[derive(Debug, Clone)]
-pub struct Subject {
+pub struct ShownServer {
     /// The command that starts it, without flags; `None` for a server that is already running.
     pub command: Option<Vec<String>>,
     /// The adapter for operations of its library.
@@ -42,7 +42,7 @@ pub struct Subject {
     pub url: String,
 }
 
-impl Default for Subject {
+impl Default for ShownServer {
     fn default() -> Self {
         let word = |word: &str| word.to_owned();
         Self {
@@ -60,7 +60,7 @@ const SHOWN_PORT: u16 = 7332;
 
 /// The commands; `None` for what a few commands cannot do: signals, values from an answer that a later request over standard
 /// streams needs, bytes that are not a request, long texts.
-pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
+pub fn commands(case: &Case, subject: &ShownServer) -> Option<String> {
     let pause = match case.waits() {
         true => SLOW_ANSWER_SECONDS,
         false => ANSWER_SECONDS,
@@ -73,36 +73,36 @@ pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
         _ if case.target.transport == Transport::Http => return None,
         CaseBody::Clj(body) if subject.is_library => {
             let input = evaluation(body)?.json();
-            lines.push(fed(
-                &[Act::Write(line(link::operation(1, LISP_RUN, &input)))],
+            lines.push(piped_into(
+                &[InputStep::Write(line(link::operation(1, LISP_RUN, &input)))],
                 &shell_words::join(&subject.testee),
             ));
         }
         CaseBody::Clj(body) => {
             // After the end of input a call gets only a moment more.
             let lasts = case.waits() || !case.target.peers.is_empty();
-            let mut input = vec![Act::Write(program(body)?)];
+            let mut input = vec![InputStep::Write(program(body)?)];
             if subject.command.is_none() {
-                posted(&greeted(input), &subject.url, &mut lines)?;
+                curl_posts(&with_handshake(input), &subject.url, &mut lines)?;
             } else {
-                input.extend(lasts.then_some(Act::Sleep(pause.to_owned())));
-                stage(&case.target, &mut lines)?;
-                lines.push(fed(&input, &server(&case.target, subject, true)?));
+                input.extend(lasts.then_some(InputStep::Sleep(pause.to_owned())));
+                write_setup(&case.target, &mut lines)?;
+                lines.push(piped_into(&input, &server(&case.target, subject, true)?));
             }
         }
         CaseBody::Wire(body) if subject.command.is_none() => {
-            posted(&sends(body, pause)?, &subject.url, &mut lines)?;
+            curl_posts(&input_steps(body, pause)?, &subject.url, &mut lines)?;
         }
         CaseBody::Wire(body) => {
-            stage(&case.target, &mut lines)?;
-            lines.push(fed(
-                &sends(body, pause)?,
+            write_setup(&case.target, &mut lines)?;
+            lines.push(piped_into(
+                &input_steps(body, pause)?,
                 &server(&case.target, subject, false)?,
             ));
         }
         CaseBody::Call(body) => {
-            lines.push(fed(
-                &[Act::Write(operation(body))],
+            lines.push(piped_into(
+                &[InputStep::Write(operation(body))],
                 &shell_words::join(&subject.testee),
             ));
         }
@@ -122,7 +122,7 @@ pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
 }
 
 /// A step in feeding a command's standard input.
-enum Act {
+enum InputStep {
     Write(Vec<u8>),
     /// Pauses for this many seconds.
     Sleep(String),
@@ -152,9 +152,9 @@ fn operation(case: &CallCase) -> Vec<u8> {
     line(link::operation(1, &case.op, &case.input.to_string()))
 }
 
-fn sends(case: &WireCase, pause: &str) -> Option<Vec<Act>> {
+fn input_steps(case: &WireCase, pause: &str) -> Option<Vec<InputStep>> {
     let mut acts = match case.handshake {
-        true => greeted(Vec::new()),
+        true => with_handshake(Vec::new()),
         false => Vec::new(),
     };
     for step in &case.steps {
@@ -162,22 +162,22 @@ fn sends(case: &WireCase, pause: &str) -> Option<Vec<Act>> {
             WireAction::Send(text) => {
                 let mut bytes = text.bytes(&Captures::new()).ok()?;
                 bytes.push(b'\n');
-                acts.push(Act::Write(bytes));
+                acts.push(InputStep::Write(bytes));
             }
             WireAction::SendRaw(text) => {
-                acts.push(Act::Write(text.bytes(&Captures::new()).ok()?));
+                acts.push(InputStep::Write(text.bytes(&Captures::new()).ok()?));
             }
             WireAction::Expect(_)
             | WireAction::ExpectUnordered { .. }
             | WireAction::ExpectRaw { .. } => {
                 // Consecutive answers need only one wait.
-                if !matches!(acts.last(), Some(Act::Sleep(_))) {
-                    acts.push(Act::Sleep(pause.to_owned()));
+                if !matches!(acts.last(), Some(InputStep::Sleep(_))) {
+                    acts.push(InputStep::Sleep(pause.to_owned()));
                 }
             }
             WireAction::Control(Control::Wait { ms } | Control::Silence { ms }) => {
                 let seconds = std::time::Duration::from_millis(*ms).as_secs_f64();
-                acts.push(Act::Sleep(seconds.to_string()));
+                acts.push(InputStep::Sleep(seconds.to_string()));
             }
             WireAction::Control(Control::Eof) => return Some(acts),
             WireAction::Control(Control::Signal { .. } | Control::KillPeer { .. }) => return None,
@@ -195,11 +195,11 @@ fn sends(case: &WireCase, pause: &str) -> Option<Vec<Act>> {
 }
 
 /// The acts, preceded by the handshake.
-fn greeted(acts: Vec<Act>) -> Vec<Act> {
+fn with_handshake(acts: Vec<InputStep>) -> Vec<InputStep> {
     let mut all = vec![
-        Act::Write(line(wire::initialize())),
-        Act::Sleep(ANSWER_SECONDS.to_owned()),
-        Act::Write(line(link::INITIALIZED.to_owned())),
+        InputStep::Write(line(wire::initialize())),
+        InputStep::Sleep(ANSWER_SECONDS.to_owned()),
+        InputStep::Write(line(link::INITIALIZED.to_owned())),
     ];
     all.extend(acts);
     all
@@ -207,12 +207,12 @@ fn greeted(acts: Vec<Act>) -> Vec<Act> {
 
 /// Messages to a server that is already running, each as a `curl` command; those after the handshake use the session that it opens. `None`
 /// if the input is not a message.
-fn posted(acts: &[Act], url: &str, lines: &mut Vec<String>) -> Option<()> {
+fn curl_posts(acts: &[InputStep], url: &str, lines: &mut Vec<String>) -> Option<()> {
     let mut all = acts.iter().peekable();
     while let Some(act) = all.next() {
         let message = match act {
-            Act::Write(bytes) => std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?,
-            Act::Sleep(seconds) => {
+            InputStep::Write(bytes) => std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?,
+            InputStep::Sleep(seconds) => {
                 lines.push(format!("sleep {seconds}"));
                 continue;
             }
@@ -231,17 +231,18 @@ fn posted(acts: &[Act], url: &str, lines: &mut Vec<String>) -> Option<()> {
             lines.push(format!(
                 "session=$({curl} -D - -o /dev/null | tr -d '\\r' | sed -n 's/^mcp-session-id: */Mcp-Session-Id: /Ip')"
             ));
-            all.next_if(|next| matches!(next, Act::Sleep(_)));
+            all.next_if(|next| matches!(next, InputStep::Sleep(_)));
             continue;
         }
         let revision = format!("'MCP-Protocol-Version: {}'", link::PROTOCOL_VERSION);
         let mut post = format!("{curl} -H {revision} -H \"$session\"");
         // A request that is not waited for runs in the background.
-        let waited_for = frame::only_tells(message) || !matches!(all.peek(), Some(Act::Write(_)));
+        let waited_for =
+            frame::is_notification(message) || !matches!(all.peek(), Some(InputStep::Write(_)));
         post.push_str(if waited_for { "; echo" } else { " &" });
         lines.push(post);
         if waited_for {
-            all.next_if(|next| matches!(next, Act::Sleep(_)));
+            all.next_if(|next| matches!(next, InputStep::Sleep(_)));
         }
     }
     Some(())
@@ -252,10 +253,15 @@ fn line(text: String) -> Vec<u8> {
 }
 
 /// HTTP requests, each as a `curl` command, to a server that is started for them.
-fn exchange(case: &HttpCase, of: &Case, subject: &Subject, lines: &mut Vec<String>) -> Option<()> {
+fn exchange(
+    case: &HttpCase,
+    of: &Case,
+    subject: &ShownServer,
+    lines: &mut Vec<String>,
+) -> Option<()> {
     let origin = subject.url.split('/').take(3).collect::<Vec<_>>().join("/");
     if subject.command.is_some() {
-        stage(&of.target, lines)?;
+        write_setup(&of.target, lines)?;
         let mut server = server(&of.target, subject, false)?;
         server.push(' ');
         server.push_str(&shell_words::join(subject.launch.http_words(SHOWN_PORT)?));
@@ -303,12 +309,12 @@ fn curl(request: &HttpRequest, origin: &str) -> Option<String> {
     let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
     add("-X", request.method.clone());
     for (name, value) in &request.headers {
-        add("-H", format!("{name}: {}", shown(value)?));
+        add("-H", format!("{name}: {}", display_text(value)?));
     }
     if let Some(body) = &request.body {
-        add("--data-binary", shown(body)?);
+        add("--data-binary", display_text(body)?);
     }
-    words.push(format!("{origin}{}", shown(&request.path)?));
+    words.push(format!("{origin}{}", display_text(&request.path)?));
     let line = shell_words::join(words);
     Some(match request.tag {
         Some(_) => format!("{line} &"),
@@ -317,15 +323,15 @@ fn curl(request: &HttpRequest, origin: &str) -> Option<String> {
 }
 
 /// The expanded text; its source if it needs an earlier answer.
-fn shown(text: &Text) -> Option<String> {
+fn display_text(text: &Text) -> Option<String> {
     let filled = text.string(&Captures::new());
     Some(filled.unwrap_or_else(|_| text.source()))
 }
 
 /// The commands that create the files and peers that a server needs.
-fn stage(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
+fn write_setup(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
     for (name, content) in &spec.files {
-        lines.push(written(name, placed(content)?.as_bytes()));
+        lines.push(write_file_command(name, expand_dir(content)?.as_bytes()));
     }
     upstreams(spec, lines)
 }
@@ -333,15 +339,15 @@ fn stage(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
 /// The commands that write the upstreams configuration and start the peers in it.
 fn upstreams(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
     if let Some(own) = &spec.upstreams {
-        lines.push(written(
+        lines.push(write_file_command(
             UPSTREAMS_FILE,
-            placed(&own.to_string())?.as_bytes(),
+            expand_dir(&own.to_string())?.as_bytes(),
         ));
     } else if !spec.peers.is_empty() {
         let scripts = Json::Object(spec.peers.clone().into_iter().collect());
-        lines.push(written(
+        lines.push(write_file_command(
             PEERS_FILE,
-            placed(&scripts.to_string())?.as_bytes(),
+            expand_dir(&scripts.to_string())?.as_bytes(),
         ));
         // Peers run until their input ends, which happens when the shell closes it or exits.
         lines.push("mkfifo held".to_owned());
@@ -357,14 +363,14 @@ fn upstreams(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
 }
 
 /// The server's command with the variables and flags of `spec`; `observing` adds the flags that make results visible.
-fn server(spec: &TargetSpec, subject: &Subject, observing: bool) -> Option<String> {
+fn server(spec: &TargetSpec, subject: &ShownServer, observing: bool) -> Option<String> {
     let launch = &subject.launch;
-    let place = |text: &str| start::in_place(text, Path::new("."));
+    let place = |text: &str| start::expand_dir(text, Path::new("."));
     let flags = start::flags(launch, spec, observing, place).ok()?;
     let named = flags.iter().map(|(name, value)| (name.as_str(), value));
     let mut words = Vec::new();
     for (name, value) in &spec.env {
-        words.push(format!("{}={}", launch.variable(name), placed(value)?));
+        words.push(format!("{}={}", launch.variable(name), expand_dir(value)?));
     }
     let command = subject.command.iter().flatten().chain(&launch.arguments);
     words = with_variables(words, command.cloned().collect());
@@ -381,7 +387,10 @@ fn command(case: &CliCase, spec: &TargetSpec, lines: &mut Vec<String>) -> Option
     let text = |text: &Text| text.string(&Captures::new()).ok();
     for case in case.commands() {
         for (name, content) in &case.files {
-            lines.push(written(name, &content.bytes(&Captures::new()).ok()?));
+            lines.push(write_file_command(
+                name,
+                &content.bytes(&Captures::new()).ok()?,
+            ));
         }
         let mut variables = Vec::new();
         for (name, value) in &case.env {
@@ -391,13 +400,13 @@ fn command(case: &CliCase, spec: &TargetSpec, lines: &mut Vec<String>) -> Option
         let command = shell_words::join(with_variables(variables, words?));
         lines.push(match &case.stdin {
             Some(stdin) => {
-                let mut acts = vec![Act::Write(stdin.bytes(&Captures::new()).ok()?)];
+                let mut acts = vec![InputStep::Write(stdin.bytes(&Captures::new()).ok()?)];
                 if case.stdin_open {
-                    acts.push(Act::Sleep(ANSWER_SECONDS.to_owned()));
+                    acts.push(InputStep::Sleep(ANSWER_SECONDS.to_owned()));
                 }
-                fed(&acts, &command)
+                piped_into(&acts, &command)
             }
-            None => fed(&[], &command),
+            None => piped_into(&[], &command),
         });
     }
     Some(())
@@ -409,25 +418,25 @@ fn with_variables(variables: Vec<String>, command: Vec<String>) -> Vec<String> {
 }
 
 /// `text` with the working directory as the case's directory; `None` when it names a peer, which has no address yet.
-fn placed(text: &str) -> Option<String> {
-    let placed = start::in_place(text, Path::new("."));
+fn expand_dir(text: &str) -> Option<String> {
+    let placed = start::expand_dir(text, Path::new("."));
     (!placed.contains("{{peer.")).then_some(placed)
 }
 
 /// A command whose standard input is fed by these acts.
-fn fed(acts: &[Act], command: &str) -> String {
+fn piped_into(acts: &[InputStep], command: &str) -> String {
     let mut feeding: Vec<String> = Vec::new();
-    let writes = |act: &Act| matches!(act, Act::Write(_));
+    let writes = |act: &InputStep| matches!(act, InputStep::Write(_));
     for run in acts.chunk_by(|a, b| writes(a) && writes(b)) {
         let mut bytes = Vec::new();
         for act in run {
             match act {
-                Act::Write(more) => bytes.extend_from_slice(more),
-                Act::Sleep(seconds) => feeding.push(format!("sleep {seconds}")),
+                InputStep::Write(more) => bytes.extend_from_slice(more),
+                InputStep::Sleep(seconds) => feeding.push(format!("sleep {seconds}")),
             }
         }
         if !bytes.is_empty() {
-            feeding.push(print(&bytes));
+            feeding.push(printf_command(&bytes));
         }
     }
     match feeding.as_slice() {
@@ -437,18 +446,22 @@ fn fed(acts: &[Act], command: &str) -> String {
     }
 }
 
-fn written(name: &str, content: &[u8]) -> String {
+fn write_file_command(name: &str, content: &[u8]) -> String {
     let file = shell_words::quote(name);
     let directory = Path::new(name).parent().filter(|up| *up != Path::new(""));
     let made = directory.map(|up| {
         let up = up.to_string_lossy();
         format!("mkdir -p {} && ", shell_words::quote(&up))
     });
-    format!("{}{} > {file}", made.unwrap_or_default(), print(content))
+    format!(
+        "{}{} > {file}",
+        made.unwrap_or_default(),
+        printf_command(content)
+    )
 }
 
 /// The command that prints these bytes: text literally, anything else with escapes.
-fn print(bytes: &[u8]) -> String {
+fn printf_command(bytes: &[u8]) -> String {
     let text = std::str::from_utf8(bytes)
         .ok()
         .filter(|text| !text.contains(|c: char| c.is_control() && c != '\n'));

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
 
-use crate::files::read_left;
+use crate::files::read_left_file;
 use crate::json::Json;
 use crate::judge;
 use crate::observed::CommandRun;
-use crate::peer::stage;
+use crate::peer::case_peers;
 use crate::suite::{Captures, CliCase, TargetSpec, Text};
 use crate::target::Patience;
 use crate::target::fault::Fault;
@@ -21,7 +21,7 @@ use crate::target::process::{Exit, Spawn};
 use crate::traffic::{Direction, Traffic};
 use crate::verdict::Verdict;
 
-use super::start::{self, Refusal, inside, scratch, write};
+use super::start::{self, Refusal, path_inside, scratch, write};
 use super::trial::Trial;
 
 /// Largest file that is compared, in bytes.
@@ -49,12 +49,12 @@ async fn attempt(
     let work = directory.join("work");
     std::fs::create_dir_all(&work)
         .map_err(|error| Refusal::Harness(format!("{}: {error}", work.display())))?;
-    let (stage, upstreams) = start::stage(spec, &directory, &work)?;
+    let (peers, upstreams) = start::set_up_peers(spec, &directory, &work)?;
     if let Some(config) = upstreams {
         write(&work.join(start::UPSTREAMS_FILE), config)?;
     }
-    let mut names: Captures = stage
-        .words()
+    let mut names: Captures = peers
+        .variables()
         .map(|(name, word)| (name.to_owned(), Json::from(word)))
         .collect();
     let began = Instant::now();
@@ -62,7 +62,7 @@ async fn attempt(
     let mut verdict = Verdict::pass();
     for case in case.commands() {
         for (name, content) in &case.files {
-            write(&inside(&work, name)?, bytes(content, &names)?)?;
+            write(&path_inside(&work, name)?, bytes(content, &names)?)?;
         }
         let spawn = spawn(case, launch, &names, &directory, &work)?;
         let stdin = case
@@ -208,7 +208,7 @@ async fn finish(
 fn received(case: &CliCase, directory: &Path) -> Result<IndexMap<String, String>, Refusal> {
     let mut all = IndexMap::new();
     for wanted in &case.expect.received {
-        let Some(lines) = stage::received(directory, &wanted.peer) else {
+        let Some(lines) = case_peers::received(directory, &wanted.peer) else {
             let message = format!("the target block names no peer `{}`", wanted.peer);
             return Err(Refusal::Harness(message));
         };
@@ -220,8 +220,8 @@ fn received(case: &CliCase, directory: &Path) -> Result<IndexMap<String, String>
 fn files(case: &CliCase, work: &Path) -> Result<IndexMap<String, Vec<u8>>, Refusal> {
     let mut files = IndexMap::new();
     for name in case.expect.files.keys() {
-        let path = inside(work, name)?;
-        if let Some(content) = read_left(&path, FILE_BYTES_MAX) {
+        let path = path_inside(work, name)?;
+        if let Some(content) = read_left_file(&path, FILE_BYTES_MAX) {
             files.insert(name.clone(), content);
         }
     }
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_command_that_writes_without_end_is_ended_before_memory_is() {
+    async fn endless_output_ends_the_command() {
         let spawn = Spawn {
             // With long lines, because a million short ones take a busy machine a minute.
             argv: vec!["yes".to_owned(), "y".repeat(1 << 10)],

@@ -1,5 +1,5 @@
 //! Plays the steps that every transport supports: waits, signals, exits, peers, logs and traces.
-//! Does not know how frames are transported; whatever depends on that, it asks the [`Carrier`] of the exchange.
+//! Does not know how frames are transported; whatever depends on that, it asks the [`ControlContext`] of the exchange.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -10,51 +10,51 @@ use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
 use super::open::findings::Findings;
-use super::open::play::never;
+use super::open::play::expect_no_finding;
 use super::transcript::{Record, Stop, differs, harness};
 use crate::files;
 use crate::json::Json;
 use crate::judge;
-use crate::peer::stage;
+use crate::peer::case_peers;
 use crate::suite::{Control, LineMatch};
 use crate::target::Patience;
 use crate::target::fault::Fault;
-use crate::target::process::{Exit, Handle};
+use crate::target::process::{Exit, ProcessHandle};
 
 /// How often logs and traces are polled while a line is awaited.
 const POLL: Duration = Duration::from_millis(5);
 /// How long a log or trace line is awaited, before multiplication by the target's patience factor.
-const LINE_PATIENCE: Duration = Duration::from_secs(5);
+const LINE_WAIT: Duration = Duration::from_secs(5);
 
-/// The carrier of an exchange: a process of its own, a listening server, an open connection.
-pub trait Carrier {
+/// What control steps act on: a process of its own, a listening server, an open connection.
+pub trait ControlContext {
     fn record(&mut self) -> &mut Record;
     fn patience(&self) -> Patience;
     /// The target's process.
     ///
     /// # Errors
     /// The case's result when `control` needs a process and the harness started none.
-    fn process(&self, control: &Control) -> Result<Arc<Handle>, Stop>;
+    fn process(&self, control: &Control) -> Result<Arc<ProcessHandle>, Stop>;
     /// The files of the case.
     ///
     /// # Errors
     /// The case's result when `control` needs files and there are none.
-    fn files(&self, control: &Control) -> Result<Files, Stop>;
+    fn files(&self, control: &Control) -> Result<CaseFiles, Stop>;
     /// The findings of an open exchange.
     fn findings(&self) -> Option<&Findings> {
         None
     }
     async fn end_input(&mut self);
     /// Expects that no output arrives for this time.
-    async fn silence(&mut self, line: u32, time: Duration) -> Result<(), Stop>;
+    async fn expect_silence(&mut self, line: u32, time: Duration) -> Result<(), Stop>;
     /// Called when a step has seen the process exit as expected.
-    async fn ended(&mut self, _line: u32) -> Result<(), Stop> {
+    async fn on_exit(&mut self, _line: u32) -> Result<(), Stop> {
         Ok(())
     }
 }
 
 /// Where a started target and its peers write files.
-pub struct Files {
+pub struct CaseFiles {
     /// The case's own directory; peers leave notes in it.
     pub directory: PathBuf,
     /// The directory for traces, if the target block asks for traces.
@@ -71,99 +71,107 @@ pub async fn wait(record: &mut Record, time: Duration) {
 ///
 /// # Errors
 /// When the result is not what the case expects, or the exchange lacks what the step acts on.
-pub async fn play<C: Carrier>(carrier: &mut C, line: u32, control: &Control) -> Result<(), Stop> {
+pub async fn play<C: ControlContext>(
+    context: &mut C,
+    line: u32,
+    control: &Control,
+) -> Result<(), Stop> {
     match control {
         Control::Wait { ms } => {
-            wait(carrier.record(), Duration::from_millis(*ms)).await;
+            wait(context.record(), Duration::from_millis(*ms)).await;
             Ok(())
         }
-        Control::Silence { ms } => carrier.silence(line, Duration::from_millis(*ms)).await,
+        Control::Silence { ms } => {
+            context
+                .expect_silence(line, Duration::from_millis(*ms))
+                .await
+        }
         Control::Eof => {
-            carrier.process(control)?;
-            carrier.record().note("end of input");
-            carrier.end_input().await;
+            context.process(control)?;
+            context.record().note("end of input");
+            context.end_input().await;
             Ok(())
         }
         Control::Signal { name } => {
             let signal = format!("SIG{name}").parse::<Signal>();
             let signal = signal.map_err(|_| harness(format!("no signal is called {name}")))?;
-            let process = carrier.process(control)?;
-            carrier.record().note(&format!("signal {name}"));
+            let process = context.process(control)?;
+            context.record().note(&format!("signal {name}"));
             let sent = process.signal(signal);
             sent.map_err(|_| differs(line, "signal", "a running process", "it had ended"))
         }
         Control::Exit { status, within_ms } => {
-            let process = carrier.process(control)?;
-            let patience = carrier.patience();
+            let process = context.process(control)?;
+            let patience = context.patience();
             let waited = patience.within(*within_ms, patience.exit);
             let Ok(exit) = tokio::time::timeout(waited, process.exited()).await else {
                 return Err(Stop::Fault(Fault::StillRunning { waited }));
             };
-            carrier.record().note(&exit.to_string());
+            context.record().note(&exit.to_string());
             if let Some(status) = status.filter(|status| exit != Exit::Code(*status)) {
                 let expected = format!("exit status {status}");
                 return Err(differs(line, "exit", &expected, &exit.to_string()));
             }
-            carrier.ended(line).await
+            context.on_exit(line).await
         }
         Control::Log {
             present,
             line: wanted,
         } => {
-            let process = carrier.process(control)?;
+            let process = context.process(control)?;
             let log = || process.stderr().text();
-            look(carrier, line, "log", *present, wanted, log).await
+            expect_line(context, line, "log", *present, wanted, log).await
         }
         Control::Trace {
             present,
             line: wanted,
         } => {
-            let Some(directory) = carrier.files(control)?.traces else {
+            let Some(directory) = context.files(control)?.traces else {
                 return Err(harness("the target block names no `trace_dir`"));
             };
             let traces = || files_in(&directory);
-            look(carrier, line, "trace", *present, wanted, traces).await
+            expect_line(context, line, "trace", *present, wanted, traces).await
         }
-        Control::Never { finding } => match carrier.findings() {
-            Some(findings) => never(line, finding, findings),
+        Control::Never { finding } => match context.findings() {
+            Some(findings) => expect_no_finding(line, finding, findings),
             None => Err(harness("`never` stands in open exchanges only")),
         },
         Control::KillPeer { peer } => {
-            let files = carrier.files(control)?;
-            carrier.record().note(&format!("kill peer {peer}"));
-            stage::kill_peer(&files.directory, peer).map_err(harness)
+            let files = context.files(control)?;
+            context.record().note(&format!("kill peer {peer}"));
+            case_peers::kill_peer(&files.directory, peer).map_err(harness)
         }
         Control::PeerReceived {
             peer,
             present,
             pattern,
         } => {
-            let directory = carrier.files(control)?.directory;
-            if stage::received(&directory, peer).is_none() {
+            let directory = context.files(control)?.directory;
+            if case_peers::received(&directory, peer).is_none() {
                 return Err(harness(format!("the target block names no peer `{peer}`")));
             }
             let wanted = LineMatch::Json(pattern.clone());
             let what = format!("peer {peer}");
-            let received = || stage::received(&directory, peer).unwrap_or_default();
-            look(carrier, line, &what, *present, &wanted, received).await
+            let received = || case_peers::received(&directory, peer).unwrap_or_default();
+            expect_line(context, line, &what, *present, &wanted, received).await
         }
     }
 }
 
 /// Looks for a line in `source`: waits for a wanted one, judges an unwanted one at once.
-async fn look<C: Carrier>(
-    carrier: &mut C,
+async fn expect_line<C: ControlContext>(
+    context: &mut C,
     line: u32,
     what: &str,
     present: bool,
     wanted: &LineMatch,
     source: impl Fn() -> String,
 ) -> Result<(), Stop> {
-    let deadline = Instant::now() + carrier.patience().stretched(LINE_PATIENCE);
+    let deadline = Instant::now() + context.patience().stretched(LINE_WAIT);
     loop {
         let text = source();
         for candidate in text.lines() {
-            let captures = &mut carrier.record().captures;
+            let captures = &mut context.record().captures;
             let found = judge::line(wanted, candidate, captures).map_err(harness)?;
             if found && present {
                 return Ok(());
@@ -197,7 +205,7 @@ fn files_in(directory: &Path) -> String {
     paths.sort();
     let mut all = String::new();
     for path in &paths {
-        let text = files::read_left(path, files::SETTINGS_BYTES_MAX);
+        let text = files::read_left_file(path, files::SETTINGS_BYTES_MAX);
         let (Some(text), Ok(data)) = (text, std::fs::metadata(path)) else {
             continue;
         };

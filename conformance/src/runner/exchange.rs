@@ -19,9 +19,9 @@ use crate::target::raw::RawConnection;
 use crate::target::sse;
 use crate::verdict::Verdict;
 
+use super::listening_server::{ALREADY_RUNNING, ListeningServer, asks_to_exit};
 use super::open::findings::Findings;
 use super::open::stateless;
-use super::served::{SPARED, Server, sends_end};
 use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
 
@@ -34,7 +34,7 @@ const MCP_PATH: &str = "/mcp";
 
 /// Settings of an open exchange: known values, and headers that every request carries unless it sets them itself.
 #[derive(Debug)]
-pub struct Manner {
+pub struct OpenSettings {
     /// Values that cases use.
     pub captures: Captures,
     /// The findings made so far in the server's output.
@@ -54,42 +54,48 @@ pub const USUAL_HEADERS: [(&str, &str); 2] = [
 /// Plays the case against the server at `endpoint`, and takes the server down.
 pub async fn play(
     case: &HttpCase,
-    server: Server,
+    server: ListeningServer,
     endpoint: &Endpoint,
     patience: Patience,
-    manner: Option<Manner>,
+    settings: Option<OpenSettings>,
 ) -> Trial {
     let began = Instant::now();
     if server.process.is_none() && case.steps.iter().any(|step| ends_server(&step.action)) {
         return Trial::of(Verdict::Unobservable {
-            reason: SPARED.to_owned(),
+            reason: ALREADY_RUNNING.to_owned(),
         });
     }
-    let mut play = Play {
+    let mut player = HttpPlayer {
         server: &server,
         endpoint,
         patience,
         record: Record::default(),
-        open: Vec::new(),
-        usual: None,
+        exchanges: Vec::new(),
+        default_headers: None,
         findings: None,
         stateless: false,
         asked_get: false,
     };
-    if let Some(manner) = manner {
-        play.findings = Some(manner.findings);
-        play.stateless = manner.stateless;
-        play.record.captures = manner.captures;
-        let usual = USUAL_HEADERS.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        play.usual = Some(usual.into_iter().chain(manner.headers).collect());
+    if let Some(settings) = settings {
+        player.findings = Some(settings.findings);
+        player.stateless = settings.stateless;
+        player.record.captures = settings.captures;
+        let default_headers =
+            USUAL_HEADERS.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        player.default_headers = Some(
+            default_headers
+                .into_iter()
+                .chain(settings.headers)
+                .collect(),
+        );
     }
-    let mut stopped = play.all(case).await.err();
-    let Play { record, .. } = play;
+    let mut stopped = player.play_steps(case).await.err();
+    let HttpPlayer { record, .. } = player;
     if stopped.is_none() {
-        stopped = server.chatter().map(Stop::Fault);
+        stopped = server.unexpected_output().map(Stop::Fault);
     }
     server.kill().await;
-    record.concluded(stopped, began, server.stderr())
+    record.into_trial(stopped, began, server.stderr())
 }
 
 /// Whether a step would end a server that others may be using.
@@ -97,18 +103,18 @@ fn ends_server(action: &HttpAction) -> bool {
     match action {
         HttpAction::Request(request) => {
             let body = request.body.as_ref();
-            body.is_some_and(|body| sends_end(&body.source()))
+            body.is_some_and(|body| asks_to_exit(&body.source()))
         }
         _ => false,
     }
 }
 
-struct Play<'a> {
-    server: &'a Server,
+struct HttpPlayer<'a> {
+    server: &'a ListeningServer,
     endpoint: &'a Endpoint,
     patience: Patience,
     record: Record,
-    open: Vec<Exchange>,
+    exchanges: Vec<Exchange>,
     /// The findings, in an open exchange.
     findings: Option<Arc<Findings>>,
     /// Whether requests use the stateless protocol revision.
@@ -116,50 +122,50 @@ struct Play<'a> {
     /// Whether the last request was a GET.
     asked_get: bool,
     /// The default headers of an open exchange.
-    usual: Option<Vec<(String, String)>>,
+    default_headers: Option<Vec<(String, String)>>,
 }
 
 /// A request and its connection. An untagged one is dropped when the next one begins.
 struct Exchange {
     tag: Option<String>,
-    state: State,
+    state: ResponseState,
     /// Whether exactly one response may arrive: a single request was sent, and it opens no stream.
     is_single: bool,
     /// Signals the task to shut down the sending side.
-    sends: Option<oneshot::Sender<()>>,
+    half_close: Option<oneshot::Sender<()>>,
 }
 
-enum State {
+enum ResponseState {
     /// The response is awaited.
-    Due(JoinHandle<Result<Answered, Fault>>),
+    Due(JoinHandle<Result<ResponseOnConnection, Fault>>),
     /// The response has arrived, but no step has checked it.
-    Done(Result<Answered, Fault>),
+    Done(Result<ResponseOnConnection, Fault>),
     /// A step has checked the response.
     Seen(Option<RawConnection>),
 }
 
-type Answered = (HttpMessage, RawConnection);
+type ResponseOnConnection = (HttpMessage, RawConnection);
 
-impl Play<'_> {
-    async fn all(&mut self, case: &HttpCase) -> Result<(), Stop> {
+impl HttpPlayer<'_> {
+    async fn play_steps(&mut self, case: &HttpCase) -> Result<(), Stop> {
         for step in &case.steps {
             self.step(step).await?;
         }
         let last = case.steps.last().map_or(0, |step| step.line);
-        let open = std::mem::take(&mut self.open);
-        self.over(last, open).await
+        let open = std::mem::take(&mut self.exchanges);
+        self.check_finished(last, open).await
     }
 
     /// Checks that connections that are no longer needed received nothing after their one response.
-    async fn over(&mut self, line: u32, open: Vec<Exchange>) -> Result<(), Stop> {
+    async fn check_finished(&mut self, line: u32, open: Vec<Exchange>) -> Result<(), Stop> {
         for exchange in open.into_iter().filter(|exchange| exchange.is_single) {
-            let State::Seen(Some(mut connection)) = exchange.state else {
+            let ResponseState::Seen(Some(mut connection)) = exchange.state else {
                 continue;
             };
-            if connection.is_left() {
+            if connection.has_open_stream() {
                 continue;
             }
-            let more = connection.more_within(Duration::ZERO).await;
+            let more = connection.read_within(Duration::ZERO).await;
             let seen = String::from_utf8_lossy(&more).into_owned();
             // A server may send 408 when it closes an idle connection (RFC 9110, 15.5.9).
             let closes = seen.split(' ').nth(1) == Some("408");
@@ -173,38 +179,39 @@ impl Play<'_> {
     }
 
     /// Drops an untagged exchange that has been checked, before another one begins.
-    async fn make_room(&mut self, line: u32) -> Result<(), Stop> {
-        let is_over = |old: &mut Exchange| old.tag.is_none() && matches!(old.state, State::Seen(_));
-        let over = self.open.extract_if(.., is_over).collect();
-        self.over(line, over).await
+    async fn drop_finished(&mut self, line: u32) -> Result<(), Stop> {
+        let is_over =
+            |old: &mut Exchange| old.tag.is_none() && matches!(old.state, ResponseState::Seen(_));
+        let over = self.exchanges.extract_if(.., is_over).collect();
+        self.check_finished(line, over).await
     }
 
     async fn step(&mut self, step: &HttpStep) -> Result<(), Stop> {
         let line = step.line;
         match &step.action {
             HttpAction::Request(request) => {
-                self.settle().await;
-                self.make_room(line).await?;
+                self.await_untagged().await;
+                self.drop_finished(line).await?;
                 let bytes = self.compose(request)?;
                 self.asked_get = request.method == "GET";
                 // The stream that a GET opens has no end.
-                let to_head =
-                    request.method == "HEAD" || (self.usual.is_some() && request.method == "GET");
+                let to_head = request.method == "HEAD"
+                    || (self.default_headers.is_some() && request.method == "GET");
                 let is_framed_by_case = request.headers.iter().any(|(name, _)| {
                     ["content-length", "transfer-encoding"].contains(&&*name.to_ascii_lowercase())
                 });
                 let is_single = !is_framed_by_case && (!to_head || request.method == "HEAD");
-                self.begin(request.tag.clone(), bytes, to_head, is_single)
+                self.send_request(request.tag.clone(), bytes, to_head, is_single)
             }
             HttpAction::Raw { tag, bytes } => {
-                self.settle().await;
-                self.make_room(line).await?;
+                self.await_untagged().await;
+                self.drop_finished(line).await?;
                 let bytes = self.record.bytes(bytes)?;
-                self.begin(tag.clone(), bytes, false, false)
+                self.send_request(tag.clone(), bytes, false, false)
             }
             HttpAction::Response(expect) => {
                 let answer = self
-                    .answer(line, expect.tag.as_deref(), expect.within_ms)
+                    .await_response(line, expect.tag.as_deref(), expect.within_ms)
                     .await?;
                 let mut answer = answer.map_err(Stop::Fault)?;
                 self.record.received(&shown(&answer));
@@ -215,7 +222,7 @@ impl Play<'_> {
                 {
                     findings.add("no-stream", &shown(&answer));
                 }
-                answer.body = streamed(&answer).unwrap_or(answer.body);
+                answer.body = response_in_stream(&answer).unwrap_or(answer.body);
                 judge::http(expect, &answer, &mut self.record.captures)
                     .map_err(|mismatch| unmet(line, mismatch))
             }
@@ -223,7 +230,10 @@ impl Play<'_> {
                 tag,
                 or_status,
                 within_ms,
-            } => match self.answer(line, tag.as_deref(), *within_ms).await? {
+            } => match self
+                .await_response(line, tag.as_deref(), *within_ms)
+                .await?
+            {
                 Err(Fault::Dropped { .. }) => {
                     self.record.note("connection closed");
                     Ok(())
@@ -245,14 +255,14 @@ impl Play<'_> {
             },
             HttpAction::Nothing { tag, within_ms } => {
                 let patience = self.patience.within(*within_ms, QUIET);
-                self.nothing(line, tag.as_deref(), patience).await
+                self.expect_nothing(line, tag.as_deref(), patience).await
             }
             HttpAction::HangUp { tag } => {
                 self.record.note(&format!("[{tag}] hangs up"));
                 let found = self.find(Some(tag));
-                let exchange = found.map(|found| self.open.remove(found));
-                let Some(State::Due(task)) = exchange.map(|exchange| exchange.state) else {
-                    return Err(none_is_open(line));
+                let exchange = found.map(|found| self.exchanges.remove(found));
+                let Some(ResponseState::Due(task)) = exchange.map(|exchange| exchange.state) else {
+                    return Err(no_open_exchange(line));
                 };
                 // The connection is closed together with its task.
                 task.abort();
@@ -262,16 +272,16 @@ impl Play<'_> {
             HttpAction::HalfClose { tag } => {
                 self.record.note(&format!("[{tag}] will send no more"));
                 let found = self.find(Some(tag));
-                let sends = found.and_then(|found| self.open[found].sends.take());
-                match sends.map(|sends| sends.send(())) {
+                let half_close = found.and_then(|found| self.exchanges[found].half_close.take());
+                match half_close.map(|half_close| half_close.send(())) {
                     Some(Ok(())) => Ok(()),
-                    Some(Err(())) | None => Err(none_is_open(line)),
+                    Some(Err(())) | None => Err(no_open_exchange(line)),
                 }
             }
             HttpAction::Control(control) => {
-                self.settle().await;
+                self.await_untagged().await;
                 if let (Control::Never { .. }, Some(findings)) = (control, self.findings.clone()) {
-                    self.listen(&findings).await;
+                    self.read_open_streams(&findings).await;
                 }
                 self.server
                     .control(
@@ -287,16 +297,16 @@ impl Play<'_> {
     }
 
     /// Reads what has arrived meanwhile on open streams.
-    async fn listen(&mut self, findings: &Findings) {
-        for exchange in self.open.iter_mut().filter(|open| open.tag.is_some()) {
-            if let State::Seen(Some(connection)) = &mut exchange.state {
-                let more = connection.more_within(QUIET).await;
-                findings.listened(&String::from_utf8_lossy(&more));
+    async fn read_open_streams(&mut self, findings: &Findings) {
+        for exchange in self.exchanges.iter_mut().filter(|open| open.tag.is_some()) {
+            if let ResponseState::Seen(Some(connection)) = &mut exchange.state {
+                let more = connection.read_within(QUIET).await;
+                findings.inspect_get_stream(&String::from_utf8_lossy(&more));
             }
         }
     }
 
-    fn begin(
+    fn send_request(
         &mut self,
         tag: Option<String>,
         bytes: Vec<u8>,
@@ -310,7 +320,7 @@ impl Play<'_> {
         };
         self.record.sent(&bytes);
         let start = self.patience.start;
-        let (sends, half_close) = oneshot::channel();
+        let (sender, half_close) = oneshot::channel();
         let task = tokio::spawn(async move {
             let mut connection = RawConnection::open(&address, start).await?;
             // A server may respond and close before it has read everything.
@@ -321,32 +331,34 @@ impl Play<'_> {
                 Ok(answer) => Ok((answer, connection)),
             }
         });
-        self.open.push(Exchange {
+        self.exchanges.push(Exchange {
             tag,
-            state: State::Due(task),
+            state: ResponseState::Due(task),
             is_single,
-            sends: Some(sends),
+            half_close: Some(sender),
         });
         Ok(())
     }
 
     /// Waits for the response to an untagged request, because the next step may rely on it.
-    async fn settle(&mut self) {
+    async fn await_untagged(&mut self) {
         let waited = self.patience.reply;
-        if let Some(exchange) = self.open.last_mut().filter(|last| last.tag.is_none()) {
-            finish(&mut exchange.state, waited).await;
+        if let Some(exchange) = self.exchanges.last_mut().filter(|last| last.tag.is_none()) {
+            await_state(&mut exchange.state, waited).await;
         }
     }
 
-    async fn answer(
+    async fn await_response(
         &mut self,
         line: u32,
         tag: Option<&str>,
         within_ms: Option<u64>,
     ) -> Result<Result<HttpMessage, Fault>, Stop> {
         let waited = self.patience.within(within_ms, self.patience.reply);
-        let is_new = |exchange: &Exchange| !matches!(exchange.state, State::Seen(_));
-        let found = self.find(tag).filter(|found| is_new(&self.open[*found]));
+        let is_new = |exchange: &Exchange| !matches!(exchange.state, ResponseState::Seen(_));
+        let found = self
+            .find(tag)
+            .filter(|found| is_new(&self.exchanges[*found]));
         let Some(found) = found else {
             return Err(differs(
                 line,
@@ -355,24 +367,24 @@ impl Play<'_> {
                 "none is open",
             ));
         };
-        let state = &mut self.open[found].state;
-        finish(state, waited).await;
-        match std::mem::replace(state, State::Seen(None)) {
-            State::Done(Ok((answer, connection))) => {
-                *state = State::Seen(Some(connection));
+        let state = &mut self.exchanges[found].state;
+        await_state(state, waited).await;
+        match std::mem::replace(state, ResponseState::Seen(None)) {
+            ResponseState::Done(Ok((answer, connection))) => {
+                *state = ResponseState::Seen(Some(connection));
                 Ok(Ok(answer))
             }
-            State::Done(Err(fault)) => Ok(Err(fault)),
-            State::Due(task) => {
+            ResponseState::Done(Err(fault)) => Ok(Err(fault)),
+            ResponseState::Due(task) => {
                 task.abort();
                 Ok(Err(Fault::NoReply { waited }))
             }
-            State::Seen(_) => Ok(Err(Fault::NoReply { waited })),
+            ResponseState::Seen(_) => Ok(Err(Fault::NoReply { waited })),
         }
     }
 
     /// Expects that nothing more arrives on a connection.
-    async fn nothing(
+    async fn expect_nothing(
         &mut self,
         line: u32,
         tag: Option<&str>,
@@ -381,17 +393,17 @@ impl Play<'_> {
         let Some(found) = self.find(tag) else {
             return Err(differs(line, "connection", "one that was used", "none was"));
         };
-        let more = match &mut self.open[found].state {
-            State::Seen(Some(connection)) => connection.more_within(patience).await,
-            State::Seen(None) => Vec::new(),
+        let more = match &mut self.exchanges[found].state {
+            ResponseState::Seen(Some(connection)) => connection.read_within(patience).await,
+            ResponseState::Seen(None) => Vec::new(),
             state => {
-                finish(state, patience).await;
+                await_state(state, patience).await;
                 match state {
-                    State::Done(Ok((answer, _))) => shown(answer).into_bytes(),
-                    State::Done(Err(Fault::Dropped { .. })) | State::Due(_) | State::Seen(_) => {
-                        Vec::new()
-                    }
-                    State::Done(Err(fault)) => return Err(Stop::Fault(fault.clone())),
+                    ResponseState::Done(Ok((answer, _))) => shown(answer).into_bytes(),
+                    ResponseState::Done(Err(Fault::Dropped { .. }))
+                    | ResponseState::Due(_)
+                    | ResponseState::Seen(_) => Vec::new(),
+                    ResponseState::Done(Err(fault)) => return Err(Stop::Fault(fault.clone())),
                 }
             }
         };
@@ -406,20 +418,25 @@ impl Play<'_> {
 
     /// The last exchange with this tag, or the last untagged one.
     fn find(&self, tag: Option<&str>) -> Option<usize> {
-        let mut exchanges = self.open.iter();
+        let mut exchanges = self.exchanges.iter();
         exchanges.rposition(|exchange| exchange.tag.as_deref() == tag)
     }
 
     fn compose(&self, request: &HttpRequest) -> Result<Vec<u8>, Stop> {
         let text = |text: &crate::suite::Text| self.record.bytes(text);
         let body = request.body.as_ref().map(text).transpose()?;
-        let (body, repeated) = self.worded(body);
+        let (body, repeated) = self.prepare_body(body);
         let mut headers = Vec::with_capacity(request.headers.len());
         for (name, value) in &request.headers {
-            headers.push((self.name(name)?, text(value)?));
+            headers.push((self.header_name(name)?, text(value)?));
         }
         let path = String::from_utf8_lossy(&text(&request.path)?).into_owned();
-        let mut bytes = format!("{} {} HTTP/1.1\r\n", request.method, self.path(path)).into_bytes();
+        let mut bytes = format!(
+            "{} {} HTTP/1.1\r\n",
+            request.method,
+            self.request_target(path)
+        )
+        .into_bytes();
         let given = |name: &str| {
             let mut names = headers.iter();
             names.any(|(given, _)| given.eq_ignore_ascii_case(name))
@@ -436,11 +453,11 @@ impl Play<'_> {
         }
         for (name, value) in &headers {
             // In an open exchange, an empty value removes a default header.
-            if self.usual.is_none() || !value.is_empty() {
+            if self.default_headers.is_none() || !value.is_empty() {
                 field(name, value);
             }
         }
-        for (name, value) in self.usual.iter().flatten().chain(&repeated) {
+        for (name, value) in self.default_headers.iter().flatten().chain(&repeated) {
             let bodiless = request.body.is_none() && name == "Content-Type";
             if !given(name) && !bodiless {
                 field(name, value.as_bytes());
@@ -463,7 +480,7 @@ impl Play<'_> {
     }
 
     /// The body as an open exchange sends it, and the headers that repeat parts of it.
-    fn worded(&self, body: Option<Vec<u8>>) -> (Option<Vec<u8>>, Vec<(String, String)>) {
+    fn prepare_body(&self, body: Option<Vec<u8>>) -> (Option<Vec<u8>>, Vec<(String, String)>) {
         let (Some(findings), Some(body)) = (&self.findings, body.as_ref()) else {
             return (body, Vec::new());
         };
@@ -471,20 +488,20 @@ impl Play<'_> {
             return (Some(body.clone()), Vec::new());
         };
         if self.stateless {
-            let said = stateless::message(text);
+            let said = stateless::convert_message(text);
             let headers = stateless::headers(&said, findings);
-            let headers = headers.unwrap_or_else(|| stateless::of_notification(&said));
+            let headers = headers.unwrap_or_else(|| stateless::notification_headers(&said));
             return (Some(said.into_bytes()), headers);
         }
         let message = serde_json::from_str(text).unwrap_or_default();
         (
             Some(body.clone()),
-            stateless::parameters(&message, findings),
+            stateless::parameter_headers(&message, findings),
         )
     }
 
     /// The name of a header, which may end with a value that a survey found.
-    fn name(&self, name: &str) -> Result<String, Stop> {
+    fn header_name(&self, name: &str) -> Result<String, Stop> {
         let Some((start, capture)) = name.split_once("{{") else {
             return Ok(name.to_owned());
         };
@@ -498,10 +515,10 @@ impl Play<'_> {
     }
 
     /// Replaces the `/mcp` that cases use with the path of the endpoint.
-    fn path(&self, path: String) -> String {
+    fn request_target(&self, path: String) -> String {
         match path.strip_prefix(MCP_PATH) {
             Some(rest) if rest.is_empty() || rest.starts_with('?') => {
-                format!("{}{rest}", own_path(&self.endpoint.url))
+                format!("{}{rest}", endpoint_path(&self.endpoint.url))
             }
             _ => path,
         }
@@ -517,7 +534,7 @@ fn is_stream(answer: &HttpMessage) -> bool {
 }
 
 /// The response frame in an event stream, as a body.
-fn streamed(answer: &HttpMessage) -> Option<Vec<u8>> {
+fn response_in_stream(answer: &HttpMessage) -> Option<Vec<u8>> {
     if !is_stream(answer) {
         return None;
     }
@@ -529,15 +546,15 @@ fn streamed(answer: &HttpMessage) -> Option<Vec<u8>> {
     events.into_iter().find(is_response).map(String::into_bytes)
 }
 
-fn none_is_open(line: u32) -> Stop {
+fn no_open_exchange(line: u32) -> Stop {
     differs(line, "exchange", "one that is waited for", "none is open")
 }
 
-async fn finish(state: &mut State, waited: Duration) {
-    if let State::Due(task) = state
+async fn await_state(state: &mut ResponseState, waited: Duration) {
+    if let ResponseState::Due(task) = state
         && let Ok(joined) = tokio::time::timeout(waited, task).await
     {
-        *state = State::Done(joined.unwrap_or_else(|error| {
+        *state = ResponseState::Done(joined.unwrap_or_else(|error| {
             Err(Fault::Harness {
                 message: format!("the exchange was cut short: {error}"),
             })
@@ -558,7 +575,7 @@ fn address(url: &str) -> Option<String> {
     }
 }
 
-fn own_path(url: &str) -> &str {
+fn endpoint_path(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.find('/').map_or("/", |slash| &rest[slash..])
 }

@@ -1,23 +1,23 @@
 //! Runs the cases of a suite against a target: plans, starts servers, runs each case, and collects the trials.
 //! Knows nothing of reports, baselines or command lines.
 
-mod again;
-pub mod asker;
 pub mod by_hand;
+pub mod case_runner;
+pub mod case_source;
 mod command;
 mod controls;
 mod exchange;
+mod listening_server;
 mod open;
 pub mod plan;
 mod pool;
-mod posted;
-pub mod script;
-mod served;
+mod retry;
 pub mod start;
 mod transcript;
 pub mod trial;
 mod warm_up;
 mod wire;
+mod wire_http;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
-use crate::expected::{ExpectedFailures, Standing};
+use crate::expected::{BaselineMatch, ExpectedFailures};
 use crate::judge;
 use crate::suite::{BlockKind, Case, CaseBody, Level, Suite, TargetSpec, Transport};
 use crate::target::Patience;
@@ -35,17 +35,17 @@ use crate::target::claims::Claims;
 use crate::target::launch::Launch;
 use crate::verdict::Verdict;
 
-use pool::Group;
-use served::Server;
-use start::{Over, Refusal, Target};
+use listening_server::ListeningServer;
+use pool::CaseGroup;
+use start::{PreferredTransport, Refusal, Target};
 use trial::Trial;
 
 /// After this many failed starts, if the target has never answered, nothing more is started.
-const HOPELESS_STARTS: usize = 3;
+const FAILED_STARTS_MAX: usize = 3;
 /// How often a target whose very first handshake fails is tried.
-const FIRST_TRIES: usize = 2;
+const FIRST_START_ATTEMPTS: usize = 2;
 /// Cases with a process of their own that run at the same time, per job.
-const SEATS_PER_JOB: usize = 4;
+const PROCESSES_PER_JOB: usize = 4;
 /// One more server is started for each this many cases.
 const CASES_PER_SERVER: usize = 250;
 
@@ -58,7 +58,7 @@ const SHORT_TEXT_BYTES_MAX: usize = 256;
 
 /// The parameters of a run.
 #[derive(Debug, Clone)]
-pub struct Orders {
+pub struct RunOptions {
     /// The target under test.
     pub target: Target,
     /// How it is started.
@@ -86,15 +86,15 @@ pub struct FailFast {
 
 impl FailFast {
     /// Whether this verdict on a case ends the run.
-    pub fn ends(&self, suite: &Suite, place: usize, verdict: &Verdict) -> bool {
-        let case = &suite.cases[place];
+    pub fn ends(&self, suite: &Suite, index: usize, verdict: &Verdict) -> bool {
+        let case = &suite.cases[index];
         verdict.is_failure()
             && (self.advised || suite.level(case) == Level::Must)
-            && self.known.standing(case, verdict) == Standing::Plain
+            && self.known.compare(case, verdict) == BaselineMatch::Plain
     }
 }
 
-impl Orders {
+impl RunOptions {
     /// The target for operations of the library: the target itself, or the adapter of the template.
     fn library(&self) -> Option<Target> {
         match &self.target {
@@ -112,7 +112,7 @@ pub type Trials = BTreeMap<usize, Trial>;
 
 /// The result of a run besides its trials.
 #[derive(Debug)]
-pub struct RunEnd {
+pub struct RunOutcome {
     /// The target's own name and version.
     pub server: Option<String>,
     /// Why the target could not be judged at all: start, handshake or listing failed.
@@ -121,45 +121,45 @@ pub struct RunEnd {
 
 /// State shared by the tasks of a run.
 #[derive(Debug)]
-pub struct Session {
+pub struct RunState {
     suite: Arc<Suite>,
     launch: Launch,
     patience: Patience,
     answered: AtomicBool,
     failed_starts: AtomicUsize,
     over: AtomicBool,
-    takes_schemas: AtomicBool,
-    again: again::List,
-    ground: std::sync::OnceLock<Arc<open::Ground>>,
+    accepts_schemas: AtomicBool,
+    retries: retry::RetryList,
+    open: std::sync::OnceLock<Arc<open::OpenState>>,
     /// Bytes of output kept so far: of the cases that did not pass, and of those that passed.
     evidence: [AtomicUsize; 2],
     trials: mpsc::UnboundedSender<(usize, Trial)>,
 }
 
-impl Session {
+impl RunState {
     fn new(
         suite: Arc<Suite>,
-        orders: &Orders,
+        options: &RunOptions,
         trials: mpsc::UnboundedSender<(usize, Trial)>,
     ) -> Self {
         Self {
             suite,
-            launch: orders.launch.clone(),
-            patience: orders.patience,
+            launch: options.launch.clone(),
+            patience: options.patience,
             answered: AtomicBool::new(false),
             failed_starts: AtomicUsize::new(0),
             over: AtomicBool::new(false),
-            takes_schemas: AtomicBool::new(true),
-            again: again::List::default(),
-            ground: std::sync::OnceLock::new(),
+            accepts_schemas: AtomicBool::new(true),
+            retries: retry::RetryList::default(),
+            open: std::sync::OnceLock::new(),
             evidence: Default::default(),
             trials,
         }
     }
 
     fn report(&self, case: usize, trial: Trial) {
-        let trial = self.bounded(trial.held_to_all(&self.suite.cases[case]));
-        let Some(trial) = self.again.keep(case, &self.suite.cases[case], trial) else {
+        let trial = self.limit_evidence(trial.checked_for_leaks(&self.suite.cases[case]));
+        let Some(trial) = self.retries.hold_back(case, &self.suite.cases[case], trial) else {
             return;
         };
         // The receiver lives as long as the run.
@@ -167,15 +167,15 @@ impl Session {
     }
 
     /// Truncates the trial's evidence to the budget that the run has left.
-    fn bounded(&self, trial: Trial) -> Trial {
+    fn limit_evidence(&self, trial: Trial) -> Trial {
         let kept = &self.evidence[usize::from(trial.verdict.is_pass())];
         let room = kept.load(Ordering::Relaxed) < EVIDENCE_BYTES_MAX;
-        let trial = trial.within(if room {
+        let trial = trial.truncated_to(if room {
             TEXT_BYTES_MAX
         } else {
             SHORT_TEXT_BYTES_MAX
         });
-        kept.fetch_add(trial.size(), Ordering::Relaxed);
+        kept.fetch_add(trial.output_bytes(), Ordering::Relaxed);
         trial
     }
 
@@ -188,8 +188,8 @@ impl Session {
     }
 
     /// Whether requests to servers may contain an `output_schema`.
-    fn takes_schemas(&self) -> bool {
-        self.takes_schemas.load(Ordering::Relaxed)
+    fn accepts_schemas(&self) -> bool {
+        self.accepts_schemas.load(Ordering::Relaxed)
     }
 
     fn is_over(&self) -> bool {
@@ -199,7 +199,7 @@ impl Session {
     /// Counts a failed start; returns whether there is no point in another one.
     fn is_hopeless(&self) -> bool {
         let failed = self.failed_starts.fetch_add(1, Ordering::Relaxed) + 1;
-        !self.has_answered() && failed >= HOPELESS_STARTS
+        !self.has_answered() && failed >= FAILED_STARTS_MAX
     }
 }
 
@@ -208,59 +208,59 @@ impl Session {
 pub async fn run(
     suite: Arc<Suite>,
     selected: &[usize],
-    orders: Orders,
+    options: RunOptions,
     trials: &mut Trials,
     mut seen: impl FnMut(&Trial),
-) -> RunEnd {
+) -> RunOutcome {
     let (sender, mut tried) = mpsc::unbounded_channel();
-    let session = Arc::new(Session::new(Arc::clone(&suite), &orders, sender));
-    let fail_fast = orders.fail_fast.clone();
+    let state = Arc::new(RunState::new(Arc::clone(&suite), &options, sender));
+    let fail_fast = options.fail_fast.clone();
     let planned = selected.to_vec();
-    let playing = Arc::clone(&session);
+    let shared_state = Arc::clone(&state);
     // Dropping the run ends this task, and with it the starting of further servers.
-    let mut director = JoinSet::new();
-    director.spawn(async move {
-        let server = direct(&playing, &planned, orders).await;
-        drop(playing);
+    let mut runner_task = JoinSet::new();
+    runner_task.spawn(async move {
+        let server = run_by_group(&shared_state, &planned, options).await;
+        drop(shared_state);
         server
     });
-    let judge_over = Arc::downgrade(&session);
-    drop(session);
+    let judge_over = Arc::downgrade(&state);
+    drop(state);
     let mut stopped = false;
     while let Some((case, trial)) = tried.recv().await {
         seen(&trial);
         if let Some(which) = &fail_fast
             && which.ends(&suite, case, &trial.verdict)
-            && let Some(session) = judge_over.upgrade()
+            && let Some(state) = judge_over.upgrade()
         {
-            session.over.store(true, Ordering::Relaxed);
+            state.over.store(true, Ordering::Relaxed);
             stopped = true;
         }
         trials.insert(case, trial);
     }
-    let told = director.join_next().await;
+    let joined = runner_task.join_next().await;
     if !stopped {
         // A case without a trial counts as a failure; otherwise a broken harness would report success.
-        let why = match &told {
+        let why = match &joined {
             Some(Err(error)) => error.to_string(),
             _ => "its task broke off".to_owned(),
         };
-        for place in selected {
+        for index in selected {
             trials
-                .entry(*place)
+                .entry(*index)
                 .or_insert_with(|| Trial::harness(format!("the harness lost this case: {why}")));
         }
     }
-    match told {
-        Some(Ok(Ok(server))) => RunEnd {
+    match joined {
+        Some(Ok(Ok(server))) => RunOutcome {
             server,
             unable: None,
         },
-        Some(Ok(Err(unable))) => RunEnd {
+        Some(Ok(Err(unable))) => RunOutcome {
             server: None,
             unable: Some(unable),
         },
-        Some(Err(_)) | None => RunEnd {
+        Some(Err(_)) | None => RunOutcome {
             server: None,
             unable: None,
         },
@@ -271,89 +271,89 @@ pub async fn run(
 ///
 /// # Errors
 /// Why the target could not be judged at all; each case that needs it has a trial that says so.
-async fn direct(
-    session: &Arc<Session>,
+async fn run_by_group(
+    state: &Arc<RunState>,
     selected: &[usize],
-    orders: Orders,
+    options: RunOptions,
 ) -> Result<Option<String>, String> {
-    let mut needy = Vec::new();
-    for place in selected {
-        match &session.suite.cases[*place].body {
-            CaseBody::Fixture(case) => session.report(*place, Trial::of(judge::fixture(case))),
+    let mut need_target = Vec::new();
+    for index in selected {
+        match &state.suite.cases[*index].body {
+            CaseBody::Fixture(case) => state.report(*index, Trial::of(judge::fixture(case))),
             CaseBody::Clj(_)
             | CaseBody::Wire(_)
             | CaseBody::Http(_)
             | CaseBody::Call(_)
-            | CaseBody::Cli(_) => needy.push(*place),
+            | CaseBody::Cli(_) => need_target.push(*index),
         }
     }
-    if needy.is_empty() {
+    if need_target.is_empty() {
         return Ok(None);
     }
-    let (opened, needy): (Vec<usize>, Vec<usize>) = needy
+    let (open_cases, need_target): (Vec<usize>, Vec<usize>) = need_target
         .into_iter()
-        .partition(|place| session.suite.cases[*place].is_open());
-    if !opened.is_empty() {
-        let told = open::all(session, &orders, &opened).await;
-        if needy.is_empty() {
-            again::all(session, &orders).await;
-            return told;
+        .partition(|index| state.suite.cases[*index].is_open());
+    if !open_cases.is_empty() {
+        let server = open::run_all(state, &options, &open_cases).await;
+        if need_target.is_empty() {
+            retry::retry_all(state, &options).await;
+            return server;
         }
     }
-    let mut claims = orders.claims.clone();
-    let name = match first_contact(session, &orders.target, &mut claims).await {
+    let mut claims = options.claims.clone();
+    let name = match probe_target(state, &options.target, &mut claims).await {
         Ok(name) => name,
         Err(trial) => {
-            for place in needy {
-                session.report(place, (*trial).clone());
+            for index in need_target {
+                state.report(index, (*trial).clone());
             }
-            return Err(trial.told());
+            return Err(trial.display_text());
         }
     };
-    let takes_schemas = claims.has(capability::OUTPUT_SCHEMA);
-    session
-        .takes_schemas
-        .store(takes_schemas, Ordering::Relaxed);
-    let adapter = adapter(session, &orders, &needy, &claims).await;
-    let mut groups = Groups::default();
+    let accepts_schemas = claims.has(capability::OUTPUT_SCHEMA);
+    state
+        .accepts_schemas
+        .store(accepts_schemas, Ordering::Relaxed);
+    let adapter = adapter(state, &options, &need_target, &claims).await;
+    let mut groups = GroupsByTarget::default();
     let mut single = Vec::new();
-    for place in needy {
-        let case = &session.suite.cases[place];
-        if let Some(reason) = not_claimed(case, &orders, &claims) {
-            session.report(place, Trial::of(Verdict::NotClaimed { capability: reason }));
+    for index in need_target {
+        let case = &state.suite.cases[index];
+        if let Some(reason) = not_claimed(case, &options, &claims) {
+            state.report(index, Trial::of(Verdict::NotClaimed { capability: reason }));
             continue;
         }
         match &case.body {
-            CaseBody::Clj(_) => groups.add(&orders.target, &case.target, place),
+            CaseBody::Clj(_) => groups.add(&options.target, &case.target, index),
             CaseBody::Call(call) => match &adapter {
-                Err(trial) => session.report(place, (**trial).clone()),
+                Err(trial) => state.report(index, (**trial).clone()),
                 Ok(Some((target, offered))) if offered.operations().contains(&call.op) => {
-                    groups.add(target, &TargetSpec::default(), place);
+                    groups.add(target, &TargetSpec::default(), index);
                 }
                 Ok(_) => {
                     let capability = format!("the operation `{}`", call.op);
-                    session.report(place, Trial::of(Verdict::NotClaimed { capability }));
+                    state.report(index, Trial::of(Verdict::NotClaimed { capability }));
                 }
             },
             CaseBody::Wire(_) | CaseBody::Http(_) | CaseBody::Cli(_) | CaseBody::Fixture(_) => {
-                single.push(place)
+                single.push(index)
             }
         }
     }
     // A server that is already running is a single server: parallel calls would use up its concurrency limit for each other.
-    let shared = matches!(orders.target, Target::Url(_));
-    let jobs = if shared { 1 } else { orders.jobs.max(1) };
+    let shared = matches!(options.target, Target::Url(_));
+    let jobs = if shared { 1 } else { options.jobs.max(1) };
     let mut tasks = JoinSet::new();
     let servers = Arc::new(Semaphore::new(jobs));
     for group in groups.largest_first() {
         let wanted = group.len().div_ceil(CASES_PER_SERVER).clamp(1, jobs);
         let group = Arc::new(group);
         for _ in 0..wanted {
-            let (session, group) = (Arc::clone(session), Arc::clone(&group));
+            let (state, group) = (Arc::clone(state), Arc::clone(&group));
             let servers = Arc::clone(&servers);
             tasks.spawn(async move {
                 let _permit = servers.acquire_owned().await;
-                pool::serve(session, group).await;
+                pool::run_group(state, group).await;
             });
         }
     }
@@ -361,31 +361,31 @@ async fn direct(
         while tasks.join_next().await.is_some() {}
     }
     // Cases with a process of their own spend most of their time waiting.
-    let seats = Arc::new(Semaphore::new(if shared {
+    let slots = Arc::new(Semaphore::new(if shared {
         1
     } else {
-        jobs * SEATS_PER_JOB
+        jobs * PROCESSES_PER_JOB
     }));
-    let orders = Arc::new(orders);
-    for place in single {
-        let (session, orders) = (Arc::clone(session), Arc::clone(&orders));
-        let seats = Arc::clone(&seats);
+    let options = Arc::new(options);
+    for index in single {
+        let (state, options) = (Arc::clone(state), Arc::clone(&options));
+        let slots = Arc::clone(&slots);
         tasks.spawn(async move {
-            let _permit = seats.acquire_owned().await;
-            if !session.is_over() {
-                let trial = try_alone(&session, &orders, place).await;
-                session.report(place, trial);
+            let _permit = slots.acquire_owned().await;
+            if !state.is_over() {
+                let trial = run_alone(&state, &options, index).await;
+                state.report(index, trial);
             }
         });
     }
     while tasks.join_next().await.is_some() {}
-    again::all(session, &orders).await;
+    retry::retry_all(state, &options).await;
     Ok(name)
 }
 
 /// Starts the target once without further settings, asks for its capabilities, and learns its name.
-async fn first_contact(
-    session: &Session,
+async fn probe_target(
+    state: &RunState,
     target: &Target,
     claims: &mut Claims,
 ) -> Result<Option<String>, Box<Trial>> {
@@ -393,18 +393,18 @@ async fn first_contact(
     loop {
         tries += 1;
         let started = target
-            .link(&session.launch, &TargetSpec::default(), session.patience)
+            .link(&state.launch, &TargetSpec::default(), state.patience)
             .await
             .map_err(|refusal| Box::new(Trial::refused(&refusal)))?;
         let trial = match started {
             Err((failed, stderr)) => Trial::failed(&failed, stderr, false),
             Ok(link) => {
                 let restartable = matches!(target, Target::Command { .. });
-                match claims.probe(&link, restartable, session.patience).await {
+                match claims.probe(&link, restartable, state.patience).await {
                     Ok(()) => {
-                        session.note_answer();
+                        state.note_answer();
                         let name = link.name().map(str::to_owned);
-                        let _no_case_is_about_it = link.close(session.patience).await;
+                        let _no_case_is_about_it = link.close(state.patience).await;
                         return Ok(name);
                     }
                     Err(fault) => {
@@ -419,7 +419,7 @@ async fn first_contact(
             trial.verdict,
             Verdict::Silent { .. } | Verdict::TimedOut { .. }
         );
-        if slow || tries >= FIRST_TRIES {
+        if slow || tries >= FIRST_START_ATTEMPTS {
             return Err(Box::new(trial));
         }
     }
@@ -427,30 +427,31 @@ async fn first_contact(
 
 /// The adapter for cases that call the library, with its capabilities: the target itself, or the template's adapter.
 async fn adapter(
-    session: &Session,
-    orders: &Orders,
-    needy: &[usize],
+    state: &RunState,
+    options: &RunOptions,
+    need_target: &[usize],
     claims: &Claims,
 ) -> Result<Option<(Target, Claims)>, Box<Trial>> {
-    let calls = |place: &usize| matches!(session.suite.cases[*place].body, CaseBody::Call(_));
-    let target = match orders.library() {
-        Some(target) if matches!(orders.target, Target::Testee { .. }) => {
+    let calls = |index: &usize| matches!(state.suite.cases[*index].body, CaseBody::Call(_));
+    let target = match options.library() {
+        Some(target) if matches!(options.target, Target::Testee { .. }) => {
             return Ok(Some((target, claims.clone())));
         }
-        Some(target) if needy.iter().any(calls) => target,
+        Some(target) if need_target.iter().any(calls) => target,
         _ => return Ok(None),
     };
     let mut offered = Claims::default();
-    first_contact(session, &target, &mut offered).await?;
+    probe_target(state, &target, &mut offered).await?;
     Ok(Some((target, offered)))
 }
 
-fn not_claimed(case: &Case, orders: &Orders, claims: &Claims) -> Option<String> {
+fn not_claimed(case: &Case, options: &RunOptions, claims: &Claims) -> Option<String> {
     let kind = case.body.kind();
-    if let Some(need) = kind.capability().filter(|_| !reachable(kind, orders)) {
+    if let Some(need) = kind.capability().filter(|_| !can_run(kind, options)) {
         return Some(format!("{need}, which this kind of target does not have"));
     }
-    if case.target.transport == Transport::Stdio && !matches!(orders.target, Target::Command { .. })
+    if case.target.transport == Transport::Stdio
+        && !matches!(options.target, Target::Command { .. })
     {
         return Some("stdio, which this kind of target does not have".to_owned());
     }
@@ -458,37 +459,37 @@ fn not_claimed(case: &Case, orders: &Orders, claims: &Claims) -> Option<String> 
 }
 
 /// Whether cases of this kind can run at all against such a target.
-fn reachable(kind: BlockKind, orders: &Orders) -> bool {
-    let command = matches!(orders.target, Target::Command { .. });
-    let url = matches!(orders.target, Target::Url(_));
-    let testee = matches!(orders.target, Target::Testee { .. });
+fn can_run(kind: BlockKind, options: &RunOptions) -> bool {
+    let command = matches!(options.target, Target::Command { .. });
+    let url = matches!(options.target, Target::Url(_));
+    let testee = matches!(options.target, Target::Testee { .. });
     match kind {
         // Over HTTP a transcript can still be played if it needs no standard streams.
         BlockKind::Wire => command || url,
-        BlockKind::Http => url || (command && !orders.launch.http.is_empty()),
-        BlockKind::Call => testee || !orders.launch.testee.is_empty(),
-        BlockKind::Cli => command && !orders.launch.programs.is_empty(),
+        BlockKind::Http => url || (command && !options.launch.http.is_empty()),
+        BlockKind::Call => testee || !options.launch.testee.is_empty(),
+        BlockKind::Cli => command && !options.launch.programs.is_empty(),
         BlockKind::Clj | BlockKind::Fixture => true,
     }
 }
 
 /// Runs a case that needs a process of its own.
-async fn try_alone(session: &Session, orders: &Orders, place: usize) -> Trial {
-    let case = &session.suite.cases[place];
+async fn run_alone(state: &RunState, options: &RunOptions, index: usize) -> Trial {
+    let case = &state.suite.cases[index];
     if case.is_open() {
-        return open::again(session, case).await;
+        return open::retry(state, case).await;
     }
     let over = match case.target.transport {
-        Transport::Any => orders.target.over(),
-        Transport::Stdio => Over::Stdio,
-        Transport::Http => Over::Http,
+        Transport::Any => options.target.over(),
+        Transport::Stdio => PreferredTransport::Stdio,
+        Transport::Http => PreferredTransport::Http,
     };
     let tried = match &case.body {
         CaseBody::Cli(cli) => {
-            return command::run(cli, &case.target, &session.launch, session.patience).await;
+            return command::run(cli, &case.target, &state.launch, state.patience).await;
         }
-        CaseBody::Wire(wire) if over == Over::Stdio => {
-            prepare(session, orders, case, over).map(|prepared| Some((wire, prepared)))
+        CaseBody::Wire(wire) if over == PreferredTransport::Stdio => {
+            prepare(state, options, case, over).map(|prepared| Some((wire, prepared)))
         }
         CaseBody::Wire(_) | CaseBody::Http(_) => Ok(None),
         CaseBody::Clj(_) | CaseBody::Call(_) | CaseBody::Fixture(_) => {
@@ -498,56 +499,60 @@ async fn try_alone(session: &Session, orders: &Orders, place: usize) -> Trial {
     match tried {
         Err(refusal) => Trial::refused(&refusal),
         Ok(Some((wire, prepared))) => {
-            wire::play(wire, &prepared, session.patience, warm_up::is_unseen(case)).await
+            wire::play(
+                wire,
+                &prepared,
+                state.patience,
+                warm_up::cannot_observe(case),
+            )
+            .await
         }
-        Ok(None) => over_http(session, orders, case).await,
+        Ok(None) => over_http(state, options, case).await,
     }
 }
 
-async fn over_http(session: &Session, orders: &Orders, case: &Case) -> Trial {
+async fn over_http(state: &RunState, options: &RunOptions, case: &Case) -> Trial {
     let mut files = None;
-    let (server, endpoint) = if let Target::Url(endpoint) = &orders.target {
+    let (server, endpoint) = if let Target::Url(endpoint) = &options.target {
         if let Some(need) = start::needs_start(&case.target) {
             let reason = format!("{need}, which a running server cannot be given");
             return Trial::refused(&Refusal::NotClaimed(reason));
         }
-        let server = Server {
+        let server = ListeningServer {
             process: None,
             traces: None,
             directory: std::path::PathBuf::new(),
         };
         (server, endpoint.clone())
     } else {
-        let prepared = match prepare(session, orders, case, Over::Http) {
+        let prepared = match prepare(state, options, case, PreferredTransport::Http) {
             Ok(prepared) => prepared,
             Err(refusal) => return Trial::refused(&refusal),
         };
-        let Some(served) = prepared.served.clone() else {
+        let Some(listener) = prepared.listener.clone() else {
             return Trial::harness("the server was not told to listen");
         };
-        let process = match served.up(session.patience).await {
+        let process = match listener.start(state.patience).await {
             Ok(process) => process,
             Err((failed, stderr)) => return Trial::failed(&failed, stderr, false),
         };
-        let server = Server {
+        let server = ListeningServer {
             process: Some(process),
             traces: prepared.traces.clone(),
             directory: prepared.directory.clone(),
         };
         files = Some(prepared);
-        (server, served.endpoint)
+        (server, listener.endpoint)
     };
     let trial = match &case.body {
-        CaseBody::Http(http) => {
-            exchange::play(http, server, &endpoint, session.patience, None).await
-        }
+        CaseBody::Http(http) => exchange::play(http, server, &endpoint, state.patience, None).await,
         CaseBody::Wire(wire) => {
-            posted::play(
+            wire_http::play(
                 wire,
                 server,
                 &endpoint,
-                session.patience,
-                warm_up::is_unseen(case),
+                state.patience,
+                warm_up::cannot_observe(case),
             )
             .await
         }
@@ -560,22 +565,22 @@ async fn over_http(session: &Session, orders: &Orders, case: &Case) -> Trial {
 }
 
 fn prepare(
-    session: &Session,
-    orders: &Orders,
+    state: &RunState,
+    options: &RunOptions,
     case: &Case,
-    over: Over,
-) -> Result<start::Prepared, Refusal> {
-    orders
+    over: PreferredTransport,
+) -> Result<start::PreparedProcess, Refusal> {
+    options
         .target
-        .prepare(&session.launch, &case.target, over, false)
+        .prepare(&state.launch, &case.target, over, false)
 }
 
 /// Cases grouped by the target that they need.
 #[derive(Default)]
-struct Groups(BTreeMap<String, (Target, TargetSpec, Vec<usize>)>);
+struct GroupsByTarget(BTreeMap<String, (Target, TargetSpec, Vec<usize>)>);
 
-impl Groups {
-    fn add(&mut self, target: &Target, spec: &TargetSpec, place: usize) {
+impl GroupsByTarget {
+    fn add(&mut self, target: &Target, spec: &TargetSpec, index: usize) {
         let spec = TargetSpec {
             requires: Default::default(),
             transport: Transport::Any,
@@ -584,18 +589,18 @@ impl Groups {
         // Two target blocks are the same if they serialize to the same text.
         let written = serde_json::to_string(&spec).unwrap_or_default();
         let key = format!("{} {written}", target.name());
-        let (_, _, places) = self
+        let (_, _, indices) = self
             .0
             .entry(key)
             .or_insert_with(|| (target.clone(), spec, Vec::new()));
-        places.push(place);
+        indices.push(index);
     }
 
-    fn largest_first(self) -> Vec<Group> {
-        let mut groups: Vec<Group> = self
+    fn largest_first(self) -> Vec<CaseGroup> {
+        let mut groups: Vec<CaseGroup> = self
             .0
             .into_values()
-            .map(|(target, spec, places)| Group::new(target, spec, places))
+            .map(|(target, spec, indices)| CaseGroup::new(target, spec, indices))
             .collect();
         groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
         groups

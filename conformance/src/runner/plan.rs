@@ -50,30 +50,30 @@ impl Selection {
     ///
     /// # Errors
     /// A message that names a glob that matches no case, with a suggestion; or that no case is left.
-    pub fn places(&self, suite: &Suite) -> Result<Vec<usize>, String> {
+    pub fn indices(&self, suite: &Suite) -> Result<Vec<usize>, String> {
         for selector in self.filters.iter().chain(&self.skips) {
-            selector.needed(suite)?;
+            selector.check_matches(suite)?;
         }
         let wanted = suite.cases.iter().enumerate().filter(|(_, case)| {
             (self.filters.is_empty() || self.filters.iter().any(|filter| filter.selects(case)))
                 && !self.skips.iter().any(|skip| skip.selects(case))
                 && !(self.skip_waiting && case.waits())
         });
-        let places = wanted.map(|(place, _)| place);
-        let places: Vec<usize> = match self.shard {
-            None => places.collect(),
+        let indices = wanted.map(|(index, _)| index);
+        let indices: Vec<usize> = match self.shard {
+            None => indices.collect(),
             Some(shard) => match &self.times {
-                None => places.skip(shard.part - 1).step_by(shard.of).collect(),
-                Some(times) => balanced(suite, places.collect(), times, shard),
+                None => indices.skip(shard.part - 1).step_by(shard.of).collect(),
+                Some(times) => balanced(suite, indices.collect(), times, shard),
             },
         };
-        if places.is_empty() {
+        if indices.is_empty() {
             return Err(
                 "the filters, skips and shard leave no case; `ptc-conformance list` names them"
                     .to_owned(),
             );
         }
-        Ok(places)
+        Ok(indices)
     }
 
     /// Whether the selection can leave cases out.
@@ -89,27 +89,27 @@ impl Selection {
 /// duration is assumed to take the median.
 fn balanced(
     suite: &Suite,
-    mut places: Vec<usize>,
+    mut indices: Vec<usize>,
     times: &HashMap<String, u64>,
     shard: Shard,
 ) -> Vec<usize> {
     let mut known: Vec<u64> = times.values().copied().collect();
     known.sort_unstable();
     let middle = known.get(known.len() / 2).copied().unwrap_or(1);
-    let time = |place: &usize| {
-        let known = times.get(&suite.cases[*place].id);
+    let time = |index: &usize| {
+        let known = times.get(&suite.cases[*index].id);
         known.copied().unwrap_or(middle).max(1)
     };
-    places.sort_by_key(|place| (std::cmp::Reverse(time(place)), *place));
+    indices.sort_by_key(|index| (std::cmp::Reverse(time(index)), *index));
     // Parts in excess of the number of cases stay empty.
-    let mut loads = vec![0_u64; shard.of.min(places.len())];
+    let mut loads = vec![0_u64; shard.of.min(indices.len())];
     let mut mine = Vec::new();
-    for place in places {
+    for index in indices {
         let least = (0..loads.len()).min_by_key(|part| (loads[*part], *part));
         let part = least.unwrap_or_default();
-        loads[part] = loads[part].saturating_add(time(&place));
+        loads[part] = loads[part].saturating_add(time(&index));
         if part + 1 == shard.part {
-            mine.push(place);
+            mine.push(index);
         }
     }
     mine.sort_unstable();

@@ -20,7 +20,7 @@ use crate::target::link::{Evaluation, Link};
 use crate::target::{Answer, program};
 use crate::verdict::{Mismatch, Verdict};
 
-use super::Session;
+use super::RunState;
 use super::start::{Refusal, Target};
 use super::trial::Trial;
 
@@ -29,7 +29,7 @@ const STRIKES_MAX: usize = 3;
 /// Number of requests in flight to one server.
 const WINDOW: usize = 8;
 /// How often a call that is alone may be refused as `busy` before the case fails.
-const BUSY_ALONE_MAX: usize = 50;
+const BUSY_RETRIES_MAX: usize = 50;
 /// The pause before such a call is retried.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 /// Name of the fault that may turn out to be a late answer.
@@ -46,19 +46,19 @@ const TESTEE_LIMITS: &[(&str, &str)] = &[
 
 /// Cases that need the same target.
 #[derive(Debug)]
-pub struct Group {
+pub struct CaseGroup {
     target: Target,
     spec: TargetSpec,
     queue: Mutex<VecDeque<usize>>,
     window: AtomicUsize,
 }
 
-impl Group {
+impl CaseGroup {
     /// Groups cases, given by their indices in the suite.
     pub fn new(target: Target, spec: TargetSpec, cases: Vec<usize>) -> Self {
         // Requests of one HTTP session share its limit of calls in flight, which may be as low as this.
         let window = match (&target, target.over()) {
-            (Target::Url(_), _) | (_, super::start::Over::Http) => WINDOW / 2,
+            (Target::Url(_), _) | (_, super::start::PreferredTransport::Http) => WINDOW / 2,
             _ => WINDOW,
         };
         Self {
@@ -116,35 +116,35 @@ impl Suspects {
     }
 
     /// The first cleared case whose concurrent failure can't be explained by a busy machine.
-    fn blamed(&self) -> Option<usize> {
+    fn first_blamed(&self) -> Option<usize> {
         let mut late = false;
-        self.cleared.iter().position(|(_, in_company, _)| {
-            late |= ran_out(in_company);
+        self.cleared.iter().position(|(_, concurrent, _)| {
+            late |= is_timeout(concurrent);
             // A late answer may arrive after its request has timed out.
-            let came_late = late && in_company.cause == Some(STRAY);
-            !ran_out(in_company) && !came_late
+            let came_late = late && concurrent.cause == Some(STRAY);
+            !is_timeout(concurrent) && !came_late
         })
     }
 
     /// Reports the cleared cases, once all have been retried.
-    fn settle(&mut self, session: &Session) {
+    fn report_cleared(&mut self, state: &RunState) {
         let explained = std::mem::take(&mut self.explained);
-        let blamed = self.blamed().filter(|_| !explained);
-        for (index, (case, in_company, alone)) in self.cleared.drain(..).enumerate() {
-            let told = if blamed == Some(index) {
-                in_company.not_seen_alone()
-            } else if !explained && index == 0 && ran_out(&in_company) {
-                alone.tried_again(&in_company.verdict.message())
+        let blamed = self.first_blamed().filter(|_| !explained);
+        for (index, (case, concurrent, alone)) in self.cleared.drain(..).enumerate() {
+            let trial = if blamed == Some(index) {
+                concurrent.with_intermittent_note()
+            } else if !explained && index == 0 && is_timeout(&concurrent) {
+                alone.with_retry_note(&concurrent.verdict.message())
             } else {
                 alone
             };
-            session.report(case, told);
+            state.report(case, trial);
         }
     }
 }
 
 /// Whether a wait timed out, which a busy machine can cause.
-fn ran_out(trial: &Trial) -> bool {
+fn is_timeout(trial: &Trial) -> bool {
     matches!(
         trial.verdict,
         Verdict::TimedOut { .. } | Verdict::Silent { .. }
@@ -152,67 +152,68 @@ fn ran_out(trial: &Trial) -> bool {
 }
 
 /// Runs cases of `group` until none is left, on one server at a time.
-pub async fn serve(session: Arc<Session>, group: Arc<Group>) {
+pub async fn run_group(state: Arc<RunState>, group: Arc<CaseGroup>) {
     let mut suspects = Suspects::default();
     let mut strikes = 0;
     loop {
         let nothing_left = suspects.is_empty() && group.is_empty();
-        if nothing_left || session.is_over() {
+        if nothing_left || state.is_over() {
             return;
         }
         let started = group
             .target
-            .link(&session.launch, &group.spec, session.patience)
+            .link(&state.launch, &group.spec, state.patience)
             .await;
         let link = match started {
-            Err(refusal) => return refuse(&session, &group, suspects, &refusal),
+            Err(refusal) => return report_refusal(&state, &group, suspects, &refusal),
             Ok(Err((failed, stderr))) => {
                 strikes += 1;
-                if strikes >= STRIKES_MAX || session.is_hopeless() {
-                    let trial = Trial::failed(&failed, stderr, session.has_answered());
-                    return give_up(&session, &group, suspects, &trial);
+                if strikes >= STRIKES_MAX || state.is_hopeless() {
+                    let trial = Trial::failed(&failed, stderr, state.has_answered());
+                    return give_up(&state, &group, suspects, &trial);
                 }
                 continue;
             }
             Ok(Ok(link)) => {
-                link.warm_up(session.patience).await;
+                link.warm_up(state.patience).await;
                 Arc::new(link)
             }
         };
-        match alone(&session, &group, &link, &mut suspects, &mut strikes).await {
+        match retry_alone(&state, &group, &link, &mut suspects, &mut strikes).await {
             Some(trial) if strikes >= STRIKES_MAX => {
-                end(link, &session, true).await;
-                return give_up(&session, &group, suspects, &trial);
+                stop(link, &state, true).await;
+                return give_up(&state, &group, suspects, &trial);
             }
             Some(_) => {
-                end(link, &session, true).await;
+                stop(link, &state, true).await;
                 continue;
             }
             None => {}
         }
-        let (broke, last) = together(&session, &group, &link, &mut suspects, &mut strikes).await;
-        let unasked = end(link, &session, broke).await;
+        let (broke, last) =
+            run_concurrently(&state, &group, &link, &mut suspects, &mut strikes).await;
+        let unasked = stop(link, &state, broke).await;
         if let Some((case, trial)) = last {
-            session.report(case, trial.followed_by(unasked));
+            state.report(case, trial.with_unsolicited_output(unasked));
         }
     }
 }
 
 /// Retries the suspects one by one. Returns the trial that broke the target, if one did.
-async fn alone(
-    session: &Arc<Session>,
-    group: &Group,
+async fn retry_alone(
+    state: &Arc<RunState>,
+    group: &CaseGroup,
     link: &Arc<Link>,
     suspects: &mut Suspects,
     strikes: &mut usize,
 ) -> Option<Trial> {
-    while let Some((case, in_company)) = suspects.waiting.pop_front() {
-        match attempt(session, &group.spec, link, case).await {
+    while let Some((case, concurrent)) = suspects.waiting.pop_front() {
+        match attempt(state, &group.spec, link, case).await {
             Attempt::Done(trial) => {
                 *strikes = 0;
-                suspects.cleared.push((case, in_company, trial));
+                suspects.cleared.push((case, concurrent, trial));
             }
-            Attempt::Busy => session.report(case, overloaded()),
+            Attempt::Busy => state.report(case, overloaded()),
             Attempt::Noisy(trial) | Attempt::Broke(trial) => {
                 *strikes += 1;
                 suspects.explained = true;
@@ -220,20 +221,20 @@ async fn alone(
                     seen_alone: true,
                     ..trial
                 };
-                session.report(case, trial.clone());
+                state.report(case, trial.clone());
                 return Some(trial);
             }
         }
     }
-    suspects.settle(session);
+    suspects.report_cleared(state);
     None
 }
 
 /// Runs cases from the queue, as many at a time as the target accepts. Returns whether the target broke, and the trial of the last
 /// answered case, which is not reported yet because unsolicited output may still follow the answer.
-async fn together(
-    session: &Arc<Session>,
-    group: &Arc<Group>,
+async fn run_concurrently(
+    state: &Arc<RunState>,
+    group: &Arc<CaseGroup>,
     link: &Arc<Link>,
     suspects: &mut Suspects,
     strikes: &mut usize,
@@ -244,13 +245,12 @@ async fn together(
     let mut refused_alone = 0;
     loop {
         while !broke
-            && !session.is_over()
+            && !state.is_over()
             && in_flight.len() < group.window.load(Ordering::Relaxed)
             && let Some(case) = group.take()
         {
-            let (session, group, link) = (Arc::clone(session), Arc::clone(group), Arc::clone(link));
-            in_flight
-                .spawn(async move { (case, attempt(&session, &group.spec, &link, case).await) });
+            let (state, group, link) = (Arc::clone(state), Arc::clone(group), Arc::clone(link));
+            in_flight.spawn(async move { (case, attempt(&state, &group.spec, &link, case).await) });
         }
         match in_flight.join_next().await {
             None => return (broke, last),
@@ -259,7 +259,7 @@ async fn together(
                 *strikes = 0;
                 refused_alone = 0;
                 if let Some((case, trial)) = last.replace((case, trial)) {
-                    session.report(case, trial);
+                    state.report(case, trial);
                 }
             }
             Some(Ok((case, Attempt::Noisy(trial) | Attempt::Broke(trial)))) => {
@@ -275,8 +275,8 @@ async fn together(
                     // The server may still be counting calls that it has just answered.
                     tokio::time::sleep(BUSY_PAUSE).await;
                 }
-                if refused_alone > BUSY_ALONE_MAX {
-                    session.report(case, overloaded());
+                if refused_alone > BUSY_RETRIES_MAX {
+                    state.report(case, overloaded());
                 } else {
                     group.queue().push_front(case);
                 }
@@ -286,28 +286,28 @@ async fn together(
 }
 
 /// Ends a target. Unless it is killed at once, returns the unsolicited output that followed its last answer.
-async fn end(link: Arc<Link>, session: &Session, at_once: bool) -> Option<Fault> {
+async fn stop(link: Arc<Link>, state: &RunState, at_once: bool) -> Option<Fault> {
     // Every task that shared the link has ended.
     let link = Arc::try_unwrap(link).ok()?;
     if at_once {
         link.kill().await;
         None
     } else {
-        link.close(session.patience).await
+        link.close(state.patience).await
     }
 }
 
-fn refuse(session: &Session, group: &Group, suspects: Suspects, refusal: &Refusal) {
-    give_up(session, group, suspects, &Trial::refused(refusal));
+fn report_refusal(state: &RunState, group: &CaseGroup, suspects: Suspects, refusal: &Refusal) {
+    give_up(state, group, suspects, &Trial::refused(refusal));
 }
 
 /// Reports all remaining cases with the trial that made the target hopeless.
-fn give_up(session: &Session, group: &Group, mut suspects: Suspects, trial: &Trial) {
-    suspects.settle(session);
+fn give_up(state: &RunState, group: &CaseGroup, mut suspects: Suspects, trial: &Trial) {
+    suspects.report_cleared(state);
     let waiting = suspects.waiting.into_iter().map(|(case, _)| case);
     let rest = std::mem::take(&mut *group.queue());
     for case in waiting.chain(rest) {
-        session.report(case, trial.clone());
+        state.report(case, trial.clone());
     }
 }
 
@@ -318,13 +318,13 @@ fn overloaded() -> Trial {
 }
 
 /// Runs one case over a link that the caller keeps. Returns no trial if the target was busy, and whether the link is still usable.
-pub(super) async fn ask(
-    session: &Session,
+pub(super) async fn run_case(
+    state: &RunState,
     spec: &TargetSpec,
     link: &Link,
     case: usize,
 ) -> (Option<Trial>, bool) {
-    match attempt(session, spec, link, case).await {
+    match attempt(state, spec, link, case).await {
         Attempt::Done(trial) => (Some(trial), true),
         Attempt::Noisy(trial) | Attempt::Broke(trial) => (Some(trial), false),
         Attempt::Busy => (None, true),
@@ -332,20 +332,20 @@ pub(super) async fn ask(
 }
 
 /// How long to wait for an answer: the usual time plus the time limit that the target allows programs.
-fn patience(session: &Session, spec: &TargetSpec) -> Duration {
-    let usual = session.patience.reply;
-    let told = spec.flags.get(PROGRAM_TIMEOUT).and_then(Json::as_i64);
-    match told.and_then(|told| u64::try_from(told).ok()) {
-        Some(told) => usual + session.patience.within(Some(told), usual),
+fn patience(state: &RunState, spec: &TargetSpec) -> Duration {
+    let usual = state.patience.reply;
+    let limit = spec.flags.get(PROGRAM_TIMEOUT).and_then(Json::as_i64);
+    match limit.and_then(|told| u64::try_from(told).ok()) {
+        Some(limit) => usual + state.patience.within(Some(limit), usual),
         None => usual,
     }
 }
 
-async fn attempt(session: &Session, spec: &TargetSpec, link: &Link, case: usize) -> Attempt {
-    let waited = patience(session, spec);
+async fn attempt(state: &RunState, spec: &TargetSpec, link: &Link, case: usize) -> Attempt {
+    let waited = patience(state, spec);
     let mut schema = None;
-    let asked = match &session.suite.cases[case].body {
-        CaseBody::Clj(body) => match evaluation(session, body, spec, link.is_testee()) {
+    let asked = match &state.suite.cases[case].body {
+        CaseBody::Clj(body) => match evaluation(state, body, spec, link.is_testee()) {
             Ok(evaluation) => {
                 let asked = link.eval(&evaluation, waited).await;
                 schema = evaluation.output_schema.is_some().then_some(evaluation);
@@ -364,12 +364,12 @@ async fn attempt(session: &Session, spec: &TargetSpec, link: &Link, case: usize)
     let answer = match asked {
         Ok(answer) => answer,
         Err(failed) => {
-            let trial = Trial::failed(&failed, link.stderr(), session.has_answered());
+            let trial = Trial::failed(&failed, link.stderr(), state.has_answered());
             return Attempt::Broke(trial);
         }
     };
-    session.note_answer();
-    let verdict = match &session.suite.cases[case].body {
+    state.note_answer();
+    let verdict = match &state.suite.cases[case].body {
         CaseBody::Clj(body) => {
             let expects_busy = matches!(&body.expect.outcome, Outcome::Raises(raised) if raised.reason.word() == BUSY);
             if !expects_busy && program::refusal(&answer.received).as_deref() == Some(BUSY) {
@@ -378,7 +378,7 @@ async fn attempt(session: &Session, spec: &TargetSpec, link: &Link, case: usize)
             let verdict = judge_program(body, &answer, link.is_testee(), schema.is_some());
             match (verdict, schema) {
                 (Verdict::Fail(mismatch), Some(evaluation))
-                    if program::failed(&answer.received) =>
+                    if program::is_failure(&answer.received) =>
                 {
                     // The harness added the schema, so the result without it counts as well.
                     let plain = Evaluation {
@@ -412,8 +412,8 @@ async fn attempt(session: &Session, spec: &TargetSpec, link: &Link, case: usize)
     }
     // Any of the cases that share a log may have written the secret there, so each is retried alone.
     let log = LazyCell::new(|| link.log());
-    let leaked = judge::leaked(
-        &session.suite.cases[case],
+    let leaked = judge::leaked_credential(
+        &state.suite.cases[case],
         std::iter::once_with(|| log.as_str()),
     );
     if let Some(mismatch) = leaked {
@@ -430,7 +430,7 @@ async fn attempt(session: &Session, spec: &TargetSpec, link: &Link, case: usize)
 
 /// The request that runs a case's program and makes as much of its outcome visible as the target can show.
 fn evaluation(
-    session: &Session,
+    state: &RunState,
     body: &CljCase,
     spec: &TargetSpec,
     testee: bool,
@@ -451,7 +451,7 @@ fn evaluation(
         context,
         output_schema: judge::output_schema(&body.expect)
             .ok()
-            .filter(|_| !testee && session.takes_schemas())
+            .filter(|_| !testee && state.accepts_schemas())
             .map(|schema| schema.to_string()),
         limits: if testee { limits(spec)? } else { None },
     })

@@ -7,16 +7,16 @@ use indexmap::IndexMap;
 use tempfile::TempDir;
 
 use crate::json::Json;
-use crate::peer::stage::Stage;
+use crate::peer::case_peers::CasePeers;
 use crate::suite::TargetSpec;
 use crate::target::Patience;
 use crate::target::fault::Fault;
 use crate::target::http::Endpoint;
 use crate::target::launch::{FlagValue, Launch};
-use crate::target::link::{self, Failed, Link, Served};
+use crate::target::link::{self, FailedRequest, Link, ListenerLaunch};
 use crate::target::process::Spawn;
 
-use super::controls::Files;
+use super::controls::CaseFiles;
 
 /// Name of the upstreams configuration in the case's directory.
 pub const UPSTREAMS_FILE: &str = "upstreams.json";
@@ -29,7 +29,7 @@ pub enum Target {
         /// The command, without flags.
         argv: Vec<String>,
         /// The transport for cases that work over any.
-        over: Over,
+        over: PreferredTransport,
     },
     /// A server that is already running.
     Url(Endpoint),
@@ -38,7 +38,7 @@ pub enum Target {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Over {
+pub enum PreferredTransport {
     /// Standard input and output.
     Stdio,
     Http,
@@ -55,22 +55,22 @@ pub enum Refusal {
 
 /// A process that is ready to be started, with the files that it needs.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedProcess {
     pub spawn: Spawn,
     /// The address it will listen on, if it is to serve HTTP.
-    pub served: Option<Served>,
+    pub listener: Option<ListenerLaunch>,
     /// The case's own directory: `{{dir}}`.
     pub directory: PathBuf,
     /// The directory for traces, if the target block asks for traces.
     pub traces: Option<PathBuf>,
     files: TempDir,
-    stage: Stage,
+    peers: CasePeers,
 }
 
-impl Prepared {
+impl PreparedProcess {
     /// The files that steps of its cases inspect.
-    pub fn files(&self) -> Files {
-        Files {
+    pub fn files(&self) -> CaseFiles {
+        CaseFiles {
             directory: self.directory.clone(),
             traces: self.traces.clone(),
         }
@@ -88,11 +88,11 @@ impl Target {
     }
 
     /// The transport for cases that work over any.
-    pub fn over(&self) -> Over {
+    pub fn over(&self) -> PreferredTransport {
         match self {
             Self::Command { over, .. } => *over,
-            Self::Url(_) => Over::Http,
-            Self::Testee { .. } => Over::Stdio,
+            Self::Url(_) => PreferredTransport::Http,
+            Self::Testee { .. } => PreferredTransport::Stdio,
         }
     }
 
@@ -104,9 +104,9 @@ impl Target {
         &self,
         launch: &Launch,
         spec: &TargetSpec,
-        over: Over,
+        over: PreferredTransport,
         observing: bool,
-    ) -> Result<Prepared, Refusal> {
+    ) -> Result<PreparedProcess, Refusal> {
         let argv = match self {
             Self::Command { argv, .. } => argv,
             Self::Testee { argv } => return adapter(argv, launch),
@@ -117,11 +117,11 @@ impl Target {
             }
         };
         let (files, directory) = scratch()?;
-        let (stage, upstreams) = stage(spec, &directory, &directory)?;
-        let place = |text: &str| stage.place(&in_place(text, &directory));
-        write_files(&directory, spec, place)?;
+        let (peers, upstreams) = set_up_peers(spec, &directory, &directory)?;
+        let expand = |text: &str| peers.expand(&expand_dir(text, &directory));
+        write_files(&directory, spec, expand)?;
         let mut words: Vec<String> = argv.iter().chain(&launch.arguments).cloned().collect();
-        let flags = flags(launch, spec, observing, place)?;
+        let flags = flags(launch, spec, observing, expand)?;
         let named = flags.iter().map(|(name, value)| (name.as_str(), value));
         words.extend(
             launch
@@ -137,13 +137,13 @@ impl Target {
                     .ok_or_else(|| Refusal::NotClaimed("an upstreams config".to_owned()))?,
             );
         }
-        let served = match over {
-            Over::Stdio => None,
-            Over::Http => Some(listener(launch, &mut words)?),
+        let listener = match over {
+            PreferredTransport::Stdio => None,
+            PreferredTransport::Http => Some(prepare_listener(launch, &mut words)?),
         };
         let spawn = Spawn {
             argv: words,
-            env: environment(launch, spec, &directory, place)?,
+            env: environment(launch, spec, &directory, expand)?,
             withheld: launch.withheld.clone(),
             cwd: None,
         };
@@ -151,8 +151,8 @@ impl Target {
             Some(FlagValue::Text(path)) => Some(PathBuf::from(path)),
             _ => None,
         };
-        Ok(Prepared {
-            served: served.map(|(endpoint, address)| Served {
+        Ok(PreparedProcess {
+            listener: listener.map(|(endpoint, address)| ListenerLaunch {
                 spawn: spawn.clone(),
                 endpoint,
                 address,
@@ -162,7 +162,7 @@ impl Target {
             directory,
             traces,
             files,
-            stage,
+            peers,
         })
     }
 
@@ -175,7 +175,7 @@ impl Target {
         launch: &Launch,
         spec: &TargetSpec,
         patience: Patience,
-    ) -> Result<Result<Link, (Failed, String)>, Refusal> {
+    ) -> Result<Result<Link, (FailedRequest, String)>, Refusal> {
         if let Self::Url(endpoint) = self {
             return match needs_start(spec) {
                 Some(need) => Err(Refusal::NotClaimed(format!(
@@ -185,17 +185,17 @@ impl Target {
             };
         }
         let prepared = self.prepare(launch, spec, self.over(), true)?;
-        let Prepared {
+        let PreparedProcess {
             spawn,
-            served,
+            listener,
             files,
-            stage,
+            peers,
             ..
         } = prepared;
-        let files: link::Kept = Box::new((files, stage));
-        Ok(match (self, served) {
+        let files: link::KeptAlive = Box::new((files, peers));
+        Ok(match (self, listener) {
             (Self::Testee { .. }, _) => Link::testee(&spawn, Some(files), patience).await,
-            (_, Some(served)) => Link::http(served, Some(files), patience).await,
+            (_, Some(listener)) => Link::http(listener, Some(files), patience).await,
             (_, None) => Link::stdio(&spawn, Some(files), patience).await,
         })
     }
@@ -203,21 +203,21 @@ impl Target {
 
 /// Sets up the peers of a target block below `directory`, and creates the upstreams configuration: the block's own, or one that
 /// reaches every peer. `{{dir}}` is replaced with `shown`.
-pub fn stage(
+pub fn set_up_peers(
     spec: &TargetSpec,
     directory: &Path,
     shown: &Path,
-) -> Result<(Stage, Option<String>), Refusal> {
-    let stage = Stage::set(directory, &spec.peers, |text| in_place(text, shown))
+) -> Result<(CasePeers, Option<String>), Refusal> {
+    let peers = CasePeers::set_up(directory, &spec.peers, |text| expand_dir(text, shown))
         .map_err(Refusal::Harness)?;
     let own = spec.upstreams.as_ref().map(Json::to_string);
-    let config = own.map(|config| stage.place(&in_place(&config, shown)));
-    let config = config.or_else(|| stage.upstreams());
-    Ok((stage, config))
+    let config = own.map(|config| peers.expand(&expand_dir(&config, shown)));
+    let config = config.or_else(|| peers.upstreams());
+    Ok((peers, config))
 }
 
 /// `text` with `{{dir}}` replaced.
-pub fn in_place(text: &str, directory: &Path) -> String {
+pub fn expand_dir(text: &str, directory: &Path) -> String {
     text.replace("{{dir}}", &directory.to_string_lossy())
 }
 
@@ -235,7 +235,7 @@ pub fn needs_start(spec: &TargetSpec) -> Option<String> {
         })
 }
 
-fn adapter(argv: &[String], launch: &Launch) -> Result<Prepared, Refusal> {
+fn adapter(argv: &[String], launch: &Launch) -> Result<PreparedProcess, Refusal> {
     let (files, directory) = scratch()?;
     let spawn = Spawn {
         argv: argv.to_vec(),
@@ -243,17 +243,17 @@ fn adapter(argv: &[String], launch: &Launch) -> Result<Prepared, Refusal> {
         withheld: launch.withheld.clone(),
         cwd: None,
     };
-    Ok(Prepared {
+    Ok(PreparedProcess {
         spawn,
-        served: None,
+        listener: None,
         directory,
         traces: None,
         files,
-        stage: Stage::default(),
+        peers: CasePeers::default(),
     })
 }
 
-/// The flags that a target block asks for, with `place` applied to their texts; `observing` adds those that make results visible.
+/// The flags that a target block asks for, with `expand` applied to their texts; `observing` adds those that make results visible.
 ///
 /// # Errors
 /// When a value cannot be passed on a command line.
@@ -261,7 +261,7 @@ pub fn flags(
     launch: &Launch,
     spec: &TargetSpec,
     observing: bool,
-    place: impl Fn(&str) -> String,
+    expand: impl Fn(&str) -> String,
 ) -> Result<IndexMap<String, FlagValue>, Refusal> {
     let mut flags = IndexMap::new();
     if observing {
@@ -269,9 +269,9 @@ pub fn flags(
     }
     for (name, value) in &spec.flags {
         let value = match FlagValue::from_json(value) {
-            Some(FlagValue::Text(text)) => FlagValue::Text(place(&text)),
+            Some(FlagValue::Text(text)) => FlagValue::Text(expand(&text)),
             Some(FlagValue::Many(texts)) => {
-                FlagValue::Many(texts.iter().map(|text| place(text)).collect())
+                FlagValue::Many(texts.iter().map(|text| expand(text)).collect())
             }
             Some(value) => value,
             None => {
@@ -289,14 +289,14 @@ fn environment(
     launch: &Launch,
     spec: &TargetSpec,
     directory: &Path,
-    place: impl Fn(&str) -> String,
+    expand: impl Fn(&str) -> String,
 ) -> Result<Vec<(String, String)>, Refusal> {
     let mut variables: Vec<(String, String)> = launch.environment.clone().into_iter().collect();
     if launch.scratch_home {
         variables.push(home(directory)?);
     }
     for (name, value) in &spec.env {
-        variables.push((launch.variable(name), place(value)));
+        variables.push((launch.variable(name), expand(value)));
     }
     Ok(variables)
 }
@@ -308,7 +308,10 @@ pub fn home(directory: &Path) -> Result<(String, String), Refusal> {
     Ok(("HOME".to_owned(), home.to_string_lossy().into_owned()))
 }
 
-fn listener(launch: &Launch, words: &mut Vec<String>) -> Result<(Endpoint, String), Refusal> {
+fn prepare_listener(
+    launch: &Launch,
+    words: &mut Vec<String>,
+) -> Result<(Endpoint, String), Refusal> {
     let port =
         link::free_port().map_err(|error| Refusal::Harness(format!("no port is free: {error}")))?;
     let http = launch
@@ -326,16 +329,16 @@ fn listener(launch: &Launch, words: &mut Vec<String>) -> Result<(Endpoint, Strin
 fn write_files(
     directory: &Path,
     spec: &TargetSpec,
-    place: impl Fn(&str) -> String,
+    expand: impl Fn(&str) -> String,
 ) -> Result<(), Refusal> {
     for (name, content) in &spec.files {
-        write(&inside(directory, name)?, place(content))?;
+        write(&path_inside(directory, name)?, expand(content))?;
     }
     Ok(())
 }
 
 /// The path of a case's file, which must stay inside its directory.
-pub fn inside(directory: &Path, name: &str) -> Result<PathBuf, Refusal> {
+pub fn path_inside(directory: &Path, name: &str) -> Result<PathBuf, Refusal> {
     let relative = Path::new(name);
     let plain = relative
         .components()

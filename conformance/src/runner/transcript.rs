@@ -55,7 +55,7 @@ pub struct Record {
 
 impl Record {
     /// The trial of a case that began at `began`: passed, unless something stopped it.
-    pub fn concluded(self, stopped: Option<Stop>, began: Instant, stderr: String) -> Trial {
+    pub fn into_trial(self, stopped: Option<Stop>, began: Instant, stderr: String) -> Trial {
         let (verdict, cause) = match stopped {
             None => (Verdict::pass(), None),
             Some(Stop::Verdict(verdict)) => (verdict, None),
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_credential_is_found_behind_more_than_a_report_keeps() {
+    fn credential_beyond_the_report_limit_is_found() {
         let page = concat!(
             "# A {#a}\n\n```toml target\nflags.http_auth_token = \"canary-abcdef-123\"\n```\n\n",
             "- {#a.b} It MUST be.\n\n```clj\n1 ;=> 1\n```\n",
@@ -161,10 +161,10 @@ mod tests {
         ] {
             let mut record = Record::default();
             record.received(frame);
-            let trial = record.concluded(None, Instant::now(), stderr);
-            let trial = trial.held_to_all(&suite.cases[0]).within(100);
-            assert_eq!(trial.verdict.is_pass(), passes, "{}", trial.told());
-            assert!(trial.size() < 1000);
+            let trial = record.into_trial(None, Instant::now(), stderr);
+            let trial = trial.checked_for_leaks(&suite.cases[0]).truncated_to(100);
+            assert_eq!(trial.verdict.is_pass(), passes, "{}", trial.display_text());
+            assert!(trial.output_bytes() < 1000);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::judge;
 use crate::suite::Case;
 use crate::target::Answer;
 use crate::target::fault::Fault;
-use crate::target::link::Failed;
+use crate::target::link::FailedRequest;
 use crate::target::process::STDERR_TAIL_BYTES;
 use crate::traffic::{Direction, TRIED_AGAIN, Traffic};
 use crate::verdict::{Mismatch, Verdict};
@@ -78,7 +78,7 @@ impl Trial {
         if !sent.is_empty() {
             traffic.push(Traffic::new(Direction::Sent, sent));
         }
-        traffic.extend(lines_of(fault));
+        traffic.extend(traffic_of(fault));
         Self {
             cause: Some(fault.name()),
             traffic,
@@ -88,14 +88,14 @@ impl Trial {
     }
 
     /// A case that ended with a fault when the target was started or sent a request.
-    pub fn failed(failed: &Failed, stderr: String, answered: bool) -> Self {
+    pub fn failed(failed: &FailedRequest, stderr: String, answered: bool) -> Self {
         Self::faulted(&failed.0, &failed.1, stderr, answered)
     }
 
     /// A case that was answered.
     pub fn answered(verdict: Verdict, answer: &Answer, stderr: String) -> Self {
         let mut traffic = vec![Traffic::new(Direction::Sent, &answer.sent)];
-        traffic.extend(answer.strays.iter().flat_map(lines_of));
+        traffic.extend(answer.strays.iter().flat_map(traffic_of));
         traffic.push(Traffic::new(Direction::Received, &answer.received));
         Self {
             traffic,
@@ -107,7 +107,7 @@ impl Trial {
     }
 
     /// The verdict's message and the target's standard error, for display.
-    pub fn told(&self) -> String {
+    pub fn display_text(&self) -> String {
         match cut::to_last_bytes(self.stderr.trim_end(), STDERR_TAIL_BYTES).as_ref() {
             "" => self.verdict.message(),
             // Indented, so that none of its lines is mistaken for the harness's.
@@ -120,7 +120,7 @@ impl Trial {
     }
 
     /// Marks the trial of a case that was retried after it had failed, with the message `first`, during concurrent runs.
-    pub fn tried_again(mut self, first: &str) -> Self {
+    pub fn with_retry_note(mut self, first: &str) -> Self {
         let note = format!("{TRIED_AGAIN}, after it had failed beside others: {first}");
         match &mut self.verdict {
             Verdict::Pass { unobserved } => unobserved.push(note),
@@ -136,7 +136,7 @@ impl Trial {
 
     /// Truncates the trial's texts to at most `bytes` each: targets write them, and thousands of trials are kept until the end of the run.
     #[must_use]
-    pub fn within(mut self, bytes: usize) -> Self {
+    pub fn truncated_to(mut self, bytes: usize) -> Self {
         // Already checked, and not part of any report.
         self.messages = Vec::new();
         let hidden = self
@@ -190,7 +190,7 @@ impl Trial {
     }
 
     /// Number of bytes of target output that the trial holds.
-    pub fn size(&self) -> usize {
+    pub fn output_bytes(&self) -> usize {
         let said = match &self.verdict {
             Verdict::Pass { unobserved } => unobserved.iter().map(String::len).sum(),
             Verdict::Fail(mismatch) => {
@@ -204,7 +204,7 @@ impl Trial {
 
     /// Fails a passed case for what no target may write, whatever the case asks: text of the host in an error message, or a
     /// credential anywhere.
-    pub fn held_to_all(mut self, case: &Case) -> Self {
+    pub fn checked_for_leaks(mut self, case: &Case) -> Self {
         if !self.verdict.is_pass() {
             return self;
         }
@@ -215,7 +215,8 @@ impl Trial {
             .map(|frame| frame.text.as_str());
         let written = received.chain([self.stderr.as_str()]);
         // Checked before anything is truncated: a leak may follow much other output.
-        let wrong = judge::own_words(case, &self.messages).or_else(|| judge::leaked(case, written));
+        let wrong = judge::host_text_mismatch(case, &self.messages)
+            .or_else(|| judge::leaked_credential(case, written));
         if let Some(mismatch) = wrong {
             self.verdict = Verdict::Fail(mismatch);
         }
@@ -223,9 +224,9 @@ impl Trial {
     }
 
     /// Fails the trial of the last case on a connection if the target wrote unsolicited output after its answer.
-    pub fn followed_by(mut self, unasked: Option<Fault>) -> Self {
+    pub fn with_unsolicited_output(mut self, unasked: Option<Fault>) -> Self {
         if let Some(fault) = unasked.filter(|_| self.verdict.is_pass()) {
-            self.traffic.extend(lines_of(&fault));
+            self.traffic.extend(traffic_of(&fault));
             self.cause = Some(fault.name());
             self.verdict = fault.verdict(true);
         }
@@ -233,7 +234,7 @@ impl Trial {
     }
 
     /// Marks a fault that a case met during concurrent runs and that no case met alone.
-    pub fn not_seen_alone(mut self) -> Self {
+    pub fn with_intermittent_note(mut self) -> Self {
         self.seen_alone = true;
         if let Verdict::Crashed { detail } | Verdict::Junk { detail } = &mut self.verdict {
             detail.push_str(" (asked again alone, of a target just started, it was answered)");
@@ -251,7 +252,7 @@ pub fn unmet(mismatch: Mismatch, line: u32) -> Verdict {
 }
 
 /// The target's output, as far as a fault contains it.
-fn lines_of(fault: &Fault) -> Vec<Traffic> {
+fn traffic_of(fault: &Fault) -> Vec<Traffic> {
     match fault {
         Fault::Junk { line, .. } | Fault::Stray { line } | Fault::Malformed { line, .. } => {
             vec![Traffic::new(Direction::Received, line)]
@@ -260,8 +261,8 @@ fn lines_of(fault: &Fault) -> Vec<Traffic> {
             vec![Traffic::new(Direction::Received, head)]
         }
         Fault::Then { first, then } => {
-            let mut lines = lines_of(first);
-            lines.extend(lines_of(then));
+            let mut lines = traffic_of(first);
+            lines.extend(traffic_of(then));
             lines
         }
         _ => Vec::new(),
@@ -273,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_of_a_case_is_bounded_and_says_what_is_not() {
+    fn truncated_trial_is_bounded_and_says_so() {
         let long = "é".repeat(10_000);
         let trial = Trial {
             traffic: vec![Traffic::new(Direction::Received, &long); 5000],
@@ -287,10 +288,10 @@ mod tests {
                 line: None,
             }))
         };
-        let kept = trial.within(1000);
+        let kept = trial.truncated_to(1000);
         assert_eq!(kept.traffic.len(), FRAMES_FIRST + 1 + FRAMES_LAST);
         assert_eq!(kept.traffic[FRAMES_FIRST].text, "… 4872 frames");
-        assert!(kept.size() < 150 * 1100, "{}", kept.size());
+        assert!(kept.output_bytes() < 150 * 1100, "{}", kept.output_bytes());
         assert!(kept.verdict.message().contains("é…"));
         let Verdict::Fail(mismatch) = kept.verdict else {
             panic!("it failed");

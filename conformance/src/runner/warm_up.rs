@@ -4,10 +4,10 @@
 use crate::suite::{Case, CaseBody, Control, WireAction};
 
 /// Words in flags that make calls leave traces that cases inspect.
-const WATCHFUL: &[&str] = &["debug", "trace", "log", "metrics"];
+const OBSERVING_FLAGS: &[&str] = &["debug", "trace", "log", "metrics"];
 
 /// Whether a case cannot notice that a program ran before it: it inspects no log, trace, ring or counter.
-pub fn is_unseen(case: &Case) -> bool {
+pub fn cannot_observe(case: &Case) -> bool {
     let CaseBody::Wire(wire) = &case.body else {
         return false;
     };
@@ -22,7 +22,7 @@ pub fn is_unseen(case: &Case) -> bool {
     let mut names = case.target.flags.keys().chain(case.target.env.keys());
     let watchful = |name: &String| {
         let name = name.to_ascii_lowercase();
-        WATCHFUL.iter().any(|word| name.contains(word))
+        OBSERVING_FLAGS.iter().any(|word| name.contains(word))
     };
     wire.handshake && !names.any(watchful) && !wire.steps.iter().any(|step| watched(&step.action))
 }

@@ -14,30 +14,35 @@ use crate::target::fault::Fault;
 use crate::target::frame::pong;
 use crate::target::lines::Piece;
 use crate::target::link;
-use crate::target::process::{Handle, Process};
+use crate::target::process::{Process, ProcessHandle};
 
-use super::controls::{self, Carrier, Files};
-use super::start::Prepared;
+use super::controls::{self, CaseFiles, ControlContext};
+use super::start::PreparedProcess;
 use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
 
 /// How long a target may take to close its output after its input has ended, after the last step.
-const FAREWELL: Duration = Duration::from_millis(250);
+const CLOSE_WAIT: Duration = Duration::from_millis(250);
 /// How long a target that closed its output may take to exit.
 const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
 /// Time limit for writing the answer to a ping.
-const PONG_TIME: Duration = Duration::from_millis(250);
+const PONG_WAIT: Duration = Duration::from_millis(250);
 /// The id of the handshake; no case uses it.
 const HANDSHAKE_ID: &str = "ptc-conformance";
 
 /// Starts the process and plays the case; `warm` permits a warm-up program first.
-pub async fn play(case: &WireCase, prepared: &Prepared, patience: Patience, warm: bool) -> Trial {
+pub async fn play(
+    case: &WireCase,
+    prepared: &PreparedProcess,
+    patience: Patience,
+    warm: bool,
+) -> Trial {
     let began = Instant::now();
     let process = match link::launch(&prepared.spawn) {
         Ok(process) => process,
         Err(fault) => return Trial::faulted(&fault, "", String::new(), false),
     };
-    let mut play = Play {
+    let mut player = StdioPlayer {
         process,
         prepared,
         patience,
@@ -45,11 +50,12 @@ pub async fn play(case: &WireCase, prepared: &Prepared, patience: Patience, warm
         ended: false,
         warm,
     };
-    let stopped = play.all(case).await.err();
-    let process = Arc::clone(play.process.handle());
+    let stopped = player.play_steps(case).await.err();
+    let process = Arc::clone(player.process.handle());
     process.kill().await;
-    play.record
-        .concluded(stopped, began, process.stderr().text())
+    player
+        .record
+        .into_trial(stopped, began, process.stderr().text())
 }
 
 /// The frame that begins the handshake before a case.
@@ -58,9 +64,9 @@ pub(super) fn initialize() -> String {
     link::frame(link::quoted(HANDSHAKE_ID), "initialize", Some(&params))
 }
 
-struct Play<'a> {
+struct StdioPlayer<'a> {
     process: Process,
-    prepared: &'a Prepared,
+    prepared: &'a PreparedProcess,
     patience: Patience,
     record: Record,
     /// Whether an `exit` step has seen the process exit.
@@ -69,10 +75,10 @@ struct Play<'a> {
     warm: bool,
 }
 
-impl Play<'_> {
-    async fn all(&mut self, case: &WireCase) -> Result<(), Stop> {
+impl StdioPlayer<'_> {
+    async fn play_steps(&mut self, case: &WireCase) -> Result<(), Stop> {
         if case.handshake {
-            self.shake().await?;
+            self.handshake().await?;
             if self.warm {
                 self.warm_up().await?;
             }
@@ -81,12 +87,12 @@ impl Play<'_> {
             self.step(step).await?;
         }
         let last = case.steps.last().map_or(0, |step| step.line);
-        self.farewell(last).await
+        self.close_input(last).await
     }
 
-    async fn shake(&mut self) -> Result<(), Stop> {
+    async fn handshake(&mut self) -> Result<(), Stop> {
         self.write((initialize() + "\n").as_bytes()).await?;
-        let line = self.line(self.patience.start).await?;
+        let line = self.next_line(self.patience.start).await?;
         let reply = parse(&line)?;
         let answers = reply.get("id").and_then(Json::as_str) == Some(HANDSHAKE_ID);
         if !answers || reply.get("result").is_none() {
@@ -104,7 +110,7 @@ impl Play<'_> {
         let (method, params) = link::Evaluation::warm_up().request();
         let frame = link::frame(link::quoted(HANDSHAKE_ID), method, Some(&params));
         self.write((frame + "\n").as_bytes()).await?;
-        self.line(self.patience.start).await.map(drop)
+        self.next_line(self.patience.start).await.map(drop)
     }
 
     async fn step(&mut self, step: &WireStep) -> Result<(), Stop> {
@@ -120,7 +126,7 @@ impl Play<'_> {
                 self.write(&bytes).await
             }
             WireAction::Expect(expect) => {
-                let text = self.line(self.within(expect.within_ms)).await?;
+                let text = self.next_line(self.within(expect.within_ms)).await?;
                 let value = parse(&text)?;
                 judge::json("reply", &expect.pattern, &value, &mut self.record.captures)
                     .map_err(|mismatch| unmet(line, mismatch))
@@ -133,13 +139,13 @@ impl Play<'_> {
                 let mut values = Vec::with_capacity(patterns.len());
                 for _ in patterns {
                     let left = deadline.saturating_duration_since(Instant::now());
-                    values.push(parse(&self.line(left).await?)?);
+                    values.push(parse(&self.next_line(left).await?)?);
                 }
                 judge::unordered("replies", patterns, &values, &mut self.record.captures)
                     .map_err(|mismatch| unmet(line, mismatch))
             }
             WireAction::ExpectRaw { text, within_ms } => {
-                let observed = self.line(self.within(*within_ms)).await?;
+                let observed = self.next_line(self.within(*within_ms)).await?;
                 judge::raw_line(text, &observed, &mut self.record.captures)
                     .map_err(|mismatch| unmet(line, mismatch))
             }
@@ -148,18 +154,18 @@ impl Play<'_> {
     }
 
     /// Ends the input and looks for output that no step expected.
-    async fn farewell(&mut self, line: u32) -> Result<(), Stop> {
+    async fn close_input(&mut self, line: u32) -> Result<(), Stop> {
         if self.ended {
             return Ok(());
         }
         self.process.end_input();
-        self.leftovers(line, FAREWELL).await
+        self.expect_no_output(line, CLOSE_WAIT).await
     }
 
-    async fn leftovers(&mut self, line: u32, patience: Duration) -> Result<(), Stop> {
+    async fn expect_no_output(&mut self, line: u32, patience: Duration) -> Result<(), Stop> {
         match tokio::time::timeout(patience, self.next()).await {
             Ok(Some(piece)) => {
-                let text = self.take(piece)?;
+                let text = self.complete_line(piece)?;
                 Err(differs(line, "output", "no more output", &text))
             }
             Ok(None) | Err(_) => Ok(()),
@@ -171,15 +177,15 @@ impl Play<'_> {
         let waited = self.patience.reply;
         match tokio::time::timeout(waited, self.process.write(bytes)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(Stop::Fault(self.gone().await)),
+            Ok(Err(_)) => Err(Stop::Fault(self.closed_fault().await)),
             Err(_) => Err(Stop::Fault(Fault::InputStalled { waited })),
         }
     }
 
-    async fn line(&mut self, waited: Duration) -> Result<String, Stop> {
+    async fn next_line(&mut self, waited: Duration) -> Result<String, Stop> {
         match tokio::time::timeout(waited, self.next()).await {
-            Ok(Some(piece)) => self.take(piece),
-            Ok(None) => Err(Stop::Fault(self.gone().await)),
+            Ok(Some(piece)) => self.complete_line(piece),
+            Ok(None) => Err(Stop::Fault(self.closed_fault().await)),
             Err(_) => Err(Stop::Fault(Fault::NoReply { waited })),
         }
     }
@@ -199,11 +205,11 @@ impl Play<'_> {
             let line = format!("{answer}\n");
             // Its input may have been closed, or nobody may be reading it.
             let written = self.process.write(line.as_bytes());
-            let _unread = tokio::time::timeout(PONG_TIME, written).await;
+            let _unread = tokio::time::timeout(PONG_WAIT, written).await;
         }
     }
 
-    fn take(&mut self, piece: Piece) -> Result<String, Stop> {
+    fn complete_line(&mut self, piece: Piece) -> Result<String, Stop> {
         let bytes = match piece {
             Piece::Line(bytes) => bytes,
             Piece::Unterminated(bytes) => {
@@ -227,7 +233,7 @@ impl Play<'_> {
     }
 
     /// Why no more output or input is possible.
-    async fn gone(&mut self) -> Fault {
+    async fn closed_fault(&mut self) -> Fault {
         let exited = self.process.handle().exited();
         match tokio::time::timeout(EXIT_AFTER_OUTPUT, exited).await {
             Ok(exit) => Fault::Exited { exit },
@@ -240,7 +246,7 @@ impl Play<'_> {
     }
 }
 
-impl Carrier for Play<'_> {
+impl ControlContext for StdioPlayer<'_> {
     fn record(&mut self) -> &mut Record {
         &mut self.record
     }
@@ -249,11 +255,11 @@ impl Carrier for Play<'_> {
         self.patience
     }
 
-    fn process(&self, _control: &Control) -> Result<Arc<Handle>, Stop> {
+    fn process(&self, _control: &Control) -> Result<Arc<ProcessHandle>, Stop> {
         Ok(Arc::clone(self.process.handle()))
     }
 
-    fn files(&self, _control: &Control) -> Result<Files, Stop> {
+    fn files(&self, _control: &Control) -> Result<CaseFiles, Stop> {
         Ok(self.prepared.files())
     }
 
@@ -261,7 +267,7 @@ impl Carrier for Play<'_> {
         self.process.end_input();
     }
 
-    async fn silence(&mut self, line: u32, time: Duration) -> Result<(), Stop> {
+    async fn expect_silence(&mut self, line: u32, time: Duration) -> Result<(), Stop> {
         match tokio::time::timeout(time, self.next()).await {
             Err(_) => {
                 self.record
@@ -274,16 +280,16 @@ impl Carrier for Play<'_> {
                 Ok(())
             }
             Ok(Some(piece)) => {
-                let text = self.take(piece)?;
+                let text = self.complete_line(piece)?;
                 let expected = format!("silence for {} ms", time.as_millis());
                 Err(differs(line, "output", &expected, &text))
             }
         }
     }
 
-    async fn ended(&mut self, line: u32) -> Result<(), Stop> {
+    async fn on_exit(&mut self, line: u32) -> Result<(), Stop> {
         self.ended = true;
-        self.leftovers(line, Duration::from_secs(1)).await
+        self.expect_no_output(line, Duration::from_secs(1)).await
     }
 }
 

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Misplaced, Suite};
+use super::{Suite, SuiteFault};
 
 /// The value of `format`.
 pub const FORMAT: &str = "ptc-conformance-suite";
@@ -40,11 +40,11 @@ pub enum BundleError {
     },
     /// Duplicate ids, or references to ids that are not declared.
     #[error("the bundle contradicts itself:{}", lines(.0))]
-    Inconsistent(Vec<Misplaced>),
+    Inconsistent(Vec<SuiteFault>),
 }
 
-fn lines(faults: &[Misplaced]) -> String {
-    let line = |fault: &Misplaced| format!("\n{}:{}: {}", fault.file, fault.line, fault.message);
+fn lines(faults: &[SuiteFault]) -> String {
+    let line = |fault: &SuiteFault| format!("\n{}:{}: {}", fault.file, fault.line, fault.message);
     faults.iter().map(line).collect()
 }
 

@@ -43,31 +43,43 @@ pub struct Case {
 
 /// Flags that imply a capability. Some imply it only when they are true; the others configure something that no document requires of
 /// older servers, so they imply it whatever their value.
-const FLAGS: &[(&str, &str, Asks)] = &[
-    ("sessions", "sessions", Asks::WhenTrue),
-    ("debug_tool", "debug", Asks::WhenTrue),
-    ("agentic", "agentic", Asks::WhenTrue),
-    ("http_metrics", "metrics", Asks::WhenTrue),
-    ("http_max_connections", "crowd_control", Asks::Always),
+const FLAGS: &[(&str, &str, FlagCondition)] = &[
+    ("sessions", "sessions", FlagCondition::WhenTrue),
+    ("debug_tool", "debug", FlagCondition::WhenTrue),
+    ("agentic", "agentic", FlagCondition::WhenTrue),
+    ("http_metrics", "metrics", FlagCondition::WhenTrue),
+    (
+        "http_max_connections",
+        "crowd_control",
+        FlagCondition::Always,
+    ),
     (
         "http_max_connections_per_address",
         "crowd_control",
-        Asks::Always,
+        FlagCondition::Always,
     ),
     (
         "http_max_unfinished_body_bytes",
         "crowd_control",
-        Asks::Always,
+        FlagCondition::Always,
     ),
-    ("http_trusted_proxy", "trusted_proxies", Asks::Always),
-    ("isolation", "isolation", Asks::Always),
-    ("memory_watermark_percent", "memory_watermark", Asks::Always),
-    ("session_store", "session_store", Asks::Always),
+    (
+        "http_trusted_proxy",
+        "trusted_proxies",
+        FlagCondition::Always,
+    ),
+    ("isolation", "isolation", FlagCondition::Always),
+    (
+        "memory_watermark_percent",
+        "memory_watermark",
+        FlagCondition::Always,
+    ),
+    ("session_store", "session_store", FlagCondition::Always),
 ];
 
 /// Which values of a flag imply its capability.
 #[derive(Clone, Copy, PartialEq)]
-enum Asks {
+enum FlagCondition {
     WhenTrue,
     Always,
 }
@@ -81,7 +93,7 @@ impl Case {
         let asked = self.target.requires.iter().map(String::as_str);
         let flagged = FLAGS.iter().filter_map(|(flag, capability, asks)| {
             let value = self.target.flags.get(*flag)?;
-            let needed = *asks == Asks::Always || *value == Json::Bool(true);
+            let needed = *asks == FlagCondition::Always || *value == Json::Bool(true);
             needed.then_some(*capability)
         });
         let peers = !self.target.peers.is_empty() || self.target.upstreams.is_some();
@@ -89,13 +101,13 @@ impl Case {
             .chain(flagged)
             .chain(peers.then_some("aggregator"))
             .chain(self.body.kind().capability())
-            .chain(self.body.also())
+            .chain(self.body.implied_capability())
     }
 }
 
 impl Case {
     /// Whether the case runs the same way over every transport of a run, because it fixes its own transport or needs no server.
-    pub fn goes_one_way(&self) -> bool {
+    pub fn is_transport_independent(&self) -> bool {
         match self.body {
             CaseBody::Clj(_) => false,
             CaseBody::Wire(_) => self.target.transport != Transport::Any,
@@ -218,7 +230,7 @@ impl CaseBody {
 
 impl CaseBody {
     /// The capability that the body itself implies, through what it sends or runs.
-    fn also(&self) -> Option<&'static str> {
+    fn implied_capability(&self) -> Option<&'static str> {
         let asks = |text: &Text| text.source().contains(SCHEMA_ARGUMENT);
         match self {
             CaseBody::Wire(wire) => wire

@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 
 /// Prefix of the names of values that a survey of the server provides: `{{mcp.tool}}`.
-pub const SURVEYED: &str = "mcp.";
+pub const SURVEY_PREFIX: &str = "mcp.";
 
 pub use self::case::{
     BLOCK_KINDS, BlockKind, BodyExpect, CallCase, CallExpect, Case, CaseBody, CliCase, CliExpect,
@@ -45,7 +45,7 @@ pub use self::finding::{FINDINGS, finding};
 pub use self::pattern::{Hole, HoleKind, Pattern};
 pub use self::select::{Selector, nearest, page_name};
 pub use self::target::{TargetSpec, Transport};
-pub use self::text::{Captures, Fault, Part, TEXT_BYTES_MAX, Text, Use};
+pub use self::text::{CaptureForm, Captures, ExpandError, Part, TEXT_BYTES_MAX, Text};
 
 /// The whole suite, in the order of its files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -211,14 +211,14 @@ impl Suite {
     }
 
     /// Inconsistencies within the suite: duplicate ids, and references to ids that are not declared.
-    pub fn faults(&self) -> Vec<Misplaced> {
+    pub fn faults(&self) -> Vec<SuiteFault> {
         let mut faults = self.duplicates();
-        faults.extend(self.dangling());
+        faults.extend(self.dangling_references());
         faults
     }
 
     /// Ids that are used more than once.
-    pub fn duplicates(&self) -> Vec<Misplaced> {
+    pub fn duplicates(&self) -> Vec<SuiteFault> {
         let mut faults = Vec::new();
         let mut anchors: HashMap<&str, (&str, u32)> = HashMap::new();
         let sections = self
@@ -234,7 +234,7 @@ impl Suite {
                 let message = format!(
                     "expected an id of its own, but {id} is declared at {first_file}:{first_line}"
                 );
-                faults.push(Misplaced {
+                faults.push(SuiteFault {
                     file: file.clone(),
                     line,
                     message,
@@ -248,7 +248,7 @@ impl Suite {
                     "expected a case of its own, but {} stands at {file}:{line}; if both are meant, name one",
                     case.id
                 );
-                faults.push(Misplaced {
+                faults.push(SuiteFault {
                     file: case.file.clone(),
                     line: case.line,
                     message,
@@ -259,7 +259,7 @@ impl Suite {
     }
 
     /// Cases that refer to an id that no heading or clause declares.
-    fn dangling(&self) -> Vec<Misplaced> {
+    fn dangling_references(&self) -> Vec<SuiteFault> {
         let sections = self.sections.iter().map(|section| section.id.as_str());
         let declared: HashSet<&str> = sections
             .chain(self.clauses.iter().map(|clause| clause.id.as_str()))
@@ -275,7 +275,7 @@ impl Suite {
                 if !declared.contains(id.as_str()) {
                     let message =
                         format!("expected a heading or a clause with the id {id}, found none");
-                    faults.push(Misplaced {
+                    faults.push(SuiteFault {
                         file: case.file.clone(),
                         line: case.line,
                         message,
@@ -289,7 +289,7 @@ impl Suite {
 
 /// An inconsistency within a suite, with its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Misplaced {
+pub struct SuiteFault {
     /// Path relative to the suite's root.
     pub file: String,
     /// Line, from 1.

@@ -49,7 +49,7 @@ impl Selector {
     }
 
     /// Whether it matches a name.
-    pub fn names(&self, name: &str) -> bool {
+    pub fn matches_name(&self, name: &str) -> bool {
         self.matcher.is_match(name)
     }
 
@@ -62,12 +62,12 @@ impl Selector {
     ///
     /// # Errors
     /// A message with a suggestion.
-    pub fn needed(&self, suite: &Suite) -> Result<(), String> {
+    pub fn check_matches(&self, suite: &Suite) -> Result<(), String> {
         if suite.cases.iter().any(|case| self.selects(case)) {
             return Ok(());
         }
-        let meant = self.nearest(suite);
-        let hint = meant.map(|name| format!("; did you mean `{name}`?"));
+        let nearest = self.nearest(suite);
+        let hint = nearest.map(|name| format!("; did you mean `{name}`?"));
         Err(format!(
             "`{}` matches no case, clause, section or page{}",
             self.text,
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_glob_that_no_machine_can_hold_is_refused() {
+    fn oversized_globs_are_rejected() {
         for text in [
             "a".repeat(3_000_000),
             "?".repeat(3_000_000),

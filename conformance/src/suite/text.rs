@@ -53,7 +53,7 @@ pub enum Part {
         /// The name of the capture.
         name: String,
         /// How the value is written.
-        form: Use,
+        form: CaptureForm,
     },
     /// `<…>` (`hole`): text to be matched; only in expectations.
     Hole(Hole),
@@ -61,7 +61,7 @@ pub enum Part {
 
 /// How a captured value is written into a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub enum CaptureForm {
     /// As JSON: a string is quoted (`json`).
     Json,
     /// As the inside of a JSON string: a string is escaped, without quotes (`string`).
@@ -72,7 +72,7 @@ pub enum Use {
 
 /// Why a text can't be expanded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum ExpandError {
     /// Nothing was captured under this name.
     #[error("nothing was captured as {0}")]
     Unbound(String),
@@ -139,7 +139,7 @@ impl Text {
     ///
     /// # Errors
     /// When a capture is missing, the text contains a hole, the other parts exceed a fill, or the text grows too long.
-    pub fn bytes(&self, captures: &Captures) -> Result<Vec<u8>, Fault> {
+    pub fn bytes(&self, captures: &Captures) -> Result<Vec<u8>, ExpandError> {
         let mut out = Vec::new();
         let mut fill = None;
         for part in &self.parts {
@@ -151,17 +151,17 @@ impl Text {
                 Part::Use { name, form } => {
                     let value = captures
                         .get(name)
-                        .ok_or_else(|| Fault::Unbound(name.clone()))?;
+                        .ok_or_else(|| ExpandError::Unbound(name.clone()))?;
                     append(&mut out, written(value, *form).as_bytes(), 1)?;
                 }
-                Part::Hole(_) => return Err(Fault::Hole),
+                Part::Hole(_) => return Err(ExpandError::Hole),
             }
         }
         if let Some((at, asked, unit)) = fill {
             let present = out.len() as u64;
             let missing = asked
                 .checked_sub(present)
-                .ok_or(Fault::Overfull { asked, present })?;
+                .ok_or(ExpandError::Overfull { asked, present })?;
             let mut filling = Vec::new();
             append(&mut filling, unit.as_bytes(), missing)?;
             out.splice(at..at, filling);
@@ -173,8 +173,8 @@ impl Text {
     ///
     /// # Errors
     /// As [`Text::bytes`], and when the bytes are not UTF-8.
-    pub fn string(&self, captures: &Captures) -> Result<String, Fault> {
-        String::from_utf8(self.bytes(captures)?).map_err(|_| Fault::NotUtf8)
+    pub fn string(&self, captures: &Captures) -> Result<String, ExpandError> {
+        String::from_utf8(self.bytes(captures)?).map_err(|_| ExpandError::NotUtf8)
     }
 
     /// The text in one line, for display: computed parts in the notation of fixtures.
@@ -234,22 +234,22 @@ impl Text {
     }
 }
 
-fn append(out: &mut Vec<u8>, unit: &[u8], count: u64) -> Result<(), Fault> {
-    let count = usize::try_from(count).map_err(|_| Fault::TooLong)?;
+fn append(out: &mut Vec<u8>, unit: &[u8], count: u64) -> Result<(), ExpandError> {
+    let count = usize::try_from(count).map_err(|_| ExpandError::TooLong)?;
     let grown = count.checked_mul(unit.len());
     match grown.and_then(|bytes| bytes.checked_add(out.len())) {
         Some(total) if total <= TEXT_BYTES_MAX => {
             out.extend_from_slice(&unit.repeat(count));
             Ok(())
         }
-        _ => Err(Fault::TooLong),
+        _ => Err(ExpandError::TooLong),
     }
 }
 
-fn written(value: &Json, form: Use) -> String {
+fn written(value: &Json, form: CaptureForm) -> String {
     match (value, form) {
-        (Json::String(text), Use::Plain) => text.clone(),
-        (Json::String(text), Use::InString) => {
+        (Json::String(text), CaptureForm::Plain) => text.clone(),
+        (Json::String(text), CaptureForm::InString) => {
             let mut quoted = String::new();
             json::write_string(&mut quoted, text);
             quoted[1..quoted.len() - 1].to_owned()
@@ -282,9 +282,9 @@ impl Part {
             }
             Part::Use { name, form } => {
                 let form = match form {
-                    Use::Json => "json",
-                    Use::InString => "string",
-                    Use::Plain => "plain",
+                    CaptureForm::Json => "json",
+                    CaptureForm::InString => "string",
+                    CaptureForm::Plain => "plain",
                 };
                 Json::object([(
                     "use",
@@ -349,9 +349,9 @@ impl Part {
             }),
             "use" => {
                 let form = match word("as")? {
-                    "json" => Use::Json,
-                    "string" => Use::InString,
-                    "plain" => Use::Plain,
+                    "json" => CaptureForm::Json,
+                    "string" => CaptureForm::InString,
+                    "plain" => CaptureForm::Plain,
                     other => return Err(format!("expected json, string or plain, found {other}")),
                 };
                 Ok(Part::Use {

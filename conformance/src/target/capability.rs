@@ -6,14 +6,14 @@ pub struct Capability {
     /// Its word in `requires`, `implements`, `lacks` and `extensions`.
     pub name: &'static str,
     /// How the harness determines that a target has it.
-    pub known: Known,
+    pub known: DetectionRule,
     /// What a target with it does, as a verb phrase.
     pub meaning: &'static str,
 }
 
 /// How the harness determines that a target has a capability. A declaration always takes precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Known {
+pub enum DetectionRule {
     /// By the way in which the target is reached: nothing to declare.
     Reached,
     /// On, unless a running server lacks this tool.
@@ -30,7 +30,7 @@ pub enum Known {
     Surveyed,
 }
 
-impl Known {
+impl DetectionRule {
     /// The rule in words, for display.
     pub fn words(self) -> String {
         match self {
@@ -55,7 +55,7 @@ pub const LISP_RUN: &str = "lisp_run";
 /// Returns results as JSON under a schema.
 pub const OUTPUT_SCHEMA: &str = "output_schema";
 
-const fn row(name: &'static str, known: Known, meaning: &'static str) -> Capability {
+const fn row(name: &'static str, known: DetectionRule, meaning: &'static str) -> Capability {
     Capability {
         name,
         known,
@@ -66,216 +66,252 @@ const fn row(name: &'static str, known: Known, meaning: &'static str) -> Capabil
 /// Every capability. Those that older servers cannot know of are off until they are declared or detected, because no document
 /// requires them of these servers.
 pub const CAPABILITIES: &[Capability] = &[
-    row(LISP_RUN, Known::Tool("lisp_eval"), "runs programs"),
+    row(LISP_RUN, DetectionRule::Tool("lisp_eval"), "runs programs"),
     row(
         "stdio",
-        Known::Reached,
+        DetectionRule::Reached,
         "speaks MCP over its standard streams",
     ),
-    row("http", Known::Reached, "speaks MCP over Streamable HTTP"),
+    row(
+        "http",
+        DetectionRule::Reached,
+        "speaks MCP over Streamable HTTP",
+    ),
     row(
         "cli",
-        Known::Reached,
+        DetectionRule::Reached,
         "is a program with commands; a launch template names it under `[programs]`",
     ),
     row(
         "testee",
-        Known::Reached,
+        DetectionRule::Reached,
         "has an adapter that calls its library",
     ),
     row(
         "sessions",
-        Known::Tool("lisp_session_eval"),
+        DetectionRule::Tool("lisp_session_eval"),
         "keeps definitions in sessions",
     ),
     row(
         "debug",
-        Known::Tool("lisp_debug"),
+        DetectionRule::Tool("lisp_debug"),
         "shows what it kept of earlier calls",
     ),
     row(
         "agentic",
-        Known::Tool("lisp_task"),
+        DetectionRule::Tool("lisp_task"),
         "plans and runs tasks with a model",
     ),
-    row("aggregator", Known::Granted, "calls upstream servers"),
+    row(
+        "aggregator",
+        DetectionRule::Granted,
+        "calls upstream servers",
+    ),
     row(
         OUTPUT_SCHEMA,
-        Known::Argument(OUTPUT_SCHEMA),
+        DetectionRule::Argument(OUTPUT_SCHEMA),
         "checks results against a schema and shows them as JSON",
     ),
     row(
         "stateless",
-        Known::Answered("server/discover"),
+        DetectionRule::Answered("server/discover"),
         "speaks the stateless revision 2026-07-28",
     ),
     row(
         "modern_upstreams",
-        Known::Declared,
+        DetectionRule::Declared,
         "calls upstream servers that speak the stateless revision alone",
     ),
     row(
         "openapi_refs",
-        Known::Declared,
+        DetectionRule::Declared,
         "resolves references inside an OpenAPI description",
     ),
     row(
         "trace_context",
-        Known::Declared,
+        DetectionRule::Declared,
         "hands W3C trace contexts on",
     ),
-    row("metrics", Known::Declared, "serves Prometheus metrics"),
+    row(
+        "metrics",
+        DetectionRule::Declared,
+        "serves Prometheus metrics",
+    ),
     row(
         "crowd_control",
-        Known::Declared,
+        DetectionRule::Declared,
         "bounds connections and unfinished bodies by the flags that the reference has for it",
     ),
     row(
         "trusted_proxies",
-        Known::Declared,
+        DetectionRule::Declared,
         "believes the proxies that `http_trusted_proxy` names",
     ),
     row(
         "web_pages",
-        Known::Declared,
+        DetectionRule::Declared,
         "answers the pages that may call as browsers ask, and refuses what other pages cause",
     ),
     row(
         "fair_rate_limit",
-        Known::Declared,
+        DetectionRule::Declared,
         "counts wrong tokens alone, and lets the right one pass during a block",
     ),
     row(
         "prompt_expiry",
-        Known::Declared,
+        DetectionRule::Declared,
         "ends protocol sessions when their time is over, not at a later sweep",
     ),
     row(
         "hang_up_cancels",
-        Known::Declared,
+        DetectionRule::Declared,
         "cancels a call whose client over HTTP has gone",
     ),
     row(
         "half_closed_clients",
-        Known::Declared,
+        DetectionRule::Declared,
         "answers a client over HTTP that has said that it will send no more",
     ),
     row(
         "credential_floor",
-        Known::Declared,
+        DetectionRule::Declared,
         "refuses credentials that can be guessed, unless `allow_short` is there",
     ),
     row(
         "child_environment",
-        Known::Declared,
+        DetectionRule::Declared,
         "gives upstreams no more of its environment than revision 1.1 names, takes `inherit_env`, and scrubs what `${VAR}` stands for",
     ),
     row(
         "bounded_files",
-        Known::Declared,
+        DetectionRule::Declared,
         "reads no more of a file that its start names than that may have",
     ),
     row(
         "measured_sizes",
-        Known::Declared,
+        DetectionRule::Declared,
         "reckons what a session keeps by the very bytes that were measured of the original",
     ),
     row(
         "path_guard",
-        Known::Declared,
+        DetectionRule::Declared,
         "refuses arguments that lead out of the path of their OpenAPI operation, instead of sending them encoded",
     ),
     row(
         "isolation",
-        Known::Declared,
+        DetectionRule::Declared,
         "evaluates programs in processes where `isolation` says so",
     ),
     row(
         "session_store",
-        Known::Declared,
+        DetectionRule::Declared,
         "keeps sessions where `session_store` says",
     ),
     row(
         "memory_watermark",
-        Known::Declared,
+        DetectionRule::Declared,
         "is busy above `memory_watermark_percent`",
     ),
     row(
         "decoding_redactor",
-        Known::Declared,
+        DetectionRule::Declared,
         "finds credentials by decoding what is written, not in a list of forms",
     ),
     row(
         "setting_warnings",
-        Known::Declared,
+        DetectionRule::Declared,
         "logs a warning for a setting that it passes over",
     ),
     row(
         "command_help",
-        Known::Declared,
+        DetectionRule::Declared,
         "tells its use and its version by flags, each command its own",
     ),
     row(
         "repl",
-        Known::Declared,
+        DetectionRule::Declared,
         "has the commands `repl` and `eval`, and speaks there as the pages about them say",
     ),
-    row("doctor", Known::Declared, "has the command `doctor`"),
-    row("agent_run", Known::Declared, "has the command `agent run`"),
+    row(
+        "doctor",
+        DetectionRule::Declared,
+        "has the command `doctor`",
+    ),
+    row(
+        "agent_run",
+        DetectionRule::Declared,
+        "has the command `agent run`",
+    ),
     row(
         "replay",
-        Known::Declared,
+        DetectionRule::Declared,
         "can have a recording as its model (`replay:FILE`)",
     ),
-    row("mcp-tools", Known::Surveyed, "declares tools"),
-    row("mcp-resources", Known::Surveyed, "declares resources"),
+    row("mcp-tools", DetectionRule::Surveyed, "declares tools"),
+    row(
+        "mcp-resources",
+        DetectionRule::Surveyed,
+        "declares resources",
+    ),
     row(
         "mcp-subscribe",
-        Known::Surveyed,
+        DetectionRule::Surveyed,
         "declares subscriptions to resources",
     ),
-    row("mcp-prompts", Known::Surveyed, "declares prompts"),
-    row("mcp-completions", Known::Surveyed, "declares completions"),
-    row("mcp-logging", Known::Surveyed, "declares log messages"),
+    row("mcp-prompts", DetectionRule::Surveyed, "declares prompts"),
+    row(
+        "mcp-completions",
+        DetectionRule::Surveyed,
+        "declares completions",
+    ),
+    row(
+        "mcp-logging",
+        DetectionRule::Surveyed,
+        "declares log messages",
+    ),
     row(
         "mcp-sessions",
-        Known::Surveyed,
+        DetectionRule::Surveyed,
         "gives out session ids over HTTP",
     ),
     row(
         "mcp-delete",
-        Known::Surveyed,
+        DetectionRule::Surveyed,
         "lets clients end sessions over HTTP",
     ),
     row(
         "mcp-authorization",
-        Known::Surveyed,
+        DetectionRule::Surveyed,
         "refuses requests without a token over HTTP",
     ),
     row(
         "mcp-listen",
-        Known::Surveyed,
+        DetectionRule::Surveyed,
         "tells of changes to whoever listens, in the stateless revision",
     ),
-    row("mcp-initialize", Known::Surveyed, "answers `initialize`"),
+    row(
+        "mcp-initialize",
+        DetectionRule::Surveyed,
+        "answers `initialize`",
+    ),
     row(
         "mcp-stateless-only",
-        Known::Surveyed,
+        DetectionRule::Surveyed,
         "speaks no revision before 2026-07-28",
     ),
     row(
         "mcp-cancelled",
-        Known::Surveyed,
+        DetectionRule::Surveyed,
         "is told of cancellations by `notifications/cancelled`, as revision 2026-07-28 has it over standard streams alone",
     ),
     row(
         "mcp-2025-11-25",
-        Known::Surveyed,
+        DetectionRule::Surveyed,
         "speaks revision 2025-11-25",
     ),
     row(
         "lang-1.1",
-        Known::Declared,
+        DetectionRule::Declared,
         "has what revision 1.1 adds to the language",
     ),
 ];
@@ -289,7 +325,7 @@ pub fn is_extension(name: &str) -> bool {
     let off = |row: &Capability| {
         matches!(
             row.known,
-            Known::Declared | Known::Answered(_) | Known::Surveyed
+            DetectionRule::Declared | DetectionRule::Answered(_) | DetectionRule::Surveyed
         )
     };
     find(name).is_none_or(off)
@@ -302,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_the_suite_needs_no_other() {
+    fn capability_names_are_unique_and_cover_the_suite() {
         let names: BTreeSet<&str> = CAPABILITIES.iter().map(|row| row.name).collect();
         assert_eq!(names.len(), CAPABILITIES.len());
         let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../spec"));

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::capability::{CAPABILITIES, Known, LISP_RUN, is_extension};
-use super::link::{Link, result_of};
+use super::capability::{CAPABILITIES, DetectionRule, LISP_RUN, is_extension};
+use super::link::{Link, parse_result};
 use super::{Patience, fault::Fault};
 use crate::files;
 use crate::suite::{Case, Selector, Suite};
@@ -81,7 +81,9 @@ impl Declaration {
         };
         let globs = |globs: &[String]| -> Result<Vec<Selector>, String> {
             let globs: Vec<Selector> = globs.iter().map(selector).collect::<Result<_, _>>()?;
-            globs.iter().try_for_each(|glob| glob.needed(suite))?;
+            globs
+                .iter()
+                .try_for_each(|glob| glob.check_matches(suite))?;
             Ok(globs)
         };
         Ok(Claims {
@@ -114,7 +116,7 @@ impl Claims {
     }
 
     /// Adds the capabilities that a survey of the server found. What was declared is kept.
-    pub fn know(&mut self, capabilities: impl IntoIterator<Item = String>) {
+    pub fn add_surveyed(&mut self, capabilities: impl IntoIterator<Item = String>) {
         self.extensions.extend(capabilities);
     }
 
@@ -123,7 +125,7 @@ impl Claims {
         Self {
             extensions: CAPABILITIES
                 .iter()
-                .filter(|row| is_extension(row.name) && row.known != Known::Surveyed)
+                .filter(|row| is_extension(row.name) && row.known != DetectionRule::Surveyed)
                 .map(|row| row.name.to_owned())
                 .collect(),
             ..Self::default()
@@ -179,21 +181,24 @@ impl Claims {
         for row in CAPABILITIES {
             let lacking = match row.known {
                 // A server that the harness starts may list more tools when flags enable them.
-                Known::Tool(tool) => {
+                DetectionRule::Tool(tool) => {
                     let conclusive = row.name == LISP_RUN || !restartable;
                     conclusive && !tools.contains_key(tool)
                 }
-                Known::Argument(argument) => tools
+                DetectionRule::Argument(argument) => tools
                     .get(EVAL)
                     .is_some_and(|arguments| !arguments.contains(argument)),
-                Known::Answered(method) => {
+                DetectionRule::Answered(method) => {
                     let asked = link.call(method, Some(DISCOVERY), patience.reply).await;
-                    if asked.is_ok_and(|answer| result_of(&answer.received).is_some()) {
+                    if asked.is_ok_and(|answer| parse_result(&answer.received).is_some()) {
                         self.extensions.insert(row.name.to_owned());
                     }
                     false
                 }
-                Known::Reached | Known::Granted | Known::Declared | Known::Surveyed => false,
+                DetectionRule::Reached
+                | DetectionRule::Granted
+                | DetectionRule::Declared
+                | DetectionRule::Surveyed => false,
             };
             if lacking {
                 self.lacks.insert(row.name.to_owned());
@@ -245,7 +250,7 @@ fn tools(line: &str) -> Option<BTreeMap<String, BTreeSet<String>>> {
         #[serde(default)]
         properties: BTreeMap<String, serde_json::Value>,
     }
-    let listing: Listing = serde_json::from_value(result_of(line)?).ok()?;
+    let listing: Listing = serde_json::from_value(parse_result(line)?).ok()?;
     let named = |tool: Tool| (tool.name, tool.input.properties.into_keys().collect());
     Some(listing.tools.into_iter().map(named).collect())
 }

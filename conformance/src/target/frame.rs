@@ -14,7 +14,7 @@ const PING_ID_BYTES_MAX: usize = 4 << 10;
 
 /// What a frame answers, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Head {
+pub struct FrameHead {
     /// The id of the request that the frame answers. A frame with a method is a request or a notification, whatever its id.
     pub answers: Option<u64>,
     pub has_method: bool,
@@ -29,12 +29,12 @@ struct Members<'a> {
     result: Option<IgnoredAny>,
 }
 
-impl Head {
+impl FrameHead {
     /// Parses a frame.
     ///
     /// # Errors
     /// When it is not a JSON object.
-    pub fn of(line: &str) -> Result<Self, serde_json::Error> {
+    pub fn parse(line: &str) -> Result<Self, serde_json::Error> {
         let members: Members = serde_json::from_str(line)?;
         let has_method = members.method.is_some();
         let id = members.id.and_then(|id| id.get().parse().ok());
@@ -47,7 +47,7 @@ impl Head {
 }
 
 /// Whether a frame is a notification: it has a method and no id, so that no answer follows.
-pub fn only_tells(line: &str) -> bool {
+pub fn is_notification(line: &str) -> bool {
     method_and_id(line) == Some((true, false))
 }
 
@@ -102,8 +102,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_frame_without_a_method_answers_a_whole_number() {
-        let answers = |line: &str| Head::of(line).map(|head| head.answers).ok();
+    fn only_frames_without_a_method_answer_numeric_ids() {
+        let answers = |line: &str| FrameHead::parse(line).map(|head| head.answers).ok();
         assert_eq!(answers(r#"{"id":3,"result":{}}"#), Some(Some(3)));
         for line in [
             r#"{"id":3,"method":"ping"}"#,
@@ -120,8 +120,8 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_method_and_no_id_only_tells() {
-        assert!(only_tells(
+    fn frame_with_method_and_no_id_is_a_notification() {
+        assert!(is_notification(
             r#"{"method":"notifications/x","params":{"id":1}}"#
         ));
         for line in [
@@ -131,7 +131,7 @@ mod tests {
             r#"[{"method":"x"}]"#,
             "x",
         ] {
-            assert!(!only_tells(line), "{line}");
+            assert!(!is_notification(line), "{line}");
         }
     }
 
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_answer_to_initialize_names_a_revision() {
+    fn only_initialize_results_name_a_revision() {
         let named = |line: &str| revision(line);
         assert_eq!(
             named(r#"{"result":{"protocolVersion":"2025-11-25","x":1}}"#).as_deref(),

@@ -9,7 +9,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use super::Answer;
 use super::fault::{Fault, STRAYS_KEPT_MAX};
-use super::frame::{self, Head};
+use super::frame::{self, FrameHead};
 use super::sse;
 
 /// Largest response body that is read, in bytes.
@@ -31,7 +31,7 @@ pub struct Endpoint {
 
 /// The response to one POST.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reply {
+pub struct HttpReply {
     pub status: u16,
     /// Headers, with names in lower case.
     pub headers: Vec<(String, String)>,
@@ -41,7 +41,7 @@ pub struct Reply {
     pub is_utf8: bool,
 }
 
-impl Reply {
+impl HttpReply {
     /// The first header with this name (in lower case).
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
@@ -56,7 +56,7 @@ impl Reply {
     }
 
     /// Whether its content type is one of the two that MCP permits for answers.
-    fn is_of_mcp(&self) -> bool {
+    fn has_mcp_content_type(&self) -> bool {
         let kind = self.header("content-type").unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
         ["application/json", "text/event-stream"]
@@ -66,14 +66,14 @@ impl Reply {
 
     /// What is wrong with the response that contains `frame`, apart from the frame itself: no client looks for a result in a response whose
     /// status or content type excludes one, and JSON must be UTF-8.
-    pub fn fault(&self, frame: &Head) -> Option<Fault> {
+    pub fn fault(&self, frame: &FrameHead) -> Option<Fault> {
         if !self.is_utf8 {
             return Some(Fault::Junk {
                 line: self.body.clone(),
                 why: "not UTF-8".to_owned(),
             });
         }
-        let is_right = !frame.has_result || (self.status == 200 && self.is_of_mcp());
+        let is_right = !frame.has_result || (self.status == 200 && self.has_mcp_content_type());
         (!is_right).then(|| Fault::Malformed {
             expected: "a result under HTTP 200 as application/json or text/event-stream".to_owned(),
             line: format!(
@@ -109,16 +109,16 @@ enum Awaited {
 
 impl Awaited {
     /// What to wait for after sending `body`.
-    fn by(body: &str) -> Self {
-        match frame::only_tells(body) {
+    fn for_request(body: &str) -> Self {
+        match frame::is_notification(body) {
             true => Self::End,
             false => Self::AnyAnswer,
         }
     }
 
-    fn is(self, event: &str) -> bool {
+    fn matches(self, event: &str) -> bool {
         match self {
-            Self::Answer(id) => Head::of(event).is_ok_and(|head| head.answers == Some(id)),
+            Self::Answer(id) => FrameHead::parse(event).is_ok_and(|head| head.answers == Some(id)),
             Self::AnyAnswer => frame::is_response(event),
             Self::End => false,
         }
@@ -146,7 +146,7 @@ impl HttpLink {
     ///
     /// # Errors
     /// When a header is not valid in HTTP.
-    pub fn to(endpoint: &Endpoint) -> Result<Self, Fault> {
+    pub fn new(endpoint: &Endpoint) -> Result<Self, Fault> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(
@@ -205,7 +205,7 @@ impl HttpLink {
         let (mut strays, mut pongs) = (Vec::new(), Vec::new());
         let mut answer = None;
         for line in reply.frames() {
-            match Head::of(&line) {
+            match FrameHead::parse(&line) {
                 // A second answer with the same id answers nothing.
                 Ok(head) if head.answers == Some(id) && answer.is_none() => {
                     answer = Some((line, head));
@@ -256,8 +256,9 @@ impl HttpLink {
     ///
     /// # Errors
     /// When no complete HTTP response arrived within `patience`.
-    pub async fn post(&self, body: &str, patience: Duration) -> Result<Reply, Fault> {
-        self.exchange(body, patience, Awaited::by(body)).await
+    pub async fn post(&self, body: &str, patience: Duration) -> Result<HttpReply, Fault> {
+        self.exchange(body, patience, Awaited::for_request(body))
+            .await
     }
 
     /// As [`Self::post`]; `awaited` ends the wait for a stream.
@@ -266,7 +267,7 @@ impl HttpLink {
         body: &str,
         patience: Duration,
         awaited: Awaited,
-    ) -> Result<Reply, Fault> {
+    ) -> Result<HttpReply, Fault> {
         let mut request = self.request(body, patience);
         {
             let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
@@ -294,25 +295,26 @@ impl HttpLink {
         body: &str,
         headers: &[(String, String)],
         patience: Duration,
-    ) -> Result<Reply, Fault> {
+    ) -> Result<HttpReply, Fault> {
         let mut request = self.request(body, patience);
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        self.finish(request, patience, Awaited::by(body)).await
+        self.finish(request, patience, Awaited::for_request(body))
+            .await
     }
 
     /// Fetches a document without the headers of the endpoint or the session.
     ///
     /// # Errors
     /// When no complete HTTP response arrived within `patience`.
-    pub async fn get(&self, url: &str, patience: Duration) -> Result<Reply, Fault> {
+    pub async fn get(&self, url: &str, patience: Duration) -> Result<HttpReply, Fault> {
         let request = self.client.get(url).timeout(patience);
         self.finish(request, patience, Awaited::End).await
     }
 
     /// Enters the session that this answer to `initialize` opens.
-    pub fn adopt(&self, reply: &Reply) {
+    pub fn enter_session(&self, reply: &HttpReply) {
         let frames = reply.frames();
         let version = frames.iter().find_map(|frame| frame::revision(frame));
         if version.is_some() {
@@ -361,7 +363,7 @@ impl HttpLink {
         request: reqwest::RequestBuilder,
         patience: Duration,
         awaited: Awaited,
-    ) -> Result<Reply, Fault> {
+    ) -> Result<HttpReply, Fault> {
         let failed = |error: reqwest::Error| {
             if error.is_timeout() {
                 Fault::NoReply { waited: patience }
@@ -381,7 +383,7 @@ impl HttpLink {
                 (name.as_str().to_owned(), value)
             })
             .collect();
-        let mut reply = Reply {
+        let mut reply = HttpReply {
             status,
             headers,
             body: String::new(),
@@ -419,7 +421,9 @@ impl HttpLink {
             {
                 let events = String::from_utf8_lossy(&body[looked_at..fresh + end]);
                 looked_at = fresh + end;
-                let answered = sse::events(&events).iter().any(|event| awaited.is(event));
+                let answered = sse::events(&events)
+                    .iter()
+                    .any(|event| awaited.matches(event));
                 listens_until = answered.then(|| tokio::time::Instant::now() + AFTER_ANSWER);
             }
         }
@@ -466,7 +470,7 @@ mod tests {
             let _head = stream.read(&mut [0; 4096]).await;
             let _gone = stream.write_all(&answer).await;
         });
-        let link = HttpLink::to(&Endpoint {
+        let link = HttpLink::new(&Endpoint {
             url: format!("http://{address}/mcp"),
             headers: Vec::new(),
         });
@@ -480,7 +484,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_utf_8() {
+    async fn responses_must_be_utf_8() {
         const JSON: &str = "application/json";
         let right = "{\"id\":1,\"result\":{\"a\":\"é\"}}".as_bytes();
         let wrong = b"{\"id\":1,\"result\":{\"a\":\"\xE9\"}}";

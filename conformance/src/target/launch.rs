@@ -227,12 +227,12 @@ impl Launch {
 
     /// The arguments that pass an upstreams configuration, or `None` when the server takes none.
     pub fn upstreams_words(&self, file: &Path) -> Option<Vec<String>> {
-        placed(&self.upstreams, "{file}", &file.to_string_lossy())
+        expand(&self.upstreams, "{file}", &file.to_string_lossy())
     }
 
     /// The arguments that enable the HTTP listener, or `None` when the server has none.
     pub fn http_words(&self, port: u16) -> Option<Vec<String>> {
-        placed(&self.http, "{port}", &port.to_string())
+        expand(&self.http, "{port}", &port.to_string())
     }
 
     /// `base`, with the waits that the template sets.
@@ -266,7 +266,7 @@ fn fill(pattern: &[String], name: &str, value: &str, words: &mut Vec<String>) {
     );
 }
 
-fn placed(pattern: &[String], hole: &str, value: &str) -> Option<Vec<String>> {
+fn expand(pattern: &[String], hole: &str, value: &str) -> Option<Vec<String>> {
     (!pattern.is_empty()).then(|| {
         pattern
             .iter()
@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reference_takes_flags_as_the_suite_writes_them() {
+    fn default_template_passes_suite_flags_unchanged() {
         let flags = [
             ("sessions", FlagValue::Switch(true)),
             ("http_auth_rate_limit", FlagValue::Switch(false)),
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_template_can_not_mean_is_told() {
+    fn invalid_templates_are_rejected_with_a_reason() {
         let told = |text: &str| {
             let launch: Launch = toml::from_str(text).expect("a template");
             launch.check().expect_err(text)
@@ -340,14 +340,14 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_not_watched_for_less_than_the_suite_asks() {
+    fn template_cannot_shorten_silence() {
         let launch: Launch = toml::from_str("[patience]\nsilence = 0").expect("a template");
         let base = Patience::default();
         assert_eq!(launch.patience(base).silence, base.silence);
     }
 
     #[test]
-    fn a_factor_stretches_every_wait() {
+    fn factor_multiplies_every_wait() {
         let launch: Launch =
             toml::from_str("[patience]\nfactor = 3\nexit = 100").expect("a template");
         let patience = launch.patience(Patience::default());
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_renames_joins_and_refuses() {
+    fn template_renames_joins_and_rejects_flags() {
         let launch: Launch = toml::from_str(
             r#"
             flag = ["-{name}={value}"]

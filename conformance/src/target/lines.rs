@@ -54,7 +54,7 @@ impl Lines {
     }
 
     /// The next piece, if it has already arrived.
-    pub fn ready(&mut self) -> Option<Piece> {
+    pub fn next_if_ready(&mut self) -> Option<Piece> {
         self.pieces.try_recv().ok().map(|(piece, _permit)| piece)
     }
 }
@@ -64,7 +64,7 @@ async fn pump<R: AsyncRead + Unpin>(
     sender: mpsc::UnboundedSender<(Piece, OwnedSemaphorePermit)>,
 ) {
     let room = Arc::new(Semaphore::new(BACKLOG_BYTES_MAX));
-    let mut cutter = Cutter::default();
+    let mut cutter = LineSplitter::default();
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
         // Stop reading once the receiver is gone: a process that outlived its parent may write forever, even without ending a line.
@@ -108,12 +108,12 @@ async fn send(
 
 /// The state between two reads.
 #[derive(Default)]
-struct Cutter {
+struct LineSplitter {
     partial: Vec<u8>,
     dropped: u64,
 }
 
-impl Cutter {
+impl LineSplitter {
     fn feed(&mut self, mut bytes: &[u8]) -> Vec<Piece> {
         let mut pieces = Vec::new();
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_and_an_unterminated_rest() {
+    async fn unterminated_last_line_is_reported_as_such() {
         assert_eq!(
             check(b"a\n\nbc\r\nd").await,
             [
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_listens_to_is_not_read_on() {
+    async fn reading_stops_while_the_backlog_is_full() {
         let (mut writer, reader) = tokio::io::duplex(1 << 10);
         drop(Lines::of(reader));
         let endless = async {
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn an_overlong_line_keeps_its_head_and_length_only() {
-        let mut cutter = Cutter::default();
+        let mut cutter = LineSplitter::default();
         let chunk = vec![b'x'; 1 << 20];
         for _ in 0..40 {
             assert!(cutter.feed(&chunk).is_empty());

@@ -32,25 +32,25 @@ const NAME_BYTES_MAX: usize = 1 << 10;
 const POLL: Duration = Duration::from_millis(5);
 
 /// A fault, and the frame that caused it.
-pub type Failed = Box<(Fault, String)>;
+pub type FailedRequest = Box<(Fault, String)>;
 
 /// A connection, and what must be taken down with it.
 #[derive(Debug)]
 pub struct Link {
-    wire: Wire,
+    wire: LinkTransport,
     /// Name and version, as reported by `initialize`.
     name: Option<String>,
     /// The server process, when the connection is not to its standard streams.
     server: Option<Pipe>,
     /// Files that the server was given; removed with the link.
-    _files: Option<Kept>,
+    _files: Option<KeptAlive>,
 }
 
 /// What a process needs while it runs and nobody inspects: its files, its peers.
-pub type Kept = Box<dyn std::fmt::Debug + Send + Sync>;
+pub type KeptAlive = Box<dyn std::fmt::Debug + Send + Sync>;
 
 #[derive(Debug)]
-enum Wire {
+enum LinkTransport {
     Stdio(Pipe),
     Http(HttpLink),
     Testee(Pipe),
@@ -109,16 +109,16 @@ impl Link {
     /// When it does not start, or does not answer `initialize` in time.
     pub async fn stdio(
         spawn: &Spawn,
-        files: Option<Kept>,
+        files: Option<KeptAlive>,
         patience: Patience,
-    ) -> Result<Self, (Failed, String)> {
+    ) -> Result<Self, (FailedRequest, String)> {
         let link = Self {
-            wire: Wire::Stdio(start(spawn)?),
+            wire: LinkTransport::Stdio(start(spawn)?),
             name: None,
             server: None,
             _files: files,
         };
-        link.shake(patience).await
+        link.handshake(patience).await
     }
 
     /// Starts an adapter without sending it anything.
@@ -127,11 +127,11 @@ impl Link {
     /// When it cannot be started.
     pub async fn testee(
         spawn: &Spawn,
-        files: Option<Kept>,
+        files: Option<KeptAlive>,
         _patience: Patience,
-    ) -> Result<Self, (Failed, String)> {
+    ) -> Result<Self, (FailedRequest, String)> {
         Ok(Self {
-            wire: Wire::Testee(start(spawn)?),
+            wire: LinkTransport::Testee(start(spawn)?),
             name: None,
             server: None,
             _files: files,
@@ -142,14 +142,17 @@ impl Link {
     ///
     /// # Errors
     /// When it cannot be reached, or does not answer `initialize` in time.
-    pub async fn url(endpoint: &Endpoint, patience: Patience) -> Result<Self, (Failed, String)> {
+    pub async fn url(
+        endpoint: &Endpoint,
+        patience: Patience,
+    ) -> Result<Self, (FailedRequest, String)> {
         let link = Self {
-            wire: Wire::Http(HttpLink::to(endpoint).map_err(unsent)?),
+            wire: LinkTransport::Http(HttpLink::new(endpoint).map_err(without_request)?),
             name: None,
             server: None,
             _files: None,
         };
-        link.shake(patience).await
+        link.handshake(patience).await
     }
 
     /// Starts a server that listens on a port, waits until it is ready, and performs the handshake.
@@ -157,18 +160,18 @@ impl Link {
     /// # Errors
     /// When it does not start or listen in time, or does not answer `initialize`.
     pub async fn http(
-        served: Served,
-        files: Option<Kept>,
+        listener: ListenerLaunch,
+        files: Option<KeptAlive>,
         patience: Patience,
-    ) -> Result<Self, (Failed, String)> {
-        let server = served.up(patience).await?;
+    ) -> Result<Self, (FailedRequest, String)> {
+        let server = listener.start(patience).await?;
         let link = Self {
-            wire: Wire::Http(HttpLink::to(&served.endpoint).map_err(unsent)?),
+            wire: LinkTransport::Http(HttpLink::new(&listener.endpoint).map_err(without_request)?),
             name: None,
             server: Some(server),
             _files: files,
         };
-        link.shake(patience).await
+        link.handshake(patience).await
     }
 
     /// Calls a method, with params as JSON text.
@@ -180,7 +183,7 @@ impl Link {
         method: &str,
         params: Option<&str>,
         patience: Duration,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<Answer, FailedRequest> {
         self.ask(|id| frame(id, method, params), patience).await
     }
 
@@ -192,13 +195,13 @@ impl Link {
         &self,
         evaluation: &Evaluation,
         patience: Duration,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<Answer, FailedRequest> {
         match &self.wire {
-            Wire::Testee(_) => {
+            LinkTransport::Testee(_) => {
                 self.operation("lisp_run", &evaluation.json(), patience)
                     .await
             }
-            Wire::Stdio(_) | Wire::Http(_) => {
+            LinkTransport::Stdio(_) | LinkTransport::Http(_) => {
                 let (method, params) = evaluation.request();
                 self.call(method, Some(&params), patience).await
             }
@@ -214,7 +217,7 @@ impl Link {
         operation: &str,
         input: &str,
         patience: Duration,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<Answer, FailedRequest> {
         let frame = |id| self::operation(id, operation, input);
         self.ask(frame, patience).await
     }
@@ -226,7 +229,7 @@ impl Link {
 
     /// Whether the target is an adapter.
     pub fn is_testee(&self) -> bool {
-        matches!(self.wire, Wire::Testee(_))
+        matches!(self.wire, LinkTransport::Testee(_))
     }
 
     /// The end of the target's standard error, if the harness started it.
@@ -246,7 +249,7 @@ impl Link {
     /// Gives the target at most `patience` to exit, then kills it. Returns what it wrote unsolicited since its last answer.
     pub async fn close(self, patience: Patience) -> Option<Fault> {
         match &self.wire {
-            Wire::Http(link) => {
+            LinkTransport::Http(link) => {
                 link.close(patience.exit).await;
                 if let Some(server) = &self.server {
                     // A listening server does not react to the end of its input.
@@ -254,7 +257,9 @@ impl Link {
                 }
                 None
             }
-            Wire::Stdio(pipe) | Wire::Testee(pipe) => pipe.close(patience.exit).await,
+            LinkTransport::Stdio(pipe) | LinkTransport::Testee(pipe) => {
+                pipe.close(patience.exit).await
+            }
         }
     }
 
@@ -267,23 +272,25 @@ impl Link {
 
     fn process(&self) -> Option<&Pipe> {
         match &self.wire {
-            Wire::Stdio(pipe) | Wire::Testee(pipe) => Some(pipe),
-            Wire::Http(_) => self.server.as_ref(),
+            LinkTransport::Stdio(pipe) | LinkTransport::Testee(pipe) => Some(pipe),
+            LinkTransport::Http(_) => self.server.as_ref(),
         }
     }
 
-    async fn shake(mut self, patience: Patience) -> Result<Self, (Failed, String)> {
+    async fn handshake(mut self, patience: Patience) -> Result<Self, (FailedRequest, String)> {
         let params = initialize_params();
         let answered = self.call("initialize", Some(&params), patience.start).await;
         let failed = match answered {
-            Ok(answer) if result_of(&answer.received).is_some() => {
-                let told = match &self.wire {
-                    Wire::Stdio(pipe) | Wire::Testee(pipe) => {
-                        pipe.tell(INITIALIZED, patience.reply).await
+            Ok(answer) if parse_result(&answer.received).is_some() => {
+                let notified = match &self.wire {
+                    LinkTransport::Stdio(pipe) | LinkTransport::Testee(pipe) => {
+                        pipe.notify(INITIALIZED, patience.reply).await
                     }
-                    Wire::Http(link) => link.post(INITIALIZED, patience.reply).await.map(drop),
+                    LinkTransport::Http(link) => {
+                        link.post(INITIALIZED, patience.reply).await.map(drop)
+                    }
                 };
-                match told {
+                match notified {
                     Ok(()) => {
                         self.name = server_name(&answer.received);
                         return Ok(self);
@@ -318,17 +325,19 @@ impl Link {
         &self,
         frame: impl FnOnce(u64) -> String,
         patience: Duration,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<Answer, FailedRequest> {
         match &self.wire {
-            Wire::Stdio(pipe) | Wire::Testee(pipe) => pipe.ask(frame, patience).await,
-            Wire::Http(link) => link.ask(frame, patience).await,
+            LinkTransport::Stdio(pipe) | LinkTransport::Testee(pipe) => {
+                pipe.ask(frame, patience).await
+            }
+            LinkTransport::Http(link) => link.ask(frame, patience).await,
         }
     }
 }
 
 /// A server to be started as a listener: how to start it, and its address.
 #[derive(Debug, Clone)]
-pub struct Served {
+pub struct ListenerLaunch {
     /// How to start it; its arguments already contain the port.
     pub spawn: Spawn,
     /// Its endpoint, once it is ready.
@@ -339,12 +348,12 @@ pub struct Served {
     pub ready: String,
 }
 
-impl Served {
+impl ListenerLaunch {
     /// Starts the server and waits until it is ready.
     ///
     /// # Errors
     /// When it exits, or does not listen in time; with its standard error.
-    pub async fn up(&self, patience: Patience) -> Result<Pipe, (Failed, String)> {
+    pub async fn start(&self, patience: Patience) -> Result<Pipe, (FailedRequest, String)> {
         let server = start(&self.spawn)?;
         let began = Instant::now();
         let request = format!(
@@ -478,8 +487,8 @@ pub fn scratch() -> Result<(TempDir, PathBuf), Fault> {
 const MEMORY_ROOT: &str = "/dev/shm";
 
 /// The `result` of a response frame.
-pub fn result_of(line: &str) -> Option<serde_json::Value> {
-    match json::loosely(line)? {
+pub fn parse_result(line: &str) -> Option<serde_json::Value> {
+    match json::parse_loosely(line)? {
         serde_json::Value::Object(mut members) => {
             members.remove("result").filter(|result| !result.is_null())
         }
@@ -488,7 +497,7 @@ pub fn result_of(line: &str) -> Option<serde_json::Value> {
 }
 
 fn server_name(line: &str) -> Option<String> {
-    let result = result_of(line)?;
+    let result = parse_result(line)?;
     let word = |name: &str| {
         result
             .get("serverInfo")?
@@ -515,11 +524,11 @@ pub fn launch(spawn: &Spawn) -> Result<Process, Fault> {
     })
 }
 
-fn start(spawn: &Spawn) -> Result<Pipe, (Failed, String)> {
-    launch(spawn).map(Pipe::over).map_err(unsent)
+fn start(spawn: &Spawn) -> Result<Pipe, (FailedRequest, String)> {
+    launch(spawn).map(Pipe::over).map_err(without_request)
 }
 
-fn unsent(fault: Fault) -> (Failed, String) {
+fn without_request(fault: Fault) -> (FailedRequest, String) {
     (Box::new((fault, String::new())), String::new())
 }
 
@@ -528,7 +537,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handshake_is_read_and_kept_within_bounds() {
+    fn server_name_from_handshake_is_bounded() {
         let line = |name: &str| {
             format!(r#"{{"id":1,"result":{{"serverInfo":{{"name":"{name}","version":"1"}}}}}}"#)
         };
@@ -536,6 +545,6 @@ mod tests {
         let long = server_name(&line(&"n".repeat(1 << 20))).expect("a name");
         assert!(long.len() < 2 * NAME_BYTES_MAX, "{} bytes", long.len());
         let many = format!(r#"{{"result":[{}0]}}"#, "0,".repeat(json::VALUES_MAX));
-        assert_eq!(result_of(&many), None);
+        assert_eq!(parse_result(&many), None);
     }
 }

@@ -13,9 +13,9 @@ use tokio::task::AbortHandle;
 
 use super::Answer;
 use super::fault::{Fault, STRAYS_KEPT_MAX};
-use super::frame::{Head, pong};
+use super::frame::{FrameHead, pong};
 use super::lines::{Lines, Piece};
-use super::process::{Handle, Process};
+use super::process::{Process, ProcessHandle};
 
 /// How long a process that closed its output may take to exit before it counts as still running.
 const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
@@ -29,14 +29,14 @@ const LAST_PONG: Duration = Duration::from_millis(500);
 /// How long the output of a process that has exited is read; a process left behind may hold it open.
 const LAST_OUTPUT: Duration = Duration::from_millis(250);
 
-type Input = AsyncMutex<Option<ChildStdin>>;
+type SharedStdin = AsyncMutex<Option<ChildStdin>>;
 
 /// A process with requests in flight.
 #[derive(Debug)]
 pub struct Pipe {
-    input: Arc<Input>,
-    handle: Arc<Handle>,
-    board: Arc<Board>,
+    input: Arc<SharedStdin>,
+    handle: Arc<ProcessHandle>,
+    pending: Arc<PendingRequests>,
     ids: AtomicU64,
     reading: AbortHandle,
     ponging: AbortHandle,
@@ -47,14 +47,19 @@ impl Pipe {
     pub fn over(process: Process) -> Self {
         let (input, lines, handle) = process.split();
         let input = Arc::new(AsyncMutex::new(input));
-        let board = Arc::new(Board::default());
+        let pending = Arc::new(PendingRequests::default());
         let (pongs, due) = mpsc::channel(PONGS_MAX);
-        let reading = tokio::spawn(read(lines, Arc::clone(&board), Arc::clone(&handle), pongs));
+        let reading = tokio::spawn(read(
+            lines,
+            Arc::clone(&pending),
+            Arc::clone(&handle),
+            pongs,
+        ));
         let ponging = tokio::spawn(answer_pings(due, Arc::clone(&input)));
         Self {
             input,
             handle,
-            board,
+            pending,
             ids: AtomicU64::new(1),
             reading: reading.abort_handle(),
             ponging: ponging.abort_handle(),
@@ -73,25 +78,25 @@ impl Pipe {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let sent = frame(id);
         let began = Instant::now();
-        let strays_before = self.board.lock().strays_told;
-        let mut misdirected = self.board.misdirected.subscribe();
-        let mut answer = match self.board.wait_for(id) {
+        let strays_before = self.pending.lock().strays_told;
+        let mut misdirected = self.pending.misdirected.subscribe();
+        let mut answer = match self.pending.wait_for(id) {
             Ok(answer) => answer,
             Err(fault) => return Err(Box::new((fault, sent))),
         };
-        if let Err(fault) = self.tell(&sent, patience).await {
+        if let Err(fault) = self.notify(&sent, patience).await {
             // What the process wrote before it stopped reading explains more than the failed write.
             let said = tokio::time::timeout(EXIT_AFTER_OUTPUT, &mut answer).await;
             let fault = match said {
                 Ok(Ok(Err(ended))) => ended,
-                _ => self.board.abandon(id).unwrap_or(fault),
+                _ => self.pending.abandon(id).unwrap_or(fault),
             };
-            let first = self.board.strays_since(strays_before).into_iter().next();
+            let first = self.pending.strays_since(strays_before).into_iter().next();
             return Err(Box::new((fault.after(first), sent)));
         }
         let left = patience.saturating_sub(began.elapsed());
         let lost = async {
-            // The board outlives this wait, so a change is a misdirected reply, not the end of the channel.
+            // The pending requests outlive this wait, so a change is a misdirected reply, not the end of the channel.
             let _seen = misdirected.changed().await;
             tokio::time::sleep(PATIENCE_AFTER_STRAY).await;
         };
@@ -106,19 +111,19 @@ impl Pipe {
                 return Ok(Answer {
                     sent,
                     received,
-                    strays: self.board.strays_since(strays_before),
+                    strays: self.pending.strays_since(strays_before),
                     took: began.elapsed(),
                 });
             }
             Some(Ok(Err(fault))) => fault,
-            Some(Err(_)) => self.board.abandon(id).unwrap_or(Fault::ClosedOutput),
+            Some(Err(_)) => self.pending.abandon(id).unwrap_or(Fault::ClosedOutput),
             None => {
-                let _broken = self.board.abandon(id);
+                let _broken = self.pending.abandon(id);
                 let waited = patience.min(began.elapsed());
                 Fault::NoReply { waited }
             }
         };
-        let first = self.board.strays_since(strays_before).into_iter().next();
+        let first = self.pending.strays_since(strays_before).into_iter().next();
         Err(Box::new((fault.after(first), sent)))
     }
 
@@ -126,27 +131,27 @@ impl Pipe {
     ///
     /// # Errors
     /// When the process does not accept it within `patience`.
-    pub async fn tell(&self, line: &str, patience: Duration) -> Result<(), Fault> {
+    pub async fn notify(&self, line: &str, patience: Duration) -> Result<(), Fault> {
         match tokio::time::timeout(patience, write(&self.input, line)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(self.ended().await),
+            Ok(Err(_)) => Err(self.closed_fault().await),
             Err(_) => Err(Fault::InputStalled { waited: patience }),
         }
     }
 
     /// The handle for signals, exit status and standard error.
-    pub fn handle(&self) -> &Arc<Handle> {
+    pub fn handle(&self) -> &Arc<ProcessHandle> {
         &self.handle
     }
 
     /// Why the process can answer nothing any more, if that is the case.
     pub fn fault(&self) -> Option<Fault> {
-        self.board.lock().broken.clone()
+        self.pending.lock().broken.clone()
     }
 
     /// What the process has written unsolicited since it started.
     pub fn strays(&self) -> Vec<Fault> {
-        self.board.strays_since(0)
+        self.pending.strays_since(0)
     }
 
     /// Closes the input and waits at most `patience` for the process to exit, then kills its group. Returns what it wrote unsolicited since
@@ -158,11 +163,11 @@ impl Pipe {
             self.handle.kill().await;
         }
         // Its last output is read by another task.
-        let mut broken = self.board.broke.subscribe();
+        let mut broken = self.pending.broke.subscribe();
         let _still_open =
             tokio::time::timeout(LAST_OUTPUT, broken.wait_for(|broken| *broken)).await;
-        let told = self.board.lock().strays_told;
-        self.board.strays_since(told).into_iter().next()
+        let told = self.pending.lock().strays_told;
+        self.pending.strays_since(told).into_iter().next()
     }
 
     /// Closes the process's input. An answer to a ping that the process does not read is abandoned.
@@ -177,7 +182,7 @@ impl Pipe {
     }
 
     /// Why nothing can be written any more.
-    async fn ended(&self) -> Fault {
+    async fn closed_fault(&self) -> Fault {
         match tokio::time::timeout(EXIT_AFTER_OUTPUT, self.handle.exited()).await {
             Ok(exit) => Fault::Exited { exit },
             Err(_) => Fault::Harness {
@@ -198,7 +203,7 @@ impl Drop for Pipe {
 
 /// The pending requests by id, and the unsolicited output.
 #[derive(Debug, Default)]
-struct Board {
+struct PendingRequests {
     state: Mutex<State>,
     /// Signals each reply under an id that was never used. A late or second answer to an older request does not count: it
     /// says nothing about the pending requests.
@@ -218,7 +223,7 @@ struct State {
     strays_told: u64,
 }
 
-impl Board {
+impl PendingRequests {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -250,12 +255,12 @@ impl Board {
             .collect()
     }
 
-    fn take(&self, piece: Piece, pongs: &mpsc::Sender<String>) {
+    fn handle_piece(&self, piece: Piece, pongs: &mpsc::Sender<String>) {
         let line = match piece {
             Piece::Line(line) | Piece::Unterminated(line) => line,
             Piece::Overlong { head, bytes } => {
                 let head = String::from_utf8_lossy(&head).into_owned();
-                return self.stray(Fault::Overlong { head, bytes });
+                return self.record_stray(Fault::Overlong { head, bytes });
             }
         };
         let line = match String::from_utf8(line) {
@@ -263,10 +268,10 @@ impl Board {
             Err(error) => {
                 let line = String::from_utf8_lossy(error.as_bytes()).into_owned();
                 let why = "not UTF-8".to_owned();
-                return self.stray(Fault::Junk { line, why });
+                return self.record_stray(Fault::Junk { line, why });
             }
         };
-        match Head::of(&line) {
+        match FrameHead::parse(&line) {
             Ok(head) => {
                 let answer = head.has_method.then(|| pong(&line)).flatten();
                 // A ping without room in the queue is reported as unsolicited.
@@ -275,14 +280,14 @@ impl Board {
                     self.deliver(&head, line);
                 }
             }
-            Err(error) => self.stray(Fault::Junk {
+            Err(error) => self.record_stray(Fault::Junk {
                 line,
                 why: error.to_string(),
             }),
         }
     }
 
-    fn deliver(&self, head: &Head, line: String) {
+    fn deliver(&self, head: &FrameHead, line: String) {
         let mut state = self.lock();
         match head.answers.and_then(|id| state.waiting.remove(&id)) {
             Some(sender) => {
@@ -294,7 +299,7 @@ impl Board {
                     .answers
                     .is_some_and(|id| (1..=state.last_asked).contains(&id));
                 drop(state);
-                self.stray(Fault::Stray { line });
+                self.record_stray(Fault::Stray { line });
                 // A message with a method is a request or a notification, not an answer.
                 if !head.has_method && !asked {
                     self.misdirected.send_replace(());
@@ -303,7 +308,7 @@ impl Board {
         }
     }
 
-    fn stray(&self, fault: Fault) {
+    fn record_stray(&self, fault: Fault) {
         let mut state = self.lock();
         state.strays_seen += 1;
         let number = state.strays_seen;
@@ -312,7 +317,7 @@ impl Board {
         }
     }
 
-    fn broke(&self, fault: &Fault) {
+    fn fail_all(&self, fault: &Fault) {
         let mut state = self.lock();
         state.broken = Some(fault.clone());
         for (_, sender) in state.waiting.drain() {
@@ -325,22 +330,22 @@ impl Board {
 
 async fn read(
     mut lines: Lines,
-    board: Arc<Board>,
-    handle: Arc<Handle>,
+    pending: Arc<PendingRequests>,
+    handle: Arc<ProcessHandle>,
     pongs: mpsc::Sender<String>,
 ) {
     while let Some(piece) = lines.next().await {
-        board.take(piece, &pongs);
+        pending.handle_piece(piece, &pongs);
     }
     let fault = match tokio::time::timeout(EXIT_AFTER_OUTPUT, handle.exited()).await {
         Ok(exit) => Fault::Exited { exit },
         Err(_) => Fault::ClosedOutput,
     };
-    board.broke(&fault);
+    pending.fail_all(&fault);
 }
 
 /// Writes queued answers in a task of its own: a process that does not read must not keep its output from being read.
-async fn answer_pings(mut due: mpsc::Receiver<String>, input: Arc<Input>) {
+async fn answer_pings(mut due: mpsc::Receiver<String>, input: Arc<SharedStdin>) {
     while let Some(line) = due.recv().await {
         if write(&input, &line).await.is_err() {
             return;
@@ -348,7 +353,7 @@ async fn answer_pings(mut due: mpsc::Receiver<String>, input: Arc<Input>) {
     }
 }
 
-async fn write(input: &Input, line: &str) -> std::io::Result<()> {
+async fn write(input: &SharedStdin, line: &str) -> std::io::Result<()> {
     let mut bytes = Vec::with_capacity(line.len() + 1);
     bytes.extend_from_slice(line.as_bytes());
     bytes.push(b'\n');

@@ -84,12 +84,12 @@ pub struct Process {
     /// The child's standard output, split into lines.
     pub lines: Lines,
     input: Option<ChildStdin>,
-    handle: Arc<Handle>,
+    handle: Arc<ProcessHandle>,
 }
 
 /// Controls a running child, for code that does not read its output.
 #[derive(Debug)]
-pub struct Handle {
+pub struct ProcessHandle {
     group: i32,
     stderr: Stderr,
     exit: watch::Receiver<Option<Exit>>,
@@ -118,7 +118,7 @@ impl Process {
             if spawn
                 .withheld
                 .iter()
-                .any(|held| covers(held, &name.to_string_lossy()))
+                .any(|held| matches_variable(held, &name.to_string_lossy()))
             {
                 command.env_remove(name);
             }
@@ -139,14 +139,14 @@ impl Process {
         let stderr = Stderr::default();
         let (ended, end) = oneshot::channel();
         let pipe = child.stderr.take().ok_or_else(missing)?;
-        let drained = tokio::spawn(stderr.clone().fill(pipe, end));
+        let drained = tokio::spawn(stderr.clone().read_all(pipe, end));
         let (kill, killed) = oneshot::channel();
         let (exited, exit) = watch::channel(None);
         tokio::spawn(supervise(child, group, killed, (ended, drained), exited));
         Ok(Self {
             lines,
             input: Some(input),
-            handle: Arc::new(Handle {
+            handle: Arc::new(ProcessHandle {
                 group,
                 stderr,
                 exit,
@@ -173,17 +173,17 @@ impl Process {
     }
 
     /// The handle for signals, exit status and standard error.
-    pub fn handle(&self) -> &Arc<Handle> {
+    pub fn handle(&self) -> &Arc<ProcessHandle> {
         &self.handle
     }
 
     /// Splits the child, so that one task can write while another reads.
-    pub fn split(self) -> (Option<ChildStdin>, Lines, Arc<Handle>) {
+    pub fn split(self) -> (Option<ChildStdin>, Lines, Arc<ProcessHandle>) {
         (self.input, self.lines, self.handle)
     }
 }
 
-impl Handle {
+impl ProcessHandle {
     /// Process id of the child, which is also the id of its group.
     pub fn id(&self) -> i32 {
         self.group
@@ -248,7 +248,7 @@ impl Stderr {
 
     /// Reads to the end, or, once the child has exited, to the end of what is already in the pipe. That is read however busy the machine
     /// is, because each iteration looks at the pipe before the clock.
-    async fn fill<R: AsyncRead + Unpin>(self, mut reader: R, mut end: oneshot::Receiver<()>) {
+    async fn read_all<R: AsyncRead + Unpin>(self, mut reader: R, mut end: oneshot::Receiver<()>) {
         let mut chunk = vec![0; 8 << 10];
         loop {
             let read = tokio::select! {
@@ -258,7 +258,7 @@ impl Stderr {
                 read = reader.read(&mut chunk) => read,
             };
             match read {
-                Ok(read @ 1..) => self.add(&chunk[..read]),
+                Ok(read @ 1..) => self.push(&chunk[..read]),
                 _ => return,
             }
         }
@@ -266,7 +266,7 @@ impl Stderr {
         while left > 0 {
             match tokio::time::timeout(STDERR_DRAIN, reader.read(&mut chunk)).await {
                 Ok(Ok(read @ 1..)) => {
-                    self.add(&chunk[..read]);
+                    self.push(&chunk[..read]);
                     left = left.saturating_sub(read);
                 }
                 _ => return,
@@ -274,7 +274,7 @@ impl Stderr {
         }
     }
 
-    fn add(&self, more: &[u8]) {
+    fn push(&self, more: &[u8]) {
         let mut bytes = self.bytes();
         bytes.extend_from_slice(more);
         if bytes.len() > 2 * STDERR_BYTES_MAX {
@@ -336,7 +336,7 @@ fn reap() {
 }
 
 /// Kills every child and waits, at most `patience`, until all have been reaped. Returns whether none is left.
-pub async fn all_gone(patience: Duration) -> bool {
+pub async fn kill_and_reap_all(patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     loop {
         // A cancelled task may just have been starting another one.
@@ -384,7 +384,7 @@ async fn supervise(
     exited.send_replace(Some(status.map_or(Exit::Signal(0), Exit::from)));
 }
 
-fn covers(pattern: &str, name: &str) -> bool {
+fn matches_variable(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
         None => pattern == name,
@@ -401,7 +401,7 @@ mod tests {
 
     /// A process that outlives the child holds the pipe open, and may go on writing.
     #[tokio::test]
-    async fn what_a_child_wrote_is_read_though_others_hold_its_pipe() {
+    async fn stderr_is_read_while_grandchildren_hold_the_pipe() {
         let ended = || {
             let (ended, end) = oneshot::channel();
             ended.send(()).unwrap();
@@ -410,11 +410,14 @@ mod tests {
         let stderr = Stderr::default();
         let (mut pipe, reader) = tokio::io::duplex(1 << 16);
         pipe.write_all(&[b'x'; 60_000]).await.unwrap();
-        stderr.clone().fill(reader, ended()).await;
+        stderr.clone().read_all(reader, ended()).await;
         assert_eq!(stderr.bytes().len(), 60_000);
 
         let stderr = Stderr::default();
-        stderr.clone().fill(tokio::io::repeat(b'x'), ended()).await;
+        stderr
+            .clone()
+            .read_all(tokio::io::repeat(b'x'), ended())
+            .await;
         assert!(stderr.bytes().len() >= STDERR_LEFT_BYTES_MAX);
     }
 }

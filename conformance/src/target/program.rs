@@ -61,7 +61,7 @@ pub fn from_testee(line: &str) -> Result<ProgramRun, Unreadable> {
         }),
         (Some(ok), None) => Ok(ProgramRun {
             outcome: ProgramOutcome::Returned {
-                text: shown(ok)?.map(|text| text.as_deref().map(bare)),
+                text: shown(ok)?.map(|text| text.as_deref().map(without_prompt)),
                 json: ok.get("value").cloned().map(Some),
             },
             prints: prints(ok)?,
@@ -92,7 +92,7 @@ pub fn refusal(line: &str) -> Option<String> {
 }
 
 /// Whether a call failed with an error of the protocol or of the program.
-pub fn failed(line: &str) -> bool {
+pub fn is_failure(line: &str) -> bool {
     let Ok(frame) = Json::parse(line) else {
         return false;
     };
@@ -254,7 +254,7 @@ fn printed(payload: &Json) -> Result<Option<String>, Unreadable> {
     }
 }
 
-fn bare(text: &str) -> String {
+fn without_prompt(text: &str) -> String {
     text.strip_prefix(RESULT_PREFIX).unwrap_or(text).to_owned()
 }
 
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_rendering_gives_the_result_and_says_whether_it_was_cut() {
+    fn text_rendering_yields_result_and_truncation() {
         let run = check("<prints>\nx\n[1 2]\n\n<result>\nuser=> 42\n\n[truncated]");
         let text = Some(Some("42".to_owned()));
         assert_eq!(run.outcome, ProgramOutcome::Returned { text, json: None });
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_another_kind_is_not_taken_for_what_is_not_there() {
+    fn members_of_wrong_type_are_not_treated_as_absent() {
         let tool = |head: &str, payload: &str| {
             let is_error = payload.contains(r#""error""#);
             let line = format!(
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_error_is_not_an_outcome() {
+    fn protocol_error_is_not_a_program_outcome() {
         let line = r#"{"id":1,"jsonrpc":"2.0","error":{"code":-32603,"message":"Internal error"}}"#;
         assert!(from_tool_result(line, false).is_err());
     }

@@ -26,9 +26,9 @@ pub struct RawConnection {
     address: String,
     read: Vec<u8>,
     /// When to stop reading a stream whose answer has arrived, unless the server ends it before.
-    leaves: Option<Instant>,
+    give_up_at: Option<Instant>,
     /// Whether a stream was abandoned, so that more of it may arrive at any time.
-    is_left: bool,
+    has_open_stream: bool,
 }
 
 impl RawConnection {
@@ -51,8 +51,8 @@ impl RawConnection {
             writer: Some(writer),
             address: address.to_owned(),
             read: Vec::new(),
-            leaves: None,
-            is_left: false,
+            give_up_at: None,
+            has_open_stream: false,
         })
     }
 
@@ -118,14 +118,14 @@ impl RawConnection {
     }
 
     /// Whether a stream continues after the last response.
-    pub fn is_left(&self) -> bool {
-        self.is_left
+    pub fn has_open_stream(&self) -> bool {
+        self.has_open_stream
     }
 
     /// What else arrives within `patience`, or before the server closes the connection: only the first bytes.
-    pub async fn more_within(&mut self, patience: Duration) -> Vec<u8> {
+    pub async fn read_within(&mut self, patience: Duration) -> Vec<u8> {
         while self.read.is_empty() {
-            match tokio::time::timeout(patience, self.more()).await {
+            match tokio::time::timeout(patience, self.read_more()).await {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false) | Err(_)) | Err(_) => break,
             }
@@ -135,7 +135,7 @@ impl RawConnection {
 
     async fn reply(&mut self, to_head: bool) -> Result<HttpMessage, Fault> {
         loop {
-            let head = self.until(b"\r\n\r\n", HEAD_BYTES_MAX).await?;
+            let head = self.read_until(b"\r\n\r\n", HEAD_BYTES_MAX).await?;
             let (status, headers) = parse_head(&head).ok_or_else(|| Fault::Malformed {
                 expected: "an HTTP/1.1 status line and headers".to_owned(),
                 line: head.clone(),
@@ -152,10 +152,10 @@ impl RawConnection {
             if !to_head && status != 204 && status != 304 {
                 let mut body = Vec::new();
                 let ended = self.body(&reply, &mut body).await;
-                match self.leaves.take() {
+                match self.give_up_at.take() {
                     // The server should end the stream, but one that does not has answered nevertheless.
                     Some(at) if at <= Instant::now() => {
-                        self.is_left = true;
+                        self.has_open_stream = true;
                         self.read.clear();
                     }
                     _ => ended?,
@@ -181,7 +181,7 @@ impl RawConnection {
             let Some(length) = length else {
                 return Err(self.failed("the answer's content-length is not usable"));
             };
-            *body = self.exactly(length).await?;
+            *body = self.read_exact(length).await?;
             return Ok(());
         }
         let mut looked_at = 0;
@@ -192,19 +192,19 @@ impl RawConnection {
                 return Err(self.failed("the answer's body does not end"));
             }
             if is_stream {
-                self.look(body, before, &mut looked_at);
+                self.watch_for_answer(body, before, &mut looked_at);
             }
-            if !self.more().await? {
+            if !self.read_more().await? {
                 return Ok(());
             }
         }
     }
 
     /// Sets the time to abandon a stream once one of its events is an answer: `body` is what has arrived, `before` its previous length.
-    fn look(&mut self, body: &[u8], before: usize, looked_at: &mut usize) {
+    fn watch_for_answer(&mut self, body: &[u8], before: usize, looked_at: &mut usize) {
         // The blank line that ends an event may be split across two reads.
         let fresh = before.saturating_sub(3).max(*looked_at);
-        if self.leaves.is_none()
+        if self.give_up_at.is_none()
             && let Some(end) = sse::end_of_events(&body[fresh..])
         {
             let events = String::from_utf8_lossy(&body[*looked_at..fresh + end]);
@@ -212,14 +212,14 @@ impl RawConnection {
             let answers = sse::events(&events)
                 .iter()
                 .any(|event| frame::is_response(event));
-            self.leaves = answers.then(|| Instant::now() + AFTER_ANSWER);
+            self.give_up_at = answers.then(|| Instant::now() + AFTER_ANSWER);
         }
     }
 
     async fn chunks(&mut self, is_stream: bool, body: &mut Vec<u8>) -> Result<(), Fault> {
         let mut looked_at = 0;
         loop {
-            let line = self.until(b"\r\n", HEAD_BYTES_MAX).await?;
+            let line = self.read_until(b"\r\n", HEAD_BYTES_MAX).await?;
             let digits = line.split(';').next().unwrap_or_default().trim();
             let room = BODY_BYTES_MAX - body.len();
             let length = usize::from_str_radix(digits, 16).ok();
@@ -228,20 +228,25 @@ impl RawConnection {
                 return Err(self.failed("the answer's chunk size is not usable"));
             };
             let before = body.len();
-            body.extend(self.exactly(length).await?);
+            body.extend(self.read_exact(length).await?);
             if is_stream {
-                self.look(body, before, &mut looked_at);
+                self.watch_for_answer(body, before, &mut looked_at);
             }
             if length == 0 {
                 // Trailers, up to the empty line.
-                while !self.until(b"\r\n", HEAD_BYTES_MAX).await?.trim().is_empty() {}
+                while !self
+                    .read_until(b"\r\n", HEAD_BYTES_MAX)
+                    .await?
+                    .trim()
+                    .is_empty()
+                {}
                 return Ok(());
             }
-            self.exactly(2).await?;
+            self.read_exact(2).await?;
         }
     }
 
-    async fn until(&mut self, end: &[u8], max: usize) -> Result<String, Fault> {
+    async fn read_until(&mut self, end: &[u8], max: usize) -> Result<String, Fault> {
         loop {
             let found = self
                 .read
@@ -255,15 +260,15 @@ impl RawConnection {
             if self.read.len() > max {
                 return Err(self.failed("the answer's head does not end"));
             }
-            if !self.more().await? {
+            if !self.read_more().await? {
                 return Err(self.dropped());
             }
         }
     }
 
-    async fn exactly(&mut self, length: usize) -> Result<Vec<u8>, Fault> {
+    async fn read_exact(&mut self, length: usize) -> Result<Vec<u8>, Fault> {
         while self.read.len() < length {
-            if !self.more().await? {
+            if !self.read_more().await? {
                 return Err(self.dropped());
             }
         }
@@ -271,10 +276,10 @@ impl RawConnection {
         Ok(std::mem::replace(&mut self.read, rest))
     }
 
-    async fn more(&mut self) -> Result<bool, Fault> {
+    async fn read_more(&mut self) -> Result<bool, Fault> {
         let mut chunk = [0; 16 << 10];
         let read = self.reader.read(&mut chunk);
-        let read = match self.leaves {
+        let read = match self.give_up_at {
             None => read.await,
             Some(at) => match tokio::time::timeout_at(at, read).await {
                 Ok(read) => read,
@@ -352,7 +357,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_does_not_end_is_left_with_bounded_memory() {
+    async fn endless_response_is_abandoned_with_bounded_memory() {
         const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n";
         for (answer, again, told) in [
             (

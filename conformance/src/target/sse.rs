@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_event_of_another_name_holds_is_no_message() {
+    fn events_with_other_names_are_not_messages() {
         let body = "event: ping\nid: 1\ndata: now\n\nevent: message\ndata: x\n\nevent:\ndata: y\n\ndata: z\n\n";
         assert_eq!(events(body), ["x", "y", "z"]);
         assert_eq!(read(body)[0].id.as_deref(), Some("1"));

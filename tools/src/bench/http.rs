@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use conformance::target::link::free_port;
 
-use super::row::{Row, middle};
-use super::stdio::{CALL, INITIALIZE, INITIALIZED, Peer};
+use super::row::{Row, median_of};
+use super::stdio::{CALL, INITIALIZE, INITIALIZED, StdioServer};
 
 /// Number of calls on one connection, after a tenth as many for warm-up.
 const CALLS: usize = 5_000;
@@ -27,11 +27,11 @@ const LISTENS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Measures the server that `command` starts.
 pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
-    let (_server, port) = serving(command, "thread")?;
-    let alone = round_trip(&mut Session::open(port)?)?;
-    let together = together(port)?;
-    let (_isolated, port) = serving(command, "process")?;
-    let isolated = round_trip(&mut Session::open(port)?)?;
+    let (_server, port) = start_http(command, "thread")?;
+    let alone = round_trip(&mut HttpClient::open(port)?)?;
+    let together = concurrent_rate(port)?;
+    let (_isolated, port) = start_http(command, "process")?;
+    let isolated = round_trip(&mut HttpClient::open(port)?)?;
     Ok(vec![
         Row::time("http: round trip on one connection", alone, ROUND_TRIP),
         Row::at_least(
@@ -49,7 +49,10 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
 }
 
 /// Starts a server with this kind of isolation; returns it with its port.
-pub(super) fn serving(command: &[String], isolation: &str) -> Result<(Peer, u16), String> {
+pub(super) fn start_http(
+    command: &[String],
+    isolation: &str,
+) -> Result<(StdioServer, u16), String> {
     let port = free_port().map_err(|error| format!("no port is free: {error}"))?;
     let flags = [
         "--http",
@@ -61,10 +64,10 @@ pub(super) fn serving(command: &[String], isolation: &str) -> Result<(Peer, u16)
         isolation,
     ]
     .map(str::to_owned);
-    Ok((Peer::start(&[command, &flags].concat())?, port))
+    Ok((StdioServer::start(&[command, &flags].concat())?, port))
 }
 
-fn round_trip(session: &mut Session) -> Result<Duration, String> {
+fn round_trip(session: &mut HttpClient) -> Result<Duration, String> {
     let mut times = Vec::with_capacity(CALLS);
     for at in 0..CALLS + CALLS / 10 {
         let began = Instant::now();
@@ -73,13 +76,13 @@ fn round_trip(session: &mut Session) -> Result<Duration, String> {
             times.push(began.elapsed());
         }
     }
-    Ok(middle(times))
+    Ok(median_of(times))
 }
 
 /// The number of answered calls per second.
-fn together(port: u16) -> Result<f64, String> {
-    let sessions: Result<Vec<Session>, String> =
-        (0..CONNECTIONS).map(|_| Session::open(port)).collect();
+fn concurrent_rate(port: u16) -> Result<f64, String> {
+    let sessions: Result<Vec<HttpClient>, String> =
+        (0..CONNECTIONS).map(|_| HttpClient::open(port)).collect();
     let began = Instant::now();
     let calls = std::thread::scope(|scope| {
         let threads: Vec<_> = sessions?
@@ -104,7 +107,7 @@ fn together(port: u16) -> Result<f64, String> {
 }
 
 /// A persistent connection, and the MCP session on it.
-pub(super) struct Session {
+pub(super) struct HttpClient {
     input: BufReader<TcpStream>,
     output: TcpStream,
     /// The header lines of every request.
@@ -113,13 +116,13 @@ pub(super) struct Session {
     body: Vec<u8>,
 }
 
-impl Session {
-    pub(super) fn open(port: u16) -> Result<Session, String> {
+impl HttpClient {
+    pub(super) fn open(port: u16) -> Result<HttpClient, String> {
         let stream = connect(port)?;
-        let told = |error: std::io::Error| format!("port {port}: {error}");
-        stream.set_nodelay(true).map_err(told)?;
-        let mut session = Session {
-            input: BufReader::new(stream.try_clone().map_err(told)?),
+        let with_port = |error: std::io::Error| format!("port {port}: {error}");
+        stream.set_nodelay(true).map_err(with_port)?;
+        let mut session = HttpClient {
+            input: BufReader::new(stream.try_clone().map_err(with_port)?),
             output: stream,
             headers: format!(
                 "Host: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"

@@ -22,7 +22,7 @@ use row::Row;
 
 /// What to measure.
 #[derive(Args)]
-pub struct Options {
+pub struct BenchOptions {
     /// Only what happens inside one process
     #[arg(long)]
     in_process: bool,
@@ -45,7 +45,7 @@ const MEASURED: &[(&str, &str)] = &[
 ///
 /// # Errors
 /// When something can't be built, run or read.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &BenchOptions) -> Result<(), String> {
     let mut rows = Vec::new();
     if !options.processes && !options.suite {
         rows.extend(programs()?);
@@ -82,7 +82,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         } else {
             "  <- misses its target"
         };
-        crate::say(&format!(
+        crate::write_stdout(&format!(
             "{:what$}  {:>figure$}  {:>target$}{mark}\n",
             row.what, row.figure, row.target
         ));
@@ -159,11 +159,11 @@ fn target_directory() -> Result<std::path::PathBuf, String> {
 }
 
 fn median(path: &Path) -> Result<Duration, String> {
-    let told = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let text = std::fs::read_to_string(path).map_err(|error| told(&error))?;
-    let kept: Value = serde_json::from_str(&text).map_err(|error| told(&error))?;
+    let with_path = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| with_path(&error))?;
+    let kept: Value = serde_json::from_str(&text).map_err(|error| with_path(&error))?;
     let nanos = kept["median"]["point_estimate"]
         .as_f64()
-        .ok_or_else(|| told(&"expected median.point_estimate"))?;
+        .ok_or_else(|| with_path(&"expected median.point_estimate"))?;
     Ok(Duration::from_secs_f64(nanos / 1e9))
 }

@@ -88,11 +88,11 @@ pub fn median(rounds: usize, mut work: impl FnMut()) -> Duration {
         work();
         begun.elapsed()
     });
-    middle(times.collect())
+    median_of(times.collect())
 }
 
 /// The median of `times`; zero when there are none.
-pub fn middle(mut times: Vec<Duration>) -> Duration {
+pub fn median_of(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::row::{Row, middle};
+use super::row::{Row, median_of};
 
 /// Number of starts of the server.
 const STARTS: usize = 40;
@@ -34,15 +34,15 @@ pub(super) const CALL: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","
 pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
     let starts: Result<Vec<Duration>, String> =
         (0..STARTS).map(|_| first_response(command)).collect();
-    let mut server = Peer::start(command)?;
+    let mut server = StdioServer::start(command)?;
     server.ask(INITIALIZE)?;
-    server.tell(INITIALIZED)?;
+    server.send(INITIALIZED)?;
     let idle = server.resident_kib()?;
     let call = server.round_trip()?;
     // The cost of pipes, the scheduler and this client without any server.
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let echo = [own.to_string_lossy().into_owned(), "echo".to_owned()];
-    let echo = Peer::start(&echo)?.round_trip()?;
+    let echo = StdioServer::start(&echo)?.round_trip()?;
     server.calls(CALLS_SOME)?;
     let some = server.resident_kib()?;
     server.calls(CALLS_MANY - CALLS_SOME)?;
@@ -50,7 +50,7 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
     Ok(vec![
         Row::time(
             "stdio: first response after exec",
-            middle(starts?),
+            median_of(starts?),
             FIRST_RESPONSE,
         ),
         Row::time("stdio: round trip of (+ 1 2)", call, ROUND_TRIP),
@@ -71,21 +71,21 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
 
 fn first_response(command: &[String]) -> Result<Duration, String> {
     let began = Instant::now();
-    let mut peer = Peer::start(command)?;
+    let mut peer = StdioServer::start(command)?;
     peer.ask(INITIALIZE)?;
     Ok(began.elapsed())
 }
 
 /// A process that answers lines; it is killed when dropped.
-pub(super) struct Peer {
+pub(super) struct StdioServer {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     line: String,
 }
 
-impl Peer {
-    pub(super) fn start(command: &[String]) -> Result<Peer, String> {
+impl StdioServer {
+    pub(super) fn start(command: &[String]) -> Result<StdioServer, String> {
         let (program, arguments) = command.split_first().ok_or("an empty command")?;
         let mut child = Command::new(Path::new(program))
             .args(arguments)
@@ -96,7 +96,7 @@ impl Peer {
             .map_err(|error| format!("{program}: {error}"))?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         match (input, output) {
-            (Some(input), Some(output)) => Ok(Peer {
+            (Some(input), Some(output)) => Ok(StdioServer {
                 child,
                 input,
                 output: BufReader::new(output),
@@ -106,7 +106,7 @@ impl Peer {
         }
     }
 
-    pub(super) fn tell(&mut self, message: &str) -> Result<(), String> {
+    pub(super) fn send(&mut self, message: &str) -> Result<(), String> {
         let framed = format!("{message}\n");
         self.input
             .write_all(framed.as_bytes())
@@ -115,7 +115,7 @@ impl Peer {
 
     /// Sends `message` and returns the answer.
     pub(super) fn ask(&mut self, message: &str) -> Result<&str, String> {
-        self.tell(message)?;
+        self.send(message)?;
         self.line.clear();
         match self.output.read_line(&mut self.line) {
             Ok(0) => Err("it ended without an answer".to_owned()),
@@ -136,7 +136,7 @@ impl Peer {
             self.ask(CALL)?;
             times.push(began.elapsed());
         }
-        Ok(middle(times))
+        Ok(median_of(times))
     }
 
     fn resident_kib(&self) -> Result<f64, String> {
@@ -149,7 +149,7 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
+impl Drop for StdioServer {
     fn drop(&mut self) {
         // It may have exited already.
         let _gone = self.child.kill();

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use conformance::target::link::free_port;
 
 use super::http;
-use super::row::{Row, middle};
-use super::stdio::{INITIALIZE, INITIALIZED, Peer};
+use super::row::{Row, median_of};
+use super::stdio::{INITIALIZE, INITIALIZED, StdioServer};
 
 /// Number of turns with each store, after a tenth as many for warm-up.
 const TURNS: usize = 2_000;
@@ -19,7 +19,7 @@ const START: &str = r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"
 /// Measures the server that `command` starts; returns no rows if redis-server is not installed.
 pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
     let Some((_redis, url)) = redis()? else {
-        crate::say("sessions in Redis: not measured, redis-server is not installed\n");
+        crate::write_stdout("sessions in Redis: not measured, redis-server is not installed\n");
         return Ok(Vec::new());
     };
     let with = |flags: &[&str], store: &str| {
@@ -28,22 +28,28 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
         [command.to_vec(), flags.collect(), store.to_vec()].concat()
     };
     let stdio = |store: &str| {
-        let mut peer = Peer::start(&with(&[], store))?;
+        let mut peer = StdioServer::start(&with(&[], store))?;
         peer.ask(INITIALIZE)?;
-        peer.tell(INITIALIZED)?;
+        peer.send(INITIALIZED)?;
         let turn = turn(peer.ask(START)?)?;
         Ok::<_, String>((peer, turn))
     };
     let (mut near, mut far) = (stdio("memory:")?, stdio(&url)?);
-    let over_stdio = paired(|| right(near.0.ask(&near.1)?), || right(far.0.ask(&far.1)?))?;
+    let over_stdio = paired_medians(
+        || check_answer(near.0.ask(&near.1)?),
+        || check_answer(far.0.ask(&far.1)?),
+    )?;
     let listening = |store: &str| {
-        let (server, port) = http::serving(&with(&[], store), "thread")?;
-        let mut session = http::Session::open(port)?;
+        let (server, port) = http::start_http(&with(&[], store), "thread")?;
+        let mut session = http::HttpClient::open(port)?;
         let turn = turn(session.ask(START)?)?;
         Ok::<_, String>((server, session, turn))
     };
     let (mut near, mut far) = (listening("memory:")?, listening(&url)?);
-    let over_http = paired(|| right(near.1.ask(&near.2)?), || right(far.1.ask(&far.2)?))?;
+    let over_http = paired_medians(
+        || check_answer(near.1.ask(&near.2)?),
+        || check_answer(far.1.ask(&far.2)?),
+    )?;
     Ok([("stdio", over_stdio), ("http", over_http)]
         .map(|(way, (near, far))| {
             Row::time(
@@ -65,7 +71,7 @@ fn turn(answer: &str) -> Result<String, String> {
     ))
 }
 
-fn right(answer: &str) -> Result<(), String> {
+fn check_answer(answer: &str) -> Result<(), String> {
     match answer.contains("user=> 3") {
         true => Ok(()),
         false => Err(format!("no answer to (+ 1 2): {answer}")),
@@ -73,7 +79,7 @@ fn right(answer: &str) -> Result<(), String> {
 }
 
 /// The medians of both, which are called alternately.
-fn paired(
+fn paired_medians(
     mut near: impl FnMut() -> Result<(), String>,
     mut far: impl FnMut() -> Result<(), String>,
 ) -> Result<(Duration, Duration), String> {
@@ -89,7 +95,7 @@ fn paired(
         }
     }
     let [near, far] = times;
-    Ok((middle(near), middle(far)))
+    Ok((median_of(near), median_of(far)))
 }
 
 /// A process that is killed when dropped.

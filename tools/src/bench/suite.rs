@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use conformance::suite::{Suite, bundle};
 
-use super::row::{Row, middle};
+use super::row::{Row, median_of};
 
 /// Target for the whole suite.
 const ALL: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ pub(super) fn measure(harness: &Path, binary: &Path) -> Result<Vec<Row>, String>
     let suite = crate::suite()?;
     let still = suite.cases.iter().filter(|case| !case.waits()).count();
     let all = run(harness, binary, &[])?;
-    let not_waiting = several(harness, binary, &["--skip-waiting"])?;
+    let not_waiting = median_run(harness, binary, &["--skip-waiting"])?;
     let scratch = Scratch::new()?;
     let mut bulk = suite.clone();
     bulk.cases.retain(|case| case.file.ends_with(BULK));
@@ -37,10 +37,10 @@ pub(super) fn measure(harness: &Path, binary: &Path) -> Result<Vec<Row>, String>
     twice.cases.extend(again);
     let [once, twice] =
         [("once", &bulk), ("twice", &twice)].map(|(name, suite)| -> Result<Duration, String> {
-            let path = scratch.holding(name, suite)?;
+            let path = scratch.write_suite(name, suite)?;
             // The filter selects everything, but makes the run partial, so that expected failures outside this suite are not missed.
             let selected = ["--filter", "*", "--suite", &path.to_string_lossy()];
-            several(harness, binary, &selected)
+            median_run(harness, binary, &selected)
         });
     let ratio = twice?.as_secs_f64() / once?.as_secs_f64();
     Ok(vec![
@@ -66,10 +66,10 @@ pub(super) fn measure(harness: &Path, binary: &Path) -> Result<Vec<Row>, String>
     ])
 }
 
-fn several(harness: &Path, binary: &Path, selection: &[&str]) -> Result<Duration, String> {
+fn median_run(harness: &Path, binary: &Path, selection: &[&str]) -> Result<Duration, String> {
     let times: Result<Vec<Duration>, String> =
         (0..RUNS).map(|_| run(harness, binary, selection)).collect();
-    times.map(middle)
+    times.map(median_of)
 }
 
 /// The duration of a run, from exec to exit. A failed run is an error.
@@ -103,14 +103,15 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn new() -> Result<Scratch, String> {
         let path = std::env::temp_dir().join(format!("ptc-bench-{}", std::process::id()));
-        crate::written::directory(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        crate::guarded_fs::create_dir_all(&path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Scratch(path))
     }
 
-    fn holding(&self, name: &str, suite: &Suite) -> Result<PathBuf, String> {
+    fn write_suite(&self, name: &str, suite: &Suite) -> Result<PathBuf, String> {
         let path = self.0.join(name).with_extension("json");
         let text = bundle::write(suite).map_err(|error| error.to_string())?;
-        crate::written::file(&path, text)
+        crate::guarded_fs::write(&path, text)
             .map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(path)
     }
@@ -119,6 +120,6 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         // If it can't be removed, it stays in the system's temporary directory.
-        let _left = crate::written::remove(&self.0);
+        let _left = crate::guarded_fs::remove(&self.0);
     }
 }

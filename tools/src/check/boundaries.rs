@@ -105,9 +105,9 @@ const BOUNDARIES: &[Boundary] = &[
     },
 ];
 
-/// The top-level modules ("rooms") of `reference/server/src`, from the bottom up: each may use only those before it, so that none form
+/// The top-level modules of `reference/server/src`, from the bottom up: each may use only those before it, so that none form
 /// a cycle.
-const ROOMS: &[&str] = &[
+const MODULE_ORDER: &[&str] = &[
     "clock",
     "executor",
     "lock",
@@ -130,11 +130,11 @@ const ROOMS: &[&str] = &[
     "checks",
 ];
 const SERVER: &str = "reference/server/src";
-/// The file that may use all rooms.
-const FRONT: &str = "lib.rs";
+/// The file that may use all modules.
+const ROOT_FILE: &str = "lib.rs";
 
 pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
-    let mut wrong = rooms(project)?;
+    let mut wrong = forbidden_uses(project)?;
     for Boundary {
         package,
         never,
@@ -142,7 +142,7 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
     } in BOUNDARIES
     {
         for name in dependencies(project, package)? {
-            if never.iter().any(|pattern| means(pattern, &name)) {
+            if never.iter().any(|pattern| matches_pattern(pattern, &name)) {
                 wrong.push(format!("{package} depends on {name}: {why}"));
             }
         }
@@ -150,23 +150,23 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
     Ok(wrong)
 }
 
-/// Uses of a room above the file's own, or of one that is not in the order.
-fn rooms(project: &Project) -> Result<Vec<String>, String> {
+/// Uses of a module above the file's own, or of one that is not in the order.
+fn forbidden_uses(project: &Project) -> Result<Vec<String>, String> {
     let root = project.root.join(SERVER);
     let mut wrong = Vec::new();
     let mut left = vec![root.clone()];
     while let Some(directory) = left.pop() {
-        let told = |error| format!("{}: {error}", directory.display());
-        for entry in std::fs::read_dir(&directory).map_err(told)? {
-            let path = entry.map_err(told)?.path();
+        let with_path = |error| format!("{}: {error}", directory.display());
+        for entry in std::fs::read_dir(&directory).map_err(with_path)? {
+            let path = entry.map_err(with_path)?.path();
             if path.is_dir() {
                 left.push(path);
                 continue;
             }
             let name = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy();
-            if path.extension().is_some_and(|extension| extension == "rs") && name != FRONT {
-                let text = std::fs::read_to_string(&path).map_err(told)?;
-                wrong.extend(climbs(&name, &text));
+            if path.extension().is_some_and(|extension| extension == "rs") && name != ROOT_FILE {
+                let text = std::fs::read_to_string(&path).map_err(with_path)?;
+                wrong.extend(forbidden_uses_in(&name, &text));
             }
         }
     }
@@ -174,27 +174,27 @@ fn rooms(project: &Project) -> Result<Vec<String>, String> {
     Ok(wrong)
 }
 
-/// The forbidden rooms that the file `name` uses.
-fn climbs(name: &str, text: &str) -> BTreeSet<String> {
-    let floor = |room: &str| ROOMS.iter().position(|known| *known == room);
-    let room = name.split(['/', '.']).next().unwrap_or_default();
-    let Some(own) = floor(room) else {
+/// The forbidden modules that the file `name` uses.
+fn forbidden_uses_in(name: &str, text: &str) -> BTreeSet<String> {
+    let position = |module: &str| MODULE_ORDER.iter().position(|known| *known == module);
+    let module = name.split(['/', '.']).next().unwrap_or_default();
+    let Some(own) = position(module) else {
         return BTreeSet::from([format!(
-            "{SERVER}/{name}: `{room}` has no place among the rooms"
+            "{SERVER}/{name}: `{module}` has no place among the rooms"
         )]);
     };
     let Ok(file) = syn::parse_file(text) else {
         return BTreeSet::from([format!("{SERVER}/{name}: it can't be read")]);
     };
-    let mut named = Named {
+    let mut used = UsedModules {
         depth: depth(name),
-        rooms: BTreeSet::new(),
+        modules: BTreeSet::new(),
     };
-    named.visit_file(&file);
-    let rooms = named.rooms.iter();
-    rooms
-        .filter(|other| floor(other).is_none_or(|floor| floor > own))
-        .map(|other| format!("{SERVER}/{name}: `{room}` must not know `{other}`"))
+    used.visit_file(&file);
+    let modules = used.modules.iter();
+    modules
+        .filter(|other| position(other).is_none_or(|position| position > own))
+        .map(|other| format!("{SERVER}/{name}: `{module}` must not know `{other}`"))
         .collect()
 }
 
@@ -204,15 +204,15 @@ fn depth(name: &str) -> usize {
     modules.split('/').count()
 }
 
-/// The rooms that a file uses: after `crate::`, or after as many `super::` as lead to the root; alone, in groups, in macros.
-struct Named {
+/// The top-level modules that a file uses: after `crate::`, or after as many `super::` as lead to the root; alone, in groups, in macros.
+struct UsedModules {
     /// The depth of the module being visited.
     depth: usize,
-    rooms: BTreeSet<String>,
+    modules: BTreeSet<String>,
 }
 
-impl Named {
-    fn path<'a>(&mut self, segments: impl IntoIterator<Item = &'a str>) {
+impl UsedModules {
+    fn add_path<'a>(&mut self, segments: impl IntoIterator<Item = &'a str>) {
         let mut segments = segments
             .into_iter()
             .skip_while(|word| *word == "self")
@@ -226,28 +226,30 @@ impl Named {
         while segments.next_if_eq(&"super").is_some() {
             left = left.saturating_sub(1);
         }
-        if let (0, Some(room)) = (left, segments.next()) {
-            self.rooms.insert(room.to_owned());
+        if let (0, Some(module)) = (left, segments.next()) {
+            self.modules.insert(module.to_owned());
         }
     }
 
-    fn tree(&mut self, around: &[String], tree: &UseTree) {
+    fn add_tree(&mut self, around: &[String], tree: &UseTree) {
         let path = |last: &str| [around, &[last.to_owned()]].concat();
         let all = match tree {
-            UseTree::Path(inner) => return self.tree(&path(&inner.ident.to_string()), &inner.tree),
+            UseTree::Path(inner) => {
+                return self.add_tree(&path(&inner.ident.to_string()), &inner.tree);
+            }
             UseTree::Group(group) => {
-                return group.items.iter().for_each(|it| self.tree(around, it));
+                return group.items.iter().for_each(|it| self.add_tree(around, it));
             }
             UseTree::Name(name) => path(&name.ident.to_string()),
             UseTree::Rename(name) => path(&name.ident.to_string()),
-            // A glob of the root would use more than any room may.
+            // A glob of the root would use more than any module may.
             UseTree::Glob(_) => path("*"),
         };
-        self.path(all.iter().map(String::as_str));
+        self.add_path(all.iter().map(String::as_str));
     }
 }
 
-impl<'ast> Visit<'ast> for Named {
+impl<'ast> Visit<'ast> for UsedModules {
     fn visit_item_mod(&mut self, module: &'ast ItemMod) {
         self.depth += 1;
         syn::visit::visit_item_mod(self, module);
@@ -255,7 +257,7 @@ impl<'ast> Visit<'ast> for Named {
     }
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
-        self.tree(&[], &item.tree);
+        self.add_tree(&[], &item.tree);
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
@@ -264,7 +266,7 @@ impl<'ast> Visit<'ast> for Named {
             .iter()
             .map(|it| it.ident.to_string())
             .collect();
-        self.path(words.iter().map(String::as_str));
+        self.add_path(words.iter().map(String::as_str));
         syn::visit::visit_path(self, path);
     }
 
@@ -272,7 +274,7 @@ impl<'ast> Visit<'ast> for Named {
         let text = call.tokens.to_string().replace(' ', "");
         let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
         for path in text.split(|c| !word(c)) {
-            self.path(path.split("::"));
+            self.add_path(path.split("::"));
         }
         syn::visit::visit_macro(self, call);
     }
@@ -289,7 +291,7 @@ fn dependencies(project: &Project, package: &str) -> Result<BTreeSet<String>, St
     Ok(names.map(str::to_owned).collect())
 }
 
-fn means(pattern: &str, name: &str) -> bool {
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
         None => name == pattern,
@@ -301,8 +303,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_room_knows_one_above_it() {
-        let found = |name: &str, text: &str| climbs(name, text).len();
+    fn modules_use_only_those_below_them() {
+        let found = |name: &str, text: &str| forbidden_uses_in(name, text).len();
         assert_eq!(found("mcp/tools/mod.rs", "use crate::server::Server;"), 0);
         assert_eq!(found("server.rs", "use crate::mcp::tools;"), 1);
         assert_eq!(

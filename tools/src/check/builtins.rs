@@ -13,14 +13,14 @@ const LIBRARY: &str = "lib/";
 
 pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
     let suite = &project.suite;
-    let mut wrong = sectionless(suite);
-    wrong.extend(listed_twice());
-    wrong.extend(rowless(suite));
+    let mut wrong = rows_without_section(suite);
+    wrong.extend(duplicate_names());
+    wrong.extend(sections_without_row(suite));
     Ok(wrong)
 }
 
 /// Rows whose id is not a heading or clause, or below which no case tests a clause.
-fn sectionless(suite: &Suite) -> Vec<String> {
+fn rows_without_section(suite: &Suite) -> Vec<String> {
     let mut tested = HashSet::new();
     for id in suite.cases.iter().flat_map(|case| &case.clauses) {
         tested.insert(id.as_str());
@@ -49,7 +49,7 @@ fn sectionless(suite: &Suite) -> Vec<String> {
 }
 
 /// Names that two rows claim in the same place.
-fn listed_twice() -> Vec<String> {
+fn duplicate_names() -> Vec<String> {
     let mut seen = HashSet::new();
     let spellings = |builtin: &'static Builtin| {
         let bare = builtin.bare.then(|| builtin.name.to_owned());
@@ -65,13 +65,13 @@ fn listed_twice() -> Vec<String> {
 }
 
 /// Sections that describe a function without a row.
-fn rowless(suite: &Suite) -> Vec<String> {
-    let known: HashSet<String> = ptc_lang::builtins().flat_map(written).collect();
+fn sections_without_row(suite: &Suite) -> Vec<String> {
+    let known: HashSet<String> = ptc_lang::builtins().flat_map(spellings).collect();
     let mut wrong = Vec::new();
     for section in suite
         .sections
         .iter()
-        .filter(|section| is_of_function(section))
+        .filter(|section| describes_function(section))
     {
         for name in section.title.split(", ") {
             if !known.contains(name) {
@@ -86,7 +86,7 @@ fn rowless(suite: &Suite) -> Vec<String> {
 }
 
 /// Whether a section is headed with the last part of its id.
-fn is_of_function(section: &Section) -> bool {
+fn describes_function(section: &Section) -> bool {
     let first = section.title.split(", ").next().unwrap_or_default();
     let named = section.id.split_once('.').map(|(_, name)| name);
     section.file.starts_with(LIBRARY)
@@ -94,7 +94,7 @@ fn is_of_function(section: &Section) -> bool {
 }
 
 /// The spellings of a builtin's name in programs.
-pub(super) fn written(builtin: &'static Builtin) -> Vec<String> {
+pub(super) fn spellings(builtin: &'static Builtin) -> Vec<String> {
     let mut names = vec![builtin.name.to_owned()];
     for home in builtin.homes {
         let namespaces = NAMESPACES.iter().filter(|namespace| namespace.id == *home);
@@ -115,23 +115,23 @@ mod tests {
     }
 
     #[test]
-    fn a_section_without_a_row_is_found() {
+    fn sections_without_a_row_are_found() {
         let suite = page(
             "# Strings\n\n## zork {#strings.zork}\n\n## Rows {#strings.rows}\n\n## join {#strings.join}\n",
         );
         assert_eq!(
-            rowless(&suite),
+            sections_without_row(&suite),
             ["lib/strings.md:3: `zork` has no row in the builtin table"]
         );
     }
 
     #[test]
-    fn a_row_without_a_section_or_a_case_is_found() {
-        let told = |text: &str, id: &str| {
-            let mut complaints = sectionless(&page(text)).into_iter();
+    fn rows_without_a_section_or_case_are_found() {
+        let missing_row = |text: &str, id: &str| {
+            let mut complaints = rows_without_section(&page(text)).into_iter();
             complaints.find(|complaint| complaint.contains(id))
         };
-        let missing = told("# Strings\n", "{#strings.join}");
+        let missing = missing_row("# Strings\n", "{#strings.join}");
         assert!(
             missing
                 .is_some_and(|complaint| complaint.contains("expected {#strings.join} in spec/"))
@@ -139,10 +139,10 @@ mod tests {
         let head = "## join {#strings.join}\n\n";
         let case = "```clj\n(join \"\" []) ;=> \"\"\n```\n";
         for untested in [head.to_owned(), format!("{head}{case}")] {
-            let missing = told(&untested, "{#strings.join}");
+            let missing = missing_row(&untested, "{#strings.join}");
             assert!(missing.is_some_and(|complaint| complaint.contains("expected a clause")));
         }
         let tested = format!("{head}- {{#strings.join.none}} It MUST be empty.\n\n{case}");
-        assert_eq!(told(&tested, "{#strings.join}"), None);
+        assert_eq!(missing_row(&tested, "{#strings.join}"), None);
     }
 }

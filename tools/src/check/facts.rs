@@ -8,10 +8,10 @@ use conformance::suite::Suite;
 use super::Project;
 
 /// The words in cases of clauses, and in the sentences of clauses that no case can test.
-struct Words(HashSet<String>);
+struct CaseWords(HashSet<String>);
 
-impl Words {
-    fn of(suite: &Suite) -> Result<Words, String> {
+impl CaseWords {
+    fn of(suite: &Suite) -> Result<CaseWords, String> {
         let mut words = HashSet::new();
         let mut texts = Vec::new();
         for case in suite.cases.iter().filter(|case| !case.clauses.is_empty()) {
@@ -32,7 +32,7 @@ impl Words {
                 }
             }
         }
-        Ok(Words(words))
+        Ok(CaseWords(words))
     }
 
     fn has(&self, word: &str) -> bool {
@@ -41,7 +41,7 @@ impl Words {
 }
 
 pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
-    let words = Words::of(&project.suite)?;
+    let words = CaseWords::of(&project.suite)?;
     let mut wrong = Vec::new();
     for flag in ptc_server::settings::flags::FLAGS {
         let name = flag.name;
@@ -96,11 +96,11 @@ mod tests {
     use conformance::fixture;
 
     #[test]
-    fn a_name_counts_only_below_a_clause() {
+    fn names_count_only_below_a_clause() {
         let case = "```clj\n(str \"busy\") ;=> \"busy\"\n```\n";
         let words = |text: &str| {
             let suite = fixture::page("a.md", text.as_bytes()).expect("a page");
-            Words::of(&suite).expect("words")
+            CaseWords::of(&suite).expect("words")
         };
         assert!(!words(&format!("# A {{#a}}\n\n{case}")).has("busy"));
         let below = format!("# A {{#a}}\n\n- {{#a.b}} It MUST be so.\n\n{case}");

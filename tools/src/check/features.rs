@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_with_other_features_is_named() {
+    fn crate_with_different_features_is_reported() {
         let harness = features(&[("a v1", &["std"]), ("b v1", &["", "std"]), ("c v1", &[])]);
         let server = features(&[("a v1", &["std,x"]), ("b v1", &["std"])]);
         let wrong = differences(&harness, &server);

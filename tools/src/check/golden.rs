@@ -1,7 +1,7 @@
 //! `golden/` must be up to date and contain no other files.
 
 use super::Project;
-use crate::golden::{FILES, KEPT};
+use crate::golden::{FILES, RARELY_RENDERED};
 
 pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
     let directory = project.root.join("golden");
@@ -28,7 +28,7 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
         .filter(|path| path.is_file())
     {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if !FILES.iter().any(|file| file.name == name) && !KEPT.contains(&&*name) {
+        if !FILES.iter().any(|file| file.name == name) && !RARELY_RENDERED.contains(&&*name) {
             wrong.push(format!("golden/{name}: nothing makes it"));
         }
     }

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use conformance::suite::Suite;
 
 use crate::documents::Documents;
-use crate::mutants::read::Read;
+use crate::mutants::excused::ExcusedFaults;
 
 /// The input of the rules.
 struct Project {
@@ -60,7 +60,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "each excused fault has one verdict",
-        check: |_| Ok(Read::load()?.second_verdicts()),
+        check: |_| Ok(ExcusedFaults::load()?.duplicate_verdicts()),
     },
     Rule {
         name: "harness and server are built of the same crates",

@@ -49,7 +49,7 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
     let requirements = parse(&read(FILE)?)?;
     let mut wrong = faults(&requirements, &project.suite);
     let page = read(PAGE)?;
-    let rows = REVISIONS.map(|revision| counted(&requirements, revision));
+    let rows = REVISIONS.map(|revision| counts_row(&requirements, revision));
     let stale = rows.iter().filter(|row| !page.contains(&**row));
     wrong.extend(stale.map(|row| format!("{PAGE}: expected the row {row}")));
     Ok(wrong)
@@ -118,11 +118,12 @@ impl Requirement {
         }
         for revision in &self.revisions {
             let sources = self.clauses.iter().filter_map(|id| suite.clause(id));
-            let told = |text: &str| {
+            let states = |text: &str| {
                 text.contains(revision.as_str())
                     || !REVISIONS.iter().any(|known| text.contains(known))
             };
-            if !self.clauses.is_empty() && !sources.into_iter().any(|clause| told(&clause.sentence))
+            if !self.clauses.is_empty()
+                && !sources.into_iter().any(|clause| states(&clause.sentence))
             {
                 wrong.push(format!("no clause of it is of {revision}"));
             }
@@ -147,7 +148,7 @@ fn counts(requirements: &[Requirement], revision: &str) -> (usize, usize, usize,
 }
 
 /// The row of the page's table.
-fn counted(requirements: &[Requirement], revision: &str) -> String {
+fn counts_row(requirements: &[Requirement], revision: &str) -> String {
     let (all, seen, tried, official) = counts(requirements, revision);
     format!("| {revision} | {all} | {seen} | {tried} | {official} |")
 }

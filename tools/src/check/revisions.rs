@@ -30,14 +30,14 @@ struct Revision {
 }
 
 pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
-    Ok(broken(&read(&project.root)?, &project.suite))
+    Ok(revision_faults(&read(&project.root)?, &project.suite))
 }
 
 /// All clauses that revisions before `version` list.
 ///
 /// # Errors
 /// When a file of `spec/revisions/` cannot be read.
-pub fn listed_before(root: &Path, version: &str) -> Result<BTreeSet<String>, String> {
+pub fn clauses_before(root: &Path, version: &str) -> Result<BTreeSet<String>, String> {
     let earlier = read(root)?;
     let earlier = earlier
         .into_iter()
@@ -59,16 +59,17 @@ fn read(root: &Path) -> Result<Vec<Revision>, String> {
         .map_err(|error| format!("{}: {error}", directory.display()))?;
     let mut revisions = Vec::new();
     for path in entries.flatten().map(|entry| entry.path()) {
-        let told = |message: String| format!("{}: {message}", path.display());
-        let text = std::fs::read_to_string(&path).map_err(|error| told(error.to_string()))?;
-        revisions.push(toml::from_str::<Revision>(&text).map_err(|error| told(error.to_string()))?);
+        let with_path = |message: String| format!("{}: {message}", path.display());
+        let text = std::fs::read_to_string(&path).map_err(|error| with_path(error.to_string()))?;
+        revisions
+            .push(toml::from_str::<Revision>(&text).map_err(|error| with_path(error.to_string()))?);
     }
     revisions.sort_by(|a, b| a.revision.cmp(&b.revision));
     Ok(revisions)
 }
 
 /// The faults of the revisions, oldest first. Clauses that were added later are ignored.
-fn broken(revisions: &[Revision], suite: &Suite) -> Vec<String> {
+fn revision_faults(revisions: &[Revision], suite: &Suite) -> Vec<String> {
     let mut wrong = Vec::new();
     // Each clause's current level, and the revision that set it.
     let mut standing: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
@@ -132,7 +133,7 @@ mod tests {
 
     const BASE: &str = "revision = \"1.0\"\n[clauses]\n\"a.same\" = \"MUST\"\n\"a.softer\" = \"MUST\"\n\"a.gone\" = \"MUST\"\n";
 
-    fn told(texts: &[&str]) -> Vec<String> {
+    fn faults_of(texts: &[&str]) -> Vec<String> {
         let page = "# A {#a}\n\n- {#a.same} It MUST be so.\n\n```clj\n1 ;=> 1\n```\n\n\
                     - {#a.softer} It SHOULD be so.\n\n```clj\n2 ;=> 2\n```\n\n\
                     - {#a.newer} It MUST be so.\n\n```clj\n3 ;=> 3\n```\n";
@@ -141,13 +142,13 @@ mod tests {
             .iter()
             .map(|text| toml::from_str(text).expect("a revision"))
             .collect();
-        broken(&revisions, &suite)
+        revision_faults(&revisions, &suite)
     }
 
     #[test]
-    fn a_clause_may_come_but_not_go_nor_change() {
+    fn clauses_may_be_added_but_not_removed_or_changed() {
         assert_eq!(
-            told(&[BASE]),
+            faults_of(&[BASE]),
             [
                 "revision 1.0: a.gone is gone; a later revision says so in [retired]",
                 "revision 1.0: a.softer was MUST, and is SHOULD now; a later revision says so in [changed]",
@@ -156,15 +157,15 @@ mod tests {
     }
 
     #[test]
-    fn a_later_revision_says_what_became_of_a_clause() {
+    fn later_revisions_declare_removed_and_changed_clauses() {
         let next = "revision = \"1.1\"\nbase = \"1.0\"\n[retired]\n\"a.gone\" = \"nobody had it\"\n\
                     [changed]\n\"a.softer\" = \"it was too hard\"\n";
-        assert_eq!(told(&[BASE, next]), <[&str; 0]>::default());
+        assert_eq!(faults_of(&[BASE, next]), <[&str; 0]>::default());
         let wrong = "revision = \"1.1\"\nbase = \"0.9\"\n[retired]\n\"a.gone\" = \"\"\n\"a.same\" = \"it stands\"\n\
                      [changed]\n\"a.softer\" = \"it was too hard\"\n\"a.newer\" = \"it is new\"\n\
                      [added]\n\"a.lost\" = \"MUST\"\n";
         assert_eq!(
-            told(&[BASE, wrong]),
+            faults_of(&[BASE, wrong]),
             [
                 "revision 1.1: there is no revision 0.9",
                 "revision 1.1: a.gone has no reason",

@@ -10,7 +10,7 @@ use super::{Project, builtins};
 type Later<'s> = HashMap<String, BTreeSet<&'s str>>;
 
 pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
-    let later = later(&project.suite);
+    let later = later_names(&project.suite);
     Ok(project
         .suite
         .cases
@@ -20,11 +20,11 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
 }
 
 /// The names whose sections' clauses all require a capability.
-fn later(suite: &Suite) -> Later<'_> {
+fn later_names(suite: &Suite) -> Later<'_> {
     let forms = ptc_lang::special_forms()
         .iter()
         .map(|form| (form.id, vec![form.name.to_owned()]));
-    let rows = ptc_lang::builtins().map(|builtin| (builtin.id, builtins::written(builtin)));
+    let rows = ptc_lang::builtins().map(|builtin| (builtin.id, builtins::spellings(builtin)));
     let mut later = Later::new();
     for (id, names) in forms.chain(rows) {
         let clauses = suite.clauses.iter().filter(|clause| clause.section == id);
@@ -55,8 +55,8 @@ fn complaint(case: &Case, later: &Later<'_>) -> Option<String> {
         other => serde_json::to_string(other).unwrap_or_default(),
     };
     let names: Vec<&str> = match &case.body {
-        CaseBody::Clj(_) => text.split(ends_name).collect(),
-        _ => calls(&text).collect(),
+        CaseBody::Clj(_) => text.split(is_name_end).collect(),
+        _ => called_names(&text).collect(),
     };
     let (name, asked) = names.into_iter().find_map(|name| {
         let asked = later.get(name)?;
@@ -91,14 +91,14 @@ fn without_strings(program: &str) -> String {
     left
 }
 
-fn ends_name(sign: char) -> bool {
+fn is_name_end(sign: char) -> bool {
     sign.is_whitespace() || "()[]{}\"\\,;'".contains(sign)
 }
 
 /// The names between an opening parenthesis and a blank, except those of a shell.
-fn calls(text: &str) -> impl Iterator<Item = &str> {
+fn called_names(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('(').filter_map(|(at, _)| {
-        let (name, _) = text[at + 1..].split_once(ends_name)?;
+        let (name, _) = text[at + 1..].split_once(is_name_end)?;
         let blank = text[at + 1 + name.len()..].starts_with(' ');
         (blank && !text[..at].ends_with('$')).then_some(name)
     })
@@ -109,24 +109,24 @@ mod tests {
     use super::*;
     use conformance::fixture;
 
-    fn told(clause: &str) -> Vec<String> {
+    fn check_clause(clause: &str) -> Vec<String> {
         let page = format!(
             "# Seqs\n\n## repeat {{#seqs.repeat}}\n\n- {{#seqs.repeat.times requires: lang-1.1}} It MUST repeat.\n\n## count {{#seqs.count}}\n\n{clause}\n\n```clj\n(count (repeat 3 1)) ;=> 3\n```\n"
         );
         let suite = fixture::page("lib/seqs.md", page.as_bytes()).expect("a page");
-        let later = later(&suite);
+        let later = later_names(&suite);
         let cases = suite.cases.iter();
         cases.filter_map(|case| complaint(case, &later)).collect()
     }
 
     #[test]
-    fn a_name_of_a_later_revision_is_found() {
-        let complaints = told("- {#seqs.count.any} It MUST count.");
+    fn names_of_later_revisions_are_found() {
+        let complaints = check_clause("- {#seqs.count.any} It MUST count.");
         assert!(
             complaints.len() == 1 && complaints[0].contains("uses `repeat`, which needs lang-1.1"),
             "{complaints:?}"
         );
-        let asked = told("- {#seqs.count.any requires: lang-1.1} It MUST count.");
+        let asked = check_clause("- {#seqs.count.any requires: lang-1.1} It MUST count.");
         assert_eq!(asked, Vec::<String>::new());
     }
 }

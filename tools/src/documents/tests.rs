@@ -14,7 +14,7 @@ fn faults(rows: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_row_that_is_proven_is_no_fault() {
+fn proven_rows_are_not_faults() {
     for row in [
         r#""`busy`" = "a.busy""#,
         r#""it ends" = ["a.busy", "a.hour"]"#,
@@ -25,7 +25,7 @@ fn a_row_that_is_proven_is_no_fault() {
 }
 
 #[test]
-fn a_row_that_points_at_nothing_is_refused() {
+fn rows_with_unknown_references_are_rejected() {
     for (row, fault) in [
         (r#"r = "a.gone""#, "there is no clause a.gone"),
         (r#"r = "a""#, "there is no clause a"),
@@ -52,7 +52,7 @@ fn a_row_that_points_at_nothing_is_refused() {
 }
 
 #[test]
-fn a_row_stands_once() {
+fn duplicate_rows_are_rejected() {
     assert!(Documents::parse("[\"000 a\".Limits]\nr = \"a.b\"\nr = \"a.c\"\n").is_err());
     assert!(Documents::parse("[\"000 a\".Limits]\nr = { skipped = \"x\" }\n").is_err());
 }

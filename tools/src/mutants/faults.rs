@@ -12,7 +12,7 @@ use syn::visit::{self, Visit};
 use syn::{BinOp, Expr, Lit, ReturnType, Stmt, Type, UnOp};
 
 /// The function that guards each fault. Its module is added to the crate's root.
-const ASKS: &str = "crate::planted_fault::on";
+const GUARD: &str = "crate::planted_fault::on";
 
 /// Size of the file that a server with faults shares with the judging process: the number of the active fault, then a mark for each
 /// fault whose guard was evaluated.
@@ -72,7 +72,7 @@ pub(crate) mod planted_fault {
 
 /// A fault that can be planted.
 #[derive(Clone)]
-pub struct Fault {
+pub struct PlantableFault {
     /// Its line, from 1.
     pub line: usize,
     /// The function that contains it.
@@ -82,11 +82,11 @@ pub struct Fault {
     /// The bytes that are replaced.
     range: Range<usize>,
     /// Their replacement, made of text and parts of the source.
-    parts: Vec<Part>,
+    parts: Vec<FaultPart>,
 }
 
 #[derive(Clone)]
-enum Part {
+enum FaultPart {
     Text(String),
     /// The guard of this fault.
     Question,
@@ -95,7 +95,7 @@ enum Part {
 }
 
 /// Names that are confused with one another: methods of the same type whose difference the cases must detect.
-const WORDS: &[(&str, &str)] = &[
+const CONFUSABLE_NAMES: &[(&str, &str)] = &[
     ("all", "any"),
     ("any", "all"),
     ("ceil", "floor"),
@@ -124,13 +124,13 @@ const WORDS: &[(&str, &str)] = &[
 ];
 
 /// All faults that can be planted into `source`; none if it cannot be parsed.
-pub fn find(source: &str) -> Vec<Fault> {
+pub fn find(source: &str) -> Vec<PlantableFault> {
     let Ok(file) = syn::parse_file(source) else {
         return Vec::new();
     };
-    let mut finder = Finder {
+    let mut finder = FaultFinder {
         source,
-        places: Places::new(source),
+        offsets: SourceOffsets::new(source),
         function: Vec::new(),
         found: Vec::new(),
     };
@@ -140,8 +140,11 @@ pub fn find(source: &str) -> Vec<Fault> {
 
 /// `source` with `faults` planted under their numbers. If two overlap, only the first is planted. Returns the
 /// numbers of the planted faults, with their ranges in the new text.
-pub fn plant(source: &str, faults: &[(u32, &Fault)]) -> (String, Vec<(u32, Range<usize>)>) {
-    let mut sorted: Vec<&(u32, &Fault)> = faults.iter().collect();
+pub fn plant(
+    source: &str,
+    faults: &[(u32, &PlantableFault)],
+) -> (String, Vec<(u32, Range<usize>)>) {
+    let mut sorted: Vec<&(u32, &PlantableFault)> = faults.iter().collect();
     sorted.sort_by_key(|(_, fault)| (fault.range.start, fault.range.end));
     let (mut text, mut planted, mut end) = (String::new(), Vec::new(), 0);
     for (id, fault) in sorted {
@@ -152,9 +155,9 @@ pub fn plant(source: &str, faults: &[(u32, &Fault)]) -> (String, Vec<(u32, Range
         let began = text.len();
         for part in &fault.parts {
             match part {
-                Part::Text(part) => text.push_str(part),
-                Part::Question => text.push_str(&format!("{ASKS}({id})")),
-                Part::Source(range) => text.push_str(&source[range.clone()]),
+                FaultPart::Text(part) => text.push_str(part),
+                FaultPart::Question => text.push_str(&format!("{GUARD}({id})")),
+                FaultPart::Source(range) => text.push_str(&source[range.clone()]),
             }
         }
         end = fault.range.end;
@@ -165,12 +168,12 @@ pub fn plant(source: &str, faults: &[(u32, &Fault)]) -> (String, Vec<(u32, Range
 }
 
 /// Converts the positions of syntax elements to byte offsets in a source text.
-pub struct Places<'s> {
+pub struct SourceOffsets<'s> {
     pub source: &'s str,
     lines: Vec<usize>,
 }
 
-impl<'s> Places<'s> {
+impl<'s> SourceOffsets<'s> {
     /// Creates the converter for `source`.
     pub fn new(source: &'s str) -> Self {
         let lines = line_starts(source);
@@ -191,40 +194,40 @@ impl<'s> Places<'s> {
     }
 }
 
-struct Finder<'s> {
+struct FaultFinder<'s> {
     source: &'s str,
-    places: Places<'s>,
+    offsets: SourceOffsets<'s>,
     function: Vec<String>,
-    found: Vec<Fault>,
+    found: Vec<PlantableFault>,
 }
 
-impl Finder<'_> {
+impl FaultFinder<'_> {
     fn range(&self, span: Span) -> Range<usize> {
-        self.places.range(span)
+        self.offsets.range(span)
     }
 
     /// Adds a fault that replaces the source at `span` with `on` while it is active.
-    fn instead(&mut self, span: Span, what: String, on: Vec<Part>) {
+    fn replace(&mut self, span: Span, what: String, on: Vec<FaultPart>) {
         let range = self.range(span);
         let mut parts = vec![
-            Part::Text("(if ".into()),
-            Part::Question,
-            Part::Text(" { ".into()),
+            FaultPart::Text("(if ".into()),
+            FaultPart::Question,
+            FaultPart::Text(" { ".into()),
         ];
         parts.extend(on);
-        parts.push(Part::Text(" } else { ".into()));
-        parts.push(Part::Source(range.clone()));
-        parts.push(Part::Text(" })".into()));
+        parts.push(FaultPart::Text(" } else { ".into()));
+        parts.push(FaultPart::Source(range.clone()));
+        parts.push(FaultPart::Text(" })".into()));
         self.add(span, what, range, parts);
     }
 
-    fn add(&mut self, span: Span, what: String, range: Range<usize>, parts: Vec<Part>) {
+    fn add(&mut self, span: Span, what: String, range: Range<usize>, parts: Vec<FaultPart>) {
         let function = self.function.join("::");
         if function.is_empty() {
             return;
         }
         let line = span.start().line;
-        self.found.push(Fault {
+        self.found.push(PlantableFault {
             line,
             function,
             what,
@@ -262,7 +265,7 @@ impl Finder<'_> {
     }
 
     /// Adds faults by which an arm gives the value of the next one, if neither pattern binds names.
-    fn swapped(&mut self, arms: &[syn::Arm]) {
+    fn add_arm_swaps(&mut self, arms: &[syn::Arm]) {
         for pair in arms.windows(2) {
             let [one, next] = pair else { continue };
             let (body, other) = (one.body.span(), next.body.span());
@@ -279,8 +282,8 @@ impl Finder<'_> {
                 self.shown(one.pat.span()),
                 self.shown(next.pat.span())
             );
-            let on = vec![Part::Source(self.range(other))];
-            self.instead(body, what, on);
+            let on = vec![FaultPart::Source(self.range(other))];
+            self.replace(body, what, on);
         }
     }
 
@@ -289,8 +292,8 @@ impl Finder<'_> {
         let Some(begin) = tables::body(self.source, self.range(item).end) else {
             return;
         };
-        let mut rows = Rows {
-            places: &self.places,
+        let mut rows = TableFaultFinder {
+            offsets: &self.offsets,
             found: Vec::new(),
         };
         rows.visit_expr(value);
@@ -298,18 +301,18 @@ impl Finder<'_> {
         self.function.push(name.to_string());
         for row in found {
             let mut parts = vec![
-                Part::Text("if ".into()),
-                Part::Question,
-                Part::Text(" { return const { &(".into()),
+                FaultPart::Text("if ".into()),
+                FaultPart::Question,
+                FaultPart::Text(" { return const { &(".into()),
             ];
             let mut at = whole.start;
             for (range, with) in row.edits {
-                parts.push(Part::Source(at..range.start));
-                parts.push(Part::Text(with));
+                parts.push(FaultPart::Source(at..range.start));
+                parts.push(FaultPart::Text(with));
                 at = range.end;
             }
-            parts.push(Part::Source(at..whole.end));
-            parts.push(Part::Text(") }; } ".into()));
+            parts.push(FaultPart::Source(at..whole.end));
+            parts.push(FaultPart::Text(") }; } ".into()));
             self.add(row.span, row.what, begin..begin, parts);
         }
         self.function.pop();
@@ -323,9 +326,9 @@ impl Finder<'_> {
         let start = self.range(block.span()).start + 1;
         for value in values(output) {
             let parts = vec![
-                Part::Text(" if ".into()),
-                Part::Question,
-                Part::Text(format!(" {{ return {value}; }} ")),
+                FaultPart::Text(" if ".into()),
+                FaultPart::Question,
+                FaultPart::Text(format!(" {{ return {value}; }} ")),
             ];
             self.add(
                 block.span(),
@@ -337,7 +340,7 @@ impl Finder<'_> {
     }
 }
 
-impl<'ast> Visit<'ast> for Finder<'_> {
+impl<'ast> Visit<'ast> for FaultFinder<'_> {
     fn visit_expr(&mut self, expression: &'ast Expr) {
         if !is_account(expression) {
             visit::visit_expr(self, expression);
@@ -395,14 +398,14 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                 self.range(binary.right.span()),
             );
             let operator = self.shown(binary.op.span());
-            for other in others(&binary.op) {
+            for other in replacement_operators(&binary.op) {
                 let what = format!("{} becomes {other} in {}", operator, self.shown(span));
                 let on = vec![
-                    Part::Source(left.clone()),
-                    Part::Text(format!(" {other} ")),
-                    Part::Source(right.clone()),
+                    FaultPart::Source(left.clone()),
+                    FaultPart::Text(format!(" {other} ")),
+                    FaultPart::Source(right.clone()),
                 ];
-                self.instead(span, what, on);
+                self.replace(span, what, on);
             }
         }
         visit::visit_expr_binary(self, binary);
@@ -411,8 +414,8 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_expr_unary(&mut self, unary: &'ast syn::ExprUnary) {
         if matches!(unary.op, UnOp::Not(_) | UnOp::Neg(_)) {
             let what = format!("without the sign: {}", self.shown(unary.span()));
-            let on = vec![Part::Source(self.range(unary.expr.span()))];
-            self.instead(unary.span(), what, on);
+            let on = vec![FaultPart::Source(self.range(unary.expr.span()))];
+            self.replace(unary.span(), what, on);
         }
         visit::visit_expr_unary(self, unary);
     }
@@ -423,25 +426,25 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             Lit::Int(int) => {
                 if let Ok(value) = int.base10_parse::<u128>() {
                     let more = format!("{}{}", value.saturating_add(1), int.suffix());
-                    self.instead(
+                    self.replace(
                         span,
                         format!("{int} becomes {more}"),
-                        vec![Part::Text(more)],
+                        vec![FaultPart::Text(more)],
                     );
                 }
             }
             Lit::Bool(bool) => {
                 let other = (!bool.value).to_string();
-                self.instead(
+                self.replace(
                     span,
                     format!("{} becomes {other}", bool.value),
-                    vec![Part::Text(other)],
+                    vec![FaultPart::Text(other)],
                 );
             }
             Lit::Str(text) if is_word(&text.value()) => {
                 let other = format!("{}_", text.value());
                 let what = format!("{:?} becomes {other:?}", text.value());
-                self.instead(span, what, vec![Part::Text(format!("{other:?}"))]);
+                self.replace(span, what, vec![FaultPart::Text(format!("{other:?}"))]);
             }
             _ => {}
         }
@@ -460,11 +463,11 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             let here = self.range(span);
             let other = format!("{word}_");
             let on = vec![
-                Part::Source(whole.start..here.start),
-                Part::Text(format!("{other:?}")),
-                Part::Source(here.end..whole.end),
+                FaultPart::Source(whole.start..here.start),
+                FaultPart::Text(format!("{other:?}")),
+                FaultPart::Source(here.end..whole.end),
             ];
-            self.instead(expression.span(), format!("{word:?} becomes {other:?}"), on);
+            self.replace(expression.span(), format!("{word:?} becomes {other:?}"), on);
         }
     }
 
@@ -475,15 +478,15 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             self.visit_expr(&call.receiver);
             return;
         }
-        for (_, other) in WORDS.iter().filter(|(word, _)| *word == name) {
+        for (_, other) in CONFUSABLE_NAMES.iter().filter(|(word, _)| *word == name) {
             let (whole, method) = (self.range(call.span()), self.range(call.method.span()));
             let what = format!("{name} becomes {other} in {}", self.shown(call.span()));
             let on = vec![
-                Part::Source(whole.start..method.start),
-                Part::Text((*other).to_owned()),
-                Part::Source(method.end..whole.end),
+                FaultPart::Source(whole.start..method.start),
+                FaultPart::Text((*other).to_owned()),
+                FaultPart::Source(method.end..whole.end),
             ];
-            self.instead(call.span(), what, on);
+            self.replace(call.span(), what, on);
         }
         visit::visit_expr_method_call(self, call);
     }
@@ -503,7 +506,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             _ => false,
         };
         let falls_through = last.is_some_and(|arm| takes_all(&arm.pat) && arm.guard.is_none());
-        self.swapped(&expression.arms);
+        self.add_arm_swaps(&expression.arms);
         if falls_through {
             let arms = &expression.arms[..expression.arms.len() - 1];
             for arm in arms {
@@ -511,14 +514,14 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                 match &arm.guard {
                     None => {
                         let end = self.range(arm.pat.span()).end;
-                        let parts = vec![Part::Text(" if !".into()), Part::Question];
+                        let parts = vec![FaultPart::Text(" if !".into()), FaultPart::Question];
                         self.add(arm.span(), what, end..end, parts);
                     }
                     Some((_, guard)) if !holds_let(guard) => {
-                        let on = vec![Part::Text("false".into())];
-                        self.instead(guard.span(), what, on);
+                        let on = vec![FaultPart::Text("false".into())];
+                        self.replace(guard.span(), what, on);
                         let what = format!("whatever {} says", self.shown(guard.span()));
-                        self.instead(guard.span(), what, vec![Part::Text("true".into())]);
+                        self.replace(guard.span(), what, vec![FaultPart::Text("true".into())]);
                     }
                     Some(_) => {}
                 }
@@ -540,11 +543,11 @@ impl<'ast> Visit<'ast> for Finder<'_> {
             let range = self.range(span);
             let what = format!("without {}", self.shown(span));
             let parts = vec![
-                Part::Text("if !".into()),
-                Part::Question,
-                Part::Text(" { ".into()),
-                Part::Source(range.clone()),
-                Part::Text(" }".into()),
+                FaultPart::Text("if !".into()),
+                FaultPart::Question,
+                FaultPart::Text(" { ".into()),
+                FaultPart::Source(range.clone()),
+                FaultPart::Text(" }".into()),
             ];
             self.add(span, what, range, parts);
         }
@@ -553,7 +556,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 }
 
 /// The operators that an operator is replaced with.
-fn others(operator: &BinOp) -> &'static [&'static str] {
+fn replacement_operators(operator: &BinOp) -> &'static [&'static str] {
     match operator {
         BinOp::Add(_) => &["-"],
         BinOp::Sub(_) => &["+"],
@@ -584,11 +587,11 @@ fn others(operator: &BinOp) -> &'static [&'static str] {
 fn values(output: &ReturnType) -> Vec<String> {
     match output {
         ReturnType::Default => vec!["()".into()],
-        ReturnType::Type(_, of) => of_type(of),
+        ReturnType::Type(_, of) => replacement_values(of),
     }
 }
 
-fn of_type(of: &Type) -> Vec<String> {
+fn replacement_values(of: &Type) -> Vec<String> {
     match of {
         Type::Tuple(tuple) if tuple.elems.is_empty() => vec!["()".into()],
         Type::Reference(reference) => match &*reference.elem {
@@ -604,7 +607,7 @@ fn of_type(of: &Type) -> Vec<String> {
             };
             let inner = || match &last.arguments {
                 syn::PathArguments::AngleBracketed(arguments) => match arguments.args.first() {
-                    Some(syn::GenericArgument::Type(inner)) => of_type(inner),
+                    Some(syn::GenericArgument::Type(inner)) => replacement_values(inner),
                     _ => Vec::new(),
                 },
                 _ => Vec::new(),
@@ -632,8 +635,8 @@ fn of_type(of: &Type) -> Vec<String> {
 
 /// Mistakes in writing a table: a row is omitted, two rows exchange their values, a number is off by
 /// one, a word is misspelt.
-struct Rows<'s> {
-    places: &'s Places<'s>,
+struct TableFaultFinder<'s> {
+    offsets: &'s SourceOffsets<'s>,
     found: Vec<Row>,
 }
 
@@ -643,9 +646,9 @@ struct Row {
     edits: Vec<(Range<usize>, String)>,
 }
 
-impl Rows<'_> {
+impl TableFaultFinder<'_> {
     fn text(&self, span: Span) -> &str {
-        &self.places.source[self.places.range(span)]
+        &self.offsets.source[self.offsets.range(span)]
     }
 
     fn shown(&self, span: Span) -> String {
@@ -679,13 +682,13 @@ impl Rows<'_> {
     }
 }
 
-impl<'ast> Visit<'ast> for Rows<'_> {
+impl<'ast> Visit<'ast> for TableFaultFinder<'_> {
     fn visit_expr_array(&mut self, array: &'ast syn::ExprArray) {
         let rows: Vec<&Expr> = array.elems.iter().collect();
         for (at, row) in rows.iter().enumerate() {
-            let here = self.places.range(row.span());
+            let here = self.offsets.range(row.span());
             let gone = match rows.get(at + 1) {
-                Some(next) => here.start..self.places.range(next.span()).start,
+                Some(next) => here.start..self.offsets.range(next.span()).start,
                 None => here,
             };
             self.add(
@@ -708,8 +711,8 @@ impl<'ast> Visit<'ast> for Rows<'_> {
                 self.shown(other.span())
             );
             let edits = vec![
-                (self.places.range(one.span()), second),
-                (self.places.range(other.span()), first),
+                (self.offsets.range(one.span()), second),
+                (self.offsets.range(other.span()), first),
             ];
             self.add(one.span(), what, edits);
         }
@@ -731,8 +734,8 @@ impl<'ast> Visit<'ast> for Rows<'_> {
                 "{:?}",
                 char::from_u32(char.value() as u32 + 1).unwrap_or('?')
             )),
-            Lit::Str(text) if is_written(&text.value()) => {
-                Some(format!("{:?}", misspelt(&text.value())))
+            Lit::Str(text) if is_word_like(&text.value()) => {
+                Some(format!("{:?}", misspell(&text.value())))
             }
             _ => None,
         };
@@ -741,7 +744,7 @@ impl<'ast> Visit<'ast> for Rows<'_> {
             self.add(
                 span,
                 format!("{} becomes {other}", self.shown(span)),
-                vec![(self.places.range(span), other)],
+                vec![(self.offsets.range(span), other)],
             );
         }
     }
@@ -752,12 +755,12 @@ impl<'ast> Visit<'ast> for Rows<'_> {
 }
 
 /// Whether a text in a table is a word rather than a sentence.
-fn is_written(text: &str) -> bool {
+fn is_word_like(text: &str) -> bool {
     !text.is_empty() && !text.contains(char::is_whitespace)
 }
 
 /// The text with its last character changed.
-fn misspelt(text: &str) -> String {
+fn misspell(text: &str) -> String {
     let mut characters: Vec<char> = text.chars().collect();
     if let Some(last) = characters.last_mut() {
         *last = match *last {

@@ -1,9 +1,9 @@
 //! Plants faults into the reference and judges them by the suite alone: a fault that it does not catch means a missing case, or it
 //! changes nothing, or nobody can observe it. Knows how to build and to run; `faults` knows where faults can be planted.
 
+pub mod excused;
 mod faults;
 mod quick;
-pub mod read;
 mod tables;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 /// The sample, and how long it is judged.
 #[derive(Args)]
-pub struct Options {
+pub struct MutantsOptions {
     /// Number of faults to plant, drawn from all possible ones
     #[arg(long, default_value_t = 100)]
     sample: usize,
@@ -78,7 +78,7 @@ const LEFT_OUT: &[&str] = &[
 ];
 /// Further targets that are built together with an executable: those with most of the dependencies, and the whole workspace, so that
 /// features and profiles are the same as in every other build, and an up-to-date target directory can be reused. The example links least.
-const LIKE_OTHERS: &[&str] = &[
+const SHARED_TARGETS: &[&str] = &[
     "--workspace",
     "--bin",
     "tools",
@@ -95,7 +95,7 @@ const MEMORY_MAX: u64 = 6 << 20;
 
 /// A planted fault, and its verdict.
 #[derive(Serialize, Deserialize, Clone)]
-struct Planted {
+struct PlantedFault {
     id: u32,
     file: String,
     line: usize,
@@ -103,10 +103,10 @@ struct Planted {
     what: String,
     /// The suite's verdict; `None` if it is not judged yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    verdict: Option<Verdict>,
+    verdict: Option<FaultVerdict>,
 }
 
-impl Planted {
+impl PlantedFault {
     /// Words by which a related case can be recognised: those of the fault's location and of its change.
     fn words(&self) -> Vec<String> {
         let parts = [&self.file, &self.function, &self.what];
@@ -114,7 +114,7 @@ impl Planted {
             part.split(|sign: char| !sign.is_alphanumeric() && !"-?!".contains(sign))
         });
         let mut words: Vec<String> = words
-            .filter(|word| word.len() > 2 && !LEFT_UNSAID.contains(word))
+            .filter(|word| word.len() > 2 && !UNSPECIFIC_WORDS.contains(word))
             .map(str::to_lowercase)
             .collect();
         words.sort_unstable();
@@ -124,7 +124,7 @@ impl Planted {
 }
 
 /// Words in locations and descriptions that say nothing about a fault.
-const LEFT_UNSAID: &[&str] = &[
+const UNSPECIFIC_WORDS: &[&str] = &[
     "becomes",
     "change",
     "fault",
@@ -151,7 +151,7 @@ const LEFT_UNSAID: &[&str] = &[
 
 #[derive(Serialize, Deserialize, Clone, PartialEq)]
 #[serde(rename_all = "snake_case")]
-enum Verdict {
+enum FaultVerdict {
     /// Caught by the case that failed.
     Caught(String),
     /// No program or frame of the suite reached it.
@@ -168,7 +168,7 @@ struct Sample {
     possible: usize,
     /// The number of faults in the sample that didn't compile.
     unviable: usize,
-    faults: Vec<Planted>,
+    faults: Vec<PlantedFault>,
     /// For each fault, the pages whose cases reach it.
     reached: BTreeMap<u32, BTreeSet<String>>,
     /// Cases that fail without any fault.
@@ -181,12 +181,12 @@ struct Sample {
 ///
 /// # Errors
 /// When something can't be copied, built or run.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &MutantsOptions) -> Result<(), String> {
     let began = Instant::now();
     let home = crate::root()
         .join("target/mutants")
         .join(format!("{}-{}", options.sample, options.seed));
-    let bench = Bench {
+    let sample_directory = SampleDirectory {
         tree: home.join("tree"),
         target: options
             .target_dir
@@ -198,16 +198,16 @@ pub fn run(options: &Options) -> Result<(), String> {
     };
     let suite = crate::suite()?;
     // A copy of the pages, so that edits during the run have no effect.
-    let _absent = crate::written::remove(&bench.pages());
-    copy_tracked(&crate::root(), "spec", &bench.home)?;
-    let mut sample = match bench.read()? {
+    let _absent = crate::guarded_fs::remove(&sample_directory.pages());
+    copy_tracked(&crate::root(), "spec", &sample_directory.home)?;
+    let mut sample = match sample_directory.read()? {
         Some(sample) => sample,
-        None => bench.begin(options)?,
+        None => sample_directory.draw_and_build(options)?,
     };
     for fault in &mut sample.faults {
         let is_open = match &fault.verdict {
-            Some(Verdict::Caught(_)) => false,
-            Some(Verdict::Asked) => options.again || !options.quick,
+            Some(FaultVerdict::Caught(_)) => false,
+            Some(FaultVerdict::Asked) => options.again || !options.quick,
             _ => options.again,
         };
         if is_open {
@@ -215,13 +215,13 @@ pub fn run(options: &Options) -> Result<(), String> {
         }
     }
     if !options.quick && (options.again || sample.reached.is_empty()) {
-        bench.full(&mut sample, &suite)?;
+        sample_directory.prepare_full(&mut sample, &suite)?;
     }
     let mut quick = match options.quick {
-        true => Some(bench.quick(options)?),
+        true => Some(sample_directory.prepare_quick(options)?),
         false => None,
     };
-    let read = read::Read::load()?;
+    let excused = excused::ExcusedFaults::load()?;
     for at in 0..sample.faults.len() {
         if sample.faults[at].verdict.is_some() {
             continue;
@@ -233,42 +233,42 @@ pub fn run(options: &Options) -> Result<(), String> {
             break;
         }
         let fault = &sample.faults[at];
-        let is_read = read
-            .reason(&fault.file, &fault.function, &fault.what)
+        let is_excused = excused
+            .find(&fault.file, &fault.function, &fault.what)
             .is_some();
         let verdict = match &mut quick {
             Some(quick) => quick
-                .judge(&quick::Suspect {
+                .judge(&quick::JudgedFault {
                     id: fault.id,
                     file: &fault.file,
                     words: fault.words(),
-                    is_read,
+                    is_excused,
                 })?
-                .map_or(Verdict::Asked, Verdict::Caught),
-            None => bench.judge(&sample, &sample.faults[at])?,
+                .map_or(FaultVerdict::Asked, FaultVerdict::Caught),
+            None => sample_directory.judge(&sample, &sample.faults[at])?,
         };
         sample.faults[at].verdict = Some(verdict);
-        bench.keep(&sample)?;
-        crate::say(&format!("{}\n", told(&sample.faults[at])));
+        sample_directory.save(&sample)?;
+        crate::write_stdout(&format!("{}\n", display_line(&sample.faults[at])));
     }
-    let table = table(&sample, options, &read);
-    crate::say(&table);
+    let table = table(&sample, options, &excused);
+    crate::write_stdout(&table);
     if let Some(path) = &options.table {
-        crate::written::file(path, &table)
+        crate::guarded_fs::write(path, &table)
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(())
 }
 
-fn told(fault: &Planted) -> String {
+fn display_line(fault: &PlantedFault) -> String {
     let verdict = match &fault.verdict {
-        Some(Verdict::Caught(case)) => format!("caught by {case}"),
-        Some(Verdict::Unreached) => "NOT REACHED".to_owned(),
-        Some(Verdict::Asked) => "SURVIVED single cases".to_owned(),
-        Some(Verdict::Survived) => "SURVIVED".to_owned(),
+        Some(FaultVerdict::Caught(case)) => format!("caught by {case}"),
+        Some(FaultVerdict::Unreached) => "NOT REACHED".to_owned(),
+        Some(FaultVerdict::Asked) => "SURVIVED single cases".to_owned(),
+        Some(FaultVerdict::Survived) => "SURVIVED".to_owned(),
         None => "not judged".to_owned(),
     };
-    let Planted {
+    let PlantedFault {
         id,
         file,
         line,
@@ -280,27 +280,27 @@ fn told(fault: &Planted) -> String {
 }
 
 /// The score of each file, and the faults that were not caught.
-fn table(sample: &Sample, options: &Options, read: &read::Read) -> String {
+fn table(sample: &Sample, options: &MutantsOptions, excused: &excused::ExcusedFaults) -> String {
     let mut files: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut open = String::new();
-    let mut excused = 0;
+    let mut excused_count = 0;
     for fault in &sample.faults {
         let Some(verdict) = &fault.verdict else {
             continue;
         };
         let (caught, judged) = files.entry(&fault.file).or_default();
         *judged += 1;
-        if matches!(verdict, Verdict::Caught(_)) {
+        if matches!(verdict, FaultVerdict::Caught(_)) {
             *caught += 1;
             continue;
         }
-        let why = read.reason(&fault.file, &fault.function, &fault.what);
-        excused += usize::from(why.is_some());
+        let why = excused.find(&fault.file, &fault.function, &fault.what);
+        excused_count += usize::from(why.is_some());
         let why = why.map_or_else(
             || "not read".to_owned(),
             |why| format!("{}: {}", why.kind.word(), why.reason),
         );
-        let _infallible = writeln!(open, "- {}: {why}", told(fault));
+        let _infallible = writeln!(open, "- {}: {why}", display_line(fault));
     }
     let sum = |part: fn(&(usize, usize)) -> usize| files.values().map(part).sum::<usize>();
     let (caught, judged) = (sum(|row| row.0), sum(|row| row.1));
@@ -317,8 +317,8 @@ fn table(sample: &Sample, options: &Options, read: &read::Read) -> String {
         judged,
         caught,
         share(caught, judged),
-        excused,
-        share(caught, judged - excused),
+        excused_count,
+        share(caught, judged - excused_count),
     );
     for (file, (caught, judged)) in &files {
         let _infallible = writeln!(text, "| {file} | {caught} | {judged} |");
@@ -335,14 +335,14 @@ fn share(part: usize, whole: usize) -> String {
 }
 
 /// The directories and programs for one sample.
-struct Bench {
+struct SampleDirectory {
     home: PathBuf,
     tree: PathBuf,
     target: PathBuf,
     harness: PathBuf,
 }
 
-impl Bench {
+impl SampleDirectory {
     /// The specification as it was when this run began.
     fn pages(&self) -> PathBuf {
         self.home.join("spec")
@@ -366,20 +366,20 @@ impl Bench {
         }
     }
 
-    fn keep(&self, sample: &Sample) -> Result<(), String> {
+    fn save(&self, sample: &Sample) -> Result<(), String> {
         let text = serde_json::to_vec_pretty(sample).map_err(|error| error.to_string())?;
         let part = self.home.join("sample.json.part");
-        crate::written::file(&part, text)
-            .and_then(|()| crate::written::rename(&part, &self.plan()))
+        crate::guarded_fs::write(&part, text)
+            .and_then(|()| crate::guarded_fs::rename(&part, &self.plan()))
             .map_err(|error| format!("{}: {error}", self.plan().display()))
     }
 
     /// Draws a sample and builds it.
-    fn begin(&self, options: &Options) -> Result<Sample, String> {
+    fn draw_and_build(&self, options: &MutantsOptions) -> Result<Sample, String> {
         copy_tracked(&crate::root(), ".", &self.tree)?;
         self.empty_tools()?;
         let sources = sources(&options.within)?;
-        let mut all: Vec<(usize, faults::Fault)> = Vec::new();
+        let mut all: Vec<(usize, faults::PlantableFault)> = Vec::new();
         for (at, (_, text)) in sources.iter().enumerate() {
             all.extend(faults::find(text).into_iter().map(|fault| (at, fault)));
         }
@@ -389,7 +389,7 @@ impl Bench {
         let (faults, unviable) = self.build(&sources, &all)?;
         // The next sample is built in the same target directory.
         let built = self.target.join("debug/ptc");
-        crate::written::copy(&built, &self.server())
+        crate::guarded_fs::copy(&built, &self.server())
             .map_err(|error| format!("{}: {error}", built.display()))?;
         let sample = Sample {
             possible,
@@ -399,7 +399,7 @@ impl Bench {
             failing: Vec::new(),
             takes_ms: 0,
         };
-        self.keep(&sample)?;
+        self.save(&sample)?;
         Ok(sample)
     }
 
@@ -407,15 +407,15 @@ impl Bench {
     fn empty_tools(&self) -> Result<(), String> {
         let tools = self.tree.join("tools");
         let manifest = tools.join("Cargo.toml");
-        let told = |error| format!("{}: {error}", tools.display());
-        let text = std::fs::read_to_string(&manifest).map_err(told)?;
+        let with_path = |error| format!("{}: {error}", tools.display());
+        let text = std::fs::read_to_string(&manifest).map_err(with_path)?;
         let text = text.replace("conformance.workspace = true\n", "");
-        crate::written::file(&manifest, text).map_err(told)?;
-        crate::written::file(&tools.join("src/main.rs"), "fn main() {}\n").map_err(told)
+        crate::guarded_fs::write(&manifest, text).map_err(with_path)?;
+        crate::guarded_fs::write(&tools.join("src/main.rs"), "fn main() {}\n").map_err(with_path)
     }
 
     /// Prepares a run of the whole suite: determines the failures and the duration without a fault, and which pages reach which faults.
-    fn full(&self, sample: &mut Sample, suite: &Suite) -> Result<(), String> {
+    fn prepare_full(&self, sample: &mut Sample, suite: &Suite) -> Result<(), String> {
         let began = Instant::now();
         let report = self.home.join("without.json");
         self.suite(
@@ -433,14 +433,14 @@ impl Bench {
         let run = Run::read(&report)?;
         let failing = run.cases.iter().filter(|case| case.status == Status::Fail);
         sample.failing = failing.map(|case| case.id.clone()).collect();
-        sample.reached = self.reached(suite)?;
-        self.keep(sample)
+        sample.reached = self.pages_by_fault(suite)?;
+        self.save(sample)
     }
 
     /// Prepares judging with servers that keep running, in which faults can be switched.
-    fn quick(&self, options: &Options) -> Result<quick::Quick, String> {
+    fn prepare_quick(&self, options: &MutantsOptions) -> Result<quick::QuickJudge, String> {
         let map = self.home.join("map");
-        let file = quick::Map::new(&map)?;
+        let file = quick::FaultMap::new(&map)?;
         self.script(&format!("PLANTED_FAULT_MAP='{}'", map.display()))?;
         let mut suite =
             conformance::fixture::load(&self.pages()).map_err(|error| error.to_string())?;
@@ -448,14 +448,14 @@ impl Bench {
             let page = page_name(case);
             options.by.is_empty() || options.by.iter().any(|by| page.starts_with(by.as_str()))
         });
-        let quick = quick::Quick::begin(
+        let quick = quick::QuickJudge::prepare(
             suite,
             &self.home.join("ptc"),
             file,
             &self.home.join("seen.json"),
             options.again,
         )?;
-        crate::say(&format!("{} cases judge\n", quick.cases()));
+        crate::write_stdout(&format!("{} cases judge\n", quick.cases()));
         Ok(quick)
     }
 
@@ -463,14 +463,14 @@ impl Bench {
     fn build(
         &self,
         sources: &[(String, String)],
-        all: &[(usize, faults::Fault)],
-    ) -> Result<(Vec<Planted>, usize), String> {
+        all: &[(usize, faults::PlantableFault)],
+    ) -> Result<(Vec<PlantedFault>, usize), String> {
         let mut unviable: BTreeSet<u32> = BTreeSet::new();
         for _ in 0..BUILDS_MAX {
-            let mut planted: BTreeMap<u32, Planted> = BTreeMap::new();
+            let mut planted: BTreeMap<u32, PlantedFault> = BTreeMap::new();
             let mut ranges: HashMap<String, Vec<(std::ops::Range<usize>, u32)>> = HashMap::new();
             for (at, (file, text)) in sources.iter().enumerate() {
-                let here: Vec<(u32, &faults::Fault)> = (1..)
+                let here: Vec<(u32, &faults::PlantableFault)> = (1..)
                     .zip(all)
                     .filter(|(id, (of, _))| *of == at && !unviable.contains(id))
                     .map(|(id, (_, fault))| (id, fault))
@@ -491,7 +491,7 @@ impl Bench {
                         (fault.line, fault.function.clone(), fault.what.clone());
                     planted.insert(
                         id,
-                        Planted {
+                        PlantedFault {
                             id,
                             file: file.clone(),
                             line,
@@ -511,14 +511,14 @@ impl Bench {
                 if std::fs::read_to_string(&path).is_ok_and(|there| there == text) {
                     continue;
                 }
-                crate::written::file(&path, text)
+                crate::guarded_fs::write(&path, text)
                     .map_err(|error| format!("{}: {error}", path.display()))?;
             }
             let wrong = self.compile(&ranges)?;
             if wrong.is_empty() {
                 return Ok((planted.into_values().collect(), unviable.len()));
             }
-            crate::say(&format!("{} faults don't compile\n", wrong.len()));
+            crate::write_stdout(&format!("{} faults don't compile\n", wrong.len()));
             unviable.extend(wrong);
         }
         Err(format!(
@@ -533,7 +533,7 @@ impl Bench {
     ) -> Result<BTreeSet<u32>, String> {
         let output = cargo()
             .args(["build", "--quiet", "--offline", "--bin", "ptc"])
-            .args(LIKE_OTHERS)
+            .args(SHARED_TARGETS)
             .args(["--message-format=json", "--target-dir"])
             .arg(&self.target)
             .current_dir(&self.tree)
@@ -589,18 +589,18 @@ impl Bench {
     }
 
     /// The pages that reach each fault.
-    fn reached(&self, suite: &Suite) -> Result<BTreeMap<u32, BTreeSet<String>>, String> {
+    fn pages_by_fault(&self, suite: &Suite) -> Result<BTreeMap<u32, BTreeSet<String>>, String> {
         let pages: BTreeSet<String> = suite.cases.iter().map(page_name).collect();
         let mut reached: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
         let path = self.home.join("map");
-        let map = quick::Map::new(&path)?;
+        let map = quick::FaultMap::new(&path)?;
         for page in pages {
             self.run(
                 &format!("PLANTED_FAULT_MAP='{}'", path.display()),
                 &["--filter", &page],
                 Duration::from_secs(900),
             )?;
-            for id in map.asked()? {
+            for id in map.take_reached()? {
                 reached.entry(id).or_default().insert(page.clone());
             }
         }
@@ -608,9 +608,9 @@ impl Bench {
     }
 
     /// The suite's verdict on a fault. Pages about the fault's part of the reference run first, then the others, and cases that wait last.
-    fn judge(&self, sample: &Sample, fault: &Planted) -> Result<Verdict, String> {
+    fn judge(&self, sample: &Sample, fault: &PlantedFault) -> Result<FaultVerdict, String> {
         let Some(pages) = sample.reached.get(&fault.id) else {
-            return Ok(Verdict::Unreached);
+            return Ok(FaultVerdict::Unreached);
         };
         let is_language = fault.file.starts_with("reference/lang")
             || fault.file.starts_with("reference/protocol");
@@ -641,31 +641,36 @@ impl Bench {
                     .iter()
                     .flat_map(|case| ["--skip", case.as_str()]),
             );
-            let _absent = crate::written::remove(&report);
+            let _absent = crate::guarded_fs::remove(&report);
             let status = self.suite(Some(fault.id), &arguments, patience)?;
             match status.and_then(|status| status.code()) {
                 Some(0) => {}
                 // Without waiting cases, a page may have no cases left to run.
                 Some(1) => {
                     if let Some(case) = Run::read(&report).ok().and_then(|run| failed(&run))
-                        && self.is_its_own(fault, &case, patience)?
+                        && self.fails_by_fault(fault, &case, patience)?
                     {
-                        return Ok(Verdict::Caught(case));
+                        return Ok(FaultVerdict::Caught(case));
                     }
                 }
-                Some(_) => return Ok(Verdict::Caught("the start of the server".to_owned())),
+                Some(_) => return Ok(FaultVerdict::Caught("the start of the server".to_owned())),
                 None => {
-                    return Ok(Verdict::Caught(
+                    return Ok(FaultVerdict::Caught(
                         "the clock: the suite took too long".to_owned(),
                     ));
                 }
             }
         }
-        Ok(Verdict::Survived)
+        Ok(FaultVerdict::Survived)
     }
 
     /// Whether a case fails because of a fault: run alone, it fails with the fault and passes without. On a busy machine others fail, too.
-    fn is_its_own(&self, fault: &Planted, case: &str, patience: Duration) -> Result<bool, String> {
+    fn fails_by_fault(
+        &self,
+        fault: &PlantedFault,
+        case: &str,
+        patience: Duration,
+    ) -> Result<bool, String> {
         let passes = |on| {
             let status = self.suite(on, &["--filter", case], patience)?;
             Ok::<bool, String>(status.and_then(|status| status.code()) == Some(0))
@@ -695,14 +700,14 @@ impl Bench {
             "#!/bin/sh\nulimit -v {MEMORY_MAX}\n{variable} exec '{}' \"$@\"\n",
             ptc.display()
         );
-        let told = |error| format!("{}: {error}", script.display());
+        let with_path = |error| format!("{}: {error}", script.display());
         // A script that is being executed can't be written, only replaced.
         let part = self.home.join("ptc.part");
-        crate::written::create(&part)
+        crate::guarded_fs::create(&part)
             .and_then(|mut file| file.write_all(text.as_bytes()))
-            .map_err(told)?;
-        set_executable(&part).map_err(told)?;
-        crate::written::rename(&part, &script).map_err(told)?;
+            .map_err(with_path)?;
+        set_executable(&part).map_err(with_path)?;
+        crate::guarded_fs::rename(&part, &script).map_err(with_path)?;
         Ok(script)
     }
 
@@ -755,7 +760,7 @@ fn failed(run: &Run) -> Option<String> {
 fn harness() -> Result<PathBuf, String> {
     let status = cargo()
         .args(["build", "--quiet", "--bin", "ptc-conformance"])
-        .args(LIKE_OTHERS)
+        .args(SHARED_TARGETS)
         .current_dir(crate::root())
         .status()
         .map_err(|error| format!("cargo: {error}"))?;
@@ -806,8 +811,10 @@ fn copy_tracked(from: &Path, part: &str, to: &Path) -> Result<(), String> {
     {
         let name = String::from_utf8_lossy(name).into_owned();
         let (source, copy) = (from.join(&name), to.join(&name));
-        let made = copy.parent().map_or(Ok(()), crate::written::directory);
-        made.and_then(|()| crate::written::copy(&source, &copy))
+        let made = copy
+            .parent()
+            .map_or(Ok(()), crate::guarded_fs::create_dir_all);
+        made.and_then(|()| crate::guarded_fs::copy(&source, &copy))
             .map_err(|error| format!("{name}: {error}"))?;
     }
     Ok(())

@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conformance::runner::Orders;
-use conformance::runner::asker::Asker;
-use conformance::runner::start::{Over, Target};
+use conformance::runner::RunOptions;
+use conformance::runner::case_runner::CaseRunner;
+use conformance::runner::start::{PreferredTransport, Target};
 use conformance::suite::{Case, CaseBody, Suite, page_name};
 use conformance::target::Patience;
 use conformance::target::claims::Claims;
@@ -25,23 +25,23 @@ use super::faults::{MAP_BYTES, MARKS};
 const PATIENCE: Duration = Duration::from_secs(6);
 
 /// The file that sets the active fault, and that records which guards were evaluated.
-pub struct Map(File);
+pub struct FaultMap(File);
 
-impl Map {
+impl FaultMap {
     /// Creates the file, with no fault active and no guard marked.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn new(path: &Path) -> Result<Self, String> {
-        let _absent = crate::written::remove(path);
-        let told = |error| format!("{}: {error}", path.display());
-        crate::written::file(path, vec![0; MAP_BYTES]).map_err(told)?;
+        let _absent = crate::guarded_fs::remove(path);
+        let with_path = |error| format!("{}: {error}", path.display());
+        crate::guarded_fs::write(path, vec![0; MAP_BYTES]).map_err(with_path)?;
         let file = File::options().read(true).write(true).open(path);
-        file.map(Self).map_err(told)
+        file.map(Self).map_err(with_path)
     }
 
     /// Activates a fault; 0 means none.
-    fn switch(&self, fault: u32) -> Result<(), String> {
+    fn activate(&self, fault: u32) -> Result<(), String> {
         let mut file = &self.0;
         let written = file
             .seek(SeekFrom::Start(0))
@@ -53,7 +53,7 @@ impl Map {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn asked(&self) -> Result<Vec<u32>, String> {
+    pub fn take_reached(&self) -> Result<Vec<u32>, String> {
         let mut marks = vec![0; MAP_BYTES - MARKS];
         let none = vec![0; marks.len()];
         let (mut file, start) = (&self.0, SeekFrom::Start(MARKS as u64));
@@ -68,21 +68,21 @@ impl Map {
 }
 
 /// A fault to be judged.
-pub struct Suspect<'a> {
+pub struct JudgedFault<'a> {
     pub id: u32,
     pub file: &'a str,
     /// Cases that contain these words are more likely to catch it.
     pub words: Vec<String>,
     /// Whether a person has read it and given a reason why no case catches it.
-    pub is_read: bool,
+    pub is_excused: bool,
 }
 
 /// Servers that keep running, and the faults that each case reaches.
-pub struct Quick {
+pub struct QuickJudge {
     runtime: tokio::runtime::Runtime,
     suite: Arc<Suite>,
-    asker: Asker,
-    map: Map,
+    runner: CaseRunner,
+    map: FaultMap,
     reached: BTreeMap<u32, Vec<usize>>,
     /// The rank of each case within its page, by ascending number of faults that it reaches.
     turns: BTreeMap<usize, usize>,
@@ -96,14 +96,14 @@ pub struct Quick {
 const REQUESTS_MAX: usize = 4000;
 /// Maximum number of cases with their own server that judge a fault, taken from all pages in turn: otherwise all of them would judge what
 /// every start reaches.
-const ALONE_MAX: usize = 250;
+const OWN_SERVER_MAX: usize = 250;
 /// For a fault that a person has excused, the maxima are divided by this.
-const READ_SHARE: usize = 10;
+const EXCUSED_DIVISOR: usize = 10;
 /// Maximum number of deliberately waiting cases that judge a fault.
 const WAITING_MAX: usize = 30;
 /// The pages about a file, by the prefix of its path; the first matching row counts. All of their cases that reach a fault judge
 /// it, however many, unless a person has excused it.
-const ROOMS: &[(&str, &[&str])] = &[
+const PAGES_BY_PATH: &[(&str, &[&str])] = &[
     ("reference/agent/", &["agent."]),
     (
         "reference/json/",
@@ -200,16 +200,16 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
 ];
 
-impl Quick {
+impl QuickJudge {
     /// Runs every case without a fault and records which faults it reaches. The results are saved in the file `seen`, so that the next run
     /// only runs new cases. With `whole`, all cases that reach a fault judge it.
     ///
     /// # Errors
     /// When the results cannot be saved.
-    pub fn begin(
+    pub fn prepare(
         suite: Suite,
         script: &Path,
-        map: Map,
+        map: FaultMap,
         seen: &Path,
         whole: bool,
     ) -> Result<Self, String> {
@@ -225,10 +225,10 @@ impl Quick {
             testee: vec![word, TESTEE.to_owned()],
             ..Launch::default()
         };
-        let orders = Orders {
+        let options = RunOptions {
             target: Target::Command {
                 argv: command(script),
-                over: Over::Stdio,
+                over: PreferredTransport::Stdio,
             },
             launch,
             claims: Claims::everything(),
@@ -240,11 +240,11 @@ impl Quick {
             fail_fast: None,
             tools: Vec::new(),
         };
-        let asker = Asker::new(Arc::clone(&suite), orders);
+        let runner = CaseRunner::new(Arc::clone(&suite), options);
         let mut quick = Self {
             runtime,
             suite,
-            asker,
+            runner,
             map,
             reached: BTreeMap::new(),
             turns: BTreeMap::new(),
@@ -258,40 +258,40 @@ impl Quick {
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
             .unwrap_or_default();
         let mut tried = 0;
-        for place in 0..quick.suite.cases.len() {
-            let case = &quick.suite.cases[place];
+        for index in 0..quick.suite.cases.len() {
+            let case = &quick.suite.cases[index];
             let judges = !matches!(case.body, CaseBody::Fixture(_)) && !case.is_open();
             if !judges || kept.contains_key(&case.id) {
                 continue;
             }
             let id = case.id.clone();
-            let _before = quick.map.asked()?;
+            let _before = quick.map.take_reached()?;
             // A case that fails without a fault judges none.
-            let faults = match quick.passes(place) {
-                true => quick.map.asked()?,
+            let faults = match quick.passes(index) {
+                true => quick.map.take_reached()?,
                 false => Vec::new(),
             };
             kept.insert(id, faults);
             tried += 1;
             if tried % 500 == 0 {
-                keep(seen, &kept)?;
+                save(seen, &kept)?;
             }
         }
-        keep(seen, &kept)?;
+        save(seen, &kept)?;
         // Ranks the cases of each page by the number of faults that they reach, fewest first, so that pages can take turns.
         let mut order: Vec<(usize, usize)> = Vec::new();
-        for (place, case) in quick.suite.cases.iter().enumerate() {
-            order.push((kept.get(&case.id).map_or(0, Vec::len), place));
+        for (index, case) in quick.suite.cases.iter().enumerate() {
+            order.push((kept.get(&case.id).map_or(0, Vec::len), index));
         }
         order.sort_unstable();
         let mut turns: BTreeMap<String, usize> = BTreeMap::new();
-        for (_, place) in order {
-            let case = &quick.suite.cases[place];
+        for (_, index) in order {
+            let case = &quick.suite.cases[index];
             let turn = turns.entry(page_name(case)).or_default();
             *turn += 1;
-            quick.turns.insert(place, *turn);
+            quick.turns.insert(index, *turn);
             for id in kept.get(&case.id).into_iter().flatten() {
-                quick.reached.entry(*id).or_default().push(place);
+                quick.reached.entry(*id).or_default().push(index);
             }
         }
         Ok(quick)
@@ -299,18 +299,18 @@ impl Quick {
 
     /// Whether a server reaches a fault only once: at its start, or when it fills a cache. Any case may reveal
     /// such a fault, although only the first one was recorded as reaching it.
-    fn is_met_once(&mut self, fault: u32) -> Result<bool, String> {
+    fn is_reached_once(&mut self, fault: u32) -> Result<bool, String> {
         /// Number of cases that are tried: what is computed once per item is reached again by some of them.
         const ASKED: usize = 3;
-        let places = self.reached.get(&fault).into_iter().flatten().copied();
-        let is_request = |place: &usize| Cost::of(&self.suite.cases[*place]) == Cost::Request;
-        let places: Vec<usize> = places.filter(is_request).take(ASKED).collect();
-        for place in places {
-            self.runtime.block_on(self.asker.end());
-            let _first = self.passes(place);
-            let _before = self.map.asked()?;
-            let _again = self.passes(place);
-            if !self.map.asked()?.contains(&fault) {
+        let indices = self.reached.get(&fault).into_iter().flatten().copied();
+        let is_request = |index: &usize| Cost::of(&self.suite.cases[*index]) == Cost::Request;
+        let indices: Vec<usize> = indices.filter(is_request).take(ASKED).collect();
+        for index in indices {
+            self.runtime.block_on(self.runner.stop());
+            let _first = self.passes(index);
+            let _before = self.map.take_reached()?;
+            let _again = self.passes(index);
+            if !self.map.take_reached()?.contains(&fault) {
                 return Ok(true);
             }
         }
@@ -318,95 +318,95 @@ impl Quick {
     }
 
     /// The cases that judge a fault: the cheap ones first, and among these the ones that mention it.
-    fn judges(&self, fault: &Suspect, met_once: bool) -> Vec<usize> {
+    fn judging_cases(&self, fault: &JudgedFault, met_once: bool) -> Vec<usize> {
         let reached = self.reached.get(&fault.id).cloned().unwrap_or_default();
-        let room = ROOMS
+        let room = PAGES_BY_PATH
             .iter()
             .find(|(beginning, _)| fault.file.starts_with(beginning))
             .map_or(&[][..], |(_, pages)| pages);
-        let page = |place: &usize| page_name(&self.suite.cases[*place]);
+        let page = |index: &usize| page_name(&self.suite.cases[*index]);
         // Cases on the pages that reached the fault are the most likely to catch it.
         let pages: BTreeSet<String> = reached.iter().map(page).collect();
-        let mut places = match met_once {
+        let mut indices = match met_once {
             true => (0..self.suite.cases.len())
-                .filter(|place| self.turns.contains_key(place))
+                .filter(|index| self.turns.contains_key(index))
                 .collect(),
             false => reached,
         };
-        places.sort_by_cached_key(|place| {
+        indices.sort_by_cached_key(|index| {
             let said = fault
                 .words
                 .iter()
-                .filter(|word| self.texts[*place].contains(word.as_str()));
+                .filter(|word| self.texts[*index].contains(word.as_str()));
             (
-                Cost::of(&self.suite.cases[*place]),
-                !pages.contains(&page(place)),
+                Cost::of(&self.suite.cases[*index]),
+                !pages.contains(&page(index)),
                 std::cmp::Reverse(said.count()),
-                self.turns[place],
+                self.turns[index],
             )
         });
         let mut counts: BTreeMap<Cost, usize> = BTreeMap::new();
-        places.retain(|place| {
-            let page = page(place);
-            if self.whole || !fault.is_read && room.iter().any(|part| page.starts_with(part)) {
+        indices.retain(|index| {
+            let page = page(index);
+            if self.whole || !fault.is_excused && room.iter().any(|part| page.starts_with(part)) {
                 return true;
             }
-            let cost = Cost::of(&self.suite.cases[*place]);
+            let cost = Cost::of(&self.suite.cases[*index]);
             let count = counts.entry(cost).or_default();
             *count += 1;
-            *count <= cost.cases_max() / if fault.is_read { READ_SHARE } else { 1 }
+            *count <= cost.cases_max() / if fault.is_excused { EXCUSED_DIVISOR } else { 1 }
         });
-        places
+        indices
     }
 
     /// The number of cases that judge.
     pub fn cases(&self) -> usize {
-        let mut places: Vec<usize> = self.reached.values().flatten().copied().collect();
-        places.sort_unstable();
-        places.dedup();
-        places.len()
+        let mut indices: Vec<usize> = self.reached.values().flatten().copied().collect();
+        indices.sort_unstable();
+        indices.dedup();
+        indices.len()
     }
 
     /// The case that fails with a fault and passes without it.
     ///
     /// # Errors
     /// When no case can be run any more.
-    pub fn judge(&mut self, fault: &Suspect) -> Result<Option<String>, String> {
+    pub fn judge(&mut self, fault: &JudgedFault) -> Result<Option<String>, String> {
         /// After more than this many cases that fail only after others, the failure is accepted: the effects of a fault may accumulate.
         const COMPANY_MAX: usize = 2;
         let mut in_company = 0;
-        let met_once = self.is_met_once(fault.id)?;
+        let met_once = self.is_reached_once(fault.id)?;
         // Restart, so that what is computed once is computed with the fault active.
-        self.runtime.block_on(self.asker.end());
-        for place in self.judges(fault, met_once) {
-            self.map.switch(fault.id)?;
-            if self.passes(place) {
+        self.runtime.block_on(self.runner.stop());
+        for index in self.judging_cases(fault, met_once) {
+            self.map.activate(fault.id)?;
+            if self.passes(index) {
                 continue;
             }
             // Restart, so that no effects of the fault remain in the server.
-            self.runtime.block_on(self.asker.end());
-            self.map.switch(0)?;
-            let without = self.passes(place);
+            self.runtime.block_on(self.runner.stop());
+            self.map.activate(0)?;
+            let without = self.passes(index);
             // Restart, so that what is computed once is computed with the fault again.
-            self.runtime.block_on(self.asker.end());
-            self.map.switch(fault.id)?;
-            let with = self.passes(place);
-            self.runtime.block_on(self.asker.end());
+            self.runtime.block_on(self.runner.stop());
+            self.map.activate(fault.id)?;
+            let with = self.passes(index);
+            self.runtime.block_on(self.runner.stop());
             in_company += usize::from(without);
             if without && (!with || in_company > COMPANY_MAX) {
-                self.map.switch(0)?;
-                self.runtime.block_on(self.asker.end());
-                return Ok(Some(self.suite.cases[place].id.clone()));
+                self.map.activate(0)?;
+                self.runtime.block_on(self.runner.stop());
+                return Ok(Some(self.suite.cases[index].id.clone()));
             }
         }
-        self.map.switch(0)?;
-        self.runtime.block_on(self.asker.end());
+        self.map.activate(0)?;
+        self.runtime.block_on(self.runner.stop());
         Ok(None)
     }
 
     /// Whether a case passes. If the server cannot be reached, it does not.
-    fn passes(&mut self, place: usize) -> bool {
-        let trial = self.runtime.block_on(self.asker.ask(place));
+    fn passes(&mut self, index: usize) -> bool {
+        let trial = self.runtime.block_on(self.runner.run(index));
         trial.is_ok_and(|trial| matches!(trial.verdict, Verdict::Pass { .. }))
     }
 }
@@ -432,20 +432,20 @@ impl Cost {
     fn cases_max(self) -> usize {
         match self {
             Self::Request => REQUESTS_MAX,
-            Self::Server => ALONE_MAX,
+            Self::Server => OWN_SERVER_MAX,
             Self::Wait => WAITING_MAX,
         }
     }
 }
 
-fn keep(path: &Path, kept: &BTreeMap<String, Vec<u32>>) -> Result<(), String> {
+fn save(path: &Path, kept: &BTreeMap<String, Vec<u32>>) -> Result<(), String> {
     let text = serde_json::to_vec(kept).map_err(|error| error.to_string())?;
-    crate::written::file(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    crate::guarded_fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-impl Drop for Quick {
+impl Drop for QuickJudge {
     fn drop(&mut self) {
-        self.runtime.block_on(self.asker.end());
+        self.runtime.block_on(self.runner.stop());
     }
 }
 
@@ -455,10 +455,10 @@ mod tests {
 
     /// A row that no longer matches anything would let its files' faults go unnoticed.
     #[test]
-    fn every_room_is_there_and_has_its_pages() {
+    fn every_path_exists_and_has_pages() {
         let suite = crate::suite().expect("the specification");
         let pages: BTreeSet<String> = suite.cases.iter().map(page_name).collect();
-        for (files, parts) in ROOMS {
+        for (files, parts) in PAGES_BY_PATH {
             assert!(
                 crate::root().join(files).parent().is_some_and(Path::exists),
                 "{files}"

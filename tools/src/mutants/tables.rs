@@ -9,7 +9,7 @@ use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
 use syn::{Expr, Type};
 
-use super::faults::{Places, is_test};
+use super::faults::{SourceOffsets, is_test};
 
 /// The beginning of an accessor function, directly after its constant.
 const MARK: &str = " #[allow(warnings, missing_docs, clippy::all)] ";
@@ -28,9 +28,9 @@ pub fn prepare(sources: &mut [(String, String)]) {
         .collect();
     let (mut constants, mut barred) = (Vec::new(), BTreeSet::new());
     for (file, (parsed, (_, text))) in parsed.iter().zip(sources.iter()).enumerate() {
-        let mut finder = Finder {
+        let mut finder = ConstantFinder {
             file,
-            places: Places::new(text),
+            offsets: SourceOffsets::new(text),
             owner: None,
             depth: 0,
             found: &mut constants,
@@ -41,14 +41,14 @@ pub fn prepare(sources: &mut [(String, String)]) {
     constants
         .retain(|constant: &Constant| !barred.contains(&(constant.file, constant.name.clone())));
     let modules = sources.iter().map(|(name, _)| module(name)).collect();
-    let known = Known { constants, modules };
+    let known = KnownConstants { constants, modules };
     let mut edits: Vec<Vec<Edit>> = vec![Vec::new(); sources.len()];
     let mut asked = BTreeSet::new();
     for (file, (parsed, (_, text))) in parsed.iter().zip(sources.iter()).enumerate() {
-        let mut uses = Uses {
+        let mut uses = ConstantUses {
             file,
             known: &known,
-            places: Places::new(text),
+            offsets: SourceOffsets::new(text),
             imported: BTreeMap::new(),
             owner: None,
             runs: false,
@@ -98,13 +98,13 @@ struct Constant {
     lists: Vec<Vec<String>>,
 }
 
-struct Known {
+struct KnownConstants {
     constants: Vec<Constant>,
     /// Package and module of each file.
     modules: Vec<(String, String)>,
 }
 
-impl Known {
+impl KnownConstants {
     /// The constants that `path` may mean in `file`, inside an impl of `owner`; several, because modules may have the same name.
     fn resolve(&self, file: usize, owner: Option<&str>, path: &[String]) -> Vec<usize> {
         let Some((name, before)) = path.split_last() else {
@@ -149,7 +149,7 @@ impl Known {
             (None, false) => {
                 let lists = constant.lists.iter().map(|path| {
                     match self.resolve(constant.file, None, path).is_empty() {
-                        false => called(path),
+                        false => accessor_call(path),
                         true => path.join("::"),
                     }
                 });
@@ -168,7 +168,7 @@ impl Known {
 }
 
 /// The call that replaces a constant at `path`.
-fn called(path: &[String]) -> String {
+fn accessor_call(path: &[String]) -> String {
     let (name, before) = path.split_last().expect("a path has a name");
     let mut path = before.to_vec();
     path.push(format!("{}()", function_name(name)));
@@ -201,9 +201,9 @@ fn module(file: &str) -> (String, String) {
     (package, name)
 }
 
-struct Finder<'s> {
+struct ConstantFinder<'s> {
     file: usize,
-    places: Places<'s>,
+    offsets: SourceOffsets<'s>,
     owner: Option<String>,
     depth: usize,
     found: &'s mut Vec<Constant>,
@@ -211,7 +211,7 @@ struct Finder<'s> {
     barred: &'s mut BTreeSet<(usize, String)>,
 }
 
-impl Finder<'_> {
+impl ConstantFinder<'_> {
     fn constant(
         &mut self,
         attributes: &[syn::Attribute],
@@ -240,18 +240,18 @@ impl Finder<'_> {
             return;
         }
         let mut lifetimes = Lifetimes {
-            places: &self.places,
+            offsets: &self.offsets,
             missing: Vec::new(),
         };
         lifetimes.visit_type(of);
-        let begin = self.places.range(of.span());
-        let mut text = self.places.source[begin.clone()].to_owned();
+        let begin = self.offsets.range(of.span());
+        let mut text = self.offsets.source[begin.clone()].to_owned();
         for at in lifetimes.missing.into_iter().rev() {
             text.insert_str(at - begin.start, "'static ");
         }
         let visibility = match visibility {
             syn::Visibility::Inherited => "",
-            written => &self.places.source[self.places.range(written.span())],
+            written => &self.offsets.source[self.offsets.range(written.span())],
         };
         let constant = Constant {
             file: self.file,
@@ -272,13 +272,13 @@ macro_rules! constant {
     ($finder:ident, $item:ident) => {
         let (name, end) = (
             $item.ident.to_string(),
-            $finder.places.range($item.span()).end,
+            $finder.offsets.range($item.span()).end,
         );
         $finder.constant(&$item.attrs, &$item.vis, name, &$item.ty, &$item.expr, end);
     };
 }
 
-impl<'ast> Visit<'ast> for Finder<'_> {
+impl<'ast> Visit<'ast> for ConstantFinder<'_> {
     fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
         constant!(self, item);
     }
@@ -327,7 +327,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 
 /// Finds references without an explicit lifetime.
 struct Lifetimes<'s> {
-    places: &'s Places<'s>,
+    offsets: &'s SourceOffsets<'s>,
     missing: Vec<usize>,
 }
 
@@ -335,7 +335,7 @@ impl<'ast> Visit<'ast> for Lifetimes<'_> {
     fn visit_type_reference(&mut self, reference: &'ast syn::TypeReference) {
         if reference.lifetime.is_none() {
             self.missing
-                .push(self.places.range(reference.and_token.span()).end);
+                .push(self.offsets.range(reference.and_token.span()).end);
         }
         visit::visit_type_reference(self, reference);
     }
@@ -371,10 +371,10 @@ fn words(path: &syn::Path) -> Vec<String> {
 }
 
 /// Finds uses of constants in code that runs.
-struct Uses<'s> {
+struct ConstantUses<'s> {
     file: usize,
-    known: &'s Known,
-    places: Places<'s>,
+    known: &'s KnownConstants,
+    offsets: SourceOffsets<'s>,
     /// Names that the file imports, with their full paths.
     imported: BTreeMap<String, Vec<String>>,
     owner: Option<String>,
@@ -383,7 +383,7 @@ struct Uses<'s> {
     asked: &'s mut BTreeSet<usize>,
 }
 
-impl Uses<'_> {
+impl ConstantUses<'_> {
     fn within(&mut self, runs: bool, visit: impl FnOnce(&mut Self)) {
         let before = std::mem::replace(&mut self.runs, runs);
         visit(self);
@@ -413,7 +413,7 @@ impl Uses<'_> {
     }
 }
 
-impl<'ast> Visit<'ast> for Uses<'_> {
+impl<'ast> Visit<'ast> for ConstantUses<'_> {
     fn visit_file(&mut self, file: &'ast syn::File) {
         for item in &file.items {
             if let syn::Item::Use(item) = item {
@@ -436,7 +436,7 @@ impl<'ast> Visit<'ast> for Uses<'_> {
         if !found.is_empty() {
             self.asked.extend(found);
             self.edits
-                .push((self.places.range(expression.span()), called(path)));
+                .push((self.offsets.range(expression.span()), accessor_call(path)));
         }
     }
 

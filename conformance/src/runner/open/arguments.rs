@@ -22,13 +22,13 @@ pub fn compile(schema: &Value) -> Result<Validator, String> {
 }
 
 /// Arguments that the schema accepts, with only the required members.
-pub fn right(schema: &Value, validator: &Validator) -> Option<Value> {
-    let made = make(schema, schema, 0)?;
+pub fn generate_accepted(schema: &Value, validator: &Validator) -> Option<Value> {
+    let made = generate(schema, schema, 0)?;
     validator.is_valid(&made).then_some(made)
 }
 
 /// Arguments that the schema rejects: without a required member, or with one of another type.
-pub fn wrong(schema: &Value, validator: &Validator, right: &Value) -> Option<Value> {
+pub fn generate_rejected(schema: &Value, validator: &Validator, right: &Value) -> Option<Value> {
     let right = right.as_object()?;
     let required = schema.get("required").and_then(Value::as_array);
     let names = required.into_iter().flatten().filter_map(Value::as_str);
@@ -52,10 +52,10 @@ pub fn wrong(schema: &Value, validator: &Validator, right: &Value) -> Option<Val
 
 /// A value that a schema without references accepts.
 pub fn sample(schema: &Value) -> Option<Value> {
-    make(schema, schema, 0)
+    generate(schema, schema, 0)
 }
 
-fn make(schema: &Value, root: &Value, depth: usize) -> Option<Value> {
+fn generate(schema: &Value, root: &Value, depth: usize) -> Option<Value> {
     if depth > DEPTH_MAX {
         return None;
     }
@@ -66,7 +66,7 @@ fn make(schema: &Value, root: &Value, depth: usize) -> Option<Value> {
     };
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         let at = root.pointer(reference.strip_prefix('#')?)?;
-        return make(at, root, depth + 1);
+        return generate(at, root, depth + 1);
     }
     for given in ["const", "default"] {
         if let Some(value) = schema.get(given).filter(|value| !value.is_null()) {
@@ -80,7 +80,9 @@ fn make(schema: &Value, root: &Value, depth: usize) -> Option<Value> {
     }
     for list in ["anyOf", "oneOf", "allOf"] {
         if let Some(several) = schema.get(list).and_then(Value::as_array)
-            && let Some(made) = several.iter().find_map(|one| make(one, root, depth + 1))
+            && let Some(made) = several
+                .iter()
+                .find_map(|one| generate(one, root, depth + 1))
         {
             return Some(made);
         }
@@ -114,7 +116,7 @@ fn object(schema: &Map<String, Value>, root: &Value, depth: usize) -> Option<Val
     let required = schema.get("required").and_then(Value::as_array);
     for name in required.into_iter().flatten().filter_map(Value::as_str) {
         let of = schema.get("properties").and_then(|all| all.get(name));
-        let made = make(of.unwrap_or(&Value::Bool(true)), root, depth + 1)?;
+        let made = generate(of.unwrap_or(&Value::Bool(true)), root, depth + 1)?;
         members.insert(name.to_owned(), made);
     }
     Some(Value::Object(members))
@@ -123,7 +125,7 @@ fn object(schema: &Map<String, Value>, root: &Value, depth: usize) -> Option<Val
 fn array(schema: &Map<String, Value>, root: &Value, depth: usize) -> Option<Value> {
     let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0);
     let items = schema.get("items").unwrap_or(&Value::Bool(true));
-    let made = (0..least.min(16)).map(|_| make(items, root, depth + 1));
+    let made = (0..least.min(16)).map(|_| generate(items, root, depth + 1));
     made.collect::<Option<Vec<Value>>>().map(Value::Array)
 }
 
@@ -198,17 +200,17 @@ mod tests {
         let Ok(validator) = compile(&schema) else {
             return "no schema".to_owned();
         };
-        let Some(made) = right(&schema, &validator) else {
+        let Some(made) = generate_accepted(&schema, &validator) else {
             return "nothing".to_owned();
         };
-        match wrong(&schema, &validator, &made) {
+        match generate_rejected(&schema, &validator, &made) {
             Some(wrong) => format!("{made} {wrong}"),
             None => format!("{made} -"),
         }
     }
 
     #[test]
-    fn arguments_are_accepted_or_refused_as_meant() {
+    fn generated_arguments_are_accepted_or_rejected_as_intended() {
         let rows = [
             (r#"{"type":"object"}"#, "{} -"),
             (

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::connection::initialize_params;
 use super::findings::Findings;
-use super::talk::initialize_params;
 use crate::json;
 use crate::target::Patience;
-use crate::target::http::{Endpoint, HttpLink, Reply};
+use crate::target::http::{Endpoint, HttpLink, HttpReply};
 use crate::target::link;
 
 /// Where the metadata is if no header names another place.
@@ -32,14 +32,14 @@ pub async fn survey(
         url: endpoint.url.clone(),
         headers: others,
     };
-    let link = HttpLink::to(&bare).ok()?;
+    let link = HttpLink::new(&bare).ok()?;
     let params = initialize_params(link::PROTOCOL_VERSION);
     let body = link::frame(1, "initialize", Some(&params));
     let reply = link.post(&body, patience.start).await.ok()?;
     if reply.status != 401 {
         if reply.status < 300 {
             // The session was opened only to see whether the server permits it.
-            link.adopt(&reply);
+            link.enter_session(&reply);
             link.close(patience.reply).await;
         }
         return None;
@@ -52,11 +52,11 @@ pub async fn survey(
 async fn metadata(
     link: &HttpLink,
     url: &str,
-    reply: &Reply,
+    reply: &HttpReply,
     findings: &Arc<Findings>,
     patience: Patience,
 ) {
-    let Some((origin, path)) = parts(url) else {
+    let Some((origin, path)) = split_url(url) else {
         return;
     };
     let challenge = reply.header("www-authenticate").unwrap_or_default();
@@ -78,7 +78,7 @@ async fn metadata(
     for place in &places {
         let got = link.get(place, patience.reply).await;
         if let Some(reply) = got.ok().filter(|reply| reply.status == 200) {
-            if let Some(wrong) = wrong(&reply.body) {
+            if let Some(wrong) = metadata_fault(&reply.body) {
                 findings.add("bad-metadata", &format!("{place}: {wrong}"));
             }
             return;
@@ -92,8 +92,8 @@ async fn metadata(
 }
 
 /// What a metadata document lacks.
-fn wrong(text: &str) -> Option<&'static str> {
-    let Some(Value::Object(document)) = json::loosely(text) else {
+fn metadata_fault(text: &str) -> Option<&'static str> {
+    let Some(Value::Object(document)) = json::parse_loosely(text) else {
         return Some("no JSON object");
     };
     if !document.get("resource").is_some_and(Value::is_string) {
@@ -106,7 +106,7 @@ fn wrong(text: &str) -> Option<&'static str> {
 }
 
 /// The origin and the path of a URL; the path of the root is empty.
-fn parts(url: &str) -> Option<(&str, &str)> {
+fn split_url(url: &str) -> Option<(&str, &str)> {
     let authority = url.find("://")? + 3;
     let end = url[authority..]
         .find('/')
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn challenges_addresses_and_documents_are_read() {
+    fn challenges_urls_and_metadata_are_parsed() {
         let challenge = r#"Bearer realm="a", resource_metadata="http://a/x", scope="b c""#;
         assert_eq!(
             parameter(challenge, "resource_metadata").as_deref(),
@@ -141,20 +141,20 @@ mod tests {
             Some("a")
         );
         assert_eq!(parameter("Bearer", "scope"), None);
-        assert_eq!(parts("http://a:1/mcp?x"), Some(("http://a:1", "/mcp")));
-        assert_eq!(parts("http://a:1"), Some(("http://a:1", "")));
+        assert_eq!(split_url("http://a:1/mcp?x"), Some(("http://a:1", "/mcp")));
+        assert_eq!(split_url("http://a:1"), Some(("http://a:1", "")));
         assert_eq!(
-            wrong(r#"{"resource":"a","authorization_servers":["b"]}"#),
+            metadata_fault(r#"{"resource":"a","authorization_servers":["b"]}"#),
             None
         );
         assert_eq!(
-            wrong(r#"{"resource":"a","authorization_servers":[]}"#),
+            metadata_fault(r#"{"resource":"a","authorization_servers":[]}"#),
             Some("no `authorization_servers`")
         );
         assert_eq!(
-            wrong(r#"{"authorization_servers":["b"]}"#),
+            metadata_fault(r#"{"authorization_servers":["b"]}"#),
             Some("no `resource`")
         );
-        assert_eq!(wrong("<html>"), Some("no JSON object"));
+        assert_eq!(metadata_fault("<html>"), Some("no JSON object"));
     }
 }

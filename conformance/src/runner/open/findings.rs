@@ -16,11 +16,11 @@ const KEPT_MAX: usize = 5;
 /// Longest excerpt of a message in a finding, in characters.
 const QUOTE_CHARS_MAX: usize = 160;
 /// The range of error codes that is reserved for the specification (2026-07-28, Error Codes).
-const RESERVED: std::ops::RangeInclusive<i64> = -32099..=-32020;
+const RESERVED_CODES: std::ops::RangeInclusive<i64> = -32099..=-32020;
 /// The codes in that range that it defines.
-const DEFINED: &[i64] = &[-32020, -32021, -32022];
+const DEFINED_CODES: &[i64] = &[-32020, -32021, -32022];
 /// Codes of earlier revisions that it has withdrawn.
-const GIVEN_UP: &[i64] = &[-32002, -32042];
+const WITHDRAWN_CODES: &[i64] = &[-32002, -32042];
 /// Methods whose results carry caching hints (2026-07-28, Caching).
 const CACHEABLE: &[&str] = &[
     "server/discover",
@@ -31,10 +31,10 @@ const CACHEABLE: &[&str] = &[
     "resources/read",
 ];
 /// Methods whose results may request input first (2026-07-28, Multi Round-Trip Requests).
-const ASKING: &[&str] = &["tools/call", "prompts/get", "resources/read"];
+const INPUT_METHODS: &[&str] = &["tools/call", "prompts/get", "resources/read"];
 
 /// The inputs that such a result may request, with the client capability that each needs (2026-07-28, Multi Round-Trip Requests).
-const INPUTS: &[(&str, &str)] = &[
+const INPUT_REQUESTS: &[(&str, &str)] = &[
     ("elicitation/create", "elicitation"),
     ("sampling/createMessage", "sampling"),
     ("roots/list", "roots"),
@@ -53,7 +53,7 @@ pub enum MessageKind {
 
 /// A request that the harness sent.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct SentRequest {
     pub method: String,
     /// The tool that it calls.
     pub tool: Option<String>,
@@ -64,19 +64,19 @@ pub struct Asked {
     /// The capabilities that it declares itself, as requests of that revision do.
     pub declares: Vec<String>,
     /// Whether it asks for a page after the first.
-    pub goes_on: bool,
+    pub has_cursor: bool,
     /// Whether it has been answered.
     pub answered: bool,
 }
 
 /// The requests of one connection, by id as JSON text, and their progress.
 #[derive(Debug, Default)]
-pub struct Requests {
-    asked: HashMap<String, Asked>,
+pub struct SentRequests {
+    asked: HashMap<String, SentRequest>,
     /// Ids in the order of the requests.
     order: Vec<String>,
     /// The part already sent of a line that is not complete yet.
-    begun: Vec<u8>,
+    partial_line: Vec<u8>,
     progress: HashMap<String, f64>,
     /// Ids of the events in the session's streams.
     events: HashSet<String>,
@@ -101,23 +101,23 @@ struct State {
     mirrored: HashMap<String, Vec<(String, String)>>,
 }
 
-impl Requests {
+impl SentRequests {
     /// Records what is sent, line by line.
-    pub fn sent(&mut self, bytes: &[u8]) {
-        self.begun.extend_from_slice(bytes);
-        while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.begun.drain(..=end).collect();
+    pub fn record_sent(&mut self, bytes: &[u8]) {
+        self.partial_line.extend_from_slice(bytes);
+        while let Some(end) = self.partial_line.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.partial_line.drain(..=end).collect();
             let Ok(message) = serde_json::from_slice::<Value>(&line) else {
                 continue;
             };
             let several = message.as_array().cloned();
             for message in several.unwrap_or_else(|| vec![message]) {
-                self.note(&message);
+                self.record_message(&message);
             }
         }
     }
 
-    fn note(&mut self, message: &Value) {
+    fn record_message(&mut self, message: &Value) {
         let method = message.get("method").and_then(Value::as_str);
         if method == Some("notifications/initialized") {
             self.initialized = true;
@@ -136,7 +136,7 @@ impl Requests {
         let revision = at("/params/_meta/io.modelcontextprotocol~1protocolVersion");
         let declares = at("/params/_meta/io.modelcontextprotocol~1clientCapabilities");
         let declares = declares.and_then(Value::as_object);
-        let asked = Asked {
+        let asked = SentRequest {
             method: method.to_owned(),
             tool: at("/params/name")
                 .and_then(Value::as_str)
@@ -146,7 +146,7 @@ impl Requests {
             declares: declares
                 .map(|all| all.keys().cloned().collect())
                 .unwrap_or_default(),
-            goes_on: at("/params/cursor").is_some(),
+            has_cursor: at("/params/cursor").is_some(),
             answered: false,
         };
         self.order.push(id.to_string());
@@ -159,13 +159,13 @@ impl Requests {
     }
 
     /// Whether a request with this id was sent after the first `before` requests.
-    pub fn knows_since(&self, before: usize, id: &Value) -> bool {
+    pub fn contains_since(&self, before: usize, id: &Value) -> bool {
         let id = id.to_string();
         self.order.iter().skip(before).any(|asked| *asked == id)
     }
 
     /// Whether a request with this id was sent on this connection.
-    pub fn knows(&self, id: &Value) -> bool {
+    pub fn contains(&self, id: &Value) -> bool {
         self.asked.contains_key(&id.to_string())
     }
 }
@@ -182,7 +182,7 @@ impl Findings {
     }
 
     /// The findings of one kind.
-    pub fn of(&self, word: &str) -> Vec<String> {
+    pub fn of_kind(&self, word: &str) -> Vec<String> {
         self.lock().found.get(word).cloned().unwrap_or_default()
     }
 
@@ -192,17 +192,17 @@ impl Findings {
     }
 
     /// Sets whether the server declares `logging`.
-    pub fn logs(&self, declared: bool) {
+    pub fn set_declares_logging(&self, declared: bool) {
         self.lock().logging = Some(declared);
     }
 
     /// Sets whether the server declares `resources`.
-    pub fn offers_resources(&self, declared: bool) {
+    pub fn set_declares_resources(&self, declared: bool) {
         self.lock().resources = Some(declared);
     }
 
     /// Inspects an event stream that answered a request within a session.
-    pub fn stream(&self, events: &[Event], requests: &mut Requests) {
+    pub fn inspect_stream(&self, events: &[Event], requests: &mut SentRequests) {
         let primes = |event: &Event| {
             let empty = event.data.as_deref().unwrap_or_default().is_empty();
             event.id.is_some() && empty
@@ -219,12 +219,12 @@ impl Findings {
     }
 
     /// Inspects what arrived on a stream that a GET opened.
-    pub fn listened(&self, text: &str) {
+    pub fn inspect_get_stream(&self, text: &str) {
         for line in text.lines() {
             let Some(data) = line.strip_prefix("data:") else {
                 continue;
             };
-            let message = json::loosely(data).unwrap_or_default();
+            let message = json::parse_loosely(data).unwrap_or_default();
             if message.get("id").is_some() && message.get("method").is_none() {
                 self.add("stream-responses", data.trim());
             }
@@ -232,32 +232,32 @@ impl Findings {
     }
 
     /// Registers the schema of a tool's structured results.
-    pub fn output(&self, tool: &str, schema: Validator) {
+    pub fn register_output_schema(&self, tool: &str, schema: Validator) {
         self.lock().outputs.insert(tool.to_owned(), schema);
     }
 
     /// Registers the parameters of a tool that headers repeat: JSON pointers into its arguments, and the names of the headers.
-    pub fn mirrors(&self, tool: &str, parameters: Vec<(String, String)>) {
+    pub fn register_header_parameters(&self, tool: &str, parameters: Vec<(String, String)>) {
         self.lock().mirrored.insert(tool.to_owned(), parameters);
     }
 
     /// The parameters of a tool that headers repeat.
-    pub fn mirrored(&self, tool: &str) -> Vec<(String, String)> {
+    pub fn header_parameters(&self, tool: &str) -> Vec<(String, String)> {
         self.lock().mirrored.get(tool).cloned().unwrap_or_default()
     }
 
     /// Inspects a line, or the data of an event. On `stdio`, anything that is not a message is junk.
-    pub fn look(
+    pub fn inspect(
         &self,
         bytes: &[u8],
-        requests: &mut Requests,
+        requests: &mut SentRequests,
         stdio: bool,
     ) -> Option<(Value, MessageKind)> {
         let Ok(text) = std::str::from_utf8(bytes) else {
             self.add("not-utf8", &String::from_utf8_lossy(bytes));
             return None;
         };
-        let Some(message) = json::loosely(text) else {
+        let Some(message) = json::parse_loosely(text) else {
             self.add(if stdio { "junk" } else { "malformed" }, &quoted(text));
             return None;
         };
@@ -269,19 +269,19 @@ impl Findings {
             self.add(if stdio { "junk" } else { "malformed" }, &quoted(text));
             return None;
         }
-        let kind = self.frame(&message, text);
-        for key in odd_keys(&message) {
+        let kind = self.inspect_frame(&message, text);
+        for key in malformed_keys(&message) {
             self.add("meta-keys", &quoted(key));
         }
         match kind {
-            MessageKind::Response => self.response(&message, text, requests),
-            MessageKind::Request => self.request(&message, text, requests),
-            MessageKind::Notification => self.notification(&message, text, requests),
+            MessageKind::Response => self.inspect_response(&message, text, requests),
+            MessageKind::Request => self.inspect_request(&message, text, requests),
+            MessageKind::Notification => self.inspect_notification(&message, text, requests),
         }
         Some((message, kind))
     }
 
-    fn frame(&self, message: &Value, text: &str) -> MessageKind {
+    fn inspect_frame(&self, message: &Value, text: &str) -> MessageKind {
         let has = |name: &str| message.get(name).is_some();
         if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
             self.add("malformed", &format!("no \"jsonrpc\": \"2.0\" in {text}"));
@@ -309,7 +309,7 @@ impl Findings {
         kind
     }
 
-    fn response(&self, message: &Value, text: &str, requests: &mut Requests) {
+    fn inspect_response(&self, message: &Value, text: &str, requests: &mut SentRequests) {
         let (result, error) = (message.get("result"), message.get("error"));
         match (result, error) {
             (Some(_), Some(_)) => self.add("malformed", &format!("a result and an error: {text}")),
@@ -331,7 +331,7 @@ impl Findings {
         let id = message.get("id").unwrap_or(&Value::Null);
         if id.is_null() {
             // An error for a request whose id could not be parsed has no id.
-            if error.is_none() && !requests.knows(id) {
+            if error.is_none() && !requests.contains(id) {
                 self.add("malformed", &format!("a result without an id: {text}"));
             }
             return;
@@ -344,14 +344,15 @@ impl Findings {
         }
         let asked = asked.clone();
         if let Some(result) = result {
-            self.result(result, &asked);
+            self.inspect_result(result, &asked);
             if asked.stateless {
-                self.hints(result, &asked, requests);
+                self.inspect_hints(result, &asked, requests);
             }
         }
         let code = error.and_then(|error| error.get("code")?.as_i64());
         let foreign = |code: &i64| {
-            GIVEN_UP.contains(code) || RESERVED.contains(code) && !DEFINED.contains(code)
+            WITHDRAWN_CODES.contains(code)
+                || RESERVED_CODES.contains(code) && !DEFINED_CODES.contains(code)
         };
         if asked.stateless && code.as_ref().is_some_and(foreign) {
             self.add("reserved-codes", &format!("{}: {text}", asked.method));
@@ -359,24 +360,26 @@ impl Findings {
     }
 
     /// Inspects the caching hints or the input requests of a result of the stateless revision.
-    fn hints(&self, result: &Value, asked: &Asked, requests: &mut Requests) {
-        let told = |what: &str| format!("{}: {what}: {result}", asked.method);
+    fn inspect_hints(&self, result: &Value, asked: &SentRequest, requests: &mut SentRequests) {
+        let describe = |what: &str| format!("{}: {what}: {result}", asked.method);
         let kind = result.get("resultType").and_then(Value::as_str);
         if kind == Some("input_required") {
             let inputs = result.get("inputRequests").and_then(Value::as_object);
-            if !ASKING.contains(&asked.method.as_str()) {
-                self.add("input-required", &told("asks for input"));
+            if !INPUT_METHODS.contains(&asked.method.as_str()) {
+                self.add("input-required", &describe("asks for input"));
             }
             if inputs.is_none() && result.get("requestState").is_none() {
-                self.add("input-required", &told("wants nothing"));
+                self.add("input-required", &describe("wants nothing"));
             }
             for input in inputs.into_iter().flat_map(serde_json::Map::values) {
                 let method = input.get("method").and_then(Value::as_str);
-                let row = INPUTS.iter().find(|(known, _)| Some(*known) == method);
+                let row = INPUT_REQUESTS
+                    .iter()
+                    .find(|(known, _)| Some(*known) == method);
                 match row {
-                    None => self.add("input-required", &told("wants what no client has")),
+                    None => self.add("input-required", &describe("wants what no client has")),
                     Some((_, needed)) if !asked.declares.iter().any(|has| has == needed) => {
-                        self.add("unasked-input", &told("wants input"));
+                        self.add("unasked-input", &describe("wants input"));
                     }
                     Some(_) => {}
                 }
@@ -387,22 +390,22 @@ impl Findings {
         }
         let fresh = result.get("ttlMs").and_then(Value::as_f64);
         if !fresh.is_some_and(|fresh| fresh >= 0.0 && fresh.fract() == 0.0) {
-            self.add("cache-hints", &told("`ttlMs`"));
+            self.add("cache-hints", &describe("`ttlMs`"));
         }
         let scope = result.get("cacheScope").cloned().unwrap_or_default();
         if !matches!(scope.as_str(), Some("public" | "private")) {
-            self.add("cache-hints", &told("`cacheScope`"));
+            self.add("cache-hints", &describe("`cacheScope`"));
         }
         let before = requests.scopes.insert(asked.method.clone(), scope.clone());
-        if asked.goes_on
+        if asked.has_cursor
             && let Some(before) = before
             && before != scope
         {
-            self.add("cache-scopes", &told(&format!("{before} before")));
+            self.add("cache-scopes", &describe(&format!("{before} before")));
         }
     }
 
-    fn result(&self, result: &Value, asked: &Asked) {
+    fn inspect_result(&self, result: &Value, asked: &SentRequest) {
         if asked.stateless && !result.get("resultType").is_some_and(Value::is_string) {
             self.add("result-types", &format!("{}: {result}", asked.method));
         }
@@ -414,16 +417,16 @@ impl Findings {
             return;
         }
         if let Some((word, shape)) = shapes::of_method(&asked.method)
-            && let Some(why) = shapes::fault(shape, result)
+            && let Some(why) = shapes::shape_fault(shape, result)
         {
             self.add(word, &why);
         }
         if let (Some(tool), "tools/call") = (&asked.tool, asked.method.as_str()) {
-            self.structured(tool, result);
+            self.inspect_structured(tool, result);
         }
     }
 
-    fn structured(&self, tool: &str, result: &Value) {
+    fn inspect_structured(&self, tool: &str, result: &Value) {
         let content = result.get("content").and_then(Value::as_array);
         let embedded = |block: &Value| block.get("type").is_some_and(|kind| kind == "resource");
         if content.into_iter().flatten().any(embedded) && self.lock().resources == Some(false) {
@@ -450,7 +453,7 @@ impl Findings {
         let content = result.get("content").and_then(Value::as_array);
         let mirrored = content.into_iter().flatten().any(|block| {
             let text = block.get("text").and_then(Value::as_str);
-            let read = text.and_then(json::loosely);
+            let read = text.and_then(json::parse_loosely);
             read.as_ref() == Some(structured)
         });
         if !mirrored && !failed {
@@ -458,7 +461,7 @@ impl Findings {
         }
     }
 
-    fn request(&self, message: &Value, text: &str, requests: &Requests) {
+    fn inspect_request(&self, message: &Value, text: &str, requests: &SentRequests) {
         let id = message.get("id").unwrap_or(&Value::Null);
         if !(id.is_string() || id.is_i64() || id.is_u64()) {
             self.add(
@@ -483,7 +486,7 @@ impl Findings {
         }
     }
 
-    fn notification(&self, message: &Value, text: &str, requests: &mut Requests) {
+    fn inspect_notification(&self, message: &Value, text: &str, requests: &mut SentRequests) {
         let method = message
             .get("method")
             .and_then(Value::as_str)
@@ -493,7 +496,7 @@ impl Findings {
             .cloned()
             .unwrap_or(Value::Object(Default::default()));
         if let Some(shape) = shapes::of_notification(method)
-            && let Some(why) = shapes::fault(shape, &params)
+            && let Some(why) = shapes::shape_fault(shape, &params)
         {
             self.add("shape-notifications", &format!("{method}: {why}"));
         }
@@ -501,14 +504,14 @@ impl Findings {
             "notifications/message" if self.lock().logging == Some(false) => {
                 self.add("undeclared-logs", text);
             }
-            "notifications/cancelled" => self.cancelled(&params, text, requests),
-            "notifications/progress" => self.progress(&params, text, requests),
+            "notifications/cancelled" => self.inspect_cancellation(&params, text, requests),
+            "notifications/progress" => self.inspect_progress(&params, text, requests),
             _ => {}
         }
     }
 
     /// A server of the stateless revision may cancel only subscriptions.
-    fn cancelled(&self, params: &Value, text: &str, requests: &Requests) {
+    fn inspect_cancellation(&self, params: &Value, text: &str, requests: &SentRequests) {
         let id = params.get("requestId").unwrap_or(&Value::Null).to_string();
         let asked = requests.asked.get(&id);
         if asked.is_some_and(|asked| asked.stateless && asked.method != "subscriptions/listen") {
@@ -516,7 +519,7 @@ impl Findings {
         }
     }
 
-    fn progress(&self, params: &Value, text: &str, requests: &mut Requests) {
+    fn inspect_progress(&self, params: &Value, text: &str, requests: &mut SentRequests) {
         let Some(token) = params.get("progressToken").map(Value::to_string) else {
             return;
         };
@@ -546,7 +549,7 @@ impl Findings {
 
 /// The malformed keys of every `_meta` in a message. A key is a name, optionally preceded by dot-separated labels and a
 /// slash (Base Protocol, `_meta`).
-fn odd_keys(value: &Value) -> Vec<&str> {
+fn malformed_keys(value: &Value) -> Vec<&str> {
     let mut odd = Vec::new();
     let mut open = vec![value];
     while let Some(value) = open.pop() {
@@ -557,7 +560,7 @@ fn odd_keys(value: &Value) -> Vec<&str> {
                     match (name.as_str(), inner) {
                         ("_meta", Value::Object(keys)) => {
                             let keys = keys.keys().map(String::as_str);
-                            odd.extend(keys.filter(|key| !is_key(key)));
+                            odd.extend(keys.filter(|key| !is_valid_key(key)));
                         }
                         // The contents of a tool's results and schemas are up to the tool.
                         ("structuredContent" | "inputSchema" | "outputSchema", _) => {}
@@ -571,7 +574,7 @@ fn odd_keys(value: &Value) -> Vec<&str> {
     odd
 }
 
-fn is_key(key: &str) -> bool {
+fn is_valid_key(key: &str) -> bool {
     let (prefix, name) = match key.rsplit_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),

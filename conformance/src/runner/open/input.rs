@@ -12,13 +12,13 @@ const UNASKED: &str = "touchstone-not-asked-for";
 
 /// The state of the last result that requested input.
 #[derive(Debug, Default)]
-pub struct WantedInput {
+pub struct RequestedInput {
     state: Option<String>,
 }
 
-impl WantedInput {
+impl RequestedInput {
     /// Inspects a response. If it requests input, captures the possible answers as values for cases.
-    pub fn look(&mut self, message: &Value, captures: &mut Captures) {
+    pub fn inspect(&mut self, message: &Value, captures: &mut Captures) {
         let at = |path: &str| message.pointer(path);
         if at("/result/resultType").and_then(Value::as_str) != Some("input_required") {
             return;
@@ -114,8 +114,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_is_answered() {
-        let mut wanted = WantedInput::default();
+    fn input_requests_are_answered() {
+        let mut wanted = RequestedInput::default();
         let mut captures = Captures::new();
         let asks: Value = serde_json::from_str(
             r#"{"id":1,"result":{"resultType":"input_required","requestState":"abc","inputRequests":{
@@ -123,7 +123,7 @@ mod tests {
                 "say":{"method":"sampling/createMessage","params":{}}}}}"#,
         )
         .expect("JSON");
-        wanted.look(&asks, &mut captures);
+        wanted.inspect(&asks, &mut captures);
         let of =
             |name: &str| serde_json::from_str::<Value>(&captures[name].to_string()).expect("JSON");
         assert_eq!(
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tampered_state_is_another() {
+    fn tampered_state_differs() {
         for state in ["", "A", "AAAA", "ä€"] {
             assert_ne!(tampered(state), state);
         }

@@ -3,13 +3,13 @@
 
 mod arguments;
 mod authorization;
+mod connection;
 pub(super) mod findings;
 mod input;
 pub(super) mod play;
 mod shapes;
 pub(super) mod stateless;
 mod survey;
-mod talk;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,11 +17,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::served::Server;
-use super::start::{Over, Prepared, Refusal, Target};
+use super::listening_server::ListeningServer;
+use super::start::{PreferredTransport, PreparedProcess, Refusal, Target};
 use super::transcript::{Record, Stop};
 use super::trial::Trial;
-use super::{Orders, Session, exchange, not_claimed};
+use super::{RunOptions, RunState, exchange, not_claimed};
 use crate::json::Json;
 use crate::suite::{
     Captures, Case, CaseBody, Control, TargetSpec, Transport, WireAction, WireCase,
@@ -33,9 +33,9 @@ use crate::target::http::Endpoint;
 use crate::target::pipe::Pipe;
 use crate::verdict::Verdict;
 
+use connection::Connection;
 use findings::Findings;
 use survey::Survey;
-use talk::Talk;
 
 /// Separate processes that run at the same time, per job.
 const PROCESSES_PER_JOB: usize = 1;
@@ -44,11 +44,11 @@ const DISCOVERY_MIN: std::time::Duration = std::time::Duration::from_secs(2);
 /// Maximum time for that answer after the server rejected `initialize`.
 const DISCOVERY_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 /// Time limit of the first start, unless the user sets one.
-const INSTALLED_WITHIN: std::time::Duration = std::time::Duration::from_secs(60);
+const FIRST_START_MAX: std::time::Duration = std::time::Duration::from_secs(60);
 /// A case that waits longer than this gets a connection of its own, so that others need not wait for it.
 const LONG_WAIT_MS: u64 = 400;
 /// Any later start or answer may take this many times as long as the first start, because concurrent cases slow it down.
-const STRETCH: u32 = 5;
+const WAIT_FACTOR: u32 = 5;
 /// The first id assigned to cases; smaller ones appear literally in cases.
 const FIRST_ID: u64 = 1001;
 /// Names of the ids that a case may use.
@@ -56,10 +56,10 @@ const IDS: &[&str] = &["mcp.id", "mcp.id2", "mcp.id3", "mcp.id4"];
 
 /// State shared by all open cases of a run.
 #[derive(Debug)]
-pub struct Ground {
+pub struct OpenState {
     survey: Survey,
     findings: Arc<Findings>,
-    reached: Reached,
+    access: ServerAccess,
     patience: Patience,
     /// Whether the server does not support `initialize`, so that the stateless revision is used.
     stateless: bool,
@@ -68,13 +68,13 @@ pub struct Ground {
 
 /// The way in which the server is reached.
 #[derive(Debug)]
-enum Reached {
+enum ServerAccess {
     /// Over the standard streams of a process that is started.
-    Pipe(Arc<Prepared>),
+    Pipe(Arc<PreparedProcess>),
     /// Over HTTP; the process is present if the harness started it.
     Http {
         endpoint: Endpoint,
-        _server: Option<Box<(Pipe, Prepared)>>,
+        _server: Option<Box<(Pipe, PreparedProcess)>>,
     },
 }
 
@@ -82,193 +82,198 @@ enum Reached {
 ///
 /// # Errors
 /// Why the server could not be judged at all; each case has a trial that says so.
-pub async fn all(
-    session: &Arc<Session>,
-    orders: &Orders,
-    places: &[usize],
+pub async fn run_all(
+    state: &Arc<RunState>,
+    options: &RunOptions,
+    indices: &[usize],
 ) -> Result<Option<String>, String> {
     // If the claims exclude all these cases, the server is not even started.
     let mut wanted = Vec::new();
-    for place in places {
-        let case = &session.suite.cases[*place];
-        match orders.claims.refusal(case, std::iter::empty::<&str>()) {
+    for index in indices {
+        let case = &state.suite.cases[*index];
+        match options.claims.refusal(case, std::iter::empty::<&str>()) {
             Some(capability) => {
-                session.report(*place, Trial::of(Verdict::NotClaimed { capability }));
+                state.report(*index, Trial::of(Verdict::NotClaimed { capability }));
             }
-            None => wanted.push(*place),
+            None => wanted.push(*index),
         }
     }
-    let places = &wanted;
-    if places.is_empty() {
+    let indices = &wanted;
+    if indices.is_empty() {
         return Ok(None);
     }
-    let (mut talk, ground) = match begin(session, orders).await {
+    let (mut connection, open) = match start(state, options).await {
         Ok(begun) => begun,
         Err((trial, findings)) => {
-            for place in places {
-                let case = &session.suite.cases[*place];
-                let found = looked_back(case, &findings);
-                session.report(*place, found.unwrap_or_else(|| (*trial).clone()));
+            for index in indices {
+                let case = &state.suite.cases[*index];
+                let found = judge_findings(case, &findings);
+                state.report(*index, found.unwrap_or_else(|| (*trial).clone()));
             }
             // What the server wrote instead of an answer explains more than the missing answer.
             return match findings.is_empty() {
-                true => Err(trial.told()),
+                true => Err(trial.display_text()),
                 false => Ok(None),
             };
         }
     };
-    session.note_answer();
-    let ground = session.ground.get_or_init(|| Arc::new(ground));
-    let mut claims = orders.claims.clone();
-    claims.know(ground.survey.capabilities.iter().cloned());
+    state.note_answer();
+    let open = state.open.get_or_init(|| Arc::new(open));
+    let mut claims = options.claims.clone();
+    claims.add_surveyed(open.survey.capabilities.iter().cloned());
     let (mut shared, mut own, mut last) = (Vec::new(), Vec::new(), Vec::new());
-    for place in places {
-        let case = &session.suite.cases[*place];
-        let closed = || talk.is_none().then(|| ground.closed(case)).flatten();
+    for index in indices {
+        let case = &state.suite.cases[*index];
+        let closed = || {
+            connection
+                .is_none()
+                .then(|| open.lacks_token(case))
+                .flatten()
+        };
         let lacking = closed()
-            .or_else(|| not_claimed(case, orders, &claims).map(needed))
-            .or_else(|| ground.lacks(case));
+            .or_else(|| not_claimed(case, options, &claims).map(capability_phrase))
+            .or_else(|| open.lacks(case));
         if let Some(capability) = lacking {
-            session.report(*place, Trial::of(Verdict::NotClaimed { capability }));
-        } else if only_looks_back(case) {
-            last.push(*place);
-        } else if needs_own(case) || (ground.is_pipe() && waits_long(case)) {
-            own.push(*place);
+            state.report(*index, Trial::of(Verdict::NotClaimed { capability }));
+        } else if only_checks_findings(case) {
+            last.push(*index);
+        } else if needs_own_connection(case) || (open.is_pipe() && waits_long(case)) {
+            own.push(*index);
         } else {
-            shared.push(*place);
+            shared.push(*index);
         }
     }
     let mut tasks = JoinSet::new();
-    let jobs = match orders.target {
+    let jobs = match options.target {
         Target::Url(_) => 1,
-        _ => orders.jobs.max(1) * PROCESSES_PER_JOB,
+        _ => options.jobs.max(1) * PROCESSES_PER_JOB,
     };
-    let seats = Arc::new(Semaphore::new(jobs));
-    for place in own {
-        let (session, ground, seats) =
-            (Arc::clone(session), Arc::clone(ground), Arc::clone(&seats));
+    let slots = Arc::new(Semaphore::new(jobs));
+    for index in own {
+        let (state, open, slots) = (Arc::clone(state), Arc::clone(open), Arc::clone(&slots));
         tasks.spawn(async move {
-            let _permit = seats.acquire_owned().await;
-            if !session.is_over() {
-                let trial = ground.alone(&session.suite.cases[place]).await;
-                session.report(place, trial);
+            let _permit = slots.acquire_owned().await;
+            if !state.is_over() {
+                let trial = open.play_alone(&state.suite.cases[index]).await;
+                state.report(index, trial);
             }
         });
     }
-    for place in shared {
-        if session.is_over() {
+    for index in shared {
+        if state.is_over() {
             break;
         }
-        let trial = ground.beside(&mut talk, &session.suite.cases[place]).await;
-        session.report(place, trial);
+        let trial = open
+            .play_shared(&mut connection, &state.suite.cases[index])
+            .await;
+        state.report(index, trial);
     }
-    if let Some(mut talk) = talk {
-        talk.end().await;
+    if let Some(mut connection) = connection {
+        connection.shut_down().await;
     }
     while tasks.join_next().await.is_some() {}
-    for place in last {
-        let trial = ground.alone(&session.suite.cases[place]).await;
-        session.report(place, trial);
+    for index in last {
+        let trial = open.play_alone(&state.suite.cases[index]).await;
+        state.report(index, trial);
     }
-    Ok(ground.survey.name.clone())
+    Ok(open.survey.name.clone())
 }
 
 /// Retries an open case, alone.
-pub async fn again(session: &Session, case: &Case) -> Trial {
-    match session.ground.get() {
-        Some(ground) => ground.alone(case).await,
+pub async fn retry(state: &RunState, case: &Case) -> Trial {
+    match state.open.get() {
+        Some(open) => open.play_alone(case).await,
         None => Trial::harness("the server was not surveyed"),
     }
 }
 
 /// Starts the server, performs the handshake and surveys the server.
-async fn begin(
-    session: &Session,
-    orders: &Orders,
-) -> Result<(Option<Talk>, Ground), (Box<Trial>, Arc<Findings>)> {
+async fn start(
+    state: &RunState,
+    options: &RunOptions,
+) -> Result<(Option<Connection>, OpenState), (Box<Trial>, Arc<Findings>)> {
     let findings: Arc<Findings> = Arc::default();
-    let ground = begun(session, orders, &findings).await;
-    ground.map_err(|trial| (trial, findings))
+    let open = start_and_survey(state, options, &findings).await;
+    open.map_err(|trial| (trial, findings))
 }
 
-async fn begun(
-    session: &Session,
-    orders: &Orders,
+async fn start_and_survey(
+    state: &RunState,
+    options: &RunOptions,
     findings: &Arc<Findings>,
-) -> Result<(Option<Talk>, Ground), Box<Trial>> {
+) -> Result<(Option<Connection>, OpenState), Box<Trial>> {
     let refused = |refusal: Refusal| Box::new(Trial::refused(&refusal));
     let spec = TargetSpec::default();
-    let reached = match &orders.target {
+    let access = match &options.target {
         Target::Testee { .. } => {
             let need = "stdio, which this kind of target does not have".to_owned();
             return Err(refused(Refusal::NotClaimed(need)));
         }
-        Target::Url(endpoint) => Reached::Http {
+        Target::Url(endpoint) => ServerAccess::Http {
             endpoint: endpoint.clone(),
             _server: None,
         },
         Target::Command { over, .. } => {
-            let prepared = orders.target.prepare(&session.launch, &spec, *over, false);
+            let prepared = options.target.prepare(&state.launch, &spec, *over, false);
             let prepared = prepared.map_err(refused)?;
-            match prepared.served.clone() {
-                None => Reached::Pipe(Arc::new(prepared)),
-                Some(served) => {
-                    let up = served.up(session.patience).await;
+            match prepared.listener.clone() {
+                None => ServerAccess::Pipe(Arc::new(prepared)),
+                Some(listener) => {
+                    let up = listener.start(state.patience).await;
                     let pipe = up.map_err(|(failed, stderr)| {
                         Box::new(Trial::failed(&failed, stderr, false))
                     })?;
-                    Reached::Http {
-                        endpoint: served.endpoint,
+                    ServerAccess::Http {
+                        endpoint: listener.endpoint,
                         _server: Some(Box::new((pipe, prepared))),
                     }
                 }
             }
         }
     };
-    let mut ground = Ground {
+    let mut open = OpenState {
         survey: Survey::default(),
         findings: Arc::clone(findings),
-        reached,
-        patience: session.patience,
+        access,
+        patience: state.patience,
         stateless: false,
         next: AtomicU64::new(FIRST_ID),
     };
     let faulted =
         |fault: &Fault, stderr: String| Box::new(Trial::faulted(fault, "", stderr, false));
     // Unless the user sets a time limit, allow for a command that has to install the server first.
-    if session.patience.start == Patience::default().start {
-        ground.patience.start = INSTALLED_WITHIN;
+    if state.patience.start == Patience::default().start {
+        open.patience.start = FIRST_START_MAX;
     }
-    let mut talk = ground
-        .talk()
+    let mut connection = open
+        .connect()
         .map_err(|fault| faulted(&fault, String::new()))?;
-    if let Reached::Http { endpoint, .. } = &ground.reached
-        && let Some(opened) =
-            authorization::survey(endpoint, &ground.findings, session.patience).await
+    if let ServerAccess::Http { endpoint, .. } = &open.access
+        && let Some(opened) = authorization::survey(endpoint, &open.findings, state.patience).await
     {
-        ground.know("mcp-authorization");
+        open.add_capability("mcp-authorization");
         if !opened {
-            return Ok((None, ground));
+            return Ok((None, open));
         }
     }
     let began = tokio::time::Instant::now();
-    let fresh = ground.talk();
-    let opened = match (talk.shake().await, fresh) {
+    let fresh = open.connect();
+    let opened = match (connection.initialize().await, fresh) {
         (Ok(opened), fresh) => Ok((opened, fresh)),
         (Err(stop), Err(_)) => Err(stop),
         // A server of the stateless revision only is discovered on a connection that does not begin with `initialize`.
         (Err(stop), Ok(fresh)) => {
-            let mut other = fresh.stateless();
+            let mut other = fresh.into_stateless();
             let patience = began.elapsed().clamp(DISCOVERY_MIN, DISCOVERY_MAX);
-            match tokio::time::timeout(patience, other.shake()).await {
+            match tokio::time::timeout(patience, other.initialize()).await {
                 Ok(Ok(opened)) => {
-                    std::mem::swap(&mut talk, &mut other);
-                    other.end().await;
-                    ground.stateless = true;
-                    Ok((opened, ground.talk()))
+                    std::mem::swap(&mut connection, &mut other);
+                    other.shut_down().await;
+                    open.stateless = true;
+                    Ok((opened, open.connect()))
                 }
                 _ => {
-                    other.end().await;
+                    other.shut_down().await;
                     Err(stop)
                 }
             }
@@ -276,44 +281,44 @@ async fn begun(
     };
     let surveyed = async {
         let (opened, fresh) = opened?;
-        let slow = began.elapsed() * STRETCH;
-        ground.patience.start = session.patience.start;
-        ground.patience.start = ground.patience.start.max(slow);
-        ground.patience.reply = ground.patience.reply.max(slow);
-        ground.patience.exit = ground.patience.exit.max(slow);
-        let (tools, patience) = (&orders.tools, session.patience);
-        let survey = survey::survey(&mut talk, &opened, tools, &ground.findings, patience).await?;
+        let slow = began.elapsed() * WAIT_FACTOR;
+        open.patience.start = state.patience.start;
+        open.patience.start = open.patience.start.max(slow);
+        open.patience.reply = open.patience.reply.max(slow);
+        open.patience.exit = open.patience.exit.max(slow);
+        let (tools, patience) = (&options.tools, state.patience);
+        let survey =
+            survey::survey(&mut connection, &opened, tools, &open.findings, patience).await?;
         Ok((survey, fresh))
     };
     match surveyed.await {
         Ok((survey, fresh)) => {
-            ground.survey = survey;
+            open.survey = survey;
             if let Ok(fresh) = fresh {
-                ground
-                    .look_at_stateless(fresh, began.elapsed().max(DISCOVERY_MIN))
+                open.survey_stateless(fresh, began.elapsed().max(DISCOVERY_MIN))
                     .await;
             }
-            if !(ground.stateless && matches!(ground.reached, Reached::Http { .. })) {
-                ground.know("mcp-cancelled");
+            if !(open.stateless && matches!(open.access, ServerAccess::Http { .. })) {
+                open.add_capability("mcp-cancelled");
             }
-            if talk
+            if connection
                 .session_headers()
                 .iter()
                 .any(|(name, _)| name == "Mcp-Session-Id")
             {
-                ground.know("mcp-sessions");
-                let other = ground.shaken().await?;
+                open.add_capability("mcp-sessions");
+                let other = open.connect_initialized().await?;
                 if other.close().await.is_some_and(|status| status < 300) {
-                    ground.know("mcp-delete");
+                    open.add_capability("mcp-delete");
                 }
             }
-            Ok((Some(talk), ground))
+            Ok((Some(connection), open))
         }
         Err(stop) => {
-            let stderr = talk.stderr();
-            let record = std::mem::take(&mut talk.record);
-            talk.end().await;
-            Err(Box::new(record.concluded(
+            let stderr = connection.stderr();
+            let record = std::mem::take(&mut connection.record);
+            connection.shut_down().await;
+            Err(Box::new(record.into_trial(
                 Some(stop),
                 tokio::time::Instant::now(),
                 stderr,
@@ -322,39 +327,43 @@ async fn begun(
     }
 }
 
-impl Ground {
-    fn talk(&self) -> Result<Talk, Fault> {
+impl OpenState {
+    fn connect(&self) -> Result<Connection, Fault> {
         let findings = Arc::clone(&self.findings);
-        match &self.reached {
-            Reached::Pipe(prepared) => Talk::start(Arc::clone(prepared), findings, self.patience),
-            Reached::Http { endpoint, .. } => Talk::to(endpoint, findings, self.patience),
+        match &self.access {
+            ServerAccess::Pipe(prepared) => {
+                Connection::over_stdio(Arc::clone(prepared), findings, self.patience)
+            }
+            ServerAccess::Http { endpoint, .. } => {
+                Connection::over_http(endpoint, findings, self.patience)
+            }
         }
     }
 
     /// Surveys the server's features in the stateless revision, if it supports that.
-    async fn look_at_stateless(&mut self, mut fresh: Talk, waited: std::time::Duration) {
+    async fn survey_stateless(&mut self, mut fresh: Connection, waited: std::time::Duration) {
         let (findings, patience) = (Arc::clone(&self.findings), self.patience);
         let found = survey::stateless(&mut fresh, &self.survey, &findings, patience, waited).await;
         let spoken = found.capabilities.contains("stateless");
         self.survey.capabilities.extend(found.capabilities);
         self.survey.bindings.extend(found.bindings);
-        if spoken && let Ok(mut other) = self.talk() {
+        if spoken && let Ok(mut other) = self.connect() {
             survey::compare(&mut fresh, &mut other, &self.survey, &findings, patience).await;
-            other.end().await;
+            other.shut_down().await;
         }
-        fresh.end().await;
+        fresh.shut_down().await;
     }
 
-    fn know(&mut self, word: &str) {
+    fn add_capability(&mut self, word: &str) {
         self.survey.capabilities.insert(word.to_owned());
     }
 
     fn is_pipe(&self) -> bool {
-        matches!(self.reached, Reached::Pipe(_))
+        matches!(self.access, ServerAccess::Pipe(_))
     }
 
     /// What a case needs when the server refuses all requests without a token: a noun phrase.
-    fn closed(&self, case: &Case) -> Option<String> {
+    fn lacks_token(&self, case: &Case) -> Option<String> {
         let mut needs = case.target.requires.iter();
         let about = needs.any(|word| word == "mcp-authorization");
         (!about).then(|| {
@@ -365,31 +374,31 @@ impl Ground {
 
     /// What a case needs and the server lacks: a noun phrase.
     fn lacks(&self, case: &Case) -> Option<String> {
-        let over = match &self.reached {
-            Reached::Pipe(_) => Over::Stdio,
-            Reached::Http { .. } => Over::Http,
+        let over = match &self.access {
+            ServerAccess::Pipe(_) => PreferredTransport::Stdio,
+            ServerAccess::Http { .. } => PreferredTransport::Http,
         };
         let wire = case.body.wire();
         let over_pipes = |wire: &WireCase| {
             needs_process(wire) || sends_bytes(wire) || case.target.transport == Transport::Stdio
         };
         match over {
-            Over::Stdio
+            PreferredTransport::Stdio
                 if matches!(case.body, CaseBody::Http(_))
                     || case.target.transport == Transport::Http =>
             {
                 return Some("HTTP, which it is not reached by here".to_owned());
             }
-            Over::Http if wire.is_some_and(over_pipes) => {
+            PreferredTransport::Http if wire.is_some_and(over_pipes) => {
                 return Some("standard streams, which it is not reached by here".to_owned());
             }
-            Over::Stdio | Over::Http => {}
+            PreferredTransport::Stdio | PreferredTransport::Http => {}
         }
         let body = serde_json::to_string(&case.body).unwrap_or_default();
         let missing = survey::names().find(|name| {
             body.contains(&format!("\"{name}\"")) && !self.survey.bindings.contains_key(*name)
         });
-        missing.and_then(survey::unbound).map(str::to_owned)
+        missing.and_then(survey::missing_value).map(str::to_owned)
     }
 
     /// The captures that a case starts with: the survey's values, and ids of its own.
@@ -408,20 +417,27 @@ impl Ground {
     }
 
     /// Plays a case on the shared connection, or on a new one if that is no longer usable.
-    async fn beside(&self, shared: &mut Option<Talk>, case: &Case) -> Trial {
+    async fn play_shared(&self, shared: &mut Option<Connection>, case: &Case) -> Trial {
         let Some(wire) = case.body.wire() else {
-            return self.alone(case).await;
+            return self.play_alone(case).await;
         };
         if shared.is_none() {
-            match self.shaken().await {
-                Ok(talk) => *shared = Some(talk),
+            match self.connect_initialized().await {
+                Ok(connection) => *shared = Some(connection),
                 Err(trial) => return *trial,
             }
         }
-        let Some(talk) = shared.as_mut() else {
+        let Some(connection) = shared.as_mut() else {
             return Trial::harness("there is no connection");
         };
-        let trial = play::steps(talk, wire, self.record(), &self.findings, self.patience).await;
+        let trial = play::steps(
+            connection,
+            wire,
+            self.record(),
+            &self.findings,
+            self.patience,
+        )
+        .await;
         let gone = matches!(
             trial.verdict,
             Verdict::Crashed { .. }
@@ -429,93 +445,93 @@ impl Ground {
                 | Verdict::Silent { .. }
                 | Verdict::Junk { .. }
         );
-        if gone && let Some(mut talk) = shared.take() {
-            talk.end().await;
+        if gone && let Some(mut connection) = shared.take() {
+            connection.shut_down().await;
         }
         trial
     }
 
     /// Plays a case on a connection of its own.
-    async fn alone(&self, case: &Case) -> Trial {
+    async fn play_alone(&self, case: &Case) -> Trial {
         let wire = match &case.body {
             CaseBody::Wire(wire) => wire,
-            CaseBody::Http(http) => return self.exchange(http).await,
+            CaseBody::Http(http) => return self.play_http(http).await,
             CaseBody::Clj(_) | CaseBody::Call(_) | CaseBody::Cli(_) | CaseBody::Fixture(_) => {
                 return Trial::harness("the case is no open exchange");
             }
         };
-        if only_looks_back(case) {
-            return play::looked_back(wire, &self.findings);
+        if only_checks_findings(case) {
+            return play::judge_findings(wire, &self.findings);
         }
         let begun = if wire.handshake {
-            self.shaken().await
+            self.connect_initialized().await
         } else {
-            let talk = self.talk();
-            talk.map_err(|fault| Box::new(Trial::faulted(&fault, "", String::new(), false)))
+            let connection = self.connect();
+            connection.map_err(|fault| Box::new(Trial::faulted(&fault, "", String::new(), false)))
         };
         match begun {
-            Ok(mut talk) => {
+            Ok(mut connection) => {
                 let trial = play::steps(
-                    &mut talk,
+                    &mut connection,
                     wire,
                     self.record(),
                     &self.findings,
                     self.patience,
                 )
                 .await;
-                talk.end().await;
+                connection.shut_down().await;
                 trial
             }
             Err(trial) => *trial,
         }
     }
 
-    async fn exchange(&self, http: &crate::suite::HttpCase) -> Trial {
-        let Reached::Http { endpoint, .. } = &self.reached else {
+    async fn play_http(&self, http: &crate::suite::HttpCase) -> Trial {
+        let ServerAccess::Http { endpoint, .. } = &self.access else {
             return Trial::harness("the server is not reached over HTTP");
         };
-        let mut manner = exchange::Manner {
+        let mut settings = exchange::OpenSettings {
             captures: self.captures(),
             findings: Arc::clone(&self.findings),
             headers: Vec::new(),
             stateless: self.stateless && !http.bare,
         };
-        let mut talk = None;
+        let mut connection = None;
         if !http.bare {
-            match self.shaken().await {
+            match self.connect_initialized().await {
                 Ok(begun) => {
-                    manner.headers = begun.session_headers();
-                    talk = Some(begun);
+                    settings.headers = begun.session_headers();
+                    connection = Some(begun);
                 }
                 Err(trial) => return *trial,
             }
         }
-        let server = Server {
+        let server = ListeningServer {
             process: None,
             traces: None,
             directory: std::path::PathBuf::new(),
         };
-        let trial = exchange::play(http, server, endpoint, self.patience, Some(manner)).await;
-        if let Some(mut talk) = talk {
-            talk.end().await;
+        let trial = exchange::play(http, server, endpoint, self.patience, Some(settings)).await;
+        if let Some(mut connection) = connection {
+            connection.shut_down().await;
         }
         trial
     }
 
     /// A connection on which the protocol is initialized.
-    async fn shaken(&self) -> Result<Talk, Box<Trial>> {
-        let talk = self.talk();
-        let mut talk =
-            talk.map_err(|fault| Box::new(Trial::faulted(&fault, "", String::new(), false)))?;
+    async fn connect_initialized(&self) -> Result<Connection, Box<Trial>> {
+        let connection = self.connect();
+        let mut connection = connection
+            .map_err(|fault| Box::new(Trial::faulted(&fault, "", String::new(), false)))?;
         if self.stateless {
-            talk = talk.stateless();
+            connection = connection.into_stateless();
         }
-        match talk.shake().await {
-            Ok(_) => Ok(talk),
+        match connection.initialize().await {
+            Ok(_) => Ok(connection),
             Err(stop) => {
-                let stderr = talk.stderr();
-                let record = std::mem::take(&mut talk.record);
-                Err(Box::new(record.concluded(
+                let stderr = connection.stderr();
+                let record = std::mem::take(&mut connection.record);
+                Err(Box::new(record.into_trial(
                     Some(stop),
                     tokio::time::Instant::now(),
                     stderr,
@@ -533,7 +549,7 @@ impl Ground {
 }
 
 /// What a case needs, for readers who don't know the words for capabilities.
-fn needed(need: String) -> String {
+fn capability_phrase(need: String) -> String {
     match capability::find(need.trim_matches('`')) {
         Some(row) => format!("a server that {}", row.meaning),
         None => need,
@@ -541,14 +557,14 @@ fn needed(need: String) -> String {
 }
 
 /// The trial of a case that only checks findings, if there are such findings.
-fn looked_back(case: &Case, findings: &Findings) -> Option<Trial> {
-    let wire = case.body.wire().filter(|_| only_looks_back(case))?;
-    let trial = play::looked_back(wire, findings);
+fn judge_findings(case: &Case, findings: &Findings) -> Option<Trial> {
+    let wire = case.body.wire().filter(|_| only_checks_findings(case))?;
+    let trial = play::judge_findings(wire, findings);
     trial.verdict.is_failure().then_some(trial)
 }
 
 /// Whether a case only checks findings.
-fn only_looks_back(case: &Case) -> bool {
+fn only_checks_findings(case: &Case) -> bool {
     let Some(wire) = case.body.wire() else {
         return false;
     };
@@ -557,7 +573,7 @@ fn only_looks_back(case: &Case) -> bool {
 }
 
 /// Whether a case is about the beginning or the end of a connection.
-fn needs_own(case: &Case) -> bool {
+fn needs_own_connection(case: &Case) -> bool {
     let Some(WireCase {
         handshake, steps, ..
     }) = case.body.wire()
@@ -566,7 +582,7 @@ fn needs_own(case: &Case) -> bool {
     };
     let own = |action: &WireAction| match action {
         WireAction::Send(text) => text.source().contains("\"initialize\""),
-        WireAction::Control(control) => is_of_process(control),
+        WireAction::Control(control) => acts_on_process(control),
         WireAction::SendRaw(_)
         | WireAction::Expect(_)
         | WireAction::ExpectUnordered { .. }
@@ -577,11 +593,11 @@ fn needs_own(case: &Case) -> bool {
 
 /// Whether a case starts, signals or ends the server's process.
 fn needs_process(wire: &WireCase) -> bool {
-    let own = |action: &WireAction| matches!(action, WireAction::Control(control) if is_of_process(control));
+    let own = |action: &WireAction| matches!(action, WireAction::Control(control) if acts_on_process(control));
     wire.steps.iter().any(|step| own(&step.action))
 }
 
-fn is_of_process(control: &Control) -> bool {
+fn acts_on_process(control: &Control) -> bool {
     !matches!(
         control,
         Control::Wait { .. } | Control::Silence { .. } | Control::Never { .. }
@@ -608,7 +624,7 @@ fn sends_bytes(wire: &WireCase) -> bool {
 }
 
 /// The error for a step that is not permitted in an open exchange.
-fn out_of_place(what: &str) -> Stop {
+fn not_permitted(what: &str) -> Stop {
     Stop::Verdict(Verdict::HarnessError {
         message: format!("{what} stands in no open exchange"),
     })

@@ -46,7 +46,7 @@ pub fn of_notification(method: &str) -> Option<&'static str> {
 }
 
 /// Why a value does not have a shape: the first reason, with its location.
-pub fn fault(shape: &str, value: &Value) -> Option<String> {
+pub fn shape_fault(shape: &str, value: &Value) -> Option<String> {
     let validator = validators().get(shape)?;
     let why = validator.validate(value).err()?;
     let place = why.instance_path().to_string();

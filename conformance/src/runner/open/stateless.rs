@@ -25,7 +25,7 @@ pub fn meta(capabilities: &Value) -> Value {
 }
 
 /// Converts a line that a case wrote for any revision to this one. Anything but a request is unchanged.
-pub fn message(line: &str) -> String {
+pub fn convert_message(line: &str) -> String {
     match serde_json::from_str::<Value>(line) {
         Ok(mut message) if message.get("id").is_some() && message["method"].is_string() => {
             if message["method"] == PING.0 {
@@ -54,7 +54,7 @@ fn with_meta(message: &mut Value) {
 }
 
 /// Converts bytes that need not be a whole message: only a `"method":"ping"` in them is replaced.
-pub fn bytes(bytes: &[u8]) -> Vec<u8> {
+pub fn convert_bytes(bytes: &[u8]) -> Vec<u8> {
     let other = format!(
         "\"{}\",\"params\":{{\"_meta\":{}}}",
         PING.1,
@@ -98,12 +98,12 @@ pub fn headers(text: &str, findings: &Findings) -> Option<Vec<(String, String)>>
         ("Mcp-Method".to_owned(), method.to_owned()),
     ];
     headers.extend(name.map(|name| ("Mcp-Name".to_owned(), header_value(name))));
-    headers.extend(parameters(&message, findings));
+    headers.extend(parameter_headers(&message, findings));
     Some(headers)
 }
 
 /// The headers of a notification; the revision requires only its method.
-pub fn of_notification(text: &str) -> Vec<(String, String)> {
+pub fn notification_headers(text: &str) -> Vec<(String, String)> {
     let message = serde_json::from_str::<Value>(text).unwrap_or_default();
     let method = message.get("method").and_then(Value::as_str);
     let method = method.map(|method| ("Mcp-Method".to_owned(), method.to_owned()));
@@ -112,7 +112,7 @@ pub fn of_notification(text: &str) -> Vec<(String, String)> {
 }
 
 /// The headers that a tool wants to repeat parameters of its call.
-pub fn parameters(message: &Value, findings: &Findings) -> Vec<(String, String)> {
+pub fn parameter_headers(message: &Value, findings: &Findings) -> Vec<(String, String)> {
     let at = |path: &str| message.pointer(path);
     let (Some("tools/call"), Some(tool)) = (
         at("/method").and_then(Value::as_str),
@@ -123,7 +123,7 @@ pub fn parameters(message: &Value, findings: &Findings) -> Vec<(String, String)>
     let Some(arguments) = at("/params/arguments") else {
         return Vec::new();
     };
-    let mirrored = findings.mirrored(tool).into_iter();
+    let mirrored = findings.header_parameters(tool).into_iter();
     mirrored
         .filter_map(|(path, name)| {
             let value = header_text(arguments.pointer(&path)?)?;
@@ -147,11 +147,11 @@ pub fn header_value(text: &str) -> String {
     if text.chars().all(plain) && text.trim() == text && !text.starts_with("=?base64?") {
         return text.to_owned();
     }
-    encoded(text)
+    base64_value(text)
 }
 
 /// A text in Base64, with the marks.
-pub fn encoded(text: &str) -> String {
+pub fn base64_value(text: &str) -> String {
     format!("=?base64?{}?=", BASE64_STANDARD.encode(text))
 }
 
@@ -160,10 +160,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_repeats_itself_in_headers() {
+    fn headers_repeat_request_members() {
         let findings = Findings::default();
         let mirrored = vec![("/where/region".to_owned(), "Region".to_owned())];
-        findings.mirrors("ä", mirrored);
+        findings.register_header_parameters("ä", mirrored);
         let call = r#"{"id":1,"method":"tools/call","params":{"name":"ä","arguments":{"where":{"region":"eu"}},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
         let wanted = [
             ("MCP-Protocol-Version", "2026-07-28"),
@@ -183,9 +183,9 @@ mod tests {
     }
 
     #[test]
-    fn requests_say_their_revision() {
+    fn requests_name_their_revision() {
         let usual = meta(&json!({}));
-        let said: Value = serde_json::from_str(&message(
+        let said: Value = serde_json::from_str(&convert_message(
             r#"{"jsonrpc":"2.0","id":9007199254740991,"method":"ping","params":{"_meta":{"progressToken":1}}}"#,
         ))
         .expect("JSON");
@@ -198,11 +198,11 @@ mod tests {
             "hello",
             "[]",
         ] {
-            assert_eq!(message(line), line);
+            assert_eq!(convert_message(line), line);
         }
-        let pieces = bytes(b"{\"id\":\"\xC3\", \"method\" : \"ping\"}\r\n");
+        let pieces = convert_bytes(b"{\"id\":\"\xC3\", \"method\" : \"ping\"}\r\n");
         let wanted = format!("\"server/discover\",\"params\":{{\"_meta\":{usual}}}}}\r\n");
         assert!(pieces.ends_with(wanted.as_bytes()));
-        assert_eq!(bytes(b"{\"id\":\"ping\""), b"{\"id\":\"ping\"");
+        assert_eq!(convert_bytes(b"{\"id\":\"ping\""), b"{\"id\":\"ping\"");
     }
 }

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use super::super::transcript::Stop;
 use super::arguments;
+use super::connection::Connection;
 use super::findings::Findings;
-use super::stateless::{REVISION, encoded, header_text, header_value, meta};
-use super::talk::Talk;
+use super::stateless::{REVISION, base64_value, header_text, header_value, meta};
 use crate::json::Json;
 use crate::suite::Captures;
 use crate::target::Patience;
@@ -34,21 +34,21 @@ const FEATURES: &[(&str, &str, &str, &str)] = &[
 ];
 
 /// Capabilities without a list, and whether the stateless revision has the methods that the cases use.
-const OTHERS: &[(&str, &str, bool)] = &[
+const UNLISTED_FEATURES: &[(&str, &str, bool)] = &[
     ("/resources/subscribe", "mcp-subscribe", false),
     ("/completions", "mcp-completions", true),
     ("/logging", "mcp-logging", false),
 ];
 
 /// Changes of which a server of that revision can notify: the capability, and the member of a filter that subscribes to it.
-const CHANGES: &[(&str, &str)] = &[
+const CHANGE_FILTERS: &[(&str, &str)] = &[
     ("tools/listChanged", "toolsListChanged"),
     ("prompts/listChanged", "promptsListChanged"),
     ("resources/listChanged", "resourcesListChanged"),
 ];
 
 /// Lists of that revision, by the capability that they belong to, with their member.
-const LISTS: &[(&str, &str, &str)] = &[
+const STATELESS_LISTS: &[(&str, &str, &str)] = &[
     ("tools", "tools/list", "tools"),
     ("prompts", "prompts/list", "prompts"),
     ("resources", "resources/list", "resources"),
@@ -59,7 +59,7 @@ const LISTS: &[(&str, &str, &str)] = &[
 const COMPARED: u64 = 2;
 
 /// Values that a survey may not find, each with a noun phrase for what a case lacks then.
-const UNBOUND: &[(&str, &str)] = &[
+const OPTIONAL_VALUES: &[(&str, &str)] = &[
     (
         "mcp.tool",
         "a tool that may be called: none says `readOnlyHint` and takes arguments made from its schema; --tool NAME names one",
@@ -159,14 +159,14 @@ pub struct Survey {
 }
 
 /// Why a value is missing: a noun phrase.
-pub fn unbound(name: &str) -> Option<&'static str> {
-    let row = UNBOUND.iter().find(|(known, _)| *known == name);
+pub fn missing_value(name: &str) -> Option<&'static str> {
+    let row = OPTIONAL_VALUES.iter().find(|(known, _)| *known == name);
     row.map(|(_, why)| *why)
 }
 
 /// Names of the values that a survey may not find.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    UNBOUND.iter().map(|(name, _)| *name)
+    OPTIONAL_VALUES.iter().map(|(name, _)| *name)
 }
 
 /// The user's permissions to call a tool, whatever its annotations: with the given arguments (`NAME={…}`), or with generated ones.
@@ -186,7 +186,7 @@ fn allowed(named: &[String], tool: &str) -> Vec<Option<Value>> {
 /// # Errors
 /// When it does not answer.
 pub async fn survey(
-    talk: &mut Talk,
+    connection: &mut Connection,
     initialized: &Value,
     named: &[String],
     findings: &Arc<Findings>,
@@ -194,14 +194,14 @@ pub async fn survey(
 ) -> Result<Survey, Stop> {
     let at = |path: &str| initialized.pointer(path);
     let text = |path: &str| at(path).and_then(Value::as_str);
-    let mut view = View::new(talk, findings, patience, 1);
+    let mut surveyor = Surveyor::new(connection, findings, patience, 1);
     let stateless = at("/result/supportedVersions").is_some();
     let info = match stateless {
         true => "/result/_meta/io.modelcontextprotocol~1serverInfo",
         false => "/result/serverInfo",
     };
     let name = text(&format!("{info}/name")).map(str::to_owned);
-    view.survey.name = name.map(|name| match text(&format!("{info}/version")) {
+    surveyor.survey.name = name.map(|name| match text(&format!("{info}/version")) {
         Some(version) => format!("{name} {version}"),
         None => name,
     });
@@ -214,27 +214,27 @@ pub async fn survey(
         true => "mcp-stateless-only",
         false => "mcp-initialize",
     };
-    view.survey.capabilities.insert(era.to_owned());
-    view.bind("mcp.revision", &Value::from(revision.as_str()));
+    surveyor.survey.capabilities.insert(era.to_owned());
+    surveyor.bind("mcp.revision", &Value::from(revision.as_str()));
     for known in ["2025-06-18", "2025-11-25"] {
         if revision.as_str() >= known {
-            view.survey.capabilities.insert(format!("mcp-{known}"));
+            surveyor.survey.capabilities.insert(format!("mcp-{known}"));
         }
     }
-    findings.logs(at("/result/capabilities/logging").is_some());
-    findings.offers_resources(at("/result/capabilities/resources").is_some());
-    for (path, word, goes_on) in OTHERS {
+    findings.set_declares_logging(at("/result/capabilities/logging").is_some());
+    findings.set_declares_resources(at("/result/capabilities/resources").is_some());
+    for (path, word, goes_on) in UNLISTED_FEATURES {
         let declared = at(&format!("/result/capabilities{path}"));
         if stateless && !goes_on {
             continue;
         }
         if declared.is_some_and(|declared| *declared != Value::Bool(false)) {
-            view.survey.capabilities.insert((*word).to_owned());
+            surveyor.survey.capabilities.insert((*word).to_owned());
         }
     }
     for (capability, word, method, member) in FEATURES {
         let declared = at(&format!("/result/capabilities/{capability}")).is_some();
-        let listed = view.list(method, member, declared).await;
+        let listed = surveyor.read_list(method, member, declared).await;
         if !declared {
             // A server need not answer for a capability that it does not declare.
             let items = listed.unwrap_or_default();
@@ -248,64 +248,64 @@ pub async fn survey(
             continue;
         }
         let items = listed?;
-        view.survey.capabilities.insert((*word).to_owned());
+        surveyor.survey.capabilities.insert((*word).to_owned());
         match *capability {
-            "tools" => view.tools(&items, named).await?,
-            "resources" => view.resources(&items).await?,
-            _ => view.prompts(&items),
+            "tools" => surveyor.survey_tools(&items, named).await?,
+            "resources" => surveyor.survey_resources(&items).await?,
+            _ => surveyor.survey_prompts(&items),
         }
     }
-    if let Some(Json::String(tool)) = view.survey.bindings.get("mcp.tool").cloned() {
-        view.bind("mcp.tool_header", &Value::from(header_value(&tool)));
-        view.bind("mcp.tool_encoded", &Value::from(encoded(&tool)));
+    if let Some(Json::String(tool)) = surveyor.survey.bindings.get("mcp.tool").cloned() {
+        surveyor.bind("mcp.tool_header", &Value::from(header_value(&tool)));
+        surveyor.bind("mcp.tool_encoded", &Value::from(base64_value(&tool)));
     }
-    Ok(view.survey)
+    Ok(surveyor.survey)
 }
 
 /// Surveys the additional features of a server in the stateless revision, on a fresh connection; empty if the server lacks it. Its lists
 /// are read so that their hints are inspected, and the callable tools are called by a client that can be asked for input.
 pub async fn stateless(
-    talk: &mut Talk,
+    connection: &mut Connection,
     known: &Survey,
     findings: &Arc<Findings>,
     patience: Patience,
     waited: Duration,
 ) -> Survey {
-    let mut view = View::new(talk, findings, patience, 1);
+    let mut surveyor = Surveyor::new(connection, findings, patience, 1);
     let asked = with_meta(json!({}), &json!({}));
-    let Ok(answer) = view.ask("server/discover", Some(&asked), waited).await else {
-        return view.survey;
+    let Ok(answer) = surveyor.ask("server/discover", Some(&asked), waited).await else {
+        return surveyor.survey;
     };
     let versions = answer.pointer("/result/supportedVersions");
     let versions = versions.and_then(Value::as_array);
     if !versions.is_some_and(|versions| versions.contains(&Value::from(REVISION))) {
-        return view.survey;
+        return surveyor.survey;
     }
-    view.survey.capabilities.insert("stateless".to_owned());
+    surveyor.survey.capabilities.insert("stateless".to_owned());
     let declared = |path: &str| answer.pointer(&format!("/result/capabilities/{path}"));
     let mut filter = serde_json::Map::new();
-    for (path, member) in CHANGES {
+    for (path, member) in CHANGE_FILTERS {
         if declared(path) == Some(&Value::Bool(true)) {
             filter.insert((*member).to_owned(), Value::Bool(true));
         }
     }
     if !filter.is_empty() {
-        view.survey.capabilities.insert("mcp-listen".to_owned());
-        view.bind("mcp.filter", &Value::Object(filter));
+        surveyor.survey.capabilities.insert("mcp-listen".to_owned());
+        surveyor.bind("mcp.filter", &Value::Object(filter));
     }
-    for (capability, method, member) in LISTS {
+    for (capability, method, member) in STATELESS_LISTS {
         if declared(capability).is_some() {
-            view.pages(method, member).await;
+            surveyor.read_stateless_list(method, member).await;
         }
     }
-    view.asking(&known.callable).await;
-    view.survey
+    surveyor.bind_input_tools(&known.callable).await;
+    surveyor.survey
 }
 
 /// Finds lists that differ between a connection that has been used and a fresh one.
 pub async fn compare(
-    used: &mut Talk,
-    fresh: &mut Talk,
+    used: &mut Connection,
+    fresh: &mut Connection,
     known: &Survey,
     findings: &Arc<Findings>,
     patience: Patience,
@@ -319,9 +319,10 @@ pub async fn compare(
         // A list may change over time, so a difference is checked a second time.
         for round in 0..COMPARED {
             let mut names = Vec::new();
-            for talk in [&mut *used, &mut *fresh] {
-                let mut view = View::new(talk, findings, patience, 1 + 1000 * (round + 1));
-                names.push(view.pages(method, member).await);
+            for connection in [&mut *used, &mut *fresh] {
+                let mut surveyor =
+                    Surveyor::new(connection, findings, patience, 1 + 1000 * (round + 1));
+                names.push(surveyor.read_stateless_list(method, member).await);
             }
             let [Some(here), Some(there)] = names.as_slice() else {
                 return;
@@ -352,18 +353,23 @@ fn with_meta(mut params: Value, capabilities: &Value) -> Value {
     params
 }
 
-struct View<'a> {
-    talk: &'a mut Talk,
+struct Surveyor<'a> {
+    connection: &'a mut Connection,
     findings: &'a Arc<Findings>,
     patience: Patience,
     next: u64,
     survey: Survey,
 }
 
-impl<'a> View<'a> {
-    fn new(talk: &'a mut Talk, findings: &'a Arc<Findings>, patience: Patience, next: u64) -> Self {
-        View {
-            talk,
+impl<'a> Surveyor<'a> {
+    fn new(
+        connection: &'a mut Connection,
+        findings: &'a Arc<Findings>,
+        patience: Patience,
+        next: u64,
+    ) -> Self {
+        Surveyor {
+            connection,
             findings,
             patience,
             next,
@@ -389,17 +395,19 @@ impl<'a> View<'a> {
         let id = Value::from(format!("survey-{}", self.next));
         self.next += 1;
         let params = params.map(Value::to_string);
-        self.talk.ask(&id, method, params.as_deref(), waited).await
+        self.connection
+            .ask(&id, method, params.as_deref(), waited)
+            .await
     }
 
     /// Reads all pages of a list. One that does not end is a finding.
-    async fn list(
+    async fn read_list(
         &mut self,
         method: &str,
         member: &str,
         declared: bool,
     ) -> Result<Vec<Value>, Stop> {
-        let key = key(member);
+        let key = item_key(member);
         let (mut items, mut cursors, mut seen) = (Vec::new(), HashSet::new(), HashSet::new());
         let mut cursor: Option<String> = None;
         for _ in 0..PAGES_MAX {
@@ -444,19 +452,19 @@ impl<'a> View<'a> {
         Ok(items)
     }
 
-    async fn tools(&mut self, tools: &[Value], named: &[String]) -> Result<(), Stop> {
+    async fn survey_tools(&mut self, tools: &[Value], named: &[String]) -> Result<(), Stop> {
         let mut candidates = Vec::new();
         for tool in tools {
             let Some(name) = tool.get("name").and_then(Value::as_str) else {
                 continue;
             };
-            if !advised(name) {
+            if !is_recommended_name(name) {
                 self.findings
                     .add("odd-names", &Value::from(name).to_string());
             }
             if let Some(schema) = tool.get("outputSchema") {
                 match arguments::compile(schema) {
-                    Ok(validator) => self.findings.output(name, validator),
+                    Ok(validator) => self.findings.register_output_schema(name, validator),
                     Err(why) => self
                         .findings
                         .add("output-schemas", &format!("{name}: {why}")),
@@ -480,14 +488,15 @@ impl<'a> View<'a> {
                     continue;
                 }
             };
-            let (mirrored, wrong) = annotations(schema);
+            let (mirrored, wrong) = header_annotations(schema);
             for wrong in &wrong {
                 let what = format!("{name}: {wrong}");
                 self.findings.add("header-annotations", &what);
             }
             // Clients ignore a tool with an invalid annotation.
             if wrong.is_empty() {
-                self.findings.mirrors(name, mirrored.clone());
+                self.findings
+                    .register_header_parameters(name, mirrored.clone());
             }
             let harmless = tool.pointer("/annotations/readOnlyHint") == Some(&Value::Bool(true));
             let mut given = allowed(named, name);
@@ -501,14 +510,14 @@ impl<'a> View<'a> {
                 given.push(None);
             }
             for given in given {
-                let made = given.or_else(|| arguments::right(schema, &validator));
+                let made = given.or_else(|| arguments::generate_accepted(schema, &validator));
                 let Some(right) = made else {
                     continue;
                 };
                 if let Some((at, header)) = mirrored.first().filter(|_| wrong.is_empty()) {
-                    self.header(name, schema, &validator, &right, (at, header));
+                    self.bind_header_tool(name, schema, &validator, &right, (at, header));
                 }
-                let wrong = arguments::wrong(schema, &validator, &right);
+                let wrong = arguments::generate_rejected(schema, &validator, &right);
                 let structured = tool.get("outputSchema").is_some();
                 candidates.push((!first, name.to_owned(), right, wrong, structured));
             }
@@ -521,16 +530,16 @@ impl<'a> View<'a> {
             .collect();
         let mut spare = None;
         for (_, name, right, wrong, structured) in candidates.into_iter().take(CALLS_MAX) {
-            let bound = |view: &Self, name: &str| view.survey.bindings.contains_key(name);
+            let bound = |surveyor: &Self, name: &str| surveyor.survey.bindings.contains_key(name);
             if let Some(wrong) = wrong.filter(|_| !bound(self, "mcp.checked_tool")) {
                 self.bind("mcp.checked_tool", &Value::from(name.as_str()));
                 self.bind("mcp.wrong_arguments", &wrong);
             }
             let params = json!({"name": name, "arguments": right});
-            let mut answer = self.quick(&params).await?;
+            let mut answer = self.call_or_cancel(&params).await?;
             // A first call may be slow because of the tool's initialization or a busy machine.
             if answer.is_none() && !bound(self, "mcp.slow_tool") {
-                answer = self.quick(&params).await?;
+                answer = self.call_or_cancel(&params).await?;
             }
             let Some(answer) = answer else {
                 self.bind("mcp.slow_tool", &Value::from(name.as_str()));
@@ -559,7 +568,7 @@ impl<'a> View<'a> {
     }
 
     /// Binds a tool with a parameter that a header repeats: arguments with it, and arguments without it where the schema permits that.
-    fn header(
+    fn bind_header_tool(
         &mut self,
         name: &str,
         schema: &Value,
@@ -569,8 +578,8 @@ impl<'a> View<'a> {
     ) {
         let mut with = right.clone();
         if right.pointer(at).is_none() {
-            let place = at.replace('/', "/properties/");
-            let Some(value) = schema.pointer(&place).and_then(arguments::sample) else {
+            let pointer = at.replace('/', "/properties/");
+            let Some(value) = schema.pointer(&pointer).and_then(arguments::sample) else {
                 return;
             };
             let Some((object, key)) = at.rsplit_once('/') else {
@@ -596,8 +605,8 @@ impl<'a> View<'a> {
         self.bind("mcp.header", &Value::from(header));
         self.bind("mcp.header_value", &Value::from(text));
         let plain = with.pointer(at).map(|value| match value {
-            Value::String(text) => encoded(text),
-            other => encoded(&other.to_string()),
+            Value::String(text) => base64_value(text),
+            other => base64_value(&other.to_string()),
         });
         self.bind(
             "mcp.header_encoded",
@@ -610,11 +619,11 @@ impl<'a> View<'a> {
     }
 
     /// Calls tools as a client that can be asked for input, and binds those that ask.
-    async fn asking(&mut self, callable: &[(String, Value)]) {
+    async fn bind_input_tools(&mut self, callable: &[(String, Value)]) {
         let able = json!({"elicitation": {}, "sampling": {}, "roots": {}});
         for (name, right) in callable {
             let params = with_meta(json!({"name": name, "arguments": right}), &able);
-            let Ok(Some(answer)) = self.quick(&params).await else {
+            let Ok(Some(answer)) = self.call_or_cancel(&params).await else {
                 continue;
             };
             let at = |path: &str| answer.pointer(path);
@@ -635,21 +644,23 @@ impl<'a> View<'a> {
     }
 
     /// Calls a tool; a slow call is cancelled and returns `None`.
-    async fn quick(&mut self, params: &Value) -> Result<Option<Value>, Stop> {
+    async fn call_or_cancel(&mut self, params: &Value) -> Result<Option<Value>, Stop> {
         let began = Instant::now();
         let id = format!("survey-{}", self.next);
         match self.ask("tools/call", Some(params), SLOW).await {
             Ok(answer) => Ok(Some(answer)),
             Err(_) if began.elapsed() >= SLOW => {
                 let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
-                self.talk.send(format!("{cancel}\n").as_bytes()).await?;
+                self.connection
+                    .send(format!("{cancel}\n").as_bytes())
+                    .await?;
                 Ok(None)
             }
             Err(stop) => Err(stop),
         }
     }
 
-    async fn resources(&mut self, resources: &[Value]) -> Result<(), Stop> {
+    async fn survey_resources(&mut self, resources: &[Value]) -> Result<(), Stop> {
         for resource in resources {
             let Some(uri) = resource.get("uri").and_then(Value::as_str) else {
                 continue;
@@ -660,14 +671,14 @@ impl<'a> View<'a> {
             self.bind("mcp.resource", &Value::from(uri));
         }
         let templates = self
-            .list("resources/templates/list", "resourceTemplates", true)
+            .read_list("resources/templates/list", "resourceTemplates", true)
             .await?;
         for template in &templates {
             let uri = template
                 .get("uriTemplate")
                 .and_then(Value::as_str)
                 .unwrap_or_default();
-            if let Some(variable) = variable(uri) {
+            if let Some(variable) = template_variable(uri) {
                 self.bind("mcp.template", &Value::from(uri));
                 self.bind("mcp.variable", &Value::from(variable));
             }
@@ -675,7 +686,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    fn prompts(&mut self, prompts: &[Value]) {
+    fn survey_prompts(&mut self, prompts: &[Value]) {
         for prompt in prompts {
             let Some(name) = prompt.get("name").filter(|name| name.is_string()) else {
                 continue;
@@ -703,7 +714,11 @@ impl<'a> View<'a> {
     }
 
     /// Reads the pages of a list in the stateless revision, and the contents of its first item. Returns the names of all items.
-    async fn pages(&mut self, method: &str, member: &str) -> Option<BTreeSet<String>> {
+    async fn read_stateless_list(
+        &mut self,
+        method: &str,
+        member: &str,
+    ) -> Option<BTreeSet<String>> {
         let mut cursor: Option<Value> = None;
         let mut names = BTreeSet::new();
         for _ in 0..PAGES_MAX {
@@ -721,7 +736,7 @@ impl<'a> View<'a> {
             let items = answer.pointer(&format!("/result/{member}"))?.as_array()?;
             let named = items
                 .iter()
-                .filter_map(|item| item.get(key(member))?.as_str());
+                .filter_map(|item| item.get(item_key(member))?.as_str());
             names.extend(named.map(str::to_owned));
             let next = answer.pointer("/result/nextCursor");
             match next.filter(|next| next.is_string() && Some(*next) != cursor.as_ref()) {
@@ -734,7 +749,7 @@ impl<'a> View<'a> {
 }
 
 /// The member that identifies an item of a list.
-fn key(member: &str) -> &'static str {
+fn item_key(member: &str) -> &'static str {
     match member {
         "resources" => "uri",
         "resourceTemplates" => "uriTemplate",
@@ -745,9 +760,9 @@ fn key(member: &str) -> &'static str {
 /// The `x-mcp-header` annotations of an input schema (2026-07-28, Tools, x-mcp-header): JSON pointers to the parameters among the
 /// arguments, with the names of their headers; and the faults. Each annotation must be a unique token, on a primitive
 /// value that is reached through `properties` alone.
-fn annotations(schema: &Value) -> (Vec<(String, String)>, Vec<String>) {
+fn header_annotations(schema: &Value) -> (Vec<(String, String)>, Vec<String>) {
     let mut found = Annotations::default();
-    found.look(schema, Some(String::new()));
+    found.inspect(schema, Some(String::new()));
     (found.right, found.wrong)
 }
 
@@ -759,13 +774,13 @@ struct Annotations {
 }
 
 impl Annotations {
-    /// Inspects a part of a schema. `place` is its JSON pointer, if it is reached through `properties` alone.
-    fn look(&mut self, schema: &Value, place: Option<String>) {
+    /// Inspects a part of a schema. `pointer` is its JSON pointer, if it is reached through `properties` alone.
+    fn inspect(&mut self, schema: &Value, pointer: Option<String>) {
         let members = match schema {
             Value::Object(members) => members,
             Value::Array(items) => {
                 for item in items {
-                    self.look(item, None);
+                    self.inspect(item, None);
                 }
                 return;
             }
@@ -783,8 +798,8 @@ impl Annotations {
             } else if !matches!(kind, Some("integer" | "string" | "boolean")) {
                 self.wrong
                     .push(format!("{name} is no integer, string or boolean"));
-            } else if let Some(place) = &place {
-                self.right.push((place.clone(), text.to_owned()));
+            } else if let Some(pointer) = &pointer {
+                self.right.push((pointer.clone(), text.to_owned()));
             } else {
                 self.wrong
                     .push(format!("{name} is not reached through `properties` alone"));
@@ -795,19 +810,19 @@ impl Annotations {
                 ("properties", Value::Object(properties)) => {
                     for (name, property) in properties {
                         let name = name.replace('~', "~0").replace('/', "~1");
-                        let inner = place.as_ref().map(|place| format!("{place}/{name}"));
-                        self.look(property, inner);
+                        let inner = pointer.as_ref().map(|pointer| format!("{pointer}/{name}"));
+                        self.inspect(property, inner);
                     }
                 }
                 ("default" | "const" | "enum" | "examples", _) => {}
-                _ => self.look(inner, None),
+                _ => self.inspect(inner, None),
             }
         }
     }
 }
 
 /// Whether a tool's name has the characters and the length that the specification recommends.
-fn advised(name: &str) -> bool {
+fn is_recommended_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     (1..=128).contains(&name.len()) && name.chars().all(plain)
 }
@@ -825,7 +840,7 @@ fn is_uri(text: &str) -> bool {
 }
 
 /// The first variable of a URI template (RFC 6570).
-fn variable(template: &str) -> Option<&str> {
+fn template_variable(template: &str) -> Option<&str> {
     let inner = template.split_once('{')?.1.split_once('}')?.0;
     let inner = inner.trim_start_matches(['+', '#', '.', '/', ';', '?', '&']);
     let name = inner.split([',', ':', '*']).next()?;

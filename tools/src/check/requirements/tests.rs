@@ -21,7 +21,7 @@ fn row(revision: &str, level: &str, more: &str) -> String {
 }
 
 #[test]
-fn rows_and_clauses_are_joined() {
+fn rows_and_clauses_are_linked() {
     let one = row("2025-06-18", "MUST", "clauses = [\"base.a.one\"]");
     let two = row("2026-07-28", "SHOULD", "clauses = [\"base.a.two\"]");
     let unseen = row("2025-06-18", "MUST", "unseen = \"y\"");
@@ -30,7 +30,7 @@ fn rows_and_clauses_are_joined() {
 }
 
 #[test]
-fn what_is_not_joined_is_told() {
+fn unlinked_rows_and_clauses_are_reported() {
     let both = "[\"base.a.one\", \"base.a.two\"]";
     let whole = row("2025-06-18", "MUST", &format!("clauses = {both}"));
     let rows = [
@@ -86,7 +86,7 @@ fn the_page_counts_the_rows() {
     ];
     let requirements = parse(&rows.concat()).expect("a table");
     assert_eq!(
-        counted(&requirements, "2025-06-18"),
+        counts_row(&requirements, "2025-06-18"),
         "| 2025-06-18 | 3 | 2 | 1 | 1 |"
     );
 }

@@ -5,23 +5,23 @@ use super::*;
 /// The findings in lines that answer these requests.
 fn check(sent: &[&str], lines: &[&str]) -> String {
     let findings = Findings::default();
-    findings.logs(false);
+    findings.set_declares_logging(false);
     let schema = serde_json::json!({"type": "object", "required": ["n"]});
     let schema = jsonschema::validator_for(&schema).expect("a schema");
-    findings.output("sum", schema);
-    let mut requests = Requests::default();
+    findings.register_output_schema("sum", schema);
+    let mut requests = SentRequests::default();
     for line in sent {
-        requests.sent(format!("{line}\n").as_bytes());
+        requests.record_sent(format!("{line}\n").as_bytes());
     }
     for line in lines {
-        findings.look(line.as_bytes(), &mut requests, true);
+        findings.inspect(line.as_bytes(), &mut requests, true);
     }
     let found = findings.lock().found.keys().cloned().collect::<Vec<_>>();
     found.join(" ")
 }
 
 #[test]
-fn a_right_exchange_is_not_accused() {
+fn correct_exchange_has_no_findings() {
     let sent = [
         r#"{"jsonrpc":"2.0","id":0,"method":"tools/call","params":{"name":"sum","_meta":{"progressToken":"p"}}}"#,
         r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
@@ -40,7 +40,7 @@ fn a_right_exchange_is_not_accused() {
 const STATELESS: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
 
 #[test]
-fn what_the_stateless_revision_asks_of_results() {
+fn stateless_results_are_checked() {
     let ask = |id: u32, method: &str, more: &str| {
         format!(
             r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{more}{STATELESS}}}}}"#
@@ -112,7 +112,7 @@ fn what_the_stateless_revision_asks_of_results() {
 }
 
 #[test]
-fn keys_have_a_form() {
+fn meta_keys_are_validated() {
     for key in [
         "progressToken",
         "io.modelcontextprotocol/serverInfo",
@@ -120,10 +120,10 @@ fn keys_have_a_form() {
         "traceparent",
         "x_y.z-1",
     ] {
-        assert!(is_key(key), "{key}");
+        assert!(is_valid_key(key), "{key}");
     }
     for key in ["a b", "/x", "1a/x", "a../x", "a-/x", "a/b/c", "_x", "x-"] {
-        assert!(!is_key(key), "{key}");
+        assert!(!is_valid_key(key), "{key}");
     }
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"a":[{"_meta":{"a b":1}}]}}"#;
@@ -131,20 +131,20 @@ fn keys_have_a_form() {
 }
 
 #[test]
-fn event_streams_are_looked_at() {
-    let (findings, mut requests) = (Findings::default(), Requests::default());
+fn event_streams_are_inspected() {
+    let (findings, mut requests) = (Findings::default(), SentRequests::default());
     let primed = crate::target::sse::read("id: 1\ndata:\n\nid: 2\ndata: {}\n\n");
-    findings.stream(&primed, &mut requests);
-    findings.listened("data: {\"jsonrpc\":\"2.0\",\"method\":\"a\"}\n");
+    findings.inspect_stream(&primed, &mut requests);
+    findings.inspect_get_stream("data: {\"jsonrpc\":\"2.0\",\"method\":\"a\"}\n");
     assert!(findings.is_empty());
-    findings.stream(&primed[1..], &mut requests);
-    findings.listened("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
+    findings.inspect_stream(&primed[1..], &mut requests);
+    findings.inspect_get_stream("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
     let words = Vec::from_iter(findings.lock().found.keys().cloned());
     assert_eq!(words, ["event-ids", "stream-responses", "unprimed"]);
 }
 
 #[test]
-fn each_fault_has_its_word() {
+fn each_fault_yields_its_finding() {
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"sum","_meta":{"progressToken":5}}}"#;
     let cases = [
         ("Server is running", "junk"),

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn shapes_take_what_is_right_and_refuse_what_is_not() {
+fn shapes_accept_valid_and_reject_invalid_values() {
     let rows = [
         (
             "InitializeResult",
@@ -94,8 +94,12 @@ fn shapes_take_what_is_right_and_refuse_what_is_not() {
     ];
     for (shape, text, right) in rows {
         let value = serde_json::from_str(text).expect("JSON");
-        assert_eq!(fault(shape, &value).is_none(), right, "{shape}: {text}");
+        assert_eq!(
+            shape_fault(shape, &value).is_none(),
+            right,
+            "{shape}: {text}"
+        );
     }
     let many: Vec<Value> = (0..101).map(|n| Value::from(n.to_string())).collect();
-    assert!(fault("CompleteResult", &json!({"completion": {"values": many}})).is_some());
+    assert!(shape_fault("CompleteResult", &json!({"completion": {"values": many}})).is_some());
 }

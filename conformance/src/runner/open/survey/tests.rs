@@ -3,22 +3,22 @@
 use super::*;
 
 #[test]
-fn names_uris_and_templates() {
+fn tool_names_uris_and_templates_are_recognised() {
     assert!(
-        advised("get.user_name-2")
-            && !advised("get user")
-            && !advised("")
-            && !advised(&"a".repeat(129))
+        is_recommended_name("get.user_name-2")
+            && !is_recommended_name("get user")
+            && !is_recommended_name("")
+            && !is_recommended_name(&"a".repeat(129))
     );
     assert!(is_uri("file:///a%20b") && is_uri("demo://x/1") && is_uri("urn:a:b"));
     assert!(!is_uri("/a/b") && !is_uri("file:///a b") && !is_uri("1a:b") && !is_uri("x:ä"));
-    assert_eq!(variable("a://{+path}/x"), Some("path"));
-    assert_eq!(variable("a://{?q,r}"), Some("q"));
-    assert_eq!(variable("a://b"), None);
+    assert_eq!(template_variable("a://{+path}/x"), Some("path"));
+    assert_eq!(template_variable("a://{?q,r}"), Some("q"));
+    assert_eq!(template_variable("a://b"), None);
 }
 
 #[test]
-fn header_annotations_stand_where_they_may() {
+fn misplaced_header_annotations_are_reported() {
     let rows = [
         (
             json!({"properties": {"a": {"type": "string", "x-mcp-header": "Region"}}}),
@@ -50,21 +50,21 @@ fn header_annotations_stand_where_they_may() {
         ),
     ];
     for (schema, wrong) in rows {
-        assert_eq!(annotations(&schema).1.join("; "), wrong, "{schema}");
+        assert_eq!(header_annotations(&schema).1.join("; "), wrong, "{schema}");
     }
 }
 
 #[test]
-fn annotated_parameters_are_found_where_they_stand() {
+fn annotated_parameters_are_found_by_pointer() {
     let schema = json!({"properties": {"a/b": {"type": "object", "properties": {
         "c": {"type": "string", "x-mcp-header": "C"}}}}});
-    let (places, wrong) = annotations(&schema);
+    let (places, wrong) = header_annotations(&schema);
     assert_eq!(places, [("/a~1b/c".to_owned(), "C".to_owned())]);
     assert!(wrong.is_empty());
 }
 
 #[test]
-fn a_tool_is_allowed_by_its_name() {
+fn tools_are_allowed_by_name() {
     let named = ["a".to_owned(), "b={\"n\":1}".to_owned()];
     assert_eq!(allowed(&named, "a"), [None]);
     let twice = [named[1].clone(), "b={\"n\":2}".to_owned()];

@@ -6,11 +6,11 @@ use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
 /// The barriers of one peer, by the number of calls that must meet.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Meetings(Arc<Mutex<BTreeMap<usize, Arc<Barrier>>>>);
+pub(super) struct CallBarriers(Arc<Mutex<BTreeMap<usize, Arc<Barrier>>>>);
 
-impl Meetings {
+impl CallBarriers {
     /// Returns when `size` calls have arrived; later calls wait for the next `size`.
-    pub(super) fn join(&self, size: usize) {
+    pub(super) fn wait(&self, size: usize) {
         if size < 2 {
             return;
         }

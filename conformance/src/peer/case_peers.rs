@@ -19,73 +19,74 @@ const COMMAND_NAME: &str = "ptc-conformance";
 
 /// The peers of one case. Those that listen end with it.
 #[derive(Debug, Default)]
-pub struct Stage {
+pub struct CasePeers {
     directory: PathBuf,
-    listening: Vec<Listening>,
+    listening: Vec<ListeningPeer>,
     entries: Map<String, Value>,
     /// The values of `peer.NAME.command` and the like.
     words: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
-struct Listening {
+struct ListeningPeer {
     child: Child,
     /// The peer exits when this is closed.
     _input: Option<ChildStdin>,
 }
 
-impl Drop for Listening {
+impl Drop for ListeningPeer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Stage {
-    /// Writes and starts the peers of a target block, those that refer to another one last. `place` fills in the block's own
+impl CasePeers {
+    /// Writes and starts the peers of a target block, those that refer to another one last. `expand` fills in the block's own
     /// placeholders.
     ///
     /// # Errors
     /// A message that says what is wrong with a script, or why a peer did not start.
-    pub fn set<V: std::fmt::Display>(
+    pub fn set_up<V: std::fmt::Display>(
         directory: &Path,
-        peers: &IndexMap<String, V>,
-        place: impl Fn(&str) -> String,
+        scripts: &IndexMap<String, V>,
+        expand: impl Fn(&str) -> String,
     ) -> Result<Self, String> {
         let directory = directory.join("peers");
-        let mut stage = Self {
+        let mut peers = Self {
             directory,
             ..Self::default()
         };
-        if peers.is_empty() {
-            return Ok(stage);
+        if scripts.is_empty() {
+            return Ok(peers);
         }
-        std::fs::create_dir_all(&stage.directory)
-            .map_err(|error| format!("{}: {error}", stage.directory.display()))?;
+        std::fs::create_dir_all(&peers.directory)
+            .map_err(|error| format!("{}: {error}", peers.directory.display()))?;
         let command = command()?;
-        let scripts = peers
+        let scripts = scripts
             .iter()
             .map(|(name, script)| (name, script.to_string()));
         let (naming, plain): (Vec<_>, Vec<_>) =
             scripts.partition(|(_, script)| script.contains("{{peer."));
         for (name, script) in plain.into_iter().chain(naming) {
-            let script = stage.place(&place(&script));
-            stage
+            let script = peers.expand(&expand(&script));
+            peers
                 .add(name, &script, &command)
                 .map_err(|error| format!("peer {name}: {error}"))?;
         }
-        Ok(stage)
+        Ok(peers)
     }
 
     /// Fills in `{{peer.NAME.command}}`, `{{peer.NAME.script}}` and `{{peer.NAME.url}}`.
-    pub fn place(&self, text: &str) -> String {
-        self.words().fold(text.to_owned(), |text, (name, word)| {
-            text.replace(&format!("{{{{{name}}}}}"), word)
-        })
+    pub fn expand(&self, text: &str) -> String {
+        self.variables()
+            .fold(text.to_owned(), |text, (name, word)| {
+                text.replace(&format!("{{{{{name}}}}}"), word)
+            })
     }
 
     /// The names `peer.NAME.command`, `peer.NAME.script` and `peer.NAME.url` with their values.
-    pub fn words(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.words
             .iter()
             .map(|(name, word)| (name.as_str(), word.as_str()))
@@ -143,7 +144,7 @@ pub fn received(directory: &Path, name: &str) -> Option<String> {
     let script = directory.join("peers").join(format!("{name}.json"));
     script
         .is_file()
-        .then(|| left(&script.with_extension("received")).unwrap_or_default())
+        .then(|| read_left_file(&script.with_extension("received")).unwrap_or_default())
 }
 
 /// Kills the case's peer `name`, as a crash would.
@@ -152,7 +153,7 @@ pub fn received(directory: &Path, name: &str) -> Option<String> {
 /// When there is no such peer, or it is not running.
 pub fn kill_peer(directory: &Path, name: &str) -> Result<(), String> {
     let path = directory.join("peers").join(format!("{name}.pid"));
-    let pid = left(&path)
+    let pid = read_left_file(&path)
         .and_then(|text| text.trim().parse::<i32>().ok())
         // A forged file must not make the harness signal a process group, or all processes.
         .filter(|pid| *pid > 1);
@@ -163,8 +164,8 @@ pub fn kill_peer(directory: &Path, name: &str) -> Result<(), String> {
 }
 
 /// The contents of a file that a peer left. A target can write to the directory, too, and may have left anything there, such as a pipe.
-fn left(path: &Path) -> Option<String> {
-    let bytes = files::read_left(path, files::REPORT_BYTES_MAX)?;
+fn read_left_file(path: &Path) -> Option<String> {
+    let bytes = files::read_left_file(path, files::REPORT_BYTES_MAX)?;
     String::from_utf8(bytes).ok()
 }
 
@@ -176,7 +177,7 @@ fn fill(entry: &mut Map<String, Value>, reached: Value) {
     }
 }
 
-fn listen(command: &Path, script: &Path) -> Result<(Listening, String), String> {
+fn listen(command: &Path, script: &Path) -> Result<(ListeningPeer, String), String> {
     let mut child = Command::new(command)
         .arg("peer")
         .arg(script)
@@ -187,7 +188,7 @@ fn listen(command: &Path, script: &Path) -> Result<(Listening, String), String> 
         .map_err(|error| format!("{}: {error}", command.display()))?;
     let input = child.stdin.take();
     let output = child.stdout.take();
-    let listening = Listening {
+    let listening = ListeningPeer {
         child,
         _input: input,
     };
@@ -224,7 +225,8 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         for name in ["../x", "/x", "..", ".hidden", "a/b", "a\\b", "a\0b"] {
             let peers = IndexMap::from([(name.to_owned(), json!({"kind": "stdio"}))]);
-            let refused = Stage::set(directory.path(), &peers, str::to_owned).expect_err(name);
+            let refused =
+                CasePeers::set_up(directory.path(), &peers, str::to_owned).expect_err(name);
             assert!(refused.contains("a name that can be a file's"), "{refused}");
         }
         let left = std::fs::read_dir(directory.path().join("peers")).expect("made");

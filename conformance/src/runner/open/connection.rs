@@ -8,9 +8,9 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::super::start::Prepared;
+use super::super::start::PreparedProcess;
 use super::super::transcript::{Record, Stop};
-use super::findings::{Findings, MessageKind, Requests};
+use super::findings::{Findings, MessageKind, SentRequests};
 use super::stateless;
 use crate::json;
 use crate::target::Patience;
@@ -19,7 +19,7 @@ use crate::target::frame;
 use crate::target::http::{Endpoint, HttpLink};
 use crate::target::lines::Piece;
 use crate::target::link;
-use crate::target::process::{Handle, Process};
+use crate::target::process::{Process, ProcessHandle};
 use crate::target::sse::{self, Event};
 
 /// The id of the handshake; no case uses it.
@@ -29,11 +29,11 @@ const HEAD_START: Duration = Duration::from_millis(10);
 /// How long a server that closed its output may take to exit.
 const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
 /// How long a server may take to close its output after its input has ended.
-const FAREWELL: Duration = Duration::from_millis(250);
+const CLOSE_WAIT: Duration = Duration::from_millis(250);
 
-pub struct Talk {
-    wire: Wire,
-    requests: Requests,
+pub struct Connection {
+    wire: ConnectionTransport,
+    requests: SentRequests,
     findings: Arc<Findings>,
     patience: Patience,
     /// Whether messages are converted to the stateless revision.
@@ -42,20 +42,20 @@ pub struct Talk {
     pub record: Record,
 }
 
-enum Wire {
+enum ConnectionTransport {
     Pipe {
         process: Process,
-        _files: Arc<Prepared>,
+        _files: Arc<PreparedProcess>,
     },
     Posts {
         link: Arc<HttpLink>,
-        sender: mpsc::UnboundedSender<Came>,
-        frames: mpsc::UnboundedReceiver<Came>,
+        sender: mpsc::UnboundedSender<PostResult>,
+        frames: mpsc::UnboundedReceiver<PostResult>,
     },
 }
 
 /// A result of a POST.
-enum Came {
+enum PostResult {
     /// A message, or why there is none.
     Frame(Result<String, Fault>),
     /// The events of a stream of the session, before its messages.
@@ -72,46 +72,46 @@ pub fn initialize_params(revision: &str) -> String {
     )
 }
 
-impl Talk {
+impl Connection {
     /// Starts a server that uses its standard streams. Nothing is sent yet.
     ///
     /// # Errors
     /// When it does not start.
-    pub fn start(
-        prepared: Arc<Prepared>,
+    pub fn over_stdio(
+        prepared: Arc<PreparedProcess>,
         findings: Arc<Findings>,
         patience: Patience,
     ) -> Result<Self, Fault> {
         let process = link::launch(&prepared.spawn)?;
-        let wire = Wire::Pipe {
+        let wire = ConnectionTransport::Pipe {
             process,
             _files: prepared,
         };
-        Ok(Self::over(wire, findings, patience))
+        Ok(Self::new(wire, findings, patience))
     }
 
     /// Prepares a session with a listening server. Nothing is sent yet.
     ///
     /// # Errors
     /// When a header is not valid in HTTP.
-    pub fn to(
+    pub fn over_http(
         endpoint: &Endpoint,
         findings: Arc<Findings>,
         patience: Patience,
     ) -> Result<Self, Fault> {
         let (sender, frames) = mpsc::unbounded_channel();
-        let wire = Wire::Posts {
-            link: Arc::new(HttpLink::to(endpoint)?),
+        let wire = ConnectionTransport::Posts {
+            link: Arc::new(HttpLink::new(endpoint)?),
             sender,
             frames,
         };
-        Ok(Self::over(wire, findings, patience))
+        Ok(Self::new(wire, findings, patience))
     }
 
-    fn over(wire: Wire, findings: Arc<Findings>, patience: Patience) -> Self {
+    fn new(wire: ConnectionTransport, findings: Arc<Findings>, patience: Patience) -> Self {
         Self {
             wire,
-            requests: Requests::default(),
+            requests: SentRequests::default(),
             findings,
             patience,
             stateless: false,
@@ -120,23 +120,23 @@ impl Talk {
     }
 
     /// Switches the connection to the stateless revision.
-    pub fn stateless(mut self) -> Self {
+    pub fn into_stateless(mut self) -> Self {
         self.stateless = true;
         self
     }
 
     /// A message in the form that this connection uses.
-    pub fn worded(&self, message: Vec<u8>) -> Vec<u8> {
+    pub fn encode_message(&self, message: Vec<u8>) -> Vec<u8> {
         match std::str::from_utf8(&message) {
-            Ok(text) if self.stateless => stateless::message(text).into_bytes(),
+            Ok(text) if self.stateless => stateless::convert_message(text).into_bytes(),
             _ => message,
         }
     }
 
     /// Bytes that need not be a message, in the form that this connection uses.
-    pub fn worded_raw(&self, bytes: Vec<u8>) -> Vec<u8> {
+    pub fn encode_raw(&self, bytes: Vec<u8>) -> Vec<u8> {
         if self.stateless {
-            stateless::bytes(&bytes)
+            stateless::convert_bytes(&bytes)
         } else {
             bytes
         }
@@ -149,20 +149,20 @@ impl Talk {
     async fn discover(&mut self) -> Result<Value, Stop> {
         let (id, start) = (Value::from(HANDSHAKE_ID), self.patience.start);
         let answer = self.ask(&id, "server/discover", None, start).await?;
-        sound(answer, "server/discover")
+        require_result(answer, "server/discover")
     }
 
     /// Initializes the protocol and returns the server's answer; in the stateless revision sends `server/discover`.
     ///
     /// # Errors
     /// When there is no result.
-    pub async fn shake(&mut self) -> Result<Value, Stop> {
+    pub async fn initialize(&mut self) -> Result<Value, Stop> {
         if self.stateless {
             return self.discover().await;
         }
         let params = initialize_params(link::PROTOCOL_VERSION);
         let frame = link::frame(link::quoted(HANDSHAKE_ID), "initialize", Some(&params));
-        let answer = if let Wire::Posts { link, .. } = &self.wire {
+        let answer = if let ConnectionTransport::Posts { link, .. } = &self.wire {
             let link = Arc::clone(link);
             let make = |id| link::frame(id, "initialize", Some(&params));
             let answered = link.ask(make, self.patience.start).await;
@@ -170,17 +170,17 @@ impl Talk {
             self.record.sent(answered.sent.as_bytes());
             self.record.received(&answered.received);
             self.requests
-                .sent(format!("{}\n", answered.sent).as_bytes());
+                .record_sent(format!("{}\n", answered.sent).as_bytes());
             let looked =
                 self.findings
-                    .look(answered.received.as_bytes(), &mut self.requests, false);
+                    .inspect(answered.received.as_bytes(), &mut self.requests, false);
             looked.map(|(message, _)| message).unwrap_or_default()
         } else {
             self.send((frame + "\n").as_bytes()).await?;
             self.answer(&Value::from(HANDSHAKE_ID), self.patience.start)
                 .await?
         };
-        let answer = sound(answer, "initialize")?;
+        let answer = require_result(answer, "initialize")?;
         self.send(format!("{}\n", link::INITIALIZED).as_bytes())
             .await?;
         Ok(answer)
@@ -198,7 +198,7 @@ impl Talk {
         waited: Duration,
     ) -> Result<Value, Stop> {
         let frame = link::frame(id, method, params).into_bytes();
-        let mut frame = self.worded(frame);
+        let mut frame = self.encode_message(frame);
         frame.push(b'\n');
         self.send(&frame).await?;
         self.answer(id, waited).await
@@ -210,36 +210,36 @@ impl Talk {
             let (message, kind) = self.message(deadline, waited).await?;
             let named = message.get("id").unwrap_or(&Value::Null);
             // An answer with an unknown id is a finding already; accept it here, so that the survey can go on.
-            if kind == MessageKind::Response && (named == id || !self.requests.knows(named)) {
+            if kind == MessageKind::Response && (named == id || !self.requests.contains(named)) {
                 return Ok(message);
             }
         }
     }
 
     /// The requests sent on this connection.
-    pub fn requests(&self) -> &Requests {
+    pub fn requests(&self) -> &SentRequests {
         &self.requests
     }
 
     /// The headers of requests within its session.
     pub fn session_headers(&self) -> Vec<(String, String)> {
         match &self.wire {
-            Wire::Pipe { .. } => Vec::new(),
-            Wire::Posts { link, .. } => link.session_headers(),
+            ConnectionTransport::Pipe { .. } => Vec::new(),
+            ConnectionTransport::Posts { link, .. } => link.session_headers(),
         }
     }
 
     /// Ends the session over HTTP. Returns the status of the server's response.
     pub async fn close(&self) -> Option<u16> {
         match &self.wire {
-            Wire::Pipe { .. } => None,
-            Wire::Posts { link, .. } => link.close(self.patience.reply).await,
+            ConnectionTransport::Pipe { .. } => None,
+            ConnectionTransport::Posts { link, .. } => link.close(self.patience.reply).await,
         }
     }
 
     /// Whether the connection uses standard streams.
     pub fn is_pipe(&self) -> bool {
-        matches!(self.wire, Wire::Pipe { .. })
+        matches!(self.wire, ConnectionTransport::Pipe { .. })
     }
 
     /// Sends bytes: to standard input, or as a POST of their own over HTTP.
@@ -249,30 +249,30 @@ impl Talk {
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Stop> {
         self.record.sent(bytes.strip_suffix(b"\n").unwrap_or(bytes));
         let text = String::from_utf8_lossy(bytes).into_owned();
-        self.requests.sent(bytes);
+        self.requests.record_sent(bytes);
         let waited = self.patience.reply;
         match &mut self.wire {
-            Wire::Pipe { process, .. } => {
+            ConnectionTransport::Pipe { process, .. } => {
                 match tokio::time::timeout(waited, process.write(bytes)).await {
                     Ok(Ok(())) => Ok(()),
-                    Ok(Err(_)) => Err(Stop::Fault(self.gone().await)),
+                    Ok(Err(_)) => Err(Stop::Fault(self.closed_fault().await)),
                     Err(_) => Err(Stop::Fault(Fault::InputStalled { waited })),
                 }
             }
-            Wire::Posts { link, sender, .. } => {
+            ConnectionTransport::Posts { link, sender, .. } => {
                 let (link, sender) = (Arc::clone(link), sender.clone());
                 let alone = stateless::headers(text.trim_end(), &self.findings);
-                let of_notification = || stateless::of_notification(text.trim_end());
+                let of_notification = || stateless::notification_headers(text.trim_end());
                 let alone = alone.or_else(|| self.stateless.then(of_notification));
                 // Accepting a notification takes no work that the next message could be meant to overtake, so its response is awaited.
-                let only_tells = frame::only_tells(text.trim_end());
+                let is_notification = frame::is_notification(text.trim_end());
                 let task = tokio::spawn(async move {
-                    for came in posted(&link, text.trim_end(), alone, waited).await {
+                    for result in post(&link, text.trim_end(), alone, waited).await {
                         // The case may have ended already.
-                        let _over = sender.send(came);
+                        let _over = sender.send(result);
                     }
                 });
-                let head_start = if only_tells { waited } else { HEAD_START };
+                let head_start = if is_notification { waited } else { HEAD_START };
                 self.record.overtaken |= tokio::time::timeout(head_start, task).await.is_err();
                 Ok(())
             }
@@ -293,43 +293,44 @@ impl Talk {
             let silent = Stop::Fault(Fault::NoReply { waited });
             let stdio = self.is_pipe();
             let bytes = match &mut self.wire {
-                Wire::Pipe { process, .. } => {
+                ConnectionTransport::Pipe { process, .. } => {
                     match tokio::time::timeout(left, process.lines.next()).await {
                         Err(_) => return Err(silent),
-                        Ok(None) => return Err(Stop::Fault(self.gone().await)),
-                        Ok(Some(piece)) => match self.whole(piece) {
+                        Ok(None) => return Err(Stop::Fault(self.closed_fault().await)),
+                        Ok(Some(piece)) => match self.complete_line(piece) {
                             Some(bytes) => bytes,
                             None => continue,
                         },
                     }
                 }
-                Wire::Posts { frames, .. } => match tokio::time::timeout(left, frames.recv()).await
-                {
-                    Err(_) | Ok(None) => return Err(silent),
-                    Ok(Some(Came::Frame(frame))) => frame?.into_bytes(),
-                    Ok(Some(Came::Stream(events))) => {
-                        self.findings.stream(&events, &mut self.requests);
-                        continue;
+                ConnectionTransport::Posts { frames, .. } => {
+                    match tokio::time::timeout(left, frames.recv()).await {
+                        Err(_) | Ok(None) => return Err(silent),
+                        Ok(Some(PostResult::Frame(frame))) => frame?.into_bytes(),
+                        Ok(Some(PostResult::Stream(events))) => {
+                            self.findings.inspect_stream(&events, &mut self.requests);
+                            continue;
+                        }
+                        Ok(Some(PostResult::Wrong(word, what))) => {
+                            self.findings.add(word, &what);
+                            continue;
+                        }
                     }
-                    Ok(Some(Came::Wrong(word, what))) => {
-                        self.findings.add(word, &what);
-                        continue;
-                    }
-                },
+                }
             };
             self.record.received(&String::from_utf8_lossy(&bytes));
-            let looked = self.findings.look(&bytes, &mut self.requests, stdio);
+            let looked = self.findings.inspect(&bytes, &mut self.requests, stdio);
             let Some((message, kind)) = looked else {
                 continue;
             };
             if kind == MessageKind::Request {
-                self.respond(&message).await?;
+                self.answer_request(&message).await?;
             }
             return Ok((message, kind));
         }
     }
 
-    fn whole(&mut self, piece: Piece) -> Option<Vec<u8>> {
+    fn complete_line(&mut self, piece: Piece) -> Option<Vec<u8>> {
         let (what, bytes) = match piece {
             Piece::Line(bytes) if bytes.is_empty() => ("an empty line", bytes),
             Piece::Line(bytes) => return Some(bytes),
@@ -344,7 +345,7 @@ impl Talk {
     }
 
     /// Answers a request of the server as a client without capabilities does.
-    async fn respond(&mut self, request: &Value) -> Result<(), Stop> {
+    async fn answer_request(&mut self, request: &Value) -> Result<(), Stop> {
         let id = request.get("id").cloned().unwrap_or(Value::Null);
         let answer = match request.get("method").and_then(Value::as_str) {
             Some("ping") => frame::empty_result(id) + "\n",
@@ -356,29 +357,29 @@ impl Talk {
     }
 
     /// The process, if the harness started it.
-    pub fn process(&self) -> Option<&Arc<Handle>> {
+    pub fn process(&self) -> Option<&Arc<ProcessHandle>> {
         match &self.wire {
-            Wire::Pipe { process, .. } => Some(process.handle()),
-            Wire::Posts { .. } => None,
+            ConnectionTransport::Pipe { process, .. } => Some(process.handle()),
+            ConnectionTransport::Posts { .. } => None,
         }
     }
 
     /// Closes the input of a process that the harness started.
     pub fn end_input(&mut self) {
-        if let Wire::Pipe { process, .. } = &mut self.wire {
+        if let ConnectionTransport::Pipe { process, .. } = &mut self.wire {
             process.end_input();
         }
     }
 
     /// Closes the input, inspects the remaining output, and takes the server down.
-    pub async fn end(&mut self) {
+    pub async fn shut_down(&mut self) {
         let Some(process) = self.process().cloned() else {
             self.close().await;
             return;
         };
         self.end_input();
-        let deadline = Instant::now() + FAREWELL;
-        while self.message(deadline, FAREWELL).await.is_ok() {}
+        let deadline = Instant::now() + CLOSE_WAIT;
+        while self.message(deadline, CLOSE_WAIT).await.is_ok() {}
         process.kill().await;
     }
 
@@ -389,7 +390,7 @@ impl Talk {
             .unwrap_or_default()
     }
 
-    async fn gone(&self) -> Fault {
+    async fn closed_fault(&self) -> Fault {
         let Some(process) = self.process() else {
             return Fault::ClosedOutput;
         };
@@ -401,7 +402,7 @@ impl Talk {
 }
 
 /// The answer, if it contains a result.
-fn sound(answer: Value, method: &str) -> Result<Value, Stop> {
+fn require_result(answer: Value, method: &str) -> Result<Value, Stop> {
     if answer.get("result").is_some() {
         return Ok(answer);
     }
@@ -413,56 +414,60 @@ fn sound(answer: Value, method: &str) -> Result<Value, Stop> {
 
 /// The results of one POST: messages, or why there are none. A request of the stateless revision has its own headers, and belongs to
 /// no session.
-async fn posted(
+async fn post(
     link: &HttpLink,
     text: &str,
     alone: Option<Vec<(String, String)>>,
     waited: Duration,
-) -> Vec<Came> {
+) -> Vec<PostResult> {
     let answer = match &alone {
         Some(headers) => link.post_alone(text, headers, waited).await,
         None => link.post(text, waited).await,
     };
     let reply = match answer {
         Ok(reply) => reply,
-        Err(fault) => return vec![Came::Frame(Err(fault))],
+        Err(fault) => return vec![PostResult::Frame(Err(fault))],
     };
-    if reply.status >= 400 && frame::only_tells(text) {
+    if reply.status >= 400 && frame::is_notification(text) {
         // A server may reject a notification with a status and an error that answers no request.
         return Vec::new();
     }
     if alone.is_none() && text.contains("\"initialize\"") {
-        link.adopt(&reply);
+        link.enter_session(&reply);
     }
     let frames = reply.frames().into_iter();
     // An event without data only marks a point at which the stream can be resumed.
     let frames: Vec<String> = frames.filter(|frame| !frame.trim().is_empty()).collect();
-    let told = |frame: &String| json::loosely(frame).is_some_and(|value| value.is_object());
-    if reply.status >= 400 && !frames.iter().any(told) {
+    let is_object =
+        |frame: &String| json::parse_loosely(frame).is_some_and(|value| value.is_object());
+    if reply.status >= 400 && !frames.iter().any(is_object) {
         let message = format!(
             "the server answered HTTP {}: {}",
             reply.status,
             crate::target::fault::quote(&frames.concat())
         );
-        return vec![Came::Frame(Err(Fault::Http { message }))];
+        return vec![PostResult::Frame(Err(Fault::Http { message }))];
     }
-    let mut came = Vec::new();
+    let mut results = Vec::new();
     if !reply.is_utf8 {
-        came.push(Came::Wrong("not-utf8", reply.body.clone()));
+        results.push(PostResult::Wrong("not-utf8", reply.body.clone()));
     }
     if alone.is_none() && reply.is_stream() {
-        came.push(Came::Stream(sse::read(&reply.body)));
+        results.push(PostResult::Stream(sse::read(&reply.body)));
     }
     if alone.is_some() {
         if let Some(id) = reply.header("mcp-session-id") {
-            came.push(Came::Wrong("minted", format!("`Mcp-Session-Id: {id}`")));
+            results.push(PostResult::Wrong(
+                "minted",
+                format!("`Mcp-Session-Id: {id}`"),
+            ));
         }
-        let told = reply.header("x-accel-buffering");
-        if reply.is_stream() && told != Some("no") {
-            let what = format!("`X-Accel-Buffering: {}`", told.unwrap_or_default());
-            came.push(Came::Wrong("buffered", what));
+        let buffering = reply.header("x-accel-buffering");
+        if reply.is_stream() && buffering != Some("no") {
+            let what = format!("`X-Accel-Buffering: {}`", buffering.unwrap_or_default());
+            results.push(PostResult::Wrong("buffered", what));
         }
     }
-    came.extend(frames.into_iter().map(|frame| Came::Frame(Ok(frame))));
-    came
+    results.extend(frames.into_iter().map(|frame| PostResult::Frame(Ok(frame))));
+    results
 }

@@ -7,21 +7,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::suite::{Case, CaseBody, TargetSpec};
 use crate::verdict::Verdict;
 
-use super::pool::{self, Group};
+use super::pool::{self, CaseGroup};
 use super::trial::Trial;
-use super::{Orders, Session, try_alone};
+use super::{RunOptions, RunState, run_alone};
 
 /// After this many consecutive retries that failed, the remaining first results are accepted.
-const BELIEVED: usize = 5;
+const FAILURES_IN_A_ROW_MAX: usize = 5;
 
 /// Signals with which a process dies through its own fault, as messages name them.
-const FAULTS: [&str; 6] = [
+const CRASH_SIGNALS: [&str; 6] = [
     "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGTRAP",
 ];
 
 /// Cases that failed in one of these ways during concurrent runs, with their trials.
 #[derive(Debug, Default)]
-pub(super) struct List(Mutex<State>);
+pub(super) struct RetryList(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -34,20 +34,20 @@ struct State {
     closed: bool,
 }
 
-impl List {
+impl RetryList {
     /// Keeps a trial that must be retried; returns any other, with notes added.
-    pub(super) fn keep(&self, place: usize, case: &Case, trial: Trial) -> Option<Trial> {
+    pub(super) fn hold_back(&self, index: usize, case: &Case, trial: Trial) -> Option<Trial> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(first) = state.first.remove(&place) {
+        if let Some(first) = state.first.remove(&index) {
             state.failed_again = trial.verdict.is_failure();
-            return Some(trial.tried_again(&first));
+            return Some(trial.with_retry_note(&first));
         }
-        let hurried = (case.waits() || trial.overtaken) && !is_plain(&trial.verdict);
-        let doubtful = ran_out_of_time(&trial) || (trial.verdict.is_failure() && hurried);
+        let timing_dependent = (case.waits() || trial.overtaken) && !is_conclusive(&trial.verdict);
+        let doubtful = may_be_overload(&trial) || (trial.verdict.is_failure() && timing_dependent);
         if state.closed || !doubtful || trial.seen_alone {
             return Some(trial);
         }
-        state.waiting.push((place, trial));
+        state.waiting.push((index, trial));
         None
     }
 
@@ -58,22 +58,22 @@ impl List {
         std::mem::take(&mut state.waiting)
     }
 
-    fn begin(&self, case: usize, first: &Trial) {
+    fn begin_retry(&self, case: usize, first: &Trial) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.first.insert(case, first.verdict.message());
     }
 
     /// Whether the retried case failed again; `None` when it produced no trial.
-    fn end(&self, case: usize) -> Option<bool> {
+    fn end_retry(&self, case: usize) -> Option<bool> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let untold = state.first.remove(&case).is_some();
-        (!untold).then_some(state.failed_again)
+        let unreported = state.first.remove(&case).is_some();
+        (!unreported).then_some(state.failed_again)
     }
 }
 
 /// Whether a busy machine could be the cause. Cases that share a server are excluded: those in flight when
 /// one got no answer have already been retried alone.
-fn ran_out_of_time(trial: &Trial) -> bool {
+fn may_be_overload(trial: &Trial) -> bool {
     match &trial.verdict {
         Verdict::TimedOut { .. } | Verdict::Silent { .. } => true,
         Verdict::Fail(mismatch) => {
@@ -89,44 +89,44 @@ fn ran_out_of_time(trial: &Trial) -> bool {
 }
 
 /// Whether no busy machine could be the cause: output that is not a frame, or a crash of the process.
-fn is_plain(verdict: &Verdict) -> bool {
+fn is_conclusive(verdict: &Verdict) -> bool {
     match verdict {
         Verdict::Junk { .. } => true,
-        Verdict::Crashed { detail } => FAULTS.iter().any(|signal| detail.contains(signal)),
+        Verdict::Crashed { detail } => CRASH_SIGNALS.iter().any(|signal| detail.contains(signal)),
         _ => false,
     }
 }
 
 /// Retries the cases, one after the other, when nothing else is running.
-pub(super) async fn all(session: &Arc<Session>, orders: &Orders) {
+pub(super) async fn retry_all(state: &Arc<RunState>, options: &RunOptions) {
     let mut in_a_row = 0;
-    for (case, first) in session.again.close() {
-        if session.is_over() || in_a_row >= BELIEVED || !session.has_answered() {
-            session.report(case, first);
+    for (case, first) in state.retries.close() {
+        if state.is_over() || in_a_row >= FAILURES_IN_A_ROW_MAX || !state.has_answered() {
+            state.report(case, first);
             continue;
         }
-        session.again.begin(case, &first);
-        alone(session, orders, case).await;
-        match session.again.end(case) {
-            None => session.report(case, first),
+        state.retries.begin_retry(case, &first);
+        retry_case(state, options, case).await;
+        match state.retries.end_retry(case) {
+            None => state.report(case, first),
             Some(true) => in_a_row += 1,
             Some(false) => in_a_row = 0,
         }
     }
 }
 
-async fn alone(session: &Arc<Session>, orders: &Orders, case: usize) {
-    let tried = &session.suite.cases[case];
+async fn retry_case(state: &Arc<RunState>, options: &RunOptions, case: usize) {
+    let tried = &state.suite.cases[case];
     let (target, spec) = match &tried.body {
-        CaseBody::Clj(_) => (Some(orders.target.clone()), tried.target.clone()),
-        CaseBody::Call(_) => (orders.library(), TargetSpec::default()),
+        CaseBody::Clj(_) => (Some(options.target.clone()), tried.target.clone()),
+        CaseBody::Call(_) => (options.library(), TargetSpec::default()),
         CaseBody::Wire(_) | CaseBody::Http(_) | CaseBody::Cli(_) | CaseBody::Fixture(_) => {
-            return session.report(case, try_alone(session, orders, case).await);
+            return state.report(case, run_alone(state, options, case).await);
         }
     };
     if let Some(target) = target {
-        let group = Arc::new(Group::new(target, spec, vec![case]));
-        pool::serve(Arc::clone(session), group).await;
+        let group = Arc::new(CaseGroup::new(target, spec, vec![case]));
+        pool::run_group(Arc::clone(state), group).await;
     }
 }
 
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_busy_machine_causes_is_not_tried_again() {
+    fn failures_no_busy_machine_causes_are_not_retried() {
         let page = concat!(
             "# A {#a}\n\n- {#a.b} It MUST be.\n\n```wire\n",
             "wait 100ms\n-> {\"id\":1}\n<- {\"id\":1}\n```\n",
@@ -155,8 +155,8 @@ mod tests {
             (junk, false),
             (Verdict::pass(), false),
         ] {
-            let told = List::default().keep(0, case, Trial::of(verdict.clone()));
-            assert_eq!(told.is_none(), is_kept, "{verdict:?}");
+            let returned = RetryList::default().hold_back(0, case, Trial::of(verdict.clone()));
+            assert_eq!(returned.is_none(), is_kept, "{verdict:?}");
         }
     }
 }

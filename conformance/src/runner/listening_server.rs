@@ -9,25 +9,25 @@ use crate::suite::Control;
 use crate::target::Patience;
 use crate::target::fault::Fault;
 use crate::target::pipe::Pipe;
-use crate::target::process::Handle;
+use crate::target::process::ProcessHandle;
 use crate::verdict::Verdict;
 
-use super::controls::{self, Carrier, Files};
+use super::case_source;
+use super::controls::{self, CaseFiles, ControlContext};
 use super::open::findings::Findings;
-use super::script;
 use super::transcript::{Record, Stop};
 
 /// Why a case is not played against a server that the harness did not start.
-pub const SPARED: &str = "a server that runs already is not shut down";
+pub const ALREADY_RUNNING: &str = "a server that runs already is not shut down";
 
 /// Whether a frame asks the server to exit.
-pub fn sends_end(frame: &str) -> bool {
+pub fn asks_to_exit(frame: &str) -> bool {
     frame.contains("\"shutdown\"") || frame.contains("\"exit\"")
 }
 
 /// A listening server.
 #[derive(Debug)]
-pub struct Server {
+pub struct ListeningServer {
     pub process: Option<Pipe>,
     /// The directory for traces.
     pub traces: Option<PathBuf>,
@@ -35,7 +35,7 @@ pub struct Server {
     pub directory: PathBuf,
 }
 
-impl Server {
+impl ListeningServer {
     /// Plays a control step of an exchange with the server.
     pub async fn control(
         &self,
@@ -45,7 +45,7 @@ impl Server {
         patience: Patience,
         findings: Option<&Findings>,
     ) -> Result<(), Stop> {
-        let mut exchange = Exchange {
+        let mut exchange = ServerControls {
             server: self,
             record,
             patience,
@@ -55,7 +55,7 @@ impl Server {
     }
 
     /// Output on the server's standard output, where nothing is expected.
-    pub fn chatter(&self) -> Option<Fault> {
+    pub fn unexpected_output(&self) -> Option<Fault> {
         self.process.as_ref()?.strays().into_iter().next()
     }
 
@@ -76,14 +76,14 @@ impl Server {
 }
 
 /// An exchange with the server, as seen by control steps.
-struct Exchange<'a> {
-    server: &'a Server,
+struct ServerControls<'a> {
+    server: &'a ListeningServer,
     record: &'a mut Record,
     patience: Patience,
     findings: Option<&'a Findings>,
 }
 
-impl Carrier for Exchange<'_> {
+impl ControlContext for ServerControls<'_> {
     fn record(&mut self) -> &mut Record {
         self.record
     }
@@ -92,21 +92,21 @@ impl Carrier for Exchange<'_> {
         self.patience
     }
 
-    fn process(&self, control: &Control) -> Result<Arc<Handle>, Stop> {
+    fn process(&self, control: &Control) -> Result<Arc<ProcessHandle>, Stop> {
         let process = self.server.process.as_ref();
         process
             .map(|pipe| Arc::clone(pipe.handle()))
             .ok_or_else(|| {
                 let reason = format!(
                     "`{}` at a server that someone else started",
-                    script::control(control)
+                    case_source::control(control)
                 );
                 Stop::Verdict(Verdict::Unobservable { reason })
             })
     }
 
-    fn files(&self, _control: &Control) -> Result<Files, Stop> {
-        Ok(Files {
+    fn files(&self, _control: &Control) -> Result<CaseFiles, Stop> {
+        Ok(CaseFiles {
             directory: self.server.directory.clone(),
             traces: self.server.traces.clone(),
         })
@@ -123,7 +123,7 @@ impl Carrier for Exchange<'_> {
     }
 
     /// The receiver checks for silence; here it is only a wait.
-    async fn silence(&mut self, _line: u32, time: Duration) -> Result<(), Stop> {
+    async fn expect_silence(&mut self, _line: u32, time: Duration) -> Result<(), Stop> {
         controls::wait(self.record, time).await;
         Ok(())
     }

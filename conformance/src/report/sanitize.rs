@@ -14,19 +14,19 @@ const BLOCK_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of combining marks on one character; more would be drawn over the lines around it.
 const MARKS_MAX: usize = 4;
 /// Prefixes of lines that a runner of CI workflows interprets as commands, even after blanks.
-const COMMANDS: &[&str] = &["::", "##["];
+const CI_COMMANDS: &[&str] = &["::", "##["];
 
 /// Whether a terminal or an editor interprets a character instead of showing it: C0 and C1 control characters, line and paragraph
 /// separators, and characters that change the direction of text.
-pub fn is_obeyed(character: char) -> bool {
+pub fn is_interpreted(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Whether a character is written as its number: one that is interpreted, that is invisible on its own, or that is not permitted in
 /// XML.
-pub fn is_numbered(character: char) -> bool {
-    is_obeyed(character)
+pub fn needs_escape(character: char) -> bool {
+    is_interpreted(character)
         || matches!(
             character,
             '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
@@ -54,13 +54,13 @@ impl fmt::Display for Visible<'_> {
                 f.write_char('\n')?;
             }
             let begun = line.trim_start();
-            let command = COMMANDS.iter().any(|command| begun.starts_with(command));
+            let command = CI_COMMANDS.iter().any(|command| begun.starts_with(command));
             let at = line.len() - begun.len();
             let mut marks = 0;
             for (index, character) in line.char_indices() {
                 let forged = command && index == at;
                 marks = if is_mark(character) { marks + 1 } else { 0 };
-                if forged || marks > MARKS_MAX || character != '\t' && is_numbered(character) {
+                if forged || marks > MARKS_MAX || character != '\t' && needs_escape(character) {
                     write!(f, "{}", character.escape_unicode())?;
                 } else {
                     f.write_char(character)?;
@@ -90,18 +90,18 @@ pub fn block(text: &str) -> String {
     Visible(&cut::to_bytes(text, BLOCK_BYTES_MAX)).to_string()
 }
 
-fn of(show: fn(&str) -> String, text: Option<&String>) -> Option<String> {
+fn sanitize_option(show: fn(&str) -> String, text: Option<&String>) -> Option<String> {
     text.map(|text| show(text))
 }
 
-fn all(show: fn(&str) -> String, texts: &[String]) -> Vec<String> {
+fn sanitize_all(show: fn(&str) -> String, texts: &[String]) -> Vec<String> {
     texts.iter().map(|text| show(text)).collect()
 }
 
 impl Run {
     /// The run with all its texts made safe to display. Only the JSON report keeps them unchanged.
     #[must_use]
-    pub fn shown(&self) -> Self {
+    pub fn sanitized(&self) -> Self {
         // Without `..`, so that no new member is forgotten here.
         let Self {
             format,
@@ -121,21 +121,21 @@ impl Run {
             format: *format,
             harness: line(harness),
             target: line(target),
-            server: of(line, server.as_ref()),
+            server: sanitize_option(line, server.as_ref()),
             suite_cases: *suite_cases,
-            suite_digest: of(line, suite_digest.as_ref()),
+            suite_digest: sanitize_option(line, suite_digest.as_ref()),
             partial: *partial,
             interrupted: *interrupted,
             strict: *strict,
             duration_ms: *duration_ms,
-            cases: cases.iter().map(CaseRecord::shown).collect(),
-            complaints: all(block, complaints),
+            cases: cases.iter().map(CaseRecord::sanitized).collect(),
+            complaints: sanitize_all(block, complaints),
         }
     }
 }
 
 impl CaseRecord {
-    fn shown(&self) -> Self {
+    fn sanitized(&self) -> Self {
         let Self {
             id,
             page,
@@ -181,24 +181,24 @@ impl CaseRecord {
             id: line(id),
             page: line(page),
             section: line(section),
-            clause: of(line, clause.as_ref()),
-            sentence: of(line, sentence.as_ref()),
+            clause: sanitize_option(line, clause.as_ref()),
+            sentence: sanitize_option(line, sentence.as_ref()),
             place: line(place),
-            divergence: of(line, divergence.as_ref()),
+            divergence: sanitize_option(line, divergence.as_ref()),
             rulings: rulings.clone(),
-            why: of(line, why.as_ref()),
+            why: sanitize_option(line, why.as_ref()),
             transport: *transport,
             status: *status,
-            cause: of(line, cause.as_ref()),
-            message: of(line, message.as_ref()),
+            cause: sanitize_option(line, cause.as_ref()),
+            message: sanitize_option(line, message.as_ref()),
             findings: findings.iter().map(finding).collect(),
-            unobserved: all(line, unobserved),
-            source: of(block, source.as_ref()),
+            unobserved: sanitize_all(line, unobserved),
+            source: sanitize_option(block, source.as_ref()),
             traffic: traffic.iter().map(frame).collect(),
-            stderr: of(block, stderr.as_ref()),
+            stderr: sanitize_option(block, stderr.as_ref()),
             duration_us: *duration_us,
-            by_hand: of(block, by_hand.as_ref()),
-            rerun: of(line, rerun.as_ref()),
+            by_hand: sanitize_option(block, by_hand.as_ref()),
+            rerun: sanitize_option(line, rerun.as_ref()),
         }
     }
 }
@@ -255,7 +255,7 @@ mod tests {
     /// Checks that `document` contains nothing unsafe, apart from the harness's own colours.
     fn check(document: &str) -> String {
         let plain = anstream::adapter::strip_str(document).to_string();
-        let numbered = |c: char| !matches!(c, '\n' | '\t') && is_numbered(c);
+        let numbered = |c: char| !matches!(c, '\n' | '\t') && needs_escape(c);
         assert_eq!(plain.find(numbered), None, "{plain}");
         let command = |line: &str| line.trim_start().starts_with("::");
         assert!(!plain.lines().any(command), "{plain}");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_of_a_target_commands_forges_or_breaks_anything() {
+    fn target_text_cannot_control_forge_or_break_reports() {
         let hostile = hostile();
         for format in [
             Format::Junit,
@@ -290,7 +290,7 @@ mod tests {
                 }
             }
         }
-        let shown = hostile.shown();
+        let shown = hostile.sanitized();
         check_lines(&terminal::render(&shown));
         check_lines(&terminal::verdict(&shown));
         let other = run("other", vec![record("x/1", Status::Pass)]);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_markdown_report_holds_no_markup_of_the_target() {
+    fn markdown_report_contains_no_target_markup() {
         let document = Format::Markdown.render(&hostile()).expect("a document");
         // After an odd number of backticks the text is code, in which only the row's own bars have a meaning.
         for line in document.lines().filter(|line| line.contains("![a]")) {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_do_not_grow_over_other_lines() {
+    fn combining_marks_are_limited() {
         let shown = block(&format!("e{}x\u{301}", "\u{301}".repeat(300)));
         let most = shown
             .split(|c| !is_mark(c))
@@ -328,11 +328,11 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_and_its_length_told() {
+    fn long_text_is_truncated_with_its_length() {
         let mut long = run("t", vec![record("x/1", Status::Fail)]);
         long.cases[0].message = Some("é".repeat(1 << 20));
         long.cases[0].source = Some("x".repeat(1 << 20));
-        let shown = long.shown();
+        let shown = long.sanitized();
         let message = shown.cases[0].message.as_deref().unwrap_or_default();
         assert!(
             message.len() < 5000 && message.ends_with("… (2097152 bytes)"),

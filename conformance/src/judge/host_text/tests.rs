@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_hosts_print_is_found_and_what_programs_say_is_not() {
+fn host_text_is_found_but_program_text_is_not() {
     let hosts = [
         "expected a name, got %PtcRunner.Lisp.Env.Builtin{name: :filter}",
         "got %{a: 1}",
@@ -52,7 +52,7 @@ fn what_hosts_print_is_found_and_what_programs_say_is_not() {
 }
 
 #[test]
-fn messages_are_found_where_errors_carry_them() {
+fn error_messages_are_found_in_every_form() {
     let written = [
         r#"{"id":1,"error":{"code":-1,"message":"a"}}"#,
         r#"{"id":1,"result":{"isError":true,"content":[{"type":"text","text":"b"}]}}"#,

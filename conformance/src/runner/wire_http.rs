@@ -11,24 +11,24 @@ use crate::judge;
 use crate::suite::{Control, Pattern, WireAction, WireCase, WireStep};
 use crate::target::Patience;
 use crate::target::fault::Fault;
-use crate::target::frame::{self, Head};
+use crate::target::frame::{self, FrameHead};
 use crate::target::http::{Endpoint, HttpLink};
 use crate::target::link;
 use crate::verdict::Verdict;
 
-use super::served::{SPARED, Server, sends_end};
+use super::listening_server::{ALREADY_RUNNING, ListeningServer, asks_to_exit};
 use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
 
 /// How long a sent line gets before the next one is sent, so that quick answers keep their order.
 const HEAD_START: Duration = Duration::from_millis(25);
 /// How long to wait for output that no step expected.
-const FAREWELL: Duration = Duration::from_millis(10);
+const STRAY_WAIT: Duration = Duration::from_millis(10);
 
 /// Plays the case against the server at `endpoint`, and takes the server down; `warm` permits a warm-up program first.
 pub async fn play(
     case: &WireCase,
-    server: Server,
+    server: ListeningServer,
     endpoint: &Endpoint,
     patience: Patience,
     warm: bool,
@@ -36,17 +36,17 @@ pub async fn play(
     let began = Instant::now();
     let ends =
         || server.process.is_none() && case.steps.iter().any(|step| ends_server(&step.action));
-    let spared = || ends().then(|| SPARED.to_owned());
+    let spared = || ends().then(|| ALREADY_RUNNING.to_owned());
     if let Some(reason) = needs_pipe(case).or_else(spared) {
         server.kill().await;
         return Trial::of(Verdict::Unobservable { reason });
     }
     let mut record = Record::default();
-    let stopped = match HttpLink::to(endpoint) {
+    let stopped = match HttpLink::new(endpoint) {
         Ok(link) => {
             let (sender, replies) = mpsc::unbounded_channel();
             let link = std::sync::Arc::new(link);
-            let mut play = Play {
+            let mut player = PostPlayer {
                 server: &server,
                 link: std::sync::Arc::clone(&link),
                 patience,
@@ -55,7 +55,7 @@ pub async fn play(
                 sender,
                 replies,
             };
-            let stopped = play.all(case).await.err();
+            let stopped = player.play_steps(case).await.err();
             if server.process.is_none() {
                 // A server that keeps running has a limited number of sessions.
                 link.close(patience.reply).await;
@@ -65,13 +65,13 @@ pub async fn play(
         Err(fault) => Some(Stop::Fault(fault)),
     };
     server.kill().await;
-    record.concluded(stopped, began, server.stderr())
+    record.into_trial(stopped, began, server.stderr())
 }
 
 /// Whether a step would end a server that others may be using.
 fn ends_server(action: &WireAction) -> bool {
     match action {
-        WireAction::Send(text) => sends_end(&text.source()),
+        WireAction::Send(text) => asks_to_exit(&text.source()),
         _ => false,
     }
 }
@@ -98,8 +98,8 @@ fn needs_pipe(case: &WireCase) -> Option<String> {
     })
 }
 
-struct Play<'a> {
-    server: &'a Server,
+struct PostPlayer<'a> {
+    server: &'a ListeningServer,
     link: std::sync::Arc<HttpLink>,
     patience: Patience,
     warm: bool,
@@ -108,8 +108,8 @@ struct Play<'a> {
     replies: mpsc::UnboundedReceiver<Result<String, Fault>>,
 }
 
-impl Play<'_> {
-    async fn all(&mut self, case: &WireCase) -> Result<(), Stop> {
+impl PostPlayer<'_> {
+    async fn play_steps(&mut self, case: &WireCase) -> Result<(), Stop> {
         let params = link::initialize_params();
         let answer = self
             .link
@@ -119,7 +119,7 @@ impl Play<'_> {
             )
             .await;
         let answer = answer.map_err(|failed| Stop::Fault(failed.0))?;
-        if link::result_of(&answer.received).is_none() {
+        if link::parse_result(&answer.received).is_none() {
             return Err(Stop::Fault(Fault::Malformed {
                 expected: "a result for `initialize`".to_owned(),
                 line: answer.received,
@@ -137,7 +137,7 @@ impl Play<'_> {
             self.step(step).await?;
         }
         let last = case.steps.last().map_or(0, |step| step.line);
-        self.silence(last, FAREWELL).await
+        self.expect_silence(last, STRAY_WAIT).await
     }
 
     async fn step(&mut self, step: &WireStep) -> Result<(), Stop> {
@@ -150,8 +150,8 @@ impl Play<'_> {
                 Ok(())
             }
             WireAction::Expect(expect) => {
-                let value = self.reply(self.within(expect.within_ms)).await?;
-                self.matches(line, &expect.pattern, &value)
+                let value = self.next_reply(self.within(expect.within_ms)).await?;
+                self.expect_match(line, &expect.pattern, &value)
             }
             WireAction::ExpectUnordered {
                 patterns,
@@ -161,13 +161,13 @@ impl Play<'_> {
                 let mut values = Vec::with_capacity(patterns.len());
                 for _ in patterns {
                     let left = deadline.saturating_duration_since(Instant::now());
-                    values.push(self.reply(left).await?);
+                    values.push(self.next_reply(left).await?);
                 }
                 judge::unordered("replies", patterns, &values, &mut self.record.captures)
                     .map_err(|mismatch| unmet(line, mismatch))
             }
             WireAction::Control(Control::Silence { ms }) => {
-                self.silence(line, Duration::from_millis(*ms)).await
+                self.expect_silence(line, Duration::from_millis(*ms)).await
             }
             WireAction::Control(control) => {
                 self.server
@@ -190,12 +190,12 @@ impl Play<'_> {
             self.patience.reply,
         );
         // Accepting a notification takes no work that the next line could be meant to overtake, so its response is awaited.
-        let only_tells = frame::only_tells(&text);
+        let only_tells = frame::is_notification(&text);
         let task = tokio::spawn(async move {
             let frames = match link.post(&text, patience).await {
                 Ok(reply) => {
                     let frames = reply.frames().into_iter();
-                    let head = |frame: &String| Head::of(frame).ok();
+                    let head = |frame: &String| FrameHead::parse(frame).ok();
                     let fault = |frame: &String| reply.fault(&head(frame)?);
                     frames
                         .map(|frame| fault(&frame).map_or(Ok(frame), Err))
@@ -212,7 +212,7 @@ impl Play<'_> {
         self.record.overtaken |= tokio::time::timeout(head_start, task).await.is_err();
     }
 
-    async fn reply(&mut self, waited: Duration) -> Result<Json, Stop> {
+    async fn next_reply(&mut self, waited: Duration) -> Result<Json, Stop> {
         let frame = match tokio::time::timeout(waited, self.replies.recv()).await {
             Ok(Some(frame)) => frame?,
             Ok(None) | Err(_) => return Err(Stop::Fault(Fault::NoReply { waited })),
@@ -224,7 +224,7 @@ impl Play<'_> {
         })
     }
 
-    async fn silence(&mut self, line: u32, time: Duration) -> Result<(), Stop> {
+    async fn expect_silence(&mut self, line: u32, time: Duration) -> Result<(), Stop> {
         match tokio::time::timeout(time, self.replies.recv()).await {
             Err(_) | Ok(None) => Ok(()),
             Ok(Some(frame)) => {
@@ -235,7 +235,7 @@ impl Play<'_> {
         }
     }
 
-    fn matches(&mut self, line: u32, pattern: &Pattern, value: &Json) -> Result<(), Stop> {
+    fn expect_match(&mut self, line: u32, pattern: &Pattern, value: &Json) -> Result<(), Stop> {
         judge::json("reply", pattern, value, &mut self.record.captures)
             .map_err(|mismatch| unmet(line, mismatch))
     }

@@ -6,7 +6,7 @@ use crate::suite::{
 };
 
 /// The source of the case, for display.
-pub fn source(case: &Case) -> String {
+pub fn render(case: &Case) -> String {
     let mut lines = Vec::new();
     match &case.body {
         CaseBody::Clj(body) => clj(body, &mut lines),

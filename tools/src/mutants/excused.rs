@@ -10,14 +10,14 @@ const FILE: &str = "tools/mutants.toml";
 /// The faults that people have read.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Read {
-    fault: Vec<Fault>,
+pub struct ExcusedFaults {
+    fault: Vec<ExcusedFault>,
 }
 
 /// A fault, or several in one function, with the verdict.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Fault {
+pub struct ExcusedFault {
     /// Suffix of the file's path; absent: any.
     #[serde(default)]
     file: String,
@@ -32,7 +32,7 @@ pub struct Fault {
     pub reason: String,
 }
 
-impl Fault {
+impl ExcusedFault {
     /// What the verdict applies to.
     fn key(&self) -> (&str, &str, &str) {
         (&self.file, &self.function, &self.what)
@@ -59,7 +59,7 @@ impl Excuse {
     }
 }
 
-impl Read {
+impl ExcusedFaults {
     /// Reads the file.
     ///
     /// # Errors
@@ -71,20 +71,20 @@ impl Read {
     }
 
     /// Duplicate verdicts, which are never used.
-    pub fn second_verdicts(&self) -> Vec<String> {
+    pub fn duplicate_verdicts(&self) -> Vec<String> {
         let mut seen = HashSet::new();
-        let mut second = self.fault.iter().map(Fault::key).collect::<Vec<_>>();
+        let mut second = self.fault.iter().map(ExcusedFault::key).collect::<Vec<_>>();
         second.retain(|key| !seen.insert(*key));
-        let told = |(file, function, what)| {
+        let describe = |(file, function, what)| {
             format!(
                 "{FILE}: a second verdict on file = {file:?}, function = {function:?}, what = {what:?}: remove one of the two"
             )
         };
-        second.into_iter().map(told).collect()
+        second.into_iter().map(describe).collect()
     }
 
     /// The verdict on a fault, if people have read it.
-    pub fn reason(&self, file: &str, function: &str, what: &str) -> Option<&Fault> {
+    pub fn find(&self, file: &str, function: &str, what: &str) -> Option<&ExcusedFault> {
         self.fault.iter().find(|fault| {
             file.ends_with(&fault.file)
                 && function.ends_with(&fault.function)

@@ -93,12 +93,12 @@ pub fn host_text<'m>(message: &'m str, said: &str) -> Option<(&'m str, &'static 
 
 /// A mismatch for the first error message with text of the host, if there is one. Text from the case itself is permitted:
 /// programs, contexts, peers, files, and expectations.
-pub fn own_words(case: &Case, messages: &[String]) -> Option<Mismatch> {
+pub fn host_text_mismatch(case: &Case, messages: &[String]) -> Option<Mismatch> {
     let suspect = |message: &&String| host_text(message, "").is_some();
     if !messages.iter().any(|message| suspect(&message)) {
         return None;
     }
-    let said = said(case);
+    let said = case_texts(case);
     messages.iter().find_map(|message| {
         let (text, what) = host_text(message, &said)?;
         let expected = format!("words of the program, without `{text}`, {what}");
@@ -107,27 +107,27 @@ pub fn own_words(case: &Case, messages: &[String]) -> Option<Mismatch> {
 }
 
 /// All texts of a case, unescaped.
-fn said(case: &Case) -> String {
+fn case_texts(case: &Case) -> String {
     let mut out = String::new();
     if let Ok(value) = serde_json::to_value(case) {
-        letters(&value, &mut out);
+        collect_strings(&value, &mut out);
     }
     out
 }
 
 /// All strings, names and numbers in a value, one per line.
-pub(super) fn letters(value: &serde_json::Value, out: &mut String) {
+pub(super) fn collect_strings(value: &serde_json::Value, out: &mut String) {
     match value {
         serde_json::Value::String(text) => {
             out.push_str(text);
             out.push('\n');
         }
-        serde_json::Value::Array(items) => items.iter().for_each(|item| letters(item, out)),
+        serde_json::Value::Array(items) => items.iter().for_each(|item| collect_strings(item, out)),
         serde_json::Value::Object(members) => {
             for (name, value) in members {
                 out.push_str(name);
                 out.push('\n');
-                letters(value, out);
+                collect_strings(value, out);
             }
         }
         serde_json::Value::Number(number) => {
@@ -146,23 +146,23 @@ pub fn error_messages(written: &str) -> Vec<String> {
         .map_or(written, |(_, body)| body);
     let mut messages = Vec::new();
     match Json::parse(body) {
-        Ok(frame) => collect(&frame, &mut messages),
+        Ok(frame) => collect_messages(&frame, &mut messages),
         // A stream of events, each of which contains a frame.
         Err(_) => {
             let frames = body
                 .lines()
                 .filter_map(|line| line.strip_prefix("data:"))
                 .filter_map(|data| Json::parse(data.trim()).ok());
-            frames.for_each(|frame| collect(&frame, &mut messages));
+            frames.for_each(|frame| collect_messages(&frame, &mut messages));
         }
     }
     messages
 }
 
-fn collect(frame: &Json, messages: &mut Vec<String>) {
+fn collect_messages(frame: &Json, messages: &mut Vec<String>) {
     match frame.get("error") {
         Some(Json::String(message)) => messages.push(message.clone()),
-        Some(error) => push(error, &["message"], messages),
+        Some(error) => push_members(error, &["message"], messages),
         None => {}
     }
     let Some(result) = frame.get("result") else {
@@ -172,16 +172,16 @@ fn collect(frame: &Json, messages: &mut Vec<String>) {
         return;
     }
     if let Some(payload) = result.get("structuredContent") {
-        push(payload, &["message", "feedback"], messages);
+        push_members(payload, &["message", "feedback"], messages);
         return;
     }
     let blocks = result.get("content").and_then(Json::as_array);
     for block in blocks.into_iter().flatten() {
-        push(block, &["text"], messages);
+        push_members(block, &["text"], messages);
     }
 }
 
-fn push(object: &Json, names: &[&str], messages: &mut Vec<String>) {
+fn push_members(object: &Json, names: &[&str], messages: &mut Vec<String>) {
     let texts = names.iter().filter_map(|name| object.get(name)?.as_str());
     messages.extend(texts.map(str::to_owned));
 }

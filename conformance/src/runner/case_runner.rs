@@ -10,53 +10,53 @@ use crate::suite::{CaseBody, Suite, TargetSpec};
 use crate::target::link::Link;
 
 use super::trial::Trial;
-use super::{Orders, Session, pool};
+use super::{RunOptions, RunState, pool};
 
 /// Connections to a target, one for each way to start it.
 #[derive(Debug)]
-pub struct Asker {
-    session: Session,
-    orders: Orders,
+pub struct CaseRunner {
+    state: RunState,
+    options: RunOptions,
     links: HashMap<String, Link>,
 }
 
-impl Asker {
-    /// Creates an asker; nothing is started yet.
-    pub fn new(suite: Arc<Suite>, orders: Orders) -> Self {
+impl CaseRunner {
+    /// Creates a runner; nothing is started yet.
+    pub fn new(suite: Arc<Suite>, options: RunOptions) -> Self {
         let (sender, _) = mpsc::unbounded_channel();
         Self {
-            session: Session::new(suite, &orders, sender),
-            orders,
+            state: RunState::new(suite, &options, sender),
+            options,
             links: HashMap::new(),
         }
     }
 
-    /// Runs the case at index `place`. A target that breaks is discarded, and started anew for the next case; an exchange or a command
+    /// Runs the case at `index`. A target that breaks is discarded, and started anew for the next case; an exchange or a command
     /// gets a target of its own.
     ///
     /// # Errors
     /// Why the case cannot be run this way.
-    pub async fn ask(&mut self, place: usize) -> Result<Trial, String> {
-        let case = &self.session.suite.cases[place];
+    pub async fn run(&mut self, index: usize) -> Result<Trial, String> {
+        let case = &self.state.suite.cases[index];
         let default = TargetSpec::default();
         let (target, spec) = match &case.body {
-            CaseBody::Clj(_) => (self.orders.target.clone(), &case.target),
-            CaseBody::Call(_) => match self.orders.library() {
+            CaseBody::Clj(_) => (self.options.target.clone(), &case.target),
+            CaseBody::Call(_) => match self.options.library() {
                 Some(target) => (target, &default),
                 None => return Err("there is no adapter to call".to_owned()),
             },
             CaseBody::Fixture(_) => return Err("the case has no target".to_owned()),
             CaseBody::Wire(_) | CaseBody::Http(_) | CaseBody::Cli(_) => {
-                let trial = super::try_alone(&self.session, &self.orders, place).await;
-                return Ok(trial.held_to_all(case));
+                let trial = super::run_alone(&self.state, &self.options, index).await;
+                return Ok(trial.checked_for_leaks(case));
             }
         };
         let key = format!("{} {spec:?}", target.name());
         if !self.links.contains_key(&key) {
-            let launch = &self.orders.launch;
-            match target.link(launch, spec, self.orders.patience).await {
+            let launch = &self.options.launch;
+            match target.link(launch, spec, self.options.patience).await {
                 Ok(Ok(link)) => {
-                    link.warm_up(self.orders.patience).await;
+                    link.warm_up(self.options.patience).await;
                     self.links.insert(key.clone(), link);
                 }
                 Ok(Err((failed, stderr))) => return Ok(Trial::failed(&failed, stderr, false)),
@@ -64,16 +64,16 @@ impl Asker {
             }
         }
         let link = &self.links[&key];
-        let (trial, is_fine) = pool::ask(&self.session, spec, link, place).await;
+        let (trial, is_fine) = pool::run_case(&self.state, spec, link, index).await;
         if !is_fine && let Some(link) = self.links.remove(&key) {
             link.kill().await;
         }
         let trial = trial.ok_or("the target refused a single request as one too many")?;
-        Ok(trial.held_to_all(case))
+        Ok(trial.checked_for_leaks(case))
     }
 
     /// Takes every target down. The next case starts a new one.
-    pub async fn end(&mut self) {
+    pub async fn stop(&mut self) {
         for (_, link) in self.links.drain() {
             link.kill().await;
         }

@@ -12,48 +12,48 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// As [`std::fs::write`], and for every path that leads into `spec/`.
-pub fn file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
-    std::fs::write(allowed(path)?, bytes)
+pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
+    std::fs::write(check_path(path)?, bytes)
 }
 
 /// Creates a file for writing.
 ///
 /// # Errors
-/// As `file`.
+/// As `write`.
 pub fn create(path: &Path) -> Result<File> {
-    File::create(allowed(path)?)
+    File::create(check_path(path)?)
 }
 
 /// Creates a directory and its parents.
 ///
 /// # Errors
-/// As `file`.
-pub fn directory(path: &Path) -> Result<()> {
-    std::fs::create_dir_all(allowed(path)?)
+/// As `write`.
+pub fn create_dir_all(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(check_path(path)?)
 }
 
 /// Copies a file.
 ///
 /// # Errors
-/// As `file`.
+/// As `write`.
 pub fn copy(from: &Path, to: &Path) -> Result<()> {
-    std::fs::copy(from, allowed(to)?).map(drop)
+    std::fs::copy(from, check_path(to)?).map(drop)
 }
 
 /// Renames a file, replacing an existing one.
 ///
 /// # Errors
-/// As `file`.
+/// As `write`.
 pub fn rename(from: &Path, to: &Path) -> Result<()> {
-    std::fs::rename(allowed(from)?, allowed(to)?)
+    std::fs::rename(check_path(from)?, check_path(to)?)
 }
 
 /// Removes a file or a whole directory, if it is there.
 ///
 /// # Errors
-/// As `file`.
+/// As `write`.
 pub fn remove(path: &Path) -> Result<()> {
-    let path = allowed(path)?;
+    let path = check_path(path)?;
     match path.is_dir() {
         true => std::fs::remove_dir_all(path),
         false => std::fs::remove_file(path),
@@ -61,9 +61,9 @@ pub fn remove(path: &Path) -> Result<()> {
 }
 
 /// Returns `path`, unless it leads into `spec/` by any route.
-fn allowed(path: &Path) -> Result<&Path> {
+fn check_path(path: &Path) -> Result<&Path> {
     let spec = crate::root().join("spec").canonicalize()?;
-    match reached(path)?.starts_with(&spec) {
+    match real_path(path)?.starts_with(&spec) {
         false => Ok(path),
         true => Err(Error::new(
             ErrorKind::PermissionDenied,
@@ -73,7 +73,7 @@ fn allowed(path: &Path) -> Result<&Path> {
 }
 
 /// The real path: the existing part with links resolved, then the rest.
-fn reached(path: &Path) -> Result<PathBuf> {
+fn real_path(path: &Path) -> Result<PathBuf> {
     if let Ok(there) = path.canonicalize() {
         return Ok(there);
     }
@@ -84,7 +84,7 @@ fn reached(path: &Path) -> Result<PathBuf> {
         true => Path::new("."),
         false => parent,
     };
-    Ok(reached(parent)?.join(name))
+    Ok(real_path(parent)?.join(name))
 }
 
 #[cfg(test)]
@@ -92,10 +92,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_way_leads_into_the_specification() {
+    fn no_path_leads_into_the_specification() {
         let root = crate::root();
-        let scratch = root.join("target/written-test");
-        directory(&scratch).unwrap();
+        let scratch = root.join("target/guarded-fs-test");
+        create_dir_all(&scratch).unwrap();
         let link = scratch.join("link");
         let _absent = std::fs::remove_file(&link);
         std::os::unix::fs::symlink(root.join("spec"), &link).unwrap();
@@ -111,9 +111,9 @@ mod tests {
         ] {
             let refused =
                 |done: Result<()>| done.unwrap_err().kind() == ErrorKind::PermissionDenied;
-            assert!(refused(file(&path, "")), "{}", path.display());
+            assert!(refused(write(&path, "")), "{}", path.display());
             assert!(refused(create(&path).map(drop)), "{}", path.display());
-            assert!(refused(directory(&path)), "{}", path.display());
+            assert!(refused(create_dir_all(&path)), "{}", path.display());
             assert!(
                 refused(copy(&root.join("README.md"), &path)),
                 "{}",
@@ -127,7 +127,7 @@ mod tests {
             assert!(refused(remove(&path)), "{}", path.display());
         }
         assert_eq!(std::fs::read(&page).unwrap(), before);
-        file(&scratch.join("other"), "1").unwrap();
+        write(&scratch.join("other"), "1").unwrap();
         remove(&scratch).unwrap();
     }
 }

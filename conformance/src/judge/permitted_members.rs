@@ -7,7 +7,7 @@ use crate::json::Json;
 use crate::suite::Pattern;
 
 /// The message without permitted members that `pattern` does not name; anything but a message is unchanged.
-pub fn without<'m>(pattern: &Pattern, message: &'m Json) -> Cow<'m, Json> {
+pub fn without_permitted<'m>(pattern: &Pattern, message: &'m Json) -> Cow<'m, Json> {
     if message.get("jsonrpc").is_none() {
         return Cow::Borrowed(message);
     }
