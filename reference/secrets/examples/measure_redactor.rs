@@ -11,7 +11,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ptc_secrets::{MARKER, Redactor, Secret};
-use row::{Row, middle};
+use row::{Row, median_of};
 use rustix::time::{ClockId, clock_gettime};
 
 /// How often each text is scrubbed.
@@ -63,7 +63,7 @@ fn main() {
                 assert_eq!(redactor.scrub_str(&text).len(), text.len());
                 running_time() - begun
             });
-            let took = middle(rounds.collect());
+            let took = median_of(rounds.collect());
             let speed = text.len() as f64 / 1e6 / took.as_secs_f64();
             let least = if count > 64 { *many } else { *few };
             let what = format!("redaction of {name}, {count} secrets");

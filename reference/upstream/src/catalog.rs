@@ -4,7 +4,7 @@ use crate::prose::{LISTED_GRAPHEMES_MAX, listed, one_line};
 use crate::tool::Toolset;
 
 /// First line of every catalog.
-const HEADING: &str = "ConfiguredUpstreams upstream MCP servers:";
+const HEADING: &str = "Configured upstream MCP servers:";
 
 /// How much of the catalog a description shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -318,10 +318,7 @@ impl ProgramCalls {
     }
 
     fn servers_hint(&self) -> String {
-        format!(
-            "ConfiguredUpstreams upstreams: {}",
-            enumerated(self.runtime.names())
-        )
+        format!("Configured upstreams: {}", enumerated(self.runtime.names()))
     }
 
     fn check_running(&self) -> Result<(), HostFault> {

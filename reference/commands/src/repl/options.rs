@@ -140,7 +140,7 @@ const FLAGS: &[Flag] = &[
         "display",
         "MODE",
         "value",
-        "ReportDetail values as value, envelope or json.",
+        "Show values as value, envelope or json.",
     ),
     own(
         "upstreams-config",

@@ -27,13 +27,13 @@ const COMMANDS: &[PromptCommand] = &[
     PromptCommand {
         name: "help",
         takes: "",
-        doc: "ReportDetail the commands",
+        doc: "Show the commands",
         run: |_, _| help(),
     },
     PromptCommand {
         name: "doc",
         takes: " <name>",
-        doc: "ReportDetail what a function or an upstream tool does",
+        doc: "Show what a function or an upstream tool does",
         run: doc,
     },
     PromptCommand {
@@ -51,13 +51,13 @@ const COMMANDS: &[PromptCommand] = &[
     PromptCommand {
         name: "tools",
         takes: "",
-        doc: "ReportDetail the upstream tools",
+        doc: "Show the upstream tools",
         run: |evaluator, _| tools(evaluator),
     },
     PromptCommand {
         name: "display",
         takes: " <mode>",
-        doc: "ReportDetail values as value, envelope or json",
+        doc: "Show values as value, envelope or json",
         run: set_display,
     },
     PromptCommand {
