@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use conformance::suite::Suite;
 
 use crate::documents::Documents;
-use crate::mutants::excused::ExcusedFaults;
+use crate::mutants::{self, excused::ExcusedFaults};
 
 /// The input of the rules.
 struct Project {
@@ -59,8 +59,12 @@ const RULES: &[Rule] = &[
         check: boundaries::check,
     },
     Rule {
-        name: "each excused fault has one verdict",
-        check: |_| Ok(ExcusedFaults::load()?.duplicate_verdicts()),
+        name: "each excused fault can be planted and has one verdict",
+        check: |_| {
+            let mut wrong = ExcusedFaults::load()?.duplicate_verdicts();
+            wrong.extend(mutants::stale_names()?);
+            Ok(wrong)
+        },
     },
     Rule {
         name: "harness and server are built of the same crates",

@@ -33,6 +33,13 @@ pub struct ExcusedFault {
 }
 
 impl ExcusedFault {
+    /// Whether the verdict applies to this fault.
+    pub fn matches(&self, file: &str, function: &str, what: &str) -> bool {
+        file.ends_with(&self.file)
+            && function.ends_with(&self.function)
+            && what.starts_with(&self.what)
+    }
+
     /// What the verdict applies to.
     fn key(&self) -> (&str, &str, &str) {
         (&self.file, &self.function, &self.what)
@@ -85,10 +92,19 @@ impl ExcusedFaults {
 
     /// The verdict on a fault, if people have read it.
     pub fn find(&self, file: &str, function: &str, what: &str) -> Option<&ExcusedFault> {
-        self.fault.iter().find(|fault| {
-            file.ends_with(&fault.file)
-                && function.ends_with(&fault.function)
-                && what.starts_with(&fault.what)
-        })
+        let mut rows = self.fault.iter();
+        rows.find(|fault| fault.matches(file, function, what))
+    }
+
+    /// Complaints about the verdicts for which `is_matched` is false.
+    pub fn unmatched(&self, is_matched: impl Fn(&ExcusedFault) -> bool) -> Vec<String> {
+        let stale = self.fault.iter().filter(|fault| !is_matched(fault));
+        let describe = |fault: &ExcusedFault| {
+            let (file, function, what) = fault.key();
+            format!(
+                "{FILE}: file = {file:?}, function = {function:?}, what = {what:?}: no such fault can be planted: rename it, or remove it"
+            )
+        };
+        stale.map(describe).collect()
     }
 }

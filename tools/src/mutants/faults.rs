@@ -806,7 +806,7 @@ const TABLE: &str = "__table";
 /// Accounting: functions that count steps and bytes, and that make room. They determine the count at which a limit takes effect, which is
 /// not specified; the language's audit checks that every loop is charged, and the pages about limits check that there are limits.
 /// Faults are planted neither into these functions nor into calls of them, including the arguments.
-const ACCOUNTS: &[&str] = &[
+pub const ACCOUNTS: &[&str] = &[
     "change",
     "charge",
     "charge_large",

@@ -62,7 +62,7 @@ const LEFT_OUT: &[&str] = &[
     "checks",
     "fuzz",
     "heap.rs",
-    "held.rs",
+    "heap_size.rs",
     "simulate",
     "tests",
     "main.rs",
@@ -795,6 +795,38 @@ fn sources(within: &[String]) -> Result<Vec<(String, String)>, String> {
     }
     tables::prepare(&mut found);
     Ok(found)
+}
+
+/// Verdicts and lists that name what is not there any more: after a renaming they would silently apply to nothing.
+///
+/// # Errors
+/// When the files cannot be read.
+pub fn stale_names() -> Result<Vec<String>, String> {
+    let excused = excused::ExcusedFaults::load()?;
+    let sources = sources(&[])?;
+    let mut plantable = Vec::new();
+    for (file, text) in &sources {
+        let faults = faults::find(text);
+        plantable.extend(faults.into_iter().map(|fault| (file.as_str(), fault)));
+    }
+    let mut stale = excused.unmatched(|row| {
+        let mut faults = plantable.iter();
+        faults.any(|(file, fault)| row.matches(file, &fault.function, &fault.what))
+    });
+    let is_used = |name: &str| {
+        let [definition, call] = [format!("fn {name}"), format!(".{name}(")];
+        let mut texts = sources.iter().map(|(_, text)| text);
+        texts.any(|text| text.contains(&definition) || text.contains(&call))
+    };
+    stale.extend(
+        faults::ACCOUNTS
+            .iter()
+            .filter(|name| !is_used(name))
+            .map(|name| {
+                format!("tools/src/mutants/faults.rs: ACCOUNTS: no function is called `{name}`")
+            }),
+    );
+    Ok(stale)
 }
 
 /// Copies the files that git tracks below `part`.
