@@ -29,6 +29,8 @@ pub struct RawConnection {
     give_up_at: Option<Instant>,
     /// Whether a stream was abandoned, so that more of it may arrive at any time.
     has_open_stream: bool,
+    /// Whether the last request was of HTTP/1.0, whose clients must get no interim response (RFC 9110, 15.2).
+    is_http_1_0: bool,
 }
 
 impl RawConnection {
@@ -53,6 +55,7 @@ impl RawConnection {
             read: Vec::new(),
             give_up_at: None,
             has_open_stream: false,
+            is_http_1_0: false,
         })
     }
 
@@ -61,6 +64,13 @@ impl RawConnection {
     /// # Errors
     /// When the server does not accept them within `patience`.
     pub async fn send(&mut self, bytes: &[u8], patience: Duration) -> Result<(), Fault> {
+        let line_end = bytes.windows(2).position(|pair| pair == b"\r\n");
+        match line_end.map(|end| &bytes[..end]) {
+            Some(line) if line.ends_with(b" HTTP/1.0") => self.is_http_1_0 = true,
+            Some(line) if line.ends_with(b" HTTP/1.1") => self.is_http_1_0 = false,
+            // More of the same request, or one that is malformed.
+            _ => {}
+        }
         let written = tokio::time::timeout(patience, async {
             let Some(writer) = &mut self.writer else {
                 return Err(std::io::ErrorKind::NotConnected.into());
@@ -142,6 +152,11 @@ impl RawConnection {
             })?;
             // 1xx responses precede the final one.
             if (100..200).contains(&status) {
+                if self.is_http_1_0 {
+                    return Err(self.failed(&format!(
+                        "an interim response {status} to a request of HTTP/1.0, whose clients know none"
+                    )));
+                }
                 continue;
             }
             let mut reply = HttpMessage {
