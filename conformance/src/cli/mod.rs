@@ -34,9 +34,9 @@ const UNABLE: u8 = 2;
 /// Exit status of a run that a signal ended: 128 plus the number of SIGINT.
 const INTERRUPTED: u8 = 130;
 
-/// Decides, with evidence, whether an MCP server conforms: any server to what MCP asks of each (`run --profile mcp`), one of the PTC-Lisp family to its whole specification.
+/// Tests whether an MCP server conforms: any server to the requirements of the Model Context Protocol (`run --profile mcp`), a server of the PTC-Lisp family to the whole specification.
 ///
-/// Exit status: 0 when all cases pass, 1 when some fail, 2 when the harness itself could not run, 130 when it was interrupted.
+/// Exit status: 0 if all judged cases pass or fail as expected, 1 if a case fails unexpectedly or none passes, 2 if the harness or the target could not run, 130 if a signal ended the run. `diff` exits with 1 if the later run is worse, `selftest` if it misses a faulty server.
 #[derive(Debug, Parser)]
 #[command(name = "ptc-conformance", version, max_term_width = 100)]
 struct Cli {
@@ -46,56 +46,56 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the suite against a target; without one, build the reference and start it
+    /// Run the suite against a target; default: the reference server, built first
     Run(Box<run::RunArgs>),
-    /// List the cases: id, kind, level, place
+    /// List the cases with their ids, kinds, levels and locations
     List(ListArgs),
-    /// List what a target can have, how that is known, and how many cases each capability unlocks
+    /// List the capabilities that a target can have, how each is detected, and how many cases need it
     Capabilities(SuiteOption),
-    /// Show a case: prose, clause, case, and how to run it by hand
+    /// Show a case with its section, its clauses and the commands that run it by hand; or a clause or section with its cases
     Show(ShowArgs),
-    /// Write the suite as one JSON bundle
+    /// Write the suite as one JSON bundle, or the JSON Schema of bundles or reports
     Export(ExportArgs),
-    /// Try servers that are wrong on purpose, and print which case catches each
+    /// Run the suite against deliberately faulty servers (mutants), and print which case catches each
     Selftest(selftest::SelftestArgs),
-    /// Stand in for a server that is wrong on purpose
+    /// Act as a deliberately faulty server
     #[command(hide = true)]
     Mutate(selftest::MutateArgs),
-    /// Compare two JSON reports: fixed, broken, new crashes
+    /// Compare two JSON reports: list the cases that were fixed, that broke, that crash now
     Diff {
-        /// The earlier report
+        /// JSON report of the earlier run
         old: PathBuf,
-        /// The later report
+        /// JSON report of the later run
         new: PathBuf,
-        /// Write the later one as a page that shows the difference
+        /// Write the later report as an HTML page that shows the differences
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
     },
-    /// Put the JSON reports of several implementations side by side, page by page; as a page, clause by clause
+    /// Compare the JSON reports of several implementations page by page; with --html also clause by clause
     Compare {
-        /// The reports, each `FILE` or `NAME=FILE`
+        /// JSON reports, each as `FILE` or `NAME=FILE`; NAME defaults to the name of the server
         #[arg(required = true)]
         reports: Vec<String>,
-        /// Write the table of clauses
+        /// Write an HTML page with the results of each clause
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
     },
-    /// Play a scripted upstream until standard input ends
+    /// Run a scripted upstream server until standard input ends
     Peer {
-        /// The script
+        /// JSON file with the script
         script: PathBuf,
     },
-    /// Start scripted upstreams and print the upstreams config that reaches them, for a server that someone else starts
+    /// Run scripted upstream servers until standard input ends, and print the upstreams config with which a server reaches them
     Peers {
-        /// A JSON object of scripts by name
+        /// JSON file with an object of scripts by name
         scripts: PathBuf,
     },
-    /// Put the JSON reports of a run together: its shards, or its transports
+    /// Merge the JSON reports of the shards or the transports of one run
     Merge {
-        /// The parts
+        /// JSON reports to merge
         #[arg(required = true)]
         parts: Vec<PathBuf>,
-        /// Write a report of the whole
+        /// Write a report of the whole run: json, junit, tap, markdown, html, badge or badges; FILE may be - for standard output; repeatable
         #[arg(long = "report", value_name = "FORMAT=FILE")]
         reports: Vec<ReportRequest>,
     },
@@ -104,7 +104,7 @@ enum Command {
 /// Where the suite is.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SuiteOption {
-    /// A directory of fixtures, or an exported bundle; default: the specification around here, else the one built in
+    /// Directory of the specification, or an exported bundle; default: `spec` in the checkout around the working directory, else the suite built into this executable
     #[arg(long = "suite", value_name = "PATH")]
     path: Option<PathBuf>,
 }
@@ -134,19 +134,19 @@ impl SuiteOption {
 pub(crate) struct SuiteArgs {
     #[command(flatten)]
     suite: SuiteOption,
-    /// Only cases whose id, clause, section or page (lang.reader) matches; repeatable
+    /// Select only cases whose id, clause, section or page (such as lang.reader) matches the glob; repeatable
     #[arg(long, value_name = "GLOB")]
     filter: Vec<String>,
-    /// Not the cases whose id, clause, section or page matches; repeatable
+    /// Leave out cases whose id, clause, section or page matches the glob; repeatable
     #[arg(long, value_name = "GLOB")]
     skip: Vec<String>,
-    /// Not the cases in which real time passes on purpose: waits, slow peers, time limits that run out
+    /// Leave out cases that wait in real time: pauses, slow peers, time limits that expire
     #[arg(long)]
     skip_waiting: bool,
-    /// Only the i-th of n parts
+    /// Select only the i-th of n shards, counted from 1
     #[arg(long, value_name = "i/n")]
     shard: Option<Shard>,
-    /// A JSON report of an earlier run, whose times balance the parts
+    /// JSON report of an earlier run, whose durations balance the shards
     #[arg(long, value_name = "FILE", requires = "shard")]
     times: Option<PathBuf>,
 }
@@ -155,35 +155,35 @@ pub(crate) struct SuiteArgs {
 struct ListArgs {
     #[command(flatten)]
     suite: SuiteArgs,
-    /// How to list
+    /// Output format
     #[arg(long, value_enum, default_value = "lines")]
     format: ListFormat,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ListFormat {
-    /// One case a line, fields separated by tabs
+    /// One case per line, with fields separated by tabs
     Lines,
     /// Only the ids
     Ids,
-    /// How many cases each section has
+    /// The number of cases in each section
     Sections,
 }
 
 #[derive(Debug, Args)]
 struct ShowArgs {
-    /// A case, a clause or a section
+    /// Id of a case, a clause or a section
     id: String,
-    /// Show it against this server, as one shell-quoted command; default: the reference
+    /// Show how to run it against the server that this command starts, as one shell-quoted argument; default: the reference
     #[arg(long, value_name = "CMD")]
     stdio: Option<String>,
-    /// Show it against a server that runs already
+    /// Show how to run it against the server that is running at this URL
     #[arg(long, value_name = "URL", conflicts_with = "stdio")]
     url: Option<String>,
-    /// Show operations of a library against this adapter
+    /// Show how to run library operations against the adapter that this command starts, as one shell-quoted argument
     #[arg(long, value_name = "CMD")]
     testee: Option<String>,
-    /// How that server is started: a launch template (spec/protocol/launch.md)
+    /// Launch template: how the server is started (spec/protocol/launch.md)
     #[arg(long, value_name = "FILE")]
     launch: Option<PathBuf>,
     #[command(flatten)]
@@ -194,10 +194,10 @@ struct ShowArgs {
 struct ExportArgs {
     #[command(flatten)]
     suite: SuiteOption,
-    /// What to write
+    /// What to export
     #[arg(long, value_enum, default_value = "bundle")]
     what: ExportWhat,
-    /// Where; default: standard output
+    /// File to write; default: standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -35,72 +35,72 @@ const REFERENCE_BASELINE: &str = "reference/expected_failures.toml";
 #[derive(Debug, Clone, Args)]
 #[command(group(clap::ArgGroup::new("target").multiple(false)))]
 pub struct RunArgs {
-    /// A server that speaks over its standard streams, as one shell-quoted command
+    /// Test the MCP server that this command starts, as one shell-quoted argument
     #[arg(long, value_name = "CMD", group = "target")]
     stdio: Option<String>,
-    /// A server that runs already, over Streamable HTTP
+    /// Test the server that is running at this URL, over Streamable HTTP
     #[arg(long, value_name = "URL", group = "target")]
     url: Option<String>,
-    /// A library behind an adapter, as one shell-quoted command
+    /// Test a library through the adapter that this command starts, as one shell-quoted argument
     #[arg(long, value_name = "CMD", group = "target")]
     testee: Option<String>,
-    /// The reference, built already
+    /// Test the reference server with this executable instead of building it
     #[arg(long, value_name = "PATH", group = "target")]
     reference: Option<PathBuf>,
-    /// A header of every request to --url; repeatable
+    /// Send this header with every request to --url; repeatable
     #[arg(long, value_name = "K:V", value_parser = header)]
     header: Vec<(String, String)>,
-    /// How a server that the harness starts is reached; repeatable. Default: stdio, and for the reference both
+    /// Transport to a server that the harness starts; repeatable, or separated by commas; default: stdio, and both for the reference server
     #[arg(long, value_enum, value_delimiter = ',')]
     transport: Vec<TransportArg>,
-    /// How a server is started: a launch template (spec/protocol/launch.md)
+    /// Launch template: how the target is started (spec/protocol/launch.md)
     #[arg(long, value_name = "FILE")]
     launch: Option<PathBuf>,
-    /// What the target says that it implements
+    /// TOML file that declares what the target implements (conformance/README.md); default: everything except extensions
     #[arg(long, value_name = "FILE")]
     claims: Option<PathBuf>,
-    /// An extension of the language that the target has: lang-1.1; repeatable. The reference has them all
+    /// Extension that the target implements, such as lang-1.1; repeatable; the reference implements all
     #[arg(long = "extension", value_name = "NAME")]
     extensions: Vec<String>,
-    /// What is judged: a server of the PTC-Lisp family, or any MCP server by what MCP asks of each
+    /// Requirements to test
     #[arg(long, value_enum, default_value = "ptc")]
     profile: Profile,
-    /// A tool that may be called although it does not say `readOnlyHint`, with its arguments when given (NAME={…}); repeatable
+    /// Tool that may be called although it does not declare `readOnlyHint`, optionally with the arguments to use (NAME={…}); repeatable
     #[arg(long = "tool", value_name = "NAME[=JSON]", value_parser = tool)]
     tools: Vec<String>,
     #[command(flatten)]
     suite: SuiteArgs,
-    /// Servers that run at the same time; default: as many as there are processors
+    /// Number of servers that run at the same time; default: one per processor
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// How long an answer may take, in milliseconds
+    /// Time limit for one response, in milliseconds; default: the limit in the launch template, else 10000
     #[arg(long, value_name = "MS")]
     timeout: Option<u64>,
-    /// End the run at the first failure that is not expected
+    /// Stop at the first unexpected failure
     #[arg(long)]
     fail_fast: bool,
-    /// Count failures of SHOULD and MAY clauses
+    /// Count violations of SHOULD and MAY clauses as failures instead of warnings
     #[arg(long)]
     strict: bool,
-    /// Run the cases so often, and name those whose verdict differs
+    /// Run each case N times, and report the cases whose verdict differs
     #[arg(long, value_name = "N", default_value = "1")]
     repeat: usize,
-    /// Keep what was sent and received in cases that passed, too
+    /// Include the source and traffic of passed cases in the reports, too
     #[arg(long)]
     keep_traffic: bool,
-    /// Expected failures
+    /// TOML file of expected failures; default for the reference server: reference/expected_failures.toml, if it exists
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
-    /// Expect what a page of divergences records (original-0.12), or one entry of it; repeatable
+    /// Expect the failures that a page of spec/divergences (such as original-0.12), or one entry of it, records; repeatable
     #[arg(long, value_name = "PAGE|ID")]
     by_divergence: Vec<String>,
-    /// Rewrite the baseline so that it fits this run
+    /// Rewrite the baseline so that it matches the results of this run
     #[arg(long)]
     fix_baseline: bool,
-    /// Print only what was counted and what it proves, and no progress
+    /// Print only the counts and the conclusion: no progress, no single failures
     #[arg(long, short)]
     quiet: bool,
-    /// Write a report: json, junit, tap, markdown, html, badge or badges; repeatable
+    /// Write a report: json, junit, tap, markdown, html, badge or badges; FILE may be - for standard output; repeatable
     #[arg(long = "report", value_name = "FORMAT=FILE")]
     reports: Vec<ReportRequest>,
 }
@@ -108,9 +108,9 @@ pub struct RunArgs {
 /// What a target is judged by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Profile {
-    /// The whole specification
+    /// The whole specification of the PTC-Lisp family
     Ptc,
-    /// The pages `base.*`: the Model Context Protocol's own requirements
+    /// The requirements of the Model Context Protocol for any server: the pages `base.*`
     Mcp,
 }
 
@@ -126,9 +126,9 @@ impl Profile {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum TransportArg {
-    /// Over its standard streams
+    /// Standard input and output
     Stdio,
-    /// Over Streamable HTTP, on a port that is free
+    /// Streamable HTTP on a free port
     Http,
 }
 

@@ -31,15 +31,15 @@ const EXCEPTIONS: &[(&str, &str)] = &[];
 /// The arguments of `selftest`.
 #[derive(Debug, Args)]
 pub struct SelftestArgs {
-    /// A right server to stand behind the mutants, as one shell-quoted command; default: the reference
+    /// Command that starts the correct server behind the mutants, as one shell-quoted argument; default: the reference, built first
     #[arg(long, value_name = "CMD")]
     stdio: Option<String>,
-    /// The reference, built already
+    /// Use this executable of the reference server instead of building it
     #[arg(long, value_name = "PATH", conflicts_with = "stdio")]
     reference: Option<PathBuf>,
     #[command(flatten)]
     suite: SuiteOption,
-    /// Only mutants whose name or clause matches; repeatable
+    /// Try only mutants whose name or clause matches the glob; repeatable
     #[arg(long, value_name = "GLOB")]
     mutant: Vec<String>,
 }
@@ -47,10 +47,10 @@ pub struct SelftestArgs {
 /// The arguments of `mutate`.
 #[derive(Debug, Args)]
 pub struct MutateArgs {
-    /// A mutant; `selftest` names them
+    /// Name of the mutant; `selftest` lists the names
     #[arg(allow_hyphen_values = true)]
     name: String,
-    /// The server, behind `--`
+    /// Command of the correct server, after `--`
     #[arg(last = true, required = true)]
     command: Vec<String>,
 }
