@@ -307,104 +307,104 @@ macro_rules! flags {
 
 flags! {
     Core {
-        positive("max-frame-bytes", 8 << 20, |to, n| to.settings.frame_bytes = size(n), "Longest JSON-RPC line in bytes, its terminator not counted.");
-        positive("max-program-bytes", 64 << 10, |to, n| to.settings.program_bytes = size(n), "Longest program in bytes.");
-        positive("max-context-bytes", 4 << 20, |to, n| to.settings.context_bytes = size(n), "Largest context in bytes of compact JSON.");
-        derived("max-concurrent-calls", FlagKind::Positive, || format!("CPUs, at most {CONCURRENT_CALLS_MAX}").into(), |to, n| to.concurrent_calls = Some(size(n)), "Calls that may run at once; one more is answered `busy`.");
+        positive("max-frame-bytes", 8 << 20, |to, n| to.settings.frame_bytes = size(n), "Maximum length of a JSON-RPC line in bytes, without its line terminator.");
+        positive("max-program-bytes", 64 << 10, |to, n| to.settings.program_bytes = size(n), "Maximum length of a program in bytes.");
+        positive("max-context-bytes", 4 << 20, |to, n| to.settings.context_bytes = size(n), "Maximum size of a context in bytes of compact JSON.");
+        derived("max-concurrent-calls", FlagKind::Positive, || format!("CPUs, at most {CONCURRENT_CALLS_MAX}").into(), |to, n| to.concurrent_calls = Some(size(n)), "Maximum number of calls that run at once; further calls are answered `busy`.");
         derived("program-timeout-ms", FlagKind::Positive, || format!("{}; {} with upstreams", WITHOUT_UPSTREAMS.timeout.as_millis(), WITH_UPSTREAMS.timeout.as_millis()).into(), |to, n| to.settings.program_timeout_ms = Some(n), "Wall-clock limit of one program in milliseconds.");
         derived("program-memory-limit-bytes", FlagKind::Positive, || format!("{}; {} with upstreams", WITHOUT_UPSTREAMS.memory_bytes, WITH_UPSTREAMS.memory_bytes).into(), |to, n| to.settings.program_memory_bytes = Some(program_memory(n)), "Memory limit of one program in bytes.");
-        word("isolation", None, FlagKind::OneOf(&ISOLATIONS, |text| format!("invalid isolation: {text:?}; it is thread or process")), |to, word| to.isolated = Some(word == "process"), "Where programs are evaluated: on threads of the server, or in processes that hold no secrets, files or sockets (Linux).").unless_given(|| "process for HTTP on addresses that aren't loopback, else thread".into());
+        word("isolation", None, FlagKind::OneOf(&ISOLATIONS, |text| format!("invalid isolation: {text:?}; it is thread or process")), |to, word| to.isolated = Some(word == "process"), "Where programs are evaluated: on threads of the server, or in separate processes without secrets, files or sockets (Linux).").unless_given(|| "process for HTTP on addresses that aren't loopback, else thread".into());
         Flag::new("memory-watermark-percent", FlagKind::Within { min: 1, max: 100 }, Value::Number(Some(95), |to, n| to.settings.watermark_percent = n), "Percentage of the control group's or machine's memory above which calls are answered `busy`; 100 disables it.");
-        word("response-profile", None, FlagKind::OneOf(&PROFILES, |text| format!("invalid MCP response profile: {text:?}")), |to, word| to.profile = named(ResponseProfile::NAMES, word), "How much of a result `lisp_eval` and `lisp_session_eval` show.").unless_given(|| "slim; debug with --debug-tool".into());
+        word("response-profile", None, FlagKind::OneOf(&PROFILES, |text| format!("invalid MCP response profile: {text:?}")), |to, word| to.profile = named(ResponseProfile::NAMES, word), "How much detail the results of `lisp_eval` and `lisp_session_eval` contain.").unless_given(|| "slim; debug with --debug-tool".into());
     }
     Sessions {
         switch("sessions", false, |to, on| to.settings.sessions.enabled = on, "Adds the `lisp_session_*` tools.");
         Flag::new("session-store", FlagKind::Text, Value::Text(Some("memory:"), |to, text| to.store = text), "Where sessions are kept: memory:, file:DIR, redis://HOST:PORT/DB, rediss:// for TLS, redis+sentinel://A,B/MASTER or redis+cluster://A,B.");
         text("session-store-key-file", None, |to, path| to.settings.sessions.store.key_file = Some(path), "File with 32-byte keys, preferably lines of 64 hex digits. Stored sessions are encrypted with the first key and read with any of them.");
         switch("session-store-optional", false, |to, on| to.settings.sessions.store.optional = on, "Starts even when the session store can't be reached.");
-        positive("max-sessions", 64, |to, n| to.settings.sessions.count_max = size(n), "Live sessions in the process.");
-        positive("max-sessions-per-owner", 16, |to, n| to.settings.sessions.per_owner_max = size(n), "Live sessions of one owner.");
-        positive("session-ttl-ms", 1_800_000, |to, n| to.settings.sessions.ttl_ms = n, "Longest life of a session in milliseconds.");
-        positive("session-idle-timeout-ms", 900_000, |to, n| to.settings.sessions.idle_ms = n, "A session unused for this many milliseconds is closed.");
-        positive("max-session-bindings", 200, |to, n| to.settings.sessions.bindings_max = size(n), "Definitions in one session.");
-        positive("max-session-memory-bytes", 1 << 20, |to, n| to.settings.sessions.memory_bytes = n, "Size of all definitions of one session in bytes.");
-        positive("max-session-binding-bytes", 256 << 10, |to, n| to.settings.sessions.binding_bytes = n, "Size of one definition in bytes.");
-        positive("max-session-history-entry-bytes", 64 << 10, |to, n| to.settings.sessions.history_entry_bytes = n, "Size of a result kept as `*1` in bytes; a larger one is kept as a preview.");
-        positive("max-session-print-entries", 50, |to, n| to.settings.sessions.prints.entries = size(n), "Printed lines kept by a session.");
-        positive("max-session-print-bytes", 64 << 10, |to, n| to.settings.sessions.prints.bytes = n, "Size of the printed lines kept by a session in bytes.");
-        positive("max-session-tool-call-entries", 50, |to, n| to.settings.sessions.tool_calls.entries = size(n), "Tool calls kept by a session.");
-        positive("max-session-tool-call-bytes", 128 << 10, |to, n| to.settings.sessions.tool_calls.bytes = n, "Size of the tool calls kept by a session in bytes.");
-        positive("max-session-upstream-call-entries", 50, |to, n| to.settings.sessions.upstream_calls.entries = size(n), "Upstream calls kept by a session.");
-        positive("max-session-upstream-call-bytes", 128 << 10, |to, n| to.settings.sessions.upstream_calls.bytes = n, "Size of the upstream calls kept by a session in bytes.");
+        positive("max-sessions", 64, |to, n| to.settings.sessions.count_max = size(n), "Maximum number of live sessions in the process.");
+        positive("max-sessions-per-owner", 16, |to, n| to.settings.sessions.per_owner_max = size(n), "Maximum number of live sessions of one owner.");
+        positive("session-ttl-ms", 1_800_000, |to, n| to.settings.sessions.ttl_ms = n, "Maximum lifetime of a session in milliseconds.");
+        positive("session-idle-timeout-ms", 900_000, |to, n| to.settings.sessions.idle_ms = n, "Time in milliseconds after which an unused session is closed.");
+        positive("max-session-bindings", 200, |to, n| to.settings.sessions.bindings_max = size(n), "Maximum number of definitions in one session.");
+        positive("max-session-memory-bytes", 1 << 20, |to, n| to.settings.sessions.memory_bytes = n, "Maximum size of all definitions of one session in bytes.");
+        positive("max-session-binding-bytes", 256 << 10, |to, n| to.settings.sessions.binding_bytes = n, "Maximum size of one definition in bytes.");
+        positive("max-session-history-entry-bytes", 64 << 10, |to, n| to.settings.sessions.history_entry_bytes = n, "Maximum size of a result kept as `*1`, in bytes; a larger result is kept as a preview.");
+        positive("max-session-print-entries", 50, |to, n| to.settings.sessions.prints.entries = size(n), "Maximum number of printed lines that a session keeps.");
+        positive("max-session-print-bytes", 64 << 10, |to, n| to.settings.sessions.prints.bytes = n, "Maximum size of the printed lines that a session keeps, in bytes.");
+        positive("max-session-tool-call-entries", 50, |to, n| to.settings.sessions.tool_calls.entries = size(n), "Maximum number of tool calls that a session keeps.");
+        positive("max-session-tool-call-bytes", 128 << 10, |to, n| to.settings.sessions.tool_calls.bytes = n, "Maximum size of the tool calls that a session keeps, in bytes.");
+        positive("max-session-upstream-call-entries", 50, |to, n| to.settings.sessions.upstream_calls.entries = size(n), "Maximum number of upstream calls that a session keeps.");
+        positive("max-session-upstream-call-bytes", 128 << 10, |to, n| to.settings.sessions.upstream_calls.bytes = n, "Maximum size of the upstream calls that a session keeps, in bytes.");
     }
     Upstreams {
-        text("upstreams-config", None, |to, path| to.settings.upstreams.config = Some(path), "File that names the upstream servers.").unless_given(|| "$HOME/.config/ptc_runner_mcp/upstreams.json if there".into());
-        switch("aggregator-read-only", false, |to, on| to.settings.upstreams.read_only = on, "The operator asserts that every upstream tool only reads.");
+        text("upstreams-config", None, |to, path| to.settings.upstreams.config = Some(path), "File that configures the upstream servers.").unless_given(|| "$HOME/.config/ptc_runner_mcp/upstreams.json if there".into());
+        switch("aggregator-read-only", false, |to, on| to.settings.upstreams.read_only = on, "Asserts that every upstream tool only reads.");
         word("catalog-mode", Some("auto"), FlagKind::OneOfOrDefault(&CATALOG_MODES, Case::Exact), |to, word| to.settings.upstreams.catalog_mode = named(CatalogMode::NAMES, word).unwrap_or_default(), "How tool descriptions list the upstream tools.");
-        positive("catalog-inline-max-chars", Thresholds::DEFAULT.chars as u64, |to, n| to.settings.upstreams.thresholds.chars = size(n), "Longest catalog that `auto` shows inline, in characters.");
-        positive("catalog-inline-max-tools", Thresholds::DEFAULT.tools as u64, |to, n| to.settings.upstreams.thresholds.tools = size(n), "Most tools that `auto` shows inline.");
-        positive("max-catalog-ops-per-program", Limits::DEFAULT.catalog_ops_per_program as u64, |to, n| to.settings.upstreams.limits.catalog_ops_per_program = size(n), "Discovery calls of one program.");
-        positive("max-catalog-result-bytes", Limits::DEFAULT.catalog_result_bytes_max as u64, |to, n| to.settings.upstreams.limits.catalog_result_bytes_max = size(n), "Size of one discovery result in bytes.");
+        positive("catalog-inline-max-chars", Thresholds::DEFAULT.chars as u64, |to, n| to.settings.upstreams.thresholds.chars = size(n), "Maximum length of a catalog that `auto` shows inline, in characters.");
+        positive("catalog-inline-max-tools", Thresholds::DEFAULT.tools as u64, |to, n| to.settings.upstreams.thresholds.tools = size(n), "Maximum number of tools that `auto` shows inline.");
+        positive("max-catalog-ops-per-program", Limits::DEFAULT.catalog_ops_per_program as u64, |to, n| to.settings.upstreams.limits.catalog_ops_per_program = size(n), "Maximum number of discovery calls per program.");
+        positive("max-catalog-result-bytes", Limits::DEFAULT.catalog_result_bytes_max as u64, |to, n| to.settings.upstreams.limits.catalog_result_bytes_max = size(n), "Maximum size of one discovery result in bytes.");
         positive("upstream-call-timeout-ms", Limits::DEFAULT.call_timeout.as_millis() as u64, |to, n| to.settings.upstreams.limits.call_timeout = Duration::from_millis(n), "Wall-clock limit of one upstream call in milliseconds.");
-        positive("max-upstream-response-bytes", Limits::DEFAULT.response_bytes_max as u64, |to, n| to.settings.upstreams.limits.response_bytes_max = size(n), "Largest upstream answer in bytes.");
-        positive("max-upstream-calls-per-program", Limits::DEFAULT.calls_per_program as u64, |to, n| to.settings.upstreams.limits.calls_per_program = size(n), "Upstream calls of one program.");
+        positive("max-upstream-response-bytes", Limits::DEFAULT.response_bytes_max as u64, |to, n| to.settings.upstreams.limits.response_bytes_max = size(n), "Maximum size of an upstream response in bytes.");
+        positive("max-upstream-calls-per-program", Limits::DEFAULT.calls_per_program as u64, |to, n| to.settings.upstreams.limits.calls_per_program = size(n), "Maximum number of upstream calls per program.");
     }
     Agentic {
-        switch("agentic", false, |to, on| to.settings.agentic.enabled = on, "Adds `lisp_task`, which plans with a language model; needs upstreams.");
-        text("agentic-model", Some("gemini-flash-lite"), |to, text| to.settings.agentic.model = text, "The planner's model.");
+        switch("agentic", false, |to, on| to.settings.agentic.enabled = on, "Adds the `lisp_task` tool, which plans with a language model; requires upstream servers.");
+        text("agentic-model", Some("gemini-flash-lite"), |to, text| to.settings.agentic.model = text, "Language model of the planner: PROVIDER:NAME or an alias.");
         positive("agentic-task-timeout-ms", 45_000, |to, n| to.settings.agentic.task_timeout_ms = n, "Wall-clock limit of one task in milliseconds.");
         positive("agentic-planner-timeout-ms", 15_000, |to, n| to.settings.agentic.planner_timeout_ms = n, "Wall-clock limit of one planner request in milliseconds.");
-        positive("agentic-max-output-tokens", 1_200, |to, n| to.settings.agentic.output_tokens = n, "Tokens that the planner may write per turn.");
-        positive("agentic-max-result-bytes", 4_096, |to, n| to.settings.agentic.result_bytes = n, "Size of a task's structured result in bytes.");
-        switch("agentic-include-program", true, |to, on| to.settings.agentic.include_program = on, "Shows the planned program in the result.");
-        switch("agentic-trace-prompts", false, |to, on| to.settings.agentic.trace_prompts = on, "Traces include the planner's prompts and replies, as far as --trace-payloads allows.");
-        positive("agentic-max-turns", 1, |to, n| (to.settings.agentic.turns, to.settings.agentic.sources.turns) = (n, to.source), "Planner turns of one task.");
-        Flag::new("agentic-retry-turns", FlagKind::Count, Value::Number(Some(0), |to, n| (to.settings.agentic.retry_turns, to.settings.agentic.sources.retry_turns) = (n, to.source)), "Further turns after a failed program.");
-        switch("agentic-allow-writes", false, |to, on| (to.settings.agentic.allow_writes, to.settings.agentic.sources.allow_writes) = (on, to.source), "Tasks may call upstream tools that write.");
-        text("agentic-subagent-config", None, |to, path| to.settings.agentic.subagent_config = Some(path), "File with planner settings.");
-        text("agentic-capability-summary", None, |to, path| to.settings.agentic.capability_summary = Some(path), "File whose text describes the upstreams in the tool's description.");
-        positive("agentic-capability-summary-max-bytes", 800, |to, n| to.settings.agentic.capability_summary_bytes = n, "Longest capability summary in bytes.");
+        positive("agentic-max-output-tokens", 1_200, |to, n| to.settings.agentic.output_tokens = n, "Maximum number of tokens that the planner may write per turn.");
+        positive("agentic-max-result-bytes", 4_096, |to, n| to.settings.agentic.result_bytes = n, "Maximum size of a task's structured result in bytes.");
+        switch("agentic-include-program", true, |to, on| to.settings.agentic.include_program = on, "Includes the planned program in the result.");
+        switch("agentic-trace-prompts", false, |to, on| to.settings.agentic.trace_prompts = on, "Includes the planner's prompts and replies in traces, as far as --trace-payloads allows.");
+        positive("agentic-max-turns", 1, |to, n| (to.settings.agentic.turns, to.settings.agentic.sources.turns) = (n, to.source), "Maximum number of planner turns per task.");
+        Flag::new("agentic-retry-turns", FlagKind::Count, Value::Number(Some(0), |to, n| (to.settings.agentic.retry_turns, to.settings.agentic.sources.retry_turns) = (n, to.source)), "Additional planner turns per task, used after failed programs.");
+        switch("agentic-allow-writes", false, |to, on| (to.settings.agentic.allow_writes, to.settings.agentic.sources.allow_writes) = (on, to.source), "Allows tasks to call upstream tools that write.");
+        text("agentic-subagent-config", None, |to, path| to.settings.agentic.subagent_config = Some(path), "JSON file with planner settings.");
+        text("agentic-capability-summary", None, |to, path| to.settings.agentic.capability_summary = Some(path), "Text file that describes the upstream servers in the description of `lisp_task`.");
+        positive("agentic-capability-summary-max-bytes", 800, |to, n| to.settings.agentic.capability_summary_bytes = n, "Maximum length of the capability summary in bytes.");
     }
     Http {
         switch("http", false, |to, on| to.http_enabled = on, "Serves Streamable HTTP instead of stdio.");
         text("http-host", Some("127.0.0.1"), |to, text| to.host = text, "Address to bind: an IP address or localhost.");
         Flag::new("http-port", FlagKind::HttpPort, Value::Number(Some(7332), |to, n| to.http.port = u16::try_from(n).unwrap_or(u16::MAX)), "Port to bind.");
         text("http-path", Some("/mcp"), |to, text| to.http.path = absolute_path(text), "Path of the MCP endpoint.");
-        text("http-auth-token", None, |to, token| to.token = Some(token), "Bearer token, at least 32 bytes; needed on addresses that aren't loopback.");
-        switch("http-disable-auth", false, |to, on| to.http.auth_disabled = on, "Checks no token; only on loopback.");
+        text("http-auth-token", None, |to, token| to.token = Some(token), "Bearer token of at least 32 bytes; required on addresses that aren't loopback.");
+        switch("http-disable-auth", false, |to, on| to.http.auth_disabled = on, "Checks no token; allowed only on loopback addresses.");
         switch("http-allow-unsafe-network", false, |to, on| to.unsafe_network = on, "Accepted for compatibility; cannot be combined with --http-disable-auth.");
-        list("http-allowed-origin", |to, items| to.origins = items, "Origins that browsers may call from, such as https://app.example; replaces the loopback rule.");
-        http_positive("http-request-timeout-ms", 15_000, |to, n| to.http.request_timeout_ms = n, "Time to read one request in milliseconds.");
-        http_positive("http-write-timeout-ms", 30_000, |to, n| to.http.write_timeout_ms = n, "Time for a client to read an answer, in milliseconds.");
-        Flag::new("http-shutdown-delay-ms", FlagKind::Count, Value::Number(Some(0), |to, n| to.http.shutdown_delay_ms = n), "Milliseconds after SIGTERM during which /ready answers 503 and calls are still served, so that a load balancer notices.");
-        http_positive("http-shutdown-grace-ms", 10_000, |to, n| to.http.grace_ms = n, "Time that calls get to finish after SIGTERM, in milliseconds.");
-        derived("http-max-body-bytes", FlagKind::HttpPositive, || "--max-frame-bytes".into(), |to, n| to.body_bytes = Some(size(n)), "Largest request body in bytes.");
-        http_positive("http-max-unfinished-body-bytes", 128 << 20, |to, n| to.http.unfinished_body_bytes = size(n), "Bodies of all requests together, in bytes; beyond that a request is answered 503.");
-        http_positive("http-max-connections", 4_096, |to, n| to.http.connections_max = size(n), "Connections of all clients together. Beyond that only /health, /ready and requests with the token are answered.");
-        http_positive("http-max-connections-per-address", 256, |to, n| to.http.connections_per_address_max = size(n), "Connections of one address (IPv6: one /64 network), except trusted proxies. Beyond that the same holds as for --http-max-connections.");
-        list("http-trusted-proxy", |to, items| to.trusted_proxies = items, "Addresses or networks of proxies whose X-Forwarded-For or Forwarded says who failed to authenticate.");
-        http_positive("http-session-ttl-ms", 3_600_000, |to, n| to.http.session_ttl_ms = n, "Longest life of a protocol session in milliseconds.");
-        http_positive("http-session-idle-timeout-ms", 900_000, |to, n| to.http.session_idle_ms = n, "A protocol session unused for this many milliseconds is closed.");
-        http_positive("http-max-sessions", 256, |to, n| to.http.sessions_max = size(n), "Protocol sessions in the process.");
-        http_positive("http-max-sessions-per-owner", 32, |to, n| to.http.sessions_per_owner_max = size(n), "Protocol sessions of one owner.");
-        http_positive("http-max-in-flight-per-session", 4, |to, n| to.http.in_flight_max = size(n), "Calls that one protocol session may run at once.");
+        list("http-allowed-origin", |to, items| to.origins = items, "Origins from which browsers may call, such as https://app.example; if unset, loopback origins, and only on a loopback address.");
+        http_positive("http-request-timeout-ms", 15_000, |to, n| to.http.request_timeout_ms = n, "Time limit for reading one request in milliseconds.");
+        http_positive("http-write-timeout-ms", 30_000, |to, n| to.http.write_timeout_ms = n, "Time limit for a client to read a response, in milliseconds.");
+        Flag::new("http-shutdown-delay-ms", FlagKind::Count, Value::Number(Some(0), |to, n| to.http.shutdown_delay_ms = n), "Time in milliseconds after SIGTERM during which /ready answers 503 but calls are still served, so that load balancers notice.");
+        http_positive("http-shutdown-grace-ms", 10_000, |to, n| to.http.grace_ms = n, "Time limit for calls to finish after SIGTERM, in milliseconds.");
+        derived("http-max-body-bytes", FlagKind::HttpPositive, || "--max-frame-bytes".into(), |to, n| to.body_bytes = Some(size(n)), "Maximum size of a request body in bytes.");
+        http_positive("http-max-unfinished-body-bytes", 128 << 20, |to, n| to.http.unfinished_body_bytes = size(n), "Maximum size of the bodies of all requests together, in bytes; beyond it, a request is answered 503.");
+        http_positive("http-max-connections", 4_096, |to, n| to.http.connections_max = size(n), "Maximum number of connections of all clients together. Beyond it, only /health, /ready and requests with the token are answered.");
+        http_positive("http-max-connections-per-address", 256, |to, n| to.http.connections_per_address_max = size(n), "Maximum number of connections per address (IPv6: per /64 network), except for trusted proxies. Beyond it, the same applies as for --http-max-connections.");
+        list("http-trusted-proxy", |to, items| to.trusted_proxies = items, "Addresses or networks of trusted proxies: failed authentications count for the client named in X-Forwarded-For or Forwarded.");
+        http_positive("http-session-ttl-ms", 3_600_000, |to, n| to.http.session_ttl_ms = n, "Maximum lifetime of a protocol session in milliseconds.");
+        http_positive("http-session-idle-timeout-ms", 900_000, |to, n| to.http.session_idle_ms = n, "Time in milliseconds after which an unused protocol session is closed.");
+        http_positive("http-max-sessions", 256, |to, n| to.http.sessions_max = size(n), "Maximum number of protocol sessions in the process.");
+        http_positive("http-max-sessions-per-owner", 32, |to, n| to.http.sessions_per_owner_max = size(n), "Maximum number of protocol sessions of one owner.");
+        http_positive("http-max-in-flight-per-session", 4, |to, n| to.http.in_flight_max = size(n), "Maximum number of calls that one protocol session runs at once.");
         switch("http-auth-rate-limit", true, |to, on| to.http.rate_limit = on.then(RateLimitSettings::default), "Blocks an address after too many failed authentications.");
-        http_positive("http-auth-rate-limit-window-ms", 60_000, |to, n| to.rate_limit(|limit| limit.window_ms = n), "Window in which failures are counted, in milliseconds.");
-        http_positive("http-auth-rate-limit-max-failures", 5, |to, n| to.rate_limit(|limit| limit.failures_max = n), "Failures that block.");
-        http_positive("http-auth-rate-limit-block-ms", 60_000, |to, n| to.rate_limit(|limit| limit.block_ms = n), "Length of a block in milliseconds.");
+        http_positive("http-auth-rate-limit-window-ms", 60_000, |to, n| to.rate_limit(|limit| limit.window_ms = n), "Time window in which failed authentications are counted, in milliseconds.");
+        http_positive("http-auth-rate-limit-max-failures", 5, |to, n| to.rate_limit(|limit| limit.failures_max = n), "Number of failed authentications within the window after which an address is blocked.");
+        http_positive("http-auth-rate-limit-block-ms", 60_000, |to, n| to.rate_limit(|limit| limit.block_ms = n), "Time for which an address is blocked, in milliseconds.");
         switch("http-metrics", false, |to, on| to.metrics = on, "Serves Prometheus metrics.");
-        text("http-metrics-path", Some("/metrics"), |to, text| to.metrics_path = absolute_path(text), "Path of the metrics.");
+        text("http-metrics-path", Some("/metrics"), |to, text| to.metrics_path = absolute_path(text), "Path that serves the metrics.");
         text("http-instance-label", None, |to, text| to.http.instance = text, "Name of this instance in /ready and logs.").unless_given(|| "host name".into());
     }
     Diagnostics {
         word("log-level", Some("info"), FlagKind::OneOfOrDefault(&LOG_LEVELS, Case::Folded), |to, word| to.settings.diagnostics.level = named(Level::NAMES, word).unwrap_or_default(), "Minimum level of log lines on stderr.");
         switch("debug-tool", false, |to, on| to.settings.diagnostics.debug_tool = on, "Adds the `lisp_debug` tool.");
-        Flag::new("debug-ring-size", FlagKind::Clamped { min: 10, max: 5000 }, Value::Number(Some(500), |to, n| to.settings.diagnostics.ring_size = size(n)), "Calls that `lisp_debug` remembers.");
-        Flag::new("max-debug-response-bytes", FlagKind::Clamped { min: 4096, max: u64::MAX }, Value::Number(Some(64 << 10), |to, n| to.settings.diagnostics.response_bytes = size(n)), "Largest reply of `lisp_debug` in bytes.");
-        text("trace-dir", None, |to, dir| to.settings.diagnostics.trace_dir = Some(dir), "Directory that gets one JSONL file per call.");
-        word("trace-payloads", Some("summary"), FlagKind::OneOfOrDefault(&TRACE_PAYLOADS, Case::Folded), |to, word| to.settings.diagnostics.payloads = named(PayloadPolicy::NAMES, word).unwrap_or_default(), "What traces and `lisp_debug` hold of programs, contexts and results.");
-        positive("trace-max-files", 1_000, |to, n| to.settings.diagnostics.trace_files = size(n), "Trace files kept.");
-        text("env-file", None, |_, _| {}, "File with KEY=VALUE lines; never overrides the environment.");
+        Flag::new("debug-ring-size", FlagKind::Clamped { min: 10, max: 5000 }, Value::Number(Some(500), |to, n| to.settings.diagnostics.ring_size = size(n)), "Number of recent calls that `lisp_debug` remembers.");
+        Flag::new("max-debug-response-bytes", FlagKind::Clamped { min: 4096, max: u64::MAX }, Value::Number(Some(64 << 10), |to, n| to.settings.diagnostics.response_bytes = size(n)), "Maximum size of a response of `lisp_debug` in bytes.");
+        text("trace-dir", None, |to, dir| to.settings.diagnostics.trace_dir = Some(dir), "Directory for traces, one JSONL file per call.");
+        word("trace-payloads", Some("summary"), FlagKind::OneOfOrDefault(&TRACE_PAYLOADS, Case::Folded), |to, word| to.settings.diagnostics.payloads = named(PayloadPolicy::NAMES, word).unwrap_or_default(), "How much of programs, contexts and results is kept in traces and by `lisp_debug`.");
+        positive("trace-max-files", 1_000, |to, n| to.settings.diagnostics.trace_files = size(n), "Maximum number of trace files; the oldest are deleted.");
+        text("env-file", None, |_, _| {}, "File with environment variables, as KEY=VALUE lines; the real environment takes precedence.");
     }
 }
 
