@@ -35,42 +35,42 @@ use ptc_server::upstreams;
 const USAGE: &str = "\
 Usage: ptc agent run AGENT.toml [--model MODEL] [--context FILE] [--replay FILE] [--record FILE] [--transcript] [--quiet]
 
-Runs an agent and prints its answer. Its transcript goes to standard error, as it happens, when that is a terminal.
+Runs an agent and prints its answer. If standard error is a terminal, it shows the transcript as the run proceeds.
 
-  --model MODEL   the model to ask, in place of the file's
-  --context FILE  JSON object that programs read as data/NAME and prompts as {{NAME}}
-  --replay FILE   play a recording back instead of asking the model
-  --record FILE   write the exchanges with the model, one JSON line each
-  --transcript    show the transcript even when standard error is no terminal
+  --model MODEL   model to use instead of the file's
+  --context FILE  file with a JSON object whose members programs read as data/NAME and prompts as {{NAME}}
+  --replay FILE   replay a recording instead of asking the model
+  --record FILE   record the exchanges with the model, one JSON line each
+  --transcript    show the transcript even if standard error is not a terminal
   --quiet         show no transcript
 
-AGENT.toml, every key but prompt optional:
-  prompt                what the user asks; {{NAME}} is filled from the context
-  model                 PROVIDER:NAME, or an alias; needed without --replay. Providers and their keys:
+AGENT.toml (only prompt is required; defaults are in parentheses):
+  prompt                the user's request; {{NAME}} is filled from the context
+  model                 PROVIDER:NAME, or an alias; required without --replay or --model. Providers and their keys:
                         openrouter (OPENROUTER_API_KEY), openai (OPENAI_API_KEY), anthropic (ANTHROPIC_API_KEY)
-  signature             of the answer, such as {count :int}; without one the answer is the model's text
-  max_turns             5
-  max_tool_calls        of native tools, and of one program; none
-  timeout               milliseconds of one program, 5000
-  mission_timeout       milliseconds of the whole run; none
-  turn_budget           20
-  max_heap_bytes        of one program
-  memory_limit          bytes of what programs define, 1048576
-  memory_strategy       strict ends the run when the limit is passed, rollback only the program; strict
-  system_prompt         text in place of ours, or { prefix = TEXT, suffix = TEXT } around it
-  context_descriptions  { NAME = TEXT }
-  upstreams             an upstreams config, beside this file
+  signature             type of the answer, such as {count :int}; without it, the answer is the model's text
+  max_turns             maximum turns of the run (5)
+  max_tool_calls        maximum native tool calls of the run; calls inside programs don't count (unlimited)
+  timeout               time limit of one program in milliseconds (5000)
+  mission_timeout       time limit of the whole run in milliseconds (unlimited)
+  turn_budget           maximum turns in total, as (budget/remaining) reports them (20)
+  max_heap_bytes        memory limit of one program in bytes (10485760)
+  memory_limit          maximum size of all definitions in bytes (1048576)
+  memory_strategy       beyond memory_limit, strict ends the run, rollback discards the turn's definitions (strict)
+  system_prompt         text that replaces the built-in prompt, or { prefix = TEXT, suffix = TEXT } around it
+  context_descriptions  { NAME = TEXT }: descriptions of context members for the model
+  upstreams             path of an upstreams config, relative to this file
   [[tools]]             name, description, signature, and
-    expose              native (the default), ptc_lisp or both
-    cache               true keeps a result for later calls with the same arguments; false
+    expose              native, ptc_lisp or both (native)
+    cache               true reuses a result for later calls with the same arguments (false)
     native_result       { preview = \"metadata\" }, { preview = \"rows\", limit = 20 } or
-                        { preview = { lisp = \"(fn [result] {...})\" } }, for tools that are both and cached
+                        { preview = { lisp = \"(fn [result] {...})\" } }, if expose is both and cache is true
     and one of
-    command             [\"program\", \"arg\"]: arguments as JSON on its standard input, the result on its output
+    command             [\"program\", \"arg\"]: reads arguments as JSON from standard input, writes its result to standard output
     lisp                \"(fn [args] ...)\"
     upstream            { server = NAME, tool = NAME }
 
-Exit status: 0 for an answer, 1 for a run that failed or an agent that is wrong, 2 when the command itself is wrong.
+Exit status: 0 for an answer, 1 for a failed run or an invalid agent, 2 for an invalid command line.
 ";
 
 /// Maximum duration of a command or of a PTC-Lisp function.

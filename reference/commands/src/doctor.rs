@@ -39,8 +39,8 @@ impl Findings {
 const USAGE: &str = "\
 Usage: ptc doctor [FLAGS OF START]
 
-Reads flags and environment as `ptc start` does, checks them, and reports what would happen: settings, address, session store,
-upstream servers with their tools, limits. It serves no requests and changes nothing; upstream servers are started and stopped.
+Reads flags and environment as `ptc start` does, checks them, and reports what it would do: settings, address, session store,
+upstream servers with their tools, limits. It serves no requests and changes nothing, but starts and stops the upstream servers.
 
 `ptc start --help` lists the flags. Exit status: 0 when `ptc start` would start, 1 when it would not.
 ";

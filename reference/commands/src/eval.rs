@@ -17,15 +17,15 @@ use crate::{environment, fail, wants_help};
 const USAGE: &str = "Usage: ptc eval (FILE | - | -e PROGRAM) [--context FILE] [--json]
 
   FILE, -          Read the program from a file, or from standard input.
-  -e PROGRAM       The program itself.
-  --context FILE   JSON object whose entries the program reads as data/NAME.
+  -e PROGRAM       Run this program.
+  --context FILE   File with a JSON object whose members the program reads as data/NAME.
   --json           Print the value as JSON instead of PTC-Lisp.
 
-Upstreams and limits, as `ptc repl` takes them:
+Upstream servers and limits, as for `ptc repl`:
 FLAGS
 
-Prints go to standard output before the value. Exit status: 0 for a value, 1 for an error or (fail v),
-2 when the command itself is wrong.
+Printed lines go to standard output before the value. Exit status: 0 for a value, 1 for an error or (fail v),
+2 for an invalid argument or an unreadable file.
 ";
 
 /// The parsed command line.

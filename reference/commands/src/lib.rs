@@ -44,7 +44,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "doctor",
-        doc: "Check the settings of start and report what would happen.",
+        doc: "Check the settings of `ptc start` and report what it would do.",
         explains_itself: true,
         run: doctor::run,
     },
@@ -80,13 +80,13 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "agent",
-        doc: "Run an agent described by a file: ptc agent run AGENT.toml.",
+        doc: "Run the agent that a file describes: ptc agent run AGENT.toml.",
         explains_itself: true,
         run: agent::main,
     },
     Command {
         name: "testee",
-        doc: "Run library operations for the conformance suite, one JSON line each.",
+        doc: "Run library operations for the conformance suite, one JSON request per line.",
         explains_itself: false,
         run: testee::serve,
     },

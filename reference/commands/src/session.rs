@@ -20,13 +20,13 @@ Usage: ptc session list --session-store URL
        ptc session export ID [FILE] --session-store URL
        ptc session delete ID --session-store URL
 
-list shows the live sessions of a store; show shows the definitions of one. export writes them as a snapshot for
-`ptc repl --session FILE`, to standard output if there is no FILE. delete closes a session; a program that is running in it is lost.
-Looking at a session counts as using it: its idle time starts again.
+list shows the live sessions of a store, show the definitions of one session. export writes its definitions as a snapshot for
+`ptc repl --session FILE`, to standard output without FILE. delete closes a session; the result of a program running in it is lost.
+Reading a session counts as use and restarts its idle timeout.
 
 Takes --session-store, --session-store-key-file and --upstreams-config, and their environment variables, as `ptc start` does.
-Credentials in them are not shown: list and show refuse when the upstreams config can't be read. With --unscrubbed they go on and
-show credentials, too. A snapshot holds the definitions unscrubbed, so protect it like a credential.
+list and show scrub the credentials in these settings, and refuse to run if the upstreams config can't be read. With --unscrubbed they
+run all the same, and may show credentials. A snapshot is not scrubbed: protect it like a credential.
 ";
 
 /// Runs the command with the arguments after `session`.

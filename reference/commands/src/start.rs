@@ -42,7 +42,7 @@ pub fn secrets_named_in(settings: &Settings) -> Redactor {
 
 fn help() -> String {
     let mut text = String::from(
-        "Usage: ptc start [FLAGS]\n\nServes MCP over stdio, or over HTTP with --http. A flag beats its environment variable.\n\
+        "Usage: ptc start [FLAGS]\n\nServes MCP over stdio, or over HTTP with --http. A flag overrides its environment variable.\n\
          Booleans: --NAME, --no-NAME or --NAME=true.\n",
     );
     for group in Group::ALL {

@@ -125,28 +125,28 @@ const FLAGS: &[Flag] = &[
         "eval",
         "EXPR",
         "",
-        "Evaluate and print; repeatable, definitions stay.",
+        "Evaluate EXPR and print its value; repeatable, and later ones see the definitions of earlier ones.",
     )
     .short("e"),
-    own("load", "FILE", "", "Run a file, then prompt.").short("l"),
+    own("load", "FILE", "", "Run FILE, then prompt.").short("l"),
     own(
         "session",
         "FILE",
         "",
-        "Start with the definitions saved in FILE, if there is one, and save them there at the end.",
+        "Restore the definitions saved in FILE, if it exists, and save them there at the end.",
     ),
     switch("interactive", "i", "Prompt even when input is a pipe."),
     own(
         "display",
         "MODE",
         "value",
-        "Show values as value, envelope or json.",
+        "How values are shown: value (PTC-Lisp), envelope (JSON with prints and upstream calls) or json.",
     ),
     own(
         "upstreams-config",
         "FILE",
         "$PTC_RUNNER_UPSTREAMS",
-        "File that names the upstream servers.",
+        "File that configures the upstream servers.",
     ),
     as_start("max-tool-calls", "N", "max-upstream-calls-per-program"),
     as_start("max-catalog-ops", "N", "max-catalog-ops-per-program"),
@@ -166,7 +166,7 @@ const FLAGS: &[Flag] = &[
         "catalog-snapshot-mode",
         "MODE",
         "live",
-        "When upstreams are started: live or frozen.",
+        "When upstream servers are started: live (on first use) or frozen (all at the start).",
     ),
     as_start("program-timeout-ms", "MS", "program-timeout-ms"),
     as_start(
@@ -374,7 +374,7 @@ fn find(word: &str) -> Result<(&'static Flag, Option<String>), String> {
 
 fn help() -> String {
     let mut text = String::from(
-        "Usage: ptc repl [FLAGS] [FILE | -]\n\nEvaluates PTC-Lisp: at a prompt, from a file, from standard input (-), or from -e.\n\nFlags:\n",
+        "Usage: ptc repl [FLAGS] [FILE | -]\n\nEvaluates PTC-Lisp at a prompt, from a file, from standard input (-) or from -e.\n\nFlags:\n",
     );
     text.extend(FLAGS.iter().map(flag_help));
     text
