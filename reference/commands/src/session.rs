@@ -20,7 +20,7 @@ Usage: ptc session list --session-store URL
        ptc session export ID [FILE] --session-store URL
        ptc session delete ID --session-store URL
 
-list shows the live sessions of a store, show the definitions of one session. export writes its definitions as a snapshot for
+list prints the live sessions of a store; show prints the definitions of one session. export writes its definitions as a snapshot for
 `ptc repl --session FILE`, to standard output without FILE. delete closes a session; the result of a program running in it is lost.
 Reading a session counts as use and restarts its idle timeout.
 
