@@ -45,7 +45,7 @@ const COMMANDS: &[PromptCommand] = &[
     PromptCommand {
         name: "apropos",
         takes: " <words>",
-        doc: "The same",
+        doc: "Same as :find",
         run: find,
     },
     PromptCommand {
@@ -57,13 +57,13 @@ const COMMANDS: &[PromptCommand] = &[
     PromptCommand {
         name: "display",
         takes: " <mode>",
-        doc: "Show values as value, envelope or json",
+        doc: "Set how values are shown: value, envelope or json",
         run: set_display,
     },
     PromptCommand {
         name: "save",
         takes: " <file>",
-        doc: "Keep definitions and the last results in a file",
+        doc: "Save definitions and the last results to a file",
         run: |evaluator, path| match evaluator.save(path) {
             Ok(()) => format!("Saved {path}"),
             Err(message) => message,
@@ -72,7 +72,7 @@ const COMMANDS: &[PromptCommand] = &[
     PromptCommand {
         name: "restore",
         takes: " <file>",
-        doc: "Go on with what a file keeps",
+        doc: "Replace the definitions with those saved in a file",
         run: |evaluator, path| match evaluator.restore(path) {
             Ok(()) => format!("Restored {path}"),
             Err(message) => message,
@@ -81,7 +81,7 @@ const COMMANDS: &[PromptCommand] = &[
     PromptCommand {
         name: QUIT,
         takes: "",
-        doc: "Leave, as Ctrl+D does",
+        doc: "Leave, like Ctrl+D",
         run: |_, _| String::new(),
     },
 ];
