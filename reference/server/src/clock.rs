@@ -6,10 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Microseconds since 1970-01-01T00:00:00Z.
 pub fn now_micros() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO);
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    let micros = since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_micros();
+    i64::try_from(micros).unwrap_or(i64::MAX)
 }
 
 /// The time since `moment`; `None` if it is in the future.
