@@ -98,12 +98,8 @@ impl CasePeers {
     }
 
     fn add(&mut self, name: &str, text: &str, command: &Path) -> Result<(), String> {
-        // Its files are named after it, and a suite may be anybody's.
-        if name.contains(['/', '\\', '\0']) || name.starts_with('.') {
-            return Err("expected a name that can be a file's".to_owned());
-        }
+        let path = script_path(&self.directory, name)?;
         let script = Script::read(text)?;
-        let path = self.directory.join(format!("{name}.json"));
         std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
         let (command_text, path_text) = (command.to_string_lossy(), path.to_string_lossy());
         self.word(name, "command", &command_text);
@@ -139,9 +135,17 @@ impl CasePeers {
     }
 }
 
+/// Where a peer's script is. Its other files stand beside it, and a suite may be anybody's, so that none may lead elsewhere.
+fn script_path(peers: &Path, name: &str) -> Result<PathBuf, String> {
+    if name.contains(['/', '\\', '\0']) || name.starts_with('.') {
+        return Err("expected a name that can be a file's".to_owned());
+    }
+    Ok(peers.join(format!("{name}.json")))
+}
+
 /// The messages that the case's peer `name` has received so far, one JSON line each; `None` if the case has no such peer.
 pub fn received(directory: &Path, name: &str) -> Option<String> {
-    let script = directory.join("peers").join(format!("{name}.json"));
+    let script = script_path(&directory.join("peers"), name).ok()?;
     script
         .is_file()
         .then(|| read_left_file(&script.with_extension("received")).unwrap_or_default())
@@ -152,7 +156,7 @@ pub fn received(directory: &Path, name: &str) -> Option<String> {
 /// # Errors
 /// When there is no such peer, or it is not running.
 pub fn kill_peer(directory: &Path, name: &str) -> Result<(), String> {
-    let path = directory.join("peers").join(format!("{name}.pid"));
+    let path = script_path(&directory.join("peers"), name)?.with_extension("pid");
     let pid = read_left_file(&path)
         .and_then(|text| text.trim().parse::<i32>().ok())
         // A forged file must not make the harness signal a process group, or all processes.
@@ -232,5 +236,16 @@ mod tests {
         let left = std::fs::read_dir(directory.path().join("peers")).expect("made");
         assert_eq!(left.count(), 0);
         assert!(!directory.path().join("x.json").exists());
+        // Neither do the steps that name a peer.
+        for extension in ["json", "received", "pid"] {
+            let outside = directory.path().join("x").with_extension(extension);
+            std::fs::write(outside, std::process::id().to_string()).expect("written");
+        }
+        let absolute = directory.path().join("x").display().to_string();
+        for name in ["../x", absolute.as_str()] {
+            assert_eq!(received(directory.path(), name), None, "{name}");
+            let refused = kill_peer(directory.path(), name).expect_err(name);
+            assert!(refused.contains("a name that can be a file's"), "{refused}");
+        }
     }
 }
