@@ -283,7 +283,7 @@ fn display_line(fault: &PlantedFault) -> String {
 fn table(sample: &Sample, options: &MutantsOptions, excused: &excused::ExcusedFaults) -> String {
     let mut files: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut open = String::new();
-    let mut excused_count = 0;
+    let (mut unobservable, mut equivalent) = (0, 0);
     for fault in &sample.faults {
         let Some(verdict) = &fault.verdict else {
             continue;
@@ -295,7 +295,11 @@ fn table(sample: &Sample, options: &MutantsOptions, excused: &excused::ExcusedFa
             continue;
         }
         let why = excused.find(&fault.file, &fault.function, &fault.what);
-        excused_count += usize::from(why.is_some());
+        match why.map(|why| why.kind) {
+            Some(excused::Excuse::Unobservable) => unobservable += 1,
+            Some(excused::Excuse::Equivalent) => equivalent += 1,
+            None => {}
+        }
         let why = why.map_or_else(
             || "not read".to_owned(),
             |why| format!("{}: {}", why.kind.word(), why.reason),
@@ -307,7 +311,8 @@ fn table(sample: &Sample, options: &MutantsOptions, excused: &excused::ExcusedFa
     let mut text = format!(
         "# Faults that the suite catches\n\nWritten by `cargo tool mutants --sample {} --seed {} --table FILE`: faults planted into the reference one at a time, judged by the \
          suite alone.\nTables and constants have faults, too; what only counts steps and bytes, for limits whose place nobody promises, is not drawn.\nOf {} possible ones {} were drawn; {} of them don't compile, {} were judged, {} of those were caught: {}.\n\
-         {} of the others were read and change nothing that anybody may rely on; without them: {}.\n\n\
+         {unobservable} of the others change what no sentence of the specification promises; without them: {}. {equivalent} change no answer at all; without \
+         these, too: {}.\n\n\
          | File | Caught | Judged |\n|---|--:|--:|\n",
         options.sample,
         options.seed,
@@ -317,8 +322,8 @@ fn table(sample: &Sample, options: &MutantsOptions, excused: &excused::ExcusedFa
         judged,
         caught,
         share(caught, judged),
-        excused_count,
-        share(caught, judged - excused_count),
+        share(caught, judged - unobservable),
+        share(caught, judged - unobservable - equivalent),
     );
     for (file, (caught, judged)) in &files {
         let _infallible = writeln!(text, "| {file} | {caught} | {judged} |");
