@@ -9,12 +9,13 @@ use ptc_protocol::{
 use serde_json::Value as Json;
 
 use crate::extract::{ExtractError, decode, extract_json};
+use crate::step::RunReason;
 
 /// Why a text is not a valid answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnswerError {
-    /// `validation_error` or `json_parse_error`.
-    pub reason: &'static str,
+    /// `Validation` or `JsonParse`.
+    pub reason: RunReason,
     pub message: String,
     /// What to return instead, as the end of the sentence to the model.
     wanted: &'static str,
@@ -69,7 +70,7 @@ pub fn final_answer(text: &str, returns: Option<&Type>) -> Result<Value, AnswerE
 
 fn scalar(text: &str, expected: &Type) -> Result<Value, AnswerError> {
     let failed = |message: String| AnswerError {
-        reason: "validation_error",
+        reason: RunReason::Validation,
         message,
         wanted: WANTED_VALUE,
     };
@@ -131,15 +132,15 @@ fn structured(text: &str, expected: &Type) -> Result<Value, AnswerError> {
         wanted: WANTED_OBJECT,
     };
     let json = extract_json(text).map_err(|error| match error {
-        ExtractError::NotFound => failed("json_parse_error", "No valid JSON found in response"),
-        ExtractError::Invalid => failed("json_parse_error", "JSON parse error"),
+        ExtractError::NotFound => failed(RunReason::JsonParse, "No valid JSON found in response"),
+        ExtractError::Invalid => failed(RunReason::JsonParse, "JSON parse error"),
     })?;
     let json = match (expected, json) {
         (Type::List(_), Json::Object(mut object)) => match object.remove("items") {
             Some(items @ Json::Array(_)) => items,
             _ => {
                 return Err(failed(
-                    "json_parse_error",
+                    RunReason::JsonParse,
                     "Expected {\"items\": [...]} wrapper for array response",
                 ));
             }
@@ -148,13 +149,13 @@ fn structured(text: &str, expected: &Type) -> Result<Value, AnswerError> {
         | (Type::Map(_) | Type::ClosedMap(_), array @ Json::Object(_)) => array,
         (Type::List(_), _) => {
             return Err(failed(
-                "json_parse_error",
+                RunReason::JsonParse,
                 "Expected {\"items\": [...]} wrapper for array response",
             ));
         }
         _ => {
             return Err(failed(
-                "json_parse_error",
+                RunReason::JsonParse,
                 "Response must be a JSON object, not an array or primitive",
             ));
         }
@@ -163,7 +164,7 @@ fn structured(text: &str, expected: &Type) -> Result<Value, AnswerError> {
     match validate_return(expected, &value) {
         Ok(()) => Ok(value),
         Err(mismatches) => Err(failed(
-            "validation_error",
+            RunReason::Validation,
             &describe_mismatches(&mismatches, None),
         )),
     }

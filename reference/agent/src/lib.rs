@@ -79,7 +79,7 @@ pub use provider::{
 };
 pub use run::{RunOptions, chat, run};
 pub use scrubber::{Scrubber, Unscrubbed};
-pub use step::{AgentStep, CallRecord, RunFailure, TurnRecord, Usage};
+pub use step::{AgentStep, CallRecord, RunFailure, RunReason, TurnRecord, Usage};
 pub use task_answer::{Constraints, TaskAnswer, task_answer};
 pub use telemetry::{Event, Layer, SPAN_FIELDS, TOOL_CALL, Telemetry, ToolCallFacts};
 pub use tool::{NativeResult, Preview, PreviewFn, ROWS_DEFAULT, Tool, ToolFault, ToolFn};

@@ -9,7 +9,7 @@ use ptc_protocol::{
 
 use crate::llm::{LlmReply, Message};
 use crate::run::Run;
-use crate::step::{CallRecord, RunFailure};
+use crate::step::{CallRecord, RunFailure, RunReason};
 use crate::turn::TurnEnd;
 
 /// Maximum characters of an error shown to a model that writes programs as text.
@@ -58,7 +58,7 @@ impl Run<'_> {
         if record.failed_value {
             let message = record.error.clone().unwrap_or_default();
             return Some(TurnEnd::Abort(RunFailure {
-                reason: "failed",
+                reason: RunReason::Failed,
                 message,
             }));
         }

@@ -91,7 +91,7 @@ pub enum TaskEnd {
     Cancelled,
 }
 
-ptc_protocol::reasons! {
+ptc_lang::reasons! {
     /// Why a task failed, in addition to the server's own refusals.
     pub enum TaskReason {
         /// The program called `(fail v)`, or its value has no JSON form.

@@ -180,10 +180,7 @@ impl Host for ProgramHost<'_> {
 
     fn call(&self, name: &str, args: &Value) -> Result<Value, HostFault> {
         let Some(tool) = self.tools.get(name) else {
-            return Err(HostFault::Raise {
-                kind: "unknown_tool",
-                message: format!("Unknown tool: {name}."),
-            });
+            return Err(HostFault::unknown_tool(name));
         };
         let args = plain_args(args);
         let started = Instant::now();
@@ -213,7 +210,7 @@ impl Host for ProgramHost<'_> {
             ended => return Err(HostFault::Stopped(ended)),
         }
         made.result.map_err(|fault| HostFault::Raise {
-            kind: "",
+            code: None,
             message: format!(
                 "Tool '{name}' failed: {}",
                 ptc_lang::print::readable(&Value::str(fault.message.as_str()))

@@ -17,7 +17,7 @@ use crate::exposure::{Output, Transport};
 use crate::llm::{AbandonCheck, Llm, LlmReply, LlmRequest, Message, WireCall};
 use crate::lock::lock;
 use crate::scrubber::{Scrubber, Unscrubbed};
-use crate::step::{AgentStep, RunFailure, TurnRecord};
+use crate::step::{AgentStep, RunFailure, RunReason, TurnRecord};
 use crate::telemetry::{Event, Spans, Telemetry};
 use crate::tool::Tool;
 use crate::turn::{TurnEnd, native_definitions};
@@ -153,7 +153,7 @@ pub(crate) const MISSION_TIMEOUT: &str = "Mission timeout exceeded";
 
 fn mission_timeout() -> RunFailure {
     RunFailure {
-        reason: "mission_timeout",
+        reason: RunReason::MissionTimeout,
         message: MISSION_TIMEOUT.to_owned(),
     }
 }
@@ -294,7 +294,7 @@ impl<'a> Run<'a> {
                 Err(_) if self.is_timed_out() => return Err(mission_timeout()),
                 Err(error) => {
                     return Err(RunFailure {
-                        reason: "llm_error",
+                        reason: RunReason::Llm,
                         message: format!("LLM call failed: {error}"),
                     });
                 }
@@ -335,12 +335,12 @@ impl<'a> Run<'a> {
         let failed = |reason, message: String| Err(RunFailure { reason, message });
         if self.turn > self.agent.max_turns {
             return failed(
-                "max_turns_exceeded",
+                RunReason::MaxTurns,
                 format!("Exceeded max_turns limit of {}", self.agent.max_turns),
             );
         }
         if self.turn > self.agent.turn_budget {
-            return failed("turn_budget_exhausted", "Turn budget exhausted".to_owned());
+            return failed(RunReason::TurnBudget, "Turn budget exhausted".to_owned());
         }
         match self.is_timed_out() {
             true => Err(mission_timeout()),
@@ -419,7 +419,7 @@ impl<'a> Run<'a> {
                 tool_calls: Vec::new(),
             });
             return TurnEnd::Abort(RunFailure {
-                reason: "empty_response",
+                reason: RunReason::EmptyResponse,
                 message: MESSAGE.to_owned(),
             });
         }
@@ -521,7 +521,7 @@ impl<'a> Run<'a> {
         self.emit(
             "run.stop",
             || json!({ "duration_ms": self.step.usage.duration_ms }),
-            || json!({ "status": status, "reason": fail.as_ref().map(|fail| fail.reason) }),
+            || json!({ "status": status, "reason": fail.as_ref().map(|fail| fail.reason.name()) }),
         );
         if self.options.collect_messages {
             self.step.messages = Some(conversation(&system, &self.messages));

@@ -37,9 +37,32 @@ pub struct AgentStep {
 /// Why a run failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFailure {
-    /// A word of a closed list, such as `max_turns_exceeded`.
-    pub reason: &'static str,
+    pub reason: RunReason,
     pub message: String,
+}
+
+ptc_lang::reasons! {
+    /// Reasons for which a run fails.
+    pub enum RunReason {
+        /// The time of the run is used up.
+        MissionTimeout = "mission_timeout",
+        /// The provider gave no answer.
+        Llm = "llm_error",
+        /// Each turn was used, without an answer.
+        MaxTurns = "max_turns_exceeded",
+        /// All turns of the run's budget are used.
+        TurnBudget = "turn_budget_exhausted",
+        /// The reply has no text.
+        EmptyResponse = "empty_response",
+        /// The definitions need more memory than a run has.
+        MemoryLimit = "memory_limit_exceeded",
+        /// The program called `(fail v)`.
+        Failed = "failed",
+        /// The answer is not the JSON that its type asks for.
+        JsonParse = "json_parse_error",
+        /// The answer does not match its type.
+        Validation = "validation_error",
+    }
 }
 
 /// Resources used by a run.

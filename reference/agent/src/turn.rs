@@ -20,7 +20,7 @@ use crate::llm::{LlmReply, Message, ToolCall};
 use crate::preview::{lenient_json, native_preview};
 use crate::program::{ProgramEnd, ProgramHost, ProgramRun, retained_bytes, run_program};
 use crate::run::{MISSION_TIMEOUT, Mode, Run, memory};
-use crate::step::{CallRecord, RunFailure};
+use crate::step::{CallRecord, RunFailure, RunReason};
 use crate::telemetry::{Layer, ToolCallFacts};
 use crate::tool::Tool;
 
@@ -526,7 +526,7 @@ impl Run<'_> {
                 let content = render_error(ErrorReason::MemoryLimit, &message, None, None);
                 self.step.memory = after;
                 let abort = Some(RunFailure {
-                    reason: "memory_limit_exceeded",
+                    reason: RunReason::MemoryLimit,
                     message,
                 });
                 Evaluated {

@@ -264,7 +264,7 @@ fn run_agent(options: &RunArguments) -> Result<(String, Option<String>), String>
     match step.fail {
         Some(failure) => {
             let message = redactor.scrub(failure.message).into_inner();
-            Err(format!("{}: {message}", failure.reason))
+            Err(format!("{}: {message}", failure.reason.name()))
         }
         None => {
             let answer = match &*redact::value(&step.returned, &redactor) {

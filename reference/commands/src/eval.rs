@@ -238,7 +238,7 @@ fn run(wanted: &EvalRequest) -> ExitCode {
 fn diagnostic(error: &Error, name: &str, text: &str, veil: &Redact<'_>) -> String {
     let mut message = format!(
         "{}: {}",
-        error.reason().word(),
+        error.reason().name(),
         error.redacted_message(veil)
     );
     let explained = error.explained(text, veil);

@@ -1,6 +1,6 @@
 //! The interface through which a program reaches the outside world. Knows no implementation.
 
-use crate::error::Limit;
+use crate::error::{Code, Limit};
 use crate::value::Value;
 
 /// The outside world of a program. Several threads at once may call it during `pmap`.
@@ -15,10 +15,7 @@ pub trait Host: Sync {
     /// Errors: [`HostFault::Raise`] ends the program with a runtime error with exactly that text.
     fn call(&self, tool: &str, args: &Value) -> Result<Value, HostFault> {
         let _ = args;
-        Err(HostFault::Raise {
-            kind: "unknown_tool",
-            message: format!("Unknown tool: {tool}."),
-        })
+        Err(HostFault::unknown_tool(tool))
     }
 
     /// Evaluates a discovery form about anything but a local name; `None` when there is no discovery backend.
@@ -104,13 +101,23 @@ impl From<Limit> for Pulse {
 pub enum HostFault {
     /// An error of the program, which ends with `runtime_error`.
     Raise {
-        /// The finer kind, such as `unknown_tool`; empty when there is none.
-        kind: &'static str,
+        /// The finer kind, if there is one.
+        code: Option<Code>,
         /// The complete message.
         message: String,
     },
     /// The program was stopped while it waited for the host.
     Stopped(Pulse),
+}
+
+impl HostFault {
+    /// The fault of a program that calls a tool that does not exist.
+    pub fn unknown_tool(tool: &str) -> HostFault {
+        HostFault::Raise {
+            code: Some(Code::UnknownTool),
+            message: format!("Unknown tool: {tool}."),
+        }
+    }
 }
 
 /// A discovery form that the host evaluates.

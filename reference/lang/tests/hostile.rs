@@ -90,7 +90,7 @@ fn end_in(env: &Env, program: &str, limits: &Limits, patience: Duration) -> (Str
             // A message may quote the program, names above all.
             let length = message.chars().count();
             assert!(length < 1_000 + program.len(), "{program}: {message}");
-            format!("{} {message}", error.reason().word())
+            format!("{} {message}", error.reason().name())
         }
     };
     drop(outcome);

@@ -59,7 +59,7 @@ fn peak_of(env: &Env, program: &str, limits: &Limits) -> Result<(String, isize),
     let peak = host.peak.into_inner().max(heap::thread_balance() - before);
     match outcome.ended {
         Ended::Value(value) => Ok((ptc_lang::print::preview(&value, 50, 250), peak)),
-        Ended::Error(error) => Err(error.reason().word().to_owned()),
+        Ended::Error(error) => Err(error.reason().name().to_owned()),
         other => panic!("{program}: {other:?}"),
     }
 }
@@ -170,7 +170,7 @@ fn large_integers_are_charged_before_allocation() {
     ] {
         let (ended, most) = held(call);
         match ended {
-            Ended::Error(error) => assert_eq!(error.reason().word(), "memory_limit", "{call}"),
+            Ended::Error(error) => assert_eq!(error.reason().name(), "memory_limit", "{call}"),
             other => panic!("{call}: {other:?}"),
         }
         let beyond = most.saturating_sub(least);
@@ -251,7 +251,7 @@ impl Host for ProgramToolHost {
         match outcome.ended {
             Ended::Value(value) => Ok(value),
             _ => Err(HostFault::Raise {
-                kind: "",
+                code: None,
                 message: "the tool failed".to_owned(),
             }),
         }

@@ -22,7 +22,7 @@ fn check(program: &str) -> String {
     match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => print::readable(&value),
         Ended::Fail(value) => format!("fail {}", print::readable(&value)),
-        Ended::Error(error) => format!("{}: {}", error.reason().word(), error.message()),
+        Ended::Error(error) => format!("{}: {}", error.reason().name(), error.message()),
     }
 }
 

@@ -125,7 +125,7 @@ impl QuotedText {
     }
 }
 
-ptc_protocol::reasons! {
+ptc_lang::reasons! {
     /// The reasons of world faults (`upstream.faults.answers`); in programs, their names are keywords.
     pub enum Reason {
         /// The upstream could not be started, its handshake failed, or it is in its recovery window.

@@ -254,7 +254,10 @@ impl ProgramCalls {
             let hint = self.scrubbed(&hint);
             *self.hint.lock().unwrap_or_else(PoisonError::into_inner) = Some(hint);
         }
-        Err(HostFault::Raise { kind: "", message })
+        Err(HostFault::Raise {
+            code: None,
+            message,
+        })
     }
 
     /// A value as messages show it.

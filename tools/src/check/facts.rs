@@ -62,13 +62,20 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
             ));
         }
     }
-    let families: [(&str, Vec<&str>); 5] = [
+    let families: [(&str, Vec<&str>); 6] = [
         ("method", ptc_server::facts::methods().collect()),
         ("tool", ptc_server::facts::tools().collect()),
         ("reason of a refusal", ptc_server::facts::reasons()),
         (
             "reason of a program",
             ptc_protocol::ErrorReason::ALL
+                .iter()
+                .map(|reason| reason.name())
+                .collect(),
+        ),
+        (
+            "reason of an agent's run",
+            ptc_agent::RunReason::ALL
                 .iter()
                 .map(|reason| reason.name())
                 .collect(),

@@ -12,7 +12,7 @@ use ptc_lang::meter::Unwatched;
 use ptc_lang::sink::{Sink, SinkError};
 use ptc_lang::value::Map;
 use ptc_lang::{
-    Discovery, Ended, Env, Host, HostFault, Limits, Outcome, Program, Pulse, Value, print,
+    Discovery, Ended, Env, Host, HostFault, Limits, Outcome, Program, Pulse, Reason, Value, print,
 };
 use ptc_protocol::Payload;
 use ptc_protocol::members::{ReplResult, UpstreamCall};
@@ -333,12 +333,12 @@ impl Evaluator {
                 let veil = self.redactor.veil(text);
                 let veil = |quoted: &str| veil.redact(quoted);
                 let mut message = error.redacted_message(&veil);
-                match error.code() {
-                    "timeout" => {
+                match error.reason() {
+                    Reason::Timeout => {
                         message =
                             format!("execution exceeded {}ms limit", self.timeout.as_millis());
                     }
-                    "cancelled" => message = INTERRUPTED.to_owned(),
+                    Reason::Cancelled => message = INTERRUPTED.to_owned(),
                     _ => {}
                 }
                 if let Some(hint) = hint {
@@ -488,10 +488,7 @@ impl Host for PromptHost {
     fn call(&self, tool: &str, args: &Value) -> Result<Value, HostFault> {
         match &self.calls {
             Some(calls) => calls.call(args).map_err(as_runtime_error),
-            None => Err(HostFault::Raise {
-                kind: "unknown_tool",
-                message: format!("Unknown tool: {tool}."),
-            }),
+            None => Err(HostFault::unknown_tool(tool)),
         }
     }
 

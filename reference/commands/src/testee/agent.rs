@@ -226,7 +226,7 @@ fn op_final_answer(input: &Json) -> Result<Json, Json> {
         }
         Some(failure) => {
             shown["status"] = "error".into();
-            shown["reason"] = failure.reason.into();
+            shown["reason"] = failure.reason.name().into();
             shown["message"] = failure.message.as_str().into();
         }
     }
@@ -267,7 +267,7 @@ fn op_combined_run(input: &Json) -> Result<Json, Json> {
     Ok(json!({
         "status": if step.fail.is_some() { "error" } else { "ok" },
         "return": encode_value(&step.returned),
-        "fail": step.fail.as_ref().map(|fail| json!({ "reason": fail.reason, "message": fail.message })),
+        "fail": step.fail.as_ref().map(|fail| json!({ "reason": fail.reason.name(), "message": fail.message })),
         "roles": roles(&step),
         "tool_messages": tool_messages(&step),
         "later_user_messages": later_user_messages(&step),
@@ -316,7 +316,7 @@ fn op_chat(input: &Json) -> Result<Json, Json> {
                 shown.push(json!({ "status": "ok", "text": text, "roles": roles, "tool_messages": results }));
             }
             Err(failure) => {
-                shown.push(json!({ "status": "error", "reason": failure.reason, "message": failure.message }));
+                shown.push(json!({ "status": "error", "reason": failure.reason.name(), "message": failure.message }));
             }
         }
     }

@@ -304,7 +304,7 @@ fn op_tool_description(input: &Json) -> Result<Json, Json> {
 }
 
 fn op_render_error(input: &Json) -> Result<Json, Json> {
-    let reason = ErrorReason::from_wire(text_of(input, "reason")?).ok_or(InvalidInput("reason"))?;
+    let reason = ErrorReason::from_name(text_of(input, "reason")?).ok_or(InvalidInput("reason"))?;
     let options = input.get("opts").unwrap_or(&Json::Null);
     let text = render_error(
         reason,

@@ -4,6 +4,7 @@ mod argument_order;
 mod explain;
 mod message;
 pub(crate) mod quote;
+mod reason;
 
 use std::sync::Arc;
 
@@ -17,79 +18,10 @@ use crate::value::{Fingerprint, Text, Type, Value};
 
 pub(crate) use message::arguments;
 pub use quote::{Quote, Redact, Sentence, about, got, naming, quoting};
-
-/// The outcome reasons that the language itself can give; a closed set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// The text is not a program.
-    ParseError,
-    /// The program is malformed, or failed while it ran.
-    RuntimeError,
-    /// The wall-clock limit was exceeded.
-    Timeout,
-    /// The memory limit was exceeded.
-    MemoryLimit,
-    /// The caller gave up waiting.
-    Cancelled,
-}
-
-impl Reason {
-    /// All reasons.
-    pub const ALL: [Reason; 5] = [
-        Reason::ParseError,
-        Reason::RuntimeError,
-        Reason::Timeout,
-        Reason::MemoryLimit,
-        Reason::Cancelled,
-    ];
-
-    /// The reason with this wire word.
-    pub fn named(word: &str) -> Option<Reason> {
-        Reason::ALL.into_iter().find(|reason| reason.word() == word)
-    }
-
-    /// The word for this reason in responses, such as `parse_error`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Reason::ParseError => "parse_error",
-            Reason::RuntimeError => "runtime_error",
-            Reason::Timeout => "timeout",
-            Reason::MemoryLimit => "memory_limit",
-            Reason::Cancelled => "cancelled",
-        }
-    }
-}
+pub use reason::{Code, Reason};
 
 /// The number of unbound names that an error gives details about.
 const NAMES_MAX: usize = 8;
-
-/// The finer kinds of errors, as [`Error::code`] returns them.
-const CODES: &[&str] = &[
-    "symbol_limit_exceeded",
-    "invalid_arity",
-    "invalid_form",
-    "unbound_var",
-    "duplicate_key",
-    "type_error",
-    "arity_error",
-    "arithmetic_error",
-    "not_callable",
-    "destructure_error",
-    "loop_limit_exceeded",
-    "unsupported_method",
-    "unknown_tool",
-    "invalid_tool_args",
-    "pmap_error",
-    "pcalls_error",
-    "parallel_capacity_exceeded",
-];
-
-/// The finer kind or reason with this word, for errors reported from elsewhere; empty for any other word.
-pub fn known_code(word: &str) -> &'static str {
-    let reasons = Reason::ALL.map(Reason::word);
-    let mut known = CODES.iter().copied().chain(reasons);
-    known.find(|known| *known == word).unwrap_or_default()
-}
 
 /// A failure of a program: what kind, and where in the text.
 #[derive(Clone, Debug)]
@@ -254,8 +186,8 @@ pub enum Kind {
     Capacity,
     /// An error that the host raised.
     Host {
-        /// The finer kind; empty when there is none.
-        kind: &'static str,
+        /// The finer kind, if there is one.
+        code: Option<Code>,
         /// The complete message.
         message: String,
     },
@@ -265,8 +197,8 @@ pub enum Kind {
     Reported {
         /// The reason that was reported.
         reason: Reason,
-        /// The finer kind that was reported.
-        code: &'static str,
+        /// The finer kind that was reported, if there was one.
+        code: Option<Code>,
         /// The message that was reported.
         message: String,
     },
@@ -412,27 +344,34 @@ impl Kind {
 
     /// The finer kind; the word of the reason when there is none.
     pub fn code(&self) -> &'static str {
-        match self {
-            Kind::Read(error) if !error.is_syntax() => "symbol_limit_exceeded",
-            Kind::Usage { .. } => "invalid_arity",
-            Kind::Form(_) | Kind::Member(_) => "invalid_form",
-            Kind::Unbound(_) => "unbound_var",
-            Kind::Duplicate { .. } => "duplicate_key",
-            Kind::Type { .. } | Kind::Value { .. } => "type_error",
-            Kind::Arity { .. } | Kind::Pairs(_) => "arity_error",
-            Kind::Arithmetic(_) => "arithmetic_error",
-            Kind::NotCallable(_) => "not_callable",
-            Kind::Destructure { .. } => "destructure_error",
-            Kind::Method(_) => "unsupported_method",
-            Kind::UnknownTool { .. } => "unknown_tool",
-            Kind::ToolArgs { .. } => "invalid_tool_args",
-            Kind::Branch { form: "pmap", .. } | Kind::Parallel { form: "pmap", .. } => "pmap_error",
-            Kind::Branch { .. } | Kind::Parallel { .. } => "pcalls_error",
-            Kind::Capacity => "parallel_capacity_exceeded",
-            Kind::Host { kind, .. } if !kind.is_empty() => kind,
-            Kind::Reported { code, .. } if !code.is_empty() => code,
-            _ => self.reason().word(),
-        }
+        let code = match self {
+            Kind::Read(error) if !error.is_syntax() => Code::SymbolLimit,
+            Kind::Usage { .. } => Code::InvalidArity,
+            Kind::Form(_) | Kind::Member(_) => Code::InvalidForm,
+            Kind::Unbound(_) => Code::UnboundVar,
+            Kind::Duplicate { .. } => Code::DuplicateKey,
+            Kind::Type { .. } | Kind::Value { .. } => Code::TypeError,
+            Kind::Arity { .. } | Kind::Pairs(_) => Code::ArityError,
+            Kind::Arithmetic(_) => Code::ArithmeticError,
+            Kind::NotCallable(_) => Code::NotCallable,
+            Kind::Destructure { .. } => Code::DestructureError,
+            Kind::Method(_) => Code::UnsupportedMethod,
+            Kind::UnknownTool { .. } => Code::UnknownTool,
+            Kind::ToolArgs { .. } => Code::InvalidToolArgs,
+            Kind::Branch { form: "pmap", .. } | Kind::Parallel { form: "pmap", .. } => {
+                Code::PmapError
+            }
+            Kind::Branch { .. } | Kind::Parallel { .. } => Code::PcallsError,
+            Kind::Capacity => Code::ParallelCapacity,
+            Kind::Host {
+                code: Some(code), ..
+            }
+            | Kind::Reported {
+                code: Some(code), ..
+            } => *code,
+            _ => return self.reason().name(),
+        };
+        code.name()
     }
 
     /// An error of this kind without a place.

@@ -857,7 +857,7 @@ fn qualified_call(reference: &str, args: Option<&mut Value>) -> Value {
 
 pub(crate) fn host_fault(fault: HostFault) -> Stop {
     match fault {
-        HostFault::Raise { kind, message } => Kind::Host { kind, message }.into(),
+        HostFault::Raise { code, message } => Kind::Host { code, message }.into(),
         HostFault::Stopped(pulse) => pulse.limit().err().unwrap_or(Limit::Time).into(),
     }
 }

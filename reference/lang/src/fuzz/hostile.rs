@@ -235,7 +235,7 @@ pub fn measure(text: &str, env: &Env, gauge: &Gauge) -> Measurement {
     Measurement {
         shown: (gauge.cpu_time)() - ended,
         how: match &outcome.ended {
-            Ended::Error(error) => error.reason().word(),
+            Ended::Error(error) => error.reason().name(),
             _ => "value",
         },
         gap: seen.gap,

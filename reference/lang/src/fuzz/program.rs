@@ -121,7 +121,7 @@ fn check_outcome(outcome: &Outcome, text: &str) {
                 length <= MESSAGE_CHARS_MAX + text.len(),
                 "a message is short: {text}"
             );
-            assert!(!error.reason().word().is_empty());
+            assert!(!error.reason().name().is_empty());
             drop(error.explained(text, &|quoted| quoted.to_owned()));
         }
     }

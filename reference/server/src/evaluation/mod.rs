@@ -689,8 +689,11 @@ const UPSTREAM_TOOL: &str = "call";
 /// Prefixes a programmer's fault with its reason, as in every message of an upstream.
 pub fn as_runtime_error(fault: HostFault) -> HostFault {
     match fault {
-        HostFault::Raise { kind: "", message } => HostFault::Raise {
-            kind: "",
+        HostFault::Raise {
+            code: None,
+            message,
+        } => HostFault::Raise {
+            code: None,
             message: format!("runtime_error: {message}"),
         },
         other => other,
@@ -738,10 +741,7 @@ impl Host for CallHost<'_> {
     fn call(&self, tool: &str, args: &Value) -> Result<Value, HostFault> {
         match &self.calls {
             Some(calls) if tool == UPSTREAM_TOOL => calls.call(args).map_err(as_runtime_error),
-            _ => Err(HostFault::Raise {
-                kind: "unknown_tool",
-                message: format!("Unknown tool: {tool}."),
-            }),
+            _ => Err(HostFault::unknown_tool(tool)),
         }
     }
 

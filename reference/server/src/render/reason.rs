@@ -5,7 +5,7 @@
 use ptc_protocol::Payload;
 use ptc_protocol::members::Failure;
 
-ptc_protocol::reasons! {
+ptc_lang::reasons! {
     /// Reasons for which the server does not run a tool.
     pub enum RefusalReason {
         /// The gate is full, or memory is short.
@@ -20,7 +20,7 @@ ptc_protocol::reasons! {
     }
 }
 
-ptc_protocol::reasons! {
+ptc_lang::reasons! {
     /// Reasons of the session tools.
     pub enum SessionReason {
         /// It never existed, or is no longer remembered.

@@ -66,7 +66,7 @@ pub enum HostReply {
     #[n(1)]
     Raise {
         #[n(0)]
-        kind: String,
+        code: Option<String>,
         #[n(1)]
         message: String,
     },

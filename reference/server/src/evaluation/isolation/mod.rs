@@ -67,7 +67,7 @@ fn transfer_fault(error: &ptc_lang::snapshot::Error) -> HostFault {
     match error.limit() {
         Some(pulse) => HostFault::Stopped(pulse),
         None => HostFault::Raise {
-            kind: "",
+            code: None,
             message: error.to_string(),
         },
     }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use ptc_lang::error::{self, known_code};
+use ptc_lang::error::{self, Code};
 use ptc_lang::form::Span;
 use ptc_lang::heap::Account;
 use ptc_lang::{
@@ -685,7 +685,7 @@ impl Exchange<'_> {
                         if let Err(error) = started {
                             self.open.fetch_sub(1, Ordering::AcqRel);
                             let reply = HostReply::Raise {
-                                kind: String::new(),
+                                code: None,
                                 message: format!(
                                     "runtime_error: the server cannot start a thread: {error}"
                                 ),
@@ -810,8 +810,8 @@ impl Exchange<'_> {
         });
         match written {
             Ok(bytes) => HostReply::Value(bytes),
-            Err(HostFault::Raise { kind, message }) => HostReply::Raise {
-                kind: kind.to_owned(),
+            Err(HostFault::Raise { code, message }) => HostReply::Raise {
+                code: code.map(|code| code.name().to_owned()),
                 message,
             },
             Err(HostFault::Stopped(pulse)) => stop_reply(pulse),
@@ -867,13 +867,13 @@ fn conclude(done: RunResult, task: &ProgramTask<'_>) -> Result<(Ended, Option<Le
             span,
             explained,
         } => {
-            let kind = match Reason::named(&reason) {
+            let kind = match Reason::from_name(&reason) {
                 Some(Reason::Timeout) => Kind::Timeout,
                 Some(Reason::MemoryLimit) => Kind::Memory,
                 Some(Reason::Cancelled) => Kind::Cancelled,
                 Some(reason) => Kind::Reported {
                     reason,
-                    code: known_code(&code),
+                    code: Code::from_name(&code),
                     message,
                 },
                 None => return Err(worker_lost("it ended for no known reason")),

@@ -11,9 +11,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use ptc_lang::error::Code;
 use ptc_lang::{
-    Discovery, Ended, Env, Host, HostFault, Limits, Meter, Outcome, Program, Pulse, Value, heap,
-    run, run_metered, snapshot,
+    Discovery, Ended, Env, Host, HostFault, Limits, Meter, Outcome, Program, Pulse, Reason, Value,
+    heap, run, run_metered, snapshot,
 };
 
 use super::frames::{
@@ -178,13 +179,13 @@ impl ServerLink {
         let ended =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 match faults::inject(&asked.program) {
-                    Some(told) => error_result("runtime_error", told),
+                    Some(told) => error_result(Reason::RuntimeError, told),
                     None => host.evaluate(asked),
                 }
             }));
         ended.unwrap_or_else(|_| {
             error_result(
-                "runtime_error",
+                Reason::RuntimeError,
                 "the evaluation failed inside the server".into(),
             )
         })
@@ -365,7 +366,7 @@ impl RemoteHost<'_> {
             Ended::Fail(value) => (RunEnd::Fail, value),
             Ended::Error(error) => {
                 let end = RunEnd::Error {
-                    reason: error.reason().word().into(),
+                    reason: error.reason().name().into(),
                     code: error.code().into(),
                     message: error.redacted_message(&|quoted| self.veiled(quoted)),
                     span: error
@@ -405,8 +406,8 @@ impl RemoteHost<'_> {
                     Err(error) => Err(super::transfer_fault(&error)),
                 }
             }
-            HostReply::Raise { kind, message } => Err(HostFault::Raise {
-                kind: ptc_lang::error::known_code(kind),
+            HostReply::Raise { code, message } => Err(HostFault::Raise {
+                code: code.as_deref().and_then(Code::from_name),
                 message: message.clone(),
             }),
             HostReply::TimedOut => Err(HostFault::Stopped(Pulse::TimedOut)),
@@ -459,12 +460,7 @@ impl Host for RemoteHost<'_> {
             arguments: self.encode_values(&[args])?,
         };
         let answered = self.link.ask(question, |reply| self.value(reply));
-        answered.unwrap_or_else(|| {
-            Err(HostFault::Raise {
-                kind: "unknown_tool",
-                message: format!("Unknown tool: {tool}."),
-            })
-        })
+        answered.unwrap_or_else(|| Err(HostFault::unknown_tool(tool)))
     }
 
     fn discover(&self, request: &Discovery<'_>) -> Option<Result<Value, HostFault>> {
@@ -547,19 +543,19 @@ impl Host for RemoteHost<'_> {
 
 fn snapshot_failure(error: &snapshot::Error) -> RunResult {
     let reason = match error.limit() {
-        Some(Pulse::Cancelled) => "cancelled",
-        Some(Pulse::OutOfMemory) => "memory_limit",
-        Some(_) => "timeout",
-        None => "runtime_error",
+        Some(Pulse::Cancelled) => Reason::Cancelled,
+        Some(Pulse::OutOfMemory) => Reason::MemoryLimit,
+        Some(_) => Reason::Timeout,
+        None => Reason::RuntimeError,
     };
     error_result(reason, error.to_string())
 }
 
-fn error_result(reason: &str, message: String) -> RunResult {
+fn error_result(reason: Reason, message: String) -> RunResult {
     RunResult {
         end: RunEnd::Error {
-            reason: reason.into(),
-            code: reason.into(),
+            reason: reason.name().into(),
+            code: reason.name().into(),
             message,
             span: None,
             explained: String::new(),

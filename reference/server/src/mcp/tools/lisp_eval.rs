@@ -95,7 +95,7 @@ fn debug_schema(server: &Server) -> String {
     let refusals = RefusalReason::ALL.iter().map(|reason| reason.name());
     let programs = ErrorReason::ALL.iter().map(|reason| reason.name());
     // Both lists have a word for wrong arguments.
-    let refusals = refusals.filter(|name| ErrorReason::from_wire(name).is_none());
+    let refusals = refusals.filter(|name| ErrorReason::from_name(name).is_none());
     let error = DEBUG_ERROR.replace("REASONS", &names_json(programs.chain(refusals)));
     let upstreams = ptc_upstream::Reason::ALL.iter().map(|reason| reason.name());
     let more = match server.is_aggregator() {

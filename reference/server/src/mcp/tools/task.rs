@@ -303,7 +303,7 @@ fn reply(
             return reply;
         }
         TaskEnd::Failed { reason, message } => failed(reason.name(), message),
-        TaskEnd::Cancelled => failed("cancelled", "cancelled"),
+        TaskEnd::Cancelled => failed(RefusalReason::Cancelled.name(), "cancelled"),
     };
     let aside = details(&execution, &planner, outcome.program.as_deref());
     let failed = TaskFailed {
