@@ -146,7 +146,7 @@ impl ProgramCalls {
                     .transport
                     .check_arguments(&tool.name, &call.arguments)
                 {
-                    return self.reject(call, &problem);
+                    return self.reject(call, &problem.to_string());
                 }
                 let outgoing = Outgoing {
                     tool,

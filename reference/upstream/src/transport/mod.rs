@@ -30,6 +30,7 @@ use crate::fault::WorldFault;
 use crate::runtime::Platform;
 use crate::tool::RawTool;
 use crate::trace_context::TraceContext;
+use openapi::PathArgumentFault;
 
 /// The limits of a call.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +92,7 @@ pub(crate) trait Transport: Send + Sync {
     ///
     /// # Errors
     /// Which argument is wrong, and why.
-    fn check_arguments(&self, _tool: &str, _arguments: &str) -> Result<(), String> {
+    fn check_arguments(&self, _tool: &str, _arguments: &str) -> Result<(), PathArgumentFault> {
         Ok(())
     }
 

@@ -27,6 +27,7 @@ use crate::limits::{CLAIM_BYTES_MAX, URL_BYTES_MAX};
 use crate::tool::RawTool;
 use compile::Operation;
 use config::{OpenApiConfig, SchemaSource};
+pub(crate) use path::PathArgumentFault;
 
 /// Maximum characters of an error body that a message shows.
 const ERROR_CHARS_MAX: usize = 500;
@@ -85,7 +86,7 @@ impl Transport for Service {
         Box::pin(self.get(call, limits))
     }
 
-    fn check_arguments(&self, tool: &str, arguments: &str) -> Result<(), String> {
+    fn check_arguments(&self, tool: &str, arguments: &str) -> Result<(), PathArgumentFault> {
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
         let operation = loaded
             .as_ref()
@@ -115,7 +116,7 @@ impl Service {
             }
         };
         let (tools, operations) = compile::compile(&text, &self.config, &self.redactor)
-            .map_err(WorldFault::unavailable)?;
+            .map_err(|error| WorldFault::unavailable(error.to_string()))?;
         let client = client(&remote.url)?;
         let loaded = Arc::new(Loaded { client, operations });
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Some(loaded);
@@ -225,7 +226,7 @@ async fn answer(
 #[derive(Debug)]
 enum AddressError {
     /// They would lead out of the operation: the program's fault.
-    Refused(String),
+    Refused(PathArgumentFault),
     /// They have a form that operations can't take.
     Fault(WorldFault),
 }
@@ -233,14 +234,14 @@ enum AddressError {
 impl AddressError {
     fn into_fault(self) -> WorldFault {
         match self {
-            Self::Refused(why) => WorldFault::error(why),
+            Self::Refused(why) => WorldFault::error(why.to_string()),
             Self::Fault(fault) => fault,
         }
     }
 }
 
-impl From<String> for AddressError {
-    fn from(why: String) -> Self {
+impl From<PathArgumentFault> for AddressError {
+    fn from(why: PathArgumentFault) -> Self {
         Self::Refused(why)
     }
 }
@@ -284,21 +285,17 @@ fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<Str
     }
     let mut left = CLAIM_BYTES_MAX;
     for other in operation.excluded.iter() {
-        let why = match other.also_routes(&filled, &operation.path, &mut left) {
+        let fault = match other.also_routes(&filled, &operation.path, &mut left) {
             Some(false) => continue,
-            Some(true) => format!(
-                "path args name GET {}, an operation that is not included",
-                other.text
-            ),
-            None => format!(
-                "path args are too long to tell from the paths of {} operations that are not included",
-                operation.excluded.len()
-            ),
+            Some(true) => PathArgumentFault::Excluded(other.text.clone()),
+            None => PathArgumentFault::TooLong {
+                operations: operation.excluded.len(),
+            },
         };
-        return Err(AddressError::Refused(why));
+        return Err(fault.into());
     }
     if !is_plain(&filled.path) {
-        return Err(AddressError::Refused("path args name another path".into()));
+        return Err(PathArgumentFault::OtherPath.into());
     }
     // Arguments in the path are encoded, so a `?` in it begins the description's own query.
     let mut separator = if filled.path.contains('?') { '&' } else { '?' };

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::config::OpenApiConfig;
 use super::names::normalize;
-use super::path::Template;
+use super::path::{PathArgumentFault, Template};
 use crate::limits::RESOLVED_BYTES_MAX;
 use crate::schema_keys::SchemaKeys;
 use crate::tool::RawTool;
@@ -113,29 +113,79 @@ pub(super) enum Piece {
 
 type Compiled = (Vec<RawTool>, HashMap<String, Operation>);
 
+/// Why a description does not compile.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CompileError {
+    #[error("schema JSON decode failed: {0}")]
+    NotJson(#[from] serde_json::Error),
+    #[error("OpenAPI schema must be a JSON object")]
+    NotObject,
+    #[error("OpenAPI include_operations not found: {}", .0.join(", "))]
+    NotFound(Vec<String>),
+    #[error("OpenAPI tool name collision after normalization: {0}")]
+    Collision(String),
+    #[error("OpenAPI operation {id} {fault}")]
+    Operation { id: String, fault: OperationFault },
+}
+
+/// What v1 does not support about an included operation.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OperationFault {
+    #[error("uses unsupported method {}; v1 supports GET only", .0.to_ascii_uppercase())]
+    Method(&'static str),
+    #[error("is deprecated")]
+    Deprecated,
+    #[error("has requestBody; v1 GET bodies are unsupported")]
+    RequestBody,
+    #[error("has cross-origin servers; v1 requires base_url origin")]
+    Servers,
+    #[error("has unsupported {0} parameter")]
+    ParameterPlace(String),
+    #[error("has unsupported parameter {0}")]
+    Parameter(Value),
+    #[error("has a path that does not start with /: {0}")]
+    RelativePath(String),
+    #[error("has a path that names another: {0}")]
+    AmbiguousPath(String),
+    #[error("path template is missing declared path parameter(s): {}", .0.join(", "))]
+    Undeclared(Vec<String>),
+    #[error("has no 2xx response")]
+    NoResponse,
+    #[error("has no JSON 2xx response; v1 supports JSON responses only")]
+    NoJsonResponse,
+    #[error("has a schema nested deeper than {SCHEMA_DEPTH_MAX}")]
+    Depth,
+    #[error("has a schema of more than {NODES_MAX} nodes")]
+    Nodes,
+    #[error("makes the schemas longer than {RESOLVED_BYTES_MAX} bytes")]
+    Bytes,
+    #[error("has a cyclic reference {0}")]
+    Cyclic(String),
+    #[error("has a remote or unsupported reference {0}")]
+    Remote(String),
+    #[error("has an unresolvable reference {0}")]
+    Unresolvable(String),
+}
+
 /// Compiles the included operations, in the order of `include_operations`.
 pub(super) fn compile(
     text: &[u8],
     config: &OpenApiConfig,
     redactor: &Redactor,
-) -> Result<Compiled, String> {
-    let schema: Value =
-        serde_json::from_slice(text).map_err(|e| format!("schema JSON decode failed: {e}"))?;
+) -> Result<Compiled, CompileError> {
+    let schema: Value = serde_json::from_slice(text)?;
     let Value::Object(root) = &schema else {
-        return Err("OpenAPI schema must be a JSON object".into());
+        return Err(CompileError::NotObject);
     };
     let operations = collect(root);
-    let missing: Vec<&str> = config
+    let missing: Vec<String> = config
         .include
         .iter()
         .filter(|id| !operations.contains_key(id.as_str()))
-        .map(String::as_str)
+        .cloned()
         .collect();
     if !missing.is_empty() {
-        return Err(format!(
-            "OpenAPI include_operations not found: {}",
-            missing.join(", ")
-        ));
+        return Err(CompileError::NotFound(missing));
     }
     let excluded = excluded(root, &operations, config);
     let mut tools = Vec::new();
@@ -156,13 +206,13 @@ pub(super) fn compile(
             bytes,
             depth: 0,
         };
-        let (tool, operation, so_far) = one.compile()?;
+        let (tool, operation, so_far) = one.compile().map_err(|fault| CompileError::Operation {
+            id: id.clone(),
+            fault,
+        })?;
         bytes = so_far;
         if compiled.insert(tool.name.clone(), operation).is_some() {
-            return Err(format!(
-                "OpenAPI tool name collision after normalization: {}",
-                tool.name
-            ));
+            return Err(CompileError::Collision(tool.name));
         }
         tools.push(tool);
     }
@@ -254,22 +304,20 @@ struct Parameter {
 
 impl<'a> Compiler<'a> {
     /// The tool, how it is called, and the bytes of the description's schemas so far.
-    fn compile(mut self) -> Result<(RawTool, Operation, usize), String> {
+    fn compile(mut self) -> Result<(RawTool, Operation, usize), OperationFault> {
         let operation = self.source.operation;
         self.check_method()?;
         let parameters = self.parameters()?;
         let path = self.path()?;
         let in_path = parameters.iter().filter(|p| p.in_path);
         let declared: HashSet<&str> = in_path.map(|p| p.name.as_str()).collect();
-        let undeclared: Vec<&str> = path
+        let undeclared: Vec<String> = path
             .parameters()
             .filter(|name| !declared.contains(name))
+            .map(str::to_owned)
             .collect();
         if !undeclared.is_empty() {
-            let names = undeclared.join(", ");
-            return self.refuse(&format!(
-                "path template is missing declared path parameter(s): {names}"
-            ));
+            return Err(OperationFault::Undeclared(undeclared));
         }
         let output_schema = self.output_schema()?;
         let over = self
@@ -362,32 +410,29 @@ impl<'a> Compiler<'a> {
     }
 
     /// The path template; appended to a host it must neither parse as another path nor lead up.
-    fn path(&self) -> Result<Template, String> {
+    fn path(&self) -> Result<Template, OperationFault> {
         let path = self.source.path;
         if !path.starts_with('/') {
-            return self.refuse(&format!("has a path that does not start with /: {path}"));
+            return Err(OperationFault::RelativePath(path.to_owned()));
         }
         let template = Template::new(path);
-        let sample = template.fill(|_| Ok::<_, String>("x".to_owned()));
+        let sample = template.fill(|_| Ok::<_, PathArgumentFault>("x".to_owned()));
         match sample.is_ok_and(|sample| super::is_plain(&sample.path)) {
             true => Ok(template),
-            false => self.refuse(&format!("has a path that names another: {path}")),
+            false => Err(OperationFault::AmbiguousPath(path.to_owned())),
         }
     }
 
-    fn check_method(&self) -> Result<(), String> {
+    fn check_method(&self) -> Result<(), OperationFault> {
         let operation = self.source.operation;
         if self.source.method != "get" {
-            let method = self.source.method.to_ascii_uppercase();
-            return self.refuse(&format!(
-                "uses unsupported method {method}; v1 supports GET only"
-            ));
+            return Err(OperationFault::Method(self.source.method));
         }
         if operation.get("deprecated") == Some(&Value::Bool(true)) {
-            return self.refuse("is deprecated");
+            return Err(OperationFault::Deprecated);
         }
         if operation.contains_key("requestBody") {
-            return self.refuse("has requestBody; v1 GET bodies are unsupported");
+            return Err(OperationFault::RequestBody);
         }
         let servers = operation
             .get("servers")
@@ -397,13 +442,13 @@ impl<'a> Compiler<'a> {
         let foreign =
             |server: &Value| server.get("url").and_then(Value::as_str).and_then(origin) != base;
         if servers.into_iter().any(foreign) {
-            return self.refuse("has cross-origin servers; v1 requires base_url origin");
+            return Err(OperationFault::Servers);
         }
         Ok(())
     }
 
     /// The path item's parameters, then the operation's; an operation's parameter replaces one of the same name and place.
-    fn parameters(&mut self) -> Result<Vec<Parameter>, String> {
+    fn parameters(&mut self) -> Result<Vec<Parameter>, OperationFault> {
         let lists = [
             self.source.item.get("parameters"),
             self.source.operation.get("parameters"),
@@ -423,9 +468,9 @@ impl<'a> Compiler<'a> {
                 (Some(name), Some("path")) => (name.to_owned(), true),
                 (Some(name), Some("query")) => (name.to_owned(), false),
                 (_, Some(place @ ("header" | "cookie"))) => {
-                    return self.refuse(&format!("has unsupported {place} parameter"));
+                    return Err(OperationFault::ParameterPlace(place.to_owned()));
                 }
-                _ => return self.refuse(&format!("has unsupported parameter {entry}")),
+                _ => return Err(OperationFault::Parameter(entry.clone())),
             };
             // Any number of references may name it.
             self.count(name.len())?;
@@ -456,7 +501,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// The schema of the first JSON content among the 2xx responses, by status; null when all are empty.
-    fn output_schema(&mut self) -> Result<Value, String> {
+    fn output_schema(&mut self) -> Result<Value, OperationFault> {
         let responses = self
             .source
             .operation
@@ -468,7 +513,7 @@ impl<'a> Compiler<'a> {
             .filter(|status| status.starts_with('2'))
             .collect();
         if statuses.is_empty() {
-            return self.refuse("has no 2xx response");
+            return Err(OperationFault::NoResponse);
         }
         statuses.sort();
         let mut other_content = false;
@@ -501,13 +546,13 @@ impl<'a> Compiler<'a> {
             }
         }
         if other_content {
-            return self.refuse("has no JSON 2xx response; v1 supports JSON responses only");
+            return Err(OperationFault::NoJsonResponse);
         }
         Ok(json!({ "type": "null" }))
     }
 
     /// A copy of `schema` with every reference replaced by its target.
-    fn resolve(&mut self, schema: &Value) -> Result<Value, String> {
+    fn resolve(&mut self, schema: &Value) -> Result<Value, OperationFault> {
         self.resolve_in(Place::Schema, schema, &mut Vec::new())
     }
 
@@ -517,7 +562,7 @@ impl<'a> Compiler<'a> {
         place: Place,
         value: &Value,
         open: &mut Vec<String>,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, OperationFault> {
         self.count(match value {
             Value::String(text) => text.len(),
             // A number keeps its digits, however many there are.
@@ -529,9 +574,7 @@ impl<'a> Compiler<'a> {
             Value::Null | Value::Bool(_) | Value::Array(_) => 0,
         })?;
         if self.depth > SCHEMA_DEPTH_MAX {
-            return self.refuse(&format!(
-                "has a schema nested deeper than {SCHEMA_DEPTH_MAX}"
-            ));
+            return Err(OperationFault::Depth);
         }
         self.depth += 1;
         let resolved = self.resolve_inner(place, value, open);
@@ -544,7 +587,7 @@ impl<'a> Compiler<'a> {
         place: Place,
         value: &Value,
         open: &mut Vec<String>,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, OperationFault> {
         match value {
             Value::Object(entries) => {
                 if let Some(reference) = place.reference(entries) {
@@ -572,7 +615,11 @@ impl<'a> Compiler<'a> {
 
     /// The target of `value` when references at its top level are followed. Not a copy: any number of references may name a large
     /// value.
-    fn target(&mut self, value: &'a Value, open: &mut Vec<String>) -> Result<&'a Value, String> {
+    fn target(
+        &mut self,
+        value: &'a Value,
+        open: &mut Vec<String>,
+    ) -> Result<&'a Value, OperationFault> {
         match value.get("$ref").and_then(Value::as_str) {
             Some(reference) => {
                 let target = self.lookup(reference, open)?;
@@ -584,52 +631,40 @@ impl<'a> Compiler<'a> {
     }
 
     /// Counts one node of `bytes` bytes.
-    fn count(&mut self, bytes: usize) -> Result<(), String> {
+    fn count(&mut self, bytes: usize) -> Result<(), OperationFault> {
         self.nodes += 1;
         self.charge(bytes)?;
         match self.nodes > NODES_MAX {
-            true => self.refuse(&format!("has a schema of more than {NODES_MAX} nodes")),
+            true => Err(OperationFault::Nodes),
             false => Ok(()),
         }
     }
 
     /// Counts bytes of the description with its references resolved.
-    fn charge(&mut self, bytes: usize) -> Result<(), String> {
+    fn charge(&mut self, bytes: usize) -> Result<(), OperationFault> {
         self.bytes += bytes;
         match self.bytes > RESOLVED_BYTES_MAX {
-            true => self.refuse(&format!(
-                "makes the schemas longer than {RESOLVED_BYTES_MAX} bytes"
-            )),
+            true => Err(OperationFault::Bytes),
             false => Ok(()),
         }
     }
 
     /// Follows one reference. Its text is charged because looking up the target takes time in proportion.
-    fn lookup(&mut self, reference: &str, open: &[String]) -> Result<&'a Value, String> {
+    fn lookup(&mut self, reference: &str, open: &[String]) -> Result<&'a Value, OperationFault> {
         self.charge(reference.len())?;
-        let fault = |words: &str| {
-            Err(format!(
-                "OpenAPI operation {} has {words} reference {reference}",
-                self.id
-            ))
-        };
         if open.iter().any(|seen| seen == reference) || open.len() > REFERENCE_DEPTH_MAX {
-            return fault("a cyclic");
+            return Err(OperationFault::Cyclic(reference.to_owned()));
         }
         let Some(pointer) = reference
             .strip_prefix('#')
             .filter(|pointer| pointer.starts_with("/components/"))
         else {
-            return fault("a remote or unsupported");
+            return Err(OperationFault::Remote(reference.to_owned()));
         };
         match self.root.pointer(&percent_decode(pointer)) {
             Some(target) => Ok(target),
-            None => fault("an unresolvable"),
+            None => Err(OperationFault::Unresolvable(reference.to_owned())),
         }
-    }
-
-    fn refuse<T>(&self, cause: &str) -> Result<T, String> {
-        Err(format!("OpenAPI operation {} {cause}", self.id))
     }
 }
 

@@ -7,6 +7,29 @@ use memchr::memmem;
 
 use super::compile::Piece;
 
+/// Why arguments would lead out of their operation.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PathArgumentFault {
+    #[error("path arg '{0}' must not contain a slash or a backslash")]
+    Slash(String),
+    #[error("path arg '{0}' must not contain a control character")]
+    Control(String),
+    #[error("path arg '{0}' must not contain overlong UTF-8")]
+    Overlong(String),
+    #[error("path arg '{0}' must not make a path segment of dots")]
+    Dots(String),
+    #[error("path arg '{0}' must not leave a path segment empty")]
+    Empty(String),
+    #[error("path args name GET {0}, an operation that is not included")]
+    Excluded(String),
+    #[error(
+        "path args are too long to tell from the paths of {operations} operations that are not included"
+    )]
+    TooLong { operations: usize },
+    #[error("path args name another path")]
+    OtherPath,
+}
+
 /// A path template split at its slashes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Template {
@@ -58,7 +81,7 @@ impl Template {
     ///
     /// # Errors
     /// Which argument is not allowed in a path, and why.
-    pub fn fill<E: From<String>>(
+    pub fn fill<E: From<PathArgumentFault>>(
         &self,
         mut value: impl FnMut(&str) -> Result<String, E>,
     ) -> Result<Filled, E> {
@@ -85,10 +108,8 @@ impl Template {
                 }
             }
             let text = percent_decode(text.as_bytes());
-            if let Some(name) = filled_in
-                && let Some(why) = reject_segment(&text)
-            {
-                return Err(format!("path arg '{name}' {why}").into());
+            if let Some(name) = filled_in {
+                check_segment(name, &text)?;
             }
             plain.push(text.to_ascii_lowercase());
         }
@@ -136,29 +157,30 @@ fn pieces(path: &str) -> Vec<Piece> {
     pieces
 }
 
-/// Why a decoded segment with an argument is not allowed: it is no single segment, or differs from its appearance.
-fn reject_segment(segment: &[u8]) -> Option<&'static str> {
+/// Checks that a decoded segment with the argument `name` is a single segment and does not differ from its appearance.
+fn check_segment(name: &str, segment: &[u8]) -> Result<(), PathArgumentFault> {
+    let name = || name.to_owned();
     if segment.iter().any(|byte| matches!(byte, b'/' | b'\\')) {
-        return Some("must not contain a slash or a backslash");
+        return Err(PathArgumentFault::Slash(name()));
     }
     if segment.iter().any(|&byte| byte.is_ascii_control()) {
-        return Some("must not contain a control character");
+        return Err(PathArgumentFault::Control(name()));
     }
     // Bytes that never occur in UTF-8: they begin overlong forms of the characters above.
     if segment.iter().any(|byte| matches!(byte, 0xC0 | 0xC1)) {
-        return Some("must not contain overlong UTF-8");
+        return Err(PathArgumentFault::Overlong(name()));
     }
     // Some servers strip everything from a semicolon on before they look for dots.
-    let name = segment
+    let kept = segment
         .split(|&byte| byte == b';')
         .next()
         .unwrap_or(segment);
-    if !name.iter().all(|byte| matches!(byte, b'.' | b' ')) {
-        return None;
+    if !kept.iter().all(|byte| matches!(byte, b'.' | b' ')) {
+        return Ok(());
     }
-    Some(match name.contains(&b'.') {
-        true => "must not make a path segment of dots",
-        false => "must not leave a path segment empty",
+    Err(match kept.contains(&b'.') {
+        true => PathArgumentFault::Dots(name()),
+        false => PathArgumentFault::Empty(name()),
     })
 }
 
