@@ -214,7 +214,7 @@ fn run_agent(options: &RunArguments) -> Result<(String, Option<String>), String>
     let configured = match config.get("upstreams").and_then(Json::as_str) {
         None => None,
         Some(file) => {
-            let settings = Settings::read(&[], |_| None).map_err(|refused| refused.message)?;
+            let settings = Settings::read(&[], |_| None).map_err(|refused| refused.to_string())?;
             let read = upstreams::read(&directory.join(file), &settings, &mut secrets);
             Some(read.map_err(|fault| fault.to_string())?)
         }

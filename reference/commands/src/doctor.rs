@@ -83,7 +83,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
         Ok(settings) => settings,
         Err(refused) => {
             findings.redactor = secrets_named_in(&refused.settings);
-            return findings.note(FAIL, &refused.message);
+            return findings.note(FAIL, &refused.to_string());
         }
     };
     // All secrets must be known before anything is printed. Each file is read once, because it may be readable only once.

@@ -27,7 +27,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
 /// Why settings are refused, with secrets scrubbed.
 pub fn refusal_message(refused: SettingsError) -> String {
     let secrets = secrets_named_in(&refused.settings);
-    secrets.scrub(refused.message).into_inner()
+    secrets.scrub(refused.to_string()).into_inner()
 }
 
 /// The secrets in refused settings and in the upstreams config that they name; messages about them must not show these.

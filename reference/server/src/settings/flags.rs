@@ -5,13 +5,14 @@
 
 use super::{
     CONCURRENT_CALLS_MAX, Draft, Level, PayloadPolicy, RateLimitSettings, ResponseProfile,
-    absolute_path, program_memory, size,
+    SettingsFault, absolute_path, program_memory, size,
 };
 use ptc_protocol::limits::{WITH_UPSTREAMS, WITHOUT_UPSTREAMS};
 use ptc_upstream::{CatalogMode, Limits, Thresholds};
 use std::borrow::Cow;
 use std::time::Duration;
 
+#[derive(Debug)]
 pub struct Flag {
     /// The flag without its dashes, such as `max-frame-bytes`.
     pub name: &'static str,
@@ -27,7 +28,7 @@ pub struct Flag {
 }
 
 /// A setting's default and its setter. Without a default, a setting that is not given is not set.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub enum Value {
     Number(Option<u64>, fn(&mut Draft, u64)),
     Switch(bool, fn(&mut Draft, bool)),
@@ -74,7 +75,7 @@ impl Group {
 }
 
 /// The form of a setting's value, and what happens to a value of another form.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub enum FlagKind {
     /// An integer above zero; anything else stops the start.
     Positive,
@@ -94,8 +95,8 @@ pub enum FlagKind {
     Text,
     /// Comma-separated texts; flags repeat, and add to the environment's.
     List,
-    /// One of these words; anything else stops the start with the message made of it.
-    OneOf(&'static [&'static str], fn(&str) -> String),
+    /// One of these words; anything else stops the start with the fault made of it.
+    OneOf(&'static [&'static str], fn(String) -> SettingsFault),
     /// One of these words; anything else means the default, with a warning.
     OneOfOrDefault(&'static [&'static str], Case),
 }
@@ -313,9 +314,9 @@ flags! {
         derived("max-concurrent-calls", FlagKind::Positive, || format!("CPUs, at most {CONCURRENT_CALLS_MAX}").into(), |to, n| to.concurrent_calls = Some(size(n)), "Maximum number of calls that run at once; further calls are answered `busy`.");
         derived("program-timeout-ms", FlagKind::Positive, || format!("{}; {} with upstreams", WITHOUT_UPSTREAMS.timeout.as_millis(), WITH_UPSTREAMS.timeout.as_millis()).into(), |to, n| to.settings.program_timeout_ms = Some(n), "Wall-clock limit of one program in milliseconds.");
         derived("program-memory-limit-bytes", FlagKind::Positive, || format!("{}; {} with upstreams", WITHOUT_UPSTREAMS.memory_bytes, WITH_UPSTREAMS.memory_bytes).into(), |to, n| to.settings.program_memory_bytes = Some(program_memory(n)), "Memory limit of one program in bytes.");
-        word("isolation", None, FlagKind::OneOf(&ISOLATIONS, |text| format!("invalid isolation: {text:?}; it is thread or process")), |to, word| to.isolated = Some(word == "process"), "Where programs are evaluated: on threads of the server, or in separate processes without secrets, files or sockets (Linux).").unless_given(|| "process for HTTP on addresses that aren't loopback, else thread".into());
+        word("isolation", None, FlagKind::OneOf(&ISOLATIONS, SettingsFault::Isolation), |to, word| to.isolated = Some(word == "process"), "Where programs are evaluated: on threads of the server, or in separate processes without secrets, files or sockets (Linux).").unless_given(|| "process for HTTP on addresses that aren't loopback, else thread".into());
         Flag::new("memory-watermark-percent", FlagKind::Within { min: 1, max: 100 }, Value::Number(Some(95), |to, n| to.settings.watermark_percent = n), "Percentage of the control group's or machine's memory above which calls are answered `busy`; 100 disables it.");
-        word("response-profile", None, FlagKind::OneOf(&PROFILES, |text| format!("invalid MCP response profile: {text:?}")), |to, word| to.profile = named(ResponseProfile::NAMES, word), "How much detail the results of `lisp_eval` and `lisp_session_eval` contain.").unless_given(|| "slim; debug with --debug-tool".into());
+        word("response-profile", None, FlagKind::OneOf(&PROFILES, SettingsFault::ResponseProfile), |to, word| to.profile = named(ResponseProfile::NAMES, word), "How much detail the results of `lisp_eval` and `lisp_session_eval` contain.").unless_given(|| "slim; debug with --debug-tool".into());
     }
     Sessions {
         switch("sessions", false, |to, on| to.settings.sessions.enabled = on, "Adds the `lisp_session_*` tools.");

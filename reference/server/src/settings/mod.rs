@@ -1,11 +1,13 @@
 //! The settings of `ptc start`, validated and typed. Knows nothing of how they are used.
 
+mod fault;
 pub mod flags;
 mod origins;
 pub mod store_address;
 mod trusted_proxies;
 pub mod values;
 
+pub use fault::SettingsFault;
 pub use origins::Origin;
 pub use trusted_proxies::TrustedProxies;
 
@@ -350,10 +352,10 @@ pub struct Draft {
 }
 
 /// Why settings are refused.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{fault}")]
 pub struct SettingsError {
-    /// A sentence for the operator, which may quote any setting.
-    pub message: String,
+    pub fault: SettingsFault,
     /// The settings anyway, unchecked, so that secrets in them can be redacted.
     pub settings: Box<Settings>,
 }
@@ -373,13 +375,13 @@ impl Settings {
             draft.source = values.source(flag.name);
             match values.take(flag, &mut draft) {
                 Ok(warning) => draft.settings.warnings.extend(warning),
-                Err(words) => drop(fault.get_or_insert(words)),
+                Err(refused) => drop(fault.get_or_insert(refused)),
             }
         }
         let settings = draft.unchecked();
         fault
             .map_or_else(|| draft.validate(), Err)
-            .map_err(|message| SettingsError { message, settings })
+            .map_err(|fault| SettingsError { fault, settings })
     }
 }
 
@@ -406,7 +408,7 @@ impl Draft {
     }
 
     /// Validates what a row could not validate alone.
-    fn validate(mut self) -> Result<Settings, String> {
+    fn validate(mut self) -> Result<Settings, SettingsFault> {
         let default_profile = match self.settings.diagnostics.debug_tool {
             true => ResponseProfile::Debug,
             false => ResponseProfile::Slim,
@@ -432,33 +434,28 @@ impl Draft {
         Ok(settings)
     }
 
-    fn validate_store(&mut self) -> Result<(), String> {
+    fn validate_store(&mut self) -> Result<(), SettingsFault> {
         let store = &mut self.settings.sessions.store;
-        store.address = Address::read(&self.store).map_err(|problem| {
-            format!(
-                "--session-store / PTC_RUNNER_MCP_SESSION_STORE is no address of a store: {problem}"
-            )
-        })?;
+        store.address = Address::read(&self.store)?;
         if store.key_file.is_some() && store.address.is_none() {
-            return Err("--session-store-key-file needs a --session-store".into());
+            return Err(SettingsFault::KeyFileWithoutStore);
         }
         Ok(())
     }
 
-    fn validate_http(self, frame_bytes: usize) -> Result<HttpSettings, String> {
+    fn validate_http(self, frame_bytes: usize) -> Result<HttpSettings, SettingsFault> {
         let mut http = self.http;
         http.host = match self.host.as_str() {
             "localhost" => BindAddress::default(),
             text => text
                 .parse()
                 .map(|address: IpAddr| BindAddress(address.to_canonical()))
-                .map_err(|_| "HTTP host must be an IP address or localhost".to_owned())?,
+                .map_err(|_| SettingsFault::Host)?,
         };
         let own = [http.path.as_str(), self.metrics_path.as_str()];
         if let Some(path) = own.into_iter().find(|path| !is_nameable(path)) {
-            let shown = path.chars().take(WARNING_CHARS).collect::<String>();
-            return Err(format!(
-                "HTTP paths must be visible ASCII without a query or a fragment, got: {shown:?}"
+            return Err(SettingsFault::Path(
+                path.chars().take(WARNING_CHARS).collect(),
             ));
         }
         let paths = [
@@ -470,28 +467,18 @@ impl Draft {
             self.metrics_path.as_str(),
         ];
         if (0..paths.len()).any(|at| paths[at + 1..].contains(&paths[at])) {
-            return Err("HTTP paths must be distinct".into());
+            return Err(SettingsFault::EqualPaths);
         }
         let origins = self.origins.iter().map(|item| Origin::listed(item));
-        http.origins = origins.collect::<Result<_, _>>().map_err(|item| {
-            format!(
-                "--http-allowed-origin / PTC_RUNNER_MCP_HTTP_ALLOWED_ORIGIN must be origins as browsers send them, such as https://app.example, got: {item:?}"
-            )
-        })?;
-        http.trusted_proxies = TrustedProxies::read(&self.trusted_proxies).map_err(|item| {
-            format!(
-                "--http-trusted-proxy / PTC_RUNNER_MCP_HTTP_TRUSTED_PROXY must be addresses or networks such as 10.0.0.0/8, got: {item:?}"
-            )
-        })?;
+        http.origins = origins.collect::<Result<_, _>>()?;
+        http.trusted_proxies = TrustedProxies::read(&self.trusted_proxies)?;
         if http.instance.is_empty() {
             http.instance = host_name();
         }
         let is_plain =
             http.instance.len() <= INSTANCE_BYTES_MAX && !http.instance.contains(char::is_control);
         if !is_plain {
-            return Err(format!(
-                "--http-instance-label / PTC_RUNNER_MCP_HTTP_INSTANCE_LABEL must be at most {INSTANCE_BYTES_MAX} bytes without control characters"
-            ));
+            return Err(SettingsFault::InstanceLabel);
         }
         let loopback = http.is_loopback();
         let token = self.token;
@@ -499,20 +486,16 @@ impl Draft {
             .as_ref()
             .is_some_and(|token| token.len() < TOKEN_BYTES_MIN)
         {
-            return Err(format!(
-                "HTTP auth token must be at least {TOKEN_BYTES_MIN} characters"
-            ));
+            return Err(SettingsFault::ShortToken);
         }
         if http.auth_disabled && self.unsafe_network {
-            return Err(
-                "--http-disable-auth cannot be combined with --http-allow-unsafe-network".into(),
-            );
+            return Err(SettingsFault::UnsafeWithoutAuth);
         }
         if http.auth_disabled && !loopback {
-            return Err("--http-disable-auth is only permitted on loopback binds".into());
+            return Err(SettingsFault::ReachableWithoutAuth);
         }
         if token.is_none() && !loopback {
-            return Err("HTTP auth token is required for non-loopback binds".into());
+            return Err(SettingsFault::NoToken);
         }
         let owner = match &token {
             _ if http.auth_disabled => "disabled",

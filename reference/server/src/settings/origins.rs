@@ -1,5 +1,6 @@
 //! Origins of web pages, in `--http-allowed-origin` and in the browsers' `Origin` header. Knows nothing of who may call.
 
+use super::SettingsFault;
 use axum::http::uri::Authority;
 use std::net::Ipv6Addr;
 
@@ -25,11 +26,11 @@ impl Origin {
     /// Reads an item of the operator's list.
     ///
     /// # Errors
-    /// The item, when no browser sends such an origin: an entry that never matches is a mistake.
-    pub fn listed(item: &str) -> Result<Self, String> {
+    /// No browser sends such an origin: an entry that never matches is a mistake.
+    pub fn listed(item: &str) -> Result<Self, SettingsFault> {
         Origin::read(item)
             .filter(|origin| is_sent(origin.host()))
-            .ok_or_else(|| item.to_owned())
+            .ok_or_else(|| SettingsFault::Origin(item.to_owned()))
     }
 
     /// The host, with the port if there is one.

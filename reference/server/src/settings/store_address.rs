@@ -49,34 +49,55 @@ const SCHEMES: &[(&str, &str, bool)] = &[
 const DEFAULT_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
+/// What is wrong with an address. Nothing of its text is repeated: it may hold a password.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreAddressFault {
+    #[error("it begins with memory:, file: or {}", schemes())]
+    Scheme,
+    #[error("file: needs a directory, as in file:/var/lib/ptc")]
+    NoDirectory,
+    #[error("it may have no parameters behind a question mark")]
+    Parameters,
+    #[error("user or password are not percent-encoded as in a URL")]
+    Login,
+    #[error("behind the sentinels it needs the master's name, as in redis+sentinel://a,b/mymaster")]
+    NoMaster,
+    #[error("the database behind the slash is a number")]
+    Database,
+    #[error("there is more behind its slash than it may have")]
+    Path,
+    #[error("it names no host and port, as in redis://127.0.0.1:6379")]
+    Server,
+    #[error("several servers need redis+sentinel:// or redis+cluster://")]
+    Servers,
+}
+
+fn schemes() -> String {
+    let schemes = SCHEMES.iter().map(|(scheme, ..)| format!("{scheme}://"));
+    schemes.collect::<Vec<_>>().join(", ")
+}
+
 impl Address {
     /// Reads an address; `memory:` gives `None`.
     ///
     /// # Errors
-    /// What is wrong with the address. The text is not repeated: it may hold a password.
-    pub fn read(text: &str) -> Result<Option<Address>, String> {
+    /// What is wrong with the address.
+    pub fn read(text: &str) -> Result<Option<Address>, StoreAddressFault> {
         if text == "memory:" {
             return Ok(None);
         }
         if let Some(path) = text.strip_prefix("file:") {
             let path = path.strip_prefix("//").unwrap_or(path);
             return match path.is_empty() {
-                true => Err("file: needs a directory, as in file:/var/lib/ptc".into()),
+                true => Err(StoreAddressFault::NoDirectory),
                 false => Ok(Some(Address::Directory(PathBuf::from(path)))),
             };
         }
-        let known = || {
-            let schemes: Vec<String> = SCHEMES
-                .iter()
-                .map(|(scheme, ..)| format!("{scheme}://"))
-                .collect();
-            format!("it begins with memory:, file: or {}", schemes.join(", "))
-        };
-        let (scheme, rest) = text.split_once("://").ok_or_else(known)?;
+        let (scheme, rest) = text.split_once("://").ok_or(StoreAddressFault::Scheme)?;
         let (_, kind, tls) = SCHEMES
             .iter()
             .find(|(known, ..)| *known == scheme)
-            .ok_or_else(known)?;
+            .ok_or(StoreAddressFault::Scheme)?;
         RedisAddress::read(kind, *tls, rest).map(|redis| Some(Address::Redis(redis)))
     }
 
@@ -93,12 +114,12 @@ impl Address {
 }
 
 impl RedisAddress {
-    fn read(kind: &str, tls: bool, rest: &str) -> Result<Self, String> {
+    fn read(kind: &str, tls: bool, rest: &str) -> Result<Self, StoreAddressFault> {
         let (rest, query) = rest
             .split_once('?')
             .map_or((rest, ""), |(rest, query)| (rest, query));
         if !query.is_empty() {
-            return Err("it may have no parameters behind a question mark".into());
+            return Err(StoreAddressFault::Parameters);
         }
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, hosts) = match authority.rsplit_once('@') {
@@ -110,20 +131,16 @@ impl RedisAddress {
         {
             None => (None, None),
             Some((user, password)) => {
-                let decode = |text: &str| {
-                    percent_decode(text)
-                        .ok_or("user or password are not percent-encoded as in a URL")
-                };
+                let decode = |text: &str| percent_decode(text).ok_or(StoreAddressFault::Login);
                 (Some(decode(user)?), Some(decode(password)?))
             }
         };
         let mut path = path.split('/').filter(|part| !part.is_empty());
         let kind = match kind {
-            "sentinel" => Topology::Sentinel(
-                path.next()
-                    .ok_or("behind the sentinels it needs the master's name, as in redis+sentinel://a,b/mymaster")?
-                    .to_owned(),
-            ),
+            "sentinel" => {
+                let master = path.next().ok_or(StoreAddressFault::NoMaster)?;
+                Topology::Sentinel(master.to_owned())
+            }
             "cluster" => Topology::Cluster,
             _ => Topology::One,
         };
@@ -133,10 +150,10 @@ impl RedisAddress {
                 .parse()
                 .ok()
                 .filter(|number| (0..=65_535).contains(number))
-                .ok_or("the database behind the slash is a number")?,
+                .ok_or(StoreAddressFault::Database)?,
         };
         if path.next().is_some() || (kind == Topology::Cluster && database != 0) {
-            return Err("there is more behind its slash than it may have".into());
+            return Err(StoreAddressFault::Path);
         }
         let port = match kind {
             Topology::Sentinel(_) => SENTINEL_PORT,
@@ -147,7 +164,7 @@ impl RedisAddress {
             .map(|server| with_port(server, port))
             .collect::<Result<Vec<_>, _>>()?;
         if kind == Topology::One && servers.len() > 1 {
-            return Err("several servers need redis+sentinel:// or redis+cluster://".into());
+            return Err(StoreAddressFault::Servers);
         }
         Ok(RedisAddress {
             kind,
@@ -161,14 +178,13 @@ impl RedisAddress {
 }
 
 /// `host:port`, with the default port if none is given.
-fn with_port(server: &str, default: u16) -> Result<String, String> {
-    let wrong = || "it names no host and port, as in redis://127.0.0.1:6379".to_owned();
+fn with_port(server: &str, default: u16) -> Result<String, StoreAddressFault> {
     let (host, port) = match server.strip_prefix('[') {
         Some(v6) => {
-            let (host, port) = v6.split_once(']').ok_or_else(wrong)?;
+            let (host, port) = v6.split_once(']').ok_or(StoreAddressFault::Server)?;
             let port = match port {
                 "" => None,
-                port => Some(port.strip_prefix(':').ok_or_else(wrong)?),
+                port => Some(port.strip_prefix(':').ok_or(StoreAddressFault::Server)?),
             };
             (format!("[{host}]"), port)
         }
@@ -183,12 +199,12 @@ fn with_port(server: &str, default: u16) -> Result<String, String> {
             .parse::<u16>()
             .ok()
             .filter(|port| *port > 0)
-            .ok_or_else(wrong)?,
+            .ok_or(StoreAddressFault::Server)?,
     };
     let usual = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
     match !host.is_empty() && host.chars().all(usual) {
         true => Ok(format!("{host}:{port}")),
-        false => Err(wrong()),
+        false => Err(StoreAddressFault::Server),
     }
 }
 
@@ -292,7 +308,7 @@ mod tests {
             "redis://[::1",
             "REDIS://h",
         ] {
-            let error = Address::read(text).unwrap_err();
+            let error = Address::read(text).unwrap_err().to_string();
             assert!(!error.contains("secret"), "{text}: {error}");
         }
     }

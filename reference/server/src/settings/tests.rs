@@ -4,7 +4,7 @@ use super::*;
 
 fn read(arguments: &[&str]) -> Result<Settings, String> {
     let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
-    Settings::read(&arguments, |_| None).map_err(|refused| refused.message)
+    Settings::read(&arguments, |_| None).map_err(|refused| refused.to_string())
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Proxies that forward requests for clients, as `--http-trusted-proxy` names them. Knows nothing of the headers that they send.
 
+use super::SettingsFault;
 use ipnet::{IpNet, Ipv4Net};
 use std::net::IpAddr;
 
@@ -11,14 +12,14 @@ impl TrustedProxies {
     /// Reads addresses (`10.0.0.1`) and networks (`10.0.0.0/8`).
     ///
     /// # Errors
-    /// The item that is neither.
-    pub fn read(items: &[String]) -> Result<Self, String> {
+    /// An item is neither.
+    pub fn read(items: &[String]) -> Result<Self, SettingsFault> {
         let read = |item: &String| {
             let address = || item.parse::<IpAddr>().map(IpNet::from);
             item.parse()
                 .or_else(|_| address())
                 .map(canonical)
-                .map_err(|_| item.clone())
+                .map_err(|_| SettingsFault::TrustedProxy(item.clone()))
         };
         items.iter().map(read).collect::<Result<_, _>>().map(Self)
     }
@@ -51,10 +52,8 @@ mod tests {
     #[test]
     fn trusted_networks_are_parsed_and_matched() {
         for wrong in ["", "10.0.0.0/33", "localhost", "10.0.0", "10.0.0.0/8/8"] {
-            assert_eq!(
-                TrustedProxies::read(&[wrong.to_owned()]).unwrap_err(),
-                wrong
-            );
+            let read = TrustedProxies::read(&[wrong.to_owned()]);
+            assert!(matches!(read, Err(SettingsFault::TrustedProxy(item)) if item == wrong));
         }
     }
 }

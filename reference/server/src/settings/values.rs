@@ -3,7 +3,7 @@
 //! Knows nothing of what a setting does. The environment is passed in, never read here.
 
 use super::flags::{Case, FLAGS, Flag, FlagKind, Group, Value, closest, find};
-use super::{Draft, Warning};
+use super::{Draft, SettingsFault, Warning};
 use std::collections::HashMap;
 
 /// The values that were given, by flag name.
@@ -25,15 +25,13 @@ pub struct IgnoredValue {
 /// Reads the flag in `word` and its value, which may be the next of the words `behind`.
 ///
 /// # Errors
-/// A sentence for the operator: an unknown flag, a flag without its value, or a stray word.
+/// An unknown flag, a flag without its value, or a stray word.
 fn flag(
     word: &str,
     behind: &mut std::slice::Iter<'_, String>,
-) -> Result<(&'static str, String), String> {
+) -> Result<(&'static str, String), SettingsFault> {
     let Some(body) = word.strip_prefix("--").filter(|body| !body.is_empty()) else {
-        return Err(format!(
-            "unexpected argument {word:?}; every argument of `ptc start` is a flag (see `ptc start --help`)"
-        ));
+        return Err(SettingsFault::StrayArgument(word.to_owned()));
     };
     let (name, inline) = match body.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
@@ -43,10 +41,7 @@ fn flag(
         let value = match (inline, flag.kind) {
             (Some(value), _) => value,
             (None, FlagKind::Bool) => "true".into(),
-            (None, _) => behind
-                .next()
-                .cloned()
-                .ok_or_else(|| format!("--{name} needs a value: {}", flag.kind.expected()))?,
+            (None, _) => behind.next().cloned().ok_or(SettingsFault::NoValue(flag))?,
         };
         return Ok((flag.name, value));
     }
@@ -54,12 +49,10 @@ fn flag(
         Some(flag) if matches!(flag.kind, FlagKind::Bool) && inline.is_none() => {
             Ok((flag.name, "false".into()))
         }
-        _ => {
-            let hint = closest(name)
-                .map(|flag| format!(" Did you mean --{}?", flag.name))
-                .unwrap_or_default();
-            Err(format!("unknown flag --{name}.{hint}"))
-        }
+        _ => Err(SettingsFault::UnknownFlag {
+            name: name.to_owned(),
+            closest: closest(name),
+        }),
     }
 }
 
@@ -69,14 +62,14 @@ impl Values {
     pub fn read(
         arguments: &[String],
         environment: impl Fn(&str) -> Option<String>,
-    ) -> (Self, Option<String>) {
+    ) -> (Self, Option<SettingsFault>) {
         let mut fault = None;
         let mut given: HashMap<&'static str, Vec<String>> = HashMap::new();
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             match flag(word, &mut words) {
                 Ok((name, value)) => given.entry(name).or_default().push(value),
-                Err(words) => drop(fault.get_or_insert(words)),
+                Err(refused) => drop(fault.get_or_insert(refused)),
             }
         }
         let mut file = HashMap::new();
@@ -89,7 +82,7 @@ impl Values {
             match ptc_secrets::read_text(&path, ptc_secrets::SETTINGS_BYTES_MAX) {
                 Ok(text) => file = env_lines(&text),
                 Err(error) => {
-                    fault.get_or_insert(format!("--env-file: cannot read {path}: {error}"));
+                    fault.get_or_insert(SettingsFault::EnvFile { path, error });
                 }
             }
         }
@@ -115,8 +108,12 @@ impl Values {
     /// Passes the value of `flag`, or its default, to its row's setter. Returns a warning if the value was ignored or changed.
     ///
     /// # Errors
-    /// The sentence that says which value is wrong.
-    pub fn take(&self, flag: &Flag, draft: &mut Draft) -> Result<Option<Warning>, String> {
+    /// The value is wrong.
+    pub fn take(
+        &self,
+        flag: &'static Flag,
+        draft: &mut Draft,
+    ) -> Result<Option<Warning>, SettingsFault> {
         let mut warning = None;
         match flag.value {
             Value::Number(default, set) => {
@@ -150,10 +147,10 @@ impl Values {
 
     fn number(
         &self,
-        flag: &Flag,
+        flag: &'static Flag,
         default: Option<u64>,
         warning: &mut Option<Warning>,
-    ) -> Result<Option<u64>, String> {
+    ) -> Result<Option<u64>, SettingsFault> {
         let Some(text) = self.raw(flag) else {
             return Ok(None);
         };
@@ -191,14 +188,9 @@ impl Values {
             FlagKind::HttpPort => {
                 let port = unsigned().filter(|value| *value > 0);
                 if self.http
-                    && let Some(port) = port.filter(|port| *port > u64::from(u16::MAX))
+                    && let Some(got) = port.filter(|port| *port > u64::from(u16::MAX))
                 {
-                    return Err(format!(
-                        "--{} / {} must be at most {}, got: \"{port}\"",
-                        flag.name,
-                        flag.env(),
-                        u16::MAX
-                    ));
+                    return Err(SettingsFault::PortTooLarge { flag, got });
                 }
                 port
             }
@@ -210,12 +202,7 @@ impl Values {
         match value {
             Some(value) => Ok(Some(value)),
             None if flag.group == Group::Http && !self.http => Ok(None),
-            None => Err(format!(
-                "--{} / {} must be {}, got: {text:?}",
-                flag.name,
-                flag.env(),
-                flag.kind.expected()
-            )),
+            None => Err(SettingsFault::Value { flag, got: text }),
         }
     }
 
@@ -243,7 +230,7 @@ impl Values {
         &self,
         flag: &Flag,
         warning: &mut Option<Warning>,
-    ) -> Result<Option<&'static str>, String> {
+    ) -> Result<Option<&'static str>, SettingsFault> {
         let Some(text) = self.raw(flag) else {
             return Ok(None);
         };
@@ -251,9 +238,9 @@ impl Values {
             words.iter().find(|word| **word == wanted).copied()
         };
         match flag.kind {
-            FlagKind::OneOf(words, refusal) => match find(words, text.trim()) {
+            FlagKind::OneOf(words, fault) => match find(words, text.trim()) {
                 Some(word) => Ok(Some(word)),
-                None => Err(refusal(&text)),
+                None => Err(fault(text)),
             },
             FlagKind::OneOfOrDefault(words, case) => {
                 let found = match case {

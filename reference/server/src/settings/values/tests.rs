@@ -8,7 +8,7 @@ fn values(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Values, St
         let found = environment.iter().find(|(key, _)| *key == name);
         found.map(|(_, value)| (*value).to_owned())
     });
-    fault.map_or(Ok(values), Err)
+    fault.map_or(Ok(values), |fault| Err(fault.to_string()))
 }
 
 const PROGRAM_ENV: &str = "PTC_RUNNER_MCP_MAX_PROGRAM_BYTES";
@@ -17,7 +17,9 @@ fn draft(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Draft, Stri
     let values = values(arguments, environment)?;
     let mut draft = Draft::default();
     for flag in FLAGS {
-        let warning = values.take(flag, &mut draft)?;
+        let warning = values
+            .take(flag, &mut draft)
+            .map_err(|fault| fault.to_string())?;
         draft.settings.warnings.extend(warning);
     }
     Ok(draft)
