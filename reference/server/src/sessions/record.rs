@@ -1,12 +1,31 @@
 //! A session encoded for a store: a head, which lists show, and a body with everything else. Both are CBOR, and sealed.
 
+use super::store::UnsealError;
 use super::{HEAP_FACTOR, SessionState};
 use crate::clock;
 use minicbor::{Decode, Encode};
 use ptc_lang::{Env, Host, Limits, Pulse};
 use ptc_protocol::Payload;
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::time::{Duration, Instant};
+
+/// Why a session cannot be encoded or decoded.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    #[error(transparent)]
+    Sealed(#[from] UnsealError),
+    #[error(transparent)]
+    Encode(#[from] minicbor::encode::Error<Infallible>),
+    #[error(transparent)]
+    Decode(#[from] minicbor::decode::Error),
+    #[error(transparent)]
+    Snapshot(#[from] ptc_lang::snapshot::Error),
+    #[error("its body is missing")]
+    NoBody,
+    #[error("a call is unreadable")]
+    Call,
+}
 
 /// What lists show.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -79,12 +98,12 @@ impl SessionHead {
         }
     }
 
-    pub fn to_bytes(&self) -> Result<Vec<u8>, String> {
-        minicbor::to_vec(self).map_err(|error| error.to_string())
+    pub fn to_bytes(&self) -> Result<Vec<u8>, RecordError> {
+        Ok(minicbor::to_vec(self)?)
     }
 
-    pub fn read(bytes: &[u8]) -> Result<Self, String> {
-        minicbor::decode(bytes).map_err(|error| error.to_string())
+    pub fn read(bytes: &[u8]) -> Result<Self, RecordError> {
+        Ok(minicbor::decode(bytes)?)
     }
 }
 
@@ -92,11 +111,10 @@ impl SessionHead {
 ///
 /// # Errors
 /// When the session is too large.
-pub fn encode_body(state: &SessionState) -> Result<Vec<u8>, String> {
+pub fn encode_body(state: &SessionState) -> Result<Vec<u8>, RecordError> {
     let env = state
         .env
-        .snapshot(SNAPSHOT_BYTES_MAX, &SnapshotDeadline::start())
-        .map_err(|error| error.to_string())?;
+        .snapshot(SNAPSHOT_BYTES_MAX, &SnapshotDeadline::start())?;
     let kept = |calls: &VecDeque<Payload>| calls.iter().map(Payload::to_stored_text).collect();
     let body = SessionBody {
         env,
@@ -105,23 +123,26 @@ pub fn encode_body(state: &SessionState) -> Result<Vec<u8>, String> {
         tool_calls: kept(&state.tool_calls),
         upstream_calls: kept(&state.upstream_calls),
     };
-    minicbor::to_vec(body).map_err(|error| error.to_string())
+    Ok(minicbor::to_vec(body)?)
 }
 
 /// Decodes a body into `state`; the bytes are untrusted.
 ///
 /// # Errors
 /// What is wrong with the bytes.
-pub fn decode_body(state: &mut SessionState, body: &[u8], memory_bytes: u64) -> Result<(), String> {
-    let body: SessionBody = minicbor::decode(body).map_err(|error| error.to_string())?;
+pub fn decode_body(
+    state: &mut SessionState,
+    body: &[u8],
+    memory_bytes: u64,
+) -> Result<(), RecordError> {
+    let body: SessionBody = minicbor::decode(body)?;
     let limits = Limits {
         memory_bytes: memory_bytes
             .saturating_mul(HEAP_FACTOR * 4)
             .saturating_add(READING_BYTES),
         ..Limits::default()
     };
-    state.env = Env::restore(&body.env, &limits, &SnapshotDeadline::start())
-        .map_err(|error| error.to_string())?;
+    state.env = Env::restore(&body.env, &limits, &SnapshotDeadline::start())?;
     state.bindings = state.env.definitions().len();
     state.held_bytes = state.env.held_bytes();
     state.results = usize::try_from(body.results)
@@ -131,7 +152,7 @@ pub fn decode_body(state: &mut SessionState, body: &[u8], memory_bytes: u64) -> 
     let read = |calls: Vec<String>| {
         let calls = calls
             .iter()
-            .map(|call| Payload::from_stored_text(call).ok_or("a call is unreadable"));
+            .map(|call| Payload::from_stored_text(call).ok_or(RecordError::Call));
         calls.collect::<Result<VecDeque<_>, _>>()
     };
     state.tool_calls = read(body.tool_calls)?;

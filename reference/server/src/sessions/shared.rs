@@ -4,10 +4,11 @@
 //! under its stamp, so that the next turn need not transfer the body.
 
 use super::logins::LoginFailures;
-use super::record::{self, SessionHead};
+use super::record::{self, RecordError, SessionHead};
 use super::store::{
-    self, Address, Lease, LeaseRequest, Namespace, NewSession, Seal, SealedContent, SessionKey,
-    SessionRecord, SessionStore, StoreError, StoreEvent, StoreResult, UnsealError,
+    self, Address, KeyFileFault, Lease, LeaseRequest, Namespace, NewSession, Seal, SealedContent,
+    SessionKey, SessionRecord, SessionStore, StoreError, StoreEvent, StoreFault, StoreResult,
+    UnsealError,
 };
 use super::{RunningTurn, Session, SessionError, SessionState, Turn, instant_after};
 use crate::clock;
@@ -118,7 +119,7 @@ impl SharedSessions {
             return Ok(None);
         };
         let seal = seal(settings)?;
-        let unusable = |cause: String| StoreOpenError::unusable(address, cause);
+        let unusable = |fault| StoreOpenError::unusable(address, fault);
         let stores = StorePair {
             programs: store::open(address, Namespace::Programs).map_err(unusable)?,
             protocol: store::open(address, Namespace::Protocol).map_err(unusable)?,
@@ -132,7 +133,7 @@ impl SharedSessions {
             {
                 shared.mark_unavailable(&cause);
             }
-            Err(failure) => return Err(unusable(failure.to_string())),
+            Err(failure) => return Err(unusable(failure.into())),
         }
         tracing::info!(
             event = "session_store",
@@ -225,13 +226,12 @@ impl SharedSessions {
     /// Checks that one of this node's keys opens the store's mark. An unmarked store is marked now, and a mark under an older key is
     /// replaced: a node that does not have the new key can then no longer start.
     fn check_mark(&self) -> StoreResult<()> {
-        let fresh = self
-            .seal
-            .seal(MARK, MARK_CONTEXT)
-            .map_err(StoreError::Unavailable)?;
+        let fresh = self.seal.seal(MARK, MARK_CONTEXT);
+        let fresh = fresh.map_err(|error| StoreError::Unavailable(error.to_string()))?;
         let mark = self.store.mark(&fresh, None)?;
         self.has_replied.store(true, Ordering::Release);
-        verify_mark(&self.seal, &mark).map_err(StoreError::Unavailable)?;
+        verify_mark(&self.seal, &mark)
+            .map_err(|fault| StoreError::Unavailable(fault.to_string()))?;
         if !self.seal.is_newest(&mark, MARK_CONTEXT) {
             self.store.mark(&fresh, Some(&mark))?;
         }
@@ -519,13 +519,13 @@ impl SharedSessions {
     fn seal_parts(
         &self,
         place: &AssociatedData<'_>,
-        head: Result<Vec<u8>, String>,
-        body: Result<Vec<u8>, String>,
+        head: Result<Vec<u8>, RecordError>,
+        body: Result<Vec<u8>, RecordError>,
     ) -> Result<(Vec<u8>, Vec<u8>), SessionError> {
-        let seal = |part: &str, bytes: Result<Vec<u8>, String>| {
-            bytes
-                .and_then(|bytes| self.seal.seal(&bytes, &place.of(part)))
-                .map_err(|_| SessionError::TooLarge)
+        let seal = |part: &str, bytes: Result<Vec<u8>, RecordError>| {
+            let bytes = bytes.map_err(|_| SessionError::TooLarge)?;
+            let sealed = self.seal.seal(&bytes, &place.of(part));
+            sealed.map_err(|_| SessionError::TooLarge)
         };
         Ok((seal("head", head)?, seal("body", body)?))
     }
@@ -533,13 +533,14 @@ impl SharedSessions {
     fn open_head(&self, record: &SessionRecord) -> Result<SessionHead, SessionError> {
         let place = AssociatedData::of_record(record).of("head");
         let head = self.seal.open(&record.head, &place);
-        head.map_err(|cause| cause.to_string())
+        head.map_err(RecordError::from)
             .and_then(|head| SessionHead::read(&head))
             .map_err(|cause| self.unreadable(&record.key, &cause))
     }
 
     /// Logs why a session cannot be read; its owner only learns that it cannot.
-    fn unreadable(&self, key: &SessionKey, cause: &str) -> SessionError {
+    fn unreadable(&self, key: &SessionKey, cause: &RecordError) -> SessionError {
+        let cause = cause.to_string();
         tracing::error!(event = "session_unreadable", cause, key = key.as_str());
         SessionError::Unreadable
     }
@@ -605,7 +606,7 @@ impl SharedSessions {
         }
         match record.body.is_some() || known == Some(record.stamp.as_str()) {
             true => Ok(()),
-            false => Err(self.unreadable(&record.key, "its body is missing")),
+            false => Err(self.unreadable(&record.key, &RecordError::NoBody)),
         }
     }
 
@@ -622,7 +623,7 @@ impl SharedSessions {
         let mut state = session.state();
         let opened = self.seal.open(body, &place.of("body"));
         opened
-            .map_err(|cause| cause.to_string())
+            .map_err(RecordError::from)
             .and_then(|body| record::decode_body(&mut state, &body, self.settings.memory_bytes))
             .map_err(|cause| self.unreadable(place.key, &cause))?;
         self.cache(place.key, place.stamp, &state);
@@ -835,10 +836,9 @@ impl SharedSessions {
         protocol: &ProtocolState,
         place: &AssociatedData<'_>,
     ) -> Result<Vec<u8>, SessionError> {
-        let bytes = minicbor::to_vec(protocol).map_err(|error| error.to_string());
-        bytes
-            .and_then(|bytes| self.seal.seal(&bytes, &place.of("protocol")))
-            .map_err(|_| SessionError::TooLarge)
+        let bytes = minicbor::to_vec(protocol).map_err(|_| SessionError::TooLarge)?;
+        let sealed = self.seal.seal(&bytes, &place.of("protocol"));
+        sealed.map_err(|_| SessionError::TooLarge)
     }
 
     fn open_protocol(&self, record: &SessionRecord) -> Result<ProtocolState, SessionError> {
@@ -847,8 +847,8 @@ impl SharedSessions {
             &AssociatedData::of_record(record).of("protocol"),
         );
         opened
-            .map_err(|cause| cause.to_string())
-            .and_then(|bytes| minicbor::decode(&bytes).map_err(|error| error.to_string()))
+            .map_err(RecordError::from)
+            .and_then(|bytes| Ok(minicbor::decode(&bytes)?))
             .map_err(|cause| self.unreadable(&record.key, &cause))
     }
 
@@ -1026,10 +1026,13 @@ pub fn examine(
         return Ok(None);
     };
     let seal = seal(settings)?;
-    let unusable = |cause: String| StoreOpenError::unusable(address, cause);
-    let summary = store::inspect(address).map_err(unusable)?;
+    let summary =
+        store::inspect(address).map_err(|fault| StoreOpenError::unusable(address, fault))?;
     if let Some(mark) = &summary.mark {
-        verify_mark(&seal, mark).map_err(unusable)?;
+        verify_mark(&seal, mark).map_err(|fault| StoreOpenError::Mark {
+            address: address.to_string(),
+            fault,
+        })?;
     }
     let keys = match seal.keys() {
         0 => "not encrypted".to_owned(),
@@ -1047,18 +1050,43 @@ pub fn examine(
 #[derive(Debug, thiserror::Error)]
 pub enum StoreOpenError {
     #[error("--session-store-key-file / PTC_RUNNER_MCP_SESSION_STORE_KEY_FILE: {0}")]
-    KeyFile(String),
-    #[error("--session-store / PTC_RUNNER_MCP_SESSION_STORE: cannot use {address}: {cause}")]
-    Unusable { address: String, cause: String },
+    KeyFile(KeyFileFault),
+    #[error("--session-store / PTC_RUNNER_MCP_SESSION_STORE: cannot use {address}: {fault}")]
+    Unusable { address: String, fault: StoreFault },
+    #[error("--session-store / PTC_RUNNER_MCP_SESSION_STORE: cannot use {address}: {fault}")]
+    Mark { address: String, fault: MarkFault },
 }
 
 impl StoreOpenError {
-    fn unusable(address: &Address, cause: String) -> Self {
+    fn unusable(address: &Address, fault: StoreFault) -> Self {
         StoreOpenError::Unusable {
             address: address.to_string(),
-            cause,
+            fault,
         }
     }
+}
+
+/// Why none of the keys opens a store's mark, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum MarkFault {
+    #[error("it is marked by something else")]
+    Foreign,
+    #[error(
+        "{}: start without --session-store-key-file, or name another store",
+        UnsealError::Clear
+    )]
+    Clear,
+    #[error("{}: name it with --session-store-key-file", UnsealError::NoKey)]
+    NoKey,
+    #[error(
+        "the key is not the one of what it holds (--session-store-key-file), or its mark was changed: name the key that it began with"
+    )]
+    OtherKey,
+    #[error(
+        "its `{MARK_CONTEXT}`, which tells the right key from a wrong one, is damaged: {0}. Put it back from a backup, or remove it: \
+         the next start makes one for its own key, and what another key sealed stays unreadable"
+    )]
+    Damaged(UnsealError),
 }
 
 /// Associated data of sealed bytes: where they belong. They open nowhere else: not under another id, not for another owner, not beside
@@ -1087,24 +1115,20 @@ impl<'a> AssociatedData<'a> {
 /// Checks that one of the keys opens a store's mark.
 ///
 /// # Errors
-/// Why the mark does not open, and what to do.
-fn verify_mark(seal: &Seal, mark: &[u8]) -> Result<(), String> {
+/// Why the mark does not open.
+fn verify_mark(seal: &Seal, mark: &[u8]) -> Result<(), MarkFault> {
     match seal.open(mark, MARK_CONTEXT) {
         Ok(text) if text == MARK => Ok(()),
-        Ok(_) => Err("it is marked by something else".into()),
-        Err(cause) => Err(match cause {
-            UnsealError::Clear => {
-                format!("{cause}: start without --session-store-key-file, or name another store")
-            }
-            UnsealError::NoKey => format!("{cause}: name it with --session-store-key-file"),
-            UnsealError::Refused => "the key is not the one of what it holds (--session-store-key-file), or its mark was changed: name the key \
-                                  that it began with"
-                .into(),
-            UnsealError::Empty | UnsealError::Foreign | UnsealError::CutOff | UnsealError::Damaged => format!(
-                "its `{MARK_CONTEXT}`, which tells the right key from a wrong one, is damaged: {cause}. Put it back from a backup, or remove it: \
-                 the next start makes one for its own key, and what another key sealed stays unreadable"
-            ),
-        }),
+        Ok(_) => Err(MarkFault::Foreign),
+        Err(UnsealError::Clear) => Err(MarkFault::Clear),
+        Err(UnsealError::NoKey) => Err(MarkFault::NoKey),
+        Err(UnsealError::Refused) => Err(MarkFault::OtherKey),
+        Err(
+            cause @ (UnsealError::Empty
+            | UnsealError::Foreign
+            | UnsealError::CutOff
+            | UnsealError::Damaged),
+        ) => Err(MarkFault::Damaged(cause)),
     }
 }
 

@@ -14,7 +14,7 @@ use super::super::record::SNAPSHOT_BYTES_MAX;
 use super::{
     CLOSED_MAX, DIGEST_DIGITS, FailedLogin, Lease, LeaseRequest, LoginFailure, Namespace,
     NewSession, RecordTimes, SOURCES_MAX, SealedContent, SessionKey, SessionRecord, SessionStore,
-    StoreError, StoreResult, StoreSummary, micros,
+    StoreError, StoreFault, StoreResult, StoreSummary, micros,
 };
 use crate::clock;
 use minicbor::{Decode, Encode};
@@ -163,7 +163,7 @@ impl Directory {
     ///
     /// # Errors
     /// Why the directory cannot be used.
-    pub fn open(path: &Path, namespace: Namespace) -> Result<Self, String> {
+    pub fn open(path: &Path, namespace: Namespace) -> Result<Self, StoreFault> {
         let owned_store = match namespace {
             Namespace::Programs => None,
             Namespace::Protocol => Some(Box::new(Directory::open(path, Namespace::Programs)?)),
@@ -172,36 +172,29 @@ impl Directory {
         let path = &path.join(namespace.name());
         let made = create_directories(operators).and_then(|()| create_directory(path));
         let made = made.and_then(|()| std::fs::metadata(path));
-        let device = made
-            .map_err(|error| format!("cannot make the directory: {error}"))?
-            .dev();
+        let device = made.map_err(StoreFault::Make)?.dev();
         let directory = Directory {
             path: path.to_owned(),
             device,
             owned_store,
         };
-        let held = directory
-            .acquire_lock()
-            .map_err(|failure| failure.to_string())?;
+        let held = directory.acquire_lock()?;
         // The directory itself may be new, so its name is synced, too. A parent that this process may not read was not created by it.
-        let whole = path
-            .canonicalize()
-            .map_err(|error| format!("cannot be found: {error}"))?;
+        let whole = path.canonicalize().map_err(StoreFault::Find)?;
         for made in whole.ancestors().skip(1).take(2) {
             match sync_names(made) {
                 Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
-                    return Err(format!("cannot sync {}: {error}", made.display()));
+                    let path = made.to_owned();
+                    return Err(StoreFault::Sync { path, error });
                 }
                 _ => {}
             }
         }
         let tried = stray_path(&directory.path);
-        write(&tried, b"").map_err(|error| format!("cannot write: {error}"))?;
-        std::fs::remove_file(&tried).map_err(|error| format!("cannot remove: {error}"))?;
+        write(&tried, b"").map_err(StoreFault::Write)?;
+        std::fs::remove_file(&tried).map_err(StoreFault::Remove)?;
         drop(held);
-        directory
-            .remove_strays()
-            .map_err(|error| format!("cannot be read: {error}"))?;
+        directory.remove_strays().map_err(StoreFault::List)?;
         Ok(directory)
     }
 
@@ -636,9 +629,12 @@ impl LoginTable {
 }
 
 /// Inspects the directory of a store without changing it.
-pub fn inspect(path: &Path) -> Result<StoreSummary, String> {
+pub fn inspect(path: &Path) -> Result<StoreSummary, StoreFault> {
     let path = path.join(Namespace::Programs.name());
-    let read = |error: io::Error| format!("cannot read {}: {error}", path.display());
+    let read = |error: io::Error| StoreFault::Read {
+        path: path.clone(),
+        error,
+    };
     let Some(files) = if_exists(std::fs::read_dir(&path)).map_err(read)? else {
         return Ok(StoreSummary {
             warnings: vec!["there is no such directory yet; a start makes it".into()],

@@ -17,9 +17,11 @@ mod seal;
 mod wire;
 
 pub use crate::settings::store_address::Address;
-pub use seal::{Seal, UnsealError};
+pub use seal::{KeyFileFault, Seal, UnsealError};
 
 use super::SessionError;
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A session's key in a store: a digest of the session id, because the id is a secret of its owner.
@@ -186,6 +188,27 @@ impl From<SessionError> for StoreError {
     }
 }
 
+/// Why a store cannot be opened or inspected. `Display` contains no credentials.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreFault {
+    #[error("cannot make the directory: {0}")]
+    Make(io::Error),
+    #[error("cannot be found: {0}")]
+    Find(io::Error),
+    #[error("cannot sync {}: {error}", path.display())]
+    Sync { path: PathBuf, error: io::Error },
+    #[error("cannot write: {0}")]
+    Write(io::Error),
+    #[error("cannot remove: {0}")]
+    Remove(io::Error),
+    #[error("cannot be read: {0}")]
+    List(io::Error),
+    #[error("cannot read {}: {error}", path.display())]
+    Read { path: PathBuf, error: io::Error },
+    #[error(transparent)]
+    Operation(#[from] StoreError),
+}
+
 /// The result of a store operation.
 pub type StoreResult<T> = Result<T, StoreError>;
 
@@ -347,8 +370,8 @@ pub const STORE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Opens a store.
 ///
 /// # Errors
-/// The cause, without credentials.
-pub fn open(address: &Address, namespace: Namespace) -> Result<Box<dyn SessionStore>, String> {
+/// The cause.
+pub fn open(address: &Address, namespace: Namespace) -> Result<Box<dyn SessionStore>, StoreFault> {
     match address {
         Address::Directory(path) => Ok(Box::new(file::Directory::open(path, namespace)?)),
         Address::Redis(servers) => Ok(Box::new(redis::Redis::open(servers, namespace)?)),
@@ -358,11 +381,11 @@ pub fn open(address: &Address, namespace: Namespace) -> Result<Box<dyn SessionSt
 /// Inspects a store without changing it.
 ///
 /// # Errors
-/// The cause, without credentials.
-pub fn inspect(address: &Address) -> Result<StoreSummary, String> {
+/// The cause.
+pub fn inspect(address: &Address) -> Result<StoreSummary, StoreFault> {
     match address {
         Address::Directory(path) => file::inspect(path),
-        Address::Redis(servers) => redis::Redis::open(servers, Namespace::Programs)?.inspect(),
+        Address::Redis(servers) => Ok(redis::Redis::open(servers, Namespace::Programs)?.inspect()?),
     }
 }
 

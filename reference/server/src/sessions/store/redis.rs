@@ -194,7 +194,7 @@ impl Redis {
     ///
     /// # Errors
     /// Why the address or the system's certificates cannot be used.
-    pub fn open(address: &RedisAddress, namespace: Namespace) -> Result<Self, String> {
+    pub fn open(address: &RedisAddress, namespace: Namespace) -> StoreResult<Self> {
         let root = format!("{TAG}:{}:", namespace.name());
         Ok(Redis {
             channels: match address.database {
@@ -205,7 +205,8 @@ impl Redis {
             scripts: Arc::new(Scripts::new()),
             acks: Arc::new(Acks::new()),
             connections: Arc::new(Connections {
-                servers: Servers::of(address).map_err(|error| cause(&error))?,
+                servers: Servers::of(address)
+                    .map_err(|error| StoreError::Unavailable(cause(&error)))?,
                 idle: Mutex::default(),
                 away: AtomicBool::new(false),
                 is_probing: AtomicBool::new(false),
@@ -217,18 +218,15 @@ impl Redis {
     ///
     /// # Errors
     /// The cause.
-    pub fn inspect(&self) -> Result<StoreSummary, String> {
+    pub fn inspect(&self) -> StoreResult<StoreSummary> {
         let mut call = self.scripts.inspect.key(&self.root);
         call.arg(CLOSED_MAX);
-        let inspect = || -> StoreResult<StoreSummary> {
-            let mut parts = parse_reply(self.run(&call)?)?;
-            Ok(StoreSummary {
-                mark: parts.next()?,
-                sessions: parts.next()?,
-                warnings: self.connections.durability_warnings(),
-            })
-        };
-        inspect().map_err(|failure| failure.to_string())
+        let mut parts = parse_reply(self.run(&call)?)?;
+        Ok(StoreSummary {
+            mark: parts.next()?,
+            sessions: parts.next()?,
+            warnings: self.connections.durability_warnings(),
+        })
     }
 
     /// Requests a lease, within a protocol session if `protocol_owner` is not empty.

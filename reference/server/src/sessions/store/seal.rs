@@ -2,8 +2,9 @@
 //! have 24 bytes, so they can be drawn at random for the whole life of a key. Without a key the content has a checksum, which protects
 //! against accidents only: anybody who can write to the store can compute one.
 
-use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::aead::{self, Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use ptc_secrets::FileError;
 
 /// Seals and opens; without a key it only binds the content to its place.
 pub struct Seal {
@@ -42,6 +43,26 @@ pub enum UnsealError {
     Refused,
 }
 
+/// Why a file gives no keys.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyFileFault {
+    #[error("cannot read {path}: {error}")]
+    Unread { path: String, error: FileError },
+    #[error(
+        "{path} holds no key: it is 32 bytes, best as 64 hex digits (openssl rand -hex 32); at most {KEYS_MAX} of them, a line each"
+    )]
+    NoKey { path: String },
+}
+
+/// Why bytes cannot be sealed.
+#[derive(Debug, thiserror::Error)]
+pub enum SealError {
+    #[error(transparent)]
+    Random(#[from] getrandom::Error),
+    #[error(transparent)]
+    Cipher(#[from] aead::Error),
+}
+
 impl Seal {
     /// No encryption.
     pub fn none() -> Self {
@@ -55,19 +76,21 @@ impl Seal {
     ///
     /// # Errors
     /// The path and what is wrong.
-    pub fn from_file(path: &str) -> Result<Self, String> {
-        let bytes = ptc_secrets::read_file(path, ptc_secrets::SETTINGS_BYTES_MAX)
-            .map_err(|error| format!("cannot read {path}: {error}"))?;
-        let keys = keys(&bytes).ok_or_else(|| {
-            format!(
-                "{path} holds no key: it is 32 bytes, best as 64 hex digits (openssl rand -hex 32); at most {KEYS_MAX} of them, a line each"
-            )
-        })?;
+    pub fn from_file(path: &str) -> Result<Self, KeyFileFault> {
+        let path = || path.to_owned();
+        let bytes =
+            ptc_secrets::read_file(path(), ptc_secrets::SETTINGS_BYTES_MAX).map_err(|error| {
+                KeyFileFault::Unread {
+                    path: path(),
+                    error,
+                }
+            })?;
+        let keys = keys(&bytes).ok_or_else(|| KeyFileFault::NoKey { path: path() })?;
         let ciphers = keys
-            .iter()
-            .map(|key| XChaCha20Poly1305::new_from_slice(key).map_err(|error| error.to_string()));
+            .into_iter()
+            .map(|key| XChaCha20Poly1305::new(&key.into()));
         Ok(Seal {
-            ciphers: ciphers.collect::<Result<_, _>>()?,
+            ciphers: ciphers.collect(),
         })
     }
 
@@ -92,19 +115,17 @@ impl Seal {
     ///
     /// # Errors
     /// When the system provides no random bytes.
-    pub fn seal(&self, bytes: &[u8], place: &str) -> Result<Vec<u8>, String> {
+    pub fn seal(&self, bytes: &[u8], place: &str) -> Result<Vec<u8>, SealError> {
         let Some(cipher) = self.ciphers.first() else {
             return Ok([&[CHECKED][..], &checksum(place, bytes), bytes].concat());
         };
         let mut nonce = [0; NONCE_BYTES];
-        crate::token::fill(&mut nonce).map_err(|error| error.to_string())?;
+        crate::token::fill(&mut nonce)?;
         let payload = Payload {
             msg: bytes,
             aad: place.as_bytes(),
         };
-        let sealed = cipher
-            .encrypt(&XNonce::from(nonce), payload)
-            .map_err(|error| error.to_string())?;
+        let sealed = cipher.encrypt(&XNonce::from(nonce), payload)?;
         Ok([&[SEALED], nonce.as_slice(), &sealed].concat())
     }
 
