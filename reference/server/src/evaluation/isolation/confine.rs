@@ -8,6 +8,7 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
 };
+use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -19,12 +20,25 @@ const BASE_BYTES: u64 = 192 << 20;
 /// Address space beyond that: the stacks and arenas of threads reserve more than they use.
 const SPACE_BYTES: u64 = 4 << 30;
 
+/// Why a process cannot be confined.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfineFault {
+    #[error("{resource:?}: {error}")]
+    Limit { resource: Resource, error: Errno },
+    #[error("/proc/self/fd: {0}")]
+    Files(std::io::Error),
+    #[error("seccomp: {0}")]
+    Install(#[from] seccompiler::Error),
+    #[error("seccomp: {0}")]
+    Filter(#[from] seccompiler::BackendError),
+}
+
 /// Sets the kernel's resource limits: memory for programs of `memory_bytes`, `cpu_seconds` of CPU time for the whole life of the process,
 /// no files, no core dumps.
 ///
 /// # Errors
 /// The kernel's error.
-pub fn set_limits(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
+pub fn set_limits(memory_bytes: u64, cpu_seconds: u64) -> Result<(), ConfineFault> {
     let data = memory_bytes.saturating_mul(3).saturating_add(BASE_BYTES);
     let limits = [
         (Resource::RLIMIT_DATA, data),
@@ -36,9 +50,10 @@ pub fn set_limits(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
     ];
     for (resource, most) in limits {
         // Limits of the server itself also apply to the processes that it starts.
-        let (_, hard) = getrlimit(resource).map_err(|error| format!("{resource:?}: {error}"))?;
+        let refused = |error| ConfineFault::Limit { resource, error };
+        let (_, hard) = getrlimit(resource).map_err(refused)?;
         let most = most.min(hard);
-        setrlimit(resource, most, most).map_err(|error| format!("{resource:?}: {error}"))?;
+        setrlimit(resource, most, most).map_err(refused)?;
     }
     Ok(())
 }
@@ -47,9 +62,9 @@ pub fn set_limits(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
 ///
 /// # Errors
 /// The kernel's error.
-pub fn close_files() -> Result<(), String> {
+pub fn close_files() -> Result<(), ConfineFault> {
     let open: Vec<i32> = std::fs::read_dir("/proc/self/fd")
-        .map_err(|error| format!("/proc/self/fd: {error}"))?
+        .map_err(ConfineFault::Files)?
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .filter(|number| *number > 0)
@@ -166,7 +181,7 @@ pub fn deny_admin_calls() -> bool {
     admin_filter().is_ok_and(|never| seccompiler::apply_filter_all_threads(&never).is_ok())
 }
 
-fn admin_filter() -> Result<BpfProgram, String> {
+fn admin_filter() -> Result<BpfProgram, ConfineFault> {
     filter(
         ADMIN_CALLS.iter().map(|call| (*call, Vec::new())).collect(),
         SeccompAction::Allow,
@@ -220,8 +235,7 @@ const ALLOWED_CALLS: &[i64] = &[
 ///
 /// # Errors
 /// The kernel's error; without seccomp there is no isolation.
-pub fn seccomp() -> Result<(), String> {
-    let told = |error: seccompiler::Error| format!("seccomp: {error}");
+pub fn seccomp() -> Result<(), ConfineFault> {
     // The arguments of `clone3` are in memory, where a filter cannot inspect them. With `ENOSYS` the C library falls back to `clone`.
     let unknown = filter(
         BTreeMap::from([(libc::SYS_clone3, Vec::new())]),
@@ -260,26 +274,22 @@ pub fn seccomp() -> Result<(), String> {
         SeccompAction::Allow,
     )?;
     // Of two filters that refuse a call, the one installed last decides the error.
-    seccompiler::apply_filter_all_threads(&unknown).map_err(told)?;
-    seccompiler::apply_filter_all_threads(&allowed).map_err(told)
+    seccompiler::apply_filter_all_threads(&unknown)?;
+    Ok(seccompiler::apply_filter_all_threads(&allowed)?)
 }
 
-fn rule(argument: u8, compare: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, compare, value)
-        .and_then(|condition| SeccompRule::new(vec![condition]))
-        .map_err(|error| format!("seccomp: {error}"))
+fn rule(argument: u8, compare: SeccompCmpOp, value: u64) -> Result<SeccompRule, ConfineFault> {
+    let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, compare, value)?;
+    Ok(SeccompRule::new(vec![condition])?)
 }
 
 fn filter(
     rules: BTreeMap<i64, Vec<SeccompRule>>,
     otherwise: SeccompAction,
     matching: SeccompAction,
-) -> Result<BpfProgram, String> {
-    let told = |error: seccompiler::BackendError| format!("seccomp: {error}");
-    let architecture = std::env::consts::ARCH.try_into().map_err(told)?;
-    SeccompFilter::new(rules, otherwise, matching, architecture)
-        .and_then(BpfProgram::try_from)
-        .map_err(told)
+) -> Result<BpfProgram, ConfineFault> {
+    let architecture = std::env::consts::ARCH.try_into()?;
+    Ok(SeccompFilter::new(rules, otherwise, matching, architecture)?.try_into()?)
 }
 
 #[cfg(test)]

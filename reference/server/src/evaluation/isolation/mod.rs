@@ -78,8 +78,9 @@ fn transfer_fault(error: &ptc_lang::snapshot::Error) -> HostFault {
 pub enum IsolationFault {
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
+    #[cfg(target_os = "linux")]
     #[error("cannot evaluate in processes: {0}")]
-    Process(String),
+    Process(pool::SpawnFault),
     #[error("--isolation=process needs Linux")]
     System,
 }

@@ -99,7 +99,7 @@ struct Shared {
 struct State {
     idle: Vec<Worker>,
     busy: usize,
-    failure: Option<String>,
+    failure: Option<SpawnFault>,
     closed: bool,
 }
 
@@ -331,7 +331,7 @@ fn replenish(shared: &Weak<Shared>) {
                 // Added at the bottom of the stack: the most recently used process is reused first, because its memory is warm.
                 state.idle.insert(0, worker);
             }
-            Err(problem) => state.failure = Some(problem),
+            Err(fault) => state.failure = Some(fault),
         }
         let failed = state.failure.is_some();
         drop(state);
@@ -344,9 +344,11 @@ fn replenish(shared: &Weak<Shared>) {
 
 impl Worker {
     /// Starts a process and waits until it is confined. Also returns whether Landlock fully confines it.
-    fn start(settings: WorkerSettings, ready_timeout: Duration) -> Result<(Worker, bool), String> {
-        let told = |error: io::Error| error.to_string();
-        let (stream, other) = UnixStream::pair().map_err(told)?;
+    fn start(
+        settings: WorkerSettings,
+        ready_timeout: Duration,
+    ) -> Result<(Worker, bool), SpawnFault> {
+        let (stream, other) = UnixStream::pair()?;
         let program_seconds = settings.time_ms.div_ceil(1000).saturating_add(1);
         let cpu_seconds = program_seconds
             .saturating_mul(THREADS)
@@ -362,8 +364,7 @@ impl Worker {
             .stdin(Stdio::from(OwnedFd::from(other)))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .spawn()
-            .map_err(told)?;
+            .spawn()?;
         let mut worker = Worker {
             child,
             stream,
@@ -372,37 +373,30 @@ impl Worker {
         };
         match worker.wait_until_ready(ready_timeout) {
             Ok(landlock) => Ok((worker, landlock)),
-            Err(problem) => {
-                let status = worker.kill();
-                Err(match status {
-                    Some(status) => format!("{problem} ({status})"),
-                    None => problem,
-                })
-            }
+            Err(fault) => Err(match worker.kill() {
+                Some(status) => SpawnFault::Ended {
+                    fault: Box::new(fault),
+                    status,
+                },
+                None => fault,
+            }),
         }
     }
 
-    fn wait_until_ready(&mut self, within: Duration) -> Result<bool, String> {
+    fn wait_until_ready(&mut self, within: Duration) -> Result<bool, SpawnFault> {
         const FRAME_BYTES: usize = 4096;
-        let told = |error: io::Error| error.to_string();
-        self.stream.set_read_timeout(Some(within)).map_err(told)?;
+        self.stream.set_read_timeout(Some(within))?;
         let confinement = loop {
-            match self.inbox.next(FRAME_BYTES).map_err(told)? {
+            match self.inbox.next(FRAME_BYTES)? {
                 Some(ToServer::Ready(confinement)) => break confinement,
-                Some(ToServer::Failed(problem)) => return Err(problem),
-                Some(_) => {
-                    return Err("the process said something else than that it is ready".into());
-                }
-                None if self.inbox.fill(&self.stream).map_err(told)? => {}
-                None => return Err("the process ended before it was ready".into()),
+                Some(ToServer::Failed(problem)) => return Err(SpawnFault::Reported(problem)),
+                Some(_) => return Err(SpawnFault::ProtocolViolation),
+                None if self.inbox.fill(&self.stream)? => {}
+                None => return Err(SpawnFault::Closed),
             }
         };
-        self.stream
-            .set_read_timeout(Some(POLL_INTERVAL))
-            .map_err(told)?;
-        self.stream
-            .set_write_timeout(Some(POLL_INTERVAL))
-            .map_err(told)?;
+        self.stream.set_read_timeout(Some(POLL_INTERVAL))?;
+        self.stream.set_write_timeout(Some(POLL_INTERVAL))?;
         Ok(confinement.landlock)
     }
 
@@ -490,6 +484,25 @@ impl Drop for BusyWorker<'_> {
             self.shared.missing.notify_one();
         }
     }
+}
+
+/// Why a process did not get ready.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnFault {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The process's own words.
+    #[error("{0}")]
+    Reported(String),
+    #[error("the process said something else than that it is ready")]
+    ProtocolViolation,
+    #[error("the process ended before it was ready")]
+    Closed,
+    #[error("{fault} ({status})")]
+    Ended {
+        fault: Box<SpawnFault>,
+        status: ExitStatus,
+    },
 }
 
 /// Why a process cannot be used any more.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ptc_lang::error::Code;
 use ptc_lang::{
@@ -17,11 +18,12 @@ use ptc_lang::{
     heap, run, run_metered, snapshot,
 };
 
+use super::confine::{self, ConfineFault};
+use super::faults;
 use super::frames::{
     self, Confinement, FrameReader, HostReply, HostRequest, RunEnd, RunLimits, RunRequest,
     RunResult, ToServer, ToWorker,
 };
-use super::{confine, faults};
 
 /// Native stack of the evaluating thread.
 const STACK_BYTES: usize = crate::evaluation::pool::STACK_BYTES;
@@ -41,18 +43,30 @@ pub fn main(arguments: &[String]) -> ExitCode {
     };
     match serve(memory_bytes, cpu_seconds) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            let _ = frames::send(Socket, &ToServer::Failed(problem));
+        Err(fault) => {
+            let _ = frames::send(Socket, &ToServer::Failed(fault.to_string()));
             ExitCode::FAILURE
         }
     }
 }
 
-fn serve(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
+/// Why the process cannot get ready.
+#[derive(Debug, thiserror::Error)]
+enum ReadyFault {
+    #[error(transparent)]
+    Process(#[from] Errno),
+    #[error(transparent)]
+    Confine(#[from] ConfineFault),
+    #[error(transparent)]
+    Thread(#[from] std::io::Error),
+    #[error("the evaluating thread panicked")]
+    Panicked,
+}
+
+fn serve(memory_bytes: u64, cpu_seconds: u64) -> Result<(), ReadyFault> {
     // When the server dies, the kernel kills this process, even in the middle of a program.
-    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)
-        .map_err(|error| error.to_string())?;
-    nix::sys::prctl::set_dumpable(false).map_err(|error| error.to_string())?;
+    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
+    nix::sys::prctl::set_dumpable(false)?;
     heap::overwrite_freed();
     confine::close_files()?;
     let landlock = confine::landlock();
@@ -62,15 +76,14 @@ fn serve(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
     let served = std::thread::Builder::new()
         .name("eval".into())
         .stack_size(STACK_BYTES)
-        .spawn(move || {
+        .spawn(move || -> Result<(), ReadyFault> {
             // Measures the native stack once, which reads files, before files are denied.
             warm_up();
             confine::seccomp()?;
             ServerLink::new(Socket).serve(Confinement { landlock })
-        })
-        .map_err(|error| error.to_string())?
+        })?
         .join();
-    served.unwrap_or_else(|_| Err("the evaluating thread panicked".into()))
+    served.unwrap_or(Err(ReadyFault::Panicked))
 }
 
 /// Evaluates something, so that the first program does not pay for one-time work.
@@ -143,7 +156,7 @@ impl ServerLink {
         }
     }
 
-    fn serve(&self, confinement: Confinement) -> Result<(), String> {
+    fn serve(&self, confinement: Confinement) -> ! {
         self.send(&ToServer::Ready(confinement));
         loop {
             let mut inbox = self.state().inbox.take().unwrap_or_default();
