@@ -16,19 +16,45 @@ pub struct Coerced {
     pub warnings: Vec<String>,
 }
 
+/// A value that can't be made to fit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CoerceFault {
+    #[error("cannot coerce to {0}")]
+    Kind(&'static str),
+    #[error("cannot coerce string {} to {kind}", quoted(text))]
+    Text { text: String, kind: &'static str },
+    #[error("missing required field {}", quoted(.0))]
+    Missing(String),
+    #[error(
+        "cannot coerce to datetime — expected ISO 8601 string with offset (e.g. \"2026-05-03T09:14:00Z\") or a datetime"
+    )]
+    NotDatetime,
+    #[error(
+        "datetime requires a timezone offset (got naive ISO 8601 {}); use \"...Z\" or \"...+HH:MM\"",
+        quoted(.0)
+    )]
+    NoOffset(String),
+    #[error("invalid datetime {}: {problem}", quoted(text))]
+    Datetime { text: String, problem: &'static str },
+}
+
 /// Makes a value fit a type: texts become numbers, booleans, keywords and datetimes, integers become floats,
 /// keywords and temporals become text. Maps are reduced to their declared fields, which are looked up by their
 /// exact names.
 ///
 /// # Errors
-/// The first part that can't be made to fit, as a sentence.
-pub fn coerce_input(value: &Value, expected: &Type) -> Result<Coerced, String> {
+/// The first part that can't be made to fit.
+pub fn coerce_input(value: &Value, expected: &Type) -> Result<Coerced, CoerceFault> {
     let mut warnings = Vec::new();
     let value = coerce(value, expected, &mut warnings)?;
     Ok(Coerced { value, warnings })
 }
 
-fn coerce(value: &Value, expected: &Type, warnings: &mut Vec<String>) -> Result<Value, String> {
+fn coerce(
+    value: &Value,
+    expected: &Type,
+    warnings: &mut Vec<String>,
+) -> Result<Value, CoerceFault> {
     match (expected, value) {
         (Type::Optional(_), Value::Nil) => Ok(Value::Nil),
         (Type::Optional(inner), _) => coerce(value, inner, warnings),
@@ -37,7 +63,7 @@ fn coerce(value: &Value, expected: &Type, warnings: &mut Vec<String>) -> Result<
             let items = items.iter().map(|value| coerce(value, item, warnings));
             Ok(Value::vector(items.collect::<Result<_, _>>()?))
         }
-        (Type::List(_), _) => Err("cannot coerce to list".to_owned()),
+        (Type::List(_), _) => Err(CoerceFault::Kind("list")),
         (Type::Map(fields) | Type::ClosedMap(fields), Value::Map(map)) => {
             let mut kept = Vec::new();
             for (name, expected) in fields {
@@ -48,16 +74,16 @@ fn coerce(value: &Value, expected: &Type, warnings: &mut Vec<String>) -> Result<
                         kept.push((key.clone(), coerce(value, expected, warnings)?))
                     }
                     None if expected.is_optional() => {}
-                    None => return Err(format!("missing required field {}", quoted(name))),
+                    None => return Err(CoerceFault::Missing(name.clone())),
                 }
             }
             Ok(Value::Map(Map::from(kept)))
         }
-        (Type::Map(_) | Type::ClosedMap(_), _) => Err("cannot coerce to map".to_owned()),
+        (Type::Map(_) | Type::ClosedMap(_), _) => Err(CoerceFault::Kind("map")),
     }
 }
 
-fn primitive(value: &Value, prim: Prim, warnings: &mut Vec<String>) -> Result<Value, String> {
+fn primitive(value: &Value, prim: Prim, warnings: &mut Vec<String>) -> Result<Value, CoerceFault> {
     match (prim, value) {
         (Prim::Any, _)
         | (Prim::Int, Value::Int(_) | Value::BigInt(_))
@@ -75,30 +101,33 @@ fn primitive(value: &Value, prim: Prim, warnings: &mut Vec<String>) -> Result<Va
             .ok()
             .filter(|float: &f64| float.is_finite())
             .map(Value::Float)
-            .ok_or_else(|| "cannot coerce to float".to_owned()),
+            .ok_or(CoerceFault::Kind("float")),
         (Prim::String, Value::Keyword(name)) => {
             warnings.push("coerced keyword to string".to_owned());
             Ok(Value::Str(name.clone()))
         }
         (Prim::String, Value::Instant(_) | Value::Date(_)) => {
-            let kind = if matches!(value, Value::Date(_)) { "date" } else { "datetime" };
+            let kind = if matches!(value, Value::Date(_)) {
+                "date"
+            } else {
+                "datetime"
+            };
             warnings.push(format!("coerced {kind} to ISO 8601 string"));
             Ok(Value::str(ptc_lang::print::display(value)))
         }
         (Prim::Datetime, Value::Str(text)) => datetime(text.as_str(), warnings),
         (Prim::Int | Prim::Float | Prim::Bool | Prim::Keyword, Value::Str(text)) => {
             let text = text.as_str();
-            let word = word(prim);
-            let read = from_text(text, prim);
-            let read = read.ok_or_else(|| format!("cannot coerce string {} to {word}", quoted(text)))?;
-            warnings.push(format!("coerced string {} to {word}", quoted(text)));
+            let kind = word(prim);
+            let read = from_text(text, prim).ok_or_else(|| CoerceFault::Text {
+                text: text.to_owned(),
+                kind,
+            })?;
+            warnings.push(format!("coerced string {} to {kind}", quoted(text)));
             Ok(read)
         }
-        (Prim::Datetime, _) => Err(
-            "cannot coerce to datetime — expected ISO 8601 string with offset (e.g. \"2026-05-03T09:14:00Z\") or a datetime"
-                .to_owned(),
-        ),
-        _ => Err(format!("cannot coerce to {}", word(prim))),
+        (Prim::Datetime, _) => Err(CoerceFault::NotDatetime),
+        _ => Err(CoerceFault::Kind(word(prim))),
     }
 }
 
@@ -153,7 +182,7 @@ fn leading_float(text: &str) -> Option<f64> {
         .filter(|float: &f64| float.is_finite())
 }
 
-fn datetime(text: &str, warnings: &mut Vec<String>) -> Result<Value, String> {
+fn datetime(text: &str, warnings: &mut Vec<String>) -> Result<Value, CoerceFault> {
     let problem = match parse_instant_with_offset(text) {
         Ok((moment, ahead)) => {
             warnings.push("normalized to UTC".to_owned());
@@ -162,17 +191,15 @@ fn datetime(text: &str, warnings: &mut Vec<String>) -> Result<Value, String> {
             }
             return Ok(Value::Instant(moment));
         }
-        Err(InstantError::Offset) => {
-            return Err(format!(
-                "datetime requires a timezone offset (got naive ISO 8601 {}); use \"...Z\" or \"...+HH:MM\"",
-                quoted(text)
-            ));
-        }
+        Err(InstantError::Offset) => return Err(CoerceFault::NoOffset(text.to_owned())),
         Err(InstantError::Format) => "invalid_format",
         Err(InstantError::Date) => "invalid_date",
         Err(InstantError::Time) => "invalid_time",
     };
-    Err(format!("invalid datetime {}: {problem}", quoted(text)))
+    Err(CoerceFault::Datetime {
+        text: text.to_owned(),
+        problem,
+    })
 }
 
 fn word(prim: Prim) -> &'static str {

@@ -42,10 +42,13 @@ pub fn schema(text: &str) {
     };
     match json_schema_to_type(&schema) {
         Ok(t) => check_schema_of(&t),
-        Err(message) => assert!(
-            !message.is_empty() && message.len() <= 4 * text.len() + 500,
-            "{message}"
-        ),
+        Err(fault) => {
+            let message = fault.to_string();
+            assert!(
+                !message.is_empty() && message.len() <= 4 * text.len() + 500,
+                "{message}"
+            );
+        }
     }
 }
 

@@ -39,7 +39,7 @@ mod typed;
 ptc_lang::counting_allocator!();
 
 pub use canonical::{canonical, integral};
-pub use coerce::{Coerced, coerce_input};
+pub use coerce::{CoerceFault, Coerced, coerce_input};
 pub use description::{PROFILES, Profile, tool_description};
 pub use encoding::{EncodingError, append_encoded, decode_value, encode_value, encoded_bytes};
 pub use feedback::{
@@ -57,7 +57,8 @@ pub use returns::{
     Mismatch, Segment, describe_mismatches, validate_return, validate_return_within,
 };
 pub use schema::{
-    json_schema_to_type, parameters_schema, provider_schema, tool_definition, type_to_json_schema,
+    SchemaFault, json_schema_to_type, parameters_schema, provider_schema, tool_definition,
+    type_to_json_schema,
 };
 pub use signature::{Prim, Signature, SignatureError, Type, parse_signature};
 pub use step::{

@@ -1,7 +1,6 @@
 //! Converts JSON Schema to types and back. Knows the accepted subset of JSON Schema, and no values.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 
 use serde_json::{Map, Value as Json, json};
 
@@ -29,6 +28,42 @@ const ACCEPTED: &[(&str, &[&str])] = &[
 
 /// Deeper schemas are refused. JSON text of this depth never gets here, since its reader stops at 128.
 const DEPTH_MAX: usize = 256;
+
+/// A schema that is no type: the unsupported feature or the malformed part, and its property.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaFault {
+    #[error("schema is nested deeper than {DEPTH_MAX} levels")]
+    Depth,
+    #[error("schema must be a JSON object, got {}", lisp_text(.0))]
+    NotObject(Json),
+    #[error("schema must have a \"type\" key")]
+    NoType,
+    #[error("unsupported type: {0}")]
+    Type(Json),
+    #[error("unsupported JSON Schema key(s): {}", .0.join(", "))]
+    Keys(Vec<String>),
+    #[error("array type requires an \"items\" key")]
+    NoItems,
+    #[error("array \"items\" must be a JSON object")]
+    Items,
+    #[error("\"additionalProperties\" must be true or false, got {}", lisp_text(.0))]
+    AdditionalProperties(Json),
+    #[error("object \"properties\" must be a JSON object")]
+    Properties,
+    #[error("\"required\" must be an array of strings")]
+    Required,
+    #[error("\"required\" entries must be strings, got {}", lisp_text(.0))]
+    RequiredEntry(Json),
+    #[error("\"required\" entry {} is not a declared property", Json::from(.0.as_str()))]
+    Undeclared(String),
+    #[error("items: {0}")]
+    InItems(Box<SchemaFault>),
+    #[error("property {}: {fault}", Json::from(name.as_str()))]
+    InProperty {
+        name: String,
+        fault: Box<SchemaFault>,
+    },
+}
 
 /// The JSON Schema of a type, without any wrapping, as prompts show it.
 #[must_use]
@@ -85,9 +120,8 @@ pub fn tool_definition(name: &str, description: Option<&str>, parameters: Json) 
 /// Converts an `output_schema` to a type.
 ///
 /// # Errors
-/// One sentence that names the unsupported feature or the malformed part, and its property; the first problem
-/// in this order: keys, `additionalProperties`, `properties`, `required`, properties by name.
-pub fn json_schema_to_type(schema: &Json) -> Result<Type, String> {
+/// The first problem in this order: keys, `additionalProperties`, `properties`, `required`, properties by name.
+pub fn json_schema_to_type(schema: &Json) -> Result<Type, SchemaFault> {
     read_schema(schema, 0)
 }
 
@@ -115,21 +149,18 @@ fn prim_word(prim: Prim) -> &'static str {
     }
 }
 
-fn read_schema(schema: &Json, depth: usize) -> Result<Type, String> {
+fn read_schema(schema: &Json, depth: usize) -> Result<Type, SchemaFault> {
     if depth > DEPTH_MAX {
-        return Err(format!("schema is nested deeper than {DEPTH_MAX} levels"));
+        return Err(SchemaFault::Depth);
     }
     let Json::Object(schema) = schema else {
-        return Err(format!(
-            "schema must be a JSON object, got {}",
-            lisp_text(schema)
-        ));
+        return Err(SchemaFault::NotObject(schema.clone()));
     };
     let word = type_word(schema)?;
     let Some((_, accepted)) = ACCEPTED.iter().find(|(name, _)| *name == word) else {
-        return Err(format!("unsupported type: {}", Json::from(word)));
+        return Err(SchemaFault::Type(word.into()));
     };
-    refuse_other_keys(schema, accepted)?;
+    refuse_keys(schema, |key| !accepted.contains(&key))?;
     match word {
         "string" => Ok(Type::Prim(Prim::String)),
         "integer" => Ok(Type::Prim(Prim::Int)),
@@ -141,81 +172,62 @@ fn read_schema(schema: &Json, depth: usize) -> Result<Type, String> {
 }
 
 /// The `type` word. A schema without it that uses another feature is refused by that feature's name.
-fn type_word(schema: &Map<String, Json>) -> Result<&str, String> {
+fn type_word(schema: &Map<String, Json>) -> Result<&str, SchemaFault> {
     match schema.get("type") {
         Some(Json::String(word)) => return Ok(word),
-        Some(union @ Json::Array(_)) => return Err(format!("unsupported type: {union}")),
+        Some(union @ Json::Array(_)) => return Err(SchemaFault::Type(union.clone())),
         _ => {}
     }
     let known = |key: &str| ACCEPTED.iter().any(|(_, keys)| keys.contains(&key));
-    let other = joined_keys(schema, |key| !known(key));
-    if !schema.contains_key("type") && !other.is_empty() {
-        return Err(format!("unsupported JSON Schema key(s): {other}"));
+    if !schema.contains_key("type") {
+        refuse_keys(schema, |key| !known(key))?;
     }
-    Err("schema must have a \"type\" key".to_owned())
+    Err(SchemaFault::NoType)
 }
 
-fn refuse_other_keys(schema: &Map<String, Json>, accepted: &[&str]) -> Result<(), String> {
-    let other = joined_keys(schema, |key| !accepted.contains(&key));
-    if other.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("unsupported JSON Schema key(s): {other}"))
-    }
-}
-
-fn joined_keys(schema: &Map<String, Json>, wanted: impl Fn(&str) -> bool) -> String {
-    let mut keys: Vec<&str> = schema
-        .keys()
-        .map(String::as_str)
-        .filter(|key| wanted(key))
-        .collect();
+fn refuse_keys(
+    schema: &Map<String, Json>,
+    refused: impl Fn(&str) -> bool,
+) -> Result<(), SchemaFault> {
+    let mut keys: Vec<String> = schema.keys().filter(|key| refused(key)).cloned().collect();
     keys.sort_unstable();
-    let mut text = String::new();
-    for (i, key) in keys.iter().enumerate() {
-        let comma = if i == 0 { "" } else { ", " };
-        let _ = write!(text, "{comma}{key}");
+    match keys.is_empty() {
+        true => Ok(()),
+        false => Err(SchemaFault::Keys(keys)),
     }
-    text
 }
 
-fn read_array(schema: &Map<String, Json>, depth: usize) -> Result<Type, String> {
-    let items = schema
-        .get("items")
-        .ok_or("array type requires an \"items\" key")?;
+fn read_array(schema: &Map<String, Json>, depth: usize) -> Result<Type, SchemaFault> {
+    let items = schema.get("items").ok_or(SchemaFault::NoItems)?;
     if !items.is_object() {
-        return Err("array \"items\" must be a JSON object".to_owned());
+        return Err(SchemaFault::Items);
     }
-    let item = read_schema(items, depth + 1).map_err(|reason| in_items(reason, depth))?;
+    let item = read_schema(items, depth + 1).map_err(|fault| in_items(fault, depth))?;
     Ok(Type::List(Box::new(item)))
 }
 
 /// Adds the place to an unsupported feature. Below a property, the property is the place; only a top-level
 /// array needs to say that its `items` are meant.
-fn in_items(reason: String, depth: usize) -> String {
-    if depth == 0 && reason.starts_with("unsupported") {
-        format!("items: {reason}")
-    } else {
-        reason
+fn in_items(fault: SchemaFault, depth: usize) -> SchemaFault {
+    match fault {
+        SchemaFault::Type(_) | SchemaFault::Keys(_) if depth == 0 => {
+            SchemaFault::InItems(Box::new(fault))
+        }
+        _ => fault,
     }
 }
 
-fn read_object(schema: &Map<String, Json>, depth: usize) -> Result<Type, String> {
+fn read_object(schema: &Map<String, Json>, depth: usize) -> Result<Type, SchemaFault> {
     let closed = match schema.get("additionalProperties") {
         None | Some(Json::Bool(true)) => false,
         Some(Json::Bool(false)) => true,
-        Some(other) => {
-            return Err(format!(
-                "\"additionalProperties\" must be true or false, got {}",
-                lisp_text(other)
-            ));
-        }
+        Some(other) => return Err(SchemaFault::AdditionalProperties(other.clone())),
     };
     let empty = Map::new();
     let properties = match schema.get("properties") {
         None => None,
         Some(Json::Object(properties)) => Some(properties),
-        Some(_) => return Err("object \"properties\" must be a JSON object".to_owned()),
+        Some(_) => return Err(SchemaFault::Properties),
     };
     let required = read_required(schema.get("required"), properties.unwrap_or(&empty))?;
     let Some(properties) = properties else {
@@ -229,8 +241,11 @@ fn read_object(schema: &Map<String, Json>, depth: usize) -> Result<Type, String>
     names.sort_unstable();
     let mut fields = Vec::with_capacity(names.len());
     for name in names {
-        let t = read_schema(&properties[name], depth + 1)
-            .map_err(|reason| format!("property {}: {reason}", Json::from(name.as_str())))?;
+        let t =
+            read_schema(&properties[name], depth + 1).map_err(|fault| SchemaFault::InProperty {
+                name: name.clone(),
+                fault: Box::new(fault),
+            })?;
         let optional = !required.contains(&name.as_str());
         fields.push((
             name.clone(),
@@ -251,25 +266,19 @@ fn read_object(schema: &Map<String, Json>, depth: usize) -> Result<Type, String>
 fn read_required<'a>(
     required: Option<&'a Json>,
     properties: &Map<String, Json>,
-) -> Result<HashSet<&'a str>, String> {
+) -> Result<HashSet<&'a str>, SchemaFault> {
     let entries = match required {
         None => return Ok(HashSet::new()),
         Some(Json::Array(entries)) => entries,
-        Some(_) => return Err("\"required\" must be an array of strings".to_owned()),
+        Some(_) => return Err(SchemaFault::Required),
     };
     let mut names = HashSet::with_capacity(entries.len());
     for entry in entries {
         let Json::String(name) = entry else {
-            return Err(format!(
-                "\"required\" entries must be strings, got {}",
-                lisp_text(entry)
-            ));
+            return Err(SchemaFault::RequiredEntry(entry.clone()));
         };
         if !properties.contains_key(name) {
-            return Err(format!(
-                "\"required\" entry {} is not a declared property",
-                Json::from(name.as_str())
-            ));
+            return Err(SchemaFault::Undeclared(name.clone()));
         }
         names.insert(name.as_str());
     }

@@ -198,7 +198,7 @@ fn op_parse_signature(input: &Json) -> Result<Json, Json> {
 fn op_validate_return(input: &Json) -> Result<Json, Json> {
     let value = value_of(input, "value")?;
     let expected = match (input.get("json_schema"), input.get("signature")) {
-        (Some(schema), _) => json_schema_to_type(schema).map_err(Json::from)?,
+        (Some(schema), _) => json_schema_to_type(schema).map_err(|fault| fault.to_string())?,
         (None, None | Some(Json::Null)) => return Ok(Json::Null),
         (None, Some(_)) => type_of(input, "signature")?,
     };
@@ -234,8 +234,8 @@ fn op_atomize_value(input: &Json) -> Result<Json, Json> {
 }
 
 fn op_coerce_input(input: &Json) -> Result<Json, Json> {
-    let coerced =
-        coerce_input(&value_of(input, "value")?, &type_of(input, "type")?).map_err(Json::from)?;
+    let coerced = coerce_input(&value_of(input, "value")?, &type_of(input, "type")?)
+        .map_err(|fault| fault.to_string())?;
     Ok(json!({ "value": encode_value(&coerced.value), "warnings": coerced.warnings }))
 }
 
@@ -276,7 +276,7 @@ fn op_json_schema_to_type(input: &Json) -> Result<Json, Json> {
     let schema = input.get("schema").ok_or(InvalidInput("schema"))?;
     json_schema_to_type(schema)
         .map(|t| t.to_tree())
-        .map_err(Json::from)
+        .map_err(|fault| fault.to_string().into())
 }
 
 fn op_signature_to_json_schema(input: &Json) -> Result<Json, Json> {

@@ -16,7 +16,7 @@ use crate::settings::Settings;
 use crate::upstreams;
 use ptc_lang::error::Limit;
 use ptc_lang::heap::Account;
-use ptc_lang::json::{Duplicates, Problem, WriteError};
+use ptc_lang::json::{Duplicates, JsonPathError, Problem, WriteError};
 use ptc_lang::meter::Watch;
 use ptc_lang::sink::SinkError;
 use ptc_lang::value::Map;
@@ -27,9 +27,9 @@ use ptc_lang::{
 use ptc_protocol::limits::ProgramLimits;
 use ptc_protocol::members::{Failure, Success};
 use ptc_protocol::{
-    ErrorReason, FormatOptions, PreviewOptions, Turns, Type, describe_mismatches,
-    execution_feedback_within, format_value_within, json_schema_to_type, to_json_value,
-    validate_return_within,
+    ErrorReason, FormatOptions, Mismatch, NotJson, PreviewOptions, SchemaFault, Turns, Type,
+    describe_mismatches, execution_feedback_within, format_value_within, json_schema_to_type,
+    to_json_value, validate_return_within,
 };
 use ptc_protocol::{Field, Payload};
 use ptc_rpc::Json;
@@ -89,41 +89,60 @@ pub struct ProgramRun<'a> {
 /// The type that a returned value must match.
 pub struct OutputSchema(Type);
 
+/// Why an output schema is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputSchemaFault {
+    #[error("argument `output_schema` is invalid: schema is nested too deeply")]
+    TooDeep(#[from] serde_json::Error),
+    #[error("argument `output_schema` is invalid: {0}")]
+    NoType(#[from] SchemaFault),
+}
+
+/// Why a returned value does not match its schema. `Display` is the message of the `validation_error`.
+#[derive(Debug, thiserror::Error)]
+enum ReturnFault {
+    #[error("{}", describe_mismatches(.0, Some("return")))]
+    Type(Vec<Mismatch>),
+    #[error("validated value: {0}")]
+    TooDeep(NotJson),
+    #[error("validated value: {0}")]
+    NotJson(JsonPathError),
+}
+
 impl OutputSchema {
     /// Reads `output_schema`.
     ///
     /// # Errors
-    /// The message of the refusal.
-    pub fn read(json: Option<&str>) -> Result<Option<Self>, String> {
+    /// [`OutputSchemaFault`].
+    pub fn read(json: Option<&str>) -> Result<Option<Self>, OutputSchemaFault> {
         let Some(json) = json else { return Ok(None) };
-        let invalid = |reason: String| format!("argument `output_schema` is invalid: {reason}");
-        let tree = serde_json::from_str(json)
-            .map_err(|_| invalid("schema is nested too deeply".into()))?;
-        json_schema_to_type(&tree)
-            .map(|expected| Some(OutputSchema(expected)))
-            .map_err(invalid)
+        let expected = json_schema_to_type(&serde_json::from_str(json)?)?;
+        Ok(Some(OutputSchema(expected)))
     }
 
-    /// The JSON of a matching value; the inner error is the message of the `validation_error`.
+    /// The JSON of a matching value.
     ///
     /// # Errors
     /// The limit that ends the program: matching and writing are a part of it.
-    fn validated(&self, value: &Value, watch: &dyn Watch) -> Result<Result<String, String>, Limit> {
+    fn validated(
+        &self,
+        value: &Value,
+        watch: &dyn Watch,
+    ) -> Result<Result<String, ReturnFault>, Limit> {
         if let Err(mismatches) = validate_return_within(&self.0, value, watch)? {
-            return Ok(Err(describe_mismatches(&mismatches, Some("return"))));
+            return Ok(Err(ReturnFault::Type(mismatches)));
         }
-        let refused = |error: String| Ok(Err(format!("validated value: {error}")));
         // Deeper than any JSON reader accepts: a slow path finds the path to the place that is too deep.
         if value.shape().depth > JSON_DEPTH_MAX
             && let Err(error) = to_json_value(value)
         {
-            return refused(error.to_string());
+            return Ok(Err(ReturnFault::TooDeep(error)));
         }
         match ptc_lang::json::to_string_within(value, usize::MAX, watch) {
             Ok(json) => Ok(Ok(json)),
             Err(WriteError::Sink(SinkError::Limit(limit))) => Err(limit),
             Err(WriteError::Sink(SinkError::Bytes)) => Err(Limit::Memory),
-            Err(WriteError::Path(error)) => refused(error.to_string()),
+            Err(WriteError::Path(error)) => Ok(Err(ReturnFault::NotJson(error))),
         }
     }
 }
@@ -160,10 +179,10 @@ fn validated(
     };
     let json = match schema.validated(value, watch)? {
         Ok(json) => json,
-        Err(message) => {
+        Err(fault) => {
             return Ok(Err(Failure::new(
                 ErrorReason::ValidationError.name(),
-                message,
+                fault.to_string(),
             )));
         }
     };
@@ -527,21 +546,22 @@ pub fn planned(
     concluded
 }
 
+/// More memory than the limit of programs, in bytes.
+#[derive(Debug, thiserror::Error)]
+#[error("heap limit {0} bytes exceeded")]
+pub struct HeapLimitExceeded(u64);
+
 /// The context of a task. Each of the task's programs may hold as much again.
 ///
 /// # Errors
-/// The message, when the context takes more memory than a program has.
-pub fn task_context(programs: &Programs, json: Json<'_>) -> Result<Map, String> {
+/// When the context takes more memory than a program has.
+pub fn task_context(programs: &Programs, json: Json<'_>) -> Result<Map, HeapLimitExceeded> {
     let limit = programs.memory_bytes;
     let free_bytes = json.text().len().saturating_mul(CONTEXT_FREE_TIMES) as u64;
     let account = Account::new(limit.saturating_add(free_bytes));
     account
         .within(|| read_context(json, &account))
-        .map_err(|_| memory_message(limit))
-}
-
-fn memory_message(limit: u64) -> String {
-    format!("heap limit {limit} bytes exceeded")
+        .map_err(|_| HeapLimitExceeded(limit))
 }
 
 /// The context object as a map. The text was validated when its frame was read; as everywhere in a frame, the first of duplicate keys
@@ -665,7 +685,7 @@ fn error_failure(
         }
         Reason::MemoryLimit => (
             ErrorReason::MemoryLimit,
-            memory_message(programs.memory_bytes),
+            HeapLimitExceeded(programs.memory_bytes).to_string(),
         ),
         Reason::Cancelled => return Refusal::Cancelled.failure(),
     };

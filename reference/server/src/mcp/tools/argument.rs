@@ -1,5 +1,7 @@
-//! The arguments of tools, one row each: its part of the input schema, its validation, and the message for a wrong value. Knows no tool.
+//! The arguments of tools, one row each: its part of the input schema and its validation; and every message about wrong arguments. Knows
+//! nothing of what tools do.
 
+use crate::evaluation::OutputSchemaFault;
 use ptc_protocol::{Field, Payload};
 use ptc_rpc::{Json, JsonKind};
 
@@ -32,6 +34,61 @@ pub enum Shape {
     List(&'static Shape),
 }
 
+/// Why the arguments of a tool are refused. `Display` is the message for the client.
+#[derive(Debug, thiserror::Error)]
+pub enum ArgumentFault {
+    #[error("argument `{0}` is required")]
+    Missing(&'static str),
+    #[error("argument `{name}` must be {expected}, got {kind}")]
+    Kind {
+        name: &'static str,
+        expected: String,
+        kind: &'static str,
+    },
+    #[error("argument `{name}` must be {expected} (got: {shown})")]
+    Value {
+        name: &'static str,
+        expected: String,
+        shown: String,
+    },
+    #[error("argument `{0}` must be a non-empty string")]
+    Empty(&'static str),
+    #[error("argument `{name}` exceeds max_{name}_bytes ({bytes} > {bytes_max})")]
+    TooLong {
+        name: &'static str,
+        bytes: usize,
+        bytes_max: usize,
+    },
+    #[error("argument `output_schema` is too long ({bytes} > {bytes_max} bytes)")]
+    SchemaTooLong { bytes: usize, bytes_max: usize },
+    #[error(transparent)]
+    Schema(#[from] OutputSchemaFault),
+    #[error("argument `signature` is no longer supported; use `output_schema`")]
+    Signature,
+    #[error("argument `context` keys must be non-empty")]
+    EmptyKey,
+    #[error(
+        "argument `context` keys may not contain `/` (would shadow PTC-Lisp namespace): {}",
+        quoted(.0)
+    )]
+    KeyWithSlash(String),
+    #[error("argument `context` keys may not contain `/`: {}", quoted(.0))]
+    TaskKeyWithSlash(String),
+    #[error("argument `op` is required (one of: {})", .0.join(", "))]
+    NoOp(Vec<&'static str>),
+    #[error("argument `request_id` exceeds {bytes_max} bytes")]
+    RequestIdTooLong { bytes_max: usize },
+    #[error("argument `request_id` is required for op=get")]
+    NoRequestId,
+}
+
+/// A text as JSON.
+pub fn quoted(text: &str) -> String {
+    let mut quoted = Vec::new();
+    ptc_rpc::write_string(&mut quoted, text);
+    String::from_utf8_lossy(&quoted).into_owned()
+}
+
 impl Argument {
     pub const fn required(name: &'static str, shape: Shape, about: &'static str) -> Self {
         Argument {
@@ -49,20 +106,22 @@ impl Argument {
         }
     }
 
-    /// The message for a value that the argument does not accept, without the part about the value itself; `None` if it accepts the
-    /// value.
-    pub fn refusal(&self, value: Json<'_>) -> Option<String> {
-        let must = self.shape.mismatch(value)?;
-        Some(format!("argument `{}` must be {must}", self.name))
+    /// What `value` must be but is not, in words; `None` if the argument accepts it.
+    pub fn mismatch(&self, value: Json<'_>) -> Option<String> {
+        self.shape.mismatch(value)
     }
 
-    /// Validates `value`; the message names its kind.
+    /// Validates `value`.
     ///
     /// # Errors
-    /// The message.
-    pub fn validate(&self, value: Json<'_>) -> Result<(), String> {
-        match self.refusal(value) {
-            Some(refusal) => Err(format!("{refusal}, got {}", kind_word(value))),
+    /// [`ArgumentFault::Kind`].
+    pub fn validate(&self, value: Json<'_>) -> Result<(), ArgumentFault> {
+        match self.mismatch(value) {
+            Some(expected) => Err(ArgumentFault::Kind {
+                name: self.name,
+                expected,
+                kind: kind_word(value),
+            }),
             None => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! `lisp_debug`: shows the contents of the ring and the traces, within a size. Knows nothing of how calls are recorded.
 
-use super::argument::{self, Argument, Shape};
+use super::argument::{self, Argument, ArgumentFault, Shape, quoted};
 use super::{ToolRequest, annotations};
 use crate::clock;
 use crate::diagnostics::record::{CallRecord, Ring, SharedRecord, trace_keys};
@@ -50,8 +50,9 @@ const TOP_REDUCERS: usize = 10;
 pub fn run(request: &ToolRequest<'_>) -> ToolReply {
     let query = match read(request.arguments, &request.server.redactor) {
         Ok(query) => query,
-        Err(message) => {
-            return ToolReply::new(Refusal::Arguments(message).payload(), View::Mirrored);
+        Err(fault) => {
+            let refusal = Refusal::Arguments(fault.to_string());
+            return ToolReply::new(refusal.payload(), View::Mirrored);
         }
     };
     let Some(ring) = &request.server.observers.ring else {
@@ -123,7 +124,7 @@ const REASONS: [RefusalReason; 3] = [
 
 const OUTPUT_SCHEMA: &str = r#"{"oneOf":[{"properties":{"agentic":{"type":["object","null"]},"by_tool":{"type":"object"},"debug_source":{"const":"ring_buffer"},"errors":{"type":"object"},"op":{"const":"stats"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"payload_reduction":{"type":["object","null"]},"redaction_applied":{"const":true},"ring_count":{"type":"integer"},"ring_size":{"type":"integer"},"trace_dir_enabled":{"type":"boolean"},"truncated":{"type":"boolean"},"upstream_calls":{"type":["object","null"]},"window":{"type":"object"}},"required":["op","payload_policy","redaction_applied","debug_source","ring_size","ring_count","window"],"type":"object"},{"properties":{"calls":{"items":{"type":"object"},"type":"array"},"count":{"type":"integer"},"op":{"const":"recent"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"redaction_applied":{"const":true},"truncated":{"type":"boolean"}},"required":["op","payload_policy","redaction_applied","count","calls"],"type":"object"},{"properties":{"found":{"type":"boolean"},"note":{"type":"string"},"op":{"const":"get"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"record":{},"redaction_applied":{"const":true},"request_id":{"type":"string"},"source":{"enum":["ring_buffer","trace_file"],"type":"string"},"truncated":{"type":"boolean"}},"required":["op","payload_policy","redaction_applied","request_id","found"],"type":"object"},{"properties":{"feedback":{"type":"string"},"message":{"type":"string"},"reason":{"enum":REASONS,"type":"string"},"status":{"const":"error"}},"required":["status","reason","message","feedback"],"type":"object"}],"type":"object"}"#;
 
-fn read(arguments: Option<Json<'_>>, redactor: &Redactor) -> Result<DebugQuery, String> {
+fn read(arguments: Option<Json<'_>>, redactor: &Redactor) -> Result<DebugQuery, ArgumentFault> {
     let arguments = arguments.filter(|arguments| arguments.kind() == JsonKind::Object);
     let given = |argument: &Argument| {
         arguments
@@ -132,16 +133,19 @@ fn read(arguments: Option<Json<'_>>, redactor: &Redactor) -> Result<DebugQuery, 
     };
     let judged = |argument: &Argument| {
         let value = given(argument);
-        match value.and_then(|value| Some((argument.refusal(value)?, value))) {
-            Some((refusal, value)) => Err(format!("{refusal} (got: {})", shown(value, redactor))),
+        match value.and_then(|value| Some((argument.mismatch(value)?, value))) {
+            Some((expected, value)) => Err(ArgumentFault::Value {
+                name: argument.name,
+                expected,
+                shown: shown(value, redactor),
+            }),
             None => Ok(value),
         }
     };
     let op = judged(&OP)?.and_then(Json::as_str);
     let op = op.and_then(|word| OPS.iter().find(|(name, _)| *name == word));
     let Some((_, op)) = op else {
-        let names = ops().join(", ");
-        return Err(format!("argument `op` is required (one of: {names})"));
+        return Err(ArgumentFault::NoOp(ops()));
     };
     let limit = judged(&LIMIT)?.and_then(Json::as_i64);
     let since_seconds = judged(&SINCE_SECONDS)?.and_then(Json::as_i64);
@@ -151,12 +155,12 @@ fn read(arguments: Option<Json<'_>>, redactor: &Redactor) -> Result<DebugQuery, 
         .as_ref()
         .is_some_and(|text| text.len() > REQUEST_ID_BYTES_MAX)
     {
-        return Err(format!(
-            "argument `request_id` exceeds {REQUEST_ID_BYTES_MAX} bytes"
-        ));
+        return Err(ArgumentFault::RequestIdTooLong {
+            bytes_max: REQUEST_ID_BYTES_MAX,
+        });
     }
     if *op == Op::Get && request_id.as_ref().is_none_or(|text| text.is_empty()) {
-        return Err("argument `request_id` is required for op=get".into());
+        return Err(ArgumentFault::NoRequestId);
     }
     judged(&REQUEST_ID)?;
     Ok(DebugQuery {
@@ -178,11 +182,7 @@ fn shown(value: Json<'_>, redactor: &Redactor) -> String {
     let kept: String = text.chars().take(CHARS_MAX).collect();
     let is_cut = kept.len() < text.len();
     let mut shown = match value.kind() {
-        JsonKind::String => {
-            let mut quoted = Vec::new();
-            ptc_rpc::write_string(&mut quoted, &kept);
-            String::from_utf8_lossy(&quoted).into_owned()
-        }
+        JsonKind::String => quoted(&kept),
         _ => kept,
     };
     if is_cut {
@@ -273,14 +273,13 @@ fn get(request: &ToolRequest<'_>, ring: &Ring, query: &DebugQuery) -> Payload {
     match trace {
         Some((tracer, path)) if tracer.policy() == PayloadPolicy::Full => {
             answer.source = "trace_file";
-            match inline(tracer, &path, request) {
-                Ok(lines) => answer.record = Some(lines),
-                Err(name) => {
-                    answer.truncated = Some(true);
-                    answer.note = Some(format!(
-                        "trace file {name} exceeds --max-debug-response-bytes; read it directly under --trace-dir"
-                    ));
-                }
+            answer.record = inline(tracer, &path, request);
+            if answer.record.is_none() {
+                answer.truncated = Some(true);
+                answer.note = Some(format!(
+                    "trace file {} exceeds --max-debug-response-bytes; read it directly under --trace-dir",
+                    file_name(&path)
+                ));
             }
         }
         trace => {
@@ -316,23 +315,17 @@ fn file_name(path: &std::path::Path) -> Cow<'_, str> {
     path.file_name().unwrap_or_default().to_string_lossy()
 }
 
-/// The lines of a trace file; its name when the file is larger than a reply may be.
-fn inline(
-    tracer: &Tracer,
-    path: &std::path::Path,
-    request: &ToolRequest<'_>,
-) -> Result<Field, String> {
+/// The lines of a trace file; `None` when the file is larger than a reply may be.
+fn inline(tracer: &Tracer, path: &std::path::Path, request: &ToolRequest<'_>) -> Option<Field> {
     let cap = request.server.settings.diagnostics.response_bytes as u64;
-    let text = tracer
-        .read(path, cap)
-        .ok_or_else(|| file_name(path).into_owned())?;
+    let text = tracer.read(path, cap)?;
     let lines = text
         .lines()
         .map(|line| match ptc_rpc::parse(line.as_bytes()) {
             Ok(json) => Field::Json(json.compact().into()),
             Err(_) => Field::Object(Payload::new().with("_raw", line.to_owned())),
         });
-    Ok(Field::List(lines.collect()))
+    Some(Field::List(lines.collect()))
 }
 
 fn stats(request: &ToolRequest<'_>, ring: &Ring, query: &DebugQuery) -> Payload {

@@ -1,6 +1,6 @@
 //! `lisp_eval`: one program, nothing kept. Knows nothing of sessions or transports.
 
-use super::argument::{self, Argument};
+use super::argument::{self, Argument, ArgumentFault};
 use super::{NotReady, PreparedCall, ToolOutcome, ToolRequest, annotations, card, program};
 
 use crate::evaluation::{self, ProgramRun};
@@ -16,10 +16,12 @@ use ptc_protocol::{Field, Payload};
 pub fn prepare(request: &ToolRequest<'_>) -> Result<PreparedCall, NotReady> {
     let server = request.server.clone();
     let view = View::Profile(server.settings.profile);
-    let refuse = |message: String| ToolReply::new(Refusal::Arguments(message).payload(), view);
+    let refuse = |fault: ArgumentFault| {
+        ToolReply::new(Refusal::Arguments(fault.to_string()).payload(), view)
+    };
     let arguments = program::validate(request.arguments, &server.settings).map_err(refuse)?;
-    let schema =
-        evaluation::OutputSchema::read(arguments.output_schema.as_deref()).map_err(refuse)?;
+    let schema = evaluation::OutputSchema::read(arguments.output_schema.as_deref())
+        .map_err(|fault| refuse(fault.into()))?;
     Ok(PreparedCall::of(move |call| {
         let job = ProgramRun {
             program: &arguments.program,

@@ -2,7 +2,7 @@
 //!
 //! Knows the wording of both tools that take a program (`mcp.lisp_eval.arguments`); runs nothing.
 
-use super::argument::{Argument, Shape};
+use super::argument::{Argument, ArgumentFault, Shape};
 use crate::settings::Settings;
 use ptc_rpc::{Json, JsonKind, JsonText};
 
@@ -37,25 +37,28 @@ pub const fn schema_argument(about: &'static str) -> Argument {
 /// Validates the arguments of `lisp_eval`.
 ///
 /// # Errors
-/// The message for the first argument that is wrong.
-pub fn validate(arguments: Option<Json<'_>>, settings: &Settings) -> Result<Arguments, String> {
+/// The first argument that is wrong.
+pub fn validate(
+    arguments: Option<Json<'_>>,
+    settings: &Settings,
+) -> Result<Arguments, ArgumentFault> {
     let arguments = arguments
         .filter(|arguments| arguments.kind() == JsonKind::Object)
         .unwrap_or(Json::EMPTY_OBJECT);
     let program = arguments
         .get("program")
-        .ok_or("argument `program` is required")?;
+        .ok_or(ArgumentFault::Missing("program"))?;
     PROGRAM.validate(program)?;
     let program = program.as_str().unwrap_or_default();
     if program.trim().is_empty() {
-        return Err("argument `program` must be a non-empty string".into());
+        return Err(ArgumentFault::Empty("program"));
     }
     if program.len() > settings.program_bytes {
-        return Err(format!(
-            "argument `program` exceeds max_program_bytes ({} > {})",
-            program.len(),
-            settings.program_bytes
-        ));
+        return Err(ArgumentFault::TooLong {
+            name: "program",
+            bytes: program.len(),
+            bytes_max: settings.program_bytes,
+        });
     }
     let context = context(arguments, settings)?;
     no_signature(arguments)?;
@@ -69,10 +72,10 @@ pub fn validate(arguments: Option<Json<'_>>, settings: &Settings) -> Result<Argu
 /// Refuses the argument that `output_schema` replaced.
 ///
 /// # Errors
-/// The message.
-pub fn no_signature(arguments: Json<'_>) -> Result<(), String> {
+/// What is wrong with it.
+pub fn no_signature(arguments: Json<'_>) -> Result<(), ArgumentFault> {
     match arguments.get("signature") {
-        Some(_) => Err("argument `signature` is no longer supported; use `output_schema`".into()),
+        Some(_) => Err(ArgumentFault::Signature),
         None => Ok(()),
     }
 }
@@ -84,8 +87,8 @@ const SCHEMA_BYTES_MAX: usize = 256 << 10;
 /// The output schema, which must be an object when present.
 ///
 /// # Errors
-/// The message.
-pub fn output_schema(arguments: Json<'_>) -> Result<Option<String>, String> {
+/// What is wrong with it.
+pub fn output_schema(arguments: Json<'_>) -> Result<Option<String>, ArgumentFault> {
     match arguments.get("output_schema") {
         None => Ok(None),
         Some(schema) => {
@@ -93,10 +96,10 @@ pub fn output_schema(arguments: Json<'_>) -> Result<Option<String>, String> {
             let schema = schema.compact();
             match schema.len() <= SCHEMA_BYTES_MAX {
                 true => Ok(Some(schema.into())),
-                false => Err(format!(
-                    "argument `output_schema` is too long ({} > {SCHEMA_BYTES_MAX} bytes)",
-                    schema.len()
-                )),
+                false => Err(ArgumentFault::SchemaTooLong {
+                    bytes: schema.len(),
+                    bytes_max: SCHEMA_BYTES_MAX,
+                }),
             }
         }
     }
@@ -105,8 +108,8 @@ pub fn output_schema(arguments: Json<'_>) -> Result<Option<String>, String> {
 /// The context as compact JSON; `{}` when there is none.
 ///
 /// # Errors
-/// The message.
-pub fn context(arguments: Json<'_>, settings: &Settings) -> Result<JsonText, String> {
+/// What is wrong with it.
+pub fn context(arguments: Json<'_>, settings: &Settings) -> Result<JsonText, ArgumentFault> {
     let given = match arguments.get("context") {
         Some(context) if !context.is_null() => context,
         _ => return Ok(JsonText::EMPTY_OBJECT),
@@ -114,23 +117,16 @@ pub fn context(arguments: Json<'_>, settings: &Settings) -> Result<JsonText, Str
     CONTEXT.validate(given)?;
     let (context, bad_key) = compact_context(given);
     if context.len() > settings.context_bytes {
-        return Err(format!(
-            "argument `context` exceeds max_context_bytes ({} > {})",
-            context.len(),
-            settings.context_bytes
-        ));
+        return Err(ArgumentFault::TooLong {
+            name: "context",
+            bytes: context.len(),
+            bytes_max: settings.context_bytes,
+        });
     }
     match bad_key {
         None => Ok(context),
-        Some(key) if key.is_empty() => Err("argument `context` keys must be non-empty".into()),
-        Some(key) => {
-            let mut shown = Vec::new();
-            ptc_rpc::write_string(&mut shown, &key);
-            Err(format!(
-                "argument `context` keys may not contain `/` (would shadow PTC-Lisp namespace): {}",
-                String::from_utf8_lossy(&shown)
-            ))
-        }
+        Some(key) if key.is_empty() => Err(ArgumentFault::EmptyKey),
+        Some(key) => Err(ArgumentFault::KeyWithSlash(key)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The six `lisp_session_*` tools: their arguments, replies and entries. Sessions themselves are in `sessions`.
 
-use super::argument::{self, Argument, Shape};
+use super::argument::{self, Argument, ArgumentFault, Shape};
 use super::{NotReady, PreparedCall, ToolOutcome, ToolRequest, card, program};
 use crate::call::Call;
 use crate::evaluation::{self, OutputSchema, ProgramRun, TurnOutcome};
@@ -87,6 +87,12 @@ impl ToolError {
 impl From<SessionError> for ToolError {
     fn from(refused: SessionError) -> Self {
         ToolError::Session(refused)
+    }
+}
+
+impl From<ArgumentFault> for ToolError {
+    fn from(fault: ArgumentFault) -> Self {
+        ToolError::Arguments(fault.to_string())
     }
 }
 
@@ -380,10 +386,9 @@ fn validate(request: &ToolRequest<'_>) -> Result<EvalArguments, ToolError> {
         Some("") => return invalid("context keys must be non-empty"),
         Some(_) => return invalid("context keys may not contain `/`"),
     }
-    program::no_signature(arguments).map_err(ToolError::Arguments)?;
-    let schema = program::output_schema(arguments)
-        .and_then(|schema| OutputSchema::read(schema.as_deref()))
-        .map_err(ToolError::Arguments)?;
+    program::no_signature(arguments)?;
+    let schema = program::output_schema(arguments)?;
+    let schema = OutputSchema::read(schema.as_deref()).map_err(ArgumentFault::from)?;
     Ok(EvalArguments {
         session: id.into_owned(),
         program: program.into_owned(),

@@ -19,7 +19,7 @@ use ptc_secrets::{SCRUB_TIME_MAX, Scrubbed};
 use ptc_upstream::{CallEntry, ProgramCalls, feedback_block, ptc_metrics};
 use serde_json::Map;
 
-use super::argument::{self, Argument, Shape};
+use super::argument::{self, Argument, ArgumentFault, Shape};
 use super::{NotReady, PreparedCall, ToolOutcome, ToolRequest, annotations, program};
 use crate::call::Call;
 use crate::evaluation;
@@ -95,10 +95,10 @@ pub fn entry(server: &Server) -> Payload {
 /// Validates the arguments and prepares the task.
 pub fn prepare(request: &ToolRequest<'_>) -> Result<PreparedCall, NotReady> {
     let server = request.server.clone();
-    let arguments = validate(request.arguments, &server).map_err(|message| {
+    let arguments = validate(request.arguments, &server).map_err(|fault| {
         let failed = TaskFailed {
             reason: RefusalReason::Arguments.name(),
-            message,
+            message: fault.to_string(),
             ..TaskFailed::default()
         };
         let mut refusal = ToolReply::new(failed.into(), View::Mirrored);
@@ -122,7 +122,7 @@ struct Arguments {
     unsupported: Vec<String>,
 }
 
-fn validate(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, String> {
+fn validate(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, ArgumentFault> {
     let arguments = arguments
         .filter(|arguments| arguments.kind() == JsonKind::Object)
         .unwrap_or(Frame::EMPTY_OBJECT);
@@ -130,10 +130,12 @@ fn validate(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, 
     TASK.validate(task)?;
     let task = task.as_str().unwrap_or_default().trim().to_owned();
     if task.is_empty() {
-        return Err("argument `task` must be a non-empty string".into());
+        return Err(ArgumentFault::Empty("task"));
     }
-    let context = program::context(arguments, &server.settings)
-        .map_err(|message| message.replace(" (would shadow PTC-Lisp namespace)", ""))?;
+    let context = program::context(arguments, &server.settings).map_err(|fault| match fault {
+        ArgumentFault::KeyWithSlash(key) => ArgumentFault::TaskKeyWithSlash(key),
+        fault => fault,
+    })?;
     let constraints = match arguments.get("constraints") {
         None => Map::new(),
         Some(given) if given.is_null() => Map::new(),
@@ -183,7 +185,7 @@ fn execute_task(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -
                 vec![request],
             )
         }
-        (_, Err(message)) => failed(TaskReason::Memory, message, Vec::new()),
+        (_, Err(fault)) => failed(TaskReason::Memory, fault.to_string(), Vec::new()),
         (Ok(llm), Ok(context)) => {
             let catalog = server
                 .programs

@@ -6,7 +6,7 @@ fn verdict(arguments: &str) -> String {
     let json = ptc_rpc::parse(arguments.as_bytes()).unwrap();
     match read(Some(json), &Redactor::empty()) {
         Ok(question) => format!("{:?} {}", question.op, question.limit),
-        Err(message) => message,
+        Err(fault) => fault.to_string(),
     }
 }
 

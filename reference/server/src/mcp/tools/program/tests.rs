@@ -17,7 +17,7 @@ fn check(arguments: &str) -> String {
             "{} {} {:?}",
             judged.program, judged.context, judged.output_schema
         ),
-        Err(message) => message,
+        Err(fault) => fault.to_string(),
     }
 }
 
