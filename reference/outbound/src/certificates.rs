@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const FILE: &str = "SSL_CERT_FILE";
 const DIRECTORY: &str = "SSL_CERT_DIR";
@@ -14,12 +14,31 @@ const ENTRIES_MAX: usize = 10_000;
 /// A file that is always empty.
 const DEV_NULL: &str = "/dev/null";
 
+/// Certificates named by the environment that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{variable}: cannot use {}: {fault}", path.display())]
+pub struct CertificateFault {
+    variable: &'static str,
+    path: PathBuf,
+    fault: PathFault,
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum PathFault {
+    #[error("it is no regular file")]
+    NotRegular,
+    #[error("it has more than {ENTRIES_MAX} entries, the most that it may have")]
+    Entries,
+    #[error("it goes on beyond {BYTES_MAX} bytes, the most that it may have")]
+    Bytes,
+}
+
 /// Checks that the files named by `SSL_CERT_FILE` and `SSL_CERT_DIR` can be read to their end. A missing or empty file is no fault
 /// here: it contains no certificates.
 ///
 /// # Errors
-/// A message with the variable and the path.
-pub fn check_certificates() -> Result<(), String> {
+/// The variable and the path.
+pub fn check_certificates() -> Result<(), CertificateFault> {
     if let Some(path) = std::env::var_os(FILE) {
         check(FILE, &path, file)?;
     }
@@ -31,34 +50,34 @@ pub fn check_certificates() -> Result<(), String> {
 }
 
 fn check(
-    variable: &str,
+    variable: &'static str,
     path: &OsStr,
-    fault: fn(&Path) -> Result<(), String>,
-) -> Result<(), String> {
-    let path = Path::new(path);
-    let named = |problem| format!("{variable}: cannot use {}: {problem}", path.display());
-    fault(path).map_err(named)
+    check: fn(&Path) -> Result<(), PathFault>,
+) -> Result<(), CertificateFault> {
+    check(Path::new(path)).map_err(|fault| CertificateFault {
+        variable,
+        path: path.into(),
+        fault,
+    })
 }
 
-fn file(path: &Path) -> Result<(), String> {
+fn file(path: &Path) -> Result<(), PathFault> {
     match fs::metadata(path) {
         Ok(data) if data.is_file() => check_size(data.len()),
-        Ok(data) if !is_dev_null(&data) => Err("it is no regular file".to_owned()),
+        Ok(data) if !is_dev_null(&data) => Err(PathFault::NotRegular),
         _ => Ok(()),
     }
 }
 
 /// Ignores entries that are not regular files, as the loader does.
-fn directory(path: &Path) -> Result<(), String> {
+fn directory(path: &Path) -> Result<(), PathFault> {
     let Ok(entries) = fs::read_dir(path) else {
         return Ok(());
     };
     let mut bytes = 0_u64;
     for (count, entry) in entries.flatten().enumerate() {
         if count == ENTRIES_MAX {
-            return Err(format!(
-                "it has more than {ENTRIES_MAX} entries, the most that it may have"
-            ));
+            return Err(PathFault::Entries);
         }
         let data = fs::metadata(entry.path());
         let data = data.ok().filter(Metadata::is_file);
@@ -71,12 +90,10 @@ fn is_dev_null(data: &Metadata) -> bool {
     fs::metadata(DEV_NULL).is_ok_and(|nothing| nothing.rdev() == data.rdev())
 }
 
-fn check_size(bytes: u64) -> Result<(), String> {
+fn check_size(bytes: u64) -> Result<(), PathFault> {
     match bytes {
         ..=BYTES_MAX => Ok(()),
-        _ => Err(format!(
-            "it goes on beyond {BYTES_MAX} bytes, the most that it may have"
-        )),
+        _ => Err(PathFault::Bytes),
     }
 }
 
@@ -92,10 +109,10 @@ mod tests {
         assert_eq!((file(&path), directory(held.path())), (Ok(()), Ok(())));
         long.set_len(BYTES_MAX + 1).unwrap();
         for told in [file(&path), directory(held.path())] {
-            assert!(told.unwrap_err().contains("goes on beyond"));
+            assert_eq!(told, Err(PathFault::Bytes));
         }
         for other in [held.path(), Path::new("/dev/zero")] {
-            assert!(file(other).unwrap_err().contains("no regular file"));
+            assert_eq!(file(other), Err(PathFault::NotRegular));
         }
         for none in ["/dev/null", "/nowhere"] {
             assert_eq!(file(Path::new(none)), Ok(()), "{none}");

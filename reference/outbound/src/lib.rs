@@ -11,7 +11,7 @@ mod sender;
 use ptc_secrets::{RedactorBuilder, is_loopback_host, register_login};
 use reqwest::{Client, ClientBuilder, Url};
 
-pub use certificates::check_certificates;
+pub use certificates::{CertificateFault, check_certificates};
 pub use refusal::{causes, tls_refusal};
 pub use sender::{Repeat, Sender};
 
@@ -36,7 +36,7 @@ pub fn register_proxies(env: &dyn Fn(&str) -> Option<String>, scrub: &mut Redact
 ///
 /// # Errors
 /// A problem with the CA certificates named by the environment, when the URL uses https.
-pub fn client(url: &str) -> Result<ClientBuilder, String> {
+pub fn client(url: &str) -> Result<ClientBuilder, CertificateFault> {
     // Fails when a provider is already installed, which is then the same one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = Client::builder().tcp_nodelay(true);

@@ -78,7 +78,7 @@ impl HttpProvider {
             .build()
             .map_err(|error| config(error.to_string()))?;
         let builder = ptc_outbound::client(&options.base_url)
-            .map_err(config)?
+            .map_err(|fault| config(fault.to_string()))?
             .redirect(reqwest::redirect::Policy::none());
         let sender = Sender::new(builder).map_err(|error| config(error.to_string()))?;
         let mut headers = HeaderMap::new();

@@ -306,7 +306,7 @@ fn send_all(url: &str, items: &Receiver<QueueItem>, counts: &ExportCounts) {
         .build();
     let builder = match ptc_outbound::client(url) {
         Ok(builder) => builder,
-        Err(fault) => return off(&fault),
+        Err(fault) => return off(&fault.to_string()),
     };
     // A redirect would send spans to an address that nobody configured.
     let builder = builder

@@ -132,7 +132,7 @@ impl HttpClient {
 /// The client for the real network. A redirect stays within its origin, so plain http never leads to https.
 fn network(remote: &RemoteConfig, url: &str) -> Result<Sender, WorldFault> {
     let builder = ptc_outbound::client(url)
-        .map_err(WorldFault::unavailable)?
+        .map_err(|fault| WorldFault::unavailable(fault.to_string()))?
         .connect_timeout(remote.connect_timeout)
         .user_agent(concat!("ptc/", env!("CARGO_PKG_VERSION")))
         .redirect(Policy::custom(|attempt| {

@@ -308,7 +308,7 @@ impl Read for Stream {
 pub fn authorities() -> Result<Arc<ClientConfig>, RedisError> {
     let invalid = |what, told| RedisError::from((ErrorKind::InvalidClientConfig, what, told));
     ptc_outbound::check_certificates()
-        .map_err(|told| invalid("what TLS should trust can't be read", told))?;
+        .map_err(|told| invalid("what TLS should trust can't be read", told.to_string()))?;
     let read = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     let (usable, _) = roots.add_parsable_certificates(read.certs);
