@@ -65,8 +65,8 @@ pub use exposure::{Exposure, Output, Transport, resolve_exposure};
 pub use extract::{ExtractError, extract_json};
 pub use llm::{
     AbandonCheck, AnthropicMessages, ChatCompletions, Llm, LlmError, LlmErrorKind, LlmReply,
-    LlmRequest, Message, ProviderOptions, Recorder, Replay, RetryPolicy, Scripted, Tokens,
-    ToolCall, WireCall,
+    LlmRequest, Message, ProviderOptions, Recorder, RecordingError, Replay, RetryPolicy, Scripted,
+    Tokens, ToolCall, WireCall,
 };
 pub use planner::{
     Conclude, PLANNER_SYSTEM, PlannerRequest, PromptParts, Task, TaskEnd, TaskHost, TaskOutcome,

@@ -15,11 +15,28 @@ use crate::turn::TurnEnd;
 /// Maximum characters of an error shown to a model that writes programs as text.
 const ERROR_CHARS_MAX: usize = 512;
 
+/// Why a reply holds no usable program. `Display` is a sentence for the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ReplyError {
+    #[error("the reply holds no program")]
+    NoProgram,
+    #[error("the fenced block is empty")]
+    EmptyBlock,
+    #[error("the reply must hold exactly one fenced block")]
+    Blocks,
+    #[error("the {part} has {bytes} bytes; a program may have {bytes_max}")]
+    TooLong {
+        part: &'static str,
+        bytes: usize,
+        bytes_max: usize,
+    },
+}
+
 /// The program in a reply: its only fenced block, or the whole text when that looks like a program.
 ///
 /// # Errors
-/// A sentence for the model.
-pub fn program_in_reply(text: &str) -> Result<&str, &'static str> {
+/// [`ReplyError`], but not for the length.
+pub fn program_in_reply(text: &str) -> Result<&str, ReplyError> {
     let fences = text.matches("```").count();
     match fences {
         0 if text
@@ -28,7 +45,7 @@ pub fn program_in_reply(text: &str) -> Result<&str, &'static str> {
         {
             Ok(text.trim())
         }
-        0 => Err("the reply holds no program"),
+        0 => Err(ReplyError::NoProgram),
         2 => {
             let block = text.split("```").nth(1).unwrap_or_default();
             // The info string ends with the line.
@@ -37,12 +54,12 @@ pub fn program_in_reply(text: &str) -> Result<&str, &'static str> {
                 _ => block,
             };
             if program.trim().is_empty() {
-                Err("the fenced block is empty")
+                Err(ReplyError::EmptyBlock)
             } else {
                 Ok(program.trim())
             }
         }
-        _ => Err("the reply must hold exactly one fenced block"),
+        _ => Err(ReplyError::Blocks),
     }
 }
 
@@ -91,7 +108,7 @@ impl Run<'_> {
             tool_calls: Vec::new(),
         });
         let (end, feedback) = match program_in_reply(&text) {
-            Err(problem) => (None, error_block(problem)),
+            Err(error) => (None, error_block(&error.to_string())),
             Ok(program) => {
                 let (record, returned, mut content) = self.evaluate_text(program);
                 let end = self.finish_program(&record, returned, &mut content);

@@ -12,7 +12,7 @@ use ptc_protocol::members::{PlannerCost, PlannerReport, PlannerTokens};
 use ptc_protocol::{FormatOptions, format_value_within};
 
 use crate::exposure::Output;
-use crate::lisp_mode::{error_block, program_in_reply};
+use crate::lisp_mode::{ReplyError, error_block, program_in_reply};
 use crate::llm::{AbandonCheck, Llm, LlmError, LlmErrorKind, LlmRequest, Message, Tokens};
 use crate::task_answer::{Constraints, TaskAnswer, cut, task_answer};
 
@@ -332,9 +332,9 @@ impl Planner<'_> {
         self.conversation.push(("assistant", self.shown(&reply)));
         let program = match self.program(&reply) {
             Ok(program) => program.to_owned(),
-            Err(problem) => {
+            Err(error) => {
                 self.outcome.program = None;
-                return TurnOutcome::Failed(error_block(&problem));
+                return TurnOutcome::Failed(error_block(&error.to_string()));
             }
         };
         self.outcome.program = Some(program.clone());
@@ -361,10 +361,12 @@ impl Planner<'_> {
         }
     }
 
-    fn program<'r>(&self, reply: &'r str) -> Result<&'r str, String> {
+    fn program<'r>(&self, reply: &'r str) -> Result<&'r str, ReplyError> {
         let bytes_max = self.task.program_bytes;
-        let too_long = |what: &str, bytes: usize| {
-            format!("the {what} has {bytes} bytes; a program may have {bytes_max}")
+        let too_long = |part, bytes| ReplyError::TooLong {
+            part,
+            bytes,
+            bytes_max,
         };
         if self.is_too_long(reply) {
             return Err(too_long("reply", reply.len()));

@@ -167,5 +167,5 @@ pub fn open_replay(path: &Path) -> Result<Replay, LlmError> {
     let config = |message: String| LlmError::new(LlmErrorKind::Config, message);
     let text = ptc_secrets::read_text(path, ptc_secrets::DATA_BYTES_MAX)
         .map_err(|error| config(format!("{}: {error}", path.display())))?;
-    Replay::parse(&text, false).map_err(|message| config(format!("{}: {message}", path.display())))
+    Replay::parse(&text, false).map_err(|error| config(format!("{}: {error}", path.display())))
 }

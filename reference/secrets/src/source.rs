@@ -183,7 +183,8 @@ fn resolve_binding(
             format!("source \"{source}\" is reserved and not supported; use env, file or literal"),
         )),
         Some((_, Some(key))) => {
-            let text = text_of(binding, key).map_err(|cause| invalid(Some(*key), cause))?;
+            let text = text_of(binding, key);
+            let text = text.map_err(|fault| invalid(Some(*key), fault.to_string()))?;
             match source {
                 "env" => from_env(name, text, env),
                 "file" => from_file(name, text),
@@ -232,16 +233,27 @@ fn check_length(name: &str, secret: Secret, allowed: bool) -> Result<Secret, Bin
     Ok(secret)
 }
 
+/// A member that is no usable string.
+#[derive(Debug, thiserror::Error)]
+enum MemberFault<'a> {
+    #[error("`{0}` is missing")]
+    Missing(&'a str),
+    #[error("`{key}` must be a string, got {kind}")]
+    Kind { key: &'a str, kind: &'static str },
+    #[error("`{0}` must not be empty")]
+    Empty(&'a str),
+}
+
 /// The string under `key`. A literal may be empty; a variable name and a path may not.
-fn text_of<'a>(binding: &'a Map<String, Value>, key: &str) -> Result<&'a str, String> {
+fn text_of<'a>(binding: &'a Map<String, Value>, key: &'a str) -> Result<&'a str, MemberFault<'a>> {
     match binding.get(key) {
         Some(Value::String(text)) if !text.is_empty() || key == "value" => Ok(text),
-        Some(Value::String(_)) => Err(format!("`{key}` must not be empty")),
-        Some(other) => Err(format!(
-            "`{key}` must be a string, got {}",
-            json_kind(other)
-        )),
-        None => Err(format!("`{key}` is missing")),
+        Some(Value::String(_)) => Err(MemberFault::Empty(key)),
+        Some(other) => Err(MemberFault::Kind {
+            key,
+            kind: json_kind(other),
+        }),
+        None => Err(MemberFault::Missing(key)),
     }
 }
 

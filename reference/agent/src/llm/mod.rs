@@ -16,7 +16,7 @@ use serde_json::{Value as Json, json};
 pub use anthropic::AnthropicMessages;
 pub use chat_completions::ChatCompletions;
 pub use http::{ProviderOptions, RetryPolicy};
-pub use recorded::{Recorder, Replay};
+pub use recorded::{Recorder, RecordingError, Replay};
 pub use scripted::Scripted;
 
 use crate::exposure::Output;

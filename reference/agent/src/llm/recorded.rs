@@ -55,6 +55,11 @@ pub struct Replay {
     strict: bool,
 }
 
+/// A line that is no recorded exchange: its number, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("line {0}: not a recorded exchange")]
+pub struct RecordingError(pub usize);
+
 #[derive(Debug)]
 struct Line {
     request: Option<String>,
@@ -65,16 +70,14 @@ impl Replay {
     /// Reads a recording. With `strict`, a request that differs from the recorded one is an error.
     ///
     /// # Errors
-    /// A sentence with the 1-based number of the invalid line.
-    pub fn parse(text: &str, strict: bool) -> Result<Self, String> {
+    /// The first invalid line.
+    pub fn parse(text: &str, strict: bool) -> Result<Self, RecordingError> {
         let numbered = text
             .lines()
             .enumerate()
             .filter(|(_, line)| !line.trim().is_empty());
         let lines = numbered
-            .map(|(i, line)| {
-                read_line(line).ok_or_else(|| format!("line {}: not a recorded exchange", i + 1))
-            })
+            .map(|(i, line)| read_line(line).ok_or(RecordingError(i + 1)))
             .collect::<Result<_, _>>()?;
         Ok(Replay {
             lines: Mutex::new(lines),
