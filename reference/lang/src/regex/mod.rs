@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 use crate::clock::WorkMeter;
 use crate::error::Stop;
 use automata::{Automata, AutomataCache};
-use parse::{Assert, Node, Parsed, TOO_LARGE};
+use parse::{Assert, Node, Parsed, PatternError};
 use program::Program;
 
 /// The longest pattern, in bytes.
@@ -201,22 +201,21 @@ impl CachedRegex {
 }
 
 /// Parses `pattern` and checks that it is valid and not too large.
-fn parse_checked(pattern: &str) -> Result<Parsed, String> {
+fn parse_checked(pattern: &str) -> Result<Parsed, PatternError> {
     let parsed = parse::parse(pattern)?;
     if parsed.node.size() > SIZE_MAX {
-        return Err(TOO_LARGE.to_owned());
+        return Err(PatternError::TooLarge);
     }
     Ok(parsed)
 }
 
 impl Regex {
-    /// Parses `pattern`. Errors: a sentence that says what is wrong with it.
-    pub fn new(pattern: &str) -> Result<Regex, String> {
+    /// Parses `pattern`.
+    pub fn new(pattern: &str) -> Result<Regex, PatternError> {
         if pattern.len() > PATTERN_BYTES_MAX {
-            return Err(format!(
-                "a pattern has at most {PATTERN_BYTES_MAX} bytes, this one has {}",
-                pattern.len()
-            ));
+            return Err(PatternError::TooLong {
+                bytes: pattern.len(),
+            });
         }
         Ok(Regex {
             source: pattern.into(),

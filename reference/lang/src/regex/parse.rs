@@ -3,9 +3,10 @@
 //!
 //! Groups are kept on an explicit stack, so depth takes no native stack here.
 
-use regex_syntax::ParserBuilder;
-use regex_syntax::ast;
-use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
+use regex_syntax::hir::{self, Class, ClassUnicode, ClassUnicodeRange, HirKind};
+use regex_syntax::{ParserBuilder, ast};
+
+use super::PATTERN_BYTES_MAX;
 
 /// A pattern as a tree.
 #[derive(Clone, Debug)]
@@ -146,24 +147,58 @@ const GRAPHEME: &str = concat!(
     r"|(?s:.)[\p{M}\x{200D}]*)",
 );
 
-const BAD_CLASS: &str = "a character class is malformed, check `[` and `]`";
-const BAD_CODE: &str = "a character code is malformed";
-const BAD_NAME: &str = "the name of a group is malformed";
-const BAD_REPEAT: &str = "a repetition like {2,5} is malformed";
-pub(super) const COUNTS_DOWN: &str = "a repetition like {2,5} starts with the smaller number";
-const NOT_CLOSED: &str = "a group is not closed, add `)`";
-const NOT_OPEN: &str = "a `)` closes no group";
-const NOTHING_FOLLOWS: &str = "nothing follows the last backslash";
-const NOTHING_TO_REPEAT: &str = "a repetition has nothing in front to repeat";
-pub(super) const NO_CONTROL: &str = "a letter follows `\\c`, as in `\\cA`";
-pub(super) const NO_GROUP: &str = "it refers to a group that it does not have";
-pub(super) const TOO_LARGE: &str = "it is too large once repetitions are written out";
+/// What is wrong with a pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    #[error("a pattern has at most {PATTERN_BYTES_MAX} bytes, this one has {bytes}")]
+    TooLong { bytes: usize },
+    #[error("it is too large once repetitions are written out")]
+    TooLarge,
+    #[error("a character class is malformed, check `[` and `]`")]
+    Class,
+    #[error("a range like [a-z] in a character class starts with the smaller character")]
+    RangeCountsDown,
+    #[error("a range like [a-z] has one character on either side")]
+    Range,
+    #[error("{0}")]
+    Property(hir::ErrorKind),
+    #[error("the name of a property follows `\\p`, as in `\\p{{L}}`")]
+    NoProperty,
+    #[error("a character code is malformed")]
+    Code,
+    #[error("a letter follows `\\c`, as in `\\cA`")]
+    NoControl,
+    #[error("unknown escape `{0}`")]
+    Escape(String),
+    #[error("nothing follows the last backslash")]
+    NothingFollows,
+    #[error("a group is not closed, add `)`")]
+    NotClosed,
+    #[error("a `)` closes no group")]
+    NotOpen,
+    #[error("the name of a group is malformed")]
+    Name,
+    #[error("two groups are named `{0}`")]
+    SameName(String),
+    #[error("it refers to a group that it does not have")]
+    NoGroup,
+    #[error("unknown flag `(?{minus}{letter}`")]
+    Flag { minus: &'static str, letter: char },
+    #[error("unknown group `(?{minus}{sign}`")]
+    Group { minus: &'static str, sign: char },
+    #[error("a repetition like {{2,5}} is malformed")]
+    Repetition,
+    #[error("a repetition like {{2,5}} starts with the smaller number")]
+    CountsDown,
+    #[error("a repetition has nothing in front to repeat")]
+    NothingToRepeat,
+}
 
 /// Group numbers from this one on stand for references by name that are not resolved yet.
 const UNRESOLVED_GROUP: usize = 1 << 20;
 
-/// Parses `pattern`. Errors: a sentence that says what is wrong with it.
-pub fn parse(pattern: &str) -> Result<Parsed, String> {
+/// Parses `pattern`.
+pub fn parse(pattern: &str) -> Result<Parsed, PatternError> {
     let mut parser = Parser {
         rest: pattern,
         flags: Flags::default(),
@@ -179,7 +214,7 @@ pub fn parse(pattern: &str) -> Result<Parsed, String> {
     parser.alternatives()?;
     let mut node = parser.finish_group();
     if parser.referred > parser.groups {
-        return Err(NO_GROUP.to_owned());
+        return Err(PatternError::NoGroup);
     }
     if !parser.named.is_empty() {
         let groups = parser.named.iter().map(|name| {
@@ -187,7 +222,7 @@ pub fn parse(pattern: &str) -> Result<Parsed, String> {
             known.map(|(_, group)| *group)
         });
         let groups = groups.collect::<Option<Vec<_>>>();
-        resolve(&mut node, &groups.ok_or_else(|| NO_GROUP.to_owned())?);
+        resolve(&mut node, &groups.ok_or(PatternError::NoGroup)?);
     }
     Ok(Parsed {
         node,
@@ -213,7 +248,7 @@ fn resolve(node: &mut Node, groups: &[usize]) {
 }
 
 impl<'p> Parser<'p> {
-    fn alternatives(&mut self) -> Result<(), String> {
+    fn alternatives(&mut self) -> Result<(), PatternError> {
         while let Some(next) = self.rest.chars().next() {
             if self.flags.spaced && self.skip_space(next) {
                 continue;
@@ -230,7 +265,7 @@ impl<'p> Parser<'p> {
                 ')' => {
                     self.rest = after;
                     let node = self.finish_group();
-                    let open = self.open.pop().ok_or_else(|| NOT_OPEN.to_owned())?;
+                    let open = self.open.pop().ok_or(PatternError::NotOpen)?;
                     self.branches = open.branches;
                     self.items = open.items;
                     self.flags = open.outer;
@@ -280,7 +315,7 @@ impl<'p> Parser<'p> {
         if self.open.is_empty() {
             Ok(())
         } else {
-            Err(NOT_CLOSED.to_owned())
+            Err(PatternError::NotClosed)
         }
     }
 
@@ -328,7 +363,7 @@ impl<'p> Parser<'p> {
         false
     }
 
-    fn repeat(&mut self, sign: char) -> Result<(), String> {
+    fn repeat(&mut self, sign: char) -> Result<(), PatternError> {
         self.rest = &self.rest[1..];
         let (min, max) = match sign {
             '*' => (0, None),
@@ -337,7 +372,7 @@ impl<'p> Parser<'p> {
             _ => self.repetition_bounds()?,
         };
         if !std::mem::take(&mut self.repeatable) {
-            return Err(NOTHING_TO_REPEAT.to_owned());
+            return Err(PatternError::NothingToRepeat);
         }
         let greed = if self.take("?") {
             if self.flags.swapped {
@@ -363,15 +398,14 @@ impl<'p> Parser<'p> {
     }
 
     /// The minimum and maximum after `{`.
-    fn repetition_bounds(&mut self) -> Result<(u32, Option<u32>), String> {
-        let bad = || BAD_REPEAT.to_owned();
-        let (inside, after) = self.rest.split_once('}').ok_or_else(bad)?;
+    fn repetition_bounds(&mut self) -> Result<(u32, Option<u32>), PatternError> {
+        let (inside, after) = self.rest.split_once('}').ok_or(PatternError::Repetition)?;
         self.rest = after;
         let number = |digits: &str| {
             if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-                return Err(bad());
+                return Err(PatternError::Repetition);
             }
-            digits.parse::<u32>().map_err(|_| TOO_LARGE.to_owned())
+            digits.parse::<u32>().map_err(|_| PatternError::TooLarge)
         };
         let (min, max) = match inside.split_once(',') {
             None => {
@@ -382,7 +416,7 @@ impl<'p> Parser<'p> {
             Some((min, max)) => (number(min)?, Some(number(max)?)),
         };
         if max.is_some_and(|max| max < min) {
-            return Err(COUNTS_DOWN.to_owned());
+            return Err(PatternError::CountsDown);
         }
         Ok((min, max))
     }
@@ -394,17 +428,14 @@ impl<'p> Parser<'p> {
         after.is_some()
     }
 
-    fn open_group(&mut self) -> Result<(), String> {
+    fn open_group(&mut self) -> Result<(), PatternError> {
         self.rest = &self.rest[1..];
         let outer = self.flags;
         let kind = if !self.take("?") {
             self.groups += 1;
             GroupKind::Group(self.groups)
         } else if self.take("#") {
-            let (_, after) = self
-                .rest
-                .split_once(')')
-                .ok_or_else(|| NOT_CLOSED.to_owned())?;
+            let (_, after) = self.rest.split_once(')').ok_or(PatternError::NotClosed)?;
             self.rest = after;
             return Ok(());
         } else if self.take(":") {
@@ -417,7 +448,7 @@ impl<'p> Parser<'p> {
             self.groups += 1;
             let name = self.name()?;
             if self.names.iter().any(|(known, _)| *known == name) {
-                return Err(format!("two groups are named `{name}`"));
+                return Err(PatternError::SameName(name.to_owned()));
             }
             self.names.push((name, self.groups));
             GroupKind::Group(self.groups)
@@ -454,17 +485,14 @@ impl<'p> Parser<'p> {
     }
 
     /// The name before `>`.
-    fn name(&mut self) -> Result<&'p str, String> {
-        let (name, after) = self
-            .rest
-            .split_once('>')
-            .ok_or_else(|| BAD_NAME.to_owned())?;
+    fn name(&mut self) -> Result<&'p str, PatternError> {
+        let (name, after) = self.rest.split_once('>').ok_or(PatternError::Name)?;
         let rightly = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
             && name
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         if !rightly {
-            return Err(BAD_NAME.to_owned());
+            return Err(PatternError::Name);
         }
         self.rest = after;
         Ok(name)
@@ -472,12 +500,12 @@ impl<'p> Parser<'p> {
 
     /// The flags after `(?`. Returns true when they apply to a group that follows, false when they apply to the rest of
     /// the enclosing group.
-    fn flags_of_group(&mut self) -> Result<bool, String> {
+    fn flags_of_group(&mut self) -> Result<bool, PatternError> {
         let mut on = true;
         let mut flags = self.flags;
         loop {
             let Some(next) = self.rest.chars().next() else {
-                return Err(NOT_CLOSED.to_owned());
+                return Err(PatternError::NotClosed);
             };
             self.rest = &self.rest[next.len_utf8()..];
             match next {
@@ -494,22 +522,23 @@ impl<'p> Parser<'p> {
                     return Ok(next == ':');
                 }
                 other => {
-                    let sort = if other.is_ascii_alphabetic() {
-                        "flag"
-                    } else {
-                        "group"
-                    };
                     let minus = if on { "" } else { "-" };
-                    return Err(format!("unknown {sort} `(?{minus}{other}`"));
+                    return Err(match other.is_ascii_alphabetic() {
+                        true => PatternError::Flag {
+                            minus,
+                            letter: other,
+                        },
+                        false => PatternError::Group { minus, sign: other },
+                    });
                 }
             }
         }
     }
 
     /// An escape outside of classes.
-    fn escape(&mut self) -> Result<(), String> {
+    fn escape(&mut self) -> Result<(), PatternError> {
         let Some(next) = self.rest[1..].chars().next() else {
-            return Err(NOTHING_FOLLOWS.to_owned());
+            return Err(PatternError::NothingFollows);
         };
         let token = &self.rest[..1 + next.len_utf8()];
         self.rest = &self.rest[token.len()..];
@@ -525,7 +554,7 @@ impl<'p> Parser<'p> {
             'Z' => self.push(Node::Assert(Assert::EndOrLineFeed)),
             'G' => self.push(Node::Assert(Assert::Continue)),
             'b' | 'B' if self.rest.starts_with('{') => {
-                return Err(format!("unknown escape `{token}{{`"));
+                return Err(PatternError::Escape(format!("{token}{{")));
             }
             'b' => self.push(Node::Assert(Assert::Word)),
             'B' => self.push(Node::Assert(Assert::NotWord)),
@@ -547,7 +576,7 @@ impl<'p> Parser<'p> {
             }
             'k' => {
                 if !self.take("<") {
-                    return Err(BAD_NAME.to_owned());
+                    return Err(PatternError::Name);
                 }
                 let name = self.name()?;
                 self.named.push(name);
@@ -580,7 +609,7 @@ impl<'p> Parser<'p> {
     }
 
     /// The character that an escape stands for, inside or outside of a class; `rest` begins after `token`.
-    fn character(&mut self, token: &str, next: char) -> Result<char, String> {
+    fn character(&mut self, token: &str, next: char) -> Result<char, PatternError> {
         Ok(match next {
             't' => '\t',
             'n' => '\n',
@@ -590,26 +619,23 @@ impl<'p> Parser<'p> {
             'e' => '\u{1b}',
             'c' => {
                 let control = self.rest.chars().next().filter(char::is_ascii_graphic);
-                let control = control.ok_or_else(|| NO_CONTROL.to_owned())?;
+                let control = control.ok_or(PatternError::NoControl)?;
                 self.rest = &self.rest[1..];
                 // A control letter has the same code in either case.
                 char::from(control.to_ascii_uppercase() as u8 ^ 0x40)
             }
             'x' => {
                 let digits = if self.take("{") {
-                    let (digits, after) = self
-                        .rest
-                        .split_once('}')
-                        .ok_or_else(|| BAD_CODE.to_owned())?;
+                    let (digits, after) = self.rest.split_once('}').ok_or(PatternError::Code)?;
                     self.rest = after;
                     digits
                 } else {
                     self.digits(2)?
                 };
-                char::from_u32(hexadecimal(digits)?).ok_or_else(|| BAD_CODE.to_owned())?
+                char::from_u32(hexadecimal(digits)?).ok_or(PatternError::Code)?
             }
             'u' if self.rest.starts_with('{') => {
-                return Err(format!("unknown escape `{token}{{`"));
+                return Err(PatternError::Escape(format!("{token}{{")));
             }
             'u' => {
                 let digits = self.digits(4)?;
@@ -621,35 +647,36 @@ impl<'p> Parser<'p> {
                         code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
                     }
                 }
-                char::from_u32(code).ok_or_else(|| BAD_CODE.to_owned())?
+                char::from_u32(code).ok_or(PatternError::Code)?
             }
             next if next.is_ascii_alphanumeric() => {
-                return Err(format!("unknown escape `{token}`"));
+                return Err(PatternError::Escape(token.to_owned()));
             }
             next => next,
         })
     }
 
     /// The next `count` characters, as the digits of a code point.
-    fn digits(&mut self, count: usize) -> Result<&'p str, String> {
-        let digits = self.rest.get(..count).ok_or_else(|| BAD_CODE.to_owned())?;
+    fn digits(&mut self, count: usize) -> Result<&'p str, PatternError> {
+        let digits = self.rest.get(..count).ok_or(PatternError::Code)?;
         self.rest = &self.rest[count..];
         Ok(digits)
     }
 
     /// Appends the name of a Unicode property, which follows `\p`.
-    fn property(&mut self, text: &mut String) -> Result<(), String> {
+    fn property(&mut self, text: &mut String) -> Result<(), PatternError> {
         let length = match self.rest.chars().next() {
             Some('{') => self.rest.find('}').map(|end| end + 1),
             Some(letter) if letter.is_ascii_alphabetic() => Some(1),
             _ => None,
         };
         let Some(length) = length else {
-            return Err("the name of a property follows `\\p`, as in `\\p{L}`".to_owned());
+            return Err(PatternError::NoProperty);
         };
         let name = &self.rest[..length];
         if name.contains('^') {
-            return Err("Unicode property not found".to_owned());
+            let unknown = hir::ErrorKind::UnicodePropertyNotFound;
+            return Err(PatternError::Property(unknown));
         }
         text.push_str(name);
         self.rest = &self.rest[length..];
@@ -657,13 +684,13 @@ impl<'p> Parser<'p> {
     }
 
     /// A class in brackets, in the syntax of the library that evaluates character classes.
-    fn class_text(&mut self) -> Result<String, String> {
+    fn class_text(&mut self) -> Result<String, PatternError> {
         let mut out = String::new();
         let mut depth = 0usize;
         let mut last = "";
         loop {
             let Some(next) = self.rest.chars().next() else {
-                return Err(BAD_CLASS.to_owned());
+                return Err(PatternError::Class);
             };
             let length = match next {
                 '\\' => 1 + self.rest[1..].chars().next().map_or(0, char::len_utf8),
@@ -702,9 +729,9 @@ impl<'p> Parser<'p> {
     }
 
     /// An escape in a class.
-    fn class_escape(&mut self, token: &'p str, out: &mut String) -> Result<(), String> {
+    fn class_escape(&mut self, token: &'p str, out: &mut String) -> Result<(), PatternError> {
         let Some(next) = token.chars().nth(1) else {
-            return Err(NOTHING_FOLLOWS.to_owned());
+            return Err(PatternError::NothingFollows);
         };
         match next {
             'Q' => {
@@ -733,11 +760,11 @@ fn push_literal(out: &mut String, character: char) {
     out.push_str(&format!("\\x{{{:X}}}", u32::from(character)));
 }
 
-fn hexadecimal(digits: &str) -> Result<u32, String> {
+fn hexadecimal(digits: &str) -> Result<u32, PatternError> {
     if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(BAD_CODE.to_owned());
+        return Err(PatternError::Code);
     }
-    u32::from_str_radix(digits, 16).map_err(|_| BAD_CODE.to_owned())
+    u32::from_str_radix(digits, 16).map_err(|_| PatternError::Code)
 }
 
 /// The class that `\h` or a related escape stands for.
@@ -751,7 +778,7 @@ fn space_class(letter: char) -> String {
 }
 
 /// The set of characters of the class `text`.
-fn class(text: &str, flags: Flags) -> Result<Node, String> {
+fn class(text: &str, flags: Flags) -> Result<Node, PatternError> {
     let mut parser = ParserBuilder::new()
         .case_insensitive(flags.folded)
         .ignore_whitespace(flags.spaced)
@@ -767,25 +794,23 @@ fn class(text: &str, flags: Flags) -> Result<Node, String> {
         HirKind::Literal(literal) => {
             let text = std::str::from_utf8(&literal.0).ok();
             let only = text.and_then(|text| text.chars().next());
-            only.map(Node::Char).ok_or_else(|| BAD_CLASS.to_owned())?
+            only.map(Node::Char).ok_or(PatternError::Class)?
         }
-        _ => return Err(BAD_CLASS.to_owned()),
+        _ => return Err(PatternError::Class),
     })
 }
 
-/// What is wrong with a class, as a sentence.
-fn class_problem(error: &regex_syntax::Error) -> String {
+/// What is wrong with a class.
+fn class_problem(error: &regex_syntax::Error) -> PatternError {
     use ast::ErrorKind::{ClassRangeInvalid, ClassRangeLiteral};
     match error {
         regex_syntax::Error::Parse(error) => match error.kind() {
-            ClassRangeInvalid => {
-                "a range like [a-z] in a character class starts with the smaller character".into()
-            }
-            ClassRangeLiteral => "a range like [a-z] has one character on either side".into(),
-            _ => BAD_CLASS.into(),
+            ClassRangeInvalid => PatternError::RangeCountsDown,
+            ClassRangeLiteral => PatternError::Range,
+            _ => PatternError::Class,
         },
-        regex_syntax::Error::Translate(error) => error.kind().to_string(),
-        _ => BAD_CLASS.into(),
+        regex_syntax::Error::Translate(error) => PatternError::Property(error.kind().clone()),
+        _ => PatternError::Class,
     }
 }
 

@@ -299,8 +299,9 @@ impl<'b> SnapshotReader<'b> {
                 tag::REGEX => {
                     let source = self.str()?;
                     self.check_limits()?;
-                    let regex = Regex::new(source)
-                        .map_err(|problem| unsupported(format!("regex #\"{source}\""), problem))?;
+                    let regex = Regex::new(source).map_err(|error| {
+                        unsupported(format!("regex #\"{source}\""), error.to_string())
+                    })?;
                     Value::Regex(Arc::new(regex))
                 }
                 tag::OBJECT => return self.object(),
