@@ -39,7 +39,8 @@ mod exposure;
 mod extract;
 mod lisp_mode;
 mod llm;
-mod lock;
+#[doc(hidden)]
+pub mod lock;
 mod planner;
 mod preview;
 mod program;

@@ -18,7 +18,6 @@ mod diagnostics;
 mod evaluation;
 mod executor;
 pub mod facts;
-mod lock;
 mod mcp;
 mod render;
 mod server;
@@ -29,6 +28,8 @@ pub mod token;
 mod transport;
 pub mod upstreams;
 pub mod version;
+
+use ptc_agent::lock;
 
 // What the commands of `ptc` use; the modules themselves stay private.
 pub use agentic::{Agentic, register_keys};

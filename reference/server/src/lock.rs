@@ -1,9 +1,0 @@
-//! The one way to take a lock.
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks `mutex`, ignoring poisoning. A panic of one thread must not fail all others: the data that it left is consistent, or belongs to
-/// its own call only.
-pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
