@@ -570,7 +570,9 @@ fn turn_after_error(task: &Task<'_>, host: &dyn TaskHost, error: &ptc_lang::Erro
     if Instant::now() >= task.deadline {
         return TurnOutcome::End(failed(TaskReason::Budget, "agentic task budget exceeded"));
     }
-    let mut text = error_block(&error.redacted_message(&|text| host.scrub(text.to_owned())));
+    let message = error.redacted_message(&|text| host.scrub(text.to_owned()));
+    // An upstream's name in it is no quote.
+    let mut text = error_block(&host.scrub(message));
     if let Some(notes) = host.notes() {
         text.push_str("\n\n");
         text.push_str(&notes);

@@ -84,7 +84,8 @@ pub fn run_program(
         Ended::Fail(value) => ProgramEnd::Failed(value),
         Ended::Error(error) => {
             let veil = |quoted: &str| host.scrubber.text(quoted);
-            let message = || error.redacted_message(&veil);
+            // A tool's own words are no quotes.
+            let message = || veil(&error.redacted_message(&veil));
             let (reason, message) = match error.reason() {
                 Reason::ParseError => (ErrorReason::ParseError, message()),
                 Reason::RuntimeError => (ErrorReason::RuntimeError, message()),

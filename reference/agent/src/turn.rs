@@ -7,9 +7,9 @@ use ptc_lang::Value;
 use ptc_lang::value::Map;
 use ptc_protocol::members::{ProtocolError, ToolError};
 use ptc_protocol::{
-    ErrorReason, Execution, Field, Payload, Profile, SuccessOptions, Turns, execution_feedback,
-    format_value, json_to_value, parameters_schema, render_error, render_success, shorten,
-    size_units, tool_definition, tool_description, validate_program,
+    ErrorReason, Execution, Field, HISTORY_SIZE_MAX, Payload, Profile, SuccessOptions, Turns,
+    execution_feedback, format_value, json_to_value, parameters_schema, render_error,
+    render_success, shorten, size_units, tool_definition, tool_description, validate_program,
 };
 use serde_json::{Value as Json, json};
 
@@ -418,8 +418,12 @@ impl Run<'_> {
                 }
                 let evaluated = self.success(&value, &prints, &after);
                 self.env = env;
-                self.env
-                    .remember(shorten(&value, ptc_protocol::HISTORY_SIZE_MAX));
+                let kept = match size_units(&value) <= HISTORY_SIZE_MAX {
+                    true => value,
+                    // Scrubbed because it is cut, and a later program may show it.
+                    false => shorten(&self.options.scrubber.value(&value), HISTORY_SIZE_MAX),
+                };
+                self.env.remember(kept);
                 evaluated
             }
             ProgramEnd::Returned(value) => {

@@ -92,6 +92,9 @@ impl ConfigFault {
     /// The same fault with secrets redacted: a credential may be written where none belongs.
     #[must_use]
     pub fn scrubbed(mut self, redactor: &Redactor) -> Self {
+        if let Cow::Owned(file) = redactor.scrub_str(&self.file.to_string_lossy()) {
+            self.file = PathBuf::from(file);
+        }
         self.member = redactor.scrub(self.member).into_inner();
         self.message = redactor.scrub(self.message).into_inner();
         self

@@ -32,6 +32,7 @@ use crate::escape::Reading;
 use crate::needles::Needles;
 use crate::scrubbed::{Scrub, Scrubbed};
 use crate::secret::{NUMBER_BYTES_MIN, SECRET_BYTES_MIN, Secret};
+use crate::source::wipe;
 use crate::stream::StreamScrubber;
 use crate::veil::Veil;
 use crate::watch::Watch;
@@ -78,6 +79,8 @@ pub(crate) struct Finder {
     block_bytes: usize,
     /// Whether a number could spell a secret.
     numbers: bool,
+    /// Whether a secret could be an object or array of JSON.
+    structures: bool,
     /// The largest number of line ends in any one secret: a stream has to wait for this many lines.
     pub(crate) line_ends: usize,
 }
@@ -315,6 +318,27 @@ impl Redactor {
                 .contains_literal(text.as_bytes(), NUMBER_BYTES_MIN)
         };
         stands(digits) || without_exponent(digits).is_some_and(|digits| stands(&digits))
+    }
+
+    /// The ranges of the objects and arrays in JSON text that are secrets, as they stand; the whole text when there was no time to find
+    /// them all.
+    pub(crate) fn find_structures(&self, json: &str) -> Vec<Range<usize>> {
+        if !self.has_structured_secret() {
+            return Vec::new();
+        }
+        let whole = || vec![0..json.len()];
+        let mut places = self.find_forms(json.as_bytes()).unwrap_or_else(whole);
+        places.retain(|place| {
+            let form = json.get(place.clone()).unwrap_or_default();
+            let is_whole = |open, close| form.starts_with(open) && form.ends_with(close);
+            form.len() >= SECRET_BYTES_MIN && (is_whole('{', '}') || is_whole('[', ']'))
+        });
+        places
+    }
+
+    /// True when a secret could be an object or array of JSON.
+    pub fn has_structured_secret(&self) -> bool {
+        self.inner.as_ref().is_some_and(|finder| finder.structures)
     }
 
     /// True when a secret consists of digits, so that a number could spell it.
@@ -652,7 +676,7 @@ fn without_exponent(number: &str) -> Option<String> {
 }
 
 /// Patterns and marker are UTF-8, so matches start and end at character boundaries and nothing is lost here.
-fn into_text(bytes: Vec<u8>) -> String {
+pub(crate) fn into_text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
 
@@ -676,6 +700,24 @@ pub fn parts(secret: &str) -> impl Iterator<Item = &str> {
     parts.into_iter().flatten().filter(|part| !part.is_empty())
 }
 
+/// The compact form of a secret that is an object or array of JSON: others parse it, and write it anew.
+fn compact_json(secret: &str) -> Option<Zeroizing<String>> {
+    if !secret.trim_start().starts_with(['{', '[']) {
+        return None;
+    }
+    wipe(&mut serde_json::from_str(secret).ok()?);
+    let mut compact = Zeroizing::new(String::with_capacity(secret.len()));
+    let (mut quoted, mut escaped) = (false, false);
+    for letter in secret.chars() {
+        if quoted || !letter.is_ascii_whitespace() {
+            compact.push(letter);
+        }
+        quoted ^= letter == '"' && !escaped;
+        escaped = quoted && letter == '\\' && !escaped;
+    }
+    Some(compact)
+}
+
 /// The token in a text that has the shape of HTTP credentials: a scheme name, blanks, a token.
 fn token(credentials: &str) -> Option<&str> {
     let (scheme, token) = credentials.trim().split_once(' ')?;
@@ -692,10 +734,11 @@ pub struct RedactorBuilder {
 }
 
 impl RedactorBuilder {
-    /// Registers a secret with its [`parts`]. The empty secret is ignored.
+    /// Registers a secret with its [`parts`], and one that is JSON also in its compact form. The empty secret is ignored.
     pub fn add(&mut self, secret: &Secret) -> &mut Self {
         let parts = parts(secret.expose()).map(|part| Zeroizing::new(part.to_owned()));
         self.secrets.extend(parts);
+        self.secrets.extend(compact_json(secret.expose()));
         self
     }
 
@@ -717,6 +760,7 @@ impl RedactorBuilder {
         let finder = Finder {
             block_bytes: secrets.iter().filter_map(long).min().unwrap_or(0),
             numbers: secrets.iter().any(number),
+            structures: secrets.iter().any(|secret| secret.starts_with(['{', '['])),
             line_ends: secrets
                 .iter()
                 .map(|secret| secret.matches('\n').count())

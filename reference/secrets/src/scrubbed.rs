@@ -128,16 +128,27 @@ impl Scrub for Value {
     }
 }
 
-/// Scrubs compact JSON text token by token, each string in its decoded form: keys, values, and numbers that spell a secret.
-/// Borrows the text unchanged when nothing matches.
+/// Scrubs JSON text token by token, each string in its decoded form: keys, values, and numbers that spell a secret; and objects and
+/// arrays that stand there as a secret. Borrows the text unchanged when nothing matches.
 pub fn scrub_json_text<'a>(json: &'a str, redactor: &Redactor) -> Cow<'a, str> {
     if redactor.is_empty() {
         return Cow::Borrowed(json);
     }
     let bytes = json.as_bytes();
+    let mut structures = redactor.find_structures(json).into_iter().peekable();
     let mut out = String::new();
     let (mut at, mut kept) = (0, 0);
     while let Some(&byte) = bytes.get(at) {
+        if matches!(byte, b'{' | b'[') {
+            // Those that begin inside a string were found with it.
+            while structures.next_if(|place| place.start < at).is_some() {}
+            if let Some(place) = structures.next_if(|place| place.start == at) {
+                out.push_str(&json[kept..at]);
+                out.push_str(&quoted(MARKER));
+                (at, kept) = (place.end, place.end);
+                continue;
+            }
+        }
         if byte != b'"' && byte != b'-' && !byte.is_ascii_digit() {
             at += 1;
             continue;
@@ -158,7 +169,6 @@ pub fn scrub_json_text<'a>(json: &'a str, redactor: &Redactor) -> Cow<'a, str> {
 
 /// The replacement for a string or number token of JSON text; `None` when it may stay.
 fn clean_token(token: &str, redactor: &Redactor) -> Option<String> {
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let Some(inner) = token.strip_prefix('"') else {
         return redactor
             .finds_secret_in_number(token)
@@ -173,6 +183,11 @@ fn clean_token(token: &str, redactor: &Redactor) -> Option<String> {
         Cow::Borrowed(_) => None,
         Cow::Owned(clean) => Some(quoted(&clean)),
     }
+}
+
+/// `text` as a JSON string.
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
 }
 
 /// The end of the string or number of JSON text that starts at `at`.

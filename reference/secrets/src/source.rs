@@ -293,7 +293,7 @@ pub fn json_kind(value: &Value) -> &'static str {
     }
 }
 
-fn wipe(root: &mut Value) {
+pub(crate) fn wipe(root: &mut Value) {
     let mut pending = vec![root];
     while let Some(value) = pending.pop() {
         match value {

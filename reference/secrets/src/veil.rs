@@ -1,14 +1,17 @@
 //! Decides what messages about a program may quote from it. A credential of several words is several tokens in a program's text,
 //! and a message quotes them one by one. Knows nothing of programs except what separates their tokens.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
-use crate::redactor::{MARKER, Redactor};
+use crate::redactor::{MARKER, Redactor, into_text};
 
 /// A shorter token reveals nothing of its credential.
 const TOKEN_BYTES_MIN: usize = 3;
+/// The byte that replaces those of a masked credential.
+const MASK: u8 = b'*';
 /// The separators of tokens, besides whitespace.
 const DELIMITERS: &[u8] = b"()[]{}\"';,@^`~\\";
 
@@ -47,6 +50,28 @@ impl<'r> Veil<'r> {
             out
         });
         veiled.collect::<Vec<_>>().join(MARKER)
+    }
+
+    /// The program with each byte of a credential of several lines masked, so that a message may show single lines of it: in one line a
+    /// part of such a credential would not be recognised.
+    pub fn masked_program(&self) -> Cow<'r, str> {
+        let bytes = self.program.as_bytes();
+        let places = self.redactor.find_forms(bytes);
+        // A search that ended early found only some of them.
+        let places = places.unwrap_or_else(|| vec![0..bytes.len()]);
+        let mut masked = Cow::Borrowed(bytes);
+        for place in places {
+            if bytes[place.clone()].contains(&b'\n') {
+                let form = masked.to_mut()[place].iter_mut();
+                form.filter(|byte| !matches!(**byte, b'\n' | b'\r'))
+                    .for_each(|byte| *byte = MASK);
+            }
+        }
+        match masked {
+            Cow::Borrowed(_) => Cow::Borrowed(self.program),
+            // Forms begin and end at character boundaries.
+            Cow::Owned(masked) => Cow::Owned(into_text(masked)),
+        }
     }
 
     /// The tokens of the credentials that the program contains, in any form; `None` when there are none.

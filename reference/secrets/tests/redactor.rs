@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ptc_secrets::{ConfigDocument, Redactor, Secret, SharedTime, scrub_json};
+use ptc_secrets::{ConfigDocument, Redactor, Secret, SharedTime, scrub_json, scrub_json_text};
 use serde_json::json;
 use std::time::Duration;
 
@@ -303,6 +303,41 @@ fn json_keys_values_and_numbers() {
         value,
         json!({"status": 7, "a [REDACTED]": ["[REDACTED]", "x [REDACTED]"]})
     );
+}
+
+#[test]
+fn json_secret_is_found_as_a_value_of_json() {
+    let redactor = redactor(&[r#"{"id": "an id", "list": [1, "a\\\"b "]}"#]);
+    let value = |id: &str, gap: &str| {
+        format!(r#"{{"id":{gap}"{id}",{gap}"list":{gap}[1,{gap}"a\\\"b "]}}"#)
+    };
+    for (json, expected) in [
+        (value("an id", " "), r#""[REDACTED]""#),
+        (value("an id", ""), r#""[REDACTED]""#),
+        (
+            format!(r#"{{"k": [{}, 2]}}"#, value("an id", "")),
+            r#"{"k": ["[REDACTED]", 2]}"#,
+        ),
+        (
+            serde_json::Value::from(value("an id", "")).to_string(),
+            r#""[REDACTED]""#,
+        ),
+    ] {
+        assert_eq!(scrub_json_text(&json, &redactor), expected, "{json}");
+    }
+    for json in [value("no id", " "), value("an id", "  ")] {
+        assert_eq!(scrub_json_text(&json, &redactor), json);
+    }
+}
+
+#[test]
+fn lines_of_a_secret_are_masked_in_a_program() {
+    let redactor = redactor(&["the first line\nand the second"]);
+    let program = "(str \"the first line\nand the second\")\n(inc :a)";
+    let masked = "(str \"**************\n**************\")\n(inc :a)";
+    assert_eq!(redactor.veil(program).masked_program(), masked);
+    let whole = "(str \"the first line\")";
+    assert_eq!(redactor.veil(whole).masked_program(), whole);
 }
 
 /// Writers that store every number as a float write a credential of digits this way.
@@ -799,7 +834,7 @@ fn redactor_out_of_time_shows_nothing() {
     lines = patient(1).scrub(lines).into_inner();
     assert_eq!(lines, ["plain", "[REDACTED]"]);
     let json = r#"["plain","words",1]"#;
-    let clean = ptc_secrets::scrub_json_text(json, &patient(1)).into_owned();
+    let clean = scrub_json_text(json, &patient(1)).into_owned();
     assert_eq!(clean, r#"["plain","[REDACTED]",1]"#);
     // A name that was not searched may be a secret, and none of the words of a program whose credentials are unknown is quoted.
     assert!(patient(0).finds_secret_in("plain"));

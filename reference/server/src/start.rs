@@ -1,7 +1,7 @@
 //! Starts the server as its settings say, serves until the end of the input or a signal, and shuts everything down. Knows the order of
 //! these steps, and no command line.
 
-use crate::agentic::{self, Agentic, AgenticFault};
+use crate::agentic::{self, Agentic};
 use crate::diagnostics;
 #[cfg(target_os = "linux")]
 use crate::evaluation::isolation::WorkerSettings;
@@ -28,8 +28,8 @@ use std::time::Duration;
 /// Why a server does not start, as a message for operators, without credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error(transparent)]
-    Agentic(#[from] AgenticFault),
+    #[error("{0}")]
+    Agentic(Scrubbed<String>),
     #[error(transparent)]
     Config(#[from] ConfigFault),
     #[error(transparent)]
@@ -75,9 +75,10 @@ pub fn secrets(settings: &Settings) -> RedactorBuilder {
 pub fn serve(settings: Settings) -> Result<(), StartError> {
     signals::block();
     let mut secrets = secrets(&settings);
-    let agentic = Agentic::read(&settings.agentic)?;
+    let agentic = Agentic::read(&settings.agentic);
     let config = upstreams::config_path(&settings);
-    upstreams::check_agentic(&settings.agentic, &settings.upstreams, config.is_some())?;
+    let permitted =
+        upstreams::check_agentic(&settings.agentic, &settings.upstreams, config.is_some());
     #[cfg(target_os = "linux")]
     if settings.isolated && config.is_none() {
         let traces = settings.diagnostics.trace_dir.as_deref().map(Path::new);
@@ -109,8 +110,12 @@ pub fn serve(settings: Settings) -> Result<(), StartError> {
         false => None,
     };
     let configured = config.map(|path| upstreams::read(&path, &settings, &mut secrets));
-    let configured = configured.transpose()?;
     let redactor = secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX);
+    // The message may quote a setting, and the setting a credential of the config.
+    let agentic = agentic
+        .and_then(|agentic| permitted.map(|()| agentic))
+        .map_err(|fault| StartError::Agentic(redactor.scrub(fault.to_string())))?;
+    let configured = configured.transpose()?;
     let sinks = diagnostics::install(settings.diagnostics.level, &redactor);
     let upstreams = match (&executor, configured) {
         (Some(executor), Some(configured)) => {

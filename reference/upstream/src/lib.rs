@@ -41,6 +41,7 @@ pub use ptc_lang::rank::{Indexed, tokens};
 pub use runtime::{
     ConfiguredUpstreams, Driver, Platform, Runtime, SnapshotMode, StartFault, UpstreamOptions,
 };
+pub use select::scrubbed_compact;
 pub use tool::{PackedJson, Tool, Toolset};
 pub use trace_context::TraceContext;
 pub use transport::child::{

@@ -132,22 +132,32 @@ fn empty_selection() -> Selected {
 }
 
 /// Compact text with every string and key scrubbed, and every number that spells a secret.
-fn scrubbed_compact(
+///
+/// # Errors
+/// The limit that `watch` reports.
+pub fn scrubbed_compact(
     json: Json<'_>,
     redactor: &Redactor,
     watch: &dyn Watch,
 ) -> Result<JsonText, Limit> {
     // Scrubs the original text: parsing a number may drop digits.
-    let clean = match scrub_json_text(json.text(), redactor) {
-        Cow::Borrowed(_) => return json.compact_while(|| watch.check_limits()),
-        Cow::Owned(clean) => clean,
+    let compact = match scrub_json_text(json.text(), redactor) {
+        Cow::Borrowed(_) => json.compact_while(|| watch.check_limits())?,
+        // The scrubbed text must be parsed again; its escapes were written by the redactor.
+        Cow::Owned(clean) => match parse_while(clean.as_bytes(), || watch.check_limits()) {
+            Ok(clean) => clean.compact_while(|| watch.check_limits())?,
+            Err(ParseError::Stopped(limit)) => return Err(limit),
+            Err(ParseError::Malformed(_)) => JsonText::string(&clean),
+        },
     };
-    // The scrubbed text must be parsed again; its escapes were written by the redactor.
-    match parse_while(clean.as_bytes(), || watch.check_limits()) {
-        Ok(clean) => clean.compact_while(|| watch.check_limits()),
-        Err(ParseError::Stopped(limit)) => Err(limit),
-        Err(ParseError::Malformed(_)) => Ok(JsonText::string(&clean)),
+    if !redactor.has_structured_secret() {
+        return Ok(compact);
     }
+    // A credential that is itself JSON may have been written with other blanks than it has.
+    Ok(match scrub_json_text(&compact, redactor) {
+        Cow::Borrowed(_) => compact,
+        Cow::Owned(clean) => JsonText::read(&*clean).unwrap_or_else(|_| JsonText::string(&clean)),
+    })
 }
 
 #[cfg(test)]

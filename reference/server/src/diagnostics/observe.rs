@@ -2,8 +2,9 @@
 //! observers.
 
 use crate::clock;
-use crate::diagnostics::record::{CallInfo, Ring};
+use crate::diagnostics::record::{CallInfo, ContextText, Ring};
 use crate::diagnostics::trace::{Trace, Tracer};
+use crate::executor;
 use ptc_agent::PlannerRequest;
 use ptc_protocol::Payload;
 use ptc_rpc::{Id, Json, JsonKind};
@@ -102,6 +103,8 @@ impl Observers {
         let arguments = arguments.filter(|arguments| arguments.kind() == JsonKind::Object);
         let argument = |name: &str| arguments.and_then(|arguments| arguments.get(name));
         let id = caller.id;
+        let time = SharedTime::new(SCRUB_TIME_MAX);
+        let context = argument("context").filter(|context| context.kind() == JsonKind::Object);
         let info = CallInfo {
             id: (!id.is_null()).then(|| id.plain().into_owned()),
             tool: tool.name.to_owned(),
@@ -110,15 +113,17 @@ impl Observers {
             started: Instant::now(),
             started_micros: clock::now_micros(),
             program: argument("program").and_then(Json::as_str).map(Into::into),
-            context: argument("context")
-                .filter(|context| context.kind() == JsonKind::Object)
-                .map(Json::compact),
+            context: context.map(|context| {
+                let scrub = |redactor: &Redactor| ContextText::of(context, redactor);
+                let scrub = || time.spend(&self.redactor, scrub);
+                executor::for_text(context.text(), scrub)
+            }),
             trace: trace.cloned(),
             transport_request_id: caller.request_id.map(Into::into),
             transport: caller
                 .http
                 .map(|(owner, session)| (owner.into(), session.into())),
-            time: SharedTime::new(SCRUB_TIME_MAX),
+            time,
         };
         Some(Box::new(Observed {
             info,

@@ -5,12 +5,13 @@
 use crate::clock;
 use crate::lock::lock;
 use crate::render::profile::prefix;
+use crate::render::redact;
 use crate::settings::PayloadPolicy;
 use ptc_protocol::digest;
 use ptc_protocol::members::{Described, Digested, RecordedCall, RecordedContent};
 use ptc_protocol::{Field, Name, Payload};
 use ptc_rpc::{Json, JsonKind, JsonText};
-use ptc_secrets::{Redactor, SharedTime};
+use ptc_secrets::{MARKER, Redactor, SharedTime};
 use ptc_upstream::TraceContext;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -32,8 +33,8 @@ pub struct CallInfo {
     pub started_micros: i64,
     /// The program, if one was sent.
     pub program: Option<String>,
-    /// The context as compact JSON, if one was sent.
-    pub context: Option<JsonText>,
+    /// The context, if one was sent.
+    pub context: Option<ContextText>,
     /// The W3C trace context of the request.
     pub trace: Option<TraceContext>,
     /// Over HTTP: `X-Request-Id`.
@@ -42,6 +43,31 @@ pub struct CallInfo {
     pub transport: Option<(String, String)>,
     /// The time budget for scrubbing everything that is kept of the call.
     pub time: SharedTime,
+}
+
+/// A context as compact JSON.
+#[derive(Clone, Debug)]
+pub struct ContextText {
+    /// Scrubbed before it was made compact, which drops digits of numbers.
+    pub clean: JsonText,
+    /// Its bytes before it was scrubbed.
+    pub bytes: usize,
+}
+
+impl ContextText {
+    pub fn of(context: Json<'_>, redactor: &Redactor) -> Self {
+        let clean = redact::compact(context, redactor);
+        let bytes = match clean.contains(MARKER) {
+            true => context.compact().len(),
+            false => clean.len(),
+        };
+        ContextText { clean, bytes }
+    }
+
+    /// A member that is not scrubbed again.
+    pub fn field(&self) -> Field {
+        Field::OwnJson(self.clean.to_string().into())
+    }
 }
 
 impl CallInfo {
@@ -147,9 +173,7 @@ impl Ring {
         let clean = program.map(|program| redactor.scrub_str(program));
         let context = info.context.as_ref().filter(|_| !refused);
         let content = RecordedContent {
-            context: context
-                .map(|context| self.context_field(context, redactor))
-                .into(),
+            context: context.map(|context| self.context_field(context)).into(),
             program: program
                 .zip(clean)
                 .map(|(program, clean)| self.program_field(program, &clean))
@@ -249,20 +273,20 @@ impl Ring {
         .into()
     }
 
-    fn context_field(&self, context: &JsonText, redactor: &Redactor) -> Field {
+    fn context_field(&self, context: &ContextText) -> Field {
+        let clean = &context.clean;
         match self.policy {
-            PayloadPolicy::Full if context.len() > self.bytes_max => {
-                let clean = redactor.scrub_str(context);
-                Field::Text(prefix(&clean, self.bytes_max).to_owned())
+            PayloadPolicy::Full if clean.len() > self.bytes_max => {
+                Field::Text(prefix(clean, self.bytes_max).to_owned())
             }
-            PayloadPolicy::Full => Field::Json(context.to_string()),
-            PayloadPolicy::None => Field::Object(Payload::new().with("<bytes>", context.len())),
+            PayloadPolicy::Full => context.field(),
+            PayloadPolicy::None => Field::Object(Payload::new().with("<bytes>", context.bytes)),
             PayloadPolicy::Summary => {
                 let mut bytes = 0;
-                let members = context.json().members().map_while(|(name, value)| {
+                let members = clean.json().members().map_while(|(name, value)| {
                     let name = name.as_str().unwrap_or_default();
                     let name = match name.len() > self.bytes_max {
-                        true => prefix(&redactor.scrub_str(&name), self.bytes_max + 1).to_owned(),
+                        true => prefix(&name, self.bytes_max + 1).to_owned(),
                         false => name.into_owned(),
                     };
                     let summary = describe(value);

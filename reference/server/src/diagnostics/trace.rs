@@ -4,7 +4,7 @@
 
 use crate::clock;
 use crate::diagnostics::escape_control;
-use crate::diagnostics::record::{self, CallInfo};
+use crate::diagnostics::record::{self, CallInfo, ContextText};
 use crate::settings::PayloadPolicy;
 use crate::token;
 use ptc_agent::PlannerRequest;
@@ -100,12 +100,12 @@ impl Tracer {
         let context = info.context.as_ref();
         let mut metadata = Payload::from(traced_call(info));
         metadata.add(CallStarted {
-            context_bytes: context.map_or(0, |context| context.len()),
+            context_bytes: context.map_or(0, |context| context.bytes),
             program_bytes: program_bytes(info),
             signature_present: false,
             context: context
                 .filter(|_| self.policy == PayloadPolicy::Full)
-                .map(|context| Field::Json(context.to_string())),
+                .map(ContextText::field),
         });
         for (name, value) in info.trace.iter().flat_map(TraceContext::fields) {
             metadata.set(name, value.to_owned());

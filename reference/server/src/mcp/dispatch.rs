@@ -18,6 +18,7 @@ use crate::mcp::tools::{
 };
 use crate::render::profile::View;
 use crate::render::reason::Refusal;
+use crate::render::redact;
 use crate::render::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
 use crate::sessions::store::SessionKey;
@@ -26,7 +27,7 @@ use crate::version;
 use ptc_protocol::Payload;
 use ptc_protocol::members::{Capabilities, DiscoverResult, InitializeResult, UnsupportedVersion};
 use ptc_rpc::{ID_BYTES_MAX, Id, Json, JsonKind, RpcError};
-use ptc_secrets::SCRUB_TIME_MAX;
+use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
 use ptc_upstream::TraceContext;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -277,15 +278,9 @@ fn unknown_method(server: &Server, name: Option<&str>) {
 /// Bytes of a name or an id from outside that a log line or a message shows.
 const SHOWN_BYTES_MAX: usize = 256;
 
-/// Bytes of text that are scrubbed on the executor. Longer text may be crafted to take long, so it is scrubbed on a blocking thread.
-const SCRUBBED_INLINE_BYTES_MAX: usize = 16 << 10;
-
 /// A name or an id from outside, made short enough for a log line or a message: scrubbed first, and truncated afterwards.
 fn scrub_and_truncate<'a>(server: &Server, text: &'a str) -> Cow<'a, str> {
-    let clean = match text.len() <= SCRUBBED_INLINE_BYTES_MAX {
-        true => server.redactor.scrub_str(text),
-        false => executor::blocking(|| server.redactor.scrub_str(text)),
-    };
+    let clean = executor::for_text(text, || server.redactor.scrub_str(text));
     match clean.len() <= SHOWN_BYTES_MAX {
         true => clean,
         false => Cow::Owned(format!(
@@ -526,7 +521,7 @@ fn tools_call(
         tracing::info!(event = "tools_call_rejected_shutting_down");
         return refuse(Refusal::ShuttingDown);
     }
-    log_bodies(arguments);
+    log_bodies(arguments, &server.redactor);
     let observers = &server.observers;
     let trace = trace_context(incoming.members.meta, place.context);
     let called = CalledTool {
@@ -657,12 +652,13 @@ fn admit(
         server: server.clone(),
         connection: connection.clone(),
         call: call.clone(),
+        tool: tool.name,
         span: Span::current(),
     };
     let waits = call.clone();
     let job = pool::Job::voidable(
         move || waits.is_cancelled(),
-        move || run(&admitted, era, tool.name, observed, work),
+        move || run(&admitted, era, observed, work),
     );
     Handled::Later(call, job)
 }
@@ -683,14 +679,23 @@ struct Admitted {
     server: Arc<Server>,
     connection: Arc<Connection>,
     call: Arc<Call>,
+    /// The called tool.
+    tool: &'static str,
     /// The span of the request.
     span: Span,
 }
+
+/// The reason under which a call counts that was answered with an internal error.
+const INTERNAL_ERROR: &str = "internal_error";
 
 impl Drop for Admitted {
     fn drop(&mut self) {
         let id = self.call.id.clone();
         self.connection.finish(&self.call, || {
+            if let Some(counters) = &self.server.counters {
+                let elapsed = self.call.started.elapsed();
+                counters.call(self.tool, INTERNAL_ERROR, elapsed);
+            }
             let reply = Reply::error(Some(id), RpcError::INTERNAL);
             self.server.redactor.scrub(reply)
         });
@@ -698,17 +703,12 @@ impl Drop for Admitted {
 }
 
 /// Runs the program and answers its call, on a thread with a program's stack.
-fn run(
-    admitted: &Admitted,
-    era: Era,
-    tool: &'static str,
-    mut observed: Option<Box<Observed>>,
-    work: ToolJob,
-) {
+fn run(admitted: &Admitted, era: Era, mut observed: Option<Box<Observed>>, work: ToolJob) {
     let Admitted {
         server,
         connection,
         call,
+        tool,
         span,
     } = admitted;
     let _request = span.enter();
@@ -761,8 +761,8 @@ fn log_start(tool: Option<&str>) {
 }
 
 /// Program and context are logged at `debug` only.
-fn log_bodies(arguments: Option<Json<'_>>) {
-    let argument = |name: &str| Some(arguments?.get(name)?.compact());
+fn log_bodies(arguments: Option<Json<'_>>, redactor: &Redactor) {
+    let argument = |name: &str| Some(redact::compact(arguments?.get(name)?, redactor));
     tracing::debug!(
         event = "tools_call_arguments",
         context = argument("context").as_ref().map(|json| json.as_bytes()),
@@ -939,3 +939,6 @@ fn supported_versions() -> Vec<&'static str> {
     let stateless = std::iter::once(STATELESS_REVISION);
     stateless.chain(SESSION_REVISIONS).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,14 @@
-//! Scrubs language values before they are previewed: a preview truncates, and half a secret would no longer be recognised.
+//! Scrubs language values before they are previewed, and a client's JSON before it is made compact: both lose characters, and half a
+//! secret would no longer be recognised.
 //!
 //! Knows nothing of payloads. What programs keep is not changed, only what is shown.
 
 use ptc_lang::error::Limit;
 use ptc_lang::meter::{Unwatched, Watch};
 use ptc_lang::{Value, print};
+use ptc_rpc::{Json, JsonText};
 use ptc_secrets::Redactor;
+use ptc_upstream::scrubbed_compact;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
@@ -22,6 +25,12 @@ const BLOCK_BYTES: usize = 256;
 pub fn value<'a>(value: &'a Value, redactor: &Redactor) -> Cow<'a, Value> {
     // Without a watch nothing stops the walk.
     value_within(value, redactor, &Unwatched).unwrap_or_else(|_| Cow::Owned(Value::str(MARKER)))
+}
+
+/// JSON that a client sent as compact text, with secrets redacted first: compacting it drops digits of numbers.
+pub fn compact(json: Json<'_>, redactor: &Redactor) -> JsonText {
+    // Without a watch nothing stops the search.
+    scrubbed_compact(json, redactor, &Unwatched).unwrap_or_else(|_| JsonText::string(MARKER))
 }
 
 /// [`value`] under the memory limit and clock of a program.

@@ -38,7 +38,6 @@ pub enum SettingsFault {
     KeyFileWithoutStore,
     #[error("HTTP host must be an IP address or localhost")]
     Host,
-    /// The beginning of the path.
     #[error("HTTP paths must be visible ASCII without a query or a fragment, got: {0:?}")]
     Path(String),
     #[error("HTTP paths must be distinct")]

@@ -454,9 +454,7 @@ impl Draft {
         };
         let own = [http.path.as_str(), self.metrics_path.as_str()];
         if let Some(path) = own.into_iter().find(|path| !is_nameable(path)) {
-            return Err(SettingsFault::Path(
-                path.chars().take(WARNING_CHARS).collect(),
-            ));
+            return Err(SettingsFault::Path(path.to_owned()));
         }
         let paths = [
             http.path.as_str(),
@@ -524,9 +522,6 @@ fn absolute_path(path: String) -> String {
         false => format!("/{path}"),
     }
 }
-
-/// Characters of a path that a message quotes.
-const WARNING_CHARS: usize = 200;
 
 /// Whether a request can have exactly this path.
 fn is_nameable(path: &str) -> bool {

@@ -251,11 +251,11 @@ impl ConfigEntry<'_> {
     }
 }
 
-/// The part of a URL that messages show: never the query, and nothing where a password could be.
+/// A URL as messages show it: not at all where a part of it could be a credential. Without that part, the beginning of a credential that
+/// contains a delimiter could not be recognised.
 fn shown(url: &str) -> &str {
-    match url.split_once(['?', '#']) {
-        _ if url.contains('@') => "…",
-        Some((before, _)) => before,
-        None => url,
+    match url.contains(['@', '?', '#']) {
+        true => "…",
+        false => url,
     }
 }

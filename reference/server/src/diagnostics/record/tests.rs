@@ -11,12 +11,17 @@ fn info(id: &str) -> CallInfo {
         started: Instant::now(),
         started_micros: 0,
         program: Some("(+ 1 2)".into()),
-        context: JsonText::read(r#"{"a":[1,2],"s":"x"}"#).ok(),
+        context: Some(context(r#"{"a": [1,2], "s": "x"}"#)),
         trace: None,
         transport_request_id: None,
         transport: None,
         time: SharedTime::new(std::time::Duration::ZERO),
     }
+}
+
+fn context(text: &str) -> ContextText {
+    let text = JsonText::read(text).unwrap();
+    ContextText::of(text.json(), &Redactor::empty())
 }
 
 #[test]
@@ -69,7 +74,7 @@ fn wide_context_is_kept_up_to_the_display_limit() {
     for context in [format!("{{{}}}", members.join(",")), long] {
         let ring = Ring::new(2, PayloadPolicy::Summary, BYTES_MAX);
         let wide = CallInfo {
-            context: JsonText::read(&context).ok(),
+            context: Some(self::context(&context)),
             ..info("1")
         };
         let payload = Payload::new().with("status", "ok");

@@ -7,6 +7,7 @@ use crate::diagnostics::record::{CallRecord, Ring, SharedRecord, trace_keys};
 use crate::diagnostics::trace::Tracer;
 use crate::render::profile::View;
 use crate::render::reason::{Refusal, RefusalReason};
+use crate::render::redact;
 use crate::render::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
 use crate::settings::PayloadPolicy;
@@ -16,7 +17,7 @@ use ptc_protocol::members::{
 };
 use ptc_protocol::{Field, Name, Payload};
 use ptc_rpc::{Json, JsonKind};
-use ptc_secrets::{Redactor, scrub_json_text};
+use ptc_secrets::Redactor;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -177,7 +178,7 @@ fn shown(value: Json<'_>, redactor: &Redactor) -> String {
     const CHARS_MAX: usize = 64;
     let text = match value.as_str() {
         Some(text) => redactor.scrub_str(&text).into_owned(),
-        None => scrub_json_text(&value.compact(), redactor).into_owned(),
+        None => redact::compact(value, redactor).into(),
     };
     let kept: String = text.chars().take(CHARS_MAX).collect();
     let is_cut = kept.len() < text.len();

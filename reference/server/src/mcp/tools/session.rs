@@ -8,6 +8,7 @@ use crate::mcp::connection::Transport;
 use crate::mcp::dispatch;
 use crate::render::profile::{self, View};
 use crate::render::reason::{Refusal, SessionReason};
+use crate::render::redact;
 use crate::render::reply::ToolReply;
 use crate::server::Server;
 use crate::sessions::{ForgetTarget, Session, SessionError, Turn, view};
@@ -223,7 +224,7 @@ pub fn close(request: &ToolRequest<'_>) -> ToolReply {
                 (JsonKind::Object | JsonKind::Array, _) => {
                     return invalid("reason must be a string");
                 }
-                _ => reason.compact().into(),
+                _ => redact::compact(reason, &request.server.redactor).into(),
             },
         };
         let id = session_id(request, arguments)?;

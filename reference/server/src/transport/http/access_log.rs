@@ -3,7 +3,9 @@
 use super::endpoint::Endpoint;
 use crate::diagnostics::log::text_or_null;
 use axum::extract::Request;
+use axum::http::Uri;
 use axum::response::Response;
+use ptc_secrets::Redactor;
 use std::sync::{Arc, OnceLock};
 use tokio::time::Instant;
 use tower_http::request_id::RequestId;
@@ -57,7 +59,7 @@ pub async fn log(
     let named = tracing::enabled!(Level::INFO).then(|| {
         (
             shortened(request.method().as_str()),
-            shortened(request.uri().path()),
+            path_of(request.uri(), &server.redactor),
         )
     });
     request.extensions_mut().insert(record.clone());
@@ -89,6 +91,19 @@ pub async fn log(
         status,
     );
     response
+}
+
+/// The path of a request's target. The query is removed after scrubbing: a credential may contain a question mark.
+fn path_of(target: &Uri, redactor: &Redactor) -> String {
+    match target.path_and_query().filter(|it| it.query().is_some()) {
+        None => shortened(target.path()),
+        Some(whole) => {
+            let whole = shortened(whole.as_str());
+            let clean = redactor.scrub_str(&whole);
+            let path = clean.split('?').next();
+            path.unwrap_or_default().to_owned()
+        }
+    }
 }
 
 /// Quotes a text that anybody may send, of any length. A long one is replaced by its length: scrubbing it takes time, and a part of it

@@ -1,0 +1,42 @@
+//! What becomes of a call that never had an outcome.
+
+use super::*;
+use crate::agentic::Agentic;
+use crate::diagnostics::Sinks;
+use crate::diagnostics::counters::Gauges;
+use crate::settings::Settings;
+use ptc_rpc::Frame;
+use std::sync::mpsc::channel;
+
+/// A job that panics is dropped without having answered, as is one for which there is no thread.
+#[test]
+fn unanswered_call_counts_as_an_internal_error() {
+    let flags = ["--http", "--http-metrics"].map(str::to_owned);
+    let settings = Settings::read(&flags, |_| None).unwrap();
+    let agentic = Agentic::read(&settings.agentic).unwrap();
+    let server = Server::new(settings, Sinks::default(), Redactor::empty(), None, agentic);
+    let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
+    let frame = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"1"}}}"#;
+    let incoming = Frame::parse(frame).unwrap().into();
+    let (reply, replies) = channel();
+    let context = RequestContext::default();
+    let handled = handle(&server, &connection, &context, &incoming, || {
+        Box::new(move |answer| reply.send(Reply::bytes(&answer)).unwrap())
+    });
+    let Handled::Later(_, job) = handled else {
+        panic!("a program runs later");
+    };
+    drop(job);
+    let answer = String::from_utf8(replies.recv().unwrap()).unwrap();
+    assert!(answer.contains("\"code\":-32603"), "{answer}");
+    let gauges = Gauges {
+        in_flight: 0,
+        in_flight_max: 0,
+        protocol_sessions: 0,
+        sessions: 0,
+    };
+    let metrics = server.counters.as_ref().unwrap().render(&gauges);
+    let counted =
+        r#"ptc_lisp_calls_total{tool="lisp_eval",status="error",reason="internal_error"} 1"#;
+    assert!(metrics.contains(counted), "{metrics}");
+}
