@@ -18,14 +18,14 @@ use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value, heap};
 use ptc_protocol::{json_to_value, to_json_value};
 use ptc_secrets::{
-    DATA_BYTES_MAX, LineColumn, Redactor, SCRUB_TIME_MAX, SETTINGS_BYTES_MAX, read_text,
-    scrub_json_text,
+    ConfigFault, DATA_BYTES_MAX, LineColumn, Redactor, SCRUB_TIME_MAX, SETTINGS_BYTES_MAX,
+    read_text, scrub_json_text,
 };
-use ptc_upstream::{Cancel, KeptCommand, ProgramCalls, Runtime};
+use ptc_upstream::{Cancel, ConfiguredUpstreams, KeptCommand, ProgramCalls, Runtime};
 use serde_json::Value as Json;
 use toml::de::{DeTable, DeValue};
 
-use crate::{environment, fail, open_private_file, print, wants_help};
+use crate::{environment, fail, open_private_file, print, refuse, wants_help};
 use ptc_server::clock;
 use ptc_server::redact;
 use ptc_server::settings::flags::closest_of;
@@ -101,18 +101,20 @@ pub fn main(arguments: &[String]) -> ExitCode {
         return print(USAGE);
     }
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let read = match words.as_slice() {
+    let (options, problem) = match words.as_slice() {
         ["run", rest @ ..] => RunArguments::read(rest),
-        [] => Err("expected run".to_owned()),
-        [word, ..] => Err(format!("expected run, got {word}")),
-    };
-    let options = match read {
-        Ok(options) => options,
-        Err(problem) => {
-            crate::print_error(format_args!("ptc agent: {problem}\n\n{USAGE}"));
-            return ExitCode::from(2);
+        [] => (RunArguments::default(), Some("expected run".to_owned())),
+        [word, rest @ ..] => {
+            let (options, _) = RunArguments::read(rest);
+            (options, Some(format!("expected run, got {word}")))
         }
     };
+    if let Some(problem) = problem {
+        // Problems in the files are reported once the arguments are accepted.
+        let (_, secrets) = AgentFile::read(&options.file);
+        let problem = secrets.scrub(problem);
+        return refuse(format_args!("ptc agent: {problem}\n\n{USAGE}"));
+    }
     match run_agent(&options) {
         Ok((answer, problem)) => {
             let written = print(answer + "\n");
@@ -122,6 +124,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
 }
 
+#[derive(Default)]
 struct RunArguments {
     file: PathBuf,
     context: Option<PathBuf>,
@@ -133,62 +136,118 @@ struct RunArguments {
 }
 
 impl RunArguments {
-    fn read(words: &[&str]) -> Result<Self, String> {
-        let mut options = RunArguments {
-            file: PathBuf::new(),
-            context: None,
-            replay: None,
-            record: None,
-            model: None,
-            transcript: None,
-        };
+    /// Reads the words after `run`. Returns all arguments together with the first problem, which may quote a credential.
+    fn read(words: &[&str]) -> (Self, Option<String>) {
+        let mut options = RunArguments::default();
+        let mut problem = None;
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            let (word, mut inline) = match word.split_once('=') {
-                Some((flag, value)) if FLAGS_WITH_VALUE.contains(&flag) => (flag, Some(value)),
-                _ => (*word, None),
-            };
-            let mut value = || inline.take().or_else(|| words.next().copied());
-            let target = match word {
-                "--context" => &mut options.context,
-                "--replay" => &mut options.replay,
-                "--record" => &mut options.record,
-                "--model" => {
-                    let model = value().filter(|model| !model.is_empty());
-                    let model = model.ok_or("--model needs a name, such as openrouter:NAME")?;
-                    options.model = Some(model.to_owned());
-                    continue;
-                }
-                "--transcript" => {
-                    options.transcript = Some(true);
-                    continue;
-                }
-                "--quiet" => {
-                    options.transcript = Some(false);
-                    continue;
-                }
-                flag if flag.starts_with('-') => return Err(format!("unknown flag {flag}")),
-                file if options.file.as_os_str().is_empty() => {
-                    options.file = PathBuf::from(file);
-                    continue;
-                }
-                extra => return Err(format!("unexpected argument {extra}")),
-            };
-            let value = value().ok_or_else(|| format!("{word} needs a file"))?;
-            *target = Some(PathBuf::from(value));
+            if let Err(found) = options.take(word, &mut words) {
+                problem.get_or_insert(found);
+            }
         }
         if options.file.as_os_str().is_empty() {
-            return Err("expected an agent file".to_owned());
+            problem.get_or_insert_with(|| "expected an agent file".to_owned());
         }
-        Ok(options)
+        (options, problem)
+    }
+
+    /// Reads `word` and its value, which may be the next of the words `behind`.
+    fn take(&mut self, word: &str, behind: &mut std::slice::Iter<'_, &str>) -> Result<(), String> {
+        let (word, mut inline) = match word.split_once('=') {
+            Some((flag, value)) if FLAGS_WITH_VALUE.contains(&flag) => (flag, Some(value)),
+            _ => (word, None),
+        };
+        let mut value = || inline.take().or_else(|| behind.next().copied());
+        let target = match word {
+            "--context" => &mut self.context,
+            "--replay" => &mut self.replay,
+            "--record" => &mut self.record,
+            "--model" => {
+                let model = value().filter(|model| !model.is_empty());
+                let model = model.ok_or("--model needs a name, such as openrouter:NAME")?;
+                self.model = Some(model.to_owned());
+                return Ok(());
+            }
+            "--transcript" => {
+                self.transcript = Some(true);
+                return Ok(());
+            }
+            "--quiet" => {
+                self.transcript = Some(false);
+                return Ok(());
+            }
+            flag if flag.starts_with('-') => return Err(format!("unknown flag {flag}")),
+            file if self.file.as_os_str().is_empty() => {
+                self.file = PathBuf::from(file);
+                return Ok(());
+            }
+            extra => return Err(format!("unexpected argument {extra}")),
+        };
+        let value = value().ok_or_else(|| format!("{word} needs a file"))?;
+        *target = Some(PathBuf::from(value));
+        Ok(())
     }
 }
 
-/// Returns the answer, and a problem to report beside it.
+/// An agent file, and the upstreams config that it names.
+struct AgentFile {
+    text: String,
+    table: Result<Json, toml::de::Error>,
+    configured: Option<Result<ConfiguredUpstreams, ConfigFault>>,
+}
+
+impl AgentFile {
+    /// Reads both files once, because a file may be readable only once. Returns the secrets in them and in the environment, too: no
+    /// message may show these.
+    fn read(file: &Path) -> (Result<Self, String>, Redactor) {
+        let mut secrets = Redactor::builder();
+        ptc_server::register_keys(&environment, &mut secrets);
+        let settings = Settings::read(&[], |_| None).unwrap_or_else(|refused| *refused.settings);
+        let read = read(file, SETTINGS_BYTES_MAX).map(|text| {
+            let table: Result<Json, _> = toml::from_str(&text);
+            let config = table.as_ref().ok().and_then(|table| table.get("upstreams"));
+            let configured = config.and_then(Json::as_str).map(|config| {
+                let path = directory_of(file).join(config);
+                upstreams::read(&path, &settings, &mut secrets)
+            });
+            AgentFile {
+                text,
+                table,
+                configured,
+            }
+        });
+        let secrets = secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX);
+        (read, secrets)
+    }
+}
+
+/// The directory that the paths in an agent file are relative to.
+fn directory_of(file: &Path) -> PathBuf {
+    file.parent().map(Path::to_owned).unwrap_or_default()
+}
+
+/// Returns the answer, and a problem to report beside it; messages with secrets scrubbed.
 fn run_agent(options: &RunArguments) -> Result<(String, Option<String>), String> {
-    let text = read(&options.file, SETTINGS_BYTES_MAX)?;
+    let (file, redactor) = AgentFile::read(&options.file);
+    let clean = |message: String| redactor.scrub(message).into_inner();
+    let ran = file.and_then(|file| run_file(options, file, &redactor));
+    ran.map(|(answer, problem)| (answer, problem.map(clean)))
+        .map_err(clean)
+}
+
+fn run_file(
+    options: &RunArguments,
+    file: AgentFile,
+    redactor: &Redactor,
+) -> Result<(String, Option<String>), String> {
+    let AgentFile {
+        text,
+        table,
+        configured,
+    } = file;
     check_keys(&text).map_err(|problem| format!("{}:{problem}", options.file.display()))?;
-    let mut config: Json = toml::from_str(&text).map_err(|error| {
+    let mut config = table.map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
         let LineColumn { line, column } = LineColumn::of(&text, offset);
         // TOML's full message shows the whole line, which may contain a credential.
@@ -200,27 +259,13 @@ fn run_agent(options: &RunArguments) -> Result<(String, Option<String>), String>
     for (key, value) in defaults {
         table.entry(key).or_insert_with(|| value.into());
     }
-    let directory = options
-        .file
-        .parent()
-        .map(Path::to_owned)
-        .unwrap_or_default();
+    let directory = directory_of(&options.file);
     let executor = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start the I/O runtime: {error}"))?;
-    let mut secrets = Redactor::builder();
-    ptc_server::register_keys(&environment, &mut secrets);
-    let configured = match config.get("upstreams").and_then(Json::as_str) {
-        None => None,
-        Some(file) => {
-            let settings = Settings::read(&[], |_| None).map_err(|refused| refused.to_string())?;
-            let read = upstreams::read(&directory.join(file), &settings, &mut secrets);
-            Some(read.map_err(|fault| fault.to_string())?)
-        }
-    };
-    let redactor = secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX);
-    ptc_server::install_diagnostics(Level::Error, &redactor);
+    let configured = configured.transpose().map_err(|fault| fault.to_string())?;
+    ptc_server::install_diagnostics(Level::Error, redactor);
     let started =
         configured.map(|configured| executor.block_on(configured.start(redactor.clone())));
     let runtime = started.transpose().map_err(|fault| fault.to_string())?;
@@ -239,7 +284,7 @@ fn run_agent(options: &RunArguments) -> Result<(String, Option<String>), String>
         .as_deref()
         .or_else(|| config.get("model").and_then(Json::as_str));
     let unrecorded = Arc::default();
-    let model = open(options, model, &redactor, &unrecorded)?;
+    let model = open(options, model, redactor, &unrecorded)?;
     let talkative = options
         .transcript
         .unwrap_or_else(|| std::io::stderr().is_terminal());
@@ -247,7 +292,7 @@ fn run_agent(options: &RunArguments) -> Result<(String, Option<String>), String>
         model,
         redactor: redactor.clone(),
     };
-    let show = |message: &Message| show(message, &redactor);
+    let show = |message: &Message| show(message, redactor);
     let mut run_options = RunOptions::new(&model);
     run_options.scrubber = &model;
     run_options.context = context
@@ -262,12 +307,9 @@ fn run_agent(options: &RunArguments) -> Result<(String, Option<String>), String>
         executor.block_on(runtime.shutdown());
     }
     match step.fail {
-        Some(failure) => {
-            let message = redactor.scrub(failure.message).into_inner();
-            Err(format!("{}: {message}", failure.reason.name()))
-        }
+        Some(failure) => Err(format!("{}: {}", failure.reason.name(), failure.message)),
         None => {
-            let answer = match &*redact::value(&step.returned, &redactor) {
+            let answer = match &*redact::value(&step.returned, redactor) {
                 Value::Str(text) => text.as_str().to_owned(),
                 value => to_json_value(value).map_or_else(
                     |_| ptc_lang::print::readable(value),
@@ -621,7 +663,7 @@ impl ToolSource for Tools {
         }
         if let Some(lisp) = tool.get("lisp") {
             let source = lisp.as_str().ok_or("given its lisp as a string")?;
-            check_function(source)?;
+            check_function(source, &self.redactor)?;
             return Ok(lisp_function(source, &self.redactor));
         }
         let upstream = tool.get("upstream");
@@ -826,7 +868,7 @@ impl CommandOutput {
 }
 
 /// Refuses a function that no call could run.
-fn check_function(source: &str) -> Result<(), String> {
+fn check_function(source: &str, redactor: &Redactor) -> Result<(), String> {
     let host = ClockHost {
         deadline: Instant::now() + TOOL_TIMEOUT,
     };
@@ -839,7 +881,7 @@ fn check_function(source: &str) -> Result<(), String> {
     match outcome.ended {
         Ended::Error(error) => Err(format!(
             "given a function: {}",
-            error.redacted_message(&|quoted| quoted.to_owned())
+            error.redacted_message(&|quoted| redactor.scrub_str(quoted).into_owned())
         )),
         _ => Ok(()),
     }

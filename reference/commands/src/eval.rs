@@ -4,15 +4,14 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use ariadne::{Config, IndexType, Label, Report, ReportKind, Source};
-use ptc_lang::error::Redact;
 use ptc_lang::value::Map;
 use ptc_lang::visible::{escape_nonprinting, is_nonprinting};
 use ptc_lang::{Ended, Error, Value, json};
-use ptc_secrets::LineColumn;
+use ptc_secrets::{FileError, LineColumn, Veil};
 
 use crate::repl::evaluator::{Evaluator, INTERRUPTED};
 use crate::repl::options;
-use crate::{environment, fail, wants_help};
+use crate::{environment, fail, refuse, wants_help};
 
 const USAGE: &str = "Usage: ptc eval (FILE | - | -e PROGRAM) [--context FILE] [--json]
 
@@ -45,6 +44,8 @@ enum Problem {
     Words(String),
     /// The words refer to something wrong, as the message says.
     Meaning(String),
+    /// The file with this name can't be read.
+    Unread(String, FileError),
 }
 
 impl From<String> for Problem {
@@ -54,14 +55,26 @@ impl From<String> for Problem {
 }
 
 impl Problem {
-    fn report(&self) -> ExitCode {
-        match self {
-            Problem::Words(problem) => {
-                crate::print_error(format_args!("ptc eval: {problem}\n\n{}", usage()));
+    /// Reports the problem with `arguments`.
+    fn report(self, arguments: &[String]) -> ExitCode {
+        let secrets = options::secrets_named_in(arguments, environment);
+        let (problem, usage) = match self {
+            Problem::Words(problem) => (problem, format!("\n\n{}", usage())),
+            Problem::Meaning(problem) => (problem, String::new()),
+            Problem::Unread(file, error) => {
+                // Scrubbed before it is quoted: a shell's quotes change an apostrophe.
+                let file = secrets.scrub_str(&file);
+                let hint = match is_program(&file) {
+                    true => format!("; did you mean -e {}?", shell_quoted(&file)),
+                    false => String::new(),
+                };
+                (format!("cannot read {file}: {error}{hint}"), String::new())
             }
-            Problem::Meaning(problem) => crate::print_error(format_args!("ptc eval: {problem}")),
-        }
-        ExitCode::from(2)
+        };
+        refuse(format_args!(
+            "ptc eval: {}{usage}",
+            secrets.scrub_str(&problem)
+        ))
     }
 }
 
@@ -74,10 +87,8 @@ pub fn main(arguments: &[String]) -> ExitCode {
     if wants_help(arguments) {
         return crate::print(usage());
     }
-    match parse_arguments(arguments) {
-        Ok(wanted) => run(&wanted),
-        Err(problem) => problem.report(),
-    }
+    let ran = parse_arguments(arguments).and_then(|wanted| run(&wanted));
+    ran.unwrap_or_else(|problem| problem.report(arguments))
 }
 
 fn parse_arguments(arguments: &[String]) -> Result<EvalRequest, Problem> {
@@ -117,13 +128,7 @@ fn parse_arguments(arguments: &[String]) -> Result<EvalRequest, Problem> {
             }
             file => {
                 let read = ptc_secrets::read_text(file, ptc_secrets::PROGRAM_BYTES_MAX);
-                let text = read.map_err(|error| {
-                    let hint = match is_program(file) {
-                        true => format!("; did you mean -e {}?", shell_quoted(file)),
-                        false => String::new(),
-                    };
-                    Problem::Meaning(format!("cannot read {file}: {error}{hint}"))
-                })?;
+                let text = read.map_err(|error| Problem::Unread(file.to_owned(), error))?;
                 program(&mut wanted, file, text)?;
             }
         }
@@ -172,18 +177,21 @@ fn context(file: &str) -> Result<Map, String> {
     }
 }
 
-fn run(wanted: &EvalRequest) -> ExitCode {
+fn run(wanted: &EvalRequest) -> Result<ExitCode, Problem> {
     let Some((name, text)) = &wanted.program else {
-        return Problem::Words("expected a program".to_owned()).report();
+        return Err(Problem::Words("expected a program".to_owned()));
     };
-    let options = match options::read(&wanted.shared, environment) {
-        Ok(options::ReplRequest::Run(options)) => options,
-        Ok(options::ReplRequest::Help(_)) => return ExitCode::SUCCESS,
-        Err(problem) => return Problem::Meaning(problem).report(),
+    let options = match options::read(&wanted.shared, environment).map_err(Problem::Meaning)? {
+        options::ReplRequest::Run(options) => options,
+        options::ReplRequest::Help(_) => return Ok(ExitCode::SUCCESS),
     };
     let evaluator = match Evaluator::start(&options) {
         Ok(evaluator) => evaluator,
-        Err(message) => return fail(format_args!("Error starting upstream runtime: {message}")),
+        Err(message) => {
+            return Ok(fail(format_args!(
+                "Error starting upstream runtime: {message}"
+            )));
+        }
     };
     let context = wanted.context.clone().unwrap_or_default();
     let (outcome, hint) = evaluator.outcome_of(text, context);
@@ -217,7 +225,7 @@ fn run(wanted: &EvalRequest) -> ExitCode {
         Ended::Error(error) => {
             let hint = hint.map_or_else(String::new, |hint| format!("\n{hint}"));
             let veil = evaluator.veil(text);
-            Err(diagnostic(error, name, text, &|told| veil.redact(told)) + &hint)
+            Err(diagnostic(error, name, text, &veil) + &hint)
         }
     };
     let written = crate::print(evaluator.scrubbed(&out));
@@ -231,17 +239,18 @@ fn run(wanted: &EvalRequest) -> ExitCode {
         }
     };
     evaluator.interrupts.end();
-    ended
+    Ok(ended)
 }
 
 /// The error message with the line that it points to.
-fn diagnostic(error: &Error, name: &str, text: &str, veil: &Redact<'_>) -> String {
+fn diagnostic(error: &Error, name: &str, text: &str, veil: &Veil<'_>) -> String {
+    let redact = |quoted: &str| veil.redact(quoted);
     let mut message = format!(
         "{}: {}",
         error.reason().name(),
-        error.redacted_message(veil)
+        error.redacted_message(&redact)
     );
-    let explained = error.explained(text, veil);
+    let explained = error.explained(text, &redact);
     if !explained.is_empty() {
         message = format!("{message}\n{explained}");
     }
@@ -262,7 +271,10 @@ fn diagnostic(error: &Error, name: &str, text: &str, veil: &Redact<'_>) -> Strin
         .finish();
     let mut written = Vec::new();
     match report.write(
-        (name, Source::from(mask_control_characters(text))),
+        (
+            name,
+            Source::from(mask_control_characters(&veil.masked_program())),
+        ),
         &mut written,
     ) {
         Ok(()) => String::from_utf8_lossy(&written).into_owned(),

@@ -249,6 +249,16 @@ fn fail(message: impl std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// The exit status for an invalid command line. `start` and `doctor`, which reports what `start` would do, end with 1 instead, as the
+/// specification of the server says.
+const USAGE_STATUS: u8 = 2;
+
+/// Writes to standard error why a command line is invalid.
+fn refuse(message: impl std::fmt::Display) -> ExitCode {
+    print_error(message);
+    ExitCode::from(USAGE_STATUS)
+}
+
 fn help(words: &[String]) -> ExitCode {
     let command = words
         .first()

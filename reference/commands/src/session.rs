@@ -1,7 +1,9 @@
 //! `ptc session`: lists, shows, exports and deletes sessions of the store that is given by the flags of `ptc start`.
 
-use crate::start::refusal_message;
-use crate::{environment, fail, open_private_file, print, replace_private_file, wants_help};
+use crate::start::{refusal_message, secrets_named_in};
+use crate::{
+    environment, fail, open_private_file, print, refuse, replace_private_file, wants_help,
+};
 use ptc_lang::visible::is_nonprinting;
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX, Secret};
 use ptc_server::clock;
@@ -36,8 +38,16 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
     match run(arguments) {
         Ok(bytes) => print(bytes),
-        Err(message) => fail(message),
+        Err(SessionProblem::Usage(message)) => refuse(message),
+        Err(SessionProblem::Failure(message)) => fail(message),
     }
+}
+
+/// Why a command fails, with secrets scrubbed.
+enum SessionProblem {
+    /// The command line is invalid.
+    Usage(String),
+    Failure(String),
 }
 
 /// The requested operation.
@@ -67,23 +77,45 @@ fn parse_arguments<'a>(words: &[&'a str]) -> Result<SessionRequest<'a>, String> 
     })
 }
 
-fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
+fn run(arguments: &[String]) -> Result<Vec<u8>, SessionProblem> {
     let flags = arguments.iter().position(|word| word.starts_with("--"));
     let (words, flags) = arguments.split_at(flags.unwrap_or(arguments.len()));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let wanted = parse_arguments(&words)?;
+    let wanted = parse_arguments(&words).map_err(|message| {
+        let read = Settings::read(flags, environment);
+        let settings = read.unwrap_or_else(|refused| *refused.settings);
+        SessionProblem::Usage(secrets_named_in(&settings).scrub(message).into_inner())
+    })?;
     let shows = matches!(wanted, SessionRequest::List | SessionRequest::Show(_));
     let (unscrubbed, flags): (Vec<String>, Vec<String>) = flags
         .iter()
         .cloned()
         .partition(|word| shows && word == "--unscrubbed");
-    let settings = Settings::read(&flags, environment).map_err(refusal_message)?;
-    let redactor = redactor(&settings, shows && unscrubbed.is_empty())?;
+    let settings = Settings::read(&flags, environment)
+        .map_err(|refused| SessionProblem::Usage(refusal_message(refused)))?;
+    let redactor =
+        redactor(&settings, shows && unscrubbed.is_empty()).map_err(SessionProblem::Failure)?;
     ptc_server::install_diagnostics(Level::Error, &redactor);
+    let Some(store) = SharedSessions::open(&settings.sessions, Duration::ZERO)
+        .map_err(|fault| failure(fault.to_string(), &redactor))?
+    else {
+        let message = "which store: --session-store file:DIR or redis://HOST:PORT".to_owned();
+        return Err(SessionProblem::Usage(message));
+    };
+    serve(&wanted, &store, &redactor).map_err(|message| failure(message, &redactor))
+}
+
+fn failure(message: String, redactor: &Redactor) -> SessionProblem {
+    SessionProblem::Failure(redactor.scrub(message).into_inner())
+}
+
+/// The output of the requested operation.
+fn serve(
+    wanted: &SessionRequest<'_>,
+    store: &SharedSessions,
+    redactor: &Redactor,
+) -> Result<Vec<u8>, String> {
     let shown = |text: String| redactor.scrub(text).into_inner().into_bytes();
-    let opened = SharedSessions::open(&settings.sessions, Duration::ZERO)
-        .map_err(|fault| fault.to_string())?;
-    let store = opened.ok_or("which store: --session-store file:DIR or redis://HOST:PORT")?;
     let find = |id: &str| {
         let all = store
             .list_all()
@@ -91,7 +123,7 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
         let found = all.into_iter().find(|listed| listed.head.id == id);
         found.ok_or_else(|| format!("the store has no live session {id}"))
     };
-    match wanted {
+    match *wanted {
         SessionRequest::List => {
             let all = store
                 .list_all()
@@ -100,7 +132,7 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
                 "{:<29} {:>5} {:>8} {:>10} {:<8} {:<27} title\n",
                 "id", "turn", "bindings", "bytes", "status", "last used"
             );
-            text.extend(all.iter().map(|listed| row(listed, &redactor)));
+            text.extend(all.iter().map(|listed| row(listed, redactor)));
             Ok(shown(text))
         }
         SessionRequest::Show(id) => {
@@ -108,7 +140,7 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
             let env = store
                 .env_of(&listed)
                 .map_err(|refused| refused.message().to_owned())?;
-            let mut text = row(&listed, &redactor);
+            let mut text = row(&listed, redactor);
             for (name, value, _) in env.definitions() {
                 let redactor = redactor.with_time_limit(SCRUB_TIME_MAX);
                 let value = redact::value(value, &redactor);

@@ -1,11 +1,12 @@
 //! `ptc start`: reads the settings and runs the server. Its help and `ptc docs` are generated from the table of flags.
 
 use crate::{environment, fail, print, wants_help};
-use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
+use ptc_secrets::{Redactor, RedactorBuilder, SCRUB_TIME_MAX};
 use ptc_server::settings::flags::{FLAGS, FlagKind, Group};
 use ptc_server::settings::{Settings, SettingsError};
 use ptc_server::{start, upstreams};
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Runs the command with the arguments after `start`.
@@ -32,9 +33,21 @@ pub fn refusal_message(refused: SettingsError) -> String {
 
 /// The secrets in refused settings and in the upstreams config that they name; messages about them must not show these.
 pub fn secrets_named_in(settings: &Settings) -> Redactor {
-    let mut secrets = start::secrets(settings);
-    if let Some(path) = upstreams::config_path(settings) {
-        // Problems in the config are reported once the settings are accepted.
+    secrets_with_config(
+        start::secrets(settings),
+        upstreams::config_path(settings),
+        settings,
+    )
+}
+
+/// `secrets`, and those in the upstreams config that refused arguments name; messages about them must not show these.
+pub fn secrets_with_config(
+    mut secrets: RedactorBuilder,
+    config: Option<PathBuf>,
+    settings: &Settings,
+) -> Redactor {
+    if let Some(path) = config {
+        // Problems in the config are reported once the arguments are accepted.
         upstreams::read(&path, settings, &mut secrets).ok();
     }
     secrets.build().with_time_limit_per_text(SCRUB_TIME_MAX)

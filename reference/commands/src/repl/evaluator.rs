@@ -130,10 +130,10 @@ impl Evaluator {
     /// Saves the current definitions before a signal ends the process.
     fn save_before_exit(&self) {
         if let Some(path) = self.session.clone() {
-            let env = self.env.clone();
+            let (env, redactor) = (self.env.clone(), self.redactor.clone());
             self.interrupts.set_exit_hook(move || {
                 if let Err(message) = save(&env, &path) {
-                    crate::print_error(message);
+                    crate::print_error(redactor.scrub_str(&message));
                 }
             });
         }
@@ -330,8 +330,8 @@ impl Evaluator {
                 failure("fail", &value.unwrap_or_else(|message| message))
             }
             Ended::Error(error) => {
-                let veil = self.redactor.veil(text);
-                let veil = |quoted: &str| veil.redact(quoted);
+                let masks = self.redactor.veil(text);
+                let veil = |quoted: &str| masks.redact(quoted);
                 let mut message = error.redacted_message(&veil);
                 match error.reason() {
                     Reason::Timeout => {
@@ -348,8 +348,9 @@ impl Evaluator {
                 if !explained.is_empty() {
                     message = format!("{message}\n{explained}");
                 }
+                let masked = masks.masked_program();
                 if self.typed
-                    && let Some(place) = error.span_in(text).and_then(|span| caret(text, span))
+                    && let Some(place) = error.span_in(text).and_then(|span| caret(&masked, span))
                 {
                     message = format!("{message}\n{place}");
                 }

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use nix::unistd::{AccessFlags, access};
 
-use crate::{environment, fail, print};
+use crate::{environment, fail, print, refuse};
 use evaluator::{Evaluator, Shown};
 use options::{ReplOptions, ReplRequest};
 
@@ -22,7 +22,10 @@ pub fn main(arguments: &[String]) -> ExitCode {
     let options = match options::read(arguments, environment) {
         Ok(ReplRequest::Help(text)) => return print(text),
         Ok(ReplRequest::Run(options)) => options,
-        Err(message) => return fail(message),
+        Err(message) => {
+            let secrets = options::secrets_named_in(arguments, environment);
+            return refuse(secrets.scrub(message));
+        }
     };
     let mut evaluator = match Evaluator::start(&options) {
         Ok(evaluator) => evaluator,
@@ -39,19 +42,25 @@ pub fn main(arguments: &[String]) -> ExitCode {
 
 /// Restores the session from an existing file, and saves it afterwards, whether or not the last program succeeded.
 fn run_in_session(options: &ReplOptions, evaluator: &mut Evaluator) -> Result<(), ()> {
-    let told = |message: String| crate::print_error(message);
     let Some(path) = &options.session else {
         return run(options, evaluator);
     };
     if Path::new(path).exists() {
-        evaluator.restore(path).map_err(told)?;
+        let restored = evaluator.restore(path);
+        restored.map_err(|message| tell(evaluator, &message))?;
     }
     if options.expressions.is_empty() && options.script.is_none() {
-        check_can_save(path).map_err(told)?;
+        check_can_save(path).map_err(|message| tell(evaluator, &message))?;
     }
     let status = run(options, evaluator);
-    evaluator.save(path).map_err(told)?;
+    let saved = evaluator.save(path);
+    saved.map_err(|message| tell(evaluator, &message))?;
     status
+}
+
+/// Writes a message that may quote an argument, scrubbed, to standard error.
+fn tell(evaluator: &Evaluator, message: &str) {
+    crate::print_error(evaluator.scrubbed(message));
 }
 
 /// Refuses a place where nothing can be saved: the user must not find out after an hour of typing.
@@ -72,14 +81,17 @@ fn run(options: &ReplOptions, evaluator: &mut Evaluator) -> Result<(), ()> {
         evaluate_once(evaluator, expression)?;
     }
     if let Some(path) = &options.load {
-        let text = read_file(path)?;
+        let text = read_file(evaluator, path)?;
         let shown = evaluator.evaluate(&text);
         report(&shown, ReportDetail::Failure)?;
-        println_out(&format!("Loaded {path}"))?;
+        println_out(&evaluator.scrubbed(&format!("Loaded {path}")))?;
     }
     match &options.script {
         Some(path) if path == "-" => evaluate_once(evaluator, &read_stdin()?),
-        Some(path) => evaluate_once(evaluator, &read_file(path)?),
+        Some(path) => {
+            let text = read_file(evaluator, path)?;
+            evaluate_once(evaluator, &text)
+        }
         None if !options.expressions.is_empty() => Ok(()),
         None if !options.interactive && !std::io::stdin().is_terminal() => prompt::piped(evaluator),
         None => prompt::interactive(evaluator),
@@ -118,9 +130,9 @@ fn println_out(line: &str) -> Result<(), ()> {
     })
 }
 
-fn read_file(path: &str) -> Result<String, ()> {
+fn read_file(evaluator: &Evaluator, path: &str) -> Result<String, ()> {
     ptc_secrets::read_text(path, ptc_secrets::PROGRAM_BYTES_MAX)
-        .map_err(|unread| crate::print_error(format_args!("Error reading {path}: {unread}")))
+        .map_err(|unread| tell(evaluator, &format!("Error reading {path}: {unread}")))
 }
 
 fn read_stdin() -> Result<String, ()> {

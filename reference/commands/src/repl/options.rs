@@ -6,8 +6,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ptc_protocol::limits::ProgramLimits;
+use ptc_secrets::Redactor;
+use ptc_server::settings::Settings;
 use ptc_server::settings::flags::{self, closest_of};
 use ptc_upstream::{CatalogMode, ConfigLookup, Limits, SnapshotMode, resolve_path};
+
+use crate::start::secrets_with_config;
 
 /// Whether `ptc eval` also has this flag (one for upstreams or limits), and if so, whether it takes a value.
 pub fn is_shared(word: &str) -> Option<bool> {
@@ -120,6 +124,9 @@ enum FlagText {
     AsStart(&'static str),
 }
 
+/// The flag that names the upstreams config.
+const CONFIG: &str = "upstreams-config";
+
 const FLAGS: &[Flag] = &[
     own(
         "eval",
@@ -143,7 +150,7 @@ const FLAGS: &[Flag] = &[
         "How values are shown: value (PTC-Lisp), envelope (JSON with prints and upstream calls) or json.",
     ),
     own(
-        "upstreams-config",
+        CONFIG,
         "FILE",
         "$PTC_RUNNER_UPSTREAMS",
         "File that configures the upstream servers.",
@@ -226,6 +233,26 @@ impl Flag {
     }
 }
 
+/// The secrets in the upstreams config that refused arguments or the environment name; messages about them must not show these.
+pub fn secrets_named_in(words: &[String], env: impl Fn(&str) -> Option<String>) -> Redactor {
+    let flag = format!("--{CONFIG}");
+    let value = |at: usize| match words[at].strip_prefix(&flag)? {
+        "" => words.get(at + 1).cloned(),
+        rest => rest.strip_prefix('=').map(str::to_owned),
+    };
+    let config = resolve_config((0..words.len()).rev().find_map(value), &env);
+    secrets_with_config(Redactor::builder(), config, &Settings::default())
+}
+
+fn resolve_config(flag: Option<String>, env: &impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let lookup = ConfigLookup {
+        flag: flag.map(PathBuf::from),
+        variable: "PTC_RUNNER_UPSTREAMS",
+        default_file: false,
+    };
+    resolve_path(&lookup, env)
+}
+
 /// Parses the arguments after `repl`.
 ///
 /// # Errors
@@ -271,12 +298,7 @@ pub fn read(words: &[String], env: impl Fn(&str) -> Option<String>) -> Result<Re
             .filter(|number| *number > 0)
             .ok_or_else(|| format!("--{name} must be a positive integer, got: \"{text}\"")),
     };
-    let lookup = ConfigLookup {
-        flag: last("upstreams-config").map(PathBuf::from),
-        variable: "PTC_RUNNER_UPSTREAMS",
-        default_file: false,
-    };
-    let config = resolve_path(&lookup, &env);
+    let config = resolve_config(last(CONFIG), &env);
     let program = ProgramLimits::of(config.is_some());
     let defaults = Limits::default();
     Ok(ReplRequest::Run(Box::new(ReplOptions {
