@@ -1,10 +1,11 @@
 //! Files, read up to a size limit and replaced as a whole: those that the harness's user names, and those that a target leaves behind.
+//! The names that a suite gives to files, which must not lead out of their directory.
 //! Knows nothing of their contents.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use nix::fcntl::OFlag;
 use serde::de::DeserializeOwned;
@@ -17,6 +18,14 @@ pub const SETTINGS_BYTES_MAX: u64 = 16 << 20;
 const TOML_MESSAGE_BYTES_MAX: usize = 2 << 10;
 /// Size limit of a report, or of the whole suite in one file, in bytes.
 pub const REPORT_BYTES_MAX: u64 = 256 << 20;
+
+/// The path of a file that a suite names, which may be anybody's. `None` if the name could lead out of the directory.
+pub fn path_inside(directory: &Path, name: &str) -> Option<PathBuf> {
+    let relative = Path::new(name);
+    let mut parts = relative.components();
+    let is_plain = parts.all(|part| matches!(part, Component::Normal(_)));
+    (is_plain && !name.is_empty() && !name.contains('\0')).then(|| directory.join(relative))
+}
 
 /// Reads the text of a file that the user named.
 ///

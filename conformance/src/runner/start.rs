@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use indexmap::IndexMap;
 use tempfile::TempDir;
 
+use crate::files;
 use crate::json::Json;
 use crate::peer::case_peers::CasePeers;
 use crate::suite::TargetSpec;
@@ -339,17 +340,11 @@ fn write_files(
 
 /// The path of a case's file, which must stay inside its directory.
 pub fn path_inside(directory: &Path, name: &str) -> Result<PathBuf, Refusal> {
-    let relative = Path::new(name);
-    let plain = relative
-        .components()
-        .all(|part| matches!(part, std::path::Component::Normal(_)));
-    if plain {
-        Ok(directory.join(relative))
-    } else {
-        Err(Refusal::Harness(format!(
+    files::path_inside(directory, name).ok_or_else(|| {
+        Refusal::Harness(format!(
             "`{name}` is not a path inside the case's directory"
-        )))
-    }
+        ))
+    })
 }
 
 /// Writes a file, creating its parent directories.
