@@ -11,6 +11,7 @@ use nix::unistd::Pid;
 use serde_json::{Map, Value, json};
 
 use super::script::{PeerKind, Script};
+use super::tls;
 use crate::files;
 
 /// Names the command that runs peers, when the running program is not `ptc-conformance` itself.
@@ -77,7 +78,7 @@ impl CasePeers {
         Ok(peers)
     }
 
-    /// Fills in `{{peer.NAME.command}}`, `{{peer.NAME.script}}` and `{{peer.NAME.url}}`.
+    /// Fills in `{{peer.NAME.command}}`, `{{peer.NAME.script}}`, `{{peer.NAME.url}}` and `{{peer.NAME.authority}}`.
     pub fn expand(&self, text: &str) -> String {
         self.variables()
             .fold(text.to_owned(), |text, (name, word)| {
@@ -85,7 +86,7 @@ impl CasePeers {
             })
     }
 
-    /// The names `peer.NAME.command`, `peer.NAME.script` and `peer.NAME.url` with their values.
+    /// The names `peer.NAME.command`, `peer.NAME.script`, `peer.NAME.url` and `peer.NAME.authority` with their values.
     pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         self.words
             .iter()
@@ -112,6 +113,12 @@ impl CasePeers {
             let (listening, url) = listen(command, &path)?;
             self.listening.push(listening);
             self.word(name, "url", &url);
+            if script.tls {
+                let authority = path.with_extension("pem");
+                std::fs::write(&authority, tls::AUTHORITY)
+                    .map_err(|error| format!("{}: {error}", authority.display()))?;
+                self.word(name, "authority", &authority.to_string_lossy());
+            }
             let reached = match script.kind {
                 PeerKind::Http => {
                     json!({"transport": "mcp_http", "url": url, "allow_insecure_http": true})
@@ -135,12 +142,11 @@ impl CasePeers {
     }
 }
 
-/// Where a peer's script is. Its other files stand beside it, and a suite may be anybody's, so that none may lead elsewhere.
+/// Where a peer's script is: directly in the directory of peers, as its other files are.
 fn script_path(peers: &Path, name: &str) -> Result<PathBuf, String> {
-    if name.contains(['/', '\\', '\0']) || name.starts_with('.') {
-        return Err("expected a name that can be a file's".to_owned());
-    }
-    Ok(peers.join(format!("{name}.json")))
+    files::path_inside(peers, &format!("{name}.json"))
+        .filter(|path| path.parent() == Some(peers))
+        .ok_or_else(|| "expected a name that can be a file's".to_owned())
 }
 
 /// The messages that the case's peer `name` has received so far, one JSON line each; `None` if the case has no such peer.
@@ -227,7 +233,7 @@ mod tests {
     #[test]
     fn peer_names_stay_inside_the_directory() {
         let directory = tempfile::tempdir().expect("a directory");
-        for name in ["../x", "/x", "..", ".hidden", "a/b", "a\\b", "a\0b"] {
+        for name in ["../x", "/x", "../", "a/b", "a/", "a\0b"] {
             let peers = IndexMap::from([(name.to_owned(), json!({"kind": "stdio"}))]);
             let refused =
                 CasePeers::set_up(directory.path(), &peers, str::to_owned).expect_err(name);

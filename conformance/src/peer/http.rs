@@ -1,8 +1,9 @@
-//! A peer over HTTP/1.1: an MCP endpoint at `/mcp`, or a JSON service. One thread per connection; only what scripts need.
+//! A peer over HTTP/1.1, with TLS if its script asks for it: an MCP endpoint at `/mcp`, or a JSON service. One thread per connection; only what
+//! scripts need.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use super::PeerFiles;
 use super::barriers::CallBarriers;
 use super::mcp::{Reaction, react};
 use super::script::{Action, PeerKind, Script};
+use super::tls;
 
 /// Path of the MCP endpoint.
 const MCP_PATH: &str = "/mcp";
@@ -74,8 +76,11 @@ pub(super) fn play(script: Script, files: PeerFiles) -> Result<(), String> {
     } else {
         ""
     };
+    let tls = script.tls.then(tls::config).transpose();
+    let tls = tls.map_err(|error| format!("cannot use TLS: {error}"))?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let mut out = std::io::stdout();
-    let _ = writeln!(out, "http://{address}{path}").and_then(|()| out.flush());
+    let _ = writeln!(out, "{scheme}://{address}{path}").and_then(|()| out.flush());
     let peer = Arc::new(Peer {
         script: Mutex::new(script),
         files,
@@ -84,8 +89,18 @@ pub(super) fn play(script: Script, files: PeerFiles) -> Result<(), String> {
     });
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let peer = Arc::clone(&peer);
-            std::thread::spawn(move || peer.serve(&stream));
+            let (peer, tls) = (Arc::clone(&peer), tls.clone());
+            std::thread::spawn(move || {
+                let _ = stream.set_nodelay(true);
+                match &tls {
+                    None => peer.serve(stream),
+                    Some(config) => {
+                        if let Ok(stream) = tls::accept(config, stream) {
+                            peer.serve(stream);
+                        }
+                    }
+                }
+            });
         }
     });
     let mut rest = Vec::new();
@@ -94,12 +109,12 @@ pub(super) fn play(script: Script, files: PeerFiles) -> Result<(), String> {
 }
 
 impl Peer {
-    fn serve(&self, stream: &TcpStream) {
-        let _ = stream.set_nodelay(true);
+    fn serve(&self, stream: impl Read + Write) {
         let mut reader = BufReader::new(stream);
         while let Some(request) = read_request(&mut reader) {
             let response = self.answer(&request);
             let delivery = response.delivery;
+            let stream = reader.get_mut();
             if delivery.hang_up || write_response(stream, response).is_err() || delivery.cut {
                 return;
             }
@@ -319,7 +334,7 @@ fn read_request(reader: &mut impl BufRead) -> Option<Request> {
     })
 }
 
-fn write_response(mut stream: &TcpStream, response: Response) -> std::io::Result<()> {
+fn write_response(stream: &mut impl Write, response: Response) -> std::io::Result<()> {
     let Response {
         status,
         headers,

@@ -9,6 +9,7 @@ mod http;
 mod mcp;
 mod script;
 mod stdio;
+mod tls;
 
 use std::path::Path;
 

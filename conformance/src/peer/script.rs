@@ -41,6 +41,9 @@ pub struct Script {
     /// Whether the peer assigns session ids, and answers 404 to a session that it has forgotten.
     #[serde(default)]
     pub sessions: bool,
+    /// Whether the peer is reached over https, with a certificate that only its authority's proves.
+    #[serde(default)]
+    pub tls: bool,
     /// A header that every HTTP request must have; others are answered with 401.
     #[serde(default)]
     pub require_header: Option<(String, String)>,
