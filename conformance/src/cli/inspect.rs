@@ -50,7 +50,7 @@ pub fn capabilities(suite: &SuiteOption) -> Result<(), String> {
             .into_iter()
             .for_each(|need| *needed.entry(need).or_default() += 1);
     }
-    let mut text = String::from("capability\tcases\tknown\tmeaning\n");
+    let mut text = String::from("capability\tcases\tclaimed\tmeaning\n");
     for row in CAPABILITIES {
         let cases = needed.remove(row.name).unwrap_or_default();
         let known = row.known.words();
@@ -62,7 +62,7 @@ pub fn capabilities(suite: &SuiteOption) -> Result<(), String> {
     for (name, cases) in needed {
         let known = DetectionRule::Declared.words();
         text.push_str(&format!(
-            "{name}\t{cases}\t{known}\tonly this suite knows\n"
+            "{name}\t{cases}\t{known}\ta word that only this suite defines\n"
         ));
     }
     write_stdout(&mut std::io::stdout(), &text)

@@ -34,17 +34,23 @@ impl DetectionRule {
     /// The rule in words, for display.
     pub fn words(self) -> String {
         match self {
-            Self::Reached => "by how the target is reached".to_owned(),
-            Self::Tool(tool) => format!("on, unless a running server lists no `{tool}`"),
+            Self::Reached => "by how the target is reached: nothing to declare".to_owned(),
+            Self::Tool(tool) => format!(
+                "on, unless a declaration leaves it out or a running server lists no tool `{tool}`"
+            ),
             Self::Argument(argument) => {
-                format!("on, unless `lisp_eval` lists no argument `{argument}`")
+                format!(
+                    "on, unless a declaration leaves it out or `lisp_eval` lists no argument `{argument}`"
+                )
             }
-            Self::Granted => "on, unless the declaration says otherwise".to_owned(),
+            Self::Granted => "on, unless a declaration leaves it out".to_owned(),
             Self::Answered(method) => {
-                format!("off, unless `{method}` is answered or it is declared")
+                format!("off, unless a declaration names it or the server answers `{method}`")
             }
-            Self::Declared => "off, unless it is declared".to_owned(),
-            Self::Surveyed => "by what an MCP server says of itself".to_owned(),
+            Self::Declared => "off, unless a declaration names it".to_owned(),
+            Self::Surveyed => {
+                "by what the harness finds out about an MCP server: nothing to declare".to_owned()
+            }
         }
     }
 }
@@ -70,167 +76,167 @@ pub const CAPABILITIES: &[Capability] = &[
     row(
         "stdio",
         DetectionRule::Reached,
-        "speaks MCP over its standard streams",
+        "serves MCP over its standard streams",
     ),
     row(
         "http",
         DetectionRule::Reached,
-        "speaks MCP over Streamable HTTP",
+        "serves MCP over Streamable HTTP",
     ),
     row(
         "cli",
         DetectionRule::Reached,
-        "is a program with commands; a launch template names it under `[programs]`",
+        "is a program with commands, which a launch template names under `[programs]`",
     ),
     row(
         "testee",
         DetectionRule::Reached,
-        "has an adapter that calls its library",
+        "has an adapter that calls operations of its library (`--testee`, or `testee` in a launch template)",
     ),
     row(
         "sessions",
         DetectionRule::Tool("lisp_session_eval"),
-        "keeps definitions in sessions",
+        "has sessions that keep definitions from one program to the next (`lisp_session_eval` and its companions)",
     ),
     row(
         "debug",
         DetectionRule::Tool("lisp_debug"),
-        "shows what it kept of earlier calls",
+        "shows its record of earlier calls (`lisp_debug`)",
     ),
     row(
         "agentic",
         DetectionRule::Tool("lisp_task"),
-        "plans and runs tasks with a model",
+        "plans and runs tasks with a model (`lisp_task`)",
     ),
     row(
         "aggregator",
         DetectionRule::Granted,
-        "calls upstream servers",
+        "lets programs call the tools of upstream servers",
     ),
     row(
         OUTPUT_SCHEMA,
         DetectionRule::Argument(OUTPUT_SCHEMA),
-        "checks results against a schema and shows them as JSON",
+        "validates results against the `output_schema` of a call and returns them as JSON",
     ),
     row(
         "stateless",
         DetectionRule::Answered("server/discover"),
-        "speaks the stateless revision 2026-07-28",
+        "supports the stateless MCP revision 2026-07-28",
     ),
     row(
         "modern_upstreams",
         DetectionRule::Declared,
-        "calls upstream servers that speak the stateless revision alone",
+        "calls upstream servers that support only the stateless revision",
     ),
     row(
         "openapi_refs",
         DetectionRule::Declared,
-        "resolves references inside an OpenAPI description",
+        "resolves local references (`$ref`) in an OpenAPI description",
     ),
     row(
         "trace_context",
         DetectionRule::Declared,
-        "hands W3C trace contexts on",
+        "accepts the W3C trace context of a request, records it in traces and passes it on to upstreams",
     ),
     row(
         "metrics",
         DetectionRule::Declared,
-        "serves Prometheus metrics",
+        "serves metrics for Prometheus",
     ),
     row(
         "crowd_control",
         DetectionRule::Declared,
-        "bounds connections and unfinished bodies by the flags that the reference has for it",
+        "limits connections, unfinished bodies and slow readers over HTTP by flags",
     ),
     row(
         "trusted_proxies",
         DetectionRule::Declared,
-        "believes the proxies that `http_trusted_proxy` names",
+        "takes a client's address from the headers of the proxies that `http_trusted_proxy` names",
     ),
     row(
         "web_pages",
         DetectionRule::Declared,
-        "answers the pages that may call as browsers ask, and refuses what other pages cause",
+        "answers web pages of allowed origins with CORS headers, preflights included, and refuses requests from other pages",
     ),
     row(
         "fair_rate_limit",
         DetectionRule::Declared,
-        "counts wrong tokens alone, and lets the right one pass during a block",
+        "counts only wrong tokens as failed authentication, and accepts the correct one even while a client is blocked",
     ),
     row(
         "prompt_expiry",
         DetectionRule::Declared,
-        "ends protocol sessions when their time is over, not at a later sweep",
+        "ends sessions at the moment when they expire, not at a later sweep",
     ),
     row(
         "hang_up_cancels",
         DetectionRule::Declared,
-        "cancels a call whose client over HTTP has gone",
+        "cancels a call over HTTP when its client disconnects",
     ),
     row(
         "half_closed_clients",
         DetectionRule::Declared,
-        "answers a client over HTTP that has said that it will send no more",
+        "answers a client over HTTP that has closed its sending side",
     ),
     row(
         "credential_floor",
         DetectionRule::Declared,
-        "refuses credentials that can be guessed, unless `allow_short` is there",
+        "refuses short credentials, which could be guessed, unless their entry sets `allow_short`",
     ),
     row(
         "child_environment",
         DetectionRule::Declared,
-        "gives upstreams no more of its environment than revision 1.1 names, takes `inherit_env`, and scrubs what `${VAR}` stands for",
+        "gives stdio upstreams only the environment variables that revision 1.1 names and those in `inherit_env`, and scrubs the values of `${VAR}`",
     ),
     row(
         "bounded_files",
         DetectionRule::Declared,
-        "reads no more of a file that its start names than that may have",
+        "limits how much it reads of each file that its flags or variables name",
     ),
     row(
         "measured_sizes",
         DetectionRule::Declared,
-        "reckons what a session keeps by the very bytes that were measured of the original",
+        "measures stored values in exactly the bytes that the original does",
     ),
     row(
         "path_guard",
         DetectionRule::Declared,
-        "refuses arguments that lead out of the path of their OpenAPI operation, instead of sending them encoded",
+        "refuses arguments that would lead out of the path of their OpenAPI operation",
     ),
     row(
         "isolation",
         DetectionRule::Declared,
-        "evaluates programs in processes where `isolation` says so",
+        "evaluates programs in separate processes when the flag `isolation` asks for it",
     ),
     row(
         "session_store",
         DetectionRule::Declared,
-        "keeps sessions where `session_store` says",
+        "keeps sessions in the store that the flag `session_store` names",
     ),
     row(
         "memory_watermark",
         DetectionRule::Declared,
-        "is busy above `memory_watermark_percent`",
+        "refuses calls as `busy` while its memory is above `memory_watermark_percent`",
     ),
     row(
         "decoding_redactor",
         DetectionRule::Declared,
-        "finds credentials by decoding what is written, not in a list of forms",
+        "finds credentials in any encoding by decoding its output, not by a list of encoded forms",
     ),
     row(
         "setting_warnings",
         DetectionRule::Declared,
-        "logs a warning for a setting that it passes over",
+        "warns in its log of settings that it ignores",
     ),
     row(
         "command_help",
         DetectionRule::Declared,
-        "tells its use and its version by flags, each command its own",
+        "prints its usage with `--help` and its version with `--version`, for each command",
     ),
     row(
         "repl",
         DetectionRule::Declared,
-        "has the commands `repl` and `eval`, and speaks there as the pages about them say",
+        "has the commands `repl` and `eval`, with the output that their pages require",
     ),
     row(
         "doctor",
@@ -245,7 +251,7 @@ pub const CAPABILITIES: &[Capability] = &[
     row(
         "replay",
         DetectionRule::Declared,
-        "can have a recording as its model (`replay:FILE`)",
+        "accepts a recording as its model (`replay:FILE`)",
     ),
     row("mcp-tools", DetectionRule::Surveyed, "declares tools"),
     row(
@@ -264,30 +270,26 @@ pub const CAPABILITIES: &[Capability] = &[
         DetectionRule::Surveyed,
         "declares completions",
     ),
-    row(
-        "mcp-logging",
-        DetectionRule::Surveyed,
-        "declares log messages",
-    ),
+    row("mcp-logging", DetectionRule::Surveyed, "declares logging"),
     row(
         "mcp-sessions",
         DetectionRule::Surveyed,
-        "gives out session ids over HTTP",
+        "assigns session ids over HTTP",
     ),
     row(
         "mcp-delete",
         DetectionRule::Surveyed,
-        "lets clients end sessions over HTTP",
+        "lets clients end their session over HTTP with DELETE",
     ),
     row(
         "mcp-authorization",
         DetectionRule::Surveyed,
-        "refuses requests without a token over HTTP",
+        "refuses requests without a token over HTTP (401)",
     ),
     row(
         "mcp-listen",
         DetectionRule::Surveyed,
-        "tells of changes to whoever listens, in the stateless revision",
+        "sends notifications of changes on request (`subscriptions/listen`) in the stateless revision",
     ),
     row(
         "mcp-initialize",
@@ -297,22 +299,22 @@ pub const CAPABILITIES: &[Capability] = &[
     row(
         "mcp-stateless-only",
         DetectionRule::Surveyed,
-        "speaks no revision before 2026-07-28",
+        "supports no MCP revision before 2026-07-28",
     ),
     row(
         "mcp-cancelled",
         DetectionRule::Surveyed,
-        "is told of cancellations by `notifications/cancelled`, as revision 2026-07-28 has it over standard streams alone",
+        "is told of cancellations with `notifications/cancelled`: in every revision over standard streams, and over HTTP before revision 2026-07-28",
     ),
     row(
         "mcp-2025-11-25",
         DetectionRule::Surveyed,
-        "speaks revision 2025-11-25",
+        "supports MCP revision 2025-11-25",
     ),
     row(
         "lang-1.1",
         DetectionRule::Declared,
-        "has what revision 1.1 adds to the language",
+        "has what revision 1.1 adds to or changes in the language",
     ),
 ];
 
