@@ -1,12 +1,14 @@
 //! The transcript of an exchange, and the reasons why one ends before its last step. Does not know how frames are transported.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::cut;
+use crate::json::Json;
 use crate::judge;
-use crate::suite::{Captures, Text};
+use crate::suite::{Captures, Pattern, Text};
 use crate::target::fault::Fault;
 use crate::traffic::{Direction, Traffic};
 use crate::verdict::{Mismatch, Verdict};
@@ -100,6 +102,29 @@ impl Record {
             .map_err(|fault| harness(format!("the step cannot be sent: {fault}")))
     }
 
+    /// Matches a reply, and captures what its holes name.
+    ///
+    /// # Errors
+    /// When it does not match.
+    pub fn expect_reply(&mut self, line: u32, pattern: &Pattern, reply: &Json) -> Result<(), Stop> {
+        judge::json("reply", pattern, reply, &mut self.captures)
+            .map_err(|mismatch| unmet(line, mismatch))
+    }
+
+    /// Matches replies with patterns, in any order.
+    ///
+    /// # Errors
+    /// When there is no order in which they match.
+    pub fn expect_unordered(
+        &mut self,
+        line: u32,
+        patterns: &[Pattern],
+        replies: &[Json],
+    ) -> Result<(), Stop> {
+        judge::unordered("replies", patterns, replies, &mut self.captures)
+            .map_err(|mismatch| unmet(line, mismatch))
+    }
+
     fn push(&mut self, direction: Direction, text: &str) {
         self.bytes += text.len();
         if self.traffic.len() == FRAMES_MAX {
@@ -111,6 +136,37 @@ impl Record {
         };
         self.traffic.push(Traffic::new(direction, text));
     }
+}
+
+/// An exchange in which replies arrive one by one.
+pub trait ReplySource {
+    /// The next reply that the pattern could be about.
+    ///
+    /// # Errors
+    /// When none arrives in time.
+    async fn next_reply_for(&mut self, pattern: &Pattern, waited: Duration) -> Result<Json, Stop>;
+}
+
+/// Reads one reply for each of the patterns, all of them within `waited`.
+///
+/// # Errors
+/// When one of them does not arrive.
+pub async fn next_replies<S: ReplySource>(
+    source: &mut S,
+    patterns: &[Pattern],
+    waited: Duration,
+) -> Result<Vec<Json>, Stop> {
+    let deadline = Instant::now() + waited;
+    let mut replies = Vec::with_capacity(patterns.len());
+    for pattern in patterns {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let reply = source.next_reply_for(pattern, left).await;
+        replies.push(reply.map_err(|stop| match stop {
+            Stop::Fault(Fault::NoReply { .. }) => Stop::Fault(Fault::NoReply { waited }),
+            stop => stop,
+        })?);
+    }
+    Ok(replies)
 }
 
 /// A failure at a line of the fixture.

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::json::Json;
 use crate::judge;
-use crate::suite::{Control, WireAction, WireCase, WireStep};
+use crate::suite::{Control, Pattern, WireAction, WireCase, WireStep};
 use crate::target::Patience;
 use crate::target::fault::Fault;
 use crate::target::frame::pong;
@@ -18,7 +18,7 @@ use crate::target::process::{Process, ProcessHandle};
 
 use super::controls::{self, CaseFiles, ControlContext};
 use super::start::PreparedProcess;
-use super::transcript::{Record, Stop, differs, unmet};
+use super::transcript::{Record, ReplySource, Stop, differs, next_replies, unmet};
 use super::trial::Trial;
 
 /// How long a target may take to close its output after its input has ended, after the last step.
@@ -127,22 +127,16 @@ impl StdioPlayer<'_> {
             }
             WireAction::Expect(expect) => {
                 let text = self.next_line(self.within(expect.within_ms)).await?;
-                let value = parse(&text)?;
-                judge::json("reply", &expect.pattern, &value, &mut self.record.captures)
-                    .map_err(|mismatch| unmet(line, mismatch))
+                self.record
+                    .expect_reply(line, &expect.pattern, &parse(&text)?)
             }
             WireAction::ExpectUnordered {
                 patterns,
                 within_ms,
             } => {
-                let deadline = Instant::now() + self.within(*within_ms);
-                let mut values = Vec::with_capacity(patterns.len());
-                for _ in patterns {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    values.push(parse(&self.next_line(left).await?)?);
-                }
-                judge::unordered("replies", patterns, &values, &mut self.record.captures)
-                    .map_err(|mismatch| unmet(line, mismatch))
+                let waited = self.within(*within_ms);
+                let values = next_replies(self, patterns, waited).await?;
+                self.record.expect_unordered(line, patterns, &values)
             }
             WireAction::ExpectRaw { text, within_ms } => {
                 let observed = self.next_line(self.within(*within_ms)).await?;
@@ -243,6 +237,12 @@ impl StdioPlayer<'_> {
 
     fn within(&self, within_ms: Option<u64>) -> Duration {
         self.patience.of_process(within_ms, self.record.answered)
+    }
+}
+
+impl ReplySource for StdioPlayer<'_> {
+    async fn next_reply_for(&mut self, _: &Pattern, waited: Duration) -> Result<Json, Stop> {
+        parse(&self.next_line(waited).await?)
     }
 }
 

@@ -7,7 +7,6 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::json::Json;
-use crate::judge;
 use crate::suite::{Control, Pattern, WireAction, WireCase, WireStep};
 use crate::target::Patience;
 use crate::target::fault::Fault;
@@ -17,7 +16,7 @@ use crate::target::link;
 use crate::verdict::Verdict;
 
 use super::listening_server::{ALREADY_RUNNING, ListeningServer, asks_to_exit};
-use super::transcript::{Record, Stop, differs, unmet};
+use super::transcript::{Record, ReplySource, Stop, differs, next_replies};
 use super::trial::Trial;
 
 /// How long a sent line gets before the next one is sent, so that quick answers keep their order.
@@ -151,20 +150,15 @@ impl PostPlayer<'_> {
             }
             WireAction::Expect(expect) => {
                 let value = self.next_reply(self.within(expect.within_ms)).await?;
-                self.expect_match(line, &expect.pattern, &value)
+                self.record.expect_reply(line, &expect.pattern, &value)
             }
             WireAction::ExpectUnordered {
                 patterns,
                 within_ms,
             } => {
-                let deadline = Instant::now() + self.within(*within_ms);
-                let mut values = Vec::with_capacity(patterns.len());
-                for _ in patterns {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    values.push(self.next_reply(left).await?);
-                }
-                judge::unordered("replies", patterns, &values, &mut self.record.captures)
-                    .map_err(|mismatch| unmet(line, mismatch))
+                let waited = self.within(*within_ms);
+                let values = next_replies(self, patterns, waited).await?;
+                self.record.expect_unordered(line, patterns, &values)
             }
             WireAction::Control(Control::Silence { ms }) => {
                 self.expect_silence(line, Duration::from_millis(*ms)).await
@@ -235,12 +229,13 @@ impl PostPlayer<'_> {
         }
     }
 
-    fn expect_match(&mut self, line: u32, pattern: &Pattern, value: &Json) -> Result<(), Stop> {
-        judge::json("reply", pattern, value, &mut self.record.captures)
-            .map_err(|mismatch| unmet(line, mismatch))
-    }
-
     fn within(&self, within_ms: Option<u64>) -> Duration {
         self.patience.within(within_ms, self.patience.reply)
+    }
+}
+
+impl ReplySource for PostPlayer<'_> {
+    async fn next_reply_for(&mut self, _: &Pattern, waited: Duration) -> Result<Json, Stop> {
+        self.next_reply(waited).await
     }
 }

@@ -9,14 +9,13 @@ use tokio::time::Instant;
 
 use super::super::case_source;
 use super::super::controls::{self, CaseFiles, ControlContext};
-use super::super::transcript::{Record, Stop, differs, unmet};
+use super::super::transcript::{Record, ReplySource, Stop, differs, next_replies};
 use super::super::trial::Trial;
 use super::connection::Connection;
 use super::findings::{Findings, MessageKind};
 use super::input::RequestedInput;
 use super::not_permitted;
 use crate::json::Json;
-use crate::judge;
 use crate::suite::{Control, Pattern, WireAction, WireCase, WireStep, finding};
 use crate::target::Patience;
 use crate::target::fault::Fault;
@@ -107,26 +106,18 @@ impl OpenPlayer<'_> {
             }
             WireAction::Expect(expect) => {
                 let waited = self.within(expect.within_ms);
-                let message = self
-                    .next_matching(&expect.pattern, Instant::now() + waited, waited)
-                    .await?;
-                let captures = &mut self.connection.record.captures;
-                judge::json("reply", &expect.pattern, &message, captures)
-                    .map_err(|mismatch| unmet(line, mismatch))
+                let message = self.next_matching(&expect.pattern, waited).await?;
+                let record = &mut self.connection.record;
+                record.expect_reply(line, &expect.pattern, &message)
             }
             WireAction::ExpectUnordered {
                 patterns,
                 within_ms,
             } => {
                 let waited = self.within(*within_ms);
-                let deadline = Instant::now() + waited;
-                let mut values = Vec::with_capacity(patterns.len());
-                for pattern in patterns {
-                    values.push(self.next_matching(pattern, deadline, waited).await?);
-                }
-                let captures = &mut self.connection.record.captures;
-                judge::unordered("replies", patterns, &values, captures)
-                    .map_err(|mismatch| unmet(line, mismatch))
+                let values = next_replies(self, patterns, waited).await?;
+                let record = &mut self.connection.record;
+                record.expect_unordered(line, patterns, &values)
             }
             WireAction::ExpectRaw { .. } => Err(not_permitted("`<-raw`")),
             WireAction::Control(control) => controls::play(self, line, control).await,
@@ -134,12 +125,8 @@ impl OpenPlayer<'_> {
     }
 
     /// The next message that a pattern can match: one with its method, or else a response.
-    async fn next_matching(
-        &mut self,
-        pattern: &Pattern,
-        deadline: Instant,
-        waited: Duration,
-    ) -> Result<Json, Stop> {
+    async fn next_matching(&mut self, pattern: &Pattern, waited: Duration) -> Result<Json, Stop> {
+        let deadline = Instant::now() + waited;
         let member = |name: &str| match pattern {
             Pattern::Object { members, .. } => members.get(name),
             _ => None,
@@ -181,6 +168,12 @@ impl OpenPlayer<'_> {
     fn within(&self, within_ms: Option<u64>) -> Duration {
         self.patience
             .of_process(within_ms, self.connection.record.answered)
+    }
+}
+
+impl ReplySource for OpenPlayer<'_> {
+    async fn next_reply_for(&mut self, pattern: &Pattern, waited: Duration) -> Result<Json, Stop> {
+        self.next_matching(pattern, waited).await
     }
 }
 
