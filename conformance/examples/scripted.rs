@@ -98,6 +98,9 @@ fn main() {
                     misbehave(&fault, calls);
                 }
                 match fault.as_str() {
+                    // Every other call is refused, whether or not another is in flight.
+                    "busy" if calls % 2 == 1 => refused("busy"),
+                    "always-busy" if calls > 0 => refused("busy"),
                     "verbose" if calls > 0 => returned(&"x".repeat(4 << 20)),
                     _ => evaluate(program),
                 }
@@ -195,13 +198,15 @@ fn evaluate(program: &str) -> Value {
     let numbers: Option<Vec<i64>> = words.iter().skip(1).map(|word| word.parse().ok()).collect();
     match (words.first(), numbers) {
         (Some(&"+"), Some(numbers)) => returned(&numbers.iter().sum::<i64>().to_string()),
-        _ => {
-            let payload = json!({
-                "status": "error", "reason": "runtime_error", "message": "only + is known", "feedback": ""
-            });
-            json!({"content": [{"type": "text", "text": payload.to_string()}], "isError": true, "structuredContent": payload})
-        }
+        _ => refused("runtime_error"),
     }
+}
+
+fn refused(reason: &str) -> Value {
+    let payload = json!({
+        "status": "error", "reason": reason, "message": "only + is known", "feedback": ""
+    });
+    json!({"content": [{"type": "text", "text": payload.to_string()}], "isError": true, "structuredContent": payload})
 }
 
 fn returned(value: &str) -> Value {

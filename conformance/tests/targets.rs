@@ -371,6 +371,41 @@ fn timed_out_case_is_retried_alone_and_noted() {
 }
 
 #[test]
+fn call_that_is_busy_at_first_passes_and_is_noted() {
+    let check = check(&scripted("busy"), &["--jobs", "1"]);
+    let run = check.run.as_ref().expect("a report was written");
+    assert!(
+        check
+            .statuses()
+            .iter()
+            .all(|status| *status == Status::Pass)
+    );
+    let note = "refused as `busy` with no other call in flight (once)";
+    let noted = |text: &String| text.contains(note);
+    let noted = run
+        .cases
+        .iter()
+        .filter(|case| case.unobserved.iter().any(noted));
+    assert!(noted.count() > 0, "{}", check.output);
+    assert!(
+        check.output.contains("of them when tried again alone"),
+        "{}",
+        check.output
+    );
+}
+
+#[test]
+fn server_that_is_always_busy_fails() {
+    let check = check(&scripted("always-busy"), &["--jobs", "1"]);
+    assert!(check.statuses().iter().all(|status| status.is_failure()));
+    assert!(
+        check.output.contains("beyond its concurrency (51 times)"),
+        "{}",
+        check.output
+    );
+}
+
+#[test]
 fn crash_after_a_timeout_is_not_excused() {
     let directory = tempfile::tempdir().expect("a directory");
     let mark = directory.path().join("died");

@@ -22,13 +22,13 @@ use crate::verdict::{Mismatch, Verdict};
 
 use super::RunState;
 use super::start::{Refusal, Target};
-use super::trial::Trial;
+use super::trial::{self, Trial};
 
 /// Consecutive faults, without an answered case in between, after which a target is given up.
 const STRIKES_MAX: usize = 3;
 /// Number of requests in flight to one server.
 const WINDOW: usize = 8;
-/// How often a call that is alone may be refused as `busy` before the case fails.
+/// How often a call that is alone may be refused as `busy` before the case fails; a case that passes after fewer says so.
 const BUSY_RETRIES_MAX: usize = 50;
 /// The pause before such a call is retried.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
@@ -213,7 +213,7 @@ async fn retry_alone(
                 *strikes = 0;
                 suspects.cleared.push((case, concurrent, trial));
             }
-            Attempt::Busy => state.report(case, overloaded()),
+            Attempt::Busy => state.report(case, overloaded(1)),
             Attempt::Noisy(trial) | Attempt::Broke(trial) => {
                 *strikes += 1;
                 suspects.explained = true;
@@ -257,7 +257,10 @@ async fn run_concurrently(
             Some(Err(_)) => broke = true,
             Some(Ok((case, Attempt::Done(trial)))) => {
                 *strikes = 0;
-                refused_alone = 0;
+                let trial = match std::mem::take(&mut refused_alone) {
+                    0 => trial,
+                    times => trial.with_busy_note(times),
+                };
                 if let Some((case, trial)) = last.replace((case, trial)) {
                     state.report(case, trial);
                 }
@@ -276,7 +279,8 @@ async fn run_concurrently(
                     tokio::time::sleep(BUSY_PAUSE).await;
                 }
                 if refused_alone > BUSY_RETRIES_MAX {
-                    state.report(case, overloaded());
+                    state.report(case, overloaded(refused_alone));
+                    refused_alone = 0;
                 } else {
                     group.queue().push_front(case);
                 }
@@ -311,9 +315,13 @@ fn give_up(state: &RunState, group: &CaseGroup, mut suspects: Suspects, trial: &
     }
 }
 
-fn overloaded() -> Trial {
+/// The trial of a call that was refused as `busy` although no other was in flight.
+fn overloaded(times: usize) -> Trial {
     Trial::of(Verdict::Crashed {
-        detail: "the target refused a single call as beyond its concurrency".to_owned(),
+        detail: format!(
+            "the target refused a single call as beyond its concurrency ({})",
+            trial::attempts(times)
+        ),
     })
 }
 

@@ -106,6 +106,16 @@ impl Trial {
         }
     }
 
+    /// Whether the target sent nothing before the time limit.
+    pub fn is_silent(&self) -> bool {
+        let timed_out = matches!(
+            self.verdict,
+            Verdict::TimedOut { .. } | Verdict::Silent { .. }
+        );
+        let is_received = |frame: &Traffic| frame.direction == Direction::Received;
+        timed_out && !self.traffic.iter().any(is_received)
+    }
+
     /// The verdict's message and the target's standard error, for display.
     pub fn display_text(&self) -> String {
         match cut::to_last_bytes(self.stderr.trim_end(), STDERR_TAIL_BYTES).as_ref() {
@@ -120,8 +130,21 @@ impl Trial {
     }
 
     /// Marks the trial of a case that was retried after it had failed, with the message `first`, during concurrent runs.
-    pub fn with_retry_note(mut self, first: &str) -> Self {
-        let note = format!("{TRIED_AGAIN}, after it had failed beside others: {first}");
+    pub fn with_retry_note(self, first: &str) -> Self {
+        self.with_note(format!(
+            "{TRIED_AGAIN}, after it had failed beside others: {first}"
+        ))
+    }
+
+    /// Marks the trial of a call that was answered only after it had been refused as `busy`, `times` times, although no other was in flight.
+    pub fn with_busy_note(self, times: usize) -> Self {
+        self.with_note(format!(
+            "{TRIED_AGAIN}, after it had been refused as `busy` with no other call in flight ({})",
+            attempts(times)
+        ))
+    }
+
+    fn with_note(mut self, note: String) -> Self {
         match &mut self.verdict {
             Verdict::Pass { unobserved } => unobserved.push(note),
             Verdict::Fail(mismatch) => mismatch.observed.push_str(&format!(" ({note})")),
@@ -240,6 +263,14 @@ impl Trial {
             detail.push_str(" (asked again alone, of a target just started, it was answered)");
         }
         self
+    }
+}
+
+/// How often something was attempted, in words.
+pub fn attempts(times: usize) -> String {
+    match times {
+        1 => "once".to_owned(),
+        times => format!("{times} times"),
     }
 }
 
