@@ -386,7 +386,17 @@ async fn play(
         indices,
         options.clone(),
         trials,
-        |trial| {
+        |told| {
+            let trial = match told {
+                runner::Progress::Judged(trial) => trial,
+                runner::Progress::Notice(_) if quiet => return,
+                runner::Progress::Notice(notice) => {
+                    let line = format!("{notice}\n");
+                    let write = || write_stdout(&mut std::io::stderr(), &line);
+                    let _nowhere_else = progress.suspend(write);
+                    return;
+                }
+            };
             if trial.verdict.is_failure() {
                 failures += 1;
                 progress.set_message(match failures {

@@ -133,14 +133,32 @@ pub struct RunState {
     open: std::sync::OnceLock<Arc<open::OpenState>>,
     /// Bytes of output kept so far: of the cases that did not pass, and of those that passed.
     evidence: [AtomicUsize; 2],
-    trials: mpsc::UnboundedSender<(usize, Trial)>,
+    events: mpsc::UnboundedSender<RunEvent>,
+}
+
+/// What a run tells while it goes on.
+#[derive(Debug)]
+enum RunEvent {
+    /// A case was judged.
+    Trial(usize, Trial),
+    /// Something that the user should know at once.
+    Notice(String),
+}
+
+/// What a run tells its caller while it goes on.
+#[derive(Debug, Clone, Copy)]
+pub enum Progress<'r> {
+    /// A case was judged.
+    Judged(&'r Trial),
+    /// Something that the user should know at once: a sentence.
+    Notice(&'r str),
 }
 
 impl RunState {
     fn new(
         suite: Arc<Suite>,
         options: &RunOptions,
-        trials: mpsc::UnboundedSender<(usize, Trial)>,
+        events: mpsc::UnboundedSender<RunEvent>,
     ) -> Self {
         Self {
             suite,
@@ -153,7 +171,7 @@ impl RunState {
             retries: retry::RetryList::default(),
             open: std::sync::OnceLock::new(),
             evidence: Default::default(),
-            trials,
+            events,
         }
     }
 
@@ -163,7 +181,12 @@ impl RunState {
             return;
         };
         // The receiver lives as long as the run.
-        let _run_is_over = self.trials.send((case, trial));
+        let _run_is_over = self.events.send(RunEvent::Trial(case, trial));
+    }
+
+    /// Tells the user something at once.
+    fn notify(&self, notice: String) {
+        let _run_is_over = self.events.send(RunEvent::Notice(notice));
     }
 
     /// Truncates the trial's evidence to the budget that the run has left.
@@ -204,15 +227,15 @@ impl RunState {
 }
 
 /// Runs the cases at the `selected` indices. Each trial is stored in `trials` as it arrives, so that a caller that drops the run keeps
-/// them, and is passed to `seen`.
+/// them. `seen` is told of it, and of what the user should know at once.
 pub async fn run(
     suite: Arc<Suite>,
     selected: &[usize],
     options: RunOptions,
     trials: &mut Trials,
-    mut seen: impl FnMut(&Trial),
+    mut seen: impl FnMut(Progress<'_>),
 ) -> RunOutcome {
-    let (sender, mut tried) = mpsc::unbounded_channel();
+    let (sender, mut events) = mpsc::unbounded_channel();
     let state = Arc::new(RunState::new(Arc::clone(&suite), &options, sender));
     let fail_fast = options.fail_fast.clone();
     let planned = selected.to_vec();
@@ -227,8 +250,15 @@ pub async fn run(
     let judge_over = Arc::downgrade(&state);
     drop(state);
     let mut stopped = false;
-    while let Some((case, trial)) = tried.recv().await {
-        seen(&trial);
+    while let Some(event) = events.recv().await {
+        let (case, trial) = match event {
+            RunEvent::Trial(case, trial) => (case, trial),
+            RunEvent::Notice(notice) => {
+                seen(Progress::Notice(&notice));
+                continue;
+            }
+        };
+        seen(Progress::Judged(&trial));
         if let Some(which) = &fail_fast
             && which.ends(&suite, case, &trial.verdict)
             && let Some(state) = judge_over.upgrade()

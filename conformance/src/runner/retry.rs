@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::suite::{Case, CaseBody, TargetSpec};
 use crate::verdict::Verdict;
 
+use super::open::SILENT_CASES_MAX;
 use super::pool::{self, CaseGroup};
 use super::trial::Trial;
 use super::{RunOptions, RunState, run_alone};
 
-/// After this many consecutive retries that failed, the remaining first results are accepted.
+/// After this many consecutive retries that failed, or [`SILENT_CASES_MAX`] in which the target sent nothing, the remaining first results are
+/// accepted.
 const FAILURES_IN_A_ROW_MAX: usize = 5;
 
 /// Signals with which a process dies through its own fault, as messages name them.
@@ -28,10 +30,20 @@ struct State {
     waiting: Vec<(usize, Trial)>,
     /// The first message of the case that is being retried, by its index.
     first: HashMap<usize, String>,
-    /// Whether the last retried case failed again.
-    failed_again: bool,
+    /// The result of the last retried case.
+    retried: Retried,
     /// Whether the list is closed.
     closed: bool,
+}
+
+/// The result of a retried case.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Retried {
+    #[default]
+    Passed,
+    Failed,
+    /// It timed out without a byte of the target.
+    Silent,
 }
 
 impl RetryList {
@@ -39,7 +51,11 @@ impl RetryList {
     pub(super) fn hold_back(&self, index: usize, case: &Case, trial: Trial) -> Option<Trial> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(first) = state.first.remove(&index) {
-            state.failed_again = trial.verdict.is_failure();
+            state.retried = match trial.verdict.is_failure() {
+                false => Retried::Passed,
+                true if trial.is_silent() => Retried::Silent,
+                true => Retried::Failed,
+            };
             return Some(trial.with_retry_note(&first));
         }
         let timing_dependent = (case.waits() || trial.overtaken) && !is_conclusive(&trial.verdict);
@@ -63,11 +79,11 @@ impl RetryList {
         state.first.insert(case, first.verdict.message());
     }
 
-    /// Whether the retried case failed again; `None` when it produced no trial.
-    fn end_retry(&self, case: usize) -> Option<bool> {
+    /// The result of the retried case; `None` when it produced no trial.
+    fn end_retry(&self, case: usize) -> Option<Retried> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let unreported = state.first.remove(&case).is_some();
-        (!unreported).then_some(state.failed_again)
+        (!unreported).then_some(state.retried)
     }
 }
 
@@ -99,9 +115,10 @@ fn is_conclusive(verdict: &Verdict) -> bool {
 
 /// Retries the cases, one after the other, when nothing else is running.
 pub(super) async fn retry_all(state: &Arc<RunState>, options: &RunOptions) {
-    let mut in_a_row = 0;
+    let (mut failed, mut silent) = (0, 0);
     for (case, first) in state.retries.close() {
-        if state.is_over() || in_a_row >= FAILURES_IN_A_ROW_MAX || !state.has_answered() {
+        let is_hopeless = failed >= FAILURES_IN_A_ROW_MAX || silent >= SILENT_CASES_MAX;
+        if state.is_over() || is_hopeless || !state.has_answered() {
             state.report(case, first);
             continue;
         }
@@ -109,8 +126,9 @@ pub(super) async fn retry_all(state: &Arc<RunState>, options: &RunOptions) {
         retry_case(state, options, case).await;
         match state.retries.end_retry(case) {
             None => state.report(case, first),
-            Some(true) => in_a_row += 1,
-            Some(false) => in_a_row = 0,
+            Some(Retried::Passed) => (failed, silent) = (0, 0),
+            Some(Retried::Failed) => (failed, silent) = (failed + 1, 0),
+            Some(Retried::Silent) => (failed, silent) = (failed + 1, silent + 1),
         }
     }
 }

@@ -8,6 +8,7 @@ pub(super) mod findings;
 mod input;
 pub(super) mod play;
 mod shapes;
+mod silence;
 pub(super) mod stateless;
 mod survey;
 
@@ -35,6 +36,8 @@ use crate::verdict::Verdict;
 
 use connection::Connection;
 use findings::Findings;
+pub use silence::SILENT_CASES_MAX;
+use silence::Silence;
 use survey::Survey;
 
 /// Separate processes that run at the same time, per job.
@@ -61,6 +64,7 @@ pub struct OpenState {
     findings: Arc<Findings>,
     access: ServerAccess,
     patience: Patience,
+    silence: Silence,
     /// Whether the server does not support `initialize`, so that the stateless revision is used.
     stateless: bool,
     next: AtomicU64,
@@ -154,8 +158,9 @@ pub async fn run_all(
         tasks.spawn(async move {
             let _permit = slots.acquire_owned().await;
             if !state.is_over() {
-                let trial = open.play_alone(&state.suite.cases[index]).await;
-                state.report(index, trial);
+                let patience = open.silence.patience(open.patience);
+                let trial = open.play_alone(&state.suite.cases[index], patience).await;
+                open.report(&state, index, trial);
             }
         });
     }
@@ -166,14 +171,16 @@ pub async fn run_all(
         let trial = open
             .play_shared(&mut connection, &state.suite.cases[index])
             .await;
-        state.report(index, trial);
+        open.report(state, index, trial);
     }
     if let Some(mut connection) = connection {
         connection.shut_down().await;
     }
     while tasks.join_next().await.is_some() {}
     for index in last {
-        let trial = open.play_alone(&state.suite.cases[index]).await;
+        let trial = open
+            .play_alone(&state.suite.cases[index], open.patience)
+            .await;
         state.report(index, trial);
     }
     Ok(open.survey.name.clone())
@@ -182,7 +189,7 @@ pub async fn run_all(
 /// Retries an open case, alone.
 pub async fn retry(state: &RunState, case: &Case) -> Trial {
     match state.open.get() {
-        Some(open) => open.play_alone(case).await,
+        Some(open) => open.play_alone(case, open.patience).await,
         None => Trial::harness("the server was not surveyed"),
     }
 }
@@ -236,6 +243,7 @@ async fn start_and_survey(
         findings: Arc::clone(findings),
         access,
         patience: state.patience,
+        silence: Silence::default(),
         stateless: false,
         next: AtomicU64::new(FIRST_ID),
     };
@@ -307,7 +315,7 @@ async fn start_and_survey(
                 .any(|(name, _)| name == "Mcp-Session-Id")
             {
                 open.add_capability("mcp-sessions");
-                let other = open.connect_initialized().await?;
+                let other = open.connect_initialized(open.patience).await?;
                 if other.close().await.is_some_and(|status| status < 300) {
                     open.add_capability("mcp-delete");
                 }
@@ -328,14 +336,25 @@ async fn start_and_survey(
 }
 
 impl OpenState {
+    fn report(&self, state: &RunState, index: usize, trial: Trial) {
+        if self.silence.observe(&trial) {
+            state.notify(Silence::notice(self.patience));
+        }
+        state.report(index, trial);
+    }
+
     fn connect(&self) -> Result<Connection, Fault> {
+        self.connect_within(self.patience)
+    }
+
+    fn connect_within(&self, patience: Patience) -> Result<Connection, Fault> {
         let findings = Arc::clone(&self.findings);
         match &self.access {
             ServerAccess::Pipe(prepared) => {
-                Connection::over_stdio(Arc::clone(prepared), findings, self.patience)
+                Connection::over_stdio(Arc::clone(prepared), findings, patience)
             }
             ServerAccess::Http { endpoint, .. } => {
-                Connection::over_http(endpoint, findings, self.patience)
+                Connection::over_http(endpoint, findings, patience)
             }
         }
     }
@@ -418,11 +437,12 @@ impl OpenState {
 
     /// Plays a case on the shared connection, or on a new one if that is no longer usable.
     async fn play_shared(&self, shared: &mut Option<Connection>, case: &Case) -> Trial {
+        let patience = self.silence.patience(self.patience);
         let Some(wire) = case.body.wire() else {
-            return self.play_alone(case).await;
+            return self.play_alone(case, patience).await;
         };
         if shared.is_none() {
-            match self.connect_initialized().await {
+            match self.connect_initialized(patience).await {
                 Ok(connection) => *shared = Some(connection),
                 Err(trial) => return *trial,
             }
@@ -430,14 +450,7 @@ impl OpenState {
         let Some(connection) = shared.as_mut() else {
             return Trial::harness("there is no connection");
         };
-        let trial = play::steps(
-            connection,
-            wire,
-            self.record(),
-            &self.findings,
-            self.patience,
-        )
-        .await;
+        let trial = play::steps(connection, wire, self.record(), &self.findings, patience).await;
         let gone = matches!(
             trial.verdict,
             Verdict::Crashed { .. }
@@ -452,10 +465,10 @@ impl OpenState {
     }
 
     /// Plays a case on a connection of its own.
-    async fn play_alone(&self, case: &Case) -> Trial {
+    async fn play_alone(&self, case: &Case, patience: Patience) -> Trial {
         let wire = match &case.body {
             CaseBody::Wire(wire) => wire,
-            CaseBody::Http(http) => return self.play_http(http).await,
+            CaseBody::Http(http) => return self.play_http(http, patience).await,
             CaseBody::Clj(_) | CaseBody::Call(_) | CaseBody::Cli(_) | CaseBody::Fixture(_) => {
                 return Trial::harness("the case is no open exchange");
             }
@@ -464,9 +477,9 @@ impl OpenState {
             return play::judge_findings(wire, &self.findings);
         }
         let begun = if wire.handshake {
-            self.connect_initialized().await
+            self.connect_initialized(patience).await
         } else {
-            let connection = self.connect();
+            let connection = self.connect_within(patience);
             connection.map_err(|fault| Box::new(Trial::faulted(&fault, "", String::new(), false)))
         };
         match begun {
@@ -476,7 +489,7 @@ impl OpenState {
                     wire,
                     self.record(),
                     &self.findings,
-                    self.patience,
+                    patience,
                 )
                 .await;
                 connection.shut_down().await;
@@ -486,7 +499,7 @@ impl OpenState {
         }
     }
 
-    async fn play_http(&self, http: &crate::suite::HttpCase) -> Trial {
+    async fn play_http(&self, http: &crate::suite::HttpCase, patience: Patience) -> Trial {
         let ServerAccess::Http { endpoint, .. } = &self.access else {
             return Trial::harness("the server is not reached over HTTP");
         };
@@ -498,7 +511,7 @@ impl OpenState {
         };
         let mut connection = None;
         if !http.bare {
-            match self.connect_initialized().await {
+            match self.connect_initialized(patience).await {
                 Ok(begun) => {
                     settings.headers = begun.session_headers();
                     connection = Some(begun);
@@ -511,7 +524,7 @@ impl OpenState {
             traces: None,
             directory: std::path::PathBuf::new(),
         };
-        let trial = exchange::play(http, server, endpoint, self.patience, Some(settings)).await;
+        let trial = exchange::play(http, server, endpoint, patience, Some(settings)).await;
         if let Some(mut connection) = connection {
             connection.shut_down().await;
         }
@@ -519,8 +532,8 @@ impl OpenState {
     }
 
     /// A connection on which the protocol is initialized.
-    async fn connect_initialized(&self) -> Result<Connection, Box<Trial>> {
-        let connection = self.connect();
+    async fn connect_initialized(&self, patience: Patience) -> Result<Connection, Box<Trial>> {
+        let connection = self.connect_within(patience);
         let mut connection = connection
             .map_err(|fault| Box::new(Trial::faulted(&fault, "", String::new(), false)))?;
         if self.stateless {
