@@ -1,7 +1,7 @@
 //! Functions that make or call functions, parallel calls, and the ends of a program.
 
 use super::{Builtin, Home, Section, at_least, between, combined_value, exactly, row};
-use crate::error::{Kind, Stop, Unwind, about, bad_value, got, quoting};
+use crate::error::{Kind, Stop, Unwind, about, bad_value, got, quoting, wrong_type};
 use crate::eval::{Eval, sequence};
 use crate::function::Combinator;
 use crate::value::Value;
@@ -40,7 +40,7 @@ pub static TASK_RESET: Builtin = row("task-reset", "tasks.task-reset", Section::
 
 /// The builtin that the form `dotimes` calls with its number.
 #[rustfmt::skip]
-pub static DOTIMES: Builtin = row("dotimes", "forms.dotimes", Section::Iteration, &[], exactly(1), "(dotimes [name n] body ...)", "Drops the fraction of a number.", super::numbers::long);
+pub static DOTIMES: Builtin = row("dotimes", "forms.dotimes", Section::Iteration, &[], exactly(1), "(dotimes [name n] body ...)", "Drops the fraction of a number.", dotimes);
 
 /// The builtin that the form `letfn` calls with the function for the whole group and the index of one of them.
 #[rustfmt::skip]
@@ -50,6 +50,14 @@ type Result<T = Value> = std::result::Result<T, Stop>;
 
 fn take_args(args: &mut [Value]) -> Vec<Value> {
     args.iter_mut().map(std::mem::take).collect()
+}
+
+fn dotimes(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    match &args[0] {
+        // A character is a number for `long`, but no count.
+        Value::Str(_) => Err(wrong_type("a number", &args[0])),
+        _ => super::numbers::long(eval, args),
+    }
 }
 
 fn identity(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
