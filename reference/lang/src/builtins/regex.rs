@@ -9,7 +9,7 @@ use super::strings::{charge_text, long, parts_of, push, push_part, string};
 use super::{Builtin, Home, Section, between, exactly, row};
 use crate::error::{Stop, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
-use crate::regex::{Match, Regex};
+use crate::regex::{Match, Regex, Start};
 use crate::value::{Text, Value};
 
 const REGEX: &[Home] = &[Home::Regex];
@@ -134,10 +134,10 @@ fn find_at(
     eval: &mut Eval<'_>,
     regex: &Arc<Regex>,
     text: &str,
-    from: usize,
+    start: Start,
 ) -> Result<Option<ByteSpan>, Stop> {
     let mut scratch = std::mem::take(&mut eval.scratch);
-    let found = regex.find_at(text, from, &mut scratch, eval);
+    let found = regex.find_at(text, start, &mut scratch, eval);
     eval.scratch = scratch;
     found
 }
@@ -146,10 +146,10 @@ fn captures_at(
     eval: &mut Eval<'_>,
     regex: &Arc<Regex>,
     text: &str,
-    from: usize,
+    start: Start,
 ) -> Result<Option<Match>, Stop> {
     let mut scratch = std::mem::take(&mut eval.scratch);
-    let found = regex.captures_at(text, from, &mut scratch, eval);
+    let found = regex.captures_at(text, start, &mut scratch, eval);
     eval.scratch = scratch;
     found
 }
@@ -183,14 +183,14 @@ fn re_pattern(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
 fn re_find(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let (regex, text) = (regex(args, 0)?, string(args, 1)?);
     if regex.groups() == 0 {
-        let found = find_at(eval, regex, text, 0)?;
+        let found = find_at(eval, regex, text, Start::at(0))?;
         let Some((start, end)) = found else {
             return Ok(Value::Nil);
         };
         charge_text(eval, end - start)?;
         return Ok(Value::from(&text[start..end]));
     }
-    match captures_at(eval, regex, text, 0)? {
+    match captures_at(eval, regex, text, Start::at(0))? {
         Some(found) => match_value(eval, text, &found),
         None => Ok(Value::Nil),
     }
@@ -208,17 +208,21 @@ pub(super) fn re_matches(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Valu
 }
 
 /// The position where a search continues after a match: one character further after an empty match.
-fn next_start(text: &str, start: usize, end: usize) -> Option<usize> {
+fn next_start(text: &str, start: usize, end: usize) -> Option<Start> {
     if end > start {
-        return Some(end);
+        return Some(Start::at(end));
     }
-    text[end..].chars().next().map(|next| end + next.len_utf8())
+    let next = text[end..].chars().next()?;
+    Some(Start {
+        at: end + next.len_utf8(),
+        previous: end,
+    })
 }
 
 fn re_seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let (regex, text) = (regex(args, 0)?, string(args, 1)?);
     let mut found = Vec::new();
-    let mut from = Some(0);
+    let mut from = Some(Start::at(0));
     while let Some(at) = from {
         let (start, end) = if regex.groups() == 0 {
             let Some((start, end)) = find_at(eval, regex, text, at)? else {
@@ -256,7 +260,7 @@ pub(super) fn split_into(
 ) -> Result<Value, Stop> {
     let mut parts = Vec::new();
     let mut part_start = 0;
-    let mut from = Some(0);
+    let mut from = Some(Start::at(0));
     while parts.len() + 1 < parts_max
         && let Some(at) = from
     {
@@ -289,7 +293,7 @@ pub(super) fn replace_by(
     if !Eval::callable(made) {
         return Err(wrong_type("a string, a function or a map", made));
     }
-    let (mut out, mut copied, mut from) = (String::new(), 0, Some(0));
+    let (mut out, mut copied, mut from) = (String::new(), 0, Some(Start::at(0)));
     for _ in 0..matches_max {
         let Some(at) = from else { break };
         let Some(found) = captures_at(eval, regex, text, at)? else {
@@ -323,7 +327,7 @@ pub(super) fn replace_all(
     let template = template(eval, replacement, regex.groups())?;
     let mut out = String::new();
     let mut copied = 0;
-    let mut from = Some(0);
+    let mut from = Some(Start::at(0));
     for _ in 0..matches_max {
         let Some(at) = from else { break };
         let Some(found) = captures_at(eval, regex, text, at)? else {
@@ -408,7 +412,7 @@ fn group(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<Text>, Stop> {
         Some(_) => index(&args[2])?,
         None => 1,
     };
-    let found = captures_at(eval, &regex, text, 0)?;
+    let found = captures_at(eval, &regex, text, Start::at(0))?;
     let found = found
         .zip(usize::try_from(group).ok())
         .and_then(|(found, group)| found.group(group));

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::parse::Greed;
 use super::program::{CharSet, Inst, Pc, Program, holds};
-use super::{Slots, StepCounter};
+use super::{Slots, Start, StepCounter};
 use crate::clock::WorkMeter;
 use crate::error::Stop;
 
@@ -37,7 +37,9 @@ enum Undo {
 pub struct Search<'s> {
     program: &'s Program,
     text: &'s str,
-    from: usize,
+    start: Start,
+    /// The slots of the program, and behind them the start of each group that is open: a back-reference inside its own
+    /// group stands for the previous iteration of that group.
     slots: Slots,
     marks: SmallVec<[usize; 8]>,
     backtrack: Vec<Undo>,
@@ -45,19 +47,19 @@ pub struct Search<'s> {
 }
 
 impl<'s> Search<'s> {
-    /// The first match in `text` from `from` on; if `whole`, only a match from there to the end of the text.
+    /// The first match in `text` from `start` on; if `whole`, only a match from there to the end of the text.
     pub fn run(
         program: &'s Program,
         text: &'s str,
-        from: usize,
+        start: Start,
         whole: bool,
         meter: &'s mut dyn WorkMeter,
     ) -> Result<Option<Slots>, Stop> {
         let mut search = Search {
             program,
             text,
-            from,
-            slots: SmallVec::from_elem(NONE, program.slots),
+            start,
+            slots: SmallVec::from_elem(NONE, program.slots + program.slots / 2),
             marks: SmallVec::from_elem(NONE, program.marks),
             backtrack: Vec::new(),
             clock: StepCounter::new(meter),
@@ -69,7 +71,7 @@ impl<'s> Search<'s> {
 
     fn first(&mut self, whole: bool) -> Result<Option<Slots>, Stop> {
         let end = whole.then_some(self.text.len());
-        let mut at = self.from;
+        let mut at = self.start.at;
         loop {
             let mut next = self.text[at..].chars().next();
             if !whole && let Some(first) = &self.program.first {
@@ -87,6 +89,7 @@ impl<'s> Search<'s> {
             if let Some(end) = self.match_from(0, at, end)? {
                 self.slots[0] = at;
                 self.slots[1] = end;
+                self.slots.truncate(self.program.slots);
                 return Ok(Some(std::mem::take(&mut self.slots)));
             }
             match next {
@@ -104,6 +107,13 @@ impl<'s> Search<'s> {
             self.backtrack.reserve_exact(more);
         }
         self.backtrack.push(back);
+        Ok(())
+    }
+
+    #[inline]
+    fn set_slot(&mut self, slot: usize, at: usize) -> Result<(), Stop> {
+        self.push(Undo::Slot(slot, self.slots[slot]))?;
+        self.slots[slot] = at;
         Ok(())
     }
 
@@ -133,9 +143,14 @@ impl<'s> Search<'s> {
                     pc = to;
                     continue;
                 }
+                Inst::Save(slot) if slot % 2 == 0 => {
+                    self.set_slot(self.program.slots + slot / 2, at)?;
+                    true
+                }
                 Inst::Save(slot) => {
-                    self.push(Undo::Slot(slot, self.slots[slot]))?;
-                    self.slots[slot] = at;
+                    let start = self.slots[self.program.slots + slot / 2];
+                    self.set_slot(slot - 1, start)?;
+                    self.set_slot(slot, at)?;
                     true
                 }
                 Inst::Mark(mark) => {
@@ -150,7 +165,7 @@ impl<'s> Search<'s> {
                     }
                     true
                 }
-                Inst::Assert(assert) => holds(assert, self.text, at, self.from),
+                Inst::Assert(assert) => holds(assert, self.text, at, self.start.previous),
                 Inst::Done => {
                     if end.is_none_or(|end| at == end) {
                         self.commit(base)?;

@@ -44,6 +44,22 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 /// The positions in the slots: the start and end of the match and of each group; `usize::MAX` for none.
 type Slots = SmallVec<[usize; 8]>;
 
+/// The position where a search starts.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// The first byte at which a match may begin.
+    pub at: usize,
+    /// The end of the previous match, where `\\G` holds. After an empty match, the search starts one character further.
+    pub previous: usize,
+}
+
+impl Start {
+    /// The start of a search at byte `at`, after a match that ended there.
+    pub fn at(at: usize) -> Start {
+        Start { at, previous: at }
+    }
+}
+
 /// Counts the steps of one of our own engines, and reports them to the meter regularly.
 struct StepCounter<'m> {
     steps: usize,
@@ -238,33 +254,33 @@ impl Regex {
         self.source.len()
     }
 
-    /// The start and end of the first match at or after byte `from`.
+    /// The start and end of the first match from `start` on.
     pub fn find_at(
         self: &Arc<Self>,
         text: &str,
-        from: usize,
+        start: Start,
         scratch: &mut Scratch,
         meter: &mut dyn WorkMeter,
     ) -> Result<Option<(usize, usize)>, Stop> {
         let CachedRegex {
             compiled, caches, ..
         } = scratch.entry(self, meter)?;
-        let found = compiled.search(caches, text, from, 0, meter)?;
+        let found = compiled.search(caches, text, start, 0, meter)?;
         Ok(found.map(|slots| (slots[0], slots[1])))
     }
 
-    /// The first match at or after byte `from`, with its groups.
+    /// The first match from `start` on, with its groups.
     pub fn captures_at(
         self: &Arc<Self>,
         text: &str,
-        from: usize,
+        start: Start,
         scratch: &mut Scratch,
         meter: &mut dyn WorkMeter,
     ) -> Result<Option<Match>, Stop> {
         let CachedRegex {
             compiled, caches, ..
         } = scratch.entry(self, meter)?;
-        let found = compiled.search(caches, text, from, self.groups, meter)?;
+        let found = compiled.search(caches, text, start, self.groups, meter)?;
         Ok(found.map(|slots| Match { slots }))
     }
 
@@ -326,7 +342,7 @@ impl CompiledRegex {
         meter: &mut dyn WorkMeter,
     ) -> Result<Option<Slots>, Stop> {
         if !self.plain {
-            return backtrack::Search::run(self.program(), text, 0, true, meter);
+            return backtrack::Search::run(self.program(), text, Start::at(0), true, meter);
         }
         let direct = self.direct.is_some()
             && self.is_small_search(text.len())
@@ -348,27 +364,28 @@ impl CompiledRegex {
                 self.groups,
             ));
         }
-        self.search_threads(text, 0, true, true, self.groups, meter)
+        self.search_threads(text, Start::at(0), true, true, self.groups, meter)
     }
 
-    /// The first match at or after byte `from`, with `groups` groups: none or all.
+    /// The first match from `start` on, with `groups` groups: none or all.
     fn search(
         &self,
         caches: &mut Caches,
         text: &str,
-        from: usize,
+        start: Start,
         groups: usize,
         meter: &mut dyn WorkMeter,
     ) -> Result<Option<Slots>, Stop> {
         if !self.plain {
-            return backtrack::Search::run(self.program(), text, from, false, meter);
+            return backtrack::Search::run(self.program(), text, start, false, meter);
         }
+        let from = start.at;
         let Some(regex) = self
             .direct
             .as_ref()
             .filter(|_| !self.needs_own_engine(text))
         else {
-            return self.search_threads(text, from, false, false, groups, meter);
+            return self.search_threads(text, start, false, false, groups, meter);
         };
         if self.is_small_search(text.len() - from) {
             let cache = caches.direct.get_or_insert_with(|| regex.create_cache());
@@ -384,7 +401,7 @@ impl CompiledRegex {
             .automata
             .get_or_init(|| Automata::new(&self.node, self.steps));
         let Some(automata) = automata else {
-            return self.search_threads(text, from, false, false, groups, meter);
+            return self.search_threads(text, start, false, false, groups, meter);
         };
         let cache = caches
             .automata
@@ -401,15 +418,17 @@ impl CompiledRegex {
                 meter.work(self.search_steps(end - start))?;
                 Ok(automata::search(regex, cache, &input, groups))
             }
-            Ok(Some((start, _))) => self.search_threads(text, start, true, false, groups, meter),
-            Err(automata::GaveUp) => self.search_threads(text, from, false, false, groups, meter),
+            Ok(Some((begin, _))) => {
+                self.search_threads(text, Start::at(begin), true, false, groups, meter)
+            }
+            Err(automata::GaveUp) => self.search_threads(text, start, false, false, groups, meter),
         }
     }
 
     fn search_threads(
         &self,
         text: &str,
-        from: usize,
+        start: Start,
         anchored: bool,
         whole: bool,
         groups: usize,
@@ -418,7 +437,7 @@ impl CompiledRegex {
         let search = threads::Search {
             program: self.program(),
             text,
-            from,
+            start,
             anchored,
             whole,
             slots: 2 * (groups + 1),

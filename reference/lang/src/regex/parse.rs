@@ -864,11 +864,11 @@ impl Node {
         }
     }
 
-    /// Whether an iteration of an unbounded loop may match the empty string.
+    /// Whether an iteration that is not the only one of its loop may match the empty string.
     pub fn has_empty_iteration(&self) -> bool {
         match self {
             Node::Repeat { node, max, .. } => {
-                max.is_none() && node.width().0 == 0 || node.has_empty_iteration()
+                max.is_none_or(|max| max > 1) && node.width().0 == 0 || node.has_empty_iteration()
             }
             Node::Cat(nodes) | Node::Alt(nodes) => nodes.iter().any(Node::has_empty_iteration),
             Node::Group(_, node) | Node::Atomic(node) | Node::Look { node, .. } => {

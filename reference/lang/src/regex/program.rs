@@ -349,20 +349,18 @@ impl Compiler {
             };
             return;
         }
+        // An iteration that consumes nothing ends its loop, as in Java, even if fewer than `min` came before it.
         let empty = node.width().0 == 0;
+        let mut exits = Vec::new();
         match max {
             None if empty || min > 0 => {
                 // A loop whose body may match the empty string has at least one iteration, behind an optional choice.
                 for _ in 1..min {
-                    self.emit(node);
+                    self.iteration(node, empty, &mut exits);
                 }
                 let choice = (min == 0).then(|| self.choice());
                 let start = self.insts.len();
-                if empty {
-                    self.round(node);
-                } else {
-                    self.emit(node);
-                }
+                self.iteration(node, empty, &mut exits);
                 let exit = self.insts.len() + 1;
                 self.push(split(greed, start, exit));
                 if let Some(choice) = choice {
@@ -376,30 +374,41 @@ impl Compiler {
                 self.insts[choice] = split(greed, choice + 1, self.insts.len());
             }
             Some(max) => {
-                for _ in 0..min {
-                    self.emit(node);
-                }
                 let mut choices = Vec::new();
-                for _ in min..max {
-                    choices.push(self.choice());
-                    self.emit(node);
+                for at in 0..max {
+                    if at >= min {
+                        choices.push(self.choice());
+                    }
+                    // Whatever the last iteration consumes, the loop ends.
+                    self.iteration(node, empty && at + 1 < max, &mut exits);
                 }
                 for choice in choices {
                     self.insts[choice] = split(greed, choice + 1, self.insts.len());
                 }
             }
         }
+        let end = self.insts.len();
+        for at in exits {
+            if let Inst::Unless { exit, .. } = &mut self.insts[at] {
+                *exit = end;
+            }
+        }
     }
 
-    /// An iteration of `node` that may match the empty string, before the choice between another one and the exit.
-    fn round(&mut self, node: &Node) {
+    /// An iteration of `node`. If it is `marked`, it leaves the loop when it consumes nothing, by an instruction that is
+    /// added to `exits`, to be filled in later.
+    fn iteration(&mut self, node: &Node, marked: bool, exits: &mut Vec<Pc>) {
+        if !marked {
+            self.emit(node);
+            return;
+        }
         let mark = self.marks;
         self.marks += 1;
         self.push(Inst::Mark(mark));
         self.open += 1;
         self.emit(node);
-        let exit = self.insts.len() + 2;
-        self.push(Inst::Unless { mark, exit });
+        exits.push(self.insts.len());
+        self.push(Inst::Unless { mark, exit: 0 });
         self.open -= 1;
     }
 
@@ -439,8 +448,8 @@ fn split(greed: Greed, inside: Pc, exit: Pc) -> Inst {
     }
 }
 
-/// Whether `assert` holds at byte `at` of `text` in a search that began at `from`.
-pub fn holds(assert: Assert, text: &str, at: usize, from: usize) -> bool {
+/// Whether `assert` holds at byte `at` of `text` after a match that ended at `previous`.
+pub fn holds(assert: Assert, text: &str, at: usize, previous: usize) -> bool {
     let bytes = text.as_bytes();
     match assert {
         Assert::Start => at == 0,
@@ -451,7 +460,7 @@ pub fn holds(assert: Assert, text: &str, at: usize, from: usize) -> bool {
         Assert::LineEnd => at == text.len() || bytes[at] == b'\n',
         Assert::Word => word_around(text, at),
         Assert::NotWord => !word_around(text, at),
-        Assert::Continue => at == from,
+        Assert::Continue => at == previous,
     }
 }
 

@@ -31,7 +31,12 @@ fn check(pattern: &str, text: &str) -> String {
         Ok(regex) => Arc::new(regex),
         Err(problem) => return problem.to_string(),
     };
-    match regex.find_at(text, 0, &mut Scratch::default(), &mut Steps(PATIENCE)) {
+    match regex.find_at(
+        text,
+        Start::at(0),
+        &mut Scratch::default(),
+        &mut Steps(PATIENCE),
+    ) {
         Ok(Some((start, end))) => text[start..end].to_owned(),
         Ok(None) => "none".to_owned(),
         Err(_) => "stopped".to_owned(),
@@ -114,7 +119,12 @@ fn deeply_nested_plain_patterns_compile() {
     let pattern = "(".repeat(100) + "a" + &")".repeat(100);
     assert_eq!(check(&pattern, "ba"), "a");
     let regex = Arc::new(Regex::new(&pattern).unwrap());
-    let found = regex.captures_at("ba", 0, &mut Scratch::default(), &mut Steps(PATIENCE));
+    let found = regex.captures_at(
+        "ba",
+        Start::at(0),
+        &mut Scratch::default(),
+        &mut Steps(PATIENCE),
+    );
     let found = found.unwrap().unwrap();
     assert!(found.groups().eq([Some((1, 2)); 101]));
 }
@@ -286,8 +296,10 @@ fn check_engines_agree(pattern: &str, mut text: String) {
         text.push('.');
     }
     let meter = &mut Steps(PATIENCE);
-    let chosen = regex.search(built, &text, 0, regex.groups, meter).unwrap();
-    let threads = regex.search_threads(&text, 0, false, false, regex.groups, meter);
+    let chosen = regex
+        .search(built, &text, Start::at(0), regex.groups, meter)
+        .unwrap();
+    let threads = regex.search_threads(&text, Start::at(0), false, false, regex.groups, meter);
     assert_eq!(threads.unwrap(), chosen, "{pattern} in {text:?}");
     // A look-ahead in front forces backtracking.
     let look = Node::Look {
@@ -300,7 +312,7 @@ fn check_engines_agree(pattern: &str, mut text: String) {
     // Nested loops may take too long with backtracking.
     let stepped = |whole| {
         let meter = &mut Steps(PATIENCE / 40);
-        backtrack::Search::run(&hard, &text, 0, whole, meter).ok()
+        backtrack::Search::run(&hard, &text, Start::at(0), whole, meter).ok()
     };
     if let Some(found) = stepped(false) {
         assert_eq!(found, chosen, "{pattern} in {text:?}");
@@ -315,7 +327,7 @@ fn check_engines_agree(pattern: &str, mut text: String) {
         }
     }
     let whole = regex.matches(built, &text, meter).unwrap();
-    let followed = regex.search_threads(&text, 0, true, true, regex.groups, meter);
+    let followed = regex.search_threads(&text, Start::at(0), true, true, regex.groups, meter);
     assert_eq!(followed.unwrap(), whole, "{pattern} in {text:?}");
     if let Some(found) = stepped(true) {
         assert_eq!(found, whole, "{pattern} in {text:?}");
@@ -357,7 +369,7 @@ fn long_and_short_texts_give_the_same_matches() {
     let regex = Arc::new(Regex::new(r"\w(\w)=(\d+)").unwrap());
     let found = regex.captures_at(
         &text,
-        200_003,
+        Start::at(200_003),
         &mut Scratch::default(),
         &mut Steps(PATIENCE),
     );
@@ -399,9 +411,13 @@ fn regexes_keep_only_their_text() {
     let (mut scratch, meter) = (Scratch::default(), &mut Steps(usize::MAX));
     for count in 0..200 {
         let other = Arc::new(Regex::new(&format!(r"\w{{15}}{count}")).unwrap());
-        other.find_at("abc", 0, &mut scratch, meter).unwrap();
+        other
+            .find_at("abc", Start::at(0), &mut scratch, meter)
+            .unwrap();
     }
-    regex.find_at("abc", 0, &mut scratch, meter).unwrap();
+    regex
+        .find_at("abc", Start::at(0), &mut scratch, meter)
+        .unwrap();
     let kept = &scratch.cached;
     assert!(Arc::ptr_eq(&kept[0].regex, &regex));
     let bytes: usize = kept.iter().map(CachedRegex::bytes).sum();

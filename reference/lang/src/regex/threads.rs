@@ -7,7 +7,7 @@
 use smallvec::SmallVec;
 
 use super::program::{Inst, Pc, Program, holds};
-use super::{Slots, StepCounter};
+use super::{Slots, Start, StepCounter};
 use crate::clock::WorkMeter;
 use crate::error::Stop;
 
@@ -56,8 +56,8 @@ enum Pending {
 pub struct Search<'s> {
     pub program: &'s Program,
     pub text: &'s str,
-    pub from: usize,
-    /// Whether the match must begin at `from`.
+    pub start: Start,
+    /// Whether the match must begin at `start`.
     pub anchored: bool,
     /// Whether the match must end at the end of the text.
     pub whole: bool,
@@ -82,11 +82,11 @@ impl Search<'_> {
         let mut slots: Slots = SmallVec::from_elem(NONE, self.slots);
         let mut found: Option<Slots> = None;
         let mut clock = StepCounter::new(meter);
-        let mut at = self.from;
+        let mut at = self.start.at;
         loop {
             let mut next = self.text[at..].chars().next();
             if now.order.is_empty() {
-                if found.is_some() || self.anchored && at > self.from {
+                if found.is_some() || self.anchored && at > self.start.at {
                     break;
                 }
                 if !self.anchored
@@ -104,7 +104,7 @@ impl Search<'_> {
                     }
                 }
             }
-            if found.is_none() && (!self.anchored || at == self.from) {
+            if found.is_none() && (!self.anchored || at == self.start.at) {
                 slots.fill(NONE);
                 slots[0] = at;
                 self.add_threads(0, at, &mut now, &mut slots, &mut pending, &mut clock)?;
@@ -190,7 +190,7 @@ impl Search<'_> {
                         pc += 1;
                     }
                     Inst::Assert(assert) => {
-                        if !holds(assert, self.text, at, self.from) {
+                        if !holds(assert, self.text, at, self.start.previous) {
                             break;
                         }
                         pc += 1;
