@@ -61,11 +61,13 @@ pub(super) fn is_swapped(
     };
     let other = |kinds: &[Type]| other_from(0, kinds);
     let expects = |words: &[&str]| words.iter().any(|word| expected.contains(word));
+    // What is said about transducers quotes calls of `map` and `filter`.
+    let expects_collection = expects(&["collection", "map", "vector"]) && !expects(&["transducer"]);
     let seems_swapped = match found.kind {
-        Type::Function | Type::Keyword if expects(&["collection", "map", "vector"]) => {
+        Type::Function | Type::Keyword if expects_collection => {
             other(&[Type::Vector, Type::Map, Type::Set, Type::String])
         }
-        Type::Integer if expects(&["collection", "map", "vector"]) && !expects(&["function"]) => {
+        Type::Integer if expects_collection && !expects(&["function"]) => {
             other(&[Type::Vector, Type::Map, Type::Set, Type::String])
         }
         // Several strings in a row are common: a string before this position proves nothing.
@@ -125,15 +127,17 @@ fn fits_reordered(name: &str, expected: &str, at: usize, fingerprints: &Fingerpr
             .collect::<Option<SmallVec<[&str; Fingerprints::MAX]>>>()
     });
     let mut shapes = shapes.peekable();
-    // A function that is called with more arguments than its signatures show takes any kind.
-    shapes.peek().is_none()
-        || shapes.any(|parameters| {
-            let fits = |place: usize, kind: Type| match place == at {
-                true => is_expected(expected, kind),
-                false => takes(parameters[place], kind),
-            };
-            can_assign(&given, 0, 0, &fits)
-        })
+    if shapes.peek().is_none() {
+        // A function that is called with more arguments than its signatures show takes any kind in the other positions.
+        return given.iter().any(|kind| is_expected(expected, *kind));
+    }
+    shapes.any(|parameters| {
+        let fits = |place: usize, kind: Type| match place == at {
+            true => is_expected(expected, kind),
+            false => takes(parameters[place], kind),
+        };
+        can_assign(&given, 0, 0, &fits)
+    })
 }
 
 /// Whether the arguments that are not in `used` can be assigned to the positions from `place` on.

@@ -82,9 +82,22 @@ impl Error {
                     .and_then(|_| infix_advice(after));
             }
             let assigned = first_word(after.trim_start()) == Some("=") && !before.contains('(');
-            return assigned.then(|| {
-                "a name gets its value by (def name value), or by (let [name value] …) for one form"
-                    .to_owned()
+            if assigned {
+                let advice = "a name gets its value by (def name value), or by (let [name value] …) for one form";
+                return Some(advice.to_owned());
+            }
+            let (name, _) = names.first()?;
+            // Names such as `total` are known as functions of other languages, but are popular for values as well.
+            let is_word = name
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+            let is_value = is_word
+                && absent(name).is_some()
+                && !crate::absent::is_binding_form(name)
+                && !is_function_argument(before)
+                && is_unredacted(name, redact);
+            return is_value.then(|| {
+                format!("if `{name}` is a value, define it first, as in (let [{name} …] …)")
             });
         }
         let inside = form.strip_prefix('(')?;
@@ -610,6 +623,15 @@ fn unbound_advice(name: &str, near: bool, place: &Place, redact: &Redact<'_>) ->
         };
         Some(undefined(name) + &meant.unwrap_or_default())
     })
+}
+
+/// Whether what follows `before` is given to a builtin that calls it.
+fn is_function_argument(before: &str) -> bool {
+    let call = before.trim_end();
+    let caller = &call[call.trim_end_matches(is_name_char).len()..];
+    call.ends_with(caller)
+        && call[..call.len() - caller.len()].ends_with('(')
+        && callback_arguments(caller).is_some()
 }
 
 /// Advice about a name that is one typo away from a popular name that the language does not have.
