@@ -663,8 +663,16 @@ impl<'p> Parser<'p> {
         Ok(digits)
     }
 
-    /// Appends the name of a Unicode property, which follows `\p`.
+    /// Appends the name of a Unicode property, which follows the `\p` or `\P` at the end of `text`.
     fn property(&mut self, text: &mut String) -> Result<(), PatternError> {
+        /// Classes that are written like properties in Java, with their members in Unicode.
+        const CLASSES: &[(&str, &str)] = &[
+            ("{Alnum}", r"\p{Alphabetic}\p{Nd}"),
+            ("{Blank}", r"\t\p{Zs}"),
+            ("{Graph}", r"\p{L}\p{M}\p{N}\p{P}\p{S}\p{Cf}\p{Co}"),
+            ("{Print}", r"\p{L}\p{M}\p{N}\p{P}\p{S}\p{Cf}\p{Co}\p{Zs}"),
+            ("{XDigit}", r"\p{Hex_Digit}\p{Nd}"),
+        ];
         let length = match self.rest.chars().next() {
             Some('{') => self.rest.find('}').map(|end| end + 1),
             Some(letter) if letter.is_ascii_alphabetic() => Some(1),
@@ -678,8 +686,15 @@ impl<'p> Parser<'p> {
             let unknown = hir::ErrorKind::UnicodePropertyNotFound;
             return Err(PatternError::Property(unknown));
         }
-        text.push_str(name);
         self.rest = &self.rest[length..];
+        match CLASSES.iter().find(|(class, _)| *class == name) {
+            Some((_, members)) => {
+                let open = if text.ends_with('P') { "[^" } else { "[" };
+                text.truncate(text.len() - r"\p".len());
+                *text += &format!("{open}{members}]");
+            }
+            None => text.push_str(name),
+        }
         Ok(())
     }
 
