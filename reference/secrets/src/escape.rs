@@ -236,6 +236,8 @@ impl ReadingRange {
 #[derive(Clone, Copy)]
 struct EscapeContext {
     introducer: u8,
+    /// Where the introducer begins in the text.
+    start: usize,
     /// The introducer is written literally. A writer escapes every introducer of its kind, so inside this escape no character is
     /// itself written with that introducer.
     plain: bool,
@@ -245,6 +247,8 @@ struct EscapeContext {
 /// Context behind several backslashes that form one introducer. Their layer depends on how many there are.
 const AFTER_SEVERAL: EscapeContext = EscapeContext {
     introducer: b'\\',
+    // Only entities ask for it.
+    start: 0,
     plain: false,
     layer: 0,
 };
@@ -529,6 +533,7 @@ impl<'t> Escapes<'t> {
         let introducer = self.text[at];
         let plain = EscapeContext {
             introducer,
+            start: at,
             plain: true,
             layer: 0,
         };
@@ -549,6 +554,7 @@ impl<'t> Escapes<'t> {
                 {
                     let inside = EscapeContext {
                         introducer,
+                        start: at,
                         plain: false,
                         layer,
                     };
@@ -930,13 +936,19 @@ impl<'t> Escapes<'t> {
         for (value, end, layer) in values {
             // An entity without a semicolon ends where a reader of its layer sees neither a semicolon nor another digit.
             let layer = layer.max(inside.layer);
+            // An escape of a kind that the entity has none of may be older than the entity, whose reader then sees only its introducer.
+            let text = self.text;
+            let may_be_older = text
+                .get(end)
+                .is_some_and(|next| introduces(*next) && !text[inside.start..end].contains(next));
             let (mut ends, mut goes_on) = (false, false);
             for (byte, end, read) in self.characters(inside, end) {
                 if byte == b';' {
                     push_char(value, end, inside.outer_layer(layer.max(read)), out);
                 }
-                ends |= byte == b';' && read <= layer;
-                goes_on |= char::from(byte).is_digit(radix) && read <= layer;
+                let is_seen = read <= layer && !may_be_older;
+                ends |= byte == b';' && is_seen;
+                goes_on |= char::from(byte).is_digit(radix) && is_seen;
             }
             if !ends && !goes_on {
                 push_char(value, end, inside.outer_layer(layer), out);
