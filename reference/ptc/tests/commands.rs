@@ -4,7 +4,7 @@
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -364,6 +364,37 @@ fn signal_ends_a_program_but_keeps_its_prints() {
         assert_eq!(output.stdout, b"before\n", "{signal}");
         assert_eq!(output.status.signal(), Some(signal as i32));
     }
+}
+
+/// A limit that is as large as a number can be is not counted beyond.
+#[test]
+fn debug_tool_answers_under_the_greatest_limit() {
+    // A server that has lost the thread that reads requests ends only so.
+    let mut child = Command::new("timeout")
+        .args(["60", PTC, "start", "--debug-tool"])
+        .args(["--max-debug-response-bytes", &u64::MAX.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let call = |id: u32, tool: &str, arguments: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}","arguments":{arguments}}}}}"#
+        )
+    };
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for (id, tool, arguments, wanted) in [
+        (1, "lisp_eval", r#"{"program":"(+ 1 2)"}"#, "user=> 3"),
+        (2, "lisp_debug", r#"{"op":"recent"}"#, r#""count":1"#),
+    ] {
+        writeln!(input, "{}", call(id, tool, arguments)).unwrap();
+        let answer = lines.next().unwrap().unwrap();
+        assert!(answer.contains(wanted), "{answer}");
+    }
+    drop(input);
+    assert!(child.wait().unwrap().success());
 }
 
 /// Like a background command of a shell.

@@ -229,7 +229,9 @@ fn recent(request: &ToolRequest<'_>, ring: &Ring, query: &DebugQuery) -> Payload
     // Every record appears twice: as it is, and escaped in the mirror, whose quotes account for the commas between records. At most
     // one record is rendered that does not fit.
     let cap = request.server.settings.diagnostics.response_bytes;
-    let mut room = (cap + COMMAS).saturating_sub(line_bytes(request, &with(&[], None)));
+    let mut room = cap
+        .saturating_add(COMMAS)
+        .saturating_sub(line_bytes(request, &with(&[], None)));
     let mut records = Vec::new();
     let mut truncated = None;
     for record in select(ring, query).iter().take(query.limit) {
