@@ -24,6 +24,36 @@ pub fn create(path: &Path) -> Result<File> {
     File::create(check_path(path)?)
 }
 
+/// Opens a file that is there, for reading and writing.
+///
+/// # Errors
+/// As `write`.
+pub fn open_to_change(path: &Path) -> Result<File> {
+    File::options()
+        .read(true)
+        .write(true)
+        .open(check_path(path)?)
+}
+
+/// Lets everyone run a file.
+///
+/// # Errors
+/// As `write`.
+#[cfg(unix)]
+pub fn make_executable(path: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(check_path(path)?, std::fs::Permissions::from_mode(0o755))
+}
+
+/// Elsewhere the name says what can be run.
+///
+/// # Errors
+/// Never.
+#[cfg(not(unix))]
+pub fn make_executable(_: &Path) -> Result<()> {
+    Ok(())
+}
+
 /// Creates a directory and its parents.
 ///
 /// # Errors

@@ -711,7 +711,7 @@ impl SampleDirectory {
         crate::guarded_fs::create(&part)
             .and_then(|mut file| file.write_all(text.as_bytes()))
             .map_err(with_path)?;
-        set_executable(&part).map_err(with_path)?;
+        crate::guarded_fs::make_executable(&part).map_err(with_path)?;
         crate::guarded_fs::rename(&part, &script).map_err(with_path)?;
         Ok(script)
     }
@@ -854,16 +854,5 @@ fn copy_tracked(from: &Path, part: &str, to: &Path) -> Result<(), String> {
         made.and_then(|()| crate::guarded_fs::copy(&source, &copy))
             .map_err(|error| format!("{name}: {error}"))?;
     }
-    Ok(())
-}
-
-#[cfg(unix)]
-fn set_executable(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
-}
-
-#[cfg(not(unix))]
-fn set_executable(_: &Path) -> std::io::Result<()> {
     Ok(())
 }

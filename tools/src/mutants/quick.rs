@@ -36,7 +36,7 @@ impl FaultMap {
         let _absent = crate::guarded_fs::remove(path);
         let with_path = |error| format!("{}: {error}", path.display());
         crate::guarded_fs::write(path, vec![0; MAP_BYTES]).map_err(with_path)?;
-        let file = File::options().read(true).write(true).open(path);
+        let file = crate::guarded_fs::open_to_change(path);
         file.map(Self).map_err(with_path)
     }
 

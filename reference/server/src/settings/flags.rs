@@ -8,6 +8,7 @@ use super::{
     SettingsFault, absolute_path, program_memory, size,
 };
 use ptc_protocol::limits::{WITH_UPSTREAMS, WITHOUT_UPSTREAMS};
+use ptc_secrets::Secret;
 use ptc_upstream::{CatalogMode, Limits, Thresholds};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -371,7 +372,7 @@ flags! {
         text("http-host", Some("127.0.0.1"), |to, text| to.host = text, "Address to bind: an IP address or localhost.");
         Flag::new("http-port", FlagKind::HttpPort, Value::Number(Some(7332), |to, n| to.http.port = u16::try_from(n).unwrap_or(u16::MAX)), "Port to bind.");
         text("http-path", Some("/mcp"), |to, text| to.http.path = absolute_path(text), "Path of the MCP endpoint.");
-        text("http-auth-token", None, |to, token| to.token = Some(token), "Bearer token of at least 32 bytes; required on addresses that aren't loopback.");
+        text("http-auth-token", None, |to, token| to.token = Some(Secret::new(token)), "Bearer token of at least 32 bytes; required on addresses that aren't loopback.");
         switch("http-disable-auth", false, |to, on| to.http.auth_disabled = on, "Checks no token; allowed only on loopback addresses.");
         switch("http-allow-unsafe-network", false, |to, on| to.unsafe_network = on, "Accepted for compatibility; cannot be combined with --http-disable-auth.");
         list("http-allowed-origin", |to, items| to.origins = items, "Origins from which browsers may call, such as https://app.example; if unset, loopback origins, and only on a loopback address.");

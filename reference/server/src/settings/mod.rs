@@ -12,6 +12,7 @@ pub use origins::Origin;
 pub use trusted_proxies::TrustedProxies;
 
 use axum::http::uri::PathAndQuery;
+use ptc_protocol::digest;
 use ptc_secrets::Secret;
 use ptc_upstream::{CatalogMode, Limits, Thresholds};
 use std::net::{IpAddr, Ipv4Addr};
@@ -342,7 +343,7 @@ pub struct Draft {
     http: HttpSettings,
     host: String,
     body_bytes: Option<usize>,
-    token: Option<String>,
+    token: Option<Secret>,
     unsafe_network: bool,
     origins: Vec<String>,
     trusted_proxies: Vec<String>,
@@ -397,7 +398,7 @@ impl Draft {
         let mut settings = self.settings.clone();
         settings.sessions.store.address = Address::read(&self.store).ok().flatten();
         // A short token is not a usable secret, and redacting it would mutilate ordinary words.
-        let token = self.token.clone().map(Secret::new);
+        let token = self.token.clone();
         settings.http = token
             .filter(|token| !token.is_short())
             .map(|token| HttpSettings {
@@ -482,7 +483,7 @@ impl Draft {
         let token = self.token;
         if token
             .as_ref()
-            .is_some_and(|token| token.len() < TOKEN_BYTES_MIN)
+            .is_some_and(|token| token.byte_len() < TOKEN_BYTES_MIN)
         {
             return Err(SettingsFault::ShortToken);
         }
@@ -495,13 +496,12 @@ impl Draft {
         if token.is_none() && !loopback {
             return Err(SettingsFault::NoToken);
         }
-        let owner = match &token {
-            _ if http.auth_disabled => "disabled",
-            Some(token) => token.as_str(),
-            None => "loopback-unauthenticated",
+        http.owner_hash = match &token {
+            Some(token) if !http.auth_disabled => hash_of(token),
+            _ if http.auth_disabled => digest::short(b"disabled"),
+            _ => digest::short(b"loopback-unauthenticated"),
         };
-        http.owner_hash = ptc_protocol::digest::short(owner.as_bytes());
-        http.token = token.map(Secret::new);
+        http.token = token;
         http.body_bytes = self.body_bytes.unwrap_or(frame_bytes);
         http.unfinished_body_bytes = http.unfinished_body_bytes.max(http.body_bytes);
         http.metrics_path = self.metrics.then_some(self.metrics_path);
@@ -521,6 +521,15 @@ fn absolute_path(path: String) -> String {
         true => path,
         false => format!("/{path}"),
     }
+}
+
+/// What the log and the stores call the clients with this token.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the digest gives nothing of it away"
+)]
+fn hash_of(token: &Secret) -> String {
+    token.lend(|text| digest::short(text.as_bytes()))
 }
 
 /// Whether a request can have exactly this path.

@@ -436,6 +436,7 @@ impl Server {
         if let Some(password) = &self.password {
             let mut login = cmd("AUTH");
             login.arg(self.user.as_deref());
+            #[expect(clippy::disallowed_methods, reason = "the client library takes text")]
             password.lend(|text| {
                 login.arg(text);
             });
