@@ -168,6 +168,29 @@ pub fn handle(
     incoming: &Incoming<'_>,
     answer: impl FnOnce() -> Responder,
 ) -> Handled {
+    contain_panic(incoming, || {
+        route(server, connection, context, incoming, answer)
+    })
+}
+
+/// A fault of this server fails the request that met it, and never ends the thread that reads the others.
+fn contain_panic(incoming: &Incoming<'_>, handle: impl FnOnce() -> Handled) -> Handled {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(handle)).unwrap_or_else(|_| {
+        tracing::error!(event = "worker_raise");
+        match incoming.id.clone() {
+            Some(id) => Handled::Now(Reply::error(Some(id), RpcError::INTERNAL)),
+            None => Handled::Silent,
+        }
+    })
+}
+
+fn route(
+    server: &Arc<Server>,
+    connection: &Arc<Connection>,
+    context: &RequestContext,
+    incoming: &Incoming<'_>,
+    answer: impl FnOnce() -> Responder,
+) -> Handled {
     let Incoming {
         frame,
         method: name,
@@ -181,7 +204,7 @@ pub fn handle(
         return Handled::Now(Reply::error(id, RpcError::INVALID_REQUEST));
     }
     if let Some(id) = id.clone().filter(|_| *era == Era::Stateless) {
-        return handle_stateless(server, connection, context, incoming, id, answer);
+        return route_stateless(server, connection, context, incoming, id, answer);
     }
     let Some(id) = id else {
         return notification(server, connection, *era, incoming);
@@ -836,6 +859,19 @@ pub fn stateless_version<'a>(incoming: &Incoming<'a>) -> Result<Cow<'a, str>, Rp
 
 /// Handles one frame of the stateless revision. `key` identifies the call while it is in flight.
 pub fn handle_stateless(
+    server: &Arc<Server>,
+    connection: &Arc<Connection>,
+    context: &RequestContext,
+    incoming: &Incoming<'_>,
+    key: Id,
+    answer: impl FnOnce() -> Responder,
+) -> Handled {
+    contain_panic(incoming, || {
+        route_stateless(server, connection, context, incoming, key, answer)
+    })
+}
+
+fn route_stateless(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
     context: &RequestContext,

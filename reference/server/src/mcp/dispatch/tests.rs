@@ -40,3 +40,33 @@ fn unanswered_call_counts_as_an_internal_error() {
         r#"ptc_lisp_calls_total{tool="lisp_eval",status="error",reason="internal_error"} 1"#;
     assert!(metrics.contains(counted), "{metrics}");
 }
+
+#[test]
+fn panic_fails_only_its_request() {
+    let settings = Settings::read(&[], |_| None).unwrap();
+    let agentic = Agentic::read(&settings.agentic).unwrap();
+    let server = Server::new(settings, Sinks::default(), Redactor::empty(), None, agentic);
+    let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
+    let context = RequestContext::default();
+    let call = |id: u8| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"lisp_eval","arguments":{{"program":"1"}}}}}}"#
+        )
+    };
+    let failed = call(1);
+    let incoming = Frame::parse(failed.as_bytes()).unwrap().into();
+    let handled = handle(&server, &connection, &context, &incoming, || {
+        panic!("a fault of the server")
+    });
+    let Handled::Now(reply) = handled else {
+        panic!("a failed request is answered at once");
+    };
+    let answer = String::from_utf8(Reply::bytes(&server.redactor.scrub(reply))).unwrap();
+    assert!(answer.contains("\"code\":-32603"), "{answer}");
+    let later = call(2);
+    let incoming = Frame::parse(later.as_bytes()).unwrap().into();
+    let handled = handle(&server, &connection, &context, &incoming, || {
+        Box::new(|_| ())
+    });
+    assert!(matches!(handled, Handled::Later(..)));
+}
