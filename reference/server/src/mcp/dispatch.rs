@@ -581,6 +581,7 @@ fn tools_call(
         server,
         connection,
         id,
+        era: *era,
         key: &place.key,
         arguments,
     };

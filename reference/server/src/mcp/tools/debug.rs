@@ -8,7 +8,7 @@ use crate::diagnostics::trace::Tracer;
 use crate::render::profile::View;
 use crate::render::reason::{Refusal, RefusalReason};
 use crate::render::redact;
-use crate::render::reply::{Era, Reply, ToolReply};
+use crate::render::reply::{Reply, ToolReply};
 use crate::server::Server;
 use crate::settings::PayloadPolicy;
 use ptc_protocol::members::{
@@ -203,7 +203,7 @@ fn select(ring: &Ring, query: &DebugQuery) -> Vec<SharedRecord> {
 fn line_bytes(request: &ToolRequest<'_>, payload: &Payload) -> usize {
     let reply = Reply::tool(
         request.id.clone(),
-        Era::Session,
+        request.era,
         ToolReply::new(payload.clone(), View::Mirrored),
     );
     let mut line = Vec::new();

@@ -11,7 +11,7 @@ mod task;
 use crate::call::Call;
 use crate::mcp::connection::Connection;
 use crate::render::profile::View;
-use crate::render::reply::ToolReply;
+use crate::render::reply::{Era, ToolReply};
 use crate::server::Server;
 use ptc_protocol::{Field, Payload};
 use ptc_rpc::{Id, Json};
@@ -100,6 +100,8 @@ pub struct ToolRequest<'a> {
     pub server: &'a Arc<Server>,
     pub connection: &'a Arc<Connection>,
     pub id: &'a Id,
+    /// The era of the reply.
+    pub era: Era,
     /// The key that identifies the call while it is in flight.
     pub key: &'a Id,
     /// `params.arguments` as sent.
