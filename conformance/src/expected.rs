@@ -1,12 +1,12 @@
 //! Known and explained failures, so that a run can pass without hiding anything: an entry
 //! that is no longer needed fails the run. Knows ids and verdicts, nothing of targets.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
 use crate::suite::{Case, Selector, Suite};
-use crate::verdict::Verdict;
+use crate::verdict::{Mismatch, Verdict};
 
 /// The list, as read from a file like this:
 ///
@@ -19,7 +19,92 @@ use crate::verdict::Verdict;
 #[derive(Clone, Debug, Default)]
 pub struct ExpectedFailures {
     entries: Vec<Entry>,
-    divergences: BTreeSet<String>,
+    /// The expected divergences by id, each with the differences that it explains.
+    divergences: BTreeMap<String, Vec<&'static Difference>>,
+}
+
+/// A kind of failure that a recorded divergence can explain.
+#[derive(Debug)]
+struct Difference {
+    /// The word behind [`DIFFERS_IN`].
+    word: &'static str,
+    is_shown_by: fn(&Verdict) -> bool,
+    /// Whether entries without that line explain it.
+    by_default: bool,
+}
+
+/// The line of an entry that lists the differences it explains, and no others: `Differs in: messages.`
+const DIFFERS_IN: &str = "Differs in:";
+
+/// Every kind of difference. A failure of the harness is none.
+const DIFFERENCES: &[Difference] = &[
+    Difference {
+        word: "values",
+        is_shown_by: |verdict| matches!(verdict, Verdict::Fail(wrong) if !is_of_reason(wrong) && !is_of_message(wrong)),
+        by_default: true,
+    },
+    Difference {
+        word: "reasons",
+        is_shown_by: |verdict| matches!(verdict, Verdict::Fail(wrong) if is_of_reason(wrong)),
+        by_default: true,
+    },
+    Difference {
+        word: "messages",
+        is_shown_by: |verdict| matches!(verdict, Verdict::Fail(wrong) if is_of_message(wrong)),
+        by_default: true,
+    },
+    Difference {
+        word: "crashes",
+        is_shown_by: |verdict| matches!(verdict, Verdict::Crashed { .. }),
+        by_default: false,
+    },
+    Difference {
+        word: "silence",
+        is_shown_by: |verdict| matches!(verdict, Verdict::TimedOut { .. } | Verdict::Silent { .. }),
+        by_default: false,
+    },
+    Difference {
+        word: "junk",
+        is_shown_by: |verdict| matches!(verdict, Verdict::Junk { .. }),
+        by_default: false,
+    },
+];
+
+fn is_of_reason(wrong: &Mismatch) -> bool {
+    wrong.what == "reason" || wrong.what.ends_with(".reason")
+}
+
+fn is_of_message(wrong: &Mismatch) -> bool {
+    wrong.what == "message"
+        || [".message", ".feedback"]
+            .iter()
+            .any(|end| wrong.what.ends_with(end))
+}
+
+/// Why a list of expected failures is unusable.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExpectedFailuresError {
+    /// The text is not TOML of this shape.
+    #[error("{0}")]
+    Toml(String),
+    #[error("expected a reason for {id}, found none")]
+    NoReason { id: String },
+    #[error("expected {id} once, found it again")]
+    Twice { id: String },
+    #[error("{id}: {error}")]
+    Glob { id: String, error: String },
+    #[error(
+        "no case shows a divergence called `{word}`; name a page of spec/divergences (original-0.12) or an entry of one"
+    )]
+    NoDivergence { word: String },
+    #[error("{id}: `{DIFFERS_IN}` lists {known}, and not `{word}`")]
+    NoDifference {
+        /// The entry.
+        id: String,
+        word: String,
+        /// The words that there are.
+        known: String,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -51,6 +136,8 @@ pub enum BaselineMatch {
     Plain,
     /// It fails as listed, for this reason.
     Expected(String),
+    /// It fails as the divergence with this id explains.
+    Diverges(String),
 }
 
 impl ExpectedFailures {
@@ -59,21 +146,23 @@ impl ExpectedFailures {
     /// # Errors
     /// With line and column for text that is not TOML of this shape; with the entry for a bad glob, an empty
     /// reason or a duplicate id.
-    pub fn read(text: &str) -> Result<ExpectedFailures, String> {
-        let file: File = crate::files::parse_toml(text)?;
+    pub fn read(text: &str) -> Result<ExpectedFailures, ExpectedFailuresError> {
+        let file: File = crate::files::parse_toml(text).map_err(ExpectedFailuresError::Toml)?;
         let mut entries: Vec<Entry> = Vec::new();
         for raw in file.case {
             if raw.reason.trim().is_empty() {
-                return Err(format!("expected a reason for {}, found none", raw.id));
+                return Err(ExpectedFailuresError::NoReason { id: raw.id });
             }
             if entries
                 .iter()
                 .any(|entry| entry.selector.text() == raw.id && entry.message == raw.message)
             {
-                return Err(format!("expected {} once, found it again", raw.id));
+                return Err(ExpectedFailuresError::Twice { id: raw.id });
             }
-            let selector =
-                Selector::new(&raw.id).map_err(|error| format!("{}: {error}", raw.id))?;
+            let selector = Selector::new(&raw.id).map_err(|error| ExpectedFailuresError::Glob {
+                id: raw.id.clone(),
+                error: error.to_string(),
+            })?;
             entries.push(Entry {
                 selector,
                 reason: raw.reason,
@@ -82,16 +171,20 @@ impl ExpectedFailures {
         }
         Ok(ExpectedFailures {
             entries,
-            divergences: BTreeSet::new(),
+            divergences: BTreeMap::new(),
         })
     }
 
-    /// Adds the failures that recorded divergences explain. Such an entry may remain unused: a server that conforms where another
-    /// was seen to differ is not at fault.
+    /// Adds the failures that recorded divergences explain: those of the kinds that the entry lists, else all differences in an answer. Such an
+    /// entry may remain unused: a server that conforms where another was seen to differ is not at fault.
     ///
     /// # Errors
-    /// When a word names neither a page of divergences nor an entry that a case demonstrates.
-    pub fn expect_divergences(&mut self, words: &[String], suite: &Suite) -> Result<(), String> {
+    /// When a word names neither a page of divergences nor an entry that a case demonstrates, or an entry lists an unknown kind.
+    pub fn expect_divergences(
+        &mut self,
+        words: &[String],
+        suite: &Suite,
+    ) -> Result<(), ExpectedFailuresError> {
         for word in words {
             let means = |id: &&String| {
                 let below = id.strip_prefix(word.as_str());
@@ -106,13 +199,14 @@ impl ExpectedFailures {
                 .cases
                 .iter()
                 .filter_map(|case| case.divergence.as_ref());
-            let ids: BTreeSet<String> = shown.filter(means).cloned().collect();
+            let ids: BTreeSet<&String> = shown.filter(means).collect();
             if ids.is_empty() {
-                return Err(format!(
-                    "no case shows a divergence called `{word}`; name a page of spec/divergences (original-0.12) or an entry of one"
-                ));
+                return Err(ExpectedFailuresError::NoDivergence { word: word.clone() });
             }
-            self.divergences.extend(ids);
+            for id in ids {
+                let prose = suite.section(id).map_or("", |entry| &entry.prose);
+                self.divergences.insert(id.clone(), explained(id, prose)?);
+            }
         }
         Ok(())
     }
@@ -128,12 +222,18 @@ impl ExpectedFailures {
             .find(|entry| entry.covers(case, verdict))
         {
             Some(entry) => BaselineMatch::Expected(entry.reason.clone()),
-            None => match &case.divergence {
-                Some(id) if self.divergences.contains(id) => {
-                    BaselineMatch::Expected(format!("recorded divergence {id}"))
+            None => {
+                let explains = |id: &&String| {
+                    let explained = self.divergences.get(*id).into_iter().flatten();
+                    explained
+                        .into_iter()
+                        .any(|kind| (kind.is_shown_by)(verdict))
+                };
+                match case.divergence.as_ref().filter(explains) {
+                    Some(id) => BaselineMatch::Diverges(id.clone()),
+                    None => BaselineMatch::Plain,
                 }
-                _ => BaselineMatch::Plain,
-            },
+            }
         }
     }
 
@@ -166,6 +266,28 @@ impl ExpectedFailures {
             .filter_map(|(entry, tally)| entry.complaint(tally, whole))
             .collect()
     }
+}
+
+/// The differences that an entry with this prose explains.
+fn explained(id: &str, prose: &str) -> Result<Vec<&'static Difference>, ExpectedFailuresError> {
+    let Some(listed) = prose.lines().find_map(|line| line.strip_prefix(DIFFERS_IN)) else {
+        return Ok(DIFFERENCES.iter().filter(|kind| kind.by_default).collect());
+    };
+    let words = listed.trim().trim_end_matches('.').split(", ");
+    words
+        .map(|word| {
+            let known = DIFFERENCES.iter().find(|kind| kind.word == word);
+            known.ok_or_else(|| ExpectedFailuresError::NoDifference {
+                id: id.to_owned(),
+                word: word.to_owned(),
+                known: DIFFERENCES
+                    .iter()
+                    .map(|kind| kind.word)
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            })
+        })
+        .collect()
 }
 
 /// What a run showed about an entry.

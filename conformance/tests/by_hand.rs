@@ -1,5 +1,6 @@
 //! Runs the commands that `show` prints for a case in a shell: they do to the reference what the harness would do.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -104,11 +105,30 @@ Accept: application/json, text/event-stream
 <- {"id": 2, "...": "..."}
 ```
 
+## Raw requests {#few.raw}
+
+```http #usual
+->raw POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: 12\r\nConnection: close\r\n\r\n{"its": "'"}
+<- 400
+```
+```http #no-host
+->raw GET /health HTTP/1.1\r\n\r\n
+<- 400
+```
+```http #bad-length
+->raw POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: +2\r\n\r\n{}
+<- 400
+```
+```http #dots
+->raw GET /a/../health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n
+<- 404
+```
+
 ## Not by hand {#few.not}
 
 ```http #one
-->raw GET /health HTTP/1.1\r\n\r\n
-<- 400
+-> [a] GET /health
+hang up [a]
 ```
 ```wire #two
 -> {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -125,30 +145,11 @@ fn by_hand(id: &str) -> Option<String> {
 
 fn by_hand_against(id: &str, target: &[&str]) -> Option<String> {
     let bench = tempfile::tempdir().expect("a directory");
-    let suite = bench.path().join("spec");
+    let commands = commands_for(id, target, bench.path())?;
     let programs = bench.path().join("bin");
-    for directory in [&suite, &programs] {
-        std::fs::create_dir(directory).expect("a directory");
-    }
-    std::fs::write(suite.join("few.md"), PAGE).expect("a page");
-    let harness = Path::new(env!("CARGO_BIN_EXE_ptc-conformance"));
-    let reference = harness.with_file_name("examples").join("reference");
-    for (name, program) in [("ptc", &*reference), ("ptc-conformance", harness)] {
-        std::os::unix::fs::symlink(program, programs.join(name)).expect("a link");
-    }
-    let shown = Command::new(harness)
-        .args(["show", id, "--suite"])
-        .arg(&suite)
-        .args(target)
-        .output()
-        .expect("the harness starts");
-    assert!(shown.status.success(), "{id}");
-    let shown = String::from_utf8(shown.stdout).expect("UTF-8");
-    let (_, rest) = shown.split_once("\nBy hand:\n\n")?;
-    let (commands, _) = rest.split_once("\n\nThrough the harness:")?;
     let path = std::env::var("PATH").unwrap_or_default();
     let ran = Command::new("sh")
-        .args(["-c", commands])
+        .args(["-c", &commands])
         .env("PATH", format!("{}:{path}", programs.display()))
         // The directory in which the commands create theirs.
         .env("TMPDIR", bench.path())
@@ -159,10 +160,43 @@ fn by_hand_against(id: &str, target: &[&str]) -> Option<String> {
     Some(String::from_utf8_lossy(&ran.stdout).into_owned())
 }
 
+/// Sends its input to a host and a port, and prints the answer, as `nc -w SECONDS HOST PORT` does.
+const NC: &str = "#!/bin/bash\nexec 3<>\"/dev/tcp/$3/$4\" && cat >&3 && timeout \"$2\" cat <&3\n";
+
+/// The commands for a case, if there are any. The programs that they need are in `bin` of the bench.
+fn commands_for(id: &str, target: &[&str], bench: &Path) -> Option<String> {
+    let suite = bench.join("spec");
+    let programs = bench.join("bin");
+    for directory in [&suite, &programs] {
+        std::fs::create_dir(directory).expect("a directory");
+    }
+    std::fs::write(suite.join("few.md"), PAGE).expect("a page");
+    let harness = Path::new(env!("CARGO_BIN_EXE_ptc-conformance"));
+    let reference = harness.with_file_name("examples").join("reference");
+    for (name, program) in [("ptc", &*reference), ("ptc-conformance", harness)] {
+        std::os::unix::fs::symlink(program, programs.join(name)).expect("a link");
+    }
+    let nc = programs.join("nc");
+    std::fs::write(&nc, NC).expect("a script");
+    std::fs::set_permissions(&nc, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    let shown = Command::new(harness)
+        .args(["show", id, "--suite"])
+        .arg(&suite)
+        .args(target)
+        .output()
+        .expect("the harness starts");
+    assert!(shown.status.success(), "{id}");
+    let shown = String::from_utf8(shown.stdout).expect("UTF-8");
+    let (_, rest) = shown.split_once("\nBy hand:\n\n")?;
+    let (commands, _) = rest.split_once("\n\nThrough the harness:")?;
+    Some(commands.to_owned())
+}
+
 #[test]
 fn shell_commands_do_what_the_harness_does() {
     for (id, pieces) in [
-        ("few.flags/one", &["args_error"][..]),
+        // The program follows the handshake.
+        ("few.flags/one", &["protocolVersion", "args_error"][..]),
         ("few.variables/one", &["args_error"]),
         ("few.peers/one", &[r"it's\\na pipe", "a 'socket'"]),
         ("few.files/one", &["protocolVersion", "42"]),
@@ -170,6 +204,8 @@ fn shell_commands_do_what_the_harness_does() {
         ("few.commands/one", &["3"]),
         ("few.commands/two", &["42"]),
         ("few.http/one", &["HTTP/1.1 4"]),
+        ("few.raw/usual", &["HTTP/1.1 4"]),
+        ("few.raw/no-host", &["HTTP/1.1 400"]),
     ] {
         let printed = by_hand(id).unwrap_or_else(|| panic!("no commands for {id}"));
         for piece in pieces {
@@ -199,6 +235,8 @@ fn running_server_is_called_with_curl() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     let url = format!("http://127.0.0.1:{port}/mcp");
+    let raw = by_hand_against("few.raw/usual", &["--url", &url]).expect("commands");
+    assert!(raw.contains("HTTP/1.1 4"), "{raw}");
     let printed = ["few.flags/one", "few.posts/one"]
         .map(|id| by_hand_against(id, &["--url", &url]).expect("commands"));
     server.kill().expect("it runs");
@@ -208,6 +246,28 @@ fn running_server_is_called_with_curl() {
     // The second call belongs to the session, and a notification has no answer.
     assert_eq!(printed[1].matches("jsonrpc").count(), 2, "{}", printed[1]);
     assert!(printed[1].contains("user=> 3"), "{}", printed[1]);
+}
+
+#[test]
+fn raw_request_is_curl_only_where_curl_sends_the_same() {
+    for (id, told) in [
+        ("few.raw/usual", "curl -si -X POST -H 'Host: localhost' "),
+        (
+            "few.raw/usual",
+            r#"--data-binary '{"its": "'\''"}' http://127.0.0.1:9/mcp"#,
+        ),
+        (
+            "few.raw/no-host",
+            r"printf %b 'GET /health HTTP/1.1\0015\n\0015\n' | nc -w 3 127.0.0.1 9",
+        ),
+        ("few.raw/bad-length", "| nc -w 3 127.0.0.1 9"),
+        ("few.raw/dots", "| nc -w 3 127.0.0.1 9"),
+    ] {
+        let bench = tempfile::tempdir().expect("a directory");
+        let target = ["--url", "http://127.0.0.1:9/mcp"];
+        let commands = commands_for(id, &target, bench.path()).expect("commands");
+        assert!(commands.contains(told), "{id}: {commands}");
+    }
 }
 
 #[test]

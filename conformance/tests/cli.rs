@@ -107,6 +107,21 @@ fn unclaimed_cases_are_not_judged() {
     assert_eq!(status, Some(0), "{text}");
     assert_eq!(statuses(&run)[..3], [Status::Pass; 3]);
     assert_eq!(statuses(&run)[3..], [Status::NotClaimed; 3]);
+    assert!(
+        text.contains(
+            "this needs a declaration that claims this case: `cases` or `not_cases` leaves it out"
+        ),
+        "{text}"
+    );
+    for member in ["cases", "implements"] {
+        declare(&format!("{member} = []\n"));
+        let suite = sandbox.path_text("spec");
+        let words = ["run", "--suite", &suite, "--stdio", "true", "--claims", &claims];
+        let output = sandbox.call(&words);
+        let told =
+            format!("--claims {claims}: `{member}` is empty, so that nothing would be tested");
+        assert_rejected(&output, &[&told, &format!("leave `{member}` out")]);
+    }
     declare("lacks = [\"lisp_run\"]\n");
     let (status, text, run) = sandbox.run(&["--claims", &claims]);
     assert_eq!(statuses(&run), [Status::NotClaimed; 6]);
@@ -439,7 +454,17 @@ fn recorded_divergences_are_expected_on_request() {
         assert_eq!(status, Some(0), "{word}: {text}");
         assert_eq!(run.count(Status::ExpectedFailure), 1);
         assert!(text.contains("as expected, 1 known failure"), "{text}");
+        assert!(
+            text.contains("1 failed as recorded divergences explain"),
+            "{text}"
+        );
     }
+    // An entry about messages explains no wrong sum.
+    let messages = "# Other {#other}\n\n## Sums {#other.sums}\n\nIt words it otherwise.\n\nDiffers in: messages.\n";
+    std::fs::write(spec.join("divergences/other-1.md"), messages).expect("a page");
+    let (status, text, run) = sandbox.run(&[&only[..], &["--by-divergence", "other-1"]].concat());
+    assert_eq!(status, Some(1), "{text}");
+    assert_eq!(run.count(Status::Fail), 1);
     let output = sandbox.call(&[
         "run",
         "--stdio",
@@ -477,6 +502,14 @@ fn implementations_are_compared_clause_by_clause() {
     assert!(
         page.contains("sums.wrong") && page.contains("✗ 0/1"),
         "{page}"
+    );
+    // A part of the suite that passed is no whole.
+    sandbox.run(&["--filter", "sums.add"]);
+    let output = sandbox.call(&["compare", &report]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        text.contains("100 %, part of the suite") && text.contains("in part 3/3"),
+        "{text}"
     );
 }
 
@@ -558,7 +591,8 @@ fn unreadable_inputs_are_reported_immediately() {
     ] {
         for flag in ["--launch", "--claims", "--baseline"] {
             let words = ["run", "--suite", "nowhere", "--stdio", "none", flag, file];
-            assert_rejected(&sandbox.call(&words), &[file, told]);
+            let named = format!("{flag} {file}: ");
+            assert_rejected(&sandbox.call(&words), &[&named, told]);
         }
         assert_rejected(&sandbox.call(&["diff", file, file]), &[file, told]);
     }
@@ -592,6 +626,64 @@ fn unreadable_inputs_are_reported_immediately() {
     );
     let words = ["run", "--stdio", "none", "--fix-baseline"];
     assert_rejected(&sandbox.call(&words), &["--fix-baseline needs --baseline"]);
+}
+
+/// The message says which flag to change, and how.
+#[test]
+fn unusable_targets_are_rejected_with_advice() {
+    let sandbox = Sandbox::new();
+    let launch = sandbox.path_text("text.toml");
+    std::fs::write(&launch, "command = \"ptc start\"\n").expect("a template");
+    let suite = sandbox.path_text("spec");
+    for (words, told) in [
+        (["--stdio", ""], "--stdio is empty: write the command"),
+        (["--testee", " "], "--testee is empty: write the command"),
+        (
+            ["--stdio", "a 'b"],
+            "--stdio a 'b: a closing quote is missing",
+        ),
+        (["--url", "localhost:1/mcp"], "write http://localhost:1/mcp"),
+        (
+            ["--url", "tcp://localhost"],
+            "write http://localhost or https://localhost",
+        ),
+        (
+            ["--launch", &launch],
+            "write command = [\"ptc\", \"start\"]",
+        ),
+    ] {
+        let run = [&["run", "--suite", &suite][..], &words].concat();
+        assert_rejected(&sandbox.call(&run), &[told]);
+        let show = [&["show", "sums.add", "--suite", &suite][..], &words].concat();
+        assert_rejected(&sandbox.call(&show), &[told]);
+    }
+    let help = String::from_utf8_lossy(&sandbox.call(&["run", "--help"]).stdout).into_owned();
+    let help: Vec<&str> = help.split_whitespace().collect();
+    assert!(help.join(" ").contains("missing directories are created"));
+}
+
+/// A flag that only the harness adds may be unknown to a server.
+#[test]
+fn complaint_about_an_added_flag_is_explained_once() {
+    let sandbox = Sandbox::new();
+    let run = |script: &str, more: &[&str]| {
+        let stdio = format!("sh -c '{script}'");
+        let suite = sandbox.path_text("spec");
+        let output =
+            sandbox.call(&[&["run", "--suite", &suite, "--stdio", &stdio][..], more].concat());
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let complains = "echo unknown option --response-profile >&2; exit 1";
+    let said = run(complains, &[]);
+    let hint = "the harness added `--response-profile debug`";
+    assert_eq!(said.matches(hint).count(), 1, "{said}");
+    assert!(said.contains("[observe] of a launch file"), "{said}");
+    let launch = sandbox.path_text("launch.toml");
+    let said = run(complains, &["--launch", &launch]);
+    assert!(!said.contains("the harness added"), "{said}");
+    let said = run("echo no such file >&2; exit 1", &[]);
+    assert!(!said.contains("the harness added"), "{said}");
 }
 
 /// A report that could not be written at the end is rejected before the run begins.

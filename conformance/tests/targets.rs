@@ -951,6 +951,39 @@ fn unreachable_url_is_reported_once() {
 }
 
 #[test]
+fn url_of_no_mcp_server_is_reported_with_its_answer() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        for mut stream in listener.incoming().flatten() {
+            let _request = stream.read(&mut [0; 4096]);
+            let _gone = stream.write_all(
+                b"HTTP/1.0 501 Unsupported method\r\nContent-Type: text/html;charset=utf-8\r\nContent-Length: 3\r\n\r\n<p>",
+            );
+        }
+    });
+    for profile in ["ptc", "mcp"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_ptc-conformance"))
+            .args([
+                "run",
+                "--profile",
+                profile,
+                "--url",
+                &format!("http://{address}/here"),
+            ])
+            .output()
+            .expect("the harness starts");
+        assert_eq!(output.status.code(), Some(2));
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        let expected = format!(
+            "POST http://{address}/here answered 501 text/html;charset=utf-8; expected 200 with application/json or text/event-stream; is /here the right path?"
+        );
+        assert_eq!(told.matches(&expected).count(), 1, "{told}");
+    }
+}
+
+#[test]
 fn run_without_cases_reports_that_it_cannot_run() {
     let seen = check(&scripted("none"), &["--filter", "nothing.*"]);
     assert_eq!(seen.status, Some(2), "{}", seen.output);

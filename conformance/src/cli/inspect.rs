@@ -9,7 +9,7 @@ use crate::suite::{Case, Suite};
 use crate::target::capability::{CAPABILITIES, DetectionRule};
 use crate::target::launch::Launch;
 
-use super::{ListArgs, ListFormat, ShowArgs, SuiteOption, write_stdout};
+use super::{ListArgs, ListFormat, ShowArgs, SuiteOption, command_words, write_stdout};
 
 /// Lists the selected cases.
 pub fn list(args: &ListArgs) -> Result<(), String> {
@@ -104,7 +104,7 @@ fn rerun_command(args: &ShowArgs) -> String {
 fn shown_server(args: &ShowArgs) -> Result<ShownServer, String> {
     let mut subject = ShownServer::default();
     if let Some(path) = &args.launch {
-        subject.launch = Launch::read(path)?;
+        subject.launch = Launch::read(path).map_err(|error| format!("--launch {error}"))?;
         if !subject.launch.command.is_empty() {
             subject.command = Some(subject.launch.command.clone());
         }
@@ -112,15 +112,11 @@ fn shown_server(args: &ShowArgs) -> Result<ShownServer, String> {
             subject.testee.clone_from(&subject.launch.testee);
         }
     }
-    let words = |text: &String| {
-        shell_words::split(text)
-            .map_err(|error| format!("`{text}` is not a shell command: {error}"))
-    };
     if let Some(command) = &args.stdio {
-        subject.command = Some(words(command)?);
+        subject.command = Some(command_words("--stdio", command)?);
     }
     if let Some(command) = &args.testee {
-        subject.testee = words(command)?;
+        subject.testee = command_words("--testee", command)?;
         subject.is_library = args.stdio.is_none() && args.url.is_none();
     }
     if let Some(url) = &args.url {

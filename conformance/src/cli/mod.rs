@@ -95,7 +95,7 @@ enum Command {
         /// JSON reports to merge
         #[arg(required = true)]
         parts: Vec<PathBuf>,
-        /// Write a report of the whole run: json, junit, tap, markdown, html, badge or badges; FILE may be - for standard output; repeatable
+        /// Write a report of the whole run: json, junit, tap, markdown, html, badge or badges; FILE may be - for standard output, and missing directories are created; repeatable
         #[arg(long = "report", value_name = "FORMAT=FILE")]
         reports: Vec<ReportRequest>,
     },
@@ -178,7 +178,7 @@ struct ShowArgs {
     #[arg(long, value_name = "CMD")]
     stdio: Option<String>,
     /// Show how to run it against the server that is running at this URL
-    #[arg(long, value_name = "URL", conflicts_with = "stdio")]
+    #[arg(long, value_name = "URL", conflicts_with = "stdio", value_parser = http_url)]
     url: Option<String>,
     /// Show how to run library operations against the adapter that this command starts, as one shell-quoted argument
     #[arg(long, value_name = "CMD")]
@@ -379,6 +379,32 @@ fn status(run: &Run) -> u8 {
         Conclusion::Interrupted => INTERRUPTED,
         conclusion if conclusion.is_good() => PASSED,
         _ => FAILED,
+    }
+}
+
+/// The words of a command that the user wrote as one argument of `flag`.
+///
+/// # Errors
+/// When there are none, or a quote is open.
+fn command_words(flag: &str, text: &str) -> Result<Vec<String>, String> {
+    match shell_words::split(text) {
+        Ok(words) if words.is_empty() => Err(format!(
+            "{flag} is empty: write the command and its arguments, as in {flag} 'my-program --flag'"
+        )),
+        Ok(words) => Ok(words),
+        Err(shell_words::ParseError) => Err(format!("{flag} {text}: a closing quote is missing")),
+    }
+}
+
+/// Checks the value of `--url` and returns it unchanged.
+fn http_url(text: &str) -> Result<String, String> {
+    match text.split_once("://") {
+        Some(("http" | "https", rest)) if !rest.is_empty() => Ok(text.to_owned()),
+        Some((_, rest)) if !rest.is_empty() => {
+            Err(format!("write http://{rest} or https://{rest}"))
+        }
+        Some(_) => Err("write the host behind ://".to_owned()),
+        None => Err(format!("write http://{text}")),
     }
 }
 

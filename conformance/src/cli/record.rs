@@ -39,6 +39,7 @@ pub fn case(
         sentence: None,
         place: format!("{}:{}", case.file, case.line),
         divergence: case.divergence.clone(),
+        expected_by: None,
         rulings: case.rulings.clone(),
         why: case.why.clone(),
         transport: style.transport,

@@ -13,20 +13,22 @@ use crate::baseline;
 use crate::expected::{BaselineMatch, ExpectedFailures};
 use crate::files;
 use crate::fixture;
-use crate::report::{CaseRecord, FORMAT, Format, ReportRequest, Run, Status, Transport, terminal};
+use crate::report::{
+    CaseRecord, ExpectedBy, FORMAT, Format, ReportRequest, Run, Status, Transport, terminal,
+};
 use crate::runner::by_hand::ShownServer;
 use crate::runner::start::{PreferredTransport, Target};
-use crate::runner::trial::Trial;
+use crate::runner::trial::{STDERR_FOLLOWS, Trial};
 use crate::runner::{self, FailFast, RunOptions, Trials};
 use crate::suite::{Case, Suite, nearest, page_name};
 use crate::target::Patience;
 use crate::target::claims::{Claims, Declaration};
 use crate::target::http::Endpoint;
-use crate::target::launch::Launch;
+use crate::target::launch::{FlagValue, Launch};
 use crate::target::reference;
 use crate::verdict::Verdict;
 
-use super::{StopSignal, SuiteArgs, UNABLE, record, status, write_stdout};
+use super::{StopSignal, SuiteArgs, UNABLE, command_words, http_url, record, status, write_stdout};
 
 /// The reference's baseline, relative to the workspace.
 const REFERENCE_BASELINE: &str = "reference/expected_failures.toml";
@@ -39,7 +41,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "CMD", group = "target")]
     stdio: Option<String>,
     /// Test the server that is running at this URL, over Streamable HTTP
-    #[arg(long, value_name = "URL", group = "target")]
+    #[arg(long, value_name = "URL", group = "target", value_parser = http_url)]
     url: Option<String>,
     /// Test a library through the adapter that this command starts, as one shell-quoted argument
     #[arg(long, value_name = "CMD", group = "target")]
@@ -100,7 +102,7 @@ pub struct RunArgs {
     /// Print only the counts and the conclusion: no progress, no single failures
     #[arg(long, short)]
     quiet: bool,
-    /// Write a report: json, junit, tap, markdown, html, badge or badges; FILE may be - for standard output; repeatable
+    /// Write a report: json, junit, tap, markdown, html, badge or badges; FILE may be - for standard output, and missing directories are created; repeatable
     #[arg(long = "report", value_name = "FORMAT=FILE")]
     reports: Vec<ReportRequest>,
 }
@@ -189,7 +191,11 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
     if let Some(template) = &args.launch {
         known_flags(template, &launch, &suite)?;
     }
-    known.expect_divergences(&args.by_divergence, &suite)?;
+    let by_divergence = |known: &mut ExpectedFailures| {
+        let expected = known.expect_divergences(&args.by_divergence, &suite);
+        expected.map_err(|error| format!("--by-divergence: {error}"))
+    };
+    by_divergence(&mut known)?;
     let mut known = Arc::new(known);
     let options = options(&args, launch, declaration, &known, &suite)?;
     let began = Instant::now();
@@ -243,7 +249,7 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
     }
     if passes.is_empty() {
         let (_, why) = unable.first().ok_or("nothing was run")?;
-        return Err(cannot_judge(&options.target, args.profile, None, why));
+        return Err(cannot_judge(&options, args.profile, None, why));
     }
     let held = suite
         .cases
@@ -269,7 +275,7 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
             .collect(),
         complaints: unable
             .iter()
-            .map(|(transport, why)| cannot_judge(&options.target, args.profile, *transport, why))
+            .map(|(transport, why)| cannot_judge(&options, args.profile, *transport, why))
             .collect(),
     };
     let judged = judged(&suite, &indices, &passes);
@@ -284,7 +290,7 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
         let text = baseline::rewritten(&old, &judged, !run.partial)?;
         files::replace(&path, &text).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut list = expected_failures(&path)?;
-        list.expect_divergences(&args.by_divergence, &suite)?;
+        by_divergence(&mut list)?;
         known = Arc::new(list);
     }
     mark_expected(&mut run, &known, &suite, &indices, &passes);
@@ -354,7 +360,7 @@ const TARGETS: &str =
 
 /// Why a target could not be judged, with advice.
 fn cannot_judge(
-    target: &Target,
+    RunOptions { target, launch, .. }: &RunOptions,
     profile: Profile,
     transport: Option<Transport>,
     why: &str,
@@ -366,10 +372,33 @@ fn cannot_judge(
     };
     let over = transport.map(|transport| format!(" over {}", transport.words()));
     format!(
-        "the target could not be judged{}: `{}` must start, and answer {answered}: {why}",
+        "the target could not be judged{}: `{}` must start, and answer {answered}: {why}{}",
         over.unwrap_or_default(),
         target.name(),
+        added_flag_hint(launch, why),
     )
+}
+
+/// Advice for a target that complains of a flag that the harness adds to its command.
+fn added_flag_hint(launch: &Launch, why: &str) -> String {
+    // Before it stands the command, with every flag.
+    let Some((_, stderr)) = why.split_once(STDERR_FOLLOWS) else {
+        return String::new();
+    };
+    let words = |(name, value): (&String, &FlagValue)| launch.words([(name.as_str(), value)]).ok();
+    let mut added = launch.observe.iter().filter_map(words);
+    let named = |words: &Vec<String>| {
+        let flag = words.first().map(|flag| flag.trim_start_matches('-'));
+        flag.is_some_and(|flag| !flag.is_empty() && stderr.contains(flag))
+    };
+    match added.find(named) {
+        Some(words) => format!(
+            "\nthe harness added `{}`, to see results: if the server has no such flag, leave [observe] of a launch file (--launch) empty, \
+             or list the server's own there",
+            shell_words::join(words)
+        ),
+        None => String::new(),
+    }
 }
 
 async fn play(
@@ -473,17 +502,24 @@ impl TargetFiles {
     fn read(args: &RunArgs) -> Result<Self, String> {
         Ok(Self {
             known: match baseline_path(args) {
-                Some(path) if !args.fix_baseline => expected_failures(&path)?,
+                Some(path) if !args.fix_baseline => {
+                    expected_failures(&path).map_err(|error| match &args.baseline {
+                        Some(_) => format!("--baseline {error}"),
+                        None => error,
+                    })?
+                }
                 _ => ExpectedFailures::default(),
             },
             launch: args
                 .launch
                 .as_deref()
-                .map_or(Ok(Launch::default()), Launch::read)?,
+                .map_or(Ok(Launch::default()), Launch::read)
+                .map_err(|error| format!("--launch {error}"))?,
             declaration: args
                 .claims
                 .as_deref()
-                .map_or(Ok(Declaration::default()), Declaration::read)?,
+                .map_or(Ok(Declaration::default()), Declaration::read)
+                .map_err(|error| format!("--claims {error}"))?,
         })
     }
 }
@@ -558,18 +594,12 @@ fn claims(args: &RunArgs, mut declaration: Declaration, suite: &Suite) -> Result
     declaration
         .claims(suite)
         .map_err(|error| match &args.claims {
-            Some(path) => format!("{}: {error}", path.display()),
-            None => error,
+            Some(path) => format!("--claims {}: {error}", path.display()),
+            None => error.to_string(),
         })
 }
 
 fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, String> {
-    let words = |text: &str| {
-        shell_words::split(text)
-            .ok()
-            .filter(|words| !words.is_empty())
-            .ok_or_else(|| format!("`{text}` is not a shell command"))
-    };
     // `targets` sets the transport.
     let over = PreferredTransport::Stdio;
     if let Some(url) = &args.url {
@@ -580,12 +610,12 @@ fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, String> {
     }
     if let Some(testee) = &args.testee {
         return Ok(Target::Testee {
-            argv: words(testee)?,
+            argv: command_words("--testee", testee)?,
         });
     }
     if let Some(stdio) = &args.stdio {
         return Ok(Target::Command {
-            argv: words(stdio)?,
+            argv: command_words("--stdio", stdio)?,
             over,
         });
     }
@@ -747,23 +777,29 @@ fn mark_expected(
     indices: &[usize],
     passes: &[TransportRun],
 ) {
-    let mut standings: BTreeMap<(&str, Option<Transport>), String> = BTreeMap::new();
+    let mut standings: BTreeMap<(&str, Option<Transport>), (ExpectedBy, String)> = BTreeMap::new();
     for pass in passes {
         for index in indices {
             let case = &suite.cases[*index];
             let standing = pass
                 .verdict(*index)
                 .map(|verdict| list.compare(case, verdict));
-            if let Some(BaselineMatch::Expected(reason)) = standing {
-                standings.insert((&case.id, pass.transport), reason);
-            }
+            let expected = match standing {
+                Some(BaselineMatch::Expected(reason)) => (ExpectedBy::Baseline, reason),
+                Some(BaselineMatch::Diverges(id)) => {
+                    (ExpectedBy::Divergence, format!("recorded divergence {id}"))
+                }
+                Some(BaselineMatch::Plain) | None => continue,
+            };
+            standings.insert((&case.id, pass.transport), expected);
         }
     }
     for record in &mut run.cases {
-        if let Some(reason) = standings.get(&(record.id.as_str(), record.transport))
+        if let Some((by, reason)) = standings.get(&(record.id.as_str(), record.transport))
             && record.status == Status::Fail
         {
             record.status = Status::ExpectedFailure;
+            record.expected_by = Some(*by);
             let message = record.message.take().unwrap_or_default();
             record.message = Some(format!("{reason} ({message})"));
         }

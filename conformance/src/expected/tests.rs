@@ -16,7 +16,12 @@ fn check(list: &str, verdicts: [Option<Verdict>; 3], whole: bool) -> String {
     let suite: Suite = fixture::page("p.md", PAGE.as_bytes()).unwrap();
     let list = match ExpectedFailures::read(list) {
         Ok(list) => list,
-        Err(error) => return format!("error: {}", error.lines().next().unwrap_or_default()),
+        Err(error) => {
+            return format!(
+                "error: {}",
+                error.to_string().lines().next().unwrap_or_default()
+            );
+        }
     };
     let judged: Vec<(&Case, &Verdict)> = suite
         .cases
@@ -92,4 +97,91 @@ fn malformed_lists_are_rejected() {
         error: a[: error parsing glob 'a[': unclosed character class; missing ']'
         error: TOML parse error at line 1, column 3
         "#);
+}
+
+/// A suite with a case for each of these entries.
+fn diverging(entries: &str) -> Suite {
+    let mut suite = fixture::page("divergences/other.md", entries.as_bytes()).unwrap();
+    let ids: Vec<String> = suite
+        .sections
+        .iter()
+        .map(|entry| entry.id.clone())
+        .collect();
+    let page = fixture::page("p.md", b"# A {#a}\n```clj\n;name one\n1 ;=> 1\n```\n").unwrap();
+    let case = &page.cases[0];
+    suite.cases = ids
+        .into_iter()
+        .map(|id| Case {
+            divergence: Some(id),
+            ..case.clone()
+        })
+        .collect();
+    suite
+}
+
+fn wrong(what: &str) -> Verdict {
+    Verdict::Fail(Mismatch {
+        what: what.to_owned(),
+        expected: "a".to_owned(),
+        observed: "b".to_owned(),
+        diff: String::new(),
+        clause: None,
+        line: None,
+    })
+}
+
+#[test]
+fn divergence_explains_only_its_kinds_of_difference() {
+    let suite = diverging(
+        "# Words {#o.words}\nIt shows others.\n\nDiffers in: messages.\n# Sums {#o.sums}\nIt adds badly.\n# Ends {#o.ends}\nIt dies.\n\nDiffers in: values, crashes\n",
+    );
+    let mut list = ExpectedFailures::default();
+    list.expect_divergences(&["other".to_owned()], &suite)
+        .unwrap();
+    let detail = || "x".to_owned();
+    let verdicts = [
+        ("result", wrong("result")),
+        ("reason", wrong("reason")),
+        ("message", wrong("message")),
+        ("crash", Verdict::Crashed { detail: detail() }),
+        ("timeout", Verdict::TimedOut { detail: detail() }),
+        ("silence", Verdict::Silent { detail: detail() }),
+        ("junk", Verdict::Junk { detail: detail() }),
+        ("harness", failed("x")),
+    ];
+    let told: Vec<String> = suite
+        .cases
+        .iter()
+        .map(|case| {
+            let explained = verdicts
+                .iter()
+                .filter(|(_, verdict)| list.compare(case, verdict) != BaselineMatch::Plain);
+            let words: Vec<&str> = explained.map(|(word, _)| *word).collect();
+            format!(
+                "{}: {}",
+                case.divergence.as_deref().unwrap(),
+                words.join(" ")
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "o.words: message",
+            "o.sums: result reason message",
+            "o.ends: result crash"
+        ]
+    );
+}
+
+#[test]
+fn unknown_kind_of_difference_is_rejected() {
+    let suite = diverging("# Words {#o.words}\nDiffers in: wording.\n");
+    let error = ExpectedFailures::default()
+        .expect_divergences(&["o.words".to_owned()], &suite)
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "o.words: `Differs in:` lists values, reasons, messages, crashes, silence, junk, and not `wording`"
+    );
 }

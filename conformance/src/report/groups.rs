@@ -7,7 +7,11 @@ use super::{CaseRecord, Run, Status};
 
 /// Number of characters by which causes are distinguished.
 const CAUSE_CHARS_MAX: usize = 120;
-/// Number of cases of a group that are named at once.
+/// Number of words in the head of an error message.
+const KIND_WORDS_MAX: usize = 3;
+/// The message of a case without one.
+const NO_MESSAGE: &str = "no reason given";
+/// Number of cases of a group that are named at once, and of wordings.
 pub const EXAMPLES: usize = 3;
 
 /// Cases that did not pass for one cause.
@@ -15,10 +19,24 @@ pub const EXAMPLES: usize = 3;
 pub struct FailureGroup<'r> {
     /// The shared message, with `…` for what differs.
     pub cause: String,
+    /// The different messages, each with the number of cases that it has, the most frequent first.
+    pub wordings: IndexMap<&'r str, usize>,
     /// Their pages, each with its clauses or sections.
     pub pages: IndexMap<&'r str, IndexMap<&'r str, usize>>,
     /// The cases, in the suite's order.
     pub cases: Vec<&'r CaseRecord>,
+}
+
+impl<'r> FailureGroup<'r> {
+    /// The most frequent messages with their numbers of cases, unless there is only one.
+    pub fn examples(&self) -> impl Iterator<Item = (&'r str, usize)> {
+        let shown = match self.wordings.len() {
+            1 => 0,
+            _ => EXAMPLES,
+        };
+        let wordings = self.wordings.iter().take(shown);
+        wordings.map(|(wording, count)| (*wording, *count))
+    }
 }
 
 /// The failures of a run by cause, the largest group first.
@@ -33,14 +51,20 @@ pub fn by_cause<'r>(cases: impl Iterator<Item = &'r CaseRecord>) -> Vec<FailureG
         let cause = cause(case);
         let group = groups.entry(cause.clone()).or_insert_with(|| FailureGroup {
             cause,
+            wordings: IndexMap::new(),
             pages: IndexMap::new(),
             cases: Vec::new(),
         });
+        let wording = case.message.as_deref().unwrap_or(NO_MESSAGE);
+        *group.wordings.entry(wording).or_default() += 1;
         let clauses = group.pages.entry(&case.page).or_default();
         *clauses.entry(case.anchor()).or_default() += 1;
         group.cases.push(case);
     }
     let mut groups: Vec<FailureGroup<'r>> = groups.into_values().collect();
+    for group in &mut groups {
+        group.wordings.sort_by(|_, few, _, many| many.cmp(few));
+    }
     groups.sort_by_key(|group| std::cmp::Reverse(group.cases.len()));
     groups
 }
@@ -55,11 +79,57 @@ pub fn pages(run: &Run) -> IndexMap<&str, IndexMap<Status, usize>> {
     pages
 }
 
-/// A message without what is specific to its case: quoted texts are cut after their first word, numbers are `#`.
+/// The cause of a message `AT: expected E, observed O`: each side without what is specific to its case. Any other message as a whole.
 fn cause(case: &CaseRecord) -> String {
-    let message = case.message.as_deref().unwrap_or("no reason given");
+    let message = case.message.as_deref().unwrap_or(NO_MESSAGE);
+    let sides = message.split_once(": expected ").and_then(|(at, sides)| {
+        let (expected, observed) = sides.split_once(", observed ")?;
+        Some((at, expected, observed))
+    });
+    match sides {
+        Some((at, expected, observed)) => format!(
+            "{}: expected {}, observed {}",
+            without_details(at),
+            without_tail(at, expected),
+            without_tail(at, observed)
+        ),
+        None => without_details(message),
+    }
+}
+
+/// A side of a finding without its tail: an error is its reason or kind, a response its status, and a value that stands for an outcome is
+/// any value. What else is found has no such head, and is left whole, but without its details.
+fn without_tail(at: &str, side: &str) -> String {
+    if let Some((kind, _)) = side.split_once(": ")
+        && is_kind(kind)
+    {
+        return format!("{kind}: …");
+    }
+    let of_message = at == "message" || at.ends_with(".message");
+    match side.split_once(' ') {
+        _ if side.starts_with("the value ") => "the value …".to_owned(),
+        Some((status, _)) if at == "status" => format!("{status} …"),
+        None if at == "status" => side.to_owned(),
+        // A message without a kind begins with what it is about.
+        Some((first, _)) if of_message && first.chars().all(char::is_alphanumeric) => {
+            format!("{first} …")
+        }
+        _ => without_details(side),
+    }
+}
+
+/// Whether it is the head of an error message: `type_error`, `arity error`, `Undefined variable`.
+fn is_kind(words: &str) -> bool {
+    let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+    words.starts_with(letter)
+        && words.chars().all(|c| letter(c) || c == ' ')
+        && words.split(' ').count() <= KIND_WORDS_MAX
+}
+
+/// A text without what is specific to its case: quoted texts are cut after their first word, numbers are `#`.
+fn without_details(text: &str) -> String {
     let mut out = String::new();
-    let mut letters = message.chars().peekable();
+    let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
         match letter {
             quote @ ('"' | '`') => {
@@ -128,6 +198,75 @@ mod tests {
                     "message: expected \"arity_error:…\", observed \"arity…\""
                 ),
                 (1, "result: expected #, observed #"),
+            ]
+        );
+    }
+
+    /// The causes of messages, each with its number of wordings.
+    fn causes(messages: &[&str]) -> Vec<String> {
+        let cases: Vec<CaseRecord> = messages
+            .iter()
+            .map(|message| {
+                let mut case = record("a", Status::Fail);
+                case.message = Some((*message).to_owned());
+                case
+            })
+            .collect();
+        let groups = by_cause(cases.iter());
+        let told = groups
+            .iter()
+            .map(|group| format!("{} {}", group.wordings.len(), group.cause));
+        told.collect()
+    }
+
+    #[test]
+    fn wording_of_an_error_is_no_cause_of_its_own() {
+        assert_eq!(
+            causes(&[
+                "reason: expected runtime_error, observed run_error: no function foo",
+                "reason: expected runtime_error, observed run_error: it is no number: nil",
+                "reason: expected runtime_error, observed run_error: it is no number: nil",
+                "reason: expected runtime_error, observed timeout: after 10 ms",
+            ]),
+            [
+                "2 reason: expected runtime_error, observed run_error: …",
+                "1 reason: expected runtime_error, observed timeout: …",
+            ]
+        );
+        assert_eq!(
+            causes(&[
+                "outcome: expected the value [1 2], observed runtime_error: unbound: x",
+                "outcome: expected the value {:a 1}, observed runtime_error: unbound: y",
+            ]),
+            ["2 outcome: expected the value …, observed runtime_error: …"]
+        );
+        assert_eq!(
+            causes(&[
+                "message: expected arity_error: …, observed arity error: inc takes one",
+                "message: expected arity_error: …, observed arity error: dec takes one",
+                "message: expected arity_error: …, observed inc takes one",
+                "message: expected arity_error: …, observed inc has one",
+                "status: expected 200, observed 404 no such path",
+                "status: expected 200, observed 404 nothing there",
+            ]),
+            [
+                "2 message: expected arity_error: …, observed arity error: …",
+                "2 message: expected arity_error: …, observed inc …",
+                "2 status: expected 200, observed 404 …",
+            ]
+        );
+        // Different values are different causes, as far as no error is among them.
+        assert_eq!(
+            causes(&[
+                "result: expected :a, observed :b",
+                "result: expected :a, observed nil",
+                "the target ended while an answer was due (exit status 1)",
+                "the target ended while an answer was due (exit status 2)",
+            ]),
+            [
+                "2 the target ended while an answer was due (exit status #)",
+                "1 result: expected :a, observed :b",
+                "1 result: expected :a, observed nil",
             ]
         );
     }

@@ -55,6 +55,9 @@ fn causes(run: &Run, text: &mut String) {
             html(&group.cause),
             pages.join(", ")
         ));
+        for (wording, count) in group.examples() {
+            text.push_str(&format!("- {count} × {}\n", code(wording)));
+        }
         for case in group.cases.iter().take(CASES_OF_CAUSE_MAX) {
             text.push_str(&format!("- {}\n", code(&run.label(case))));
         }

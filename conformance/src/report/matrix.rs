@@ -1,11 +1,12 @@
 //! Shows the reports of several implementations side by side, clause by clause. Knows only the records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use askama::Template;
 use indexmap::IndexMap;
 
+use super::conclusion::{judged_share, percent};
 use super::{Run, Status, Visible};
 
 /// The result of a clause, a page or a whole run.
@@ -14,7 +15,7 @@ pub struct Tally {
     pub passed: usize,
     /// Cases that failed, whether or not that was expected, including those of a SHOULD.
     pub failed: usize,
-    /// Cases without information about the implementation: not claimed, not run, unobservable.
+    /// Cases without information about the implementation: not claimed, not run, unobservable, not in the report.
     pub silent: usize,
 }
 
@@ -38,10 +39,11 @@ impl Tally {
 
     /// A mark that distinguishes the result without colour.
     pub fn mark(&self) -> &'static str {
-        match (self.passed, self.failed) {
-            (0, 0) => "–",
-            (_, 0) => "✓",
-            (0, _) => "✗",
+        match (self.passed, self.failed, self.silent) {
+            (0, 0, _) => "–",
+            (_, 0, 0) => "✓",
+            (_, 0, _) => "in part",
+            (0, _, _) => "✗",
             _ => "◐",
         }
     }
@@ -52,6 +54,7 @@ impl Tally {
             "✓" => "good",
             "✗" => "bad",
             "◐" => "odd",
+            "in part" => "part",
             _ => "none",
         }
     }
@@ -70,6 +73,10 @@ impl Tally {
 pub struct Matrix {
     /// The names of the reports.
     pub names: Vec<String>,
+    /// How much of the suite each report judges: `62 %`, and whether the run was a part of the suite.
+    pub shares: Vec<String>,
+    /// The number of cases that each report leaves out, apart from those below.
+    left_out: Vec<usize>,
     /// Pages with their clauses; one tally for each report.
     pub pages: BTreeMap<String, MatrixPage>,
 }
@@ -87,6 +94,8 @@ pub struct MatrixPage {
 pub fn join(runs: &[(String, Run)]) -> Matrix {
     let count = runs.len();
     let mut pages: BTreeMap<String, MatrixPage> = BTreeMap::new();
+    // The cases of each clause, with the reports that have them.
+    let mut known: BTreeMap<(&str, &str, &str), BTreeSet<usize>> = BTreeMap::new();
     for (column, (_, run)) in runs.iter().enumerate() {
         let of_target = run
             .cases
@@ -103,18 +112,53 @@ pub fn join(runs: &[(String, Run)]) -> Matrix {
             let clause = page.clauses.entry(case.anchor().to_owned());
             let tallies = clause.or_insert_with(|| vec![Tally::default(); count]);
             tallies[column].add(case.status);
+            let key = (case.page.as_str(), case.anchor(), case.id.as_str());
+            known.entry(key).or_default().insert(column);
+        }
+    }
+    let mut left_out: Vec<usize> = runs.iter().map(|(_, run)| missing(run)).collect();
+    for ((page, clause, _), columns) in known {
+        let Some(page) = pages.get_mut(page) else {
+            continue;
+        };
+        for column in (0..count).filter(|column| !columns.contains(column)) {
+            page.all[column].silent += 1;
+            if let Some(tallies) = page.clauses.get_mut(clause) {
+                tallies[column].silent += 1;
+            }
+            left_out[column] = left_out[column].saturating_sub(1);
         }
     }
     Matrix {
         names: runs.iter().map(|(name, _)| name.clone()).collect(),
+        shares: runs.iter().map(|(_, run)| share(run)).collect(),
+        left_out,
         pages,
     }
+}
+
+/// The number of cases of the suite that a run left out.
+fn missing(run: &Run) -> usize {
+    let ids: BTreeSet<&str> = run.cases.iter().map(|case| case.id.as_str()).collect();
+    run.suite_cases.saturating_sub(ids.len())
+}
+
+fn share(run: &Run) -> String {
+    let part = match run.partial {
+        true => ", part of the suite",
+        false => "",
+    };
+    format!("{} %{part}", percent(judged_share(run)))
 }
 
 impl Matrix {
     /// The result of each report as a whole.
     pub fn totals(&self) -> Vec<Tally> {
-        let mut totals = vec![Tally::default(); self.names.len()];
+        let of_none = |silent: &usize| Tally {
+            silent: *silent,
+            ..Tally::default()
+        };
+        let mut totals: Vec<Tally> = self.left_out.iter().map(of_none).collect();
         for page in self.pages.values() {
             for (total, of_page) in totals.iter_mut().zip(&page.all) {
                 total.join(*of_page);
@@ -126,6 +170,7 @@ impl Matrix {
     /// The table of pages as text.
     pub fn render(&self) -> String {
         let mut rows: Vec<(String, Vec<String>)> = vec![(String::new(), self.names.clone())];
+        rows.push(("judged".to_owned(), self.shares.clone()));
         let words = |tallies: &[Tally]| tallies.iter().map(Tally::words).collect();
         for (name, page) in &self.pages {
             rows.push((name.clone(), words(&page.all)));
@@ -155,6 +200,7 @@ impl Matrix {
     pub fn html(&self) -> Result<String, String> {
         let page = Html {
             names: &self.names,
+            shares: &self.shares,
             totals: self.totals(),
             pages: &self.pages,
         };
@@ -166,6 +212,7 @@ impl Matrix {
 #[template(path = "compare.html")]
 struct Html<'a> {
     names: &'a [String],
+    shares: &'a [String],
     totals: Vec<Tally>,
     pages: &'a BTreeMap<String, MatrixPage>,
 }
@@ -198,7 +245,10 @@ mod tests {
         let matrix = join(&[("mine".to_owned(), mine), ("<theirs>".to_owned(), theirs)]);
         assert_eq!(
             matrix.render(),
-            "            mine  <theirs>\nlang.page  ◐ 1/2     ✓ 1/1\nall        ◐ 1/2     ✓ 1/1\n"
+            "            mine     <theirs>\n\
+             judged     100 %         50 %\n\
+             lang.page  ◐ 1/2  in part 1/1\n\
+             all        ◐ 1/2  in part 1/1\n"
         );
         let html = matrix.html().expect("a page");
         assert!(
@@ -206,5 +256,45 @@ mod tests {
             "{html}"
         );
         assert!(html.contains("✗ 0/1") && !html.contains("http"), "{html}");
+        assert!(html.contains("judged 50 %"), "{html}");
+    }
+
+    /// A tick would say that everything was judged.
+    #[test]
+    fn part_of_a_suite_gets_no_tick() {
+        let cases = || vec![record("a/1", Status::Pass), record("a/2", Status::Pass)];
+        let mut part = run("part", cases());
+        part.partial = true;
+        part.suite_cases = 10;
+        let mut few = run("few", vec![record("a/1", Status::Pass)]);
+        few.partial = true;
+        few.suite_cases = 2;
+        let all = run("all", cases());
+        let runs = [part, few, all].map(|run| (run.target.clone(), run));
+        let text = join(&runs).render();
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| {
+                line.split("  ")
+                    .map(str::trim)
+                    .filter(|cell| !cell.is_empty())
+                    .collect()
+            })
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                vec!["part", "few", "all"],
+                vec![
+                    "judged",
+                    "100 %, part of the suite",
+                    "100 %, part of the suite",
+                    "100 %"
+                ],
+                vec!["lang.page", "✓ 2/2", "in part 1/1", "✓ 2/2"],
+                vec!["all", "in part 2/2", "in part 1/1", "✓ 2/2"],
+            ],
+            "{text}"
+        );
     }
 }

@@ -20,6 +20,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +84,9 @@ pub struct CaseRecord {
     /// Id of the recorded divergence that it demonstrates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub divergence: Option<String>,
+    /// What expected the failure. Absent in records of earlier versions, where it may have been either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_by: Option<ExpectedBy>,
     /// Numbers of the rulings that the expectation is based on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rulings: Vec<u32>,
@@ -168,7 +172,7 @@ pub enum Status {
     /// The harness tested itself; the result says nothing about the target.
     SelfCheck,
     Fail,
-    /// The case failed, as the baseline expects, with a reason.
+    /// The case failed, as the baseline or a recorded divergence expects, with a reason.
     ExpectedFailure,
     /// The case failed, but its clause is a SHOULD.
     Warning,
@@ -217,12 +221,31 @@ impl Status {
             Self::Pass => "passed",
             Self::SelfCheck => "checks of the harness itself",
             Self::Fail => "failed",
-            Self::ExpectedFailure => "failed as the baseline expects",
+            Self::ExpectedFailure => "failed as expected",
             Self::Warning => "warned",
             Self::Flaky => "flaky",
             Self::Unobservable => "unobservable",
             Self::NotClaimed => "not claimed",
             Self::NotRun => "not run",
+        }
+    }
+}
+
+/// What expected a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExpectedBy {
+    Baseline,
+    /// A recorded divergence.
+    Divergence,
+}
+
+impl ExpectedBy {
+    /// The words that summaries print for failures.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Baseline => "failed as the baseline expects",
+            Self::Divergence => "failed as recorded divergences explain",
         }
     }
 }
@@ -357,6 +380,9 @@ impl Run {
             .map(|status| (status, of(status)))
             .filter(|(status, count)| *count > 0 || *status == Status::Pass)
             .map(|(status, count)| {
+                if status == Status::ExpectedFailure {
+                    return expected_failures(&cases);
+                }
                 let mut words = format!("{count} {}", status.words());
                 if status == Status::Pass {
                     let remarks = [
@@ -431,6 +457,23 @@ impl Run {
         text.push('\n');
         text
     }
+}
+
+/// The counts of failures by what expected them.
+fn expected_failures(cases: &[&CaseRecord]) -> String {
+    let mut counts: IndexMap<&str, usize> = IndexMap::new();
+    let expected = |case: &&&CaseRecord| case.status == Status::ExpectedFailure;
+    for case in cases.iter().filter(expected) {
+        let words = match case.expected_by {
+            Some(by) => by.words(),
+            None => Status::ExpectedFailure.words(),
+        };
+        *counts.entry(words).or_default() += 1;
+    }
+    let counts = counts
+        .iter()
+        .map(|(words, count)| format!("{count} {words}"));
+    counts.collect::<Vec<_>>().join(", ")
 }
 
 /// A case's id, with its transport if one is given.

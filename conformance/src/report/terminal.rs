@@ -166,6 +166,9 @@ fn causes(run: &Run, text: &mut String) {
         for case in group.cases.iter().take(groups::EXAMPLES) {
             let _infallible = writeln!(text, "      such as {}", run.label(case));
         }
+        for (wording, count) in group.examples() {
+            let _infallible = writeln!(text, "      {count} × {}", Visible(wording));
+        }
     }
     if groups.len() > NAMED_MAX {
         let _infallible = writeln!(text, "  … and {} more causes", groups.len() - NAMED_MAX);

@@ -81,9 +81,9 @@ pub fn commands(case: &Case, subject: &ShownServer) -> Option<String> {
         CaseBody::Clj(body) => {
             // After the end of input a call gets only a moment more.
             let lasts = case.waits() || !case.target.peers.is_empty();
-            let mut input = vec![InputStep::Write(program(body)?)];
+            let mut input = with_handshake(vec![InputStep::Write(program(body)?)]);
             if subject.command.is_none() {
-                curl_posts(&with_handshake(input), &subject.url, &mut lines)?;
+                curl_posts(&input, &subject.url, &mut lines)?;
             } else {
                 input.extend(lasts.then_some(InputStep::Sleep(pause.to_owned())));
                 write_setup(&case.target, &mut lines)?;
@@ -274,9 +274,11 @@ fn exchange(
     for step in &case.steps {
         match &step.action {
             HttpAction::Request(request) => lines.push(curl(request, &origin)?),
-            HttpAction::Raw { .. } | HttpAction::HangUp { .. } | HttpAction::HalfClose { .. } => {
-                return None;
+            HttpAction::Raw { tag, bytes } => {
+                let line = raw_request(&bytes.bytes(&Captures::new()).ok()?, &origin)?;
+                lines.push(in_background(line, tag.is_some()));
             }
+            HttpAction::HangUp { .. } | HttpAction::HalfClose { .. } => return None,
             HttpAction::Control(Control::Wait { ms } | Control::Silence { ms }) => {
                 let seconds = std::time::Duration::from_millis(*ms).as_secs_f64();
                 lines.push(format!("sleep {seconds}"));
@@ -315,10 +317,98 @@ fn curl(request: &HttpRequest, origin: &str) -> Option<String> {
         add("--data-binary", display_text(body)?);
     }
     words.push(format!("{origin}{}", display_text(&request.path)?));
-    let line = shell_words::join(words);
-    Some(match request.tag {
-        Some(_) => format!("{line} &"),
-        None => line,
+    Some(in_background(
+        shell_words::join(words),
+        request.tag.is_some(),
+    ))
+}
+
+fn in_background(line: String, wanted: bool) -> String {
+    match wanted {
+        true => format!("{line} &"),
+        false => line,
+    }
+}
+
+/// The command that sends these bytes over a connection of their own: `curl` if it would send nothing different for them that matters, else `nc`.
+fn raw_request(bytes: &[u8], origin: &str) -> Option<String> {
+    if let Some(request) = ordinary_request(bytes) {
+        return curl(&request, origin);
+    }
+    let address = origin.strip_prefix("http://")?;
+    let (host, port) = match address.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port),
+        _ => (address, "80"),
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let command = ["nc", "-w", SLOW_ANSWER_SECONDS, host, port];
+    Some(format!(
+        "{} | {}",
+        printf_command(bytes),
+        shell_words::join(command)
+    ))
+}
+
+/// The request that these bytes are, if `curl` sends it with the same target, fields and body.
+fn ordinary_request(bytes: &[u8]) -> Option<HttpRequest> {
+    let (head, body) = std::str::from_utf8(bytes).ok()?.split_once("\r\n\r\n")?;
+    let mut lines = head.split("\r\n");
+    let [method, path, "HTTP/1.1"] = lines.next()?.split(' ').collect::<Vec<_>>()[..] else {
+        return None;
+    };
+    // `curl` expands brackets and removes dot segments.
+    let plain = |c: char| c.is_ascii_graphic() && !"[]{}#".contains(c);
+    let is_usual = method.chars().all(|c| c.is_ascii_uppercase())
+        && path.starts_with('/')
+        && path.chars().all(plain)
+        && !path.contains("/.");
+    if !is_usual {
+        return None;
+    }
+    let mut headers: Vec<(String, Text)> = Vec::new();
+    let mut length = None;
+    for line in lines {
+        let (name, value) = line.split_once(": ")?;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let is_value = |c: char| c == ' ' || c.is_ascii_graphic();
+        let is_plain = !name.is_empty()
+            && name.chars().all(is_name)
+            && !value.is_empty()
+            && value.trim() == value
+            && value.chars().all(is_value);
+        let again = |known: &str| {
+            headers
+                .iter()
+                .any(|(other, _)| other.eq_ignore_ascii_case(known))
+        };
+        match name.to_ascii_lowercase().as_str() {
+            _ if !is_plain => return None,
+            "transfer-encoding" | "expect" => return None,
+            "content-length" if length.is_some() => return None,
+            // `curl` counts itself.
+            "content-length" => length = Some(value.parse::<usize>().ok()?),
+            "host" | "content-type" if again(name) => return None,
+            _ => headers.push((name.to_owned(), Text::plain(value))),
+        }
+    }
+    let has = |wanted: &str| {
+        headers
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case(wanted))
+    };
+    let body_is_usual = match length {
+        None => body.is_empty(),
+        // `@` names a file, and a body without a type gets that of a form.
+        Some(length) => {
+            length > 0 && length == body.len() && !body.starts_with('@') && has("content-type")
+        }
+    };
+    (has("host") && body_is_usual).then(|| HttpRequest {
+        tag: None,
+        method: method.to_owned(),
+        path: Text::plain(path),
+        headers,
+        body: length.map(|_| Text::plain(body)),
     })
 }
 

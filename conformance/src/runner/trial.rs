@@ -18,6 +18,8 @@ use super::start::Refusal;
 /// Frames of a transcript that are kept at its beginning, and at its end.
 const FRAMES_FIRST: usize = 16;
 const FRAMES_LAST: usize = 112;
+/// Precedes a target's standard error in a text for display.
+pub const STDERR_FOLLOWS: &str = "its standard error:";
 /// Number of remarks on unobservable parts that are kept.
 const REMARKS_MAX: usize = 64;
 
@@ -122,7 +124,7 @@ impl Trial {
             "" => self.verdict.message(),
             // Indented, so that none of its lines is mistaken for the harness's.
             stderr => format!(
-                "{}\nits standard error:\n    {}",
+                "{}\n{STDERR_FOLLOWS}\n    {}",
                 self.verdict.message(),
                 stderr.replace('\n', "\n    ")
             ),
@@ -285,7 +287,10 @@ pub fn unmet(mismatch: Mismatch, line: u32) -> Verdict {
 /// The target's output, as far as a fault contains it.
 fn traffic_of(fault: &Fault) -> Vec<Traffic> {
     match fault {
-        Fault::Junk { line, .. } | Fault::Stray { line } | Fault::Malformed { line, .. } => {
+        Fault::Junk { line, .. }
+        | Fault::Stray { line }
+        | Fault::Malformed { line, .. }
+        | Fault::NotMcp { body: line, .. } => {
             vec![Traffic::new(Direction::Received, line)]
         }
         Fault::Overlong { head, .. } | Fault::Flooded { head, .. } => {

@@ -40,6 +40,38 @@ pub struct Claims {
     operations: BTreeSet<String>,
 }
 
+/// Why a declaration is unusable: a typo would leave out every case.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClaimsError {
+    #[error("no extension is called `{word}`; there are {known}")]
+    NoExtension {
+        word: String,
+        /// Those that there are.
+        known: String,
+    },
+    #[error(
+        "no case needs `{word}`; capabilities are {known} (`ptc-conformance capabilities` says what each means)"
+    )]
+    NoCapability {
+        word: String,
+        /// Those that there are.
+        known: String,
+    },
+    #[error("`{glob}` is not a glob: {error}")]
+    NoGlob { glob: String, error: String },
+    /// A glob that selects nothing.
+    #[error("{0}")]
+    NoMatch(String),
+    #[error(
+        "`{member}` is empty, so that nothing would be tested: write {wanted}, or leave `{member}` out to claim everything"
+    )]
+    Empty {
+        member: &'static str,
+        /// What to write in it.
+        wanted: &'static str,
+    },
+}
+
 impl Declaration {
     /// Reads a declaration.
     ///
@@ -52,8 +84,9 @@ impl Declaration {
     /// Compiles the declaration.
     ///
     /// # Errors
-    /// A message that names an invalid glob, or a word that is not a capability: a typo would leave out every case.
-    pub fn claims(&self, suite: &Suite) -> Result<Claims, String> {
+    /// When it claims nothing, or has an invalid glob, or a word that is not a capability.
+    pub fn claims(&self, suite: &Suite) -> Result<Claims, ClaimsError> {
+        self.check_not_empty()?;
         let needed = suite.cases.iter().flat_map(Case::needs);
         let names = CAPABILITIES.iter().map(|row| row.name);
         let known: BTreeSet<&str> = names.chain(needed).collect();
@@ -64,26 +97,30 @@ impl Declaration {
             .find(|word| !extensions.clone().any(|known| known == word))
         {
             let known: Vec<&str> = extensions.by_ref().copied().collect();
-            return Err(format!(
-                "no extension is called `{word}`; there are {}",
-                known.join(", ")
-            ));
+            return Err(ClaimsError::NoExtension {
+                word: word.clone(),
+                known: known.join(", "),
+            });
         }
         let mut words = self.implements.iter().flatten().chain(&self.lacks);
         if let Some(word) = words.find(|word| !known.contains(word.as_str())) {
-            let known = Vec::from_iter(known).join(", ");
-            return Err(format!(
-                "no case needs `{word}`; capabilities are {known} (`ptc-conformance capabilities` says what each means)"
-            ));
+            return Err(ClaimsError::NoCapability {
+                word: word.clone(),
+                known: Vec::from_iter(known).join(", "),
+            });
         }
         let selector = |text: &String| {
-            Selector::new(text).map_err(|error| format!("`{text}` is not a glob: {error}"))
+            Selector::new(text).map_err(|error| ClaimsError::NoGlob {
+                glob: text.clone(),
+                error: error.to_string(),
+            })
         };
-        let globs = |globs: &[String]| -> Result<Vec<Selector>, String> {
+        let globs = |globs: &[String]| -> Result<Vec<Selector>, ClaimsError> {
             let globs: Vec<Selector> = globs.iter().map(selector).collect::<Result<_, _>>()?;
             globs
                 .iter()
-                .try_for_each(|glob| glob.check_matches(suite))?;
+                .try_for_each(|glob| glob.check_matches(suite))
+                .map_err(ClaimsError::NoMatch)?;
             Ok(globs)
         };
         Ok(Claims {
@@ -94,6 +131,24 @@ impl Declaration {
             not_cases: globs(&self.not_cases)?,
             operations: BTreeSet::new(),
         })
+    }
+
+    fn check_not_empty(&self) -> Result<(), ClaimsError> {
+        let implements = self.implements.as_ref().map(BTreeSet::is_empty);
+        let cases = self.cases.as_ref().map(Vec::is_empty);
+        let (member, wanted) = match (implements, cases) {
+            // Extensions may be all that is implemented.
+            (Some(true), _) if self.extensions.is_empty() => (
+                "implements",
+                "the capabilities that the target has (`ptc-conformance capabilities` lists them)",
+            ),
+            (_, Some(true)) => (
+                "cases",
+                "the cases, clauses or pages that the target claims",
+            ),
+            _ => return Ok(()),
+        };
+        Err(ClaimsError::Empty { member, wanted })
     }
 }
 
@@ -107,7 +162,10 @@ impl Claims {
         let listed = self.cases.as_ref();
         let claimed = listed.is_none_or(|globs| globs.iter().any(|glob| glob.selects(case)));
         if !claimed || self.not_cases.iter().any(|glob| glob.selects(case)) {
-            return Some("this case, which its declaration leaves out".to_owned());
+            return Some(
+                "a declaration that claims this case: `cases` or `not_cases` leaves it out"
+                    .to_owned(),
+            );
         }
         needs
             .into_iter()

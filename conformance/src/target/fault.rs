@@ -103,6 +103,19 @@ pub enum Fault {
         /// What was tried, and what went wrong.
         message: String,
     },
+    /// A response over HTTP that no MCP server gives.
+    #[error(
+        "POST {url} answered {status}{}; expected 200 with application/json or text/event-stream; {}",
+        kind.as_ref().map(|kind| format!(" {kind}")).unwrap_or_default(),
+        advice_for_response(url, *status)
+    )]
+    NotMcp {
+        url: String,
+        status: u16,
+        /// Its content type.
+        kind: Option<String>,
+        body: String,
+    },
     /// Two faults in a row; the first is the target's first mistake.
     #[error("{first}; then {then}")]
     Then {
@@ -134,6 +147,7 @@ impl Fault {
             | Self::Flooded { .. }
             | Self::Dropped { .. }
             | Self::Http { .. }
+            | Self::NotMcp { .. }
             | Self::Harness { .. } => true,
             Self::Then { first, then } => first.is_fatal() || then.is_fatal(),
         }
@@ -154,7 +168,9 @@ impl Fault {
     /// This fault as kept in the list of unsolicited output: with at most [`STRAY_BYTES_MAX`] of the line.
     #[must_use]
     pub fn as_stray(mut self) -> Self {
-        if let Self::Junk { line, .. } | Self::Stray { line } = &mut self {
+        if let Self::Junk { line, .. } | Self::Stray { line } | Self::NotMcp { body: line, .. } =
+            &mut self
+        {
             cut::keep_bytes(line, STRAY_BYTES_MAX);
         }
         self
@@ -169,6 +185,7 @@ impl Fault {
             | Self::ClosedOutput
             | Self::Dropped { .. }
             | Self::Http { .. } => Verdict::Crashed { detail },
+            Self::NotMcp { body, .. } if body.is_empty() => Verdict::Crashed { detail },
             Self::NoReply { .. } | Self::InputStalled { .. } | Self::StillRunning { .. } => {
                 if answered {
                     Verdict::TimedOut { detail }
@@ -180,6 +197,7 @@ impl Fault {
             | Self::Stray { .. }
             | Self::Overlong { .. }
             | Self::Flooded { .. }
+            | Self::NotMcp { .. }
             | Self::Malformed { .. } => Verdict::Junk { detail },
             Self::Then { first, .. } => match first.verdict(answered) {
                 Verdict::Crashed { .. } => Verdict::Crashed { detail },
@@ -209,10 +227,23 @@ impl Fault {
             Self::Malformed { .. } => "malformed-reply",
             Self::Dropped { .. } => "dropped",
             Self::Http { .. } => "http",
+            Self::NotMcp { .. } => "not-mcp",
             Self::Harness { .. } => "harness",
             Self::Then { first, .. } => first.name(),
         }
     }
+}
+
+/// What to look at when a server answers a URL with this status.
+fn advice_for_response(url: &str, status: u16) -> String {
+    if matches!(status, 401 | 403) {
+        return "is a --header missing?".to_owned();
+    }
+    let path = url
+        .split_once("://")
+        .and_then(|(_, rest)| rest.find('/').map(|start| &rest[start..]))
+        .map_or("/", |path| path.split(['?', '#']).next().unwrap_or(path));
+    format!("is {path} the right path?")
 }
 
 /// `text`, truncated to [`QUOTE_CHARS_MAX`] characters for a message.

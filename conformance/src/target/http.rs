@@ -221,13 +221,7 @@ impl HttpLink {
             pongs.truncate(STRAYS_KEPT_MAX);
         }
         let Some((received, head)) = answer else {
-            let fault = strays.into_iter().next().unwrap_or(Fault::Http {
-                message: format!(
-                    "the server answered HTTP {} without a frame for id {id}: {}",
-                    reply.status,
-                    super::fault::quote(&reply.body)
-                ),
-            });
+            let fault = self.without_answer(&reply, strays.into_iter().next(), id);
             return Err(Box::new((fault, sent)));
         };
         strays.extend(reply.fault(&head).map(Fault::as_stray));
@@ -250,6 +244,28 @@ impl HttpLink {
             strays,
             took,
         })
+    }
+
+    /// The fault of a response without an answer. `stray` is the first thing that it contains instead.
+    fn without_answer(&self, reply: &HttpReply, stray: Option<Fault>, id: u64) -> Fault {
+        match stray {
+            // A frame, even if it answers another request: this is an MCP endpoint.
+            Some(Fault::Stray { line }) if line.contains("\"jsonrpc\"") => Fault::Stray { line },
+            _ if reply.status != 200 || !reply.has_mcp_content_type() => Fault::NotMcp {
+                url: self.url.clone(),
+                status: reply.status,
+                kind: reply.header("content-type").map(str::to_owned),
+                body: reply.body.clone(),
+            },
+            Some(stray) => stray,
+            None => Fault::Http {
+                message: format!(
+                    "the server answered HTTP {} without a frame for id {id}: {}",
+                    reply.status,
+                    super::fault::quote(&reply.body)
+                ),
+            },
+        }
     }
 
     /// Sends `body` unchanged, within the session if there is one.
@@ -456,13 +472,11 @@ mod tests {
 
     use super::*;
 
-    /// The faults found in a response with this body.
-    async fn check(kind: &str, body: &[u8]) -> Vec<String> {
-        let head = format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        );
-        let answer = [head.as_bytes(), body].concat();
+    /// The address of a server, and its answer to a request: these bytes.
+    async fn ask(
+        url: impl Fn(std::net::SocketAddr) -> String,
+        answer: Vec<u8>,
+    ) -> (std::net::SocketAddr, Result<Answer, Box<(Fault, String)>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         tokio::spawn(async move {
@@ -471,7 +485,7 @@ mod tests {
             let _gone = stream.write_all(&answer).await;
         });
         let link = HttpLink::new(&Endpoint {
-            url: format!("http://{address}/mcp"),
+            url: url(address),
             headers: Vec::new(),
         });
         let link = link.expect("a link");
@@ -479,8 +493,46 @@ mod tests {
             |id| format!("{{\"id\":{id},\"method\":\"x\"}}"),
             Duration::from_secs(20),
         );
-        let strays = asked.await.expect("an answer").strays;
+        (address, asked.await)
+    }
+
+    /// The faults found in a response with this body.
+    async fn check(kind: &str, body: &[u8]) -> Vec<String> {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let answer = [head.as_bytes(), body].concat();
+        let (_, asked) = ask(|address| format!("http://{address}/mcp"), answer).await;
+        let strays = asked.expect("an answer").strays;
         strays.iter().map(Fault::to_string).collect()
+    }
+
+    #[tokio::test]
+    async fn response_of_no_mcp_server_names_url_status_and_type() {
+        let url = |address| format!("http://{address}/mcp?x=1");
+        for (head, told) in [
+            (
+                "HTTP/1.1 501 Not Implemented\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\n<p>",
+                "answered 501 text/html; expected 200 with application/json or text/event-stream; is /mcp the right path?",
+            ),
+            (
+                "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
+                "answered 404 application/json; expected 200 with",
+            ),
+            (
+                "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n",
+                "answered 401; expected 200 with application/json or text/event-stream; is a --header missing?",
+            ),
+        ] {
+            let (address, asked) = ask(url, head.as_bytes().to_vec()).await;
+            let (fault, _) = *asked.expect_err("no answer");
+            let said = fault.to_string();
+            assert!(
+                said.starts_with(&format!("POST http://{address}/mcp?x=1 {told}")),
+                "{said}"
+            );
+        }
     }
 
     #[tokio::test]

@@ -81,6 +81,32 @@ pub struct PatienceMs {
     pub factor: Option<u32>,
 }
 
+/// Why a template is unusable: no server could be started with it, or a value would silently be dropped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum LaunchError {
+    /// The text is not TOML of this shape.
+    #[error("{0}")]
+    Toml(String),
+    #[error("{}; write {hint}", error.trim_end())]
+    NoList {
+        error: String,
+        /// The member with its words.
+        hint: String,
+    },
+    #[error("{member}: expected a word that holds {hole}, found {found:?}")]
+    NoHole {
+        member: &'static str,
+        hole: &'static str,
+        found: Vec<String>,
+    },
+    #[error("programs.{name}: expected a command, found none")]
+    NoCommand { name: String },
+    #[error("environment: expected the name of a variable, found {name:?}")]
+    NoVariable { name: String },
+    #[error("expected words that a system can pass to a program, found {word:?}")]
+    NoWord { word: String },
+}
+
 /// Prefix of the variables in the suite's vocabulary.
 pub const ENVIRONMENT_PREFIX: &str = "PTC_RUNNER_MCP_";
 
@@ -138,16 +164,21 @@ impl Launch {
     /// # Errors
     /// A message with the file, and with the line when it is not a template.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let launch: Self = files::read_toml(path)?;
-        launch
-            .check()
-            .map_err(|message| format!("{}: {message}", path.display()))?;
+        let text = files::read_text(path, files::SETTINGS_BYTES_MAX)?;
+        Self::parse(&text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self, LaunchError> {
+        let launch: Self = files::parse_toml(text).map_err(|error| match as_list(text) {
+            Some(hint) => LaunchError::NoList { error, hint },
+            None => LaunchError::Toml(error),
+        })?;
+        launch.check()?;
         Ok(launch)
     }
 
-    /// Rejects a template that no server could be started with, or that would silently drop a value.
-    fn check(&self) -> Result<(), String> {
-        let holed: [(&str, &[String], &[&str]); 5] = [
+    fn check(&self) -> Result<(), LaunchError> {
+        let holed: [(&'static str, &[String], &[&'static str]); 5] = [
             ("flag", &self.flag, &["{name}", "{value}"]),
             ("switch_on", &self.switch_on, &["{name}"]),
             ("switch_off", &self.switch_off, &["{name}"]),
@@ -157,20 +188,20 @@ impl Launch {
         for (member, words, holes) in holed {
             for hole in holes {
                 if !words.is_empty() && !words.iter().any(|word| word.contains(hole)) {
-                    return Err(format!(
-                        "{member}: expected a word that holds {hole}, found {words:?}"
-                    ));
+                    return Err(LaunchError::NoHole {
+                        member,
+                        hole,
+                        found: words.to_vec(),
+                    });
                 }
             }
         }
         if let Some((name, _)) = self.programs.iter().find(|(_, words)| words.is_empty()) {
-            return Err(format!("programs.{name}: expected a command, found none"));
+            return Err(LaunchError::NoCommand { name: name.clone() });
         }
         let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
         if let Some(name) = self.environment.keys().find(|name| !is_name(name)) {
-            return Err(format!(
-                "environment: expected the name of a variable, found {name:?}"
-            ));
+            return Err(LaunchError::NoVariable { name: name.clone() });
         }
         let commands = [&self.command, &self.arguments, &self.testee];
         let words = commands.into_iter().chain(self.programs.values()).flatten();
@@ -178,9 +209,7 @@ impl Launch {
             .chain(self.environment.values())
             .find(|word| word.contains('\0'))
         {
-            Some(word) => Err(format!(
-                "expected words that a system can pass to a program, found {word:?}"
-            )),
+            Some(word) => Err(LaunchError::NoWord { word: word.clone() }),
             None => Ok(()),
         }
     }
@@ -275,6 +304,17 @@ fn expand(pattern: &[String], hole: &str, value: &str) -> Option<Vec<String>> {
     })
 }
 
+/// The first member that has a command as text, as the list that it must be.
+fn as_list(text: &str) -> Option<String> {
+    const LISTS: &[&str] = &["command", "arguments", "testee"];
+    let members: toml::Table = toml::from_str(text).ok()?;
+    let (member, text) = LISTS
+        .iter()
+        .find_map(|member| Some((*member, members.get(*member)?.as_str()?)))?;
+    let words = shell_words::split(text).ok()?;
+    Some(format!("{member} = {words:?}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,7 +342,7 @@ mod tests {
     fn invalid_templates_are_rejected_with_a_reason() {
         let told = |text: &str| {
             let launch: Launch = toml::from_str(text).expect("a template");
-            launch.check().expect_err(text)
+            launch.check().expect_err(text).to_string()
         };
         for (text, words) in [
             (
@@ -336,6 +376,23 @@ mod tests {
         for text in ["", "http = []\nupstreams = []\nflag = []"] {
             let launch: Launch = toml::from_str(text).expect("a template");
             assert_eq!(launch.check(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn command_as_text_is_shown_as_a_list() {
+        for (text, words) in [
+            (
+                "command = \"ptc start --name='a b'\"",
+                "command = [\"ptc\", \"start\", \"--name=a b\"]",
+            ),
+            ("testee = 'adapter'", "testee = [\"adapter\"]"),
+        ] {
+            let told = Launch::parse(text).expect_err(text).to_string();
+            assert!(
+                told.contains("line 1") && told.ends_with(&format!("write {words}")),
+                "{told}"
+            );
         }
     }
 
