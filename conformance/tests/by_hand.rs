@@ -129,6 +129,8 @@ Accept: application/json, text/event-stream
 ```http #one
 -> [a] GET /health
 hang up [a]
+-> GET /health
+<- 200
 ```
 ```wire #two
 -> {"jsonrpc": "2.0", "id": 1, "method": "ping"}

@@ -116,7 +116,9 @@ fn unclaimed_cases_are_not_judged() {
     for member in ["cases", "implements"] {
         declare(&format!("{member} = []\n"));
         let suite = sandbox.path_text("spec");
-        let words = ["run", "--suite", &suite, "--stdio", "true", "--claims", &claims];
+        let words = [
+            "run", "--suite", &suite, "--stdio", "true", "--claims", &claims,
+        ];
         let output = sandbox.call(&words);
         let told =
             format!("--claims {claims}: `{member}` is empty, so that nothing would be tested");
@@ -654,7 +656,7 @@ fn unusable_targets_are_rejected_with_advice() {
     ] {
         let run = [&["run", "--suite", &suite][..], &words].concat();
         assert_rejected(&sandbox.call(&run), &[told]);
-        let show = [&["show", "sums.add", "--suite", &suite][..], &words].concat();
+        let show = [&["show", "sums.wrong/wrong", "--suite", &suite][..], &words].concat();
         assert_rejected(&sandbox.call(&show), &[told]);
     }
     let help = String::from_utf8_lossy(&sandbox.call(&["run", "--help"]).stdout).into_owned();
