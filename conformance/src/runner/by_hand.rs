@@ -385,6 +385,8 @@ fn ordinary_request(bytes: &[u8]) -> Option<HttpRequest> {
             _ if !is_plain => return None,
             "transfer-encoding" | "expect" => return None,
             "content-length" if length.is_some() => return None,
+            // `+2` is a number to Rust, and none here.
+            "content-length" if !value.bytes().all(|byte| byte.is_ascii_digit()) => return None,
             // `curl` counts itself.
             "content-length" => length = Some(value.parse::<usize>().ok()?),
             "host" | "content-type" if again(name) => return None,
