@@ -140,7 +140,7 @@ pub struct RunState {
 #[derive(Debug)]
 enum RunEvent {
     /// A case was judged.
-    Trial(usize, Trial),
+    Trial(usize, Box<Trial>),
     /// Something that the user should know at once.
     Notice(String),
 }
@@ -181,7 +181,7 @@ impl RunState {
             return;
         };
         // The receiver lives as long as the run.
-        let _run_is_over = self.events.send(RunEvent::Trial(case, trial));
+        let _run_is_over = self.events.send(RunEvent::Trial(case, Box::new(trial)));
     }
 
     /// Tells the user something at once.
@@ -252,7 +252,7 @@ pub async fn run(
     let mut stopped = false;
     while let Some(event) = events.recv().await {
         let (case, trial) = match event {
-            RunEvent::Trial(case, trial) => (case, trial),
+            RunEvent::Trial(case, trial) => (case, *trial),
             RunEvent::Notice(notice) => {
                 seen(Progress::Notice(&notice));
                 continue;

@@ -58,7 +58,7 @@ impl<'r> Veil<'r> {
         let bytes = self.program.as_bytes();
         let places = self.redactor.find_forms(bytes);
         // A search that ended early found only some of them.
-        let places = places.unwrap_or_else(|| vec![0..bytes.len()]);
+        let places = places.unwrap_or_else(|| std::iter::once(0..bytes.len()).collect());
         let mut masked = Cow::Borrowed(bytes);
         for place in places {
             if bytes[place.clone()].contains(&b'\n') {

@@ -156,7 +156,7 @@ pub fn scrubbed_compact(
     // A credential that is itself JSON may have been written with other blanks than it has.
     Ok(match scrub_json_text(&compact, redactor) {
         Cow::Borrowed(_) => compact,
-        Cow::Owned(clean) => JsonText::read(&*clean).unwrap_or_else(|_| JsonText::string(&clean)),
+        Cow::Owned(clean) => JsonText::read(&clean).unwrap_or_else(|_| JsonText::string(&clean)),
     })
 }
 
