@@ -542,6 +542,8 @@ fn tools_call(
     log_start(given.map(|_| shown.as_ref()));
     if connection.is_draining() && !place.context.arrived_in_time {
         tracing::info!(event = "tools_call_rejected_shutting_down");
+        let tool = tool.map_or(UNKNOWN_TOOL, |tool| tool.name);
+        count_refusal(server, tool, &Refusal::ShuttingDown, since);
         return refuse(Refusal::ShuttingDown);
     }
     log_bodies(arguments, &server.redactor);
@@ -563,7 +565,7 @@ fn tools_call(
             known: tools::listed(server).map(|tool| tool.name).collect(),
         };
         let payload = refusal.payload();
-        record_stop(server, "unknown", &payload, since, false);
+        record_stop(server, UNKNOWN_TOOL, &payload, since, false);
         ended(observed, &payload, CallEnd::Unknown);
         return match era {
             Era::Session => refuse(refusal),
@@ -637,7 +639,7 @@ fn admit(
             return reject_duplicate(id);
         }
         Err((NotAdmitted::Cancelled, _)) => {
-            count_cancelled(server, tool.name, Instant::now());
+            count_refusal(server, tool.name, &Refusal::Cancelled, Instant::now());
             if let Some(observed) = observed {
                 server.observers.abandoned(observed);
             }
@@ -667,7 +669,7 @@ fn admit(
     } = work;
     if server.counters.is_some() {
         let (server, since) = (server.clone(), call.started);
-        call.on_cancel(move || count_cancelled(&server, tool.name, since));
+        call.on_cancel(move || count_refusal(&server, tool.name, &Refusal::Cancelled, since));
     }
     if let Some(admitted) = admitted {
         admitted(&call);
@@ -811,11 +813,13 @@ fn record_stop(
     tracing::info!(event = "tools_call_stop", is_error, reason);
 }
 
-/// Counts a call of `tool` that was cancelled.
-fn count_cancelled(server: &Server, tool: &'static str, since: Instant) {
+/// What counters call a tool that does not exist.
+const UNKNOWN_TOOL: &str = "unknown";
+
+/// Counts a call of `tool` that was refused.
+fn count_refusal(server: &Server, tool: &'static str, refusal: &Refusal, since: Instant) {
     if let Some(counters) = &server.counters {
-        let reason = Refusal::Cancelled.reason().name();
-        counters.call(tool, reason, since.elapsed());
+        counters.call(tool, refusal.reason().name(), since.elapsed());
     }
 }
 

@@ -396,7 +396,8 @@ impl Draft {
     /// The settings before validation, as far as they contain or name secrets.
     fn unchecked(&self) -> Box<Settings> {
         let mut settings = self.settings.clone();
-        settings.sessions.store.address = Address::read(&self.store).ok().flatten();
+        settings.sessions.store.address =
+            Address::read(&self.store).unwrap_or_else(|_| Address::password_only(&self.store));
         // A short token is not a usable secret, and redacting it would mutilate ordinary words.
         let token = self.token.clone();
         settings.http = token

@@ -101,6 +101,21 @@ impl Address {
         RedisAddress::read(kind, *tls, rest).map(|redis| Some(Address::Redis(redis)))
     }
 
+    /// Only the password, of a text that may be no address: it must not be shown either.
+    pub fn password_only(text: &str) -> Option<Address> {
+        let (login, _) = text.split_once("://")?.1.rsplit_once('@')?;
+        let (_, written) = login.split_once(':').unwrap_or(("", login));
+        let password = percent_decode(written).unwrap_or_else(|| written.to_owned());
+        Some(Address::Redis(RedisAddress {
+            kind: Topology::One,
+            tls: false,
+            servers: Vec::new(),
+            user: None,
+            password: Some(Secret::new(password)),
+            database: 0,
+        }))
+    }
+
     /// Registers the password as a secret that no reply or log line may show.
     pub fn add_secrets(&self, secrets: &mut RedactorBuilder) {
         if let Address::Redis(RedisAddress {
