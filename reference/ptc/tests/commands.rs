@@ -306,7 +306,7 @@ fn unknown_session_arguments_are_reported() {
             false => "before the flags",
         };
         assert!(last.contains(found), "{words:?}: {told}");
-        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.status.code(), Some(2));
     }
 }
 
