@@ -249,8 +249,7 @@ fn fail(message: impl std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The exit status for an invalid command line. `start` and `doctor`, which reports what `start` would do, end with 1 instead, as the
-/// specification of the server says.
+/// The exit status of `eval` and `agent` for an invalid command line. The specification of the server has 1 for the other commands.
 const USAGE_STATUS: u8 = 2;
 
 /// Writes to standard error why a command line is invalid.

@@ -1,9 +1,7 @@
 //! `ptc session`: lists, shows, exports and deletes sessions of the store that is given by the flags of `ptc start`.
 
 use crate::start::{refusal_message, secrets_named_in};
-use crate::{
-    environment, fail, open_private_file, print, refuse, replace_private_file, wants_help,
-};
+use crate::{environment, fail, open_private_file, print, replace_private_file, wants_help};
 use ptc_lang::visible::is_nonprinting;
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX, Secret};
 use ptc_server::clock;
@@ -38,16 +36,8 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
     match run(arguments) {
         Ok(bytes) => print(bytes),
-        Err(SessionProblem::Usage(message)) => refuse(message),
-        Err(SessionProblem::Failure(message)) => fail(message),
+        Err(message) => fail(message),
     }
-}
-
-/// Why a command fails, with secrets scrubbed.
-enum SessionProblem {
-    /// The command line is invalid.
-    Usage(String),
-    Failure(String),
 }
 
 /// The requested operation.
@@ -77,36 +67,29 @@ fn parse_arguments<'a>(words: &[&'a str]) -> Result<SessionRequest<'a>, String> 
     })
 }
 
-fn run(arguments: &[String]) -> Result<Vec<u8>, SessionProblem> {
+/// Returns the output, or why the command fails, with secrets scrubbed.
+fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
     let flags = arguments.iter().position(|word| word.starts_with("--"));
     let (words, flags) = arguments.split_at(flags.unwrap_or(arguments.len()));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let wanted = parse_arguments(&words).map_err(|message| {
         let read = Settings::read(flags, environment);
         let settings = read.unwrap_or_else(|refused| *refused.settings);
-        SessionProblem::Usage(secrets_named_in(&settings).scrub(message).into_inner())
+        secrets_named_in(&settings).scrub(message).into_inner()
     })?;
     let shows = matches!(wanted, SessionRequest::List | SessionRequest::Show(_));
     let (unscrubbed, flags): (Vec<String>, Vec<String>) = flags
         .iter()
         .cloned()
         .partition(|word| shows && word == "--unscrubbed");
-    let settings = Settings::read(&flags, environment)
-        .map_err(|refused| SessionProblem::Usage(refusal_message(refused)))?;
-    let redactor =
-        redactor(&settings, shows && unscrubbed.is_empty()).map_err(SessionProblem::Failure)?;
+    let settings = Settings::read(&flags, environment).map_err(refusal_message)?;
+    let redactor = redactor(&settings, shows && unscrubbed.is_empty())?;
     ptc_server::install_diagnostics(Level::Error, &redactor);
-    let Some(store) = SharedSessions::open(&settings.sessions, Duration::ZERO)
-        .map_err(|fault| failure(fault.to_string(), &redactor))?
-    else {
-        let message = "which store: --session-store file:DIR or redis://HOST:PORT".to_owned();
-        return Err(SessionProblem::Usage(message));
-    };
-    serve(&wanted, &store, &redactor).map_err(|message| failure(message, &redactor))
-}
-
-fn failure(message: String, redactor: &Redactor) -> SessionProblem {
-    SessionProblem::Failure(redactor.scrub(message).into_inner())
+    let clean = |message: String| redactor.scrub(message).into_inner();
+    let opened = SharedSessions::open(&settings.sessions, Duration::ZERO)
+        .map_err(|fault| clean(fault.to_string()))?;
+    let store = opened.ok_or("which store: --session-store file:DIR or redis://HOST:PORT")?;
+    serve(&wanted, &store, &redactor).map_err(clean)
 }
 
 /// The output of the requested operation.

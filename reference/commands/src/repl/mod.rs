@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use nix::unistd::{AccessFlags, access};
 
-use crate::{environment, fail, print, refuse};
+use crate::{environment, fail, print};
 use evaluator::{Evaluator, Shown};
 use options::{ReplOptions, ReplRequest};
 
@@ -24,7 +24,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
         Ok(ReplRequest::Run(options)) => options,
         Err(message) => {
             let secrets = options::secrets_named_in(arguments, environment);
-            return refuse(secrets.scrub(message));
+            return fail(secrets.scrub(message));
         }
     };
     let mut evaluator = match Evaluator::start(&options) {
