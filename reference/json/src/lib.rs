@@ -2,8 +2,8 @@
 //!
 //! A [`Json`] is a slice of text that is known to be one JSON value, so navigating it can't fail, nothing is built before it is
 //! requested, and nothing is checked twice: a [`Visitor`] builds what it needs. Nesting is bounded only by the text: every walk
-//! is iterative. Knows nothing of JSON-RPC, and of no value type except its own text. Everything that reads or writes JSON is
-//! based on this crate.
+//! is iterative. Knows nothing of JSON-RPC, and of no value type except its own text. Programs' values, frames and upstreams'
+//! answers are read and written with this crate.
 
 #![forbid(unsafe_code)]
 

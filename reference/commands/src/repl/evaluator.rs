@@ -348,9 +348,9 @@ impl Evaluator {
                 if !explained.is_empty() {
                     message = format!("{message}\n{explained}");
                 }
-                let masked = masks.masked_program();
                 if self.typed
-                    && let Some(place) = error.span_in(text).and_then(|span| caret(&masked, span))
+                    && let Some(span) = error.span_in(text)
+                    && let Some(place) = caret(&masks.masked_program(), span)
                 {
                     message = format!("{message}\n{place}");
                 }

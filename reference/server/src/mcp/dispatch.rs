@@ -169,7 +169,53 @@ pub fn handle(
     answer: impl FnOnce() -> Responder,
 ) -> Handled {
     contain_panic(incoming, || {
-        route(server, connection, context, incoming, answer)
+        let Incoming {
+            frame,
+            method: name,
+            era,
+            ..
+        } = incoming;
+        let id = incoming.id.clone();
+        if !frame.version_ok || frame.method.is_none() {
+            // A response is not a request, so the error does not use its id.
+            let id = id.filter(|_| !frame.is_response());
+            return Handled::Now(Reply::error(id, RpcError::INVALID_REQUEST));
+        }
+        if let Some(id) = id.clone().filter(|_| *era == Era::Stateless) {
+            return handle_stateless(server, connection, context, incoming, id, answer);
+        }
+        let Some(id) = id else {
+            return notification(server, connection, *era, incoming);
+        };
+        let known = method(name.as_deref());
+        let _request = request_span(server, &id).entered();
+        let call = MethodCall {
+            server,
+            connection,
+            id: &id,
+            params: frame.params,
+        };
+        match known.map_or(OnRequest::Unknown, |known| known.session) {
+            OnRequest::Answer(answer) => Handled::Now(answer(&call)),
+            OnRequest::CallTool => {
+                let place = CallContext {
+                    server,
+                    connection,
+                    context,
+                    key: id.clone(),
+                    id,
+                    era: Era::Session,
+                    revision: connection.revision(),
+                };
+                tools_call(place, incoming, answer)
+            }
+            OnRequest::Exit => {
+                tracing::info!(event = "exit");
+                Handled::Exit(Some(null_result(id)))
+            }
+            OnRequest::Invalid => Handled::Now(Reply::error(Some(id), RpcError::INVALID_REQUEST)),
+            OnRequest::Unknown => Handled::Now(method_not_found(server, name.as_deref(), id)),
+        }
     })
 }
 
@@ -182,62 +228,6 @@ fn contain_panic(incoming: &Incoming<'_>, handle: impl FnOnce() -> Handled) -> H
             None => Handled::Silent,
         }
     })
-}
-
-fn route(
-    server: &Arc<Server>,
-    connection: &Arc<Connection>,
-    context: &RequestContext,
-    incoming: &Incoming<'_>,
-    answer: impl FnOnce() -> Responder,
-) -> Handled {
-    let Incoming {
-        frame,
-        method: name,
-        era,
-        ..
-    } = incoming;
-    let id = incoming.id.clone();
-    if !frame.version_ok || frame.method.is_none() {
-        // A response is not a request, so the error does not use its id.
-        let id = id.filter(|_| !frame.is_response());
-        return Handled::Now(Reply::error(id, RpcError::INVALID_REQUEST));
-    }
-    if let Some(id) = id.clone().filter(|_| *era == Era::Stateless) {
-        return route_stateless(server, connection, context, incoming, id, answer);
-    }
-    let Some(id) = id else {
-        return notification(server, connection, *era, incoming);
-    };
-    let known = method(name.as_deref());
-    let _request = request_span(server, &id).entered();
-    let call = MethodCall {
-        server,
-        connection,
-        id: &id,
-        params: frame.params,
-    };
-    match known.map_or(OnRequest::Unknown, |known| known.session) {
-        OnRequest::Answer(answer) => Handled::Now(answer(&call)),
-        OnRequest::CallTool => {
-            let place = CallContext {
-                server,
-                connection,
-                context,
-                key: id.clone(),
-                id,
-                era: Era::Session,
-                revision: connection.revision(),
-            };
-            tools_call(place, incoming, answer)
-        }
-        OnRequest::Exit => {
-            tracing::info!(event = "exit");
-            Handled::Exit(Some(null_result(id)))
-        }
-        OnRequest::Invalid => Handled::Now(Reply::error(Some(id), RpcError::INVALID_REQUEST)),
-        OnRequest::Unknown => Handled::Now(method_not_found(server, name.as_deref(), id)),
-    }
 }
 
 /// Acts on a notification, which is never answered.
@@ -872,69 +862,58 @@ pub fn handle_stateless(
     answer: impl FnOnce() -> Responder,
 ) -> Handled {
     contain_panic(incoming, || {
-        route_stateless(server, connection, context, incoming, key, answer)
-    })
-}
-
-fn route_stateless(
-    server: &Arc<Server>,
-    connection: &Arc<Connection>,
-    context: &RequestContext,
-    incoming: &Incoming<'_>,
-    key: Id,
-    answer: impl FnOnce() -> Responder,
-) -> Handled {
-    let Incoming {
-        frame,
-        method: name,
-        ..
-    } = incoming;
-    let Some(id) = incoming.id.clone() else {
-        return notification(server, connection, Era::Stateless, incoming);
-    };
-    let refuse = |error: RpcError| Handled::Now(Reply::error(Some(id.clone()), error));
-    let nameable = frame
-        .id
-        .is_some_and(|id| matches!(id.kind(), JsonKind::String | JsonKind::Integer));
-    if !frame.version_ok || !nameable {
-        return refuse(RpcError::INVALID_REQUEST);
-    }
-    match stateless_version(incoming) {
-        Err(error) => return refuse(error),
-        Ok(version) if version != STATELESS_REVISION => {
-            return refuse(unsupported(&server.redactor.scrub_str(&version)));
+        let Incoming {
+            frame,
+            method: name,
+            ..
+        } = incoming;
+        let Some(id) = incoming.id.clone() else {
+            return notification(server, connection, Era::Stateless, incoming);
+        };
+        let refuse = |error: RpcError| Handled::Now(Reply::error(Some(id.clone()), error));
+        let nameable = frame
+            .id
+            .is_some_and(|id| matches!(id.kind(), JsonKind::String | JsonKind::Integer));
+        if !frame.version_ok || !nameable {
+            return refuse(RpcError::INVALID_REQUEST);
         }
-        Ok(_) => {}
-    }
-    let _request = request_span(server, &id).entered();
-    let call = MethodCall {
-        server,
-        connection,
-        id: &id,
-        params: frame.params,
-    };
-    let known = method(name.as_deref());
-    match known.map_or(OnRequest::Unknown, |known| known.stateless) {
-        OnRequest::Answer(answer) => Handled::Now(answer(&call)),
-        OnRequest::CallTool => {
-            if let Err(error) = check_input_responses(frame.params) {
-                return refuse(error);
+        match stateless_version(incoming) {
+            Err(error) => return refuse(error),
+            Ok(version) if version != STATELESS_REVISION => {
+                return refuse(unsupported(&server.redactor.scrub_str(&version)));
             }
-            let place = CallContext {
-                server,
-                connection,
-                context,
-                key,
-                id: id.clone(),
-                era: Era::Stateless,
-                revision: STATELESS_REVISION,
-            };
-            tools_call(place, incoming, answer)
+            Ok(_) => {}
         }
-        // No row has these in the stateless era.
-        OnRequest::Exit | OnRequest::Invalid => refuse(RpcError::INVALID_REQUEST),
-        OnRequest::Unknown => Handled::Now(method_not_found(server, name.as_deref(), id)),
-    }
+        let _request = request_span(server, &id).entered();
+        let call = MethodCall {
+            server,
+            connection,
+            id: &id,
+            params: frame.params,
+        };
+        let known = method(name.as_deref());
+        match known.map_or(OnRequest::Unknown, |known| known.stateless) {
+            OnRequest::Answer(answer) => Handled::Now(answer(&call)),
+            OnRequest::CallTool => {
+                if let Err(error) = check_input_responses(frame.params) {
+                    return refuse(error);
+                }
+                let place = CallContext {
+                    server,
+                    connection,
+                    context,
+                    key,
+                    id: id.clone(),
+                    era: Era::Stateless,
+                    revision: STATELESS_REVISION,
+                };
+                tools_call(place, incoming, answer)
+            }
+            // No row has these in the stateless era.
+            OnRequest::Exit | OnRequest::Invalid => refuse(RpcError::INVALID_REQUEST),
+            OnRequest::Unknown => Handled::Now(method_not_found(server, name.as_deref(), id)),
+        }
+    })
 }
 
 /// Validates a client's responses to questions that this server never asks: an object of objects by key, and the text of a state.

@@ -498,9 +498,9 @@ impl Draft {
             return Err(SettingsFault::NoToken);
         }
         http.owner_hash = match &token {
-            Some(token) if !http.auth_disabled => hash_of(token),
             _ if http.auth_disabled => digest::short(b"disabled"),
-            _ => digest::short(b"loopback-unauthenticated"),
+            Some(token) => hash_of(token),
+            None => digest::short(b"loopback-unauthenticated"),
         };
         http.token = token;
         http.body_bytes = self.body_bytes.unwrap_or(frame_bytes);

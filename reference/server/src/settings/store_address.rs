@@ -15,7 +15,7 @@ pub enum Address {
 }
 
 /// One or more Redis or Valkey servers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RedisAddress {
     pub kind: Topology,
     /// Whether connections use TLS.
@@ -28,8 +28,9 @@ pub struct RedisAddress {
 }
 
 /// How several servers work together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Topology {
+    #[default]
     One,
     /// Sentinels that know the master of this name.
     Sentinel(String),
@@ -104,15 +105,11 @@ impl Address {
     /// Only the password, of a text that may be no address: it must not be shown either.
     pub fn password_only(text: &str) -> Option<Address> {
         let (login, _) = text.split_once("://")?.1.rsplit_once('@')?;
-        let (_, written) = login.split_once(':').unwrap_or(("", login));
+        let (_, written) = split_login(login);
         let password = percent_decode(written).unwrap_or_else(|| written.to_owned());
         Some(Address::Redis(RedisAddress {
-            kind: Topology::One,
-            tls: false,
-            servers: Vec::new(),
-            user: None,
             password: Some(Secret::new(password)),
-            database: 0,
+            ..RedisAddress::default()
         }))
     }
 
@@ -141,9 +138,7 @@ impl RedisAddress {
             Some((login, hosts)) => (Some(login), hosts),
             None => (None, authority),
         };
-        // A login without a colon is the password, as redis-cli reads it: a user without a password could not log in.
-        let (user, password) = match login.map(|login| login.split_once(':').unwrap_or(("", login)))
-        {
+        let (user, password) = match login.map(split_login) {
             None => (None, None),
             Some((user, password)) => {
                 let decode = |text: &str| percent_decode(text).ok_or(StoreAddressFault::Login);
@@ -190,6 +185,11 @@ impl RedisAddress {
             database,
         })
     }
+}
+
+/// User and password of a login. Without a colon it is the password, as redis-cli reads it: a user without a password could not log in.
+fn split_login(login: &str) -> (&str, &str) {
+    login.split_once(':').unwrap_or(("", login))
 }
 
 /// `host:port`, with the default port if none is given.

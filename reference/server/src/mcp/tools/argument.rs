@@ -3,7 +3,7 @@
 
 use crate::evaluation::OutputSchemaFault;
 use ptc_protocol::{Field, Payload};
-use ptc_rpc::{Json, JsonKind};
+use ptc_rpc::{Json, JsonKind, JsonText};
 
 /// One argument of a tool.
 #[derive(Clone, Copy)]
@@ -69,10 +69,10 @@ pub enum ArgumentFault {
     EmptyKey,
     #[error(
         "argument `context` keys may not contain `/` (would shadow PTC-Lisp namespace): {}",
-        quoted(.0)
+        JsonText::string(.0)
     )]
     KeyWithSlash(String),
-    #[error("argument `context` keys may not contain `/`: {}", quoted(.0))]
+    #[error("argument `context` keys may not contain `/`: {}", JsonText::string(.0))]
     TaskKeyWithSlash(String),
     #[error("argument `op` is required (one of: {})", .0.join(", "))]
     NoOp(Vec<&'static str>),
@@ -80,13 +80,6 @@ pub enum ArgumentFault {
     RequestIdTooLong { bytes_max: usize },
     #[error("argument `request_id` is required for op=get")]
     NoRequestId,
-}
-
-/// A text as JSON.
-pub fn quoted(text: &str) -> String {
-    let mut quoted = Vec::new();
-    ptc_rpc::write_string(&mut quoted, text);
-    String::from_utf8_lossy(&quoted).into_owned()
 }
 
 impl Argument {

@@ -1,6 +1,6 @@
 //! `lisp_debug`: shows the contents of the ring and the traces, within a size. Knows nothing of how calls are recorded.
 
-use super::argument::{self, Argument, ArgumentFault, Shape, quoted};
+use super::argument::{self, Argument, ArgumentFault, Shape};
 use super::{ToolRequest, annotations};
 use crate::clock;
 use crate::diagnostics::record::{CallRecord, Ring, SharedRecord, trace_keys};
@@ -16,7 +16,7 @@ use ptc_protocol::members::{
     Reducer, ReductionRatio, Spread, TaskTally, ToolTally, UpstreamTally, Window,
 };
 use ptc_protocol::{Field, Name, Payload};
-use ptc_rpc::{Json, JsonKind};
+use ptc_rpc::{Json, JsonKind, JsonText};
 use ptc_secrets::Redactor;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -183,7 +183,7 @@ fn shown(value: Json<'_>, redactor: &Redactor) -> String {
     let kept: String = text.chars().take(CHARS_MAX).collect();
     let is_cut = kept.len() < text.len();
     let mut shown = match value.kind() {
-        JsonKind::String => quoted(&kept),
+        JsonKind::String => JsonText::string(&kept).into(),
         _ => kept,
     };
     if is_cut {
