@@ -737,6 +737,8 @@ impl<'p> Parser<'p> {
                     out.push('\\');
                     out.push(next);
                 }
+                // Behind a class there is no range that could begin.
+                '-' if is_class_escape(last) => out.push_str("\\-"),
                 _ => out.push(next),
             }
             last = token;
@@ -768,6 +770,15 @@ impl<'p> Parser<'p> {
         }
         Ok(())
     }
+}
+
+/// Whether a token is an escape that stands for several characters.
+fn is_class_escape(token: &str) -> bool {
+    let letter = token.strip_prefix('\\').unwrap_or_default();
+    matches!(
+        letter,
+        "d" | "D" | "w" | "W" | "s" | "S" | "h" | "H" | "v" | "V" | "p" | "P"
+    )
 }
 
 /// Appends a character, escaped so that it stands only for itself.
