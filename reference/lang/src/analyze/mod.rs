@@ -542,7 +542,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
 
     /// Whether a local, or a definition above, shadows the special form `name`.
     fn shadows(&self, name: &str) -> bool {
-        if forms::FIXED.contains(&name) {
+        if forms::is_fixed(name) {
             return false;
         }
         let defined = match &self.known_globals {

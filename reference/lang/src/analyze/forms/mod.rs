@@ -42,7 +42,18 @@ pub struct SpecialForm {
     /// The correct shape.
     pub signature: &'static str,
     pub doc: &'static str,
+    /// Whether its name can't be shadowed (`forms.shadowing.fixed`).
+    fixed: bool,
     analyze: Analyze,
+}
+
+impl SpecialForm {
+    const fn fixed(self) -> Self {
+        SpecialForm {
+            fixed: true,
+            ..self
+        }
+    }
 }
 
 const fn row(
@@ -59,6 +70,7 @@ const fn row(
         section,
         signature,
         doc,
+        fixed: false,
         analyze,
     }
 }
@@ -67,18 +79,18 @@ use Section::{AgentControl, Conditionals, ControlFlow, Core, Definitions, Iterat
 
 #[rustfmt::skip]
 pub const SPECIAL_FORMS: &[SpecialForm] = &[
-    row("def", "forms.def", Definitions, "(def name value) or (def name docstring value)", "Defines a global, wherever it is executed, and returns its var.", definitions::def),
+    row("def", "forms.def", Definitions, "(def name value) or (def name docstring value)", "Defines a global, wherever it is executed, and returns its var.", definitions::def).fixed(),
     row("defn", "forms.defn", Definitions, "(defn name [params] body)", "Defines a global function.", definitions::defn),
     row("defonce", "forms.defonce", Definitions, "(defonce name value) or (defonce name docstring value)", "Defines a global unless it is defined already.", definitions::defonce),
-    row("fn", "forms.fn", Definitions, "(fn [params] body ...)", "Makes a function, which may have a name of its own.", functions::function),
+    row("fn", "forms.fn", Definitions, "(fn [params] body ...)", "Makes a function, which may have a name of its own.", functions::function).fixed(),
     row("letfn", "forms.letfn", Definitions, "(letfn [(name [params] body ...) ...] body ...)", "Binds functions that may call one another and evaluates a body with them.", functions::letfn),
-    row("let", "forms.let", Definitions, "(let [bindings] body ...)", "Binds names in turn and evaluates a body with them.", bindings::let_form),
-    row("loop", "forms.loop", Definitions, "(loop [bindings] body ...)", "Binds names like let; recur in its body goes round again.", bindings::loop_form),
-    row("recur", "forms.recur", Definitions, "(recur args ...)", "Goes round the innermost loop or function with new values.", bindings::recur),
+    row("let", "forms.let", Definitions, "(let [bindings] body ...)", "Binds names in turn and evaluates a body with them.", bindings::let_form).fixed(),
+    row("loop", "forms.loop", Definitions, "(loop [bindings] body ...)", "Binds names like let; recur in its body goes round again.", bindings::loop_form).fixed(),
+    row("recur", "forms.recur", Definitions, "(recur args ...)", "Goes round the innermost loop or function with new values.", bindings::recur).fixed(),
     row("case", "forms.case", Conditionals, "(case expr constant result ... default?)", "Picks the result whose constant equals a value.", conditionals::case),
     row("cond", "forms.cond", Conditionals, "(cond test result ...)", "Picks the result of the first test that holds.", conditionals::cond),
     row("condp", "forms.condp", Conditionals, "(condp pred expr test result ... default?)", "Picks the result whose test stands in a relation to a value.", conditionals::condp),
-    row("if", "forms.if", Conditionals, "(if cond then else)", "Evaluates one of two expressions.", conditionals::if_form),
+    row("if", "forms.if", Conditionals, "(if cond then else)", "Evaluates one of two expressions.", conditionals::if_form).fixed(),
     row("if-let", "forms.if-let", Conditionals, "(if-let [name expr] then else)", "Binds a value and branches on whether it is true.", conditionals::if_let),
     row("if-not", "forms.if-not", Conditionals, "(if-not cond then else)", "Evaluates one of two expressions, the first when the test fails.", conditionals::if_not),
     row("if-some", "forms.if-some", Conditionals, "(if-some [name expr] then else)", "Binds a value and branches on whether it is not nil.", conditionals::if_some),
@@ -96,21 +108,16 @@ pub const SPECIAL_FORMS: &[SpecialForm] = &[
     row("some->>", "forms.some-thread", Threading, "(some->> expr form ...)", "Threads last until a result is nil.", threading::some_thread_last),
     row("and", "forms.and", ControlFlow, "(and expr ...)", "Returns the first value that is false or nil, else the last one.", control::and),
     row("comment", "forms.comment", ControlFlow, "(comment ...)", "Ignores what is inside and returns nil.", control::comment),
-    row("do", "forms.do", ControlFlow, "(do expr ...)", "Evaluates expressions in turn and returns the last value.", control::do_form),
+    row("do", "forms.do", ControlFlow, "(do expr ...)", "Evaluates expressions in turn and returns the last value.", control::do_form).fixed(),
     row("or", "forms.or", ControlFlow, "(or expr ...)", "Returns the first value that is neither false nor nil, else the last one.", control::or),
     row("doseq", "forms.doseq", Iteration, "(doseq [bindings] body ...)", "Evaluates a body for every combination of items and returns nil.", iteration::doseq),
     row("for", "forms.for", Iteration, "(for [bindings] body ...)", "Collects the value of a body for every combination of items.", iteration::for_form),
     row("dotimes", "forms.dotimes", Iteration, "(dotimes [name n] body ...)", "Evaluates a body with a name bound to the numbers from 0 below n and returns nil.", iteration::dotimes),
-    row("quote", "forms.quote", Core, "(quote symbol)", "Returns a symbol, or data, unevaluated.", control::quote),
-    row("var", "forms.var", Core, "(var name)", "Returns the var of a global, as #'name does.", control::var),
+    row("quote", "forms.quote", Core, "(quote symbol)", "Returns a symbol, or data, unevaluated.", control::quote).fixed(),
+    row("var", "forms.var", Core, "(var name)", "Returns the var of a global, as #'name does.", control::var).fixed(),
     row("step-done", "tasks.step-done", AgentControl, "(step-done id summary)", "Records the summary of a finished step and returns it.", control::step_done),
     row("task-reset", "tasks.task-reset", AgentControl, "(task-reset id)", "Forgets the remembered value of a task.", control::task_reset),
     row("task", "tasks.task", AgentControl, "(task \"id\" expr)", "Evaluates an expression once per id and remembers its value.", control::task),
-];
-
-/// Special forms that cannot be shadowed (`forms.shadowing.fixed`).
-pub const FIXED: &[&str] = &[
-    "if", "do", "def", "let", "fn", "loop", "recur", "quote", "var",
 ];
 
 type Index = HashMap<&'static str, &'static SpecialForm, foldhash::fast::FixedState>;
@@ -129,6 +136,11 @@ pub fn special(name: &str) -> Option<Analyze> {
         return threading::chain(name).or_else(|| functions::internal_form(name));
     }
     find(name).map(|form| form.analyze)
+}
+
+/// Whether a name is a special form's that can't be shadowed.
+pub fn is_fixed(name: &str) -> bool {
+    find(name).is_some_and(|form| form.fixed)
 }
 
 /// The names of all special forms.
