@@ -153,13 +153,8 @@ impl Server {
         for warning in &self.settings.warnings {
             match warning {
                 Warning::Ignored(ignored) => {
-                    let event = match ignored.flag {
-                        "trace-payloads" => "trace_payloads_invalid",
-                        "catalog-mode" => "catalog_mode_invalid",
-                        _ => "setting_ignored",
-                    };
                     tracing::warn!(
-                        event,
+                        event = ignored.event,
                         expected = ignored.expected,
                         fallback = ignored.using,
                         flag = format!("--{}", ignored.flag),

@@ -19,6 +19,8 @@ pub struct Flag {
     pub name: &'static str,
     /// The heading that help shows it under.
     pub group: Group,
+    /// Its environment variable without the prefix, where that isn't its name in capitals.
+    variable: Option<&'static str>,
     /// Which values it accepts.
     pub kind: FlagKind,
     /// The default, and the function that sets the value.
@@ -98,8 +100,8 @@ pub enum FlagKind {
     List,
     /// One of these words; anything else stops the start with the fault made of it.
     OneOf(&'static [&'static str], fn(String) -> SettingsFault),
-    /// One of these words; anything else means the default, with a warning.
-    OneOfOrDefault(&'static [&'static str], Case),
+    /// One of these words; anything else means the default, with a warning logged as this event.
+    OneOfOrDefault(&'static [&'static str], Case, &'static str),
 }
 
 /// Whether words are compared without regard to case.
@@ -124,7 +126,7 @@ impl FlagKind {
             FlagKind::Bool => "one of true, false, yes, no, on, off, 1, 0".into(),
             FlagKind::Text => "text".into(),
             FlagKind::List => "texts separated by commas".into(),
-            FlagKind::OneOf(words, _) | FlagKind::OneOfOrDefault(words, _) => {
+            FlagKind::OneOf(words, _) | FlagKind::OneOfOrDefault(words, ..) => {
                 format!("one of {}", words.join(", "))
             }
         }
@@ -147,26 +149,25 @@ impl FlagKind {
     }
 }
 
+/// The event of a warning about a value that means the default, unless its setting has an event of its own.
+pub const SETTING_IGNORED: &str = "setting_ignored";
+
 /// Prefix of the environment variables that set flags.
 pub const ENV_PREFIX: &str = "PTC_RUNNER_MCP_";
 
 impl Flag {
     /// The environment variable for this flag.
     pub fn env(&self) -> String {
-        match self.name {
-            "upstreams-config" => "PTC_RUNNER_MCP_UPSTREAMS".into(),
-            // Called for each flag at every start, so it allocates once.
-            name => {
-                let letters = name.chars().map(|letter| match letter {
-                    '-' => '_',
-                    letter => letter.to_ascii_uppercase(),
-                });
-                let mut env = String::with_capacity(ENV_PREFIX.len() + name.len());
-                env.push_str(ENV_PREFIX);
-                env.extend(letters);
-                env
-            }
-        }
+        let name = self.variable.unwrap_or(self.name);
+        let letters = name.chars().map(|letter| match letter {
+            '-' => '_',
+            letter => letter.to_ascii_uppercase(),
+        });
+        // Called for each flag at every start, so it allocates once.
+        let mut env = String::with_capacity(ENV_PREFIX.len() + name.len());
+        env.push_str(ENV_PREFIX);
+        env.extend(letters);
+        env
     }
 
     /// The default as help shows it; empty when there is none.
@@ -190,6 +191,7 @@ impl Flag {
         Flag {
             name,
             group: Group::Core,
+            variable: None,
             kind,
             value,
             derived: None,
@@ -199,6 +201,13 @@ impl Flag {
 
     const fn in_group(self, group: Group) -> Self {
         Flag { group, ..self }
+    }
+
+    const fn variable(self, variable: &'static str) -> Self {
+        Flag {
+            variable: Some(variable),
+            ..self
+        }
     }
 
     const fn unless_given(self, derived: fn() -> Cow<'static, str>) -> Self {
@@ -340,9 +349,9 @@ flags! {
         positive("max-session-upstream-call-bytes", 128 << 10, |to, n| to.settings.sessions.upstream_calls.bytes = n, "Maximum size of the upstream calls that a session keeps, in bytes.");
     }
     Upstreams {
-        text("upstreams-config", None, |to, path| to.settings.upstreams.config = Some(path), "File that configures the upstream servers.").unless_given(|| "$HOME/.config/ptc_runner_mcp/upstreams.json if there".into());
+        text("upstreams-config", None, |to, path| to.settings.upstreams.config = Some(path), "File that configures the upstream servers.").variable("UPSTREAMS").unless_given(|| "$HOME/.config/ptc_runner_mcp/upstreams.json if there".into());
         switch("aggregator-read-only", false, |to, on| to.settings.upstreams.read_only = on, "Asserts that every upstream tool only reads.");
-        word("catalog-mode", Some("auto"), FlagKind::OneOfOrDefault(&CATALOG_MODES, Case::Exact), |to, word| to.settings.upstreams.catalog_mode = named(CatalogMode::NAMES, word).unwrap_or_default(), "How tool descriptions list the upstream tools.");
+        word("catalog-mode", Some("auto"), FlagKind::OneOfOrDefault(&CATALOG_MODES, Case::Exact, "catalog_mode_invalid"), |to, word| to.settings.upstreams.catalog_mode = named(CatalogMode::NAMES, word).unwrap_or_default(), "How tool descriptions list the upstream tools.");
         positive("catalog-inline-max-chars", Thresholds::DEFAULT.chars as u64, |to, n| to.settings.upstreams.thresholds.chars = size(n), "Maximum length of a catalog that `auto` shows inline, in characters.");
         positive("catalog-inline-max-tools", Thresholds::DEFAULT.tools as u64, |to, n| to.settings.upstreams.thresholds.tools = size(n), "Maximum number of tools that `auto` shows inline.");
         positive("max-catalog-ops-per-program", Limits::DEFAULT.catalog_ops_per_program as u64, |to, n| to.settings.upstreams.limits.catalog_ops_per_program = size(n), "Maximum number of discovery calls per program.");
@@ -399,12 +408,12 @@ flags! {
         text("http-instance-label", None, |to, text| to.http.instance = text, "Name of this instance in /ready and logs.").unless_given(|| "host name".into());
     }
     Diagnostics {
-        word("log-level", Some("info"), FlagKind::OneOfOrDefault(&LOG_LEVELS, Case::Folded), |to, word| to.settings.diagnostics.level = named(Level::NAMES, word).unwrap_or_default(), "Minimum level of log lines on stderr.");
+        word("log-level", Some("info"), FlagKind::OneOfOrDefault(&LOG_LEVELS, Case::Folded, SETTING_IGNORED), |to, word| to.settings.diagnostics.level = named(Level::NAMES, word).unwrap_or_default(), "Minimum level of log lines on stderr.");
         switch("debug-tool", false, |to, on| to.settings.diagnostics.debug_tool = on, "Adds the `lisp_debug` tool.");
         Flag::new("debug-ring-size", FlagKind::Clamped { min: 10, max: 5000 }, Value::Number(Some(500), |to, n| to.settings.diagnostics.ring_size = size(n)), "Number of recent calls that `lisp_debug` remembers.");
         Flag::new("max-debug-response-bytes", FlagKind::Clamped { min: 4096, max: u64::MAX }, Value::Number(Some(64 << 10), |to, n| to.settings.diagnostics.response_bytes = size(n)), "Maximum size of a response of `lisp_debug` in bytes.");
         text("trace-dir", None, |to, dir| to.settings.diagnostics.trace_dir = Some(dir), "Directory for traces, one JSONL file per call.");
-        word("trace-payloads", Some("summary"), FlagKind::OneOfOrDefault(&TRACE_PAYLOADS, Case::Folded), |to, word| to.settings.diagnostics.payloads = named(PayloadPolicy::NAMES, word).unwrap_or_default(), "How much of programs, contexts and results is kept in traces and by `lisp_debug`.");
+        word("trace-payloads", Some("summary"), FlagKind::OneOfOrDefault(&TRACE_PAYLOADS, Case::Folded, "trace_payloads_invalid"), |to, word| to.settings.diagnostics.payloads = named(PayloadPolicy::NAMES, word).unwrap_or_default(), "How much of programs, contexts and results is kept in traces and by `lisp_debug`.");
         positive("trace-max-files", 1_000, |to, n| to.settings.diagnostics.trace_files = size(n), "Maximum number of trace files; the oldest are deleted.");
         text("env-file", None, |_, _| {}, "File with environment variables, as KEY=VALUE lines; the real environment takes precedence.");
     }

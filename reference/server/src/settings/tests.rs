@@ -12,7 +12,7 @@ fn every_flag_is_read() {
     // A value that every kind accepts except the integers, which get their own.
     for flag in flags::FLAGS {
         let value = match flag.kind {
-            flags::FlagKind::OneOf(words, _) | flags::FlagKind::OneOfOrDefault(words, _) => {
+            flags::FlagKind::OneOf(words, _) | flags::FlagKind::OneOfOrDefault(words, ..) => {
                 words[0]
             }
             flags::FlagKind::Within { .. } => "100",

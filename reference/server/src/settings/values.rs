@@ -2,7 +2,7 @@
 //!
 //! Knows nothing of what a setting does. The environment is passed in, never read here.
 
-use super::flags::{Case, FLAGS, Flag, FlagKind, Group, Value, closest, find};
+use super::flags::{Case, FLAGS, Flag, FlagKind, Group, SETTING_IGNORED, Value, closest, find};
 use super::{Draft, SettingsFault, Warning};
 use std::collections::HashMap;
 
@@ -17,6 +17,8 @@ pub struct Values {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IgnoredValue {
     pub flag: &'static str,
+    /// The event of the warning.
+    pub event: &'static str,
     pub got: String,
     pub using: String,
     pub expected: String,
@@ -242,7 +244,7 @@ impl Values {
                 Some(word) => Ok(Some(word)),
                 None => Err(fault(text)),
             },
-            FlagKind::OneOfOrDefault(words, case) => {
+            FlagKind::OneOfOrDefault(words, case, _) => {
                 let found = match case {
                     Case::Folded => find(words, &text.trim().to_lowercase()),
                     Case::Exact => find(words, text.trim()),
@@ -272,6 +274,10 @@ impl Values {
 fn ignored(flag: &Flag, got: &str) -> Warning {
     Warning::Ignored(IgnoredValue {
         flag: flag.name,
+        event: match flag.kind {
+            FlagKind::OneOfOrDefault(_, _, event) => event,
+            _ => SETTING_IGNORED,
+        },
         got: got.to_owned(),
         using: flag.default_text().into_owned(),
         expected: flag.kind.expected(),
