@@ -18,7 +18,8 @@ use std::io::{self, Write};
 use ptc_lang::Value;
 use ptc_lang::json::temporal_text;
 use ptc_lang::value::{Map, Set};
-use serde_json::{Value as Json, json};
+use serde::{Serialize, Serializer};
+use serde_json::Value as Json;
 
 use crate::json_value::{json_number, json_to_value};
 use crate::typed::parse_instant;
@@ -67,39 +68,14 @@ const DEPTH_MAX: u32 = 500;
 /// that nest deeper than 500 levels.
 #[must_use]
 pub fn encode_value(value: &Value) -> Json {
-    if value.shape().depth > DEPTH_MAX {
-        return json!({ "$opaque": "deep" });
-    }
-    match value {
-        Value::Nil => Json::Null,
-        Value::Bool(bool) => Json::Bool(*bool),
-        Value::Int(_) | Value::BigInt(_) | Value::Float(_) => match (json_number(value), value) {
-            (Some(number), _) => Json::Number(number),
-            (None, Value::Float(float)) if float.is_nan() => json!({ "$float": "NaN" }),
-            (None, Value::Float(float)) if *float > 0.0 => json!({ "$float": "Infinity" }),
-            (None, _) => json!({ "$float": "-Infinity" }),
-        },
-        Value::Str(text) => text.as_str().into(),
-        Value::Keyword(name) => json!({ "$kw": name.as_str() }),
-        Value::Symbol(name) => json!({ "$symbol": name.as_str() }),
-        Value::Var(name) => json!({ "$var": name.as_str() }),
-        Value::Vector(items) => items.iter().map(encode_value).collect(),
-        Value::Set(members) => {
-            json!({ "$set": members.iter().map(encode_value).collect::<Vec<_>>() })
-        }
-        Value::Map(map) => encode_map(map),
-        Value::Instant(_) => json!({ "$datetime": temporal_text(value) }),
-        Value::Date(_) => json!({ "$date": temporal_text(value) }),
-        Value::Duration(micros) => json!({ "$duration": micros }),
-        Value::Fn(_) | Value::Builtin(_) | Value::Combined(_) => json!({ "$opaque": "function" }),
-        Value::Regex(_) => json!({ "$opaque": "regex" }),
-    }
+    // Every value has an encoding.
+    serde_json::to_value(Encoded(value)).unwrap_or_default()
 }
 
 /// Appends the output of [`encode_value`] as compact JSON text, without building the JSON tree.
 pub fn append_encoded(out: &mut Vec<u8>, value: &Value) {
     // Writing into memory does not fail.
-    let _ = write_encoded(out, value);
+    let _ = serde_json::to_writer(out, &Encoded(value));
 }
 
 /// The number of bytes that [`append_encoded`] appends, without building them.
@@ -107,7 +83,7 @@ pub fn append_encoded(out: &mut Vec<u8>, value: &Value) {
 pub fn encoded_bytes(value: &Value) -> u64 {
     let mut count = ByteCount(0);
     // Counting cannot fail.
-    let _ = write_encoded(&mut count, value);
+    let _ = serde_json::to_writer(&mut count, &Encoded(value));
     count.0
 }
 
@@ -125,85 +101,80 @@ impl Write for ByteCount {
     }
 }
 
-fn write_encoded(out: &mut impl Write, value: &Value) -> io::Result<()> {
-    if value.shape().depth > DEPTH_MAX {
-        return out.write_all(b"{\"$opaque\":\"deep\"}");
-    }
-    match value {
-        Value::Nil => out.write_all(b"null"),
-        Value::Int(int) => write!(out, "{int}"),
-        Value::Str(text) => write_text(out, text.as_str()),
-        Value::Vector(items) => write_list(out, b"[", items.iter(), b"]"),
-        Value::Set(members) => write_list(out, b"{\"$set\":[", members.iter(), b"]}"),
-        Value::Map(map) if is_plain(map) => {
-            out.write_all(b"{")?;
-            for (i, (key, value)) in map.iter().enumerate() {
-                if i > 0 {
-                    out.write_all(b",")?;
+/// A value in its encoding.
+struct Encoded<'a>(&'a Value);
+
+impl Serialize for Encoded<'_> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let value = self.0;
+        if value.shape().depth > DEPTH_MAX {
+            return out.collect_map([("$opaque", "deep")]);
+        }
+        match value {
+            Value::Nil => out.serialize_unit(),
+            Value::Bool(bool) => out.serialize_bool(*bool),
+            Value::Int(int) => out.serialize_i64(*int),
+            Value::BigInt(_) | Value::Float(_) => match (json_number(value), value) {
+                (Some(number), _) => number.serialize(out),
+                (None, Value::Float(float)) if float.is_nan() => {
+                    out.collect_map([("$float", "NaN")])
                 }
-                write_text(out, key.key_text().map_or("", |text| text.as_str()))?;
-                out.write_all(b":")?;
-                write_encoded(out, value)?;
+                (None, Value::Float(float)) if *float > 0.0 => {
+                    out.collect_map([("$float", "Infinity")])
+                }
+                (None, _) => out.collect_map([("$float", "-Infinity")]),
+            },
+            Value::Str(text) => out.serialize_str(text.as_str()),
+            Value::Keyword(name) => out.collect_map([("$kw", name.as_str())]),
+            Value::Symbol(name) => out.collect_map([("$symbol", name.as_str())]),
+            Value::Var(name) => out.collect_map([("$var", name.as_str())]),
+            Value::Vector(items) => out.collect_seq(items.iter().map(Encoded)),
+            Value::Set(members) => out.collect_map([("$set", EncodedSet(members))]),
+            Value::Map(map) if is_plain(map) => {
+                let entries = map.iter();
+                out.collect_map(
+                    entries.filter_map(|(key, value)| {
+                        Some((key.key_text()?.as_str(), Encoded(value)))
+                    }),
+                )
             }
-            out.write_all(b"}")
-        }
-        Value::Map(map) => {
-            out.write_all(b"{\"$map\":[")?;
-            for (i, (key, value)) in map.iter().enumerate() {
-                out.write_all(if i > 0 { b",[" } else { b"[" })?;
-                write_encoded(out, key)?;
-                out.write_all(b",")?;
-                write_encoded(out, value)?;
-                out.write_all(b"]")?;
+            Value::Map(map) => out.collect_map([("$map", EncodedPairs(map))]),
+            Value::Instant(_) => out.collect_map([("$datetime", temporal_text(value))]),
+            Value::Date(_) => out.collect_map([("$date", temporal_text(value))]),
+            Value::Duration(micros) => out.collect_map([("$duration", micros)]),
+            Value::Fn(_) | Value::Builtin(_) | Value::Combined(_) => {
+                out.collect_map([("$opaque", "function")])
             }
-            out.write_all(b"]}")
+            Value::Regex(_) => out.collect_map([("$opaque", "regex")]),
         }
-        leaf => write!(out, "{}", encode_value(leaf)),
     }
 }
 
-fn write_list<'v>(
-    out: &mut impl Write,
-    open: &[u8],
-    items: impl Iterator<Item = &'v Value>,
-    close: &[u8],
-) -> io::Result<()> {
-    out.write_all(open)?;
-    for (i, item) in items.enumerate() {
-        if i > 0 {
-            out.write_all(b",")?;
-        }
-        write_encoded(out, item)?;
+struct EncodedSet<'a>(&'a Set);
+
+impl Serialize for EncodedSet<'_> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_seq(self.0.iter().map(Encoded))
     }
-    out.write_all(close)
 }
 
-fn write_text(out: &mut impl Write, text: &str) -> io::Result<()> {
-    out.write_all(b"\"")?;
-    for piece in ptc_json::escaped_in_lower_case(text) {
-        out.write_all(piece.as_bytes())?;
+/// The entries of a map as an array of pairs.
+struct EncodedPairs<'a>(&'a Map);
+
+impl Serialize for EncodedPairs<'_> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_seq(
+            self.0
+                .iter()
+                .map(|(key, value)| [Encoded(key), Encoded(value)]),
+        )
     }
-    out.write_all(b"\"")
 }
 
 /// Whether a map can be a plain JSON object: its keys are strings that are not tags.
 fn is_plain(map: &Map) -> bool {
     map.keys()
         .all(|key| matches!(key, Value::Str(text) if !text.as_str().starts_with('$')))
-}
-
-fn encode_map(map: &Map) -> Json {
-    if is_plain(map) {
-        let entries = map.iter().filter_map(|(key, value)| {
-            Some((key.key_text()?.as_str().to_owned(), encode_value(value)))
-        });
-        return Json::Object(entries.collect());
-    }
-    let pairs: Vec<Json> = map
-        .iter()
-        .map(|(key, value)| json!([encode_value(key), encode_value(value)]))
-        .collect();
-    json!({ "$map": pairs })
 }
 
 fn decode_all(items: &[Json]) -> Result<Vec<Value>, EncodingError> {
