@@ -39,6 +39,7 @@ const MEASURED: &[(&str, &str)] = &[
     ("ptc-secrets", "measure_redactor"),
     ("ptc-agent", "measure_turns"),
     ("ptc-upstream", "measure_upstreams"),
+    ("ptc-server", "measure_server"),
 ];
 
 /// Measures and prints. A missed target is reported but is not an error, because figures depend on the machine.

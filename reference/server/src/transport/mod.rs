@@ -1,7 +1,7 @@
 //! How requests reach the server: standard streams, HTTP, and the signals that end both. Knows nothing of methods or tools.
 
 pub mod http;
-mod intake;
+pub mod intake;
 mod serial_queue;
 pub mod signals;
 pub mod stdio;
