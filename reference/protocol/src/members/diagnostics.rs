@@ -339,6 +339,18 @@ members! {
 }
 
 members! {
+    /// The planner's part of a recorded task: what its reply reports, and the size of the last program.
+    pub struct PlannerRecord {
+        planner_duration_ms: Option<u64>,
+        /// Replies that were no program.
+        planner_rejects: u64,
+        planner_status: &'static str,
+        program_bytes: Option<usize>,
+        retries: u64,
+    }
+}
+
+members! {
     /// Measurements of one request to a planner.
     pub struct PlannerMeasurements {
         completion_bytes: u64,

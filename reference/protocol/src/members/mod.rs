@@ -12,16 +12,18 @@ mod upstream;
 
 pub use diagnostics::{
     CallStarted, CallStopped, Condition, DebugFound, DebugRecent, DebugStats, Described, Digested,
-    Errors, EstimatedTokens, PayloadReduction, PlannerMeasurements, PlannerTally, PlannerTurn,
-    Readiness, RecordedCall, RecordedContent, Reducer, ReductionRatio, Spread, StartMeasurements,
-    StopMeasurements, TaskTally, ToolTally, TraceEvent, TraceStart, TraceStop, TracedCall,
-    TracedProgram, UpstreamTally, Window,
+    Errors, EstimatedTokens, PayloadReduction, PlannerMeasurements, PlannerRecord, PlannerTally,
+    PlannerTurn, Readiness, RecordedCall, RecordedContent, Reducer, ReductionRatio, Spread,
+    StartMeasurements, StopMeasurements, TaskTally, ToolTally, TraceEvent, TraceStart, TraceStop,
+    TracedCall, TracedProgram, UpstreamTally, Window,
 };
 pub use mcp::{
     Build, Capabilities, DiscoverResult, InitializeResult, ServerInfo, ToolsCapability,
     UnsupportedVersion,
 };
-pub use program::{Failure, Memory, ProtocolError, ReplResult, Success, ToolError};
+pub use program::{
+    Failure, Memory, ProtocolError, ReplResult, Success, ToolError, Truncated, ValidatedPreview,
+};
 pub use session::{
     HistoryEntry, HistoryNotice, LimitExceeded, SessionClosed, SessionForgotten, SessionLimits,
     SessionList, SessionStarted, SessionSummary, SessionUsage, SessionView, StoredBinding,

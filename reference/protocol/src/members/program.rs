@@ -58,6 +58,30 @@ members! {
 }
 
 members! {
+    /// What stands for an exact value that is too long to be shown.
+    pub struct ValidatedPreview {
+        /// Bytes of the exact value.
+        validated_bytes: usize,
+        validated_preview: String,
+    }
+    maybe {
+        validated_preview_truncated: bool,
+    }
+}
+
+members! {
+    /// Says that something was left out of a reply.
+    pub struct Truncated {
+        truncated: bool,
+        output_truncated: bool,
+    }
+    maybe {
+        prints_truncated: bool,
+        feedback_truncated: bool,
+    }
+}
+
+members! {
     /// The definitions that a program stored.
     pub struct Memory {
         /// Previews of changed definitions, by name.
@@ -84,6 +108,18 @@ members! {
         prints: Vec<String>,
         detail: LimitExceeded,
         session_id: String,
+    }
+}
+
+impl Truncated {
+    /// Only that something was left out.
+    #[must_use]
+    pub fn mark() -> Self {
+        Truncated {
+            truncated: true,
+            output_truncated: true,
+            ..Truncated::default()
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::render::preview::PreviewBudget;
 use crate::settings::ResponseProfile;
+use ptc_protocol::members::{Truncated, ValidatedPreview};
 use ptc_protocol::{Field, Payload};
 use ptc_rpc::write_string;
 use std::borrow::Cow;
@@ -217,13 +218,13 @@ fn cap<'a>(
     let mut capped = Cow::Borrowed(payload);
     if let Some(Field::Exact(json, Some(preview))) = payload.get("validated") {
         let mut rest = payload.without("validated");
-        rest.set("validated_bytes", json.len());
-        rest.set("validated_preview", preview.text.clone());
-        if preview.truncated {
-            rest.set("validated_preview_truncated", true);
-        }
+        rest.add(ValidatedPreview {
+            validated_bytes: json.len(),
+            validated_preview: preview.text.clone(),
+            validated_preview_truncated: preview.truncated.then_some(true),
+        });
         if preview.truncated || profile != ResponseProfile::Slim {
-            rest.set("truncated", true).set("output_truncated", true);
+            rest.add(Truncated::mark());
         }
         capped = Cow::Owned(rest);
     }
@@ -232,9 +233,10 @@ fn cap<'a>(
         if kept < prints.len() {
             let capped = capped.to_mut();
             capped.set("prints", Field::List(prints[..kept].to_vec()));
-            for flag in ["prints_truncated", "truncated", "output_truncated"] {
-                capped.set(flag, true);
-            }
+            capped.add(Truncated {
+                prints_truncated: Some(true),
+                ..Truncated::mark()
+            });
         }
     }
     if let Some(feedback) = payload
@@ -246,9 +248,10 @@ fn cap<'a>(
             "feedback",
             prefix(feedback, limits.feedback_bytes).to_owned(),
         );
-        for flag in ["feedback_truncated", "truncated", "output_truncated"] {
-            capped.set(flag, true);
-        }
+        capped.add(Truncated {
+            feedback_truncated: Some(true),
+            ..Truncated::mark()
+        });
     }
     capped
 }
@@ -463,7 +466,7 @@ fn guard_object(
     for name in DROPPED_BY_GUARD {
         object.remove(name);
     }
-    object.set("truncated", true).set("output_truncated", true);
+    object.add(Truncated::mark());
     write_envelope(
         out,
         &guard_line(&object),
@@ -475,9 +478,7 @@ fn guard_object(
         return;
     }
     out.truncate(start);
-    let mut last = Payload::new()
-        .with("truncated", true)
-        .with("output_truncated", true);
+    let mut last = Payload::from(Truncated::mark());
     for name in ["status", "validated_bytes"] {
         if let Some(value) = shown.get(name) {
             last.set(name, value.clone());

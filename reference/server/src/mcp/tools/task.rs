@@ -29,7 +29,8 @@ use crate::render::reply::ToolReply;
 use crate::server::Server;
 use ptc_protocol::digest;
 use ptc_protocol::members::{
-    Metrics, PlannerReport, TaskAnswered, TaskExecution, TaskFailed, UpstreamCall, Warning,
+    Metrics, PlannerRecord, PlannerReport, TaskAnswered, TaskExecution, TaskFailed, UpstreamCall,
+    Warning,
 };
 use ptc_protocol::{Field, Payload};
 
@@ -334,12 +335,14 @@ fn details(execution: &TaskExecution, planner: &PlannerReport, program: Option<&
         None => "ok",
         Some(_) => "error",
     };
-    Payload::new()
-        .with("planner_duration_ms", planner.duration_ms)
-        .with("planner_rejects", calls.saturating_sub(turns))
-        .with("planner_status", status)
-        .with("program_bytes", program.map(str::len))
-        .with("retries", turns.saturating_sub(1))
+    PlannerRecord {
+        planner_duration_ms: planner.duration_ms,
+        planner_rejects: calls.saturating_sub(turns),
+        planner_status: status,
+        program_bytes: program.map(str::len),
+        retries: turns.saturating_sub(1),
+    }
+    .into()
 }
 
 /// The upstreams as a task's programs reach them, with one budget of calls for the whole task.
