@@ -2,23 +2,15 @@
 
 use std::time::Duration;
 
-use ptc_protocol::{PreviewOptions, Signature, parse_signature};
+use ptc_protocol::{PreviewOptions, Signature, limits, parse_signature};
 use serde_json::Value as Json;
 
 use crate::card::SystemPrompt;
 use crate::exposure::{Exposure, Output, Transport, resolve_exposure};
-use crate::tool::{NativeResult, Preview, PreviewFn, ROWS_DEFAULT, Tool, ToolFn};
-use ptc_protocol::limits::IN_AGENT;
+use crate::tool::{NativeResult, Preview, PreviewFn, Tool, ToolFn};
 
 /// The name that no app tool may have.
 pub const LISP_EVAL: &str = "lisp_eval";
-
-/// Default maximum turns of a run.
-pub const MAX_TURNS_DEFAULT: u32 = 5;
-/// Default maximum turns of a run and its retries together.
-pub const TURN_BUDGET_DEFAULT: u32 = 20;
-/// Default maximum size units of all definitions.
-pub const MEMORY_LIMIT_DEFAULT: u64 = 1_048_576;
 
 /// What happens when definitions exceed the memory limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -186,12 +178,12 @@ impl Agent {
             transport,
             signature: None,
             tools: Vec::new(),
-            max_turns: MAX_TURNS_DEFAULT,
-            turn_budget: TURN_BUDGET_DEFAULT,
+            max_turns: limits::agent::TURNS_MAX,
+            turn_budget: limits::agent::TURN_BUDGET,
             max_tool_calls: None,
-            program_timeout: IN_AGENT.timeout,
-            program_heap_bytes: IN_AGENT.memory_bytes as usize,
-            memory_limit: MEMORY_LIMIT_DEFAULT,
+            program_timeout: limits::IN_AGENT.timeout,
+            program_heap_bytes: limits::IN_AGENT.memory_bytes as usize,
+            memory_limit: limits::agent::MEMORY_UNITS_MAX,
             memory_strategy: MemoryStrategy::Strict,
             system_prompt: SystemPrompt::Base,
             context_descriptions: Vec::new(),
@@ -517,7 +509,7 @@ fn read_tool(options: &Json, source: &dyn ToolSource) -> Result<Tool, AgentError
         },
     };
     let limit = match native_result.get("limit") {
-        None => ROWS_DEFAULT,
+        None => limits::agent::PREVIEW_ROWS_MAX,
         Some(given) => match given
             .as_u64()
             .and_then(|limit| usize::try_from(limit).ok())

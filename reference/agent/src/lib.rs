@@ -83,5 +83,5 @@ pub use scrubber::{Scrubber, Unscrubbed};
 pub use step::{AgentStep, CallRecord, RunFailure, RunReason, TurnRecord, Usage};
 pub use task_answer::{Constraints, TaskAnswer, task_answer};
 pub use telemetry::{Event, Layer, SPAN_FIELDS, TOOL_CALL, Telemetry, ToolCallFacts};
-pub use tool::{NativeResult, Preview, PreviewFn, ROWS_DEFAULT, Tool, ToolFault, ToolFn};
+pub use tool::{NativeResult, Preview, PreviewFn, Tool, ToolFault, ToolFn};
 pub use turn::PROTOCOL_ERRORS;

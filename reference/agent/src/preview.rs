@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use ptc_lang::value::{Items, Map};
 use ptc_lang::{Value, heap};
 use ptc_protocol::encode_value;
+use ptc_protocol::limits::{JSON_DEPTH_MAX, JSON_PART_BYTES};
 use serde_json::{Map as JsonMap, Value as Json, json};
 
 use crate::cache::CanonicalArgs;
@@ -16,11 +17,8 @@ use crate::tool::{NativeResult, Preview};
 const KEYS_MAX: usize = 20;
 /// The number of elements whose keys decide whether the rows of a list have one shape.
 const ROWS_COMPARED: usize = 5;
-/// Values that are nested deeper or have more parts have no JSON form here, nor do those that memory has no room for.
-const JSON_DEPTH_MAX: u32 = 512;
+/// Values with more parts have no JSON form here, nor do those that memory has no room for.
 const JSON_NODES_MAX: u64 = 10_000_000;
-/// Bytes that a part of the JSON tree takes.
-const JSON_NODE_BYTES: usize = 96;
 
 /// A preview, and why it differs from the requested one.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,7 +105,7 @@ pub fn lenient_json(value: &Value) -> Option<Json> {
         return None;
     }
     let nodes = usize::try_from(shape.weight).ok()?;
-    heap::reserve(nodes.saturating_mul(JSON_NODE_BYTES)).then(|| to_json(value))?
+    heap::reserve(nodes.saturating_mul(JSON_PART_BYTES)).then(|| to_json(value))?
 }
 
 fn to_json(value: &Value) -> Option<Json> {

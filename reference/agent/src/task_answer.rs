@@ -5,6 +5,7 @@ use ptc_lang::json::{self, WriteError};
 use ptc_lang::meter::Watch;
 use ptc_lang::sink::SinkError;
 use ptc_lang::{Value, heap};
+use ptc_protocol::limits::JSON_PART_BYTES;
 use ptc_protocol::{NotJson, to_json_value};
 use serde_json::{Map, Value as Json, json};
 
@@ -121,11 +122,10 @@ pub fn task_answer(
 
 /// Reserves the memory for the tree of a JSON text.
 fn reserve_tree(text: &str) -> Result<(), Limit> {
-    const PART_BYTES: usize = 96;
     let separates = |byte: &u8| matches!(byte, b',' | b':' | b'[' | b'{');
     let parts = text.bytes().filter(separates).count();
     let bytes = parts
-        .saturating_mul(PART_BYTES)
+        .saturating_mul(JSON_PART_BYTES)
         .saturating_add(text.len().saturating_mul(4));
     match heap::reserve(bytes) {
         true => Ok(()),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ptc_lang::Value;
+use ptc_protocol::limits::agent::PREVIEW_ROWS_MAX;
 use ptc_protocol::{Signature, parse_signature};
 
 use crate::exposure::Exposure;
@@ -74,9 +75,6 @@ pub struct NativeResult {
     pub limit: usize,
 }
 
-/// The default for [`NativeResult::limit`].
-pub const ROWS_DEFAULT: usize = 20;
-
 /// The kinds of preview.
 #[derive(Clone)]
 pub enum Preview {
@@ -92,7 +90,7 @@ impl Default for NativeResult {
     fn default() -> Self {
         NativeResult {
             preview: Preview::Metadata,
-            limit: ROWS_DEFAULT,
+            limit: PREVIEW_ROWS_MAX,
         }
     }
 }

@@ -16,14 +16,19 @@ pub struct Limits {
     pub print_graphemes: usize,
 }
 
+impl Limits {
+    /// The defaults.
+    pub const DEFAULT: Limits = Limits {
+        memory_bytes: 10 << 20,
+        workers: 8,
+        nesting: 64,
+        symbols: 10_000,
+        print_graphemes: 2_000,
+    };
+}
+
 impl Default for Limits {
     fn default() -> Self {
-        Limits {
-            memory_bytes: 10 * 1024 * 1024,
-            workers: 8,
-            nesting: 64,
-            symbols: 10_000,
-            print_graphemes: 2_000,
-        }
+        Self::DEFAULT
     }
 }

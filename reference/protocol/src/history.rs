@@ -4,6 +4,7 @@ use ptc_lang::Value;
 use ptc_lang::print;
 use ptc_lang::value::Map;
 
+use crate::limits::JSON_DEPTH_MAX;
 use crate::stack;
 
 /// Values above this many size units are shortened before they enter the history.
@@ -13,8 +14,6 @@ pub const HISTORY_SIZE_MAX: u64 = 1024;
 const BYTE_LIST_LEN_MAX: usize = 65_535;
 /// Size of a map entry in addition to its key and value.
 const PAIR_SIZE: u64 = 3;
-/// A value to be shortened that is nested deeper than this becomes `"..."`.
-const DEPTH_MAX: u32 = 512;
 /// A value with more nodes than this (shared parts count each time) has its node count as size: it exceeds
 /// any limit.
 const NODES_MAX: u64 = 1_000_000;
@@ -34,7 +33,7 @@ pub fn shorten(value: &Value, max: u64) -> Value {
     if size_units(value) <= max {
         return value.clone();
     }
-    if value.shape().depth > DEPTH_MAX {
+    if value.shape().depth > JSON_DEPTH_MAX {
         return Value::str("...");
     }
     stack::with_room(|| match value {

@@ -8,12 +8,10 @@ use ptc_lang::json::temporal_text;
 use ptc_lang::value::{BigInt, Map};
 use serde_json::{Number, Value as Json};
 
-/// Deeper values are refused: no JSON reader accepts them, and ours stops at 128.
-const DEPTH_MAX: usize = 512;
+use crate::limits::{JSON_DEPTH_MAX, JSON_PART_BYTES};
+
 /// Maximum bytes of the JSON tree, shared parts counted each time; conversion stops when it would exceed them.
 const TREE_BYTES_MAX: usize = 64 << 20;
-/// Minimum bytes that a part of the tree takes.
-const PART_BYTES: usize = 96;
 
 /// A value without a JSON form. `path`: map keys joined by `.`, indices as `[i]`, empty for the value itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,10 +78,10 @@ struct JsonConverter<'a> {
 impl<'a> JsonConverter<'a> {
     /// On `None`, `path` leads to the offending part.
     fn convert(&mut self, value: &'a Value) -> Option<Json> {
-        if self.path.len() > DEPTH_MAX {
+        if self.path.len() > JSON_DEPTH_MAX as usize {
             return None;
         }
-        self.spend(PART_BYTES)?;
+        self.spend(JSON_PART_BYTES)?;
         match value {
             Value::Nil => Some(Json::Null),
             Value::Bool(bool) => Some(Json::Bool(*bool)),

@@ -1,5 +1,7 @@
 //! The catalog text inside tool descriptions: inline, lazy, or automatic. Knows scrubbed tools only.
 
+use ptc_protocol::limits::upstream_calls;
+
 use crate::prose::{LISTED_GRAPHEMES_MAX, listed, one_line};
 use crate::tool::Toolset;
 
@@ -38,8 +40,8 @@ pub struct Thresholds {
 impl Thresholds {
     /// The defaults.
     pub const DEFAULT: Thresholds = Thresholds {
-        chars: 800,
-        tools: 8,
+        chars: upstream_calls::INLINE_CHARS_MAX,
+        tools: upstream_calls::INLINE_TOOLS_MAX,
     };
 }
 

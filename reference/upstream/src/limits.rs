@@ -1,6 +1,8 @@
-//! Limits of the upstream runtime, with the defaults of the seeds. Knows nothing of command-line flags.
+//! Limits of the upstream runtime. Knows nothing of command-line flags.
 
 use std::time::Duration;
+
+use ptc_protocol::limits::upstream_calls;
 
 /// Limits of one runtime. All positive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,11 +22,11 @@ pub struct Limits {
 impl Limits {
     /// The defaults.
     pub const DEFAULT: Limits = Limits {
-        call_timeout: Duration::from_millis(5_000),
-        response_bytes_max: 2 * 1024 * 1024,
-        calls_per_program: 50,
-        catalog_ops_per_program: 25,
-        catalog_result_bytes_max: 256 * 1024,
+        call_timeout: upstream_calls::TIMEOUT,
+        response_bytes_max: upstream_calls::RESPONSE_BYTES_MAX,
+        calls_per_program: upstream_calls::PER_PROGRAM_MAX,
+        catalog_ops_per_program: upstream_calls::CATALOG_OPS_MAX,
+        catalog_result_bytes_max: upstream_calls::CATALOG_RESULT_BYTES_MAX,
     };
 }
 

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use super::{InvalidInput, Operation, text_of, value_of};
 use ptc_agent::{
     Agent, AgentStep, CallRecord, CanonicalArgs, Event, Exposure, Message, NativeResult, Output,
-    Preview, PreviewFn, ProgramEnd, ProgramHost, ROWS_DEFAULT, RunOptions, SPAN_FIELDS, Scripted,
-    TOOL_CALL, Telemetry, ToolFault, ToolFn, ToolSource, Transport, Unscrubbed, chat, extract_json,
+    Preview, PreviewFn, ProgramEnd, ProgramHost, RunOptions, SPAN_FIELDS, Scripted, TOOL_CALL,
+    Telemetry, ToolFault, ToolFn, ToolSource, Transport, Unscrubbed, chat, extract_json,
     native_preview, read_preview, resolve_exposure, run, run_program,
 };
 use ptc_lang::value::Map;
 use ptc_lang::{Env, Value};
+use ptc_protocol::limits::agent::PREVIEW_ROWS_MAX;
 use ptc_protocol::{decode_value, encode_value, parse_signature};
 use serde_json::{Value as Json, json};
 
@@ -183,7 +184,7 @@ fn op_native_preview(input: &Json) -> Result<Json, Json> {
         .and_then(|limit| usize::try_from(limit).ok());
     let options = NativeResult {
         preview,
-        limit: limit.unwrap_or(ROWS_DEFAULT),
+        limit: limit.unwrap_or(PREVIEW_ROWS_MAX),
     };
     let tool = text_of(input, "tool")?;
     let made = native_preview(&options, tool, &canonical, &value_of(input, "result")?);

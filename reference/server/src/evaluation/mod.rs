@@ -24,7 +24,7 @@ use ptc_lang::{
     CompletedRun, Discovery, Ended, Env, Error, Host, HostFault, Limits, Meter, Outcome, Program,
     Pulse, Reason, Value, WorkerEvent,
 };
-use ptc_protocol::limits::ProgramLimits;
+use ptc_protocol::limits::{JSON_DEPTH_MAX, ProgramLimits};
 use ptc_protocol::members::{Failure, Success};
 use ptc_protocol::{
     ErrorReason, FormatOptions, Mismatch, NotJson, PreviewOptions, SchemaFault, Turns, Type,
@@ -132,8 +132,8 @@ impl OutputSchema {
         if let Err(mismatches) = validate_return_within(&self.0, value, watch)? {
             return Ok(Err(ReturnFault::Type(mismatches)));
         }
-        // Deeper than any JSON reader accepts: a slow path finds the path to the place that is too deep.
-        if value.shape().depth > JSON_DEPTH_MAX
+        // Perhaps deeper than any JSON reader accepts: a slow path looks for the place that is too deep.
+        if value.shape().depth >= JSON_DEPTH_MAX
             && let Err(error) = to_json_value(value)
         {
             return Ok(Err(ReturnFault::TooDeep(error)));
@@ -146,9 +146,6 @@ impl OutputSchema {
         }
     }
 }
-
-/// A nesting depth that is certainly allowed.
-const JSON_DEPTH_MAX: u32 = 500;
 
 /// Runs a program that keeps nothing.
 pub fn run_once(job: &ProgramRun<'_>) -> Payload {

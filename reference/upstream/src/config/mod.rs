@@ -5,5 +5,5 @@ mod remote;
 mod resolve;
 
 pub(crate) use entry::{ConfigEntry, ConfigResult, UpstreamConfig, parse_entries};
-pub(crate) use remote::{REMOTE_KEYS, RESPONSE_BYTES_MAX, RemoteConfig};
+pub(crate) use remote::{REMOTE_KEYS, RemoteConfig};
 pub use resolve::{ConfigLookup, resolve_path};

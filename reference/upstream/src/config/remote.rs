@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use ptc_protocol::limits::upstream_entry::{
+    CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, RESPONSE_BYTES_MAX,
+};
 use ptc_secrets::{Emitter, RESERVED_AUTH_HEADERS, Scheme};
 use serde_json::Value;
 
@@ -47,10 +50,6 @@ const RESERVED_STATIC_HEADERS: &[&str] = &[
     "mcp-session-id",
     "user-agent",
 ];
-
-const REQUEST_TIMEOUT_MS: u64 = 30_000;
-const CONNECT_TIMEOUT_MS: u64 = 5_000;
-pub(crate) const RESPONSE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
 impl ConfigEntry<'_> {
     pub fn remote(&self, url_key: &str, warnings: &mut Vec<String>) -> ConfigResult<RemoteConfig> {

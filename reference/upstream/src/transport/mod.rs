@@ -145,5 +145,3 @@ pub(crate) struct TransportRow {
 type ReadConfig = fn(&ConfigEntry<'_>, &mut Vec<String>) -> ConfigResult<Box<dyn TransportConfig>>;
 
 pub(crate) const TRANSPORTS: &[TransportRow] = &[stdio::ROW, mcp_http::ROW, openapi::ROW];
-
-const HANDSHAKE_TIMEOUT_MS: u64 = 10_000;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::config::{ConfigEntry, ConfigResult, RemoteConfig};
-use crate::transport::HANDSHAKE_TIMEOUT_MS;
+use ptc_protocol::limits::upstream_entry::HANDSHAKE_TIMEOUT_MS;
 
 #[derive(Debug, Clone)]
 pub struct HttpConfig {

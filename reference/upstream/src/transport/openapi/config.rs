@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use ptc_protocol::limits::upstream_entry::RESPONSE_BYTES_MAX;
 use serde_json::{Map, Value};
 
-use crate::config::{ConfigEntry, ConfigResult, RESPONSE_BYTES_MAX, RemoteConfig};
+use crate::config::{ConfigEntry, ConfigResult, RemoteConfig};
 
 #[derive(Debug, Clone)]
 pub struct OpenApiConfig {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use ptc_secrets::json_kind;
 use serde_json::Value;
 
-use crate::config::{ConfigEntry, ConfigResult, RESPONSE_BYTES_MAX};
-use crate::transport::HANDSHAKE_TIMEOUT_MS;
+use crate::config::{ConfigEntry, ConfigResult};
+use ptc_protocol::limits::upstream_entry::{HANDSHAKE_TIMEOUT_MS, RESPONSE_BYTES_MAX};
 
 #[derive(Debug, Clone)]
 pub struct StdioConfig {
