@@ -32,9 +32,10 @@ pub trait Host: Sync {
         Pulse::Continue
     }
 
-    /// Reports the next step of a thread of `pmap` or `pcalls`. A host that schedules these threads blocks here.
-    fn worker_event(&self, step: WorkerEvent) {
-        let _ = step;
+    /// Runs `worker` on up to `count` threads at once, none of them the calling one, and returns how many there were when all have ended.
+    /// Each of them takes branches of `pmap` or `pcalls` until none is left.
+    fn run_workers(&self, count: usize, worker: &(dyn Fn() + Sync)) -> usize {
+        run_on_threads(count, worker)
     }
 
     /// Filters a complete line that the program prints: removes what must not be shown before the line is truncated.
@@ -48,17 +49,22 @@ pub trait Host: Sync {
     }
 }
 
-/// A step in the life of a program's threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WorkerEvent {
-    /// The calling thread started this many workers, and will wait for all of them.
-    Started(usize),
-    /// The calling worker is about to take a branch, if any is left.
-    Next,
-    /// The calling worker ended.
-    Ended,
-    /// All workers of the calling thread ended, and it continues.
-    Joined,
+/// Runs `worker` on `count` new threads, or on as many as can be started, waits for them, and returns how many were started. A panic ends
+/// only the thread that it happens on.
+pub fn run_on_threads(count: usize, worker: &(dyn Fn() + Sync)) -> usize {
+    std::thread::scope(|scope| {
+        let start = |_| {
+            let thread = std::thread::Builder::new().name("pmap".into());
+            thread.spawn_scoped(scope, worker).ok()
+        };
+        let threads: Vec<_> = (0..count).map_while(start).collect();
+        let started = threads.len();
+        for thread in threads {
+            // Whoever waits for the results of a worker that panicked finds that they are missing.
+            let _ = thread.join();
+        }
+        started
+    })
 }
 
 /// Whether a program may continue.

@@ -57,7 +57,7 @@ pub use analyze::special_forms;
 pub use builtins::{Arity, Builtin, Home, METHODS, NAMESPACES, Section, all as builtins};
 pub use env::{Env, ValueSummary};
 pub use error::{Error, Kind, Reason};
-pub use host::{Discovery, Host, HostFault, Pulse, WorkerEvent};
+pub use host::{Discovery, Host, HostFault, Pulse, run_on_threads};
 pub use limits::Limits;
 pub use meter::Meter;
 pub use time::{InstantError, parse_instant_with_offset};

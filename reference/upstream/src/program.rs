@@ -11,7 +11,7 @@ use ptc_lang::error::{Limit, Quote};
 use ptc_lang::json::{self, Duplicates, Problem};
 use ptc_lang::meter::Watch;
 use ptc_lang::value::Map;
-use ptc_lang::{Discovery, HostFault, Pulse, Value, WorkerEvent, heap};
+use ptc_lang::{Discovery, HostFault, Pulse, Value, heap};
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX, scrub_json_text};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -188,9 +188,9 @@ impl ProgramCalls {
         self.runtime.enter()
     }
 
-    /// Announces the next step of the program's threads.
-    pub fn worker_event(&self, step: WorkerEvent) {
-        self.runtime.worker_event(step);
+    /// Runs the workers of the program; see [`ptc_lang::Host::run_workers`].
+    pub fn run_workers(&self, count: usize, worker: &(dyn Fn() + Sync)) -> usize {
+        self.runtime.run_workers(count, worker)
     }
 
     /// Answers a discovery form; never gives `None`, since a runtime is a discovery backend.

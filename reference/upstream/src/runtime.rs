@@ -23,7 +23,6 @@ use crate::tool::Toolset;
 use crate::transport::child::{Launcher, is_inherited};
 use crate::transport::http_backend::HttpBackend;
 use crate::transport::{Answer, CallLimits, Outgoing, Transport, TransportContext};
-use ptc_lang::WorkerEvent;
 use ptc_lang::rank::Indexed;
 
 /// Maximum processor time for scrubbing one upstream's tool list.
@@ -83,10 +82,8 @@ pub trait Driver: Send + Sync {
     /// Polls `work`, and whatever it depends on, until it is done.
     fn drive(&self, work: Pin<&mut dyn Future<Output = ()>>);
 
-    /// Announces a step of a program's threads; blocks the calling thread until it may go on.
-    fn worker_event(&self, step: WorkerEvent) {
-        let _ = step;
-    }
+    /// Runs the workers of a program; see [`ptc_lang::Host::run_workers`].
+    fn run_workers(&self, count: usize, worker: &(dyn Fn() + Sync)) -> usize;
 }
 
 /// Runs the futures that a program's thread waits for.
@@ -397,10 +394,11 @@ impl Runtime {
         self.executor.block_on(work)
     }
 
-    /// Announces a step of a program's threads to the driver.
-    pub(crate) fn worker_event(&self, step: WorkerEvent) {
-        if let Some(driver) = &self.executor.driver {
-            driver.worker_event(step);
+    /// Runs the workers of a program; see [`ptc_lang::Host::run_workers`].
+    pub(crate) fn run_workers(&self, count: usize, worker: &(dyn Fn() + Sync)) -> usize {
+        match &self.executor.driver {
+            Some(driver) => driver.run_workers(count, worker),
+            None => ptc_lang::run_on_threads(count, worker),
         }
     }
 

@@ -1,12 +1,11 @@
 //! `pmap` and `pcalls`: real threads, results in order, isolated branches.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
 
 use super::{Eval, Evaluated};
 use crate::error::{Error, Kind, Stop, Unwind};
 use crate::heap;
-use crate::host::{Host, WorkerEvent};
 use crate::value::Value;
 
 impl<'r> Eval<'r> {
@@ -33,19 +32,13 @@ impl<'r> Eval<'r> {
         let stop = AtomicBool::new(false);
         let results: Mutex<Vec<Option<Evaluated>>> = Mutex::new((0..count).map(|_| None).collect());
         let (globals, journal, steps) = (&self.globals, &self.journal, &self.steps);
-        let host = self.host();
         let work = || {
-            let _guard = WorkerGuard(host);
             let mut eval = Eval::new(shared);
             eval.globals = std::sync::Arc::clone(globals);
             eval.journal = journal.clone();
             eval.steps = steps.clone();
             eval.is_worker = true;
-            loop {
-                host.worker_event(WorkerEvent::Next);
-                if stop.load(Ordering::Relaxed) {
-                    break;
-                }
+            while !stop.load(Ordering::Relaxed) {
                 // Every claimed index is run, so that no branch before a failed one is skipped.
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= count {
@@ -65,33 +58,17 @@ impl<'r> Eval<'r> {
             }
         };
         // The worker's memory is charged to the program from the first byte to the last.
+        let held = AtomicIsize::new(0);
         let worker = || {
             let before = heap::thread_balance();
             shared.meter.within(work);
-            heap::thread_balance() - before
+            held.fetch_add(heap::thread_balance() - before, Ordering::Relaxed);
         };
-        let mut held = 0;
-        let mut spawned = 0;
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..workers)
-                .map_while(|_| {
-                    std::thread::Builder::new()
-                        .name("pmap".into())
-                        .spawn_scoped(scope, worker)
-                        .ok()
-                })
-                .collect();
-            spawned = threads.len();
-            host.worker_event(WorkerEvent::Started(spawned));
-            for thread in threads {
-                held += thread.join().unwrap_or(0);
-            }
-            host.worker_event(WorkerEvent::Joined);
-        });
+        let started = self.host().run_workers(workers, &worker);
         shared.workers.fetch_sub(workers, Ordering::AcqRel);
         // This thread now holds what the workers allocated and did not free.
-        heap::adopt(held);
-        if spawned == 0 {
+        heap::adopt(held.into_inner());
+        if started == 0 {
             return Err(Kind::Capacity.into());
         }
         let results = results.into_inner().unwrap_or_default();
@@ -114,15 +91,6 @@ impl<'r> Eval<'r> {
         }
         self.refuel()?;
         Ok(values)
-    }
-}
-
-/// Reports to the host when a worker ends, even by a panic.
-struct WorkerGuard<'h>(&'h dyn Host);
-
-impl Drop for WorkerGuard<'_> {
-    fn drop(&mut self) {
-        self.0.worker_event(WorkerEvent::Ended);
     }
 }
 

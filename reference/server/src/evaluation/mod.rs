@@ -22,7 +22,7 @@ use ptc_lang::sink::SinkError;
 use ptc_lang::value::Map;
 use ptc_lang::{
     CompletedRun, Discovery, Ended, Env, Error, Host, HostFault, Limits, Meter, Outcome, Program,
-    Pulse, Reason, Value, WorkerEvent,
+    Pulse, Reason, Value,
 };
 use ptc_protocol::limits::{JSON_DEPTH_MAX, ProgramLimits};
 use ptc_protocol::members::{Failure, Success};
@@ -767,9 +767,10 @@ impl Host for CallHost<'_> {
         Some(calls.discover(request).map_err(as_runtime_error))
     }
 
-    fn worker_event(&self, step: WorkerEvent) {
-        if let Some(calls) = self.calls {
-            calls.worker_event(step);
+    fn run_workers(&self, count: usize, worker: &(dyn Fn() + Sync)) -> usize {
+        match self.calls {
+            Some(calls) => calls.run_workers(count, worker),
+            None => ptc_lang::run_on_threads(count, worker),
         }
     }
 

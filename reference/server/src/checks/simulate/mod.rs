@@ -24,7 +24,6 @@ use crate::settings::Settings;
 use crate::upstreams;
 use model::{CallKey, Sessions};
 use peers::{Behavior, CANARY, NAMES, PeerStart, Peers};
-use ptc_lang::WorkerEvent;
 use ptc_rpc::Frame;
 use ptc_secrets::{ConfigDocument, Redactor};
 use ptc_upstream::{ConfiguredUpstreams, Driver, Platform};
@@ -34,6 +33,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -207,12 +207,6 @@ struct Threads {
     running: usize,
     /// Threads that are ready to run, in the order in which they paused.
     runnable: Vec<usize>,
-    /// Each thread that waits for its workers, with the number of workers that are left.
-    joining: BTreeMap<usize, usize>,
-    /// The thread that each worker belongs to.
-    parents: BTreeMap<usize, usize>,
-    /// Workers that the running thread started and that have arrived. They are alike, so their order does not matter.
-    arrived: usize,
     last: usize,
 }
 
@@ -273,7 +267,8 @@ impl Driver for Scheduler {
             let slice = Duration::from_millis(slice);
             let waited = async { tokio::time::timeout(slice, work.as_mut()).await.is_ok() };
             if simulation.executor.block_on(waited) {
-                return;
+                // Before this thread goes on, perhaps to the next branch of `pmap`, others may take theirs.
+                return self.yield_now();
             }
             if !simulation.is_over() {
                 simulation.step();
@@ -282,46 +277,56 @@ impl Driver for Scheduler {
         }
     }
 
-    fn worker_event(&self, step: WorkerEvent) {
+    fn run_workers(&self, count: usize, worker: &(dyn Fn() + Sync)) -> usize {
         let own = WORKER.get().unwrap_or_default();
-        match step {
-            WorkerEvent::Started(0) => {}
-            WorkerEvent::Started(workers) => {
-                let mut threads = self.threads();
-                while threads.arrived < workers {
-                    let waited = self.turn.wait(threads);
-                    threads = waited.unwrap_or_else(PoisonError::into_inner);
-                }
-                threads.arrived = 0;
-                threads.joining.insert(own, workers);
-                self.run_next(&mut threads);
+        let left = AtomicUsize::new(count);
+        std::thread::scope(|scope| {
+            let mut threads = self.threads();
+            let started: Vec<_> = (0..count)
+                .map(|_| {
+                    threads.last += 1;
+                    let number = threads.last;
+                    threads.runnable.push(number);
+                    let left = &left;
+                    scope.spawn(move || {
+                        WORKER.set(Some(number));
+                        self.wait_for_turn(self.threads(), number);
+                        let _ending = EndingWorker {
+                            scheduler: self,
+                            parent: own,
+                            left,
+                        };
+                        worker();
+                    })
+                })
+                .collect();
+            self.run_next(&mut threads);
+            drop(threads);
+            for thread in started {
+                // The program notices that the results of a worker that panicked are missing.
+                let _ = thread.join();
             }
-            WorkerEvent::Next if WORKER.get().is_none() => {
-                let mut threads = self.threads();
-                threads.last += 1;
-                let (number, parent) = (threads.last, threads.running);
-                WORKER.set(Some(number));
-                threads.arrived += 1;
-                threads.runnable.push(number);
-                threads.parents.insert(number, parent);
-                self.turn.notify_all();
-                self.wait_for_turn(threads, number);
-            }
-            WorkerEvent::Next => self.yield_now(),
-            WorkerEvent::Ended => {
-                let mut threads = self.threads();
-                let parent = threads.parents.remove(&own).unwrap_or_default();
-                let left = threads.joining.entry(parent).or_default();
-                *left = left.saturating_sub(1);
-                if *left == 0 {
-                    threads.joining.remove(&parent);
-                    threads.runnable.push(parent);
-                }
-                self.run_next(&mut threads);
-            }
-            // Without workers the thread was never paused.
-            WorkerEvent::Joined => self.wait_for_turn(self.threads(), own),
+        });
+        self.wait_for_turn(self.threads(), own);
+        count
+    }
+}
+
+/// A worker that runs. When it ends, even by a panic, another thread runs: possibly its parent, if it was the last one.
+struct EndingWorker<'s> {
+    scheduler: &'s Scheduler,
+    parent: usize,
+    /// The workers of the parent that have not ended.
+    left: &'s AtomicUsize,
+}
+
+impl Drop for EndingWorker<'_> {
+    fn drop(&mut self) {
+        let mut threads = self.scheduler.threads();
+        if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            threads.runnable.push(self.parent);
         }
+        self.scheduler.run_next(&mut threads);
     }
 }
 
