@@ -74,10 +74,7 @@ pub fn options(settings: &UpstreamSettings) -> UpstreamOptions {
 
 /// How upstreams are launched: each below its own keeper process, which is this executable with another command.
 pub fn platform() -> Platform {
-    Platform {
-        launcher: Some(Arc::new(KeeperLauncher)),
-        ..Platform::default()
-    }
+    Platform::with_launcher(Arc::new(KeeperLauncher))
 }
 
 /// Refuses an agentic mode that could write without permission.

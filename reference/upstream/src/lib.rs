@@ -22,6 +22,9 @@ mod schema_keys;
 
 mod runtime;
 mod select;
+#[cfg(feature = "checks")]
+#[doc(hidden)]
+pub mod simulation;
 mod tool;
 mod trace_context;
 mod transport;
@@ -39,7 +42,7 @@ pub use metrics::{estimated_tokens, payload_reduction_ratio, ptc_metrics, round2
 pub use program::{Cancel, ProgramCalls};
 pub use ptc_lang::rank::{Indexed, tokens};
 pub use runtime::{
-    ConfiguredUpstreams, Driver, Platform, Runtime, SnapshotMode, StartFault, UpstreamOptions,
+    ConfiguredUpstreams, Platform, Runtime, SnapshotMode, StartFault, UpstreamOptions,
 };
 pub use select::scrubbed_compact;
 pub use tool::{PackedJson, Tool, Toolset};
@@ -47,7 +50,6 @@ pub use trace_context::TraceContext;
 pub use transport::child::{
     Child, ChildExit, ExitFuture, KeeperLauncher, KeptCommand, Launcher, ProcessGroup,
 };
-pub use transport::http_backend::{HttpBackend, ResponseFuture};
 #[cfg(target_os = "linux")]
 pub use transport::keeper;
 pub use transport::stdio::StdioConfig;

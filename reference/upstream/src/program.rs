@@ -188,7 +188,9 @@ impl ProgramCalls {
         self.runtime.enter()
     }
 
-    /// Runs the workers of the program; see [`ptc_lang::Host::run_workers`].
+    /// Runs the workers of the program, on a simulation's threads if there is one; see [`ptc_lang::Host::run_workers`].
+    #[cfg(feature = "checks")]
+    #[doc(hidden)]
     pub fn run_workers(&self, count: usize, worker: &(dyn Fn() + Sync)) -> usize {
         self.runtime.run_workers(count, worker)
     }

@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -19,9 +18,10 @@ use crate::config::{UpstreamConfig, parse_entries};
 use crate::fault::{Reason, WorldFault};
 use crate::limits::Limits;
 use crate::prose::printable;
+#[cfg(feature = "checks")]
+use crate::simulation::Simulation;
 use crate::tool::Toolset;
 use crate::transport::child::{Launcher, is_inherited};
-use crate::transport::http_backend::HttpBackend;
 use crate::transport::{Answer, CallLimits, Outgoing, Transport, TransportContext};
 use ptc_lang::rank::Indexed;
 
@@ -53,60 +53,34 @@ pub struct UpstreamOptions {
     pub thresholds: Thresholds,
     /// Paths of the running program, which must not be configured as its own upstream.
     pub own: Vec<PathBuf>,
-    /// Replacements for the operating system, used by simulations.
     pub platform: Platform,
 }
 
-/// What starts child processes, carries HTTP requests and drives the futures that a program waits for. By default the operating
-/// system, the network, and the tokio runtime on which start-up ran.
+/// How the runtime reaches the world outside of the process. The network is always the system's, except in simulations.
 #[derive(Clone, Default)]
 pub struct Platform {
-    /// Starts the child processes of stdio upstreams.
+    /// Starts the child processes of stdio upstreams; by default the operating system does.
     pub launcher: Option<Arc<dyn Launcher>>,
-    pub http_backend: Option<Arc<dyn HttpBackend>>,
-    /// Drives the futures that programs wait for.
-    pub driver: Option<Arc<dyn Driver>>,
+    #[cfg(feature = "checks")]
+    pub simulation: Option<Simulation>,
+}
+
+impl Platform {
+    /// The system's network, and child processes that `launcher` starts.
+    pub fn with_launcher(launcher: Arc<dyn Launcher>) -> Self {
+        Self {
+            launcher: Some(launcher),
+            #[cfg(feature = "checks")]
+            simulation: None,
+        }
+    }
 }
 
 impl fmt::Debug for Platform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Platform")
             .field("launcher", &self.launcher.is_some())
-            .field("http_backend", &self.http_backend.is_some())
-            .field("driver", &self.driver.is_some())
-            .finish()
-    }
-}
-
-pub trait Driver: Send + Sync {
-    /// Polls `work`, and whatever it depends on, until it is done.
-    fn drive(&self, work: Pin<&mut dyn Future<Output = ()>>);
-
-    /// Runs the workers of a program; see [`ptc_lang::Host::run_workers`].
-    fn run_workers(&self, count: usize, worker: &(dyn Fn() + Sync)) -> usize;
-}
-
-/// Runs the futures that a program's thread waits for.
-struct Executor {
-    /// Its threads drive timers and streams, and deadlines use its clock.
-    handle: tokio::runtime::Handle,
-    /// If present, the waiting thread drives everything.
-    driver: Option<Arc<dyn Driver>>,
-}
-
-impl Executor {
-    fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
-        match &self.driver {
-            None => self.handle.block_on(work),
-            Some(driver) => {
-                let mut done = None;
-                {
-                    let mut work = std::pin::pin!(async { done = Some(work.await) });
-                    driver.drive(work.as_mut());
-                }
-                done.expect("a driver returns when the work is done")
-            }
-        }
+            .finish_non_exhaustive()
     }
 }
 
@@ -265,15 +239,11 @@ impl ConfiguredUpstreams {
             )
         };
         let upstreams = self.upstreams.into_iter().map(upstream).collect();
-        let executor = Executor {
-            handle: tokio::runtime::Handle::current(),
-            driver: options.platform.driver.clone(),
-        };
         let runtime = Arc::new(Runtime {
             upstreams,
             redactor,
             options,
-            executor,
+            executor: tokio::runtime::Handle::current(),
             warnings: self.warnings,
             exclusive: tokio::sync::Mutex::default(),
         });
@@ -294,7 +264,8 @@ pub struct Runtime {
     upstreams: BTreeMap<String, Upstream>,
     redactor: Redactor,
     options: UpstreamOptions,
-    executor: Executor,
+    /// Its threads drive timers and streams, and deadlines use its clock.
+    executor: tokio::runtime::Handle,
     warnings: Vec<String>,
     /// Held during work on a tool that briefly takes much memory.
     exclusive: tokio::sync::Mutex<()>,
@@ -386,18 +357,23 @@ impl Runtime {
 
     /// Lets this thread, which may be a worker of a program, use the executor's clock.
     pub(crate) fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
-        self.executor.handle.enter()
+        self.executor.enter()
     }
 
     /// Blocks a program's thread until `work` is done.
     pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        #[cfg(feature = "checks")]
+        if let Some(simulation) = &self.options.platform.simulation {
+            return simulation.block_on(work);
+        }
         self.executor.block_on(work)
     }
 
     /// Runs the workers of a program; see [`ptc_lang::Host::run_workers`].
+    #[cfg(feature = "checks")]
     pub(crate) fn run_workers(&self, count: usize, worker: &(dyn Fn() + Sync)) -> usize {
-        match &self.executor.driver {
-            Some(driver) => driver.run_workers(count, worker),
+        match &self.options.platform.simulation {
+            Some(simulation) => simulation.driver.run_workers(count, worker),
             None => ptc_lang::run_on_threads(count, worker),
         }
     }

@@ -1,5 +1,6 @@
 //! The harness and the server must use the same features of their common dependencies, so that the README's first
-//! command, which builds one after the other, builds no crate twice. Reads cargo's dependency trees of both.
+//! command, which builds one after the other, builds no crate twice; and a released server holds no simulation and no fuzz checks. Reads
+//! cargo's dependency trees of both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +10,28 @@ use super::Project;
 
 const HARNESS: &str = "conformance";
 const SERVER: &str = "ptc";
+/// The feature of our crates that holds what only tests and fuzzers use.
+const CHECKS: &str = "checks";
 
 pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
     let harness = features(project, HARNESS)?;
     let server = features(project, SERVER)?;
-    Ok(differences(&harness, &server))
+    let mut wrong = differences(&harness, &server);
+    wrong.extend(checks(&server));
+    Ok(wrong)
+}
+
+/// The crates of a server whose checks would be released with it.
+fn checks(server: &Features) -> Vec<String> {
+    let with_checks = server.iter().filter(|(_, sets)| {
+        let mut features = sets.iter().flat_map(|set| set.split(','));
+        features.any(|feature| feature == CHECKS)
+    });
+    with_checks
+        .map(|(name, _)| {
+            format!("{name} has the feature {CHECKS} in {SERVER}, which would release what only tests use")
+        })
+        .collect()
 }
 
 /// Each crate with the sets of features that it is built with. It has two sets if macros and programs use different features.
@@ -63,7 +81,7 @@ pub(super) fn tree(project: &Project, package: &str, format: &str) -> Result<Str
 
 #[cfg(test)]
 mod tests {
-    use super::{Features, differences};
+    use super::{Features, checks, differences};
 
     fn features(of: &[(&str, &[&str])]) -> Features {
         of.iter()
@@ -81,5 +99,13 @@ mod tests {
         let wrong = differences(&harness, &server);
         assert_eq!(wrong.len(), 1, "{wrong:?}");
         assert!(wrong[0].starts_with("a v1 is built twice"));
+    }
+
+    #[test]
+    fn released_checks_are_reported() {
+        let without = features(&[("a v1", &["std", "checksum"]), ("b v1", &[])]);
+        assert_eq!(checks(&without), Vec::<String>::new());
+        let with = features(&[("a v1", &["std"]), ("b v1", &["checks,std"])]);
+        assert_eq!(checks(&with).len(), 1);
     }
 }

@@ -67,7 +67,7 @@ const RULES: &[Rule] = &[
         },
     },
     Rule {
-        name: "harness and server are built of the same crates",
+        name: "harness and server are built of the same crates, and the server without checks",
         check: features::check,
     },
     Rule {

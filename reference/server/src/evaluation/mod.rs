@@ -767,6 +767,7 @@ impl Host for CallHost<'_> {
         Some(calls.discover(request).map_err(as_runtime_error))
     }
 
+    #[cfg(feature = "checks")]
     fn run_workers(&self, count: usize, worker: &(dyn Fn() + Sync)) -> usize {
         match self.calls {
             Some(calls) => calls.run_workers(count, worker),

@@ -1,6 +1,7 @@
 //! The outbound HTTP client: headers, same-origin redirects, bodies with a size limit, failure messages. Knows nothing of
 //! MCP.
 
+#[cfg(feature = "checks")]
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +11,12 @@ use ptc_secrets::AuthHeaders;
 use reqwest::Response;
 use reqwest::redirect::Policy;
 
-use super::http_backend::HttpBackend;
 use crate::config::RemoteConfig;
 use crate::fault::{Reason, WorldFault};
 use crate::limits::URL_BYTES_MAX;
+use crate::runtime::Platform;
+#[cfg(feature = "checks")]
+use crate::simulation::HttpBackend;
 use crate::trace_context::TraceContext;
 
 /// Maximum redirects followed, within one origin.
@@ -25,29 +28,37 @@ const NO_CERTIFICATES: &str = "https needs CA certificates, and this machine has
 /// A client with an upstream's headers. The auth headers are stored here and nowhere else.
 #[derive(Clone)]
 pub(crate) struct HttpClient {
-    way: Route,
+    route: Route,
     headers: HeaderMap,
 }
 
 #[derive(Clone)]
 enum Route {
     Network(Sender),
+    #[cfg(feature = "checks")]
     Simulation(Arc<dyn HttpBackend>),
 }
 
+impl Platform {
+    /// The way to the host of `url`.
+    fn route(&self, remote: &RemoteConfig, url: &str) -> Result<Route, WorldFault> {
+        #[cfg(feature = "checks")]
+        if let Some(simulation) = &self.simulation {
+            return Ok(Route::Simulation(Arc::clone(&simulation.http_backend)));
+        }
+        network(remote, url).map(Route::Network)
+    }
+}
+
 impl HttpClient {
-    /// A client that reaches the host of `url` over the network with the settings of `remote`, or through `http_backend` if
-    /// there is one.
+    /// A client that reaches the host of `url` over the network of `platform` with the settings of `remote`.
     pub fn new(
         remote: &RemoteConfig,
         url: &str,
         auth: &AuthHeaders,
-        http_backend: Option<&Arc<dyn HttpBackend>>,
+        platform: &Platform,
     ) -> Result<Self, WorldFault> {
-        let way = match http_backend {
-            Some(http_backend) => Route::Simulation(Arc::clone(http_backend)),
-            None => Route::Network(network(remote, url)?),
-        };
+        let route = platform.route(remote, url)?;
         let mut headers = HeaderMap::new();
         for (name, value) in &remote.static_headers {
             if let (Ok(name), Ok(value)) =
@@ -57,7 +68,7 @@ impl HttpClient {
             }
         }
         auth.apply(&mut headers);
-        Ok(Self { way, headers })
+        Ok(Self { route, headers })
     }
 
     /// GET with the upstream's headers and `extra`.
@@ -103,7 +114,7 @@ impl HttpClient {
         body: Option<Vec<u8>>,
         repeat: Repeat,
     ) -> Result<Response, WorldFault> {
-        match &self.way {
+        match &self.route {
             Route::Network(sender) => {
                 let request = sender.client().request(method, url).headers(headers);
                 let request = match body {
@@ -116,6 +127,7 @@ impl HttpClient {
                 };
                 sent.map_err(|error| failure(&error))
             }
+            #[cfg(feature = "checks")]
             Route::Simulation(http_backend) => {
                 let mut request = http::Request::new(body.unwrap_or_default());
                 *request.method_mut() = method;

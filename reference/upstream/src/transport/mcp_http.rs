@@ -20,7 +20,6 @@ use reqwest::Response;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::http_backend::HttpBackend;
 use super::http_client::{HttpClient, read_body, set_trace, status_fault, with_timeout};
 use super::reconnect::{Connection, Connector, Reconnecting};
 use super::revision::{LEGACY_VERSION, MODERN_VERSION, initialize_params, with_meta};
@@ -37,6 +36,7 @@ use crate::limits::{
     CHILD_GRACE, HEADER_BYTES_CHARGED, PARAM_HEADER_BYTES_MAX, REPEATED_HEADER_BYTES_MAX,
     REPLIES_PENDING_MAX, REPLY_POSTS_MAX, REQUEST_ID_BYTES_MAX,
 };
+use crate::runtime::Platform;
 use crate::tool::RawTool;
 use config::HttpConfig;
 
@@ -64,7 +64,7 @@ impl TransportConfig for HttpConfig {
         let remote = RemoteServer {
             config: self.clone(),
             auth: setting.auth,
-            http_backend: setting.platform.http_backend,
+            platform: setting.platform,
         };
         Arc::new(Reconnecting::new(setting.name, setting.redactor, remote))
     }
@@ -74,14 +74,14 @@ impl TransportConfig for HttpConfig {
 struct RemoteServer {
     config: HttpConfig,
     auth: AuthHeaders,
-    http_backend: Option<Arc<dyn HttpBackend>>,
+    platform: Platform,
 }
 
 impl Connector for RemoteServer {
     type Connection = HttpConnection;
 
     async fn open(&self, name: &str) -> Result<HttpConnection, WorldFault> {
-        HttpConnection::open(name, &self.config, &self.auth, self.http_backend.as_ref()).await
+        HttpConnection::open(name, &self.config, &self.auth, &self.platform).await
     }
 }
 
@@ -138,11 +138,11 @@ impl HttpConnection {
         server: &str,
         config: &HttpConfig,
         auth: &AuthHeaders,
-        http_backend: Option<&Arc<dyn HttpBackend>>,
+        platform: &Platform,
     ) -> Result<Self, WorldFault> {
         let connection = Self {
             server: server.to_owned(),
-            client: HttpClient::new(&config.remote, &config.remote.url, auth, http_backend)?,
+            client: HttpClient::new(&config.remote, &config.remote.url, auth, platform)?,
             url: config.remote.url.clone(),
             handshake: config.handshake_timeout,
             request: config.remote.request_timeout,

@@ -2,7 +2,6 @@
 //! elsewhere.
 
 pub(crate) mod child;
-pub(crate) mod http_backend;
 pub(crate) mod http_client;
 #[cfg(target_os = "linux")]
 pub mod keeper;

@@ -14,7 +14,6 @@ use http::{HeaderMap, StatusCode};
 use ptc_rpc::{Json, JsonKind, JsonText};
 use ptc_secrets::{AuthHeaders, Emitter, FileError, Redactor};
 
-use super::http_backend::HttpBackend;
 use super::http_client::{HttpClient, read_body, set_trace, status_fault, with_timeout};
 use super::{
     Answer, BoxFuture, CallLimits, Outgoing, Transport, TransportConfig, TransportContext,
@@ -24,6 +23,7 @@ use crate::arguments::members_by_name;
 use crate::config::REMOTE_KEYS;
 use crate::fault::{QuotedText, Reason, WorldFault};
 use crate::limits::{CLAIM_BYTES_MAX, URL_BYTES_MAX};
+use crate::runtime::Platform;
 use crate::tool::RawTool;
 use compile::Operation;
 use config::{OpenApiConfig, SchemaSource};
@@ -38,7 +38,7 @@ struct Service {
     config: OpenApiConfig,
     auth: AuthHeaders,
     redactor: Redactor,
-    http_backend: Option<Arc<dyn HttpBackend>>,
+    platform: Platform,
     loaded: RwLock<Option<Arc<Loaded>>>,
 }
 
@@ -63,7 +63,7 @@ impl TransportConfig for OpenApiConfig {
             config: self.clone(),
             auth: setting.auth,
             redactor: setting.redactor,
-            http_backend: setting.platform.http_backend,
+            platform: setting.platform,
             loaded: RwLock::new(None),
         })
     }
@@ -106,7 +106,7 @@ impl Service {
     /// Reads and compiles the description.
     async fn load(&self) -> Result<Vec<RawTool>, WorldFault> {
         let remote = &self.config.remote;
-        let client = |url| HttpClient::new(remote, url, &self.auth, self.http_backend.as_ref());
+        let client = |url| HttpClient::new(remote, url, &self.auth, &self.platform);
         let text = match &self.config.schema {
             SchemaSource::File(path) => read_schema(path, self.config.schema_bytes_max)?,
             SchemaSource::Url(url) => {

@@ -26,7 +26,8 @@ use model::{CallKey, Sessions};
 use peers::{Behavior, CANARY, NAMES, PeerStart, Peers};
 use ptc_rpc::Frame;
 use ptc_secrets::{ConfigDocument, Redactor};
-use ptc_upstream::{ConfiguredUpstreams, Driver, Platform};
+use ptc_upstream::simulation::Driver;
+use ptc_upstream::{ConfiguredUpstreams, Platform};
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -166,8 +167,10 @@ fn server(
     let options = ptc_upstream::UpstreamOptions {
         platform: Platform {
             launcher: Some(Arc::new(peers.clone())),
-            http_backend: Some(Arc::new(peers.clone())),
-            driver: Some(turnstile.clone()),
+            simulation: Some(ptc_upstream::simulation::Simulation {
+                http_backend: Arc::new(peers.clone()),
+                driver: turnstile.clone(),
+            }),
         },
         ..upstreams::options(&settings.upstreams)
     };

@@ -4,9 +4,9 @@
 use hyper::header::HeaderValue;
 use hyper::{Method, Request, Response, StatusCode};
 use nix::sys::signal::Signal;
+use ptc_upstream::simulation::{HttpBackend, ResponseFuture};
 use ptc_upstream::{
-    Child, ChildExit, ExitFuture, HttpBackend, Launcher, ProcessGroup, Reason, ResponseFuture,
-    StdioConfig, WorldFault,
+    Child, ChildExit, ExitFuture, Launcher, ProcessGroup, Reason, StdioConfig, WorldFault,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
