@@ -13,7 +13,7 @@ use crate::diagnostics::trace::Tracer;
 use crate::evaluation::Programs;
 use crate::evaluation::pool::ThreadPool;
 use crate::sessions::Sessions;
-use crate::settings::{Settings, Warning};
+use crate::settings::Settings;
 use ptc_protocol::limits::ProgramLimits;
 use ptc_secrets::{Redactor, Scrubbed};
 use ptc_upstream::Runtime;
@@ -44,8 +44,40 @@ pub struct Server {
 /// Time that upstream servers get to end.
 const UPSTREAMS_END_WAIT: Duration = Duration::from_secs(1);
 
+/// What a server is made of.
+pub(crate) struct ServerParts {
+    pub settings: Settings,
+    pub sinks: Sinks,
+    pub redactor: Redactor,
+    pub agentic: Agentic,
+    pub programs: Programs,
+    pub sessions: Sessions,
+    pub pool: ThreadPool,
+}
+
+impl ServerParts {
+    /// The parts of a server that evaluates on its own threads, and keeps sessions in its own memory.
+    pub fn in_process(
+        settings: Settings,
+        sinks: Sinks,
+        redactor: Redactor,
+        upstreams: Option<Arc<Runtime>>,
+        agentic: Agentic,
+    ) -> Self {
+        ServerParts {
+            programs: Programs::new(&settings, redactor.clone(), upstreams),
+            sessions: Sessions::new(settings.sessions.clone(), None),
+            pool: ThreadPool::new(settings.concurrent_calls),
+            settings,
+            sinks,
+            redactor,
+            agentic,
+        }
+    }
+}
+
 impl Server {
-    /// A server with these settings. Logs the warnings that arose when they were read.
+    /// A server that evaluates on its own threads, and keeps sessions in its own memory.
     pub fn new(
         settings: Settings,
         sinks: Sinks,
@@ -53,7 +85,21 @@ impl Server {
         upstreams: Option<Arc<Runtime>>,
         agentic: Agentic,
     ) -> Arc<Self> {
-        let programs = Programs::new(&settings, redactor.clone(), upstreams);
+        let parts = ServerParts::in_process(settings, sinks, redactor, upstreams, agentic);
+        Server::of(parts)
+    }
+
+    /// A server of these parts.
+    pub(crate) fn of(parts: ServerParts) -> Arc<Self> {
+        let ServerParts {
+            settings,
+            sinks,
+            redactor,
+            agentic,
+            programs,
+            sessions,
+            pool,
+        } = parts;
         let diagnostics = &settings.diagnostics;
         let observers = Observers {
             ring: diagnostics.debug_tool.then(|| {
@@ -80,21 +126,19 @@ impl Server {
             .as_ref()
             .is_some_and(|http| http.metrics_path.is_some());
         let watermark = Watermark::with_headroom(settings.watermark_percent, programs.memory_bytes);
-        let server = Server {
+        Arc::new(Server {
             counters: metrics.then(Counters::default),
             agentic,
             observers,
             gate: Gate::with_watermark(settings.concurrent_calls, watermark),
-            pool: ThreadPool::new(settings.concurrent_calls),
+            pool,
             programs,
-            sessions: Sessions::new(settings.sessions.clone()),
+            sessions,
             tools_list: OnceLock::new(),
             settings,
             redactor,
             sinks,
-        };
-        server.log_boot();
-        Arc::new(server)
+        })
     }
 
     /// Whether upstream servers are configured.
@@ -134,79 +178,5 @@ impl Server {
             let _ = executor.block_on(ended);
         }
         self.sinks.flush();
-    }
-
-    /// Logs where programs are evaluated, and whether the kernel confines them fully.
-    pub fn log_isolation(&self) {
-        let Some(landlock) = self.programs.evaluation.is_confined() else {
-            return;
-        };
-        tracing::info!(
-            event = "isolation",
-            isolation = "process",
-            processes = self.settings.concurrent_calls,
-            landlock = if landlock { "full" } else { "partial" },
-        );
-    }
-
-    fn log_boot(&self) {
-        for warning in &self.settings.warnings {
-            match warning {
-                Warning::Ignored(ignored) => {
-                    tracing::warn!(
-                        event = ignored.event,
-                        expected = ignored.expected,
-                        fallback = ignored.using,
-                        flag = format!("--{}", ignored.flag),
-                        value = ignored.got,
-                    );
-                }
-                Warning::Clamped {
-                    flag,
-                    requested,
-                    used,
-                    min,
-                    max,
-                } => {
-                    let event = format!("{}_clamped", flag.replace('-', "_"));
-                    tracing::warn!(
-                        event,
-                        clamped_to = used,
-                        max = (*max < u64::MAX).then_some(*max),
-                        min,
-                        requested,
-                    );
-                }
-            }
-        }
-        for warning in self
-            .programs
-            .upstreams
-            .iter()
-            .flat_map(|upstreams| upstreams.warnings())
-        {
-            tracing::warn!(event = "upstreams_warning", message = %*warning);
-        }
-        let agentic = &self.settings.agentic;
-        if agentic.enabled {
-            tracing::info!(
-                event = "agentic_config",
-                fields = self.agentic.described(agentic).to_string().as_bytes(),
-            );
-        }
-        if agentic.enabled && !self.is_aggregator() {
-            tracing::warn!(
-                event = "agentic_without_aggregator",
-                message = "agentic mode is enabled but no upstream MCP servers are configured",
-            );
-        }
-        let diagnostics = &self.settings.diagnostics;
-        if diagnostics.debug_tool {
-            tracing::info!(
-                event = "debug_config",
-                max_response_bytes = diagnostics.response_bytes,
-                ring_size = diagnostics.ring_size,
-            );
-        }
     }
 }

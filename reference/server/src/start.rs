@@ -1,15 +1,19 @@
 //! Starts the server as its settings say, serves until the end of the input or a signal, and shuts everything down. Knows the order of
 //! these steps, and no command line.
 
+mod boot_log;
+
 use crate::agentic::{self, Agentic};
 use crate::diagnostics;
+use crate::evaluation::Programs;
 #[cfg(target_os = "linux")]
 use crate::evaluation::isolation::WorkerSettings;
 use crate::evaluation::isolation::{Evaluation, IsolationFault};
-use crate::server::Server;
-use crate::sessions::SharedSessions;
+use crate::evaluation::pool::ThreadPool;
+use crate::server::{Server, ServerParts};
 #[cfg(target_os = "linux")]
 use crate::sessions::store::Address;
+use crate::sessions::{Sessions, SharedSessions, StoreOpenError};
 use crate::settings::{HttpSettings, Settings};
 use crate::transport::http::{self, ListenFault};
 use crate::transport::signals::{self, Signals};
@@ -126,22 +130,23 @@ pub fn serve(settings: Settings) -> Result<(), StartError> {
         }
         _ => None,
     };
-    let mut server = Server::new(settings, sinks, redactor, upstreams, agentic);
-    let shares = server.settings.sessions.enabled || server.settings.http.is_some();
-    if shares && server.settings.sessions.store.address.is_some() {
-        let limit = Duration::from_millis(server.programs.timeout_ms);
-        let opened = SharedSessions::open(&server.settings.sessions, limit);
-        let shared = opened
-            .map_err(|fault| StartError::SessionStore(server.redactor.scrub(fault.to_string())))?;
-        let server = Arc::get_mut(&mut server).expect(UNSHARED);
-        server.sessions.set_shared(shared);
+    boot_log::settings(&settings, upstreams.as_deref(), &agentic);
+    let mut programs = Programs::new(&settings, redactor.clone(), upstreams);
+    let store = session_store(&settings, &programs)
+        .map_err(|fault| StartError::SessionStore(redactor.scrub(fault.to_string())))?;
+    if settings.isolated {
+        programs.evaluation = evaluation(&settings, &programs)?;
+        boot_log::isolation(&programs.evaluation, settings.concurrent_calls);
     }
-    if server.settings.isolated {
-        let started = evaluation(&server);
-        let server = Arc::get_mut(&mut server).expect(UNSHARED);
-        server.programs.evaluation = started?;
-        server.log_isolation();
-    }
+    let server = Server::of(ServerParts {
+        programs,
+        sessions: Sessions::new(settings.sessions.clone(), store),
+        pool: ThreadPool::new(settings.concurrent_calls),
+        settings,
+        sinks,
+        redactor,
+        agentic,
+    });
     let handle = executor.as_ref().map(|executor| executor.handle().clone());
     let served = match (&executor, server.settings.http.clone()) {
         (Some(executor), Some(http)) => serve_http(executor, server.clone(), http, &signals),
@@ -151,21 +156,32 @@ pub fn serve(settings: Settings) -> Result<(), StartError> {
     served
 }
 
-/// Why the server can still be modified.
-const UNSHARED: &str = "nothing shares the server before it serves";
+/// Opens the store of sessions, where there are sessions and the settings name one.
+fn session_store(
+    settings: &Settings,
+    programs: &Programs,
+) -> Result<Option<Arc<SharedSessions>>, StoreOpenError> {
+    match settings.sessions.enabled || settings.http.is_some() {
+        true => {
+            let limit = Duration::from_millis(programs.timeout_ms);
+            SharedSessions::open(&settings.sessions, limit)
+        }
+        false => Ok(None),
+    }
+}
 
 /// Starts the worker processes.
 #[cfg(target_os = "linux")]
-fn evaluation(server: &Server) -> Result<Evaluation, IsolationFault> {
+fn evaluation(settings: &Settings, programs: &Programs) -> Result<Evaluation, IsolationFault> {
     Evaluation::start_processes(WorkerSettings {
-        places: server.settings.concurrent_calls,
-        memory_bytes: server.programs.memory_bytes,
-        time_ms: server.programs.timeout_ms,
+        places: settings.concurrent_calls,
+        memory_bytes: programs.memory_bytes,
+        time_ms: programs.timeout_ms,
     })
 }
 
 #[cfg(not(target_os = "linux"))]
-fn evaluation(_: &Server) -> Result<Evaluation, IsolationFault> {
+fn evaluation(_: &Settings, _: &Programs) -> Result<Evaluation, IsolationFault> {
     Err(IsolationFault::System)
 }
 

@@ -3,7 +3,7 @@
 use crate::agentic::Agentic;
 use crate::diagnostics::Sinks;
 use crate::evaluation::pool::ThreadPool;
-use crate::server::Server;
+use crate::server::{Server, ServerParts};
 use crate::settings::{Origin, Settings};
 use crate::transport::http::accept::{ConnectionLimits, Peer, serve_connection};
 use crate::transport::http::endpoint::Endpoint;
@@ -138,10 +138,12 @@ impl FuzzedServer {
         let settings = Settings::read(&flags, |_| None).expect("the flags are valid");
         let http = settings.http.clone().expect("it serves HTTP");
         let agentic = Agentic::read(&settings.agentic).expect("no files are named");
-        let mut server = Server::new(settings, Sinks::default(), Redactor::empty(), None, agentic);
-        Arc::get_mut(&mut server)
-            .expect("nobody else holds the server yet")
-            .pool = ThreadPool::without_threads();
+        let parts =
+            ServerParts::in_process(settings, Sinks::default(), Redactor::empty(), None, agentic);
+        let server = Server::of(ServerParts {
+            pool: ThreadPool::without_threads(),
+            ..parts
+        });
         let endpoint = Arc::new(Endpoint::new(server, http));
         FuzzedServer {
             executor,

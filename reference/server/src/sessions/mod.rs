@@ -15,7 +15,8 @@ pub mod view;
 #[cfg(feature = "checks")]
 pub use shared::StorePair;
 pub use shared::{
-    ListedSession, NewProtocolSession, NodeMessage, ProtocolState, SharedSessions, examine,
+    ListedSession, NewProtocolSession, NodeMessage, ProtocolState, SharedSessions, StoreOpenError,
+    examine,
 };
 
 use crate::call::Call;
@@ -300,17 +301,12 @@ fn check_limit(
 }
 
 impl Sessions {
-    pub fn new(settings: SessionSettings) -> Self {
+    pub fn new(settings: SessionSettings, shared: Option<Arc<SharedSessions>>) -> Self {
         Sessions {
             settings,
             registry: Mutex::new(Registry::default()),
-            shared: None,
+            shared,
         }
-    }
-
-    /// Keeps sessions in a store from now on.
-    pub fn set_shared(&mut self, shared: Option<Arc<SharedSessions>>) {
-        self.shared = shared;
     }
 
     /// The store, if there is one.

@@ -6,7 +6,7 @@ use ptc_lang::meter::Unwatched;
 
 fn sessions(arguments: &[&str]) -> Sessions {
     let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
-    Sessions::new(Settings::read(&arguments, |_| None).unwrap().sessions)
+    Sessions::new(Settings::read(&arguments, |_| None).unwrap().sessions, None)
 }
 
 fn effects(env: Env, value: Value) -> TurnEffects {

@@ -478,8 +478,7 @@ impl Simulation {
             address: "simulated".into(),
         };
         let shared = SharedSessions::simulated(stores, &settings.sessions, PROGRAM);
-        let mut sessions = Sessions::new(settings.sessions);
-        sessions.set_shared(Some(shared));
+        let sessions = Sessions::new(settings.sessions, Some(shared));
         Node { sessions, dead }
     }
 

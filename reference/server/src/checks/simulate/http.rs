@@ -7,7 +7,7 @@ use super::{Choices, SimulationReport, request};
 use crate::agentic::Agentic;
 use crate::diagnostics::Sinks;
 use crate::evaluation::pool::ThreadPool;
-use crate::server::Server;
+use crate::server::{Server, ServerParts};
 use crate::settings::Settings;
 use crate::transport::http::accept;
 use crate::transport::http::endpoint::Endpoint;
@@ -156,11 +156,12 @@ fn server(caps: &Caps) -> Arc<Server> {
     ];
     let settings = Settings::read(&flags, |_| None).expect("the flags are valid");
     let agentic = Agentic::read(&settings.agentic).expect("no files are named");
-    let mut server = Server::new(settings, Sinks::default(), Redactor::empty(), None, agentic);
-    Arc::get_mut(&mut server)
-        .expect("nobody else holds the server yet")
-        .pool = ThreadPool::without_threads();
-    server
+    let parts =
+        ServerParts::in_process(settings, Sinks::default(), Redactor::empty(), None, agentic);
+    Server::of(ServerParts {
+        pool: ThreadPool::without_threads(),
+        ..parts
+    })
 }
 
 /// Accepts the connections that the scheduler makes.

@@ -19,7 +19,7 @@ use crate::evaluation::pool::ThreadPool;
 use crate::mcp::connection::{Connection, RequestContext, Transport};
 use crate::mcp::dispatch::{self, Handled};
 use crate::render::reply::Reply;
-use crate::server::Server;
+use crate::server::{Server, ServerParts};
 use crate::settings::Settings;
 use crate::upstreams;
 use model::{CallKey, Sessions};
@@ -182,17 +182,12 @@ fn server(
         .start(redactor.clone());
     let upstreams = executor.block_on(started).expect("the peers start");
     let agentic = Agentic::read(&settings.agentic).expect("no files are named");
-    let mut server = Server::new(
-        settings,
-        Sinks::default(),
-        redactor,
-        Some(upstreams),
-        agentic,
-    );
-    Arc::get_mut(&mut server)
-        .expect("nobody else holds the server yet")
-        .pool = ThreadPool::without_threads();
-    server
+    let sinks = Sinks::default();
+    let parts = ServerParts::in_process(settings, sinks, redactor, Some(upstreams), agentic);
+    Server::of(ServerParts {
+        pool: ThreadPool::without_threads(),
+        ..parts
+    })
 }
 
 /// Lets the scheduler continue while a program waits, and lets only one thread run at a time.
