@@ -1,11 +1,16 @@
 //! JSON exactly as it was written: integers of any size, floats distinct from integers, keys in
 //! order, duplicates rejected. Knows nothing of patterns, of fixtures or of the server under test.
 //!
-//! `serde_json::Value` is not used for judging, because it turns a 30-digit integer into a float
-//! and would let a wrong server pass. Two numbers are equal here when both are integers of the
-//! same value, or both are floats with the same bits: `1` is never `1.0`, and `1e2` is `100.0`.
+//! `serde_json` reads strings and numbers and writes every value. What nests is read here, because judging needs what it doesn't offer:
+//! duplicate keys and too many values are errors, nesting may be deeper than its 128 levels but not without end, a mistake has the place
+//! and the words that a fixture's author is shown, and a number keeps its token as evidence. `serde_json::Value` would read `1E2` as
+//! `1e+2`, take the object `{"$serde_json::private::Number": "1"}` for the number 1, and sort keys; the features against these would
+//! change what the reference is built from.
+//!
+//! Two numbers are equal here when both are integers of the same value, or both are floats with the same bits: `1` is never `1.0`, and
+//! `1e2` is `100.0`.
 
-use std::fmt::{self, Write as _};
+use std::{fmt, io};
 
 use indexmap::IndexMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -41,7 +46,8 @@ pub fn parse_loosely(text: &str) -> Option<serde_json::Value> {
 }
 
 /// A JSON value. Equality is by data: the order of object members is ignored.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Json {
     /// `null`
     Null,
@@ -169,124 +175,61 @@ impl Json {
     }
 
     /// Indented text in which the members of every object are sorted, so that two values can be compared
-    /// line by line. Output stops after the value with which it reaches `bytes`: deep values have far more indentation than content.
+    /// line by line. Output stops where it reaches `bytes`: deep values have far more indentation than content.
     pub fn pretty(&self, bytes: usize) -> String {
-        let mut out = String::new();
-        self.write_pretty(&mut out, 0, bytes);
-        out
-    }
-
-    fn write_pretty(&self, out: &mut String, indent: usize, bytes: usize) {
-        if out.len() >= bytes {
-            return;
-        }
-        let pad = |out: &mut String, levels: usize| {
-            out.push('\n');
-            for _ in 0..levels {
-                out.push_str("  ");
-            }
+        let mut out = Bounded {
+            bytes,
+            text: Vec::new(),
         };
-        match self {
-            Json::Array(items) if !items.is_empty() => {
-                out.push('[');
-                for (index, item) in items.iter().enumerate() {
-                    if out.len() >= bytes {
-                        return;
-                    }
-                    if index > 0 {
-                        out.push(',');
-                    }
-                    pad(out, indent + 1);
-                    item.write_pretty(out, indent + 1, bytes);
-                }
-                if out.len() < bytes {
-                    pad(out, indent);
-                    out.push(']');
-                }
-            }
-            Json::Object(members) if !members.is_empty() => {
-                let mut keys: Vec<&String> = members.keys().collect();
-                keys.sort();
-                out.push('{');
-                for (index, key) in keys.into_iter().enumerate() {
-                    if out.len() >= bytes {
-                        return;
-                    }
-                    if index > 0 {
-                        out.push(',');
-                    }
-                    pad(out, indent + 1);
-                    write_string(out, key);
-                    out.push_str(": ");
-                    members[key].write_pretty(out, indent + 1, bytes);
-                }
-                if out.len() < bytes {
-                    pad(out, indent);
-                    out.push('}');
-                }
-            }
-            other => {
-                write!(out, "{other}").expect("a String takes every write");
-            }
-        }
+        let mut writer = serde_json::Serializer::pretty(&mut out);
+        // Fails only once the text is full.
+        let _full = Sorted(self).serialize(&mut writer);
+        String::from_utf8(out.text).expect("serde_json writes whole characters")
     }
 }
 
 /// Compact JSON, members in their order, numbers as they were written.
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Json::Null => f.write_str("null"),
-            Json::Bool(value) => write!(f, "{value}"),
-            Json::Number(number) => f.write_str(&number.0),
-            Json::String(text) => {
-                let mut out = String::with_capacity(text.len() + 2);
-                write_string(&mut out, text);
-                f.write_str(&out)
-            }
-            Json::Array(items) => {
-                f.write_char('[')?;
-                for (index, item) in items.iter().enumerate() {
-                    if index > 0 {
-                        f.write_char(',')?;
-                    }
-                    write!(f, "{item}")?;
-                }
-                f.write_char(']')
-            }
+        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// A value that is written with the members of its objects in the order of their keys.
+struct Sorted<'j>(&'j Json);
+
+impl Serialize for Sorted<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Json::Array(items) => serializer.collect_seq(items.iter().map(Sorted)),
             Json::Object(members) => {
-                f.write_char('{')?;
-                for (index, (key, value)) in members.iter().enumerate() {
-                    if index > 0 {
-                        f.write_char(',')?;
-                    }
-                    let mut out = String::with_capacity(key.len() + 2);
-                    write_string(&mut out, key);
-                    write!(f, "{out}:{value}")?;
-                }
-                f.write_char('}')
+                let mut members: Vec<_> = members.iter().collect();
+                members.sort_by_key(|(key, _)| *key);
+                serializer.collect_map(members.into_iter().map(|(key, value)| (key, Sorted(value))))
             }
+            other => other.serialize(serializer),
         }
     }
 }
 
-/// Appends `text` as a JSON string with its quotes.
-pub fn write_string(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if (c as u32) < 0x20 => {
-                write!(out, "\\u{:04x}", c as u32).expect("a String takes every write");
-            }
-            c => out.push(c),
+/// Text that takes nothing more once it has `bytes` bytes.
+struct Bounded {
+    bytes: usize,
+    text: Vec<u8>,
+}
+
+impl io::Write for Bounded {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        if self.text.len() >= self.bytes {
+            return Err(io::ErrorKind::FileTooLarge.into());
         }
+        self.text.extend_from_slice(piece);
+        Ok(piece.len())
     }
-    out.push('"');
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Number {
@@ -398,7 +341,7 @@ impl JsonReader<'_> {
             Some(b'{') => self.object(depth),
             Some(b'[') => self.array(depth),
             Some(b'"') => Ok(Json::String(self.string()?)),
-            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b'-' | b'0'..=b'9') => Ok(Json::Number(Number(self.token()?.to_owned()))),
             Some(b't') => self.word("true", Json::Bool(true)),
             Some(b'f') => self.word("false", Json::Bool(false)),
             Some(b'n') => self.word("null", Json::Null),
@@ -471,103 +414,19 @@ impl JsonReader<'_> {
 
     fn string(&mut self) -> Result<String, JsonError> {
         let start = self.at;
-        self.at += 1;
-        let mut out = String::new();
-        let bytes = self.text.as_bytes();
-        let ends = |byte: &u8| *byte == b'"' || *byte == b'\\' || *byte < 0x20;
-        loop {
-            // Runs of ordinary characters are copied at once, because bodies of cases can be megabytes long.
-            let plain = bytes[self.at..].iter().position(ends);
-            let Some(end) = plain.map(|length| self.at + length) else {
-                return Err(JsonError {
-                    at: start,
-                    message: "unterminated string".to_owned(),
-                });
-            };
-            out.push_str(&self.text[self.at..end]);
-            self.at = end;
-            match bytes[end] {
-                b'"' => {
-                    self.at += 1;
-                    return Ok(out);
-                }
-                b'\\' => out.push(self.escape()?),
-                _ => return Err(self.error("expected no raw control character in a string")),
+        let token = self.token()?;
+        serde_json::from_str(token).map_err(|error| self.leaf_error(start, &error))
+    }
+
+    /// The string or number that starts here, as written.
+    fn token(&mut self) -> Result<&str, JsonError> {
+        let mut reader = serde_json::Deserializer::from_str(&self.text[self.at..]);
+        match <&RawValue>::deserialize(&mut reader) {
+            Ok(raw) => {
+                self.at += raw.get().len();
+                Ok(raw.get())
             }
-        }
-    }
-
-    fn escape(&mut self) -> Result<char, JsonError> {
-        let c = match self.text.as_bytes().get(self.at + 1) {
-            Some(b'"') => '"',
-            Some(b'\\') => '\\',
-            Some(b'/') => '/',
-            Some(b'b') => '\u{8}',
-            Some(b'f') => '\u{c}',
-            Some(b'n') => '\n',
-            Some(b'r') => '\r',
-            Some(b't') => '\t',
-            Some(b'u') => return self.unicode_escape(),
-            _ => return Err(self.error("expected one of \" \\ / b f n r t u after '\\'")),
-        };
-        self.at += 2;
-        Ok(c)
-    }
-
-    fn unicode_escape(&mut self) -> Result<char, JsonError> {
-        let high = self.hex4()?;
-        let code = match high {
-            0xD800..=0xDBFF => {
-                let low = self.hex4()?;
-                if !(0xDC00..=0xDFFF).contains(&low) {
-                    return Err(self.error("expected a low surrogate"));
-                }
-                0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
-            }
-            code => code,
-        };
-        char::from_u32(code).ok_or_else(|| self.error("expected no lone surrogate"))
-    }
-
-    /// Parses `\uXXXX`.
-    fn hex4(&mut self) -> Result<u32, JsonError> {
-        let bytes = self.text.as_bytes();
-        let digits = bytes.get(self.at + 2..self.at + 6);
-        let escape = bytes.get(self.at..self.at + 2) == Some(b"\\u");
-        let code = digits
-            .filter(|digits| escape && digits.iter().all(u8::is_ascii_hexdigit))
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u32::from_str_radix(digits, 16).ok())
-            .ok_or_else(|| self.error("expected \\u and four hexadecimal digits"))?;
-        self.at += 6;
-        Ok(code)
-    }
-
-    fn number(&mut self) -> Result<Json, JsonError> {
-        let start = self.at;
-        self.take(b'-');
-        if !self.take(b'0') {
-            self.digits()?;
-        }
-        if self.take(b'.') {
-            self.digits()?;
-        }
-        if self.take(b'e') || self.take(b'E') {
-            let _signed = self.take(b'+') || self.take(b'-');
-            self.digits()?;
-        }
-        Ok(Json::Number(Number(self.text[start..self.at].to_owned())))
-    }
-
-    fn digits(&mut self) -> Result<(), JsonError> {
-        let start = self.at;
-        while matches!(self.peek(), Some(b'0'..=b'9')) {
-            self.at += 1;
-        }
-        if self.at == start {
-            Err(self.error("expected a digit"))
-        } else {
-            Ok(())
+            Err(error) => Err(self.leaf_error(self.at, &error)),
         }
     }
 
@@ -608,13 +467,30 @@ impl JsonReader<'_> {
             message: format!("{expected}, {found}"),
         }
     }
+
+    /// What `serde_json` says of the string or number that starts at `start`; neither contains a line break.
+    fn leaf_error(&self, start: usize, error: &serde_json::Error) -> JsonError {
+        let inside = match error.is_eof() {
+            true => 0,
+            false => error.column().saturating_sub(1),
+        };
+        let words = error.to_string();
+        JsonError {
+            at: start + inside,
+            message: words
+                .split(" at line ")
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
+        }
+    }
 }
 
-/// Writes the text verbatim, so that no digit is lost. Only for `serde_json`, and never inside a type that
+/// Writes the token verbatim, so that no digit is lost. As [`Json::deserialize`], only for `serde_json`, and never inside a type that
 /// buffers (`untagged`, `flatten`, internally tagged enums).
-impl Serialize for Json {
+impl Serialize for Number {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        RawValue::from_string(self.to_string())
+        RawValue::from_string(self.0.clone())
             .map_err(S::Error::custom)?
             .serialize(serializer)
     }

@@ -52,18 +52,18 @@ fn invalid_json_is_rejected_with_its_position() {
             "" -> error: expected a JSON value, found the end at byte 0
             "{" -> error: expected a key in double quotes, found the end at byte 1
             "[1,]" -> error: expected a JSON value, found ']' at byte 3
-            "01" -> error: expected the end of the JSON text, found '1' at byte 1
+            "01" -> error: invalid number at byte 1
             "+1" -> error: expected a JSON value, found '+' at byte 0
-            "1." -> error: expected a digit, found the end at byte 2
+            "1." -> error: invalid number at byte 1
             ".5" -> error: expected a JSON value, found '.' at byte 0
             "nul" -> error: expected a JSON value, found 'n' at byte 0
             "{'a':1}" -> error: expected a key in double quotes, found '\'' at byte 1
             "{\"a\":1,\"a\":2}" -> error: duplicate key "a" at byte 7
-            "\"\\ud800\"" -> error: expected \u and four hexadecimal digits, found '"' at byte 7
-            "\"\\u12g4\"" -> error: expected \u and four hexadecimal digits, found '\\' at byte 1
-            "\"\u{1}\"" -> error: expected no raw control character in a string, found '\u{1}' at byte 1
+            "\"\\ud800\"" -> error: unexpected end of hex escape at byte 7
+            "\"\\u12g4\"" -> error: invalid escape at byte 6
+            "\"\u{1}\"" -> error: control character (\u0000-\u001F) found while parsing a string at byte 0
             "[1] 2" -> error: expected the end of the JSON text, found '2' at byte 4
-            "\"abc" -> error: unterminated string at byte 0
+            "\"abc" -> error: EOF while parsing a string at byte 0
             "NaN" -> error: expected a JSON value, found 'N' at byte 0
             "#
     );
@@ -73,6 +73,91 @@ fn invalid_json_is_rejected_with_its_position() {
 fn nesting_depth_is_limited() {
     assert!(Json::parse(&format!("{}{}", "[".repeat(512), "]".repeat(512))).is_ok());
     assert!(Json::parse(&"[".repeat(1_000_000)).is_err());
+}
+
+#[test]
+fn values_at_the_limits_are_read_and_one_more_is_refused() {
+    let arrays = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    let objects = |depth: usize| format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
+    let zeros = |values: usize| format!("[0{}]", ",0".repeat(values - 2));
+    // The smallest stack that anything here is read on.
+    let read = std::thread::Builder::new()
+        .stack_size(2 << 20)
+        .spawn(move || {
+            for text in [arrays(512), objects(512), zeros(VALUES_MAX)] {
+                let value = Json::parse(&text).expect("within the limits");
+                assert!(value.to_string() == text && value.pretty(100).len() >= 100);
+            }
+            for text in [arrays(513), objects(513), zeros(VALUES_MAX + 1)] {
+                Json::parse(&text).expect_err("beyond a limit");
+            }
+        });
+    read.expect("a thread").join().expect("reads");
+}
+
+#[test]
+fn what_only_looks_like_json_is_refused() {
+    for text in [
+        "\u{feff}1",
+        "1 2",
+        "1,",
+        "\"\\ud800\"",
+        "\"\\udc00\"",
+        "\"\\ud800x\"",
+        "\"\\ud800\\u0041\"",
+        "-",
+        "1e",
+        "1e+",
+        "-01",
+        "{\"a\":1,}",
+        "{\"a\" 1}",
+        "[1 2]",
+        "\"\\x\"",
+        "nulls",
+        "\u{a0}1",
+        "{\"a\":{\"b\":1,\"b\":1}}",
+        "{\"a\":1,\"\\u0061\":2}",
+    ] {
+        assert!(Json::parse(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn an_object_is_never_taken_for_a_number() {
+    for text in [
+        r#"{"$serde_json::private::Number":"1"}"#,
+        r#"{"$serde_json::private::RawValue":"1"}"#,
+    ] {
+        assert_eq!(check(text), text);
+        assert_eq!(Json::parse(text).unwrap().kind(), "object");
+    }
+}
+
+#[test]
+fn zeros_and_numbers_out_of_range_stay_what_they_are() {
+    for text in [
+        "-0",
+        "-0.0",
+        "0",
+        "1e-400",
+        "100000000000000000000000000001",
+    ] {
+        assert_eq!(check(text), text);
+    }
+    let kinds = ["1e400", "-0", "1E2"].map(|text| Json::parse(text).unwrap().kind());
+    assert_eq!(kinds, ["float", "integer", "float"]);
+    assert!(same("1e400", "1e400") && !same("1e400", "1e401") && same("1e2", "100.0"));
+}
+
+#[test]
+fn a_value_at_the_start_says_where_it_ends() {
+    let ends = |text: &str| Json::parse_prefix(text).map(|(value, end)| format!("{value} {end}"));
+    assert_eq!(ends(" {\"a\": [1] } , 2").unwrap(), "{\"a\":[1]} 12");
+    assert_eq!(ends("12>").unwrap(), "12 2");
+    assert_eq!(ends("true]").unwrap(), "true 4");
+    assert_eq!(ends("\"a\"\"").unwrap(), "\"a\" 3");
+    assert_eq!(ends("nulls").unwrap(), "null 4");
+    assert_eq!(ends("[1,").unwrap_err().at, 3);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::pattern::Hole;
-use crate::json::{self, Json};
+use crate::json::Json;
 
 /// Maximum size of an expanded text, in bytes. A fixture that exceeds it is malformed.
 pub const TEXT_BYTES_MAX: usize = 256 << 20;
@@ -249,9 +249,8 @@ fn append(out: &mut Vec<u8>, unit: &[u8], count: u64) -> Result<(), ExpandError>
 fn written(value: &Json, form: CaptureForm) -> String {
     match (value, form) {
         (Json::String(text), CaptureForm::Plain) => text.clone(),
-        (Json::String(text), CaptureForm::InString) => {
-            let mut quoted = String::new();
-            json::write_string(&mut quoted, text);
+        (Json::String(_), CaptureForm::InString) => {
+            let quoted = value.to_string();
             quoted[1..quoted.len() - 1].to_owned()
         }
         (value, _) => value.to_string(),
