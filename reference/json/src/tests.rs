@@ -107,6 +107,56 @@ fn first_duplicate_is_kept_among_thousands_of_members() {
 }
 
 #[test]
+fn repeated_names_are_dropped_at_every_depth() {
+    // Up to twelve names are compared one by one, more by their hashes; those of an outer object go on after an inner one.
+    for names in [1, 11, 12, 13, 14, 40] {
+        let members = |inner: &str, of: usize| {
+            let member = |n: usize| match n == names / 2 {
+                true => format!("\"k{n}\":{inner}"),
+                false => format!("\"k{n}\":{of}"),
+            };
+            (0..names).map(member).collect::<Vec<_>>().join(",")
+        };
+        let once = (0..3).fold("0".to_owned(), |inner, _| {
+            format!("{{{}}}", members(&inner, 0))
+        });
+        let twice = (0..3).fold("0".to_owned(), |inner, _| {
+            format!("{{{},{}}}", members(&inner, 0), members("[1]", 1))
+        });
+        assert_eq!(check(&twice), once, "{names}");
+    }
+    // A name that another one begins with, or that differs in an escape only, is another name.
+    let apart = r#"{"a":1,"a\"":2,"a\"b":3,"":4,"a\\":5,"A":6}"#;
+    assert_eq!(check(apart), apart);
+}
+
+#[test]
+fn text_longer_than_a_limit_is_counted_and_not_held() {
+    let nested =
+        |depth: usize| format!("{}1{}", "{\"a\":1,\"n\":".repeat(depth), "}".repeat(depth));
+    for text in [
+        r#"[ 1, "\u0061b", {"a":{"b":[]},"c":[2.50]}, [[["x"]]] ]"#.to_owned(),
+        nested(300),
+        format!("[{}]", vec![r#"{"k":[1,{}]}"#; 400].join(", ")),
+        format!("\"{}\"", "x".repeat(5_000)),
+        "12345".to_owned(),
+    ] {
+        let json = parse(text.as_bytes()).unwrap();
+        let whole = json.compact();
+        for bytes_max in [0, 1, 2, whole.len() / 2, whole.len() - 1] {
+            assert_eq!(
+                json.compact_within(bytes_max, |_| {}),
+                Err(whole.len()),
+                "{bytes_max}: {text:.60}"
+            );
+        }
+        for bytes_max in [whole.len(), whole.len() + 1, usize::MAX] {
+            assert_eq!(json.compact_within(bytes_max, |_| {}), Ok(whole.clone()));
+        }
+    }
+}
+
+#[test]
 fn reading_and_writing_check_for_a_stop() {
     let rows = format!("[{}]", vec!["{\"a\":[1,\"b\\n\"]}"; 20_000].join(", "));
     let deep = "[".repeat(200_000) + &"]".repeat(200_000);

@@ -6,12 +6,13 @@ use std::convert::Infallible;
 use std::fmt;
 use std::ops::Deref;
 
+use crate::compact::{self, CompactText};
 use crate::passes::{self, Pass};
 use crate::scan::{
     Container, Quoted, Scalar, Stopped, SyntaxError, Visitor, is_space, plain_escape, scan,
     unicode_escape, visit,
 };
-use crate::{compact, write};
+use crate::write;
 
 /// Reads `bytes` as exactly one JSON value, surrounded by nothing but JSON white space.
 ///
@@ -503,16 +504,27 @@ impl<'a> Json<'a> {
     /// The same value in compact canonical text: no white space, only the first of duplicate members, shortest escapes, floats in their
     /// shortest form, `-0` as `0`.
     pub fn compact(self) -> JsonText {
-        self.compact_naming(|_| {})
+        let Ok(text) = self.compact_while(always);
+        text
     }
 
-    /// [`Json::compact`] that also passes the name of each member, including duplicates, to `name`.
-    pub fn compact_naming(self, name: impl FnMut(&str)) -> JsonText {
+    /// [`Json::compact`] of at most `bytes_max` bytes, which also passes the name of each member, including duplicates, to `name`.
+    ///
+    /// # Errors
+    /// The number of bytes of a longer text; of it no more than `bytes_max` are held, and behind these, members that are repeated count.
+    pub fn compact_within(
+        self,
+        bytes_max: usize,
+        name: impl FnMut(&str),
+    ) -> Result<JsonText, usize> {
         passes::count(Pass::Copied, self.text.len());
-        let mut out = Vec::with_capacity(self.text.len());
+        let mut out = CompactText::of(self, bytes_max);
         let mut skips = Skips::of(self.text.len());
         let Ok(()) = compact::compact(self, &mut out, &mut skips, name, always);
-        JsonText::from_parts(out, skips.found)
+        match out.bytes() {
+            bytes if bytes > bytes_max => Err(bytes),
+            _ => Ok(JsonText::from_parts(out.kept, skips.found)),
+        }
     }
 
     /// [`Json::compact`] while `goes_on` allows it: it is called far more often than once per millisecond.
@@ -521,10 +533,10 @@ impl<'a> Json<'a> {
     /// The error of `goes_on`.
     pub fn compact_while<E>(self, goes_on: impl FnMut() -> Result<(), E>) -> Result<JsonText, E> {
         passes::count(Pass::Copied, self.text.len());
-        let mut out = Vec::with_capacity(self.text.len());
+        let mut out = CompactText::of(self, usize::MAX);
         let mut skips = Skips::of(self.text.len());
         compact::compact(self, &mut out, &mut skips, |_| {}, goes_on)?;
-        Ok(JsonText::from_parts(out, skips.found))
+        Ok(JsonText::from_parts(out.kept, skips.found))
     }
 
     /// The same text, owned.

@@ -7,6 +7,8 @@ mod support;
 use std::io::{BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use support::http::Message;
 use support::{Process, wait_until};
@@ -124,6 +126,54 @@ fn connections_without_a_token_block_nobody() {
             server.status(&call(&token, "1")) == 200
         });
     }
+}
+
+#[test]
+fn long_arguments_hold_up_no_other_request() {
+    let server = Server::start(&["--http-disable-auth"]);
+    let context = format!("{{\"c\":[{}1]}}", "{\"a\":[]},".repeat(800_000));
+    let request = call("", "1");
+    // The context comes before the program, which is written in quotes.
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    let body = body.replace(
+        r#""program":"#,
+        &format!(r#""context":{context},"program":"#),
+    );
+    let length = head.rfind("Content-Length").unwrap();
+    let long = format!(
+        "{}Content-Length: {}\r\n\r\n{body}",
+        &head[..length],
+        body.len()
+    );
+    let clients = 2 * std::thread::available_parallelism().map_or(2, |places| places.get());
+    let mut health = server.connect();
+    let answered = Arc::new(AtomicUsize::new(0));
+    let posts: Vec<_> = (0..clients)
+        .map(|_| {
+            let mut stream = server.connect();
+            stream.write_all(long.as_bytes()).unwrap();
+            let answered = answered.clone();
+            std::thread::spawn(move || {
+                let (status, body) = answer(&mut stream);
+                answered.fetch_add(1, Ordering::SeqCst);
+                assert!(
+                    body.contains("exceeds max_context_bytes"),
+                    "{status} {body}"
+                );
+            })
+        })
+        .collect();
+    health.write_all(get("/health").as_bytes()).unwrap();
+    assert_eq!(answer(&mut health).0, 200);
+    let before = answered.load(Ordering::SeqCst);
+    for post in posts {
+        post.join().unwrap();
+    }
+    // Each post takes hundreds of times as long as the question, and half of them wait for the others.
+    assert!(
+        before <= clients / 2,
+        "answered after {before} of {clients} posts"
+    );
 }
 
 #[test]

@@ -255,6 +255,43 @@ fn no_program_takes_more_than_twice_its_limit() {
 }
 
 #[test]
+fn context_that_is_refused_takes_five_times_its_bytes_at_most() {
+    const SENT_BYTES: usize = 8_000_000;
+    let nested = |open: &str, close: &str| {
+        let depth = SENT_BYTES / (open.len() + close.len());
+        format!("{{\"c\":{}1{}}}", open.repeat(depth), close.repeat(depth))
+    };
+    let mut wrong = Vec::new();
+    for context in [
+        nested("{\"a\":1,\"n\":", "}"),
+        nested("{\"n\":", "}"),
+        nested("[", "]"),
+        format!("{{\"c\":[{}1]}}", "{\"a\":[]},".repeat(SENT_BYTES / 9)),
+        format!("{{\"c\":\"{}\"}}", "x".repeat(SENT_BYTES)),
+    ] {
+        let mut server = Server::start(&[]);
+        let before = server.memory("VmHWM");
+        let frame = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"lisp_eval","arguments":{{"program":"1","context":{context}}}}}}}"#
+        );
+        let answer = text(&server.send(&frame));
+        assert!(answer.contains("exceeds max_context_bytes"), "{answer}");
+        let grown = server.memory("VmHWM") - before;
+        println!(
+            "{:>6} KB for {} KB  {:.40}",
+            grown / 1024,
+            frame.len() / 1024,
+            context
+        );
+        // The frame, up to twice while its buffer grows, the part of the context that is kept, and where its names begin.
+        if grown > 5 * frame.len() as u64 {
+            wrong.push(format!("{grown} bytes: {context:.60}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
 fn memory_of_programs_is_returned_to_the_system() {
     let programs: usize = std::env::var("PTC_HOSTILE_PROGRAMS")
         .ok()

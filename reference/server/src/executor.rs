@@ -1,5 +1,12 @@
 //! The executor's threads, which serve all connections: blocking or long work must not hold them.
 
+use std::cell::Cell;
+use std::num::NonZero;
+use std::sync::LazyLock;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::Semaphore;
+
 /// Does blocking or long work without holding up the executor's other work.
 pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match is_on_executor() {
@@ -8,20 +15,43 @@ pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Bytes of text that are scrubbed on the executor. Longer text may be crafted to take long.
-const SCRUBBED_INLINE_BYTES_MAX: usize = 16 << 10;
+/// Bytes that are read, checked or scrubbed on the executor. More of them may be crafted to take long.
+const INLINE_BYTES_MAX: usize = 16 << 10;
 
-/// Scrubs `text` by `scrub`, without holding up the executor's other work if the text is long.
-pub fn for_text<T>(text: &str, scrub: impl FnOnce() -> T) -> T {
-    match text.len() <= SCRUBBED_INLINE_BYTES_MAX {
-        true => scrub(),
-        false => blocking(scrub),
+/// Places for work on more bytes: as many as there are processors, so that what such work holds is bounded, too.
+static PLACES: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, NonZero::get)));
+
+thread_local! {
+    /// Whether this thread has a place.
+    static HAS_PLACE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does work that reads `bytes` bytes, without holding up the executor's other work if they are many.
+pub fn for_bytes<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    if bytes <= INLINE_BYTES_MAX || HAS_PLACE.get() || !is_on_executor() {
+        return work();
+    }
+    tokio::task::block_in_place(|| {
+        // An error would mean that the semaphore was closed, and nothing closes it.
+        let _place = Handle::current().block_on(PLACES.acquire());
+        HAS_PLACE.set(true);
+        let _given_back = GivePlaceBack;
+        work()
+    })
+}
+
+/// Ends what [`HAS_PLACE`] says, even by a panic.
+struct GivePlaceBack;
+
+impl Drop for GivePlaceBack {
+    fn drop(&mut self) {
+        HAS_PLACE.set(false);
     }
 }
 
 /// Whether this is a thread of a multi-threaded executor.
 pub fn is_on_executor() -> bool {
-    use tokio::runtime::{Handle, RuntimeFlavor};
     Handle::try_current()
         .is_ok_and(|executor| executor.runtime_flavor() == RuntimeFlavor::MultiThread)
 }

@@ -59,8 +59,12 @@ pub enum ArgumentFault {
         bytes: usize,
         bytes_max: usize,
     },
-    #[error("argument `output_schema` is too long ({bytes} > {bytes_max} bytes)")]
-    SchemaTooLong { bytes: usize, bytes_max: usize },
+    #[error("argument `{name}` is too long ({bytes} > {bytes_max} bytes)")]
+    JsonTooLong {
+        name: &'static str,
+        bytes: usize,
+        bytes_max: usize,
+    },
     #[error(transparent)]
     Schema(#[from] OutputSchemaFault),
     #[error("argument `signature` is no longer supported; use `output_schema`")]

@@ -80,9 +80,23 @@ pub fn no_signature(arguments: Json<'_>) -> Result<(), ArgumentFault> {
     }
 }
 
-/// Bytes of the longest output schema, as compact JSON. It is read before a program runs, so its size is limited to what can be read at
-/// once.
-const SCHEMA_BYTES_MAX: usize = 256 << 10;
+/// Maximum bytes of an argument that is read into a tree before a program runs, as compact JSON: so much can be read at once.
+const TREE_BYTES_MAX: usize = 256 << 10;
+
+/// The compact form of an argument that is read into a tree.
+///
+/// # Errors
+/// That it is too long.
+pub fn compact_tree(argument: &Argument, given: Json<'_>) -> Result<JsonText, ArgumentFault> {
+    let too_long = |bytes| ArgumentFault::JsonTooLong {
+        name: argument.name,
+        bytes,
+        bytes_max: TREE_BYTES_MAX,
+    };
+    given
+        .compact_within(TREE_BYTES_MAX, |_| {})
+        .map_err(too_long)
+}
 
 /// The output schema, which must be an object when present.
 ///
@@ -92,15 +106,9 @@ pub fn output_schema(arguments: Json<'_>) -> Result<Option<String>, ArgumentFaul
     match arguments.get("output_schema") {
         None => Ok(None),
         Some(schema) => {
-            schema_argument("").validate(schema)?;
-            let schema = schema.compact();
-            match schema.len() <= SCHEMA_BYTES_MAX {
-                true => Ok(Some(schema.into())),
-                false => Err(ArgumentFault::SchemaTooLong {
-                    bytes: schema.len(),
-                    bytes_max: SCHEMA_BYTES_MAX,
-                }),
-            }
+            let argument = schema_argument("");
+            argument.validate(schema)?;
+            compact_tree(&argument, schema).map(|schema| Some(schema.into()))
         }
     }
 }
@@ -115,14 +123,13 @@ pub fn context(arguments: Json<'_>, settings: &Settings) -> Result<JsonText, Arg
         _ => return Ok(JsonText::EMPTY_OBJECT),
     };
     CONTEXT.validate(given)?;
-    let (context, bad_key) = compact_context(given);
-    if context.len() > settings.context_bytes {
-        return Err(ArgumentFault::TooLong {
-            name: "context",
-            bytes: context.len(),
-            bytes_max: settings.context_bytes,
-        });
-    }
+    let bytes_max = settings.context_bytes;
+    let compact = compact_context(given, bytes_max);
+    let (context, bad_key) = compact.map_err(|bytes| ArgumentFault::TooLong {
+        name: "context",
+        bytes,
+        bytes_max,
+    })?;
     match bad_key {
         None => Ok(context),
         Some(key) if key.is_empty() => Err(ArgumentFault::EmptyKey),
@@ -131,15 +138,21 @@ pub fn context(arguments: Json<'_>, settings: &Settings) -> Result<JsonText, Arg
 }
 
 /// The context in compact form, and the smallest of its keys that no program could name.
-pub fn compact_context(context: Json<'_>) -> (JsonText, Option<String>) {
+///
+/// # Errors
+/// The bytes of a context that is longer than `bytes_max`.
+pub fn compact_context(
+    context: Json<'_>,
+    bytes_max: usize,
+) -> Result<(JsonText, Option<String>), usize> {
     let mut bad: Option<String> = None;
-    let compact = context.compact_naming(|name| {
+    let compact = context.compact_within(bytes_max, |name| {
         let nameless = name.is_empty() || name.contains('/');
         if nameless && bad.as_deref().is_none_or(|least| name < least) {
             bad = Some(name.to_owned());
         }
-    });
-    (compact, bad)
+    })?;
+    Ok((compact, bad))
 }
 
 #[cfg(test)]

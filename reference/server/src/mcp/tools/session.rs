@@ -378,10 +378,9 @@ fn validate(request: &ToolRequest<'_>) -> Result<EvalArguments, ToolError> {
     if given.kind() != JsonKind::Object {
         return invalid("context must be an object when supplied");
     }
-    let (context, bad_key) = program::compact_context(given);
-    if context.len() > settings.context_bytes {
+    let Ok((context, bad_key)) = program::compact_context(given, settings.context_bytes) else {
         return invalid("context exceeds max_context_bytes");
-    }
+    };
     match bad_key.as_deref() {
         None => {}
         Some("") => return invalid("context keys must be non-empty"),

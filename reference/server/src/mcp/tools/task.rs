@@ -142,7 +142,8 @@ fn validate(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, 
         Some(given) if given.is_null() => Map::new(),
         Some(given) => {
             CONSTRAINTS.validate(given)?;
-            serde_json::from_str(&given.compact()).unwrap_or_default()
+            let given = program::compact_tree(&CONSTRAINTS, given)?;
+            serde_json::from_str(&given).unwrap_or_default()
         }
     };
     let (constraints, unsupported) = Constraints::read(&constraints);

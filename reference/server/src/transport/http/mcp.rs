@@ -8,6 +8,7 @@ use super::protocol_sessions::{MissingSession, ProtocolSession, SessionCap};
 use super::refusal::HttpRefusal;
 use super::stateless;
 use crate::call::{Call, Responder};
+use crate::executor;
 use crate::mcp::connection::{Arrival, Connection, RequestContext, STATELESS_REVISION};
 use crate::mcp::dispatch::{self, Handled};
 use crate::mcp::incoming::Incoming;
@@ -124,9 +125,10 @@ pub async fn post(
         peer: &peer,
         record: &record,
         head: &posted.head,
+        body_bytes: posted.body().len(),
     };
     let draining = || endpoint.shutdown().has_begun();
-    let document = Document::read(posted.body());
+    let document = executor::for_bytes(exchange.body_bytes, || Document::read(posted.body()));
     let frame = match document.as_ref() {
         Ok(document) => Frame::of(document.json()),
         Err(_) => Err(FrameFault::Malformed),
@@ -188,9 +190,15 @@ struct Exchange<'a> {
     peer: &'a Peer,
     record: &'a AccessRecord,
     head: &'a Parts,
+    body_bytes: usize,
 }
 
 impl Exchange<'_> {
+    /// Handles the frame by `handle`, which reads its arguments and may scrub them.
+    fn handled(&self, handle: impl FnOnce() -> Handled) -> Handled {
+        executor::for_bytes(self.body_bytes, handle)
+    }
+
     fn initialize(&self, incoming: &Incoming<'_>) -> PostResult {
         let frame = &incoming.frame;
         let endpoint = self.endpoint;
@@ -222,8 +230,10 @@ impl Exchange<'_> {
         let session = endpoint.sessions().open(owner, now).map_err(refused)?;
         let server = endpoint.server();
         let context = self.context();
-        let handled = dispatch::handle(server, &session.connection, &context, incoming, || {
-            Box::new(|_| {})
+        let handled = self.handled(|| {
+            dispatch::handle(server, &session.connection, &context, incoming, || {
+                Box::new(|_| {})
+            })
         });
         let Handled::Now(reply) = handled else {
             return Err(HttpRefusal::Internal);
@@ -263,7 +273,9 @@ impl Exchange<'_> {
             ..self.context()
         };
         let handle = |answer: Responder| {
-            dispatch::handle(server, &session.connection, &context, incoming, || answer)
+            self.handled(|| {
+                dispatch::handle(server, &session.connection, &context, incoming, || answer)
+            })
         };
         let mut handled = handle(responder(sender));
         if !asked && !matches!(handled, Handled::Later(..)) {
@@ -318,8 +330,8 @@ impl Exchange<'_> {
         let (sender, receiver) = oneshot::channel();
         let (server, calls) = (endpoint.server(), endpoint.stateless());
         let context = self.context();
-        let handled = dispatch::handle_stateless(server, calls, &context, incoming, key, || {
-            responder(sender)
+        let handled = self.handled(|| {
+            dispatch::handle_stateless(server, calls, &context, incoming, key, || responder(sender))
         });
         Ok(match handled {
             Handled::Silent | Handled::Exit(None) => plain(StatusCode::ACCEPTED, ""),
