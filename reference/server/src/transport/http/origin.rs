@@ -41,10 +41,12 @@ pub fn check(endpoint: &Endpoint, headers: &HeaderMap) -> Result<Option<PageOrig
             false => Ok(None),
         };
     };
-    let permitted = origin
-        .to_str()
-        .is_ok_and(|origin| endpoint.origins().permits(origin));
-    match permitted {
+    let permits = |origin: &HeaderValue| {
+        let origin = origin.to_str();
+        origin.is_ok_and(|origin| endpoint.origins().permits(origin))
+    };
+    // A browser sends one. Of several, none may be foreign: a proxy may have looked at another than the first.
+    match headers.get_all(ORIGIN).iter().all(permits) {
         true => Ok(Some(PageOrigin(origin.clone()))),
         false => Err(HttpRefusal::Forbidden),
     }
