@@ -24,6 +24,10 @@ const HOST_TEXT: &[(&str, &str)] = &[
         r"no function clause|no case clause|FunctionClauseError",
         "a fault of Elixir",
     ),
+    (
+        r"\bbadarg\b|\{badmatch|\bArgumentError\b",
+        "a fault of Erlang",
+    ),
     (r"\bElixir\.|\bPtcRunner\b", "a module of Elixir"),
     (
         r"\b[A-Z]\w*(?:\.[A-Z]\w*)*\.[a-z_]\w*[!?]?/\d",
@@ -34,7 +38,18 @@ const HOST_TEXT: &[(&str, &str)] = &[
     (r"~[rUNDT]\[", "a sigil of Elixir"),
     // Rust and C++.
     (r"\b(?:Some|Ok|Err)\(", "a value of Rust"),
-    (r"panicked at|RUST_BACKTRACE", "a panic of Rust"),
+    (
+        r"panicked at|RUST_BACKTRACE|attempt to \w+ with overflow|index out of bounds: the len is",
+        "a panic of Rust",
+    ),
+    (
+        r"\b(?:Vec|Option|Result|Box|HashMap)<|\(os error \d+\)|invalid digit found in string",
+        "a text of Rust",
+    ),
+    (
+        r"Segmentation fault|\bcore dumped\b|\berrno\b",
+        "a text of C",
+    ),
     (r"\b\w+::\w", "a path of Rust or C++"),
     (
         r"\.(?:rs|exs?|erl|py|js|ts|java|go|rb|cs|cpp):\d+",
@@ -42,7 +57,7 @@ const HOST_TEXT: &[(&str, &str)] = &[
     ),
     // Python.
     (
-        r"Traceback|<class '|\bNoneType\b| object at 0x",
+        r"Traceback|<class '|\bNoneType\b| object at 0x|unsupported operand type|invalid literal for int\(",
         "a text of Python",
     ),
     (
@@ -51,7 +66,7 @@ const HOST_TEXT: &[(&str, &str)] = &[
     ),
     // JavaScript.
     (
-        r"\[object |\[native code\]|\bat Object\.|Cannot read propert(?:y|ies) of",
+        r"\[object |\[native code\]|\bat Object\.|Cannot read propert(?:y|ies) of|Maximum call stack size exceeded|\(node:",
         "a text of JavaScript",
     ),
     // The JVM, .NET, Ruby and Go.
@@ -60,11 +75,15 @@ const HOST_TEXT: &[(&str, &str)] = &[
         "a text of the JVM",
     ),
     (
-        r"NoMethodError|undefined method `|#<[A-Z]\w*(?::0x|>)",
+        r"Object reference not set|\bOptional\(",
+        "a text of .NET or Swift",
+    ),
+    (
+        r"NoMethodError|undefined method `|#<[A-Z]\w*(?::0x|>)|stack level too deep",
         "a text of Ruby",
     ),
     (
-        r"goroutine \d+|panic: |%!\w\(|interface \{\}|\bnil pointer\b",
+        r"goroutine \d+|panic: |%!\w\(|interface \{\}|\bnil pointer\b|<nil>|runtime error: (?:index out of range|integer divide)",
         "a text of Go",
     ),
     (r"\b0x[0-9a-f]{6,}\b|#<\w+@", "an address"),

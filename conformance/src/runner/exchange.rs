@@ -14,7 +14,7 @@ use crate::observed::HttpMessage;
 use crate::suite::{Captures, Control, HttpAction, HttpCase, HttpRequest, HttpStep};
 use crate::target::Patience;
 use crate::target::fault::Fault;
-use crate::target::http::Endpoint;
+use crate::target::http::{Endpoint, HttpLink};
 use crate::target::raw::RawConnection;
 use crate::target::sse;
 use crate::verdict::Verdict;
@@ -75,6 +75,7 @@ pub async fn play(
         findings: None,
         stateless: false,
         asked_get: false,
+        sessions: Vec::new(),
     };
     if let Some(settings) = settings {
         player.findings = Some(settings.findings);
@@ -90,7 +91,15 @@ pub async fn play(
         );
     }
     let mut stopped = player.play_steps(case).await.err();
-    let HttpPlayer { record, .. } = player;
+    let HttpPlayer {
+        record, sessions, ..
+    } = player;
+    // A server that goes on running would hold the sessions of all cases until it has no room for more.
+    if server.process.is_none() {
+        for id in sessions {
+            HttpLink::end_session(endpoint, &id, patience.reply).await;
+        }
+    }
     if stopped.is_none() {
         stopped = server.unexpected_output().map(Stop::Fault);
     }
@@ -121,6 +130,8 @@ struct HttpPlayer<'a> {
     stateless: bool,
     /// Whether the last request was a GET.
     asked_get: bool,
+    /// The ids of sessions that the server opened.
+    sessions: Vec<String>,
     /// The default headers of an open exchange.
     default_headers: Option<Vec<(String, String)>>,
 }
@@ -215,6 +226,9 @@ impl HttpPlayer<'_> {
                     .await?;
                 let mut answer = answer.map_err(Stop::Fault)?;
                 self.record.received(&shown(&answer));
+                let ids = answer.headers.iter();
+                let ids = ids.filter(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id"));
+                self.sessions.extend(ids.map(|(_, id)| id.clone()));
                 if let Some(findings) = &self.findings
                     && self.asked_get
                     && answer.status == 200
@@ -222,7 +236,9 @@ impl HttpPlayer<'_> {
                 {
                     findings.add("no-stream", &shown(&answer));
                 }
-                answer.body = response_in_stream(&answer).unwrap_or(answer.body);
+                if is_stream(&answer) {
+                    answer.body = response_in_stream(line, answer.body)?;
+                }
                 judge::http(expect, &answer, &mut self.record.captures)
                     .map_err(|mismatch| unmet(line, mismatch))
             }
@@ -533,17 +549,21 @@ fn is_stream(answer: &HttpMessage) -> bool {
         .any(|(name, value)| name.eq_ignore_ascii_case("content-type") && sse::is_stream(value))
 }
 
-/// The response frame in an event stream, as a body.
-fn response_in_stream(answer: &HttpMessage) -> Option<Vec<u8>> {
-    if !is_stream(answer) {
-        return None;
+/// The response frame in an event stream, as a body; the stream itself if there is none. Requests and notifications may stand beside it.
+fn response_in_stream(line: u32, stream: Vec<u8>) -> Result<Vec<u8>, Stop> {
+    let mut response = None;
+    for event in sse::events(&String::from_utf8_lossy(&stream)) {
+        // The first event of a stream may only give it an id.
+        if event.is_empty() {
+            continue;
+        }
+        let frame = Json::parse(&event)
+            .map_err(|_| differs(line, "stream", "events that are JSON", &event))?;
+        if frame.get("method").is_none() && response.replace(event.clone()).is_some() {
+            return Err(differs(line, "stream", "one response", &event));
+        }
     }
-    let events = sse::events(&String::from_utf8_lossy(&answer.body));
-    let is_response = |event: &String| {
-        Json::parse(event)
-            .is_ok_and(|json| json.get("id").is_some() && json.get("method").is_none())
-    };
-    events.into_iter().find(is_response).map(String::into_bytes)
+    Ok(response.map_or(stream, String::into_bytes))
 }
 
 fn no_open_exchange(line: u32) -> Stop {

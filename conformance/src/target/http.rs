@@ -353,6 +353,18 @@ impl HttpLink {
         both.into_iter().flatten().collect()
     }
 
+    /// Ends the session `id` at `endpoint`, as far as the server lets clients do so.
+    pub async fn end_session(endpoint: &Endpoint, id: &str, patience: Duration) {
+        let Ok(link) = HttpLink::new(endpoint) else {
+            return;
+        };
+        {
+            let mut session = link.session.lock().unwrap_or_else(PoisonError::into_inner);
+            session.id = Some(id.to_owned());
+        }
+        let _refused_or_gone = link.close(patience).await;
+    }
+
     /// Ends the session, if there is one, and returns the status of the response. A server may refuse to end it.
     pub async fn close(&self, patience: Duration) -> Option<u16> {
         let id = {

@@ -185,14 +185,17 @@ impl RawConnection {
         let is_stream = header(reply, "content-type").is_some_and(sse::is_stream);
         let chunked = header(reply, "transfer-encoding")
             .is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"));
+        let mut lengths = values(reply, "content-length");
+        let length = lengths.next();
+        // RFC 9112, 6.2 and 6.3: whoever reads such an answer may take its end to be somewhere else.
+        if length.is_some() && (chunked || lengths.any(|other| Some(other) != length)) {
+            return Err(self.failed("the answer states its length in two ways"));
+        }
         if chunked {
             return self.chunks(is_stream, body).await;
         }
-        if let Some(length) = header(reply, "content-length") {
-            let length = length
-                .parse()
-                .ok()
-                .filter(|length| *length <= BODY_BYTES_MAX);
+        if let Some(length) = length {
+            let length = number(length, 10).filter(|length| *length <= BODY_BYTES_MAX);
             let Some(length) = length else {
                 return Err(self.failed("the answer's content-length is not usable"));
             };
@@ -237,8 +240,7 @@ impl RawConnection {
             let line = self.read_until(b"\r\n", HEAD_BYTES_MAX).await?;
             let digits = line.split(';').next().unwrap_or_default().trim();
             let room = BODY_BYTES_MAX - body.len();
-            let length = usize::from_str_radix(digits, 16).ok();
-            let length = length.filter(|length| *length <= room);
+            let length = number(digits, 16).filter(|length| *length <= room);
             let Some(length) = length else {
                 return Err(self.failed("the answer's chunk size is not usable"));
             };
@@ -257,7 +259,9 @@ impl RawConnection {
                 {}
                 return Ok(());
             }
-            self.read_exact(2).await?;
+            if self.read_exact(2).await? != b"\r\n" {
+                return Err(self.failed("no line ends behind a chunk of the answer"));
+            }
         }
     }
 
@@ -327,9 +331,19 @@ impl RawConnection {
 }
 
 fn header<'a>(reply: &'a HttpMessage, name: &str) -> Option<&'a str> {
-    let mut fields = reply.headers.iter();
-    let found = fields.find(|(found, _)| found.eq_ignore_ascii_case(name));
+    values(reply, name).next()
+}
+
+fn values<'a>(reply: &'a HttpMessage, name: &str) -> impl Iterator<Item = &'a str> {
+    let fields = reply.headers.iter();
+    let found = fields.filter(move |(found, _)| found.eq_ignore_ascii_case(name));
     found.map(|(_, value)| value.as_str())
+}
+
+/// A number of digits alone: `usize::from_str_radix` also takes a sign.
+fn number(digits: &str, radix: u32) -> Option<usize> {
+    let plain = digits.chars().all(|digit| digit.is_digit(radix));
+    plain.then(|| usize::from_str_radix(digits, radix).ok())?
 }
 
 fn parse_head(head: &str) -> Option<(u16, Vec<(String, String)>)> {
@@ -337,7 +351,7 @@ fn parse_head(head: &str) -> Option<(u16, Vec<(String, String)>)> {
     let mut words = lines.next()?.splitn(3, ' ');
     words
         .next()
-        .filter(|version| version.starts_with("HTTP/1."))?;
+        .filter(|version| ["HTTP/1.1", "HTTP/1.0"].contains(version))?;
     let status = words.next()?.parse().ok()?;
     let mut headers = Vec::new();
     for line in lines.take_while(|line| !line.is_empty()) {
@@ -369,6 +383,22 @@ mod tests {
         let answered = connection.receive(false, patience).await;
         assert!(connection.read.len() <= 2 * BODY_BYTES_MAX);
         answered.expect_err("no whole answer")
+    }
+
+    #[tokio::test]
+    async fn response_whose_end_is_uncertain_is_refused() {
+        for (answer, told) in [
+            (&b"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\n{}"[..], "content-length is not usable"),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: \r\n\r\n{}", "content-length is not usable"),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\ncontent-length: 1\r\n\r\n{}", "in two ways"),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", "in two ways"),
+            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n+2\r\n{}\r\n0\r\n\r\n", "chunk size is not usable"),
+            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}XX0\r\n\r\n", "no line ends behind a chunk"),
+            (b"HTTP/1.9 200 OK\r\nContent-Length: 2\r\n\r\n{}", "HTTP/1.1 status line"),
+        ] {
+            let fault = check(answer, b" ").await.to_string();
+            assert!(fault.contains(told), "{fault}");
+        }
     }
 
     #[tokio::test]

@@ -24,6 +24,21 @@ fn host_text_is_found_but_program_text_is_not() {
         "undefined method `+' for nil",
         "goroutine 1 [running]",
         "<main.f object at 0x7f00deadbeef>",
+        "badarg",
+        "{badmatch,nil}",
+        "attempt to add with overflow",
+        "index out of bounds: the len is 2 but the index is 2",
+        "No such file or directory (os error 2)",
+        "invalid digit found in string",
+        "expected Vec<Value>",
+        "unsupported operand type(s) for +: 'int' and 'str'",
+        "invalid literal for int() with base 10: 'x'",
+        "Maximum call stack size exceeded",
+        "stack level too deep",
+        "runtime error: index out of range [2] with length 2",
+        "got <nil>",
+        "Object reference not set to an instance of an object",
+        "got Optional(1)",
     ];
     for message in hosts {
         assert!(host_text(message, "").is_some(), "{message}");
@@ -38,6 +53,9 @@ fn host_text_is_found_but_program_text_is_not() {
         "#fn[map], #'x, #\"a+\"",
         "Unsupported type at result.at, see data/items or 2025-03-09T10:00:00Z",
         "JSON.parse is called json/parse-string here",
+        "runtime error: + expects numbers",
+        "index 5 is out of bounds: the vector has 2 items",
+        "optional arguments (see :opts) must be < 5 and > 1",
         "id 7 is already in flight (%{percent})",
     ];
     for (index, message) in own.iter().enumerate() {
