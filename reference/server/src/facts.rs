@@ -18,7 +18,7 @@ pub fn tools() -> impl Iterator<Item = &'static str> {
 
 /// The tools that a client of `server` sees.
 pub fn listed_tools(server: &Server) -> impl Iterator<Item = &'static str> {
-    tools::listed(server).map(|tool| tool.name)
+    tools::listed(&server.handler.tools).map(|tool| tool.name)
 }
 
 /// Reasons of the server's own refusals, of sessions and of tasks.

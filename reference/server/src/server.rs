@@ -12,10 +12,14 @@ use crate::diagnostics::record::Ring;
 use crate::diagnostics::trace::Tracer;
 use crate::evaluation::Programs;
 use crate::evaluation::pool::ThreadPool;
+use crate::mcp::handler::Handler;
+use crate::mcp::tools::ToolContext;
+use crate::mcp::tools::program::{ArgumentLimits, ProgramContext};
+use crate::mcp::tools::task::TaskContext;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use ptc_protocol::limits::ProgramLimits;
-use ptc_secrets::{Redactor, Scrubbed};
+use ptc_secrets::Redactor;
 use ptc_upstream::Runtime;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -30,15 +34,12 @@ pub struct Server {
     /// The threads that run programs.
     pub(crate) pool: ThreadPool,
     /// Settings and services that all programs share.
-    pub(crate) programs: Programs,
+    pub(crate) programs: Arc<Programs>,
     /// Counts of events since the start, if metrics are enabled.
-    pub(crate) counters: Option<Counters>,
-    pub(crate) observers: Observers,
-    pub(crate) sessions: Sessions,
-    /// The planner of `lisp_task`.
-    pub(crate) agentic: Agentic,
-    /// The result of `tools/list`, rendered on first use.
-    pub(crate) tools_list: OnceLock<Arc<Scrubbed<String>>>,
+    pub(crate) counters: Option<Arc<Counters>>,
+    pub(crate) sessions: Arc<Sessions>,
+    /// What frames are handled with.
+    pub(crate) handler: Arc<Handler>,
 }
 
 /// Time that upstream servers get to end.
@@ -100,44 +101,34 @@ impl Server {
             sessions,
             pool,
         } = parts;
-        let diagnostics = &settings.diagnostics;
-        let observers = Observers {
-            ring: diagnostics.debug_tool.then(|| {
-                Ring::new(
-                    diagnostics.ring_size,
-                    diagnostics.payloads,
-                    diagnostics.response_bytes,
-                )
-            }),
-            tracer: diagnostics.trace_dir.as_deref().map(|dir| {
-                Tracer::new(
-                    dir,
-                    diagnostics.payloads,
-                    diagnostics.trace_files,
-                    redactor.clone(),
-                )
-            }),
-            redactor: redactor.clone(),
-            aggregator: programs.upstreams.is_some(),
-            prompts: settings.agentic.trace_prompts,
-        };
+        let (programs, sessions) = (Arc::new(programs), Arc::new(sessions));
+        let observers = Arc::new(observers(&settings, &programs));
         let metrics = settings
             .http
             .as_ref()
             .is_some_and(|http| http.metrics_path.is_some());
+        let counters = metrics.then(|| Arc::new(Counters::default()));
         let watermark = Watermark::with_headroom(settings.watermark_percent, programs.memory_bytes);
-        Arc::new(Server {
-            counters: metrics.then(Counters::default),
-            agentic,
+        let gate = Gate::with_watermark(settings.concurrent_calls, watermark);
+        let handler = Handler {
+            redactor: redactor.clone(),
+            profile: settings.profile,
+            gate: gate.clone(),
+            counters: counters.clone(),
+            tools: tools(&settings, agentic, &programs, &sessions, &observers),
             observers,
-            gate: Gate::with_watermark(settings.concurrent_calls, watermark),
-            pool,
-            programs,
-            sessions,
-            tools_list: OnceLock::new(),
+            sessions: sessions.clone(),
+        };
+        Arc::new(Server {
             settings,
             redactor,
             sinks,
+            gate,
+            pool,
+            programs,
+            counters,
+            sessions,
+            handler: Arc::new(handler),
         })
     }
 
@@ -180,3 +171,62 @@ impl Server {
         self.sinks.flush();
     }
 }
+
+fn tools(
+    settings: &Settings,
+    agentic: Agentic,
+    programs: &Arc<Programs>,
+    sessions: &Arc<Sessions>,
+    observers: &Arc<Observers>,
+) -> ToolContext {
+    let programs = ProgramContext {
+        programs: programs.clone(),
+        profile: settings.profile,
+        limits: ArgumentLimits {
+            program_bytes: settings.program_bytes,
+            context_bytes: settings.context_bytes,
+        },
+    };
+    let diagnostics = &settings.diagnostics;
+    ToolContext {
+        tasks: TaskContext {
+            programs: programs.clone(),
+            planner: Arc::new(agentic),
+            settings: Arc::new(settings.agentic.clone()),
+        },
+        programs,
+        sessions: sessions.clone(),
+        observers: observers.clone(),
+        debug_bytes: diagnostics.debug_tool.then_some(diagnostics.response_bytes),
+        read_only: settings.upstreams.read_only,
+        list: OnceLock::new(),
+    }
+}
+
+fn observers(settings: &Settings, programs: &Programs) -> Observers {
+    let diagnostics = &settings.diagnostics;
+    let redactor = &programs.redactor;
+    Observers {
+        ring: diagnostics.debug_tool.then(|| {
+            Ring::new(
+                diagnostics.ring_size,
+                diagnostics.payloads,
+                diagnostics.response_bytes,
+            )
+        }),
+        tracer: diagnostics.trace_dir.as_deref().map(|dir| {
+            Tracer::new(
+                dir,
+                diagnostics.payloads,
+                diagnostics.trace_files,
+                redactor.clone(),
+            )
+        }),
+        redactor: redactor.clone(),
+        aggregator: programs.upstreams.is_some(),
+        prompts: settings.agentic.trace_prompts,
+    }
+}
+
+#[cfg(test)]
+mod tests;

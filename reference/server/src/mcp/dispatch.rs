@@ -4,6 +4,7 @@
 
 use crate::admission::gate::GateClosed;
 use crate::call::{Call, Responder};
+use crate::diagnostics::counters::Counters;
 use crate::diagnostics::log::{REQUEST_SPAN, text_or_null};
 use crate::diagnostics::observe::{CallEnd, CalledTool, Caller, Observed};
 use crate::evaluation::pool;
@@ -12,6 +13,7 @@ use crate::mcp::connection::{
     Arrival, Cancelled, Connection, NotAdmitted, RequestContext, SESSION_REVISIONS,
     STATELESS_REVISION, Transport,
 };
+use crate::mcp::handler::Handler;
 use crate::mcp::incoming::{Incoming, META_VERSION};
 use crate::mcp::tools::{
     self, Execution, NotReady, PreparedCall, Tool, ToolJob, ToolOutcome, ToolRequest,
@@ -20,9 +22,9 @@ use crate::render::profile::View;
 use crate::render::reason::Refusal;
 use crate::render::redact;
 use crate::render::reply::{Era, Reply, ToolReply};
-use crate::server::Server;
 use crate::sessions::store::SessionKey;
-use crate::sessions::{NodeMessage, SharedSessions};
+use crate::sessions::{NodeMessage, Sessions, SharedSessions};
+use crate::settings::ResponseProfile;
 use crate::version;
 use ptc_protocol::Payload;
 use ptc_protocol::members::{Capabilities, DiscoverResult, InitializeResult, UnsupportedVersion};
@@ -71,13 +73,13 @@ enum OnRequest {
 }
 
 struct Notification<'a> {
-    server: &'a Arc<Server>,
+    handler: &'a Arc<Handler>,
     connection: &'a Arc<Connection>,
     params: Option<Json<'a>>,
 }
 
 struct MethodCall<'a> {
-    server: &'a Arc<Server>,
+    handler: &'a Arc<Handler>,
     connection: &'a Arc<Connection>,
     id: &'a Id,
     params: Option<Json<'a>>,
@@ -162,7 +164,7 @@ fn method(name: Option<&str>) -> Option<&'static Method> {
 /// Handles one syntactically valid frame, which may or may not be an object with `"jsonrpc":"2.0"` and a method. `answer` creates the way
 /// to reply later and is called at most once.
 pub fn handle(
-    server: &Arc<Server>,
+    handler: &Arc<Handler>,
     connection: &Arc<Connection>,
     context: &RequestContext,
     incoming: &Incoming<'_>,
@@ -182,15 +184,15 @@ pub fn handle(
             return Handled::Now(Reply::error(id, RpcError::INVALID_REQUEST));
         }
         if let Some(id) = id.clone().filter(|_| *era == Era::Stateless) {
-            return handle_stateless(server, connection, context, incoming, id, answer);
+            return handle_stateless(handler, connection, context, incoming, id, answer);
         }
         let Some(id) = id else {
-            return notification(server, connection, *era, incoming);
+            return notification(handler, connection, *era, incoming);
         };
         let known = method(name.as_deref());
-        let _request = request_span(server, &id).entered();
+        let _request = request_span(&handler.redactor, &id).entered();
         let call = MethodCall {
-            server,
+            handler,
             connection,
             id: &id,
             params: frame.params,
@@ -199,7 +201,7 @@ pub fn handle(
             OnRequest::Answer(answer) => Handled::Now(answer(&call)),
             OnRequest::CallTool => {
                 let place = CallContext {
-                    server,
+                    handler,
                     connection,
                     context,
                     key: id.clone(),
@@ -214,7 +216,9 @@ pub fn handle(
                 Handled::Exit(Some(null_result(id)))
             }
             OnRequest::Invalid => Handled::Now(Reply::error(Some(id), RpcError::INVALID_REQUEST)),
-            OnRequest::Unknown => Handled::Now(method_not_found(server, name.as_deref(), id)),
+            OnRequest::Unknown => {
+                Handled::Now(method_not_found(&handler.redactor, name.as_deref(), id))
+            }
         }
     })
 }
@@ -232,7 +236,7 @@ fn contain_panic(incoming: &Incoming<'_>, handle: impl FnOnce() -> Handled) -> H
 
 /// Acts on a notification, which is never answered.
 fn notification(
-    server: &Arc<Server>,
+    handler: &Arc<Handler>,
     connection: &Arc<Connection>,
     era: Era,
     incoming: &Incoming<'_>,
@@ -244,12 +248,12 @@ fn notification(
     });
     match act {
         Some(act) => act(&Notification {
-            server,
+            handler,
             connection,
             params: incoming.frame.params,
         }),
         None => {
-            unknown_method(server, name);
+            unknown_method(&handler.redactor, name);
             Handled::Silent
         }
     }
@@ -266,7 +270,7 @@ fn initialized(_: &Notification<'_>) -> Handled {
 
 fn shutdown_notified(notified: &Notification<'_>) -> Handled {
     tracing::info!(event = "shutdown");
-    drain(notified.server, notified.connection);
+    drain(&notified.handler.sessions, notified.connection);
     Handled::Silent
 }
 
@@ -275,13 +279,13 @@ fn exit_notified(_: &Notification<'_>) -> Handled {
     Handled::Exit(None)
 }
 
-fn method_not_found(server: &Server, name: Option<&str>, id: Id) -> Reply {
-    unknown_method(server, name);
+fn method_not_found(redactor: &Redactor, name: Option<&str>, id: Id) -> Reply {
+    unknown_method(redactor, name);
     Reply::error(Some(id), RpcError::METHOD_NOT_FOUND)
 }
 
-fn unknown_method(server: &Server, name: Option<&str>) {
-    let method = name.map(|name| scrub_and_truncate(server, name));
+fn unknown_method(redactor: &Redactor, name: Option<&str>) {
+    let method = name.map(|name| scrub_and_truncate(redactor, name));
     tracing::warn!(
         event = "method_not_found",
         method = text_or_null(&method.as_deref())
@@ -292,8 +296,8 @@ fn unknown_method(server: &Server, name: Option<&str>) {
 const SHOWN_BYTES_MAX: usize = 256;
 
 /// A name or an id from outside, made short enough for a log line or a message: scrubbed first, and truncated afterwards.
-fn scrub_and_truncate<'a>(server: &Server, text: &'a str) -> Cow<'a, str> {
-    let clean = executor::for_bytes(text.len(), || server.redactor.scrub_str(text));
+fn scrub_and_truncate<'a>(redactor: &Redactor, text: &'a str) -> Cow<'a, str> {
+    let clean = executor::for_bytes(text.len(), || redactor.scrub_str(text));
     match clean.len() <= SHOWN_BYTES_MAX {
         true => clean,
         false => Cow::Owned(format!(
@@ -305,7 +309,7 @@ fn scrub_and_truncate<'a>(server: &Server, text: &'a str) -> Cow<'a, str> {
 
 fn cancelled(notified: &Notification<'_>) -> Handled {
     let Notification {
-        server,
+        handler,
         connection,
         params,
     } = *notified;
@@ -316,13 +320,14 @@ fn cancelled(notified: &Notification<'_>) -> Handled {
         tracing::debug!(event = "notifications_cancelled");
         return Handled::Silent;
     };
-    let _request = request_span(server, &id).entered();
+    let _request = request_span(&handler.redactor, &id).entered();
     tracing::debug!(event = "notifications_cancelled");
     match connection.cancel(&id) {
         Cancelled::Unknown => {
             tracing::debug!(event = "cancelled_unknown");
             // With shared protocol sessions, the call may run on another node.
-            if let (Some(shared), Some(_)) = (server.sessions.shared(), connection.protocol_owner())
+            if let (Some(shared), Some(_)) =
+                (handler.sessions.shared(), connection.protocol_owner())
             {
                 shared.broadcast(&NodeMessage::Cancel {
                     session: SessionKey::of(&connection.owner),
@@ -339,7 +344,7 @@ fn cancelled(notified: &Notification<'_>) -> Handled {
         }
         Cancelled::InFlight(answer) => {
             tracing::info!(event = "cancelled_in_flight");
-            answer_cancelled(server, connection, id, answer);
+            answer_cancelled(&handler.redactor, handler.profile, connection, id, answer);
         }
     }
     Handled::Silent
@@ -353,11 +358,19 @@ const CANCELLED_ID_BYTES_MAX: usize = 6 * ID_BYTES_MAX;
 const ARRIVAL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Cancels a call because another node received the cancellation.
-pub fn cancel_from_other_node(server: &Server, connection: &Connection, id: &Id) {
+pub fn cancel_from_other_node(handler: &Handler, connection: &Connection, id: &Id) {
     match connection.cancel(id) {
         Cancelled::Unknown => {}
         Cancelled::Arriving => wait_until_arrived(connection, id, ARRIVAL_TIMEOUT),
-        Cancelled::InFlight(answer) => answer_cancelled(server, connection, id.clone(), answer),
+        Cancelled::InFlight(answer) => {
+            answer_cancelled(
+                &handler.redactor,
+                handler.profile,
+                connection,
+                id.clone(),
+                answer,
+            );
+        }
     }
 }
 
@@ -368,20 +381,31 @@ fn wait_until_arrived(connection: &Connection, id: &Id, patience: Duration) {
 }
 
 /// Uses the answer of a cancelled call: over HTTP a request is waiting for it, on stdio nothing is.
-pub fn answer_cancelled(server: &Server, connection: &Connection, id: Id, answer: Responder) {
+pub fn answer_cancelled(
+    redactor: &Redactor,
+    profile: ResponseProfile,
+    connection: &Connection,
+    id: Id,
+    answer: Responder,
+) {
     // Over HTTP, calls outside of a protocol session belong to the stateless revision.
     let era = match connection.protocol_owner() {
         Some(_) => Era::Session,
         None => Era::Stateless,
     };
-    if let Some(reply) = cancelled_reply(server, connection, id, era) {
-        answer(server.redactor.scrub(reply));
+    if let Some(reply) = cancelled_reply(profile, connection, id, era) {
+        answer(redactor.scrub(reply));
     }
 }
 
-fn cancelled_reply(server: &Server, connection: &Connection, id: Id, era: Era) -> Option<Reply> {
+fn cancelled_reply(
+    profile: ResponseProfile,
+    connection: &Connection,
+    id: Id,
+    era: Era,
+) -> Option<Reply> {
     matches!(connection.transport, Transport::Http { .. }).then(|| {
-        let view = View::Profile(server.settings.profile);
+        let view = View::Profile(profile);
         let reply = ToolReply::new(Refusal::Cancelled.payload(), view);
         Reply::tool(id, era, reply)
     })
@@ -408,14 +432,14 @@ fn ping(call: &MethodCall<'_>) -> Reply {
 
 fn shutdown(call: &MethodCall<'_>) -> Reply {
     tracing::info!(event = "shutdown");
-    drain(call.server, call.connection);
+    drain(&call.handler.sessions, call.connection);
     null_result(call.id.clone())
 }
 
 /// Refuses tool calls of a session from now on, on every node.
-fn drain(server: &Server, connection: &Connection) {
+fn drain(sessions: &Sessions, connection: &Connection) {
     connection.drain();
-    if let (Some(shared), Some(owner)) = (server.sessions.shared(), connection.protocol_owner()) {
+    if let (Some(shared), Some(owner)) = (sessions.shared(), connection.protocol_owner()) {
         // If the store is away, or another request drains the session now, there is nothing more to do.
         let _ = shared.drain_protocol(&connection.owner, owner);
     }
@@ -423,11 +447,11 @@ fn drain(server: &Server, connection: &Connection) {
 
 fn tools_list(call: &MethodCall<'_>) -> Reply {
     tracing::debug!(event = "tools_list");
-    Reply::json(call.id.clone(), tools::list(call.server))
+    Reply::json(call.id.clone(), tools::list(&call.handler.tools))
 }
 
 fn tools_list_stateless(call: &MethodCall<'_>) -> Reply {
-    let json = tools::list(call.server).derive(|list| {
+    let json = tools::list(&call.handler.tools).derive(|list| {
         let tools = list.strip_prefix('{').unwrap_or("}");
         stateless_result(&format!(
             "{{\"cacheScope\":\"{CACHE_SCOPE}\",\"ttlMs\":{CACHE_TTL_MS},{tools}"
@@ -464,7 +488,7 @@ fn own_result(id: Id, json: String) -> Reply {
 
 /// The circumstances of a `tools/call`.
 struct CallContext<'a> {
-    server: &'a Arc<Server>,
+    handler: &'a Arc<Handler>,
     connection: &'a Arc<Connection>,
     context: &'a RequestContext,
     key: Id,
@@ -506,12 +530,13 @@ fn tools_call(
     answer: impl FnOnce() -> Responder,
 ) -> Handled {
     let CallContext {
-        server,
+        handler,
         connection,
         id,
         era,
         ..
     } = &place;
+    let counters = handler.counters.as_deref();
     let params = incoming.frame.params.map(Json::kind);
     if params != Some(JsonKind::Object) {
         return Handled::Now(Reply::error(Some(place.id), RpcError::INVALID_PARAMS));
@@ -519,25 +544,25 @@ fn tools_call(
     let arguments = incoming.members.arguments;
     let given = incoming.tool.as_deref();
     let name = given.unwrap_or_default();
-    let tool = tools::find(server, name);
-    let view = tool.map_or(View::Mirrored, |tool| tool.view(server));
+    let tool = tools::find(&handler.tools, name);
+    let view = tool.map_or(View::Mirrored, |tool| tool.view(handler.profile));
     let reply = |reply: ToolReply| Handled::Now(Reply::tool(id.clone(), *era, reply));
     let refuse = |refusal: Refusal| reply(ToolReply::new(refusal.payload(), view));
     let since = Instant::now();
     // An unknown name may have any length, so it is logged and traced in part only.
     let shown = match tool {
         Some(tool) => Cow::Borrowed(tool.name),
-        None => scrub_and_truncate(server, name),
+        None => scrub_and_truncate(&handler.redactor, name),
     };
     log_start(given.map(|_| shown.as_ref()));
     if connection.is_draining() && !place.context.arrived_in_time {
         tracing::info!(event = "tools_call_rejected_shutting_down");
         let tool = tool.map_or(UNKNOWN_TOOL, |tool| tool.name);
-        count_refusal(server, tool, &Refusal::ShuttingDown, since);
+        count_refusal(counters, tool, &Refusal::ShuttingDown, since);
         return refuse(Refusal::ShuttingDown);
     }
-    log_bodies(arguments, &server.redactor);
-    let observers = &server.observers;
+    log_bodies(arguments, &handler.redactor);
+    let observers = &handler.observers;
     let trace = trace_context(incoming.members.meta, place.context);
     let called = CalledTool {
         name: &shown,
@@ -552,10 +577,12 @@ fn tools_call(
     let Some(tool) = tool else {
         let refusal = Refusal::UnknownTool {
             name: shown.clone().into_owned(),
-            known: tools::listed(server).map(|tool| tool.name).collect(),
+            known: tools::listed(&handler.tools)
+                .map(|tool| tool.name)
+                .collect(),
         };
         let payload = refusal.payload();
-        record_stop(server, UNKNOWN_TOOL, &payload, since, false);
+        record_stop(counters, UNKNOWN_TOOL, &payload, since, false);
         ended(observed, &payload, CallEnd::Unknown);
         return match era {
             Era::Session => refuse(refusal),
@@ -570,7 +597,7 @@ fn tools_call(
         };
     };
     let request = ToolRequest {
-        server,
+        tools: &handler.tools,
         connection,
         id,
         era: *era,
@@ -580,7 +607,7 @@ fn tools_call(
     match tool.run {
         Execution::Now(run) => {
             let answered = run(&request);
-            record_stop(server, tool.name, &answered.payload, since, false);
+            record_stop(counters, tool.name, &answered.payload, since, false);
             ended(observed, &answered.payload, CallEnd::Answered);
             reply(answered)
         }
@@ -596,7 +623,7 @@ fn tools_call(
             match prepare(&request) {
                 Err(NotReady::Duplicate) => reject_duplicate(place.id),
                 Err(NotReady::Refused(refusal)) => {
-                    record_stop(server, tool.name, &refusal.payload, since, false);
+                    record_stop(counters, tool.name, &refusal.payload, since, false);
                     ended(observed, &refusal.observed_payload(), CallEnd::Refused);
                     reply(refusal)
                 }
@@ -617,23 +644,24 @@ fn admit(
     answer: Responder,
 ) -> Handled {
     let CallContext {
-        server,
+        handler,
         connection,
         era,
         ..
     } = *place;
+    let counters = handler.counters.as_deref();
     let id = place.id.clone();
-    let call = match connection.admit(arrival, id.clone(), trace, answer, &server.gate) {
+    let call = match connection.admit(arrival, id.clone(), trace, answer, &handler.gate) {
         Ok(call) => call,
         Err((NotAdmitted::Duplicate, _)) => {
             return reject_duplicate(id);
         }
         Err((NotAdmitted::Cancelled, _)) => {
-            count_refusal(server, tool.name, &Refusal::Cancelled, Instant::now());
+            count_refusal(counters, tool.name, &Refusal::Cancelled, Instant::now());
             if let Some(observed) = observed {
-                server.observers.abandoned(observed);
+                handler.observers.abandoned(observed);
             }
-            return match cancelled_reply(server, connection, id, era) {
+            return match cancelled_reply(handler.profile, connection, id, era) {
                 Some(reply) => Handled::Now(reply),
                 None => Handled::Silent,
             };
@@ -643,10 +671,10 @@ fn admit(
                 GateClosed::Full(cap) => Refusal::Busy { cap },
                 GateClosed::Memory => Refusal::MemoryShort,
             };
-            let reply = ToolReply::new(refusal.payload(), tool.view(server));
-            record_stop(server, tool.name, &reply.payload, Instant::now(), true);
+            let reply = ToolReply::new(refusal.payload(), tool.view(handler.profile));
+            record_stop(counters, tool.name, &reply.payload, Instant::now(), true);
             if let Some(observed) = observed {
-                server
+                handler
                     .observers
                     .ended(observed, &reply.payload, CallEnd::Refused);
             }
@@ -657,15 +685,17 @@ fn admit(
         admitted,
         run: work,
     } = work;
-    if server.counters.is_some() {
-        let (server, since) = (server.clone(), call.started);
-        call.on_cancel(move || count_refusal(&server, tool.name, &Refusal::Cancelled, since));
+    if let Some(counters) = handler.counters.clone() {
+        let since = call.started;
+        call.on_cancel(move || {
+            count_refusal(Some(&counters), tool.name, &Refusal::Cancelled, since);
+        });
     }
     if let Some(admitted) = admitted {
         admitted(&call);
     }
     let admitted = Admitted {
-        server: server.clone(),
+        handler: handler.clone(),
         connection: connection.clone(),
         call: call.clone(),
         tool: tool.name,
@@ -692,7 +722,7 @@ fn reject_duplicate(id: Id) -> Handled {
 
 /// An admitted call. If no thread could run it, it is answered when this is dropped.
 struct Admitted {
-    server: Arc<Server>,
+    handler: Arc<Handler>,
     connection: Arc<Connection>,
     call: Arc<Call>,
     /// The called tool.
@@ -708,12 +738,12 @@ impl Drop for Admitted {
     fn drop(&mut self) {
         let id = self.call.id.clone();
         self.connection.finish(&self.call, || {
-            if let Some(counters) = &self.server.counters {
+            if let Some(counters) = &self.handler.counters {
                 let elapsed = self.call.started.elapsed();
                 counters.call(self.tool, INTERNAL_ERROR, elapsed);
             }
             let reply = Reply::error(Some(id), RpcError::INTERNAL);
-            self.server.redactor.scrub(reply)
+            self.handler.redactor.scrub(reply)
         });
     }
 }
@@ -721,22 +751,23 @@ impl Drop for Admitted {
 /// Runs the program and answers its call, on a thread with a program's stack.
 fn run(admitted: &Admitted, era: Era, mut observed: Option<Box<Observed>>, work: ToolJob) {
     let Admitted {
-        server,
+        handler,
         connection,
         call,
         tool,
         span,
     } = admitted;
     let _request = span.enter();
+    let counters = handler.counters.as_deref();
     if let Some(observed) = &mut observed
-        && let Some(trace_id) = server.observers.executing(observed)
+        && let Some(trace_id) = handler.observers.executing(observed)
     {
         // A call runs once, so the cell is empty here.
         let _ = call.trace_id.set(trace_id);
     }
     let abandoned = |observed: Option<Box<Observed>>| {
         if let Some(observed) = observed {
-            server.observers.abandoned(observed);
+            handler.observers.abandoned(observed);
         }
     };
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(call)));
@@ -755,19 +786,19 @@ fn run(admitted: &Admitted, era: Era, mut observed: Option<Box<Observed>>, work:
     connection.finish(call, || {
         // From here on the call cannot be cancelled any more.
         let reply = commit.and_then(|commit| commit()).unwrap_or(reply);
-        let redactor = server.redactor.with_time_limit(SCRUB_TIME_MAX);
+        let redactor = handler.redactor.with_time_limit(SCRUB_TIME_MAX);
         let reply = redactor.scrub(reply);
         if redactor.is_out_of_time() {
             tracing::warn!(event = "scrub_cut_short", tool);
         }
-        record_stop(server, tool, &reply.payload, call.started, false);
+        record_stop(counters, tool, &reply.payload, call.started, false);
         if let Some(mut observed) = followed.take() {
-            server.observers.planned(&mut observed, &reply.planner);
-            server
+            handler.observers.planned(&mut observed, &reply.planner);
+            handler
                 .observers
                 .ended(observed, &reply.observed_payload(), CallEnd::Ran);
         }
-        server.redactor.scrub(Reply::scrubbed(id, era, reply))
+        handler.redactor.scrub(Reply::scrubbed(id, era, reply))
     });
     abandoned(followed);
 }
@@ -788,7 +819,7 @@ fn log_bodies(arguments: Option<Json<'_>>, redactor: &Redactor) {
 
 /// Logs and counts the end of a call of `tool` that was answered with `payload`. With `log_reason`, the log line has the reason, too.
 fn record_stop(
-    server: &Server,
+    counters: Option<&Counters>,
     tool: &'static str,
     payload: &Payload,
     since: Instant,
@@ -796,7 +827,7 @@ fn record_stop(
 ) {
     let is_error = payload.text("status") == Some("error");
     let reason = payload.text("reason").filter(|_| is_error);
-    if let Some(counters) = &server.counters {
+    if let Some(counters) = counters {
         counters.call(tool, reason.unwrap_or_default(), since.elapsed());
     }
     let reason = reason.filter(|_| log_reason);
@@ -807,19 +838,24 @@ fn record_stop(
 const UNKNOWN_TOOL: &str = "unknown";
 
 /// Counts a call of `tool` that was refused.
-fn count_refusal(server: &Server, tool: &'static str, refusal: &Refusal, since: Instant) {
-    if let Some(counters) = &server.counters {
+fn count_refusal(
+    counters: Option<&Counters>,
+    tool: &'static str,
+    refusal: &Refusal,
+    since: Instant,
+) {
+    if let Some(counters) = counters {
         counters.call(tool, refusal.reason().name(), since.elapsed());
     }
 }
 
 /// The span of a request's events; a null id counts as no id.
-fn request_span(server: &Server, id: &Id) -> Span {
+fn request_span(redactor: &Redactor, id: &Id) -> Span {
     let id = (!id.is_null()).then(|| id.plain());
     // Short ids are scrubbed when the log is written, because every request reaches this line.
     let id = id.as_deref().map(|id| match id.len() <= SHOWN_BYTES_MAX {
         true => Cow::Borrowed(id),
-        false => scrub_and_truncate(server, id),
+        false => scrub_and_truncate(redactor, id),
     });
     tracing::info_span!(REQUEST_SPAN, request_id = id.as_deref())
 }
@@ -854,7 +890,7 @@ pub fn stateless_version<'a>(incoming: &Incoming<'a>) -> Result<Cow<'a, str>, Rp
 
 /// Handles one frame of the stateless revision. `key` identifies the call while it is in flight.
 pub fn handle_stateless(
-    server: &Arc<Server>,
+    handler: &Arc<Handler>,
     connection: &Arc<Connection>,
     context: &RequestContext,
     incoming: &Incoming<'_>,
@@ -868,7 +904,7 @@ pub fn handle_stateless(
             ..
         } = incoming;
         let Some(id) = incoming.id.clone() else {
-            return notification(server, connection, Era::Stateless, incoming);
+            return notification(handler, connection, Era::Stateless, incoming);
         };
         let refuse = |error: RpcError| Handled::Now(Reply::error(Some(id.clone()), error));
         let nameable = frame
@@ -880,13 +916,13 @@ pub fn handle_stateless(
         match stateless_version(incoming) {
             Err(error) => return refuse(error),
             Ok(version) if version != STATELESS_REVISION => {
-                return refuse(unsupported(&server.redactor.scrub_str(&version)));
+                return refuse(unsupported(&handler.redactor.scrub_str(&version)));
             }
             Ok(_) => {}
         }
-        let _request = request_span(server, &id).entered();
+        let _request = request_span(&handler.redactor, &id).entered();
         let call = MethodCall {
-            server,
+            handler,
             connection,
             id: &id,
             params: frame.params,
@@ -899,7 +935,7 @@ pub fn handle_stateless(
                     return refuse(error);
                 }
                 let place = CallContext {
-                    server,
+                    handler,
                     connection,
                     context,
                     key,
@@ -911,7 +947,9 @@ pub fn handle_stateless(
             }
             // No row has these in the stateless era.
             OnRequest::Exit | OnRequest::Invalid => refuse(RpcError::INVALID_REQUEST),
-            OnRequest::Unknown => Handled::Now(method_not_found(server, name.as_deref(), id)),
+            OnRequest::Unknown => {
+                Handled::Now(method_not_found(&handler.redactor, name.as_deref(), id))
+            }
         }
     })
 }
@@ -959,6 +997,3 @@ fn supported_versions() -> Vec<&'static str> {
     let stateless = std::iter::once(STATELESS_REVISION);
     stateless.chain(SESSION_REVISIONS).collect()
 }
-
-#[cfg(test)]
-mod tests;

@@ -2,7 +2,7 @@
 
 use crate::mcp::tools;
 use crate::render::reply::Era;
-use crate::server::Server;
+use crate::sessions::Sessions;
 use ptc_rpc::{Frame, Id, Json};
 use std::borrow::Cow;
 
@@ -82,9 +82,8 @@ impl Incoming<'_> {
     }
 
     /// Whether handling a request asks a store, and so may wait for it.
-    pub fn needs_store(&self, server: &Server) -> bool {
-        server.sessions.shared().is_some()
-            && self.tool.as_deref().is_some_and(tools::is_session_tool)
+    pub fn needs_store(&self, sessions: &Sessions) -> bool {
+        sessions.shared().is_some() && self.tool.as_deref().is_some_and(tools::is_session_tool)
     }
 
     /// Whether a request begins a turn in a program session. With a store, the turn's first request to the store also checks that the

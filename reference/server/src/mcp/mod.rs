@@ -2,5 +2,6 @@
 
 pub mod connection;
 pub mod dispatch;
+pub mod handler;
 pub mod incoming;
 pub mod tools;

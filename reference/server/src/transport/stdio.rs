@@ -164,7 +164,9 @@ fn handle_line(
         Err(fault) => Err(*fault),
     };
     let handled = match (&document, frame) {
-        (Ok(document), Ok(frame)) if frame.needs_store(server) && !connection.is_draining() => {
+        (Ok(document), Ok(frame))
+            if frame.needs_store(&server.sessions) && !connection.is_draining() =>
+        {
             let context = RequestContext {
                 arrival: frame.runs_program().map(|key| connection.arrive(&key)),
                 arrived_in_time: true,
@@ -179,7 +181,7 @@ fn handle_line(
             return LineOutcome::Done;
         }
         (_, Ok(frame)) => handle(
-            server,
+            &server.handler,
             connection,
             &RequestContext::default(),
             &frame,
@@ -217,7 +219,7 @@ fn handle_blocking(
     let Ok(frame) = Frame::of(text.json()) else {
         return;
     };
-    match handle(server, connection, context, &frame.into(), || {
+    match handle(&server.handler, connection, context, &frame.into(), || {
         responder(output)
     }) {
         Handled::Later(_, job) => start(server, Some(job)),

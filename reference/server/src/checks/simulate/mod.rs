@@ -18,6 +18,7 @@ use crate::diagnostics::Sinks;
 use crate::evaluation::pool::ThreadPool;
 use crate::mcp::connection::{Connection, RequestContext, Transport};
 use crate::mcp::dispatch::{self, Handled};
+use crate::mcp::handler::Handler;
 use crate::render::reply::Reply;
 use crate::server::{Server, ServerParts};
 use crate::settings::Settings;
@@ -598,7 +599,7 @@ impl Simulation {
         let parsed = parsed.unwrap_or_else(|_| self.fail("a frame is not read"));
         let connection = self.connection(client);
         let handled = dispatch::handle(
-            &self.server,
+            &self.server.handler,
             &connection,
             &RequestContext::default(),
             &parsed.into(),
@@ -1188,7 +1189,10 @@ impl Simulation {
         let connection = self.connection(client);
         connection.drain();
         for (id, answer) in connection.cancel_all() {
-            dispatch::answer_cancelled(&self.server, &connection, id, answer);
+            let Handler {
+                redactor, profile, ..
+            } = &*self.server.handler;
+            dispatch::answer_cancelled(redactor, *profile, &connection, id, answer);
         }
         self.server.forget_owner(&connection.owner);
         let keys: Vec<CallKey> = self.state().asks.keys().copied().collect();

@@ -1,9 +1,9 @@
 //! The tools' descriptions of themselves and of the language, for models. Our own words, pinned by golden files, not by the spec.
 
-use crate::server::Server;
 use crate::settings::ResponseProfile;
 use ptc_protocol::{Profile, tool_description};
 use ptc_secrets::Scrubbed;
+use ptc_upstream::Runtime;
 
 /// The note about the response profile in the description of `lisp_eval`; empty for `debug`.
 pub fn profile_note(profile: ResponseProfile) -> &'static str {
@@ -32,30 +32,32 @@ PTC-Lisp is a subset of Clojure. One or more top-level forms; the value of the l
 - Not there: files, network, processes, macros, ns/require, atoms, Java classes, sorted-map.";
 
 /// The description of `lisp_eval`.
-pub fn lisp_eval(server: &Server) -> Scrubbed<String> {
+pub fn lisp_eval(profile: ResponseProfile, upstreams: Option<&Runtime>) -> Scrubbed<String> {
     describe(
-        server,
+        profile,
+        upstreams,
         tool_description(Profile::McpNoTools),
         ONE_SHOT_WITH_UPSTREAMS,
     )
 }
 
 /// The description of `lisp_session_eval`.
-pub fn session_eval(server: &Server) -> Scrubbed<String> {
-    describe(server, SESSION, SESSION)
+pub fn session_eval(profile: ResponseProfile, upstreams: Option<&Runtime>) -> Scrubbed<String> {
+    describe(profile, upstreams, SESSION, SESSION)
 }
 
 /// Without upstreams the profile note comes first. With upstreams the discovery hint does; catalog and note follow later.
 fn describe(
-    server: &Server,
+    profile: ResponseProfile,
+    upstreams: Option<&Runtime>,
     alone: &'static str,
     with_upstreams: &'static str,
 ) -> Scrubbed<String> {
-    let note = profile_note(server.settings.profile);
-    let parts: Vec<Scrubbed<String>> = match &server.programs.upstreams {
+    let note = profile_note(profile);
+    let parts: Vec<Scrubbed<String>> = match upstreams {
         None => vec![note.into(), alone.into(), LANGUAGE.into()],
         Some(upstreams) => {
-            let faults = match server.settings.profile {
+            let faults = match profile {
                 ResponseProfile::Slim => WORLD_FAULTS,
                 _ => "",
             };

@@ -1,22 +1,22 @@
 //! `lisp_debug`: shows the contents of the ring and the traces, within a size. Knows nothing of how calls are recorded.
 
+use super::annotations;
 use super::argument::{self, Argument, ArgumentFault, Shape};
-use super::{ToolRequest, annotations};
 use crate::clock;
+use crate::diagnostics::observe::Observers;
 use crate::diagnostics::record::{CallRecord, Ring, SharedRecord, trace_keys};
 use crate::diagnostics::trace::Tracer;
 use crate::render::profile::View;
 use crate::render::reason::{Refusal, RefusalReason};
 use crate::render::redact;
-use crate::render::reply::{Reply, ToolReply};
-use crate::server::Server;
+use crate::render::reply::{Era, Reply, ToolReply};
 use crate::settings::PayloadPolicy;
 use ptc_protocol::members::{
     DebugFound, DebugRecent, DebugStats, Errors, EstimatedTokens, PayloadReduction, PlannerTally,
     Reducer, ReductionRatio, Spread, TaskTally, ToolTally, UpstreamTally, Window,
 };
 use ptc_protocol::{Field, Name, Payload};
-use ptc_rpc::{Json, JsonKind, JsonText};
+use ptc_rpc::{Id, Json, JsonKind, JsonText};
 use ptc_secrets::Redactor;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -48,28 +48,38 @@ const SINCE_SECONDS_MAX: i64 = 86_400;
 const REQUEST_ID_BYTES_MAX: usize = 256;
 const TOP_REDUCERS: usize = 10;
 
-pub fn run(request: &ToolRequest<'_>) -> ToolReply {
-    let query = match read(request.arguments, &request.server.redactor) {
+/// A call, and what it may see.
+pub struct DebugCall<'a> {
+    pub observers: &'a Observers,
+    /// Bytes of the largest reply.
+    pub response_bytes: usize,
+    pub id: &'a Id,
+    pub era: Era,
+    pub arguments: Option<Json<'a>>,
+}
+
+pub fn run(call: &DebugCall<'_>) -> ToolReply {
+    let query = match read(call.arguments, &call.observers.redactor) {
         Ok(query) => query,
         Err(fault) => {
             let refusal = Refusal::Arguments(fault.to_string());
             return ToolReply::new(refusal.payload(), View::Mirrored);
         }
     };
-    let Some(ring) = &request.server.observers.ring else {
+    let Some(ring) = &call.observers.ring else {
         let message = "the debug ring is off".to_owned();
         return ToolReply::new(Refusal::Arguments(message).payload(), View::Mirrored);
     };
     let payload = match query.op {
-        Op::Stats => stats(request, ring, &query),
-        Op::Recent => recent(request, ring, &query),
-        Op::Get => get(request, ring, &query),
+        Op::Stats => stats(call, ring, &query),
+        Op::Recent => recent(call, ring, &query),
+        Op::Get => get(call, ring, &query),
     };
     ToolReply::new(payload, View::Mirrored)
 }
 
 /// The entry in `tools/list`.
-pub fn entry(_: &Server) -> Payload {
+pub fn entry() -> Payload {
     let reasons = format!("{:?}", REASONS.map(RefusalReason::name)).replace(", ", ",");
     Payload::new()
         .with("annotations", annotations(true, false, true, false))
@@ -200,22 +210,22 @@ fn select(ring: &Ring, query: &DebugQuery) -> Vec<SharedRecord> {
 }
 
 /// Bytes of the complete reply line.
-fn line_bytes(request: &ToolRequest<'_>, payload: &Payload) -> usize {
+fn line_bytes(call: &DebugCall<'_>, payload: &Payload) -> usize {
     let reply = Reply::tool(
-        request.id.clone(),
-        request.era,
+        call.id.clone(),
+        call.era,
         ToolReply::new(payload.clone(), View::Mirrored),
     );
     let mut line = Vec::new();
-    Reply::write(&request.server.redactor.scrub(reply), &mut line);
+    Reply::write(&call.observers.redactor.scrub(reply), &mut line);
     line.len() + 1
 }
 
-fn fits(request: &ToolRequest<'_>, payload: &Payload) -> bool {
-    line_bytes(request, payload) <= request.server.settings.diagnostics.response_bytes
+fn fits(call: &DebugCall<'_>, payload: &Payload) -> bool {
+    line_bytes(call, payload) <= call.response_bytes
 }
 
-fn recent(request: &ToolRequest<'_>, ring: &Ring, query: &DebugQuery) -> Payload {
+fn recent(call: &DebugCall<'_>, ring: &Ring, query: &DebugQuery) -> Payload {
     let with = |records: &[Payload], truncated: Option<bool>| {
         Payload::from(DebugRecent {
             op: "recent",
@@ -228,10 +238,10 @@ fn recent(request: &ToolRequest<'_>, ring: &Ring, query: &DebugQuery) -> Payload
     };
     // Every record appears twice: as it is, and escaped in the mirror, whose quotes account for the commas between records. At most
     // one record is rendered that does not fit.
-    let cap = request.server.settings.diagnostics.response_bytes;
+    let cap = call.response_bytes;
     let mut room = cap
         .saturating_add(COMMAS)
-        .saturating_sub(line_bytes(request, &with(&[], None)));
+        .saturating_sub(line_bytes(call, &with(&[], None)));
     let mut records = Vec::new();
     let mut truncated = None;
     for record in select(ring, query).iter().take(query.limit) {
@@ -247,7 +257,7 @@ fn recent(request: &ToolRequest<'_>, ring: &Ring, query: &DebugQuery) -> Payload
         records.push(record);
     }
     let mut payload = with(&records, truncated);
-    while !records.is_empty() && !fits(request, &payload) {
+    while !records.is_empty() && !fits(call, &payload) {
         records.pop();
         payload = with(&records, Some(true));
     }
@@ -257,12 +267,12 @@ fn recent(request: &ToolRequest<'_>, ring: &Ring, query: &DebugQuery) -> Payload
 /// The first record has no comma before it, neither in the reply nor in its mirror.
 const COMMAS: usize = 2;
 
-fn get(request: &ToolRequest<'_>, ring: &Ring, query: &DebugQuery) -> Payload {
+fn get(call: &DebugCall<'_>, ring: &Ring, query: &DebugQuery) -> Payload {
     let record = ring.find(&query.request_id);
     let mut keys = trace_keys(&query.request_id);
     // An id that was truncated or scrubbed is looked up as it is shown.
     keys.extend(record.as_ref().map(|record| record.trace_key.clone()));
-    let tracer = request.server.observers.tracer.as_ref();
+    let tracer = call.observers.tracer.as_ref();
     let trace = tracer.and_then(|tracer| Some((tracer, tracer.find(&keys)?)));
     let mut answer = DebugFound {
         op: "get",
@@ -276,7 +286,7 @@ fn get(request: &ToolRequest<'_>, ring: &Ring, query: &DebugQuery) -> Payload {
     match trace {
         Some((tracer, path)) if tracer.policy() == PayloadPolicy::Full => {
             answer.source = "trace_file";
-            answer.record = inline(tracer, &path, request);
+            answer.record = inline(tracer, &path, call);
             if answer.record.is_none() {
                 answer.truncated = Some(true);
                 answer.note = Some(format!(
@@ -301,7 +311,7 @@ fn get(request: &ToolRequest<'_>, ring: &Ring, query: &DebugQuery) -> Payload {
         }
     }
     let payload = Payload::from(answer.clone());
-    if !answer.found || fits(request, &payload) {
+    if !answer.found || fits(call, &payload) {
         return payload;
     }
     let note = "record exceeds --max-debug-response-bytes; set --trace-dir and read the trace file directly";
@@ -319,8 +329,8 @@ fn file_name(path: &std::path::Path) -> Cow<'_, str> {
 }
 
 /// The lines of a trace file; `None` when the file is larger than a reply may be.
-fn inline(tracer: &Tracer, path: &std::path::Path, request: &ToolRequest<'_>) -> Option<Field> {
-    let cap = request.server.settings.diagnostics.response_bytes as u64;
+fn inline(tracer: &Tracer, path: &std::path::Path, call: &DebugCall<'_>) -> Option<Field> {
+    let cap = call.response_bytes as u64;
     let text = tracer.read(path, cap)?;
     let lines = text
         .lines()
@@ -331,7 +341,7 @@ fn inline(tracer: &Tracer, path: &std::path::Path, request: &ToolRequest<'_>) ->
     Some(Field::List(lines.collect()))
 }
 
-fn stats(request: &ToolRequest<'_>, ring: &Ring, query: &DebugQuery) -> Payload {
+fn stats(call: &DebugCall<'_>, ring: &Ring, query: &DebugQuery) -> Payload {
     let records = select(ring, query);
     let reasons = records.iter().filter_map(|record| record.reason.as_deref());
     let mut stats = DebugStats {
@@ -344,7 +354,7 @@ fn stats(request: &ToolRequest<'_>, ring: &Ring, query: &DebugQuery) -> Payload 
         },
         ring_count: ring.count(),
         ring_size: ring.size(),
-        trace_dir_enabled: request.server.observers.tracer.is_some(),
+        trace_dir_enabled: call.observers.tracer.is_some(),
         window: window(&records),
         by_tool: Some(by_tool(&records, true)),
         upstream_calls: upstream_calls(&records),
@@ -354,7 +364,7 @@ fn stats(request: &ToolRequest<'_>, ring: &Ring, query: &DebugQuery) -> Payload 
     };
     for give_up in SHRINKING {
         let payload = Payload::from(stats.clone());
-        if fits(request, &payload) {
+        if fits(call, &payload) {
             return payload;
         }
         give_up(&mut stats, &records);

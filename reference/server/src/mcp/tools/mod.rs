@@ -6,26 +6,46 @@ mod debug;
 mod lisp_eval;
 pub mod program;
 mod session;
-mod task;
+pub mod task;
 
 use crate::call::Call;
+use crate::diagnostics::observe::Observers;
 use crate::mcp::connection::Connection;
 use crate::render::profile::View;
 use crate::render::reply::{Era, ToolReply};
-use crate::server::Server;
+use crate::sessions::Sessions;
+use crate::settings::ResponseProfile;
+use debug::DebugCall;
+use program::ProgramContext;
 use ptc_protocol::{Field, Payload};
 use ptc_rpc::{Id, Json};
 use ptc_secrets::Scrubbed;
-use std::sync::Arc;
+use session::SessionCall;
+use std::sync::{Arc, OnceLock};
+use task::TaskContext;
+
+/// What tools may use. Each gets only its own part: see the rows of [`TOOLS`].
+pub struct ToolContext {
+    pub programs: ProgramContext,
+    pub sessions: Arc<Sessions>,
+    pub tasks: TaskContext,
+    pub observers: Arc<Observers>,
+    /// Bytes of the largest reply of `lisp_debug`; `None` when it is disabled.
+    pub debug_bytes: Option<usize>,
+    /// Whether the operator asserts that every upstream tool only reads.
+    pub read_only: bool,
+    /// The result of `tools/list`, rendered on first use.
+    pub list: OnceLock<Arc<Scrubbed<String>>>,
+}
 
 pub struct Tool {
     pub name: &'static str,
     /// Whether `tools/list` shows it.
-    pub listed: fn(&Server) -> bool,
+    pub listed: fn(&ToolContext) -> bool,
     /// Whether its results follow the response profile; all others are mirrored in full.
     pub profiled: bool,
     /// Its entry in `tools/list`, without the name.
-    pub entry: fn(&Server) -> Payload,
+    pub entry: fn(&ToolContext) -> Payload,
     pub run: Execution,
 }
 
@@ -96,8 +116,9 @@ impl ToolOutcome {
     }
 }
 
+/// A call of a tool, and what tools may use.
 pub struct ToolRequest<'a> {
-    pub server: &'a Arc<Server>,
+    pub tools: &'a ToolContext,
     pub connection: &'a Arc<Connection>,
     pub id: &'a Id,
     /// The era of the reply.
@@ -106,6 +127,28 @@ pub struct ToolRequest<'a> {
     pub key: &'a Id,
     /// `params.arguments` as sent.
     pub arguments: Option<Json<'a>>,
+}
+
+impl<'a> ToolRequest<'a> {
+    fn in_sessions(&self) -> SessionCall<'a> {
+        SessionCall {
+            sessions: &self.tools.sessions,
+            programs: &self.tools.programs,
+            connection: self.connection,
+            key: self.key,
+            arguments: self.arguments,
+        }
+    }
+
+    fn of_debug(&self) -> DebugCall<'a> {
+        DebugCall {
+            observers: &self.tools.observers,
+            response_bytes: self.tools.debug_bytes.unwrap_or_default(),
+            id: self.id,
+            era: self.era,
+            arguments: self.arguments,
+        }
+    }
 }
 
 /// The tool that runs a program in a session.
@@ -117,59 +160,66 @@ const TOOLS: &[Tool] = &[
         name: "lisp_eval",
         listed: |_| true,
         profiled: true,
-        entry: lisp_eval::entry,
-        run: Execution::Program(lisp_eval::prepare),
+        entry: |tools| lisp_eval::entry(&tools.programs, tools.read_only),
+        run: Execution::Program(|call| lisp_eval::prepare(call.arguments, &call.tools.programs)),
     },
     Tool {
         name: "lisp_task",
-        listed: |server| server.settings.agentic.enabled && server.is_aggregator(),
+        listed: |tools| tools.tasks.is_offered(),
         profiled: false,
-        entry: task::entry,
-        run: Execution::Program(task::prepare),
+        entry: |tools| task::entry(&tools.tasks, tools.read_only),
+        run: Execution::Program(|call| task::prepare(call.arguments, &call.tools.tasks)),
     },
     Tool {
         name: "lisp_debug",
-        listed: |server| server.settings.diagnostics.debug_tool,
+        listed: |tools| tools.debug_bytes.is_some(),
         profiled: false,
-        entry: debug::entry,
-        run: Execution::Now(debug::run),
+        entry: |_| debug::entry(),
+        run: Execution::Now(|call| debug::run(&call.of_debug())),
     },
     session_tool(
         "lisp_session_start",
-        session::start_entry,
-        Execution::Now(session::start),
+        |_| session::start_entry(),
+        Execution::Now(|call| session::start(&call.in_sessions())),
     ),
     session_tool(
         "lisp_session_list",
-        session::list_entry,
-        Execution::Now(session::list),
+        |_| session::list_entry(),
+        Execution::Now(|call| session::list(&call.in_sessions())),
     ),
     session_tool(
         SESSION_EVAL,
-        session::eval_entry,
-        Execution::Program(session::prepare),
+        |tools| {
+            let upstreams = tools.programs.programs.upstreams.as_deref();
+            session::eval_entry(tools.programs.profile, upstreams)
+        },
+        Execution::Program(|call| session::prepare(&call.in_sessions())),
     ),
     session_tool(
         "lisp_session_inspect",
-        session::inspect_entry,
-        Execution::Now(session::inspect),
+        |_| session::inspect_entry(),
+        Execution::Now(|call| session::inspect(&call.in_sessions())),
     ),
     session_tool(
         "lisp_session_forget",
-        session::forget_entry,
-        Execution::Now(session::forget),
+        |_| session::forget_entry(),
+        Execution::Now(|call| session::forget(&call.in_sessions())),
     ),
     session_tool(
         "lisp_session_close",
-        session::close_entry,
-        Execution::Now(session::close),
+        |_| session::close_entry(),
+        Execution::Now(|call| session::close(&call.in_sessions())),
     ),
 ];
 
-const fn session_tool(name: &'static str, entry: fn(&Server) -> Payload, run: Execution) -> Tool {
+const fn session_tool(
+    name: &'static str,
+    entry: fn(&ToolContext) -> Payload,
+    run: Execution,
+) -> Tool {
     Tool {
         name,
-        listed: |server| server.sessions.are_enabled(),
+        listed: |tools| tools.sessions.are_enabled(),
         profiled: matches!(run, Execution::Program(_)),
         entry,
         run,
@@ -178,17 +228,17 @@ const fn session_tool(name: &'static str, entry: fn(&Server) -> Payload, run: Ex
 
 impl Tool {
     /// How its results are rendered.
-    pub fn view(&self, server: &Server) -> View {
+    pub fn view(&self, profile: ResponseProfile) -> View {
         match self.profiled {
-            true => View::Profile(server.settings.profile),
+            true => View::Profile(profile),
             false => View::Mirrored,
         }
     }
 }
 
 /// The tool that a call names. Session tools are found even where they are not listed, so that they can report that they are disabled.
-pub fn find(server: &Server, name: &str) -> Option<&'static Tool> {
-    let known = |tool: &&Tool| (tool.listed)(server) || is_session_tool(tool.name);
+pub fn find(tools: &ToolContext, name: &str) -> Option<&'static Tool> {
+    let known = |tool: &&Tool| (tool.listed)(tools) || is_session_tool(tool.name);
     TOOLS.iter().filter(known).find(|tool| tool.name == name)
 }
 
@@ -209,23 +259,28 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The tools that `tools/list` shows.
-pub fn listed(server: &Server) -> impl Iterator<Item = &'static Tool> {
-    TOOLS.iter().filter(|tool| (tool.listed)(server))
+pub fn listed(tools: &ToolContext) -> impl Iterator<Item = &'static Tool> {
+    TOOLS.iter().filter(|tool| (tool.listed)(tools))
 }
 
 /// The result of `tools/list`, rendered once.
-pub fn list(server: &Server) -> Arc<Scrubbed<String>> {
-    let made = || Arc::new(list_json(server));
-    server.tools_list.get_or_init(made).clone()
+pub fn list(tools: &ToolContext) -> Arc<Scrubbed<String>> {
+    let made = || Arc::new(list_json(tools));
+    tools.list.get_or_init(made).clone()
 }
 
 /// The result of `tools/list` as JSON.
-fn list_json(server: &Server) -> Scrubbed<String> {
-    let tools: Vec<Field> = listed(server)
-        .map(|tool| Field::Object((tool.entry)(server).with("name", tool.name)))
+fn list_json(tools: &ToolContext) -> Scrubbed<String> {
+    let entries: Vec<Field> = listed(tools)
+        .map(|tool| Field::Object((tool.entry)(tools).with("name", tool.name)))
         .collect();
-    let list = Payload::new().with("tools", Field::List(tools));
-    server.redactor.scrub(list).derive(Payload::to_json)
+    let list = Payload::new().with("tools", Field::List(entries));
+    tools
+        .programs
+        .programs
+        .redactor
+        .scrub(list)
+        .derive(Payload::to_json)
 }
 
 /// The four hints of a tool.

@@ -3,8 +3,27 @@
 //! Knows the wording of both tools that take a program (`mcp.lisp_eval.arguments`); runs nothing.
 
 use super::argument::{Argument, ArgumentFault, Shape};
-use crate::settings::Settings;
+use crate::evaluation::Programs;
+use crate::settings::ResponseProfile;
 use ptc_rpc::{Json, JsonKind, JsonText};
+use std::sync::Arc;
+
+/// What tools that run programs get.
+#[derive(Clone)]
+pub struct ProgramContext {
+    pub programs: Arc<Programs>,
+    pub profile: ResponseProfile,
+    pub limits: ArgumentLimits,
+}
+
+/// Limits of the arguments that describe a program.
+#[derive(Clone, Copy)]
+pub struct ArgumentLimits {
+    /// Bytes of the longest program.
+    pub program_bytes: usize,
+    /// Bytes of the largest context, as compact JSON.
+    pub context_bytes: usize,
+}
 
 /// The validated arguments of a program.
 pub struct Arguments {
@@ -40,7 +59,7 @@ pub const fn schema_argument(about: &'static str) -> Argument {
 /// The first argument that is wrong.
 pub fn validate(
     arguments: Option<Json<'_>>,
-    settings: &Settings,
+    limits: ArgumentLimits,
 ) -> Result<Arguments, ArgumentFault> {
     let arguments = arguments
         .filter(|arguments| arguments.kind() == JsonKind::Object)
@@ -53,14 +72,14 @@ pub fn validate(
     if program.trim().is_empty() {
         return Err(ArgumentFault::Empty("program"));
     }
-    if program.len() > settings.program_bytes {
+    if program.len() > limits.program_bytes {
         return Err(ArgumentFault::TooLong {
             name: "program",
             bytes: program.len(),
-            bytes_max: settings.program_bytes,
+            bytes_max: limits.program_bytes,
         });
     }
-    let context = context(arguments, settings)?;
+    let context = context(arguments, limits.context_bytes)?;
     no_signature(arguments)?;
     Ok(Arguments {
         program: program.into_owned(),
@@ -117,13 +136,12 @@ pub fn output_schema(arguments: Json<'_>) -> Result<Option<String>, ArgumentFaul
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn context(arguments: Json<'_>, settings: &Settings) -> Result<JsonText, ArgumentFault> {
+pub fn context(arguments: Json<'_>, bytes_max: usize) -> Result<JsonText, ArgumentFault> {
     let given = match arguments.get("context") {
         Some(context) if !context.is_null() => context,
         _ => return Ok(JsonText::EMPTY_OBJECT),
     };
     CONTEXT.validate(given)?;
-    let bytes_max = settings.context_bytes;
     let compact = compact_context(given, bytes_max);
     let (context, bad_key) = compact.map_err(|bytes| ArgumentFault::TooLong {
         name: "context",

@@ -1,23 +1,24 @@
 //! The six `lisp_session_*` tools: their arguments, replies and entries. Sessions themselves are in `sessions`.
 
 use super::argument::{self, Argument, ArgumentFault, Shape};
-use super::{NotReady, PreparedCall, ToolOutcome, ToolRequest, card, program};
+use super::program::{self, ProgramContext};
+use super::{NotReady, PreparedCall, ToolOutcome, card};
 use crate::call::Call;
 use crate::evaluation::{self, OutputSchema, ProgramRun, TurnOutcome};
-use crate::mcp::connection::Transport;
+use crate::mcp::connection::{Connection, Transport};
 use crate::mcp::dispatch;
 use crate::render::profile::{self, View};
 use crate::render::reason::{Refusal, SessionReason};
 use crate::render::redact;
 use crate::render::reply::ToolReply;
-use crate::server::Server;
-use crate::sessions::{ForgetTarget, Session, SessionError, Turn, view};
+use crate::sessions::{ForgetTarget, Session, SessionError, Sessions, Turn, view};
 use crate::settings::ResponseProfile;
 use ptc_protocol::members::{
     Failure, SessionClosed, SessionForgotten, SessionList, SessionStarted,
 };
 use ptc_protocol::{Field, Payload, Word};
-use ptc_rpc::{Json, JsonKind, JsonText};
+use ptc_rpc::{Id, Json, JsonKind, JsonText};
+use ptc_upstream::Runtime;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -50,6 +51,16 @@ const EVAL: &[Argument] = &[
         "Optional JSON Schema that the returned value must match; on a mismatch the eval is rejected and nothing is kept.",
     ),
 ];
+
+/// A call of a session tool, and what it may use.
+pub struct SessionCall<'a> {
+    pub sessions: &'a Arc<Sessions>,
+    pub programs: &'a ProgramContext,
+    pub connection: &'a Arc<Connection>,
+    /// The key that identifies the call while it is in flight.
+    pub key: &'a Id,
+    pub arguments: Option<Json<'a>>,
+}
 
 /// Why a session tool failed.
 enum ToolError {
@@ -110,13 +121,13 @@ fn mirrored<T: Into<Payload>>(outcome: Result<T, ToolError>) -> ToolReply {
 const TITLE_BYTES_MAX: usize = 4 << 10;
 
 /// `lisp_session_start`
-pub fn start(request: &ToolRequest<'_>) -> ToolReply {
+pub fn start(call: &SessionCall<'_>) -> ToolReply {
     mirrored((|| {
-        let arguments = arguments_object(request)?;
+        let arguments = arguments_object(call)?;
         if let Some(unknown) = first_unknown(arguments, START) {
             return invalid(format!("unexpected lisp_session_start argument: {unknown}"));
         }
-        check_enabled(request)?;
+        check_enabled(call)?;
         let title = arguments
             .get("title")
             .and_then(Json::as_str)
@@ -131,9 +142,9 @@ pub fn start(request: &ToolRequest<'_>) -> ToolReply {
             .get("ttl_ms")
             .and_then(Json::as_i64)
             .and_then(|ms| u64::try_from(ms).ok());
-        let sessions = &request.server.sessions;
+        let sessions = call.sessions;
         let session = sessions.start(
-            &request.connection.owner,
+            &call.connection.owner,
             title.map(Cow::into_owned),
             ttl_ms.filter(|ms| *ms > 0),
         )?;
@@ -146,14 +157,14 @@ pub fn start(request: &ToolRequest<'_>) -> ToolReply {
 }
 
 /// `lisp_session_list`
-pub fn list(request: &ToolRequest<'_>) -> ToolReply {
+pub fn list(call: &SessionCall<'_>) -> ToolReply {
     mirrored((|| {
-        let arguments = arguments_object(request)?;
+        let arguments = arguments_object(call)?;
         if arguments.members().next().is_some() {
             return invalid("lisp_session_list takes no arguments");
         }
-        check_enabled(request)?;
-        let own = request.server.sessions.list(&request.connection.owner)?;
+        check_enabled(call)?;
+        let own = call.sessions.list(&call.connection.owner)?;
         Ok(SessionList {
             count: own.len(),
             sessions: own.iter().map(|session| session.summary()).collect(),
@@ -162,17 +173,17 @@ pub fn list(request: &ToolRequest<'_>) -> ToolReply {
 }
 
 /// `lisp_session_inspect`
-pub fn inspect(request: &ToolRequest<'_>) -> ToolReply {
+pub fn inspect(call: &SessionCall<'_>) -> ToolReply {
     mirrored((|| {
-        let arguments = arguments_object(request)?;
-        let session = session(request, arguments)?;
+        let arguments = arguments_object(call)?;
+        let session = session(call, arguments)?;
         let wanted = arguments
             .get("view")
             .and_then(Json::as_str)
             .unwrap_or_default();
-        let server = request.server;
-        let reply = evaluation::within_limits(&server.programs, |watch| {
-            view::inspect(&server.sessions, &session, &wanted, &server.redactor, watch)
+        let (sessions, programs) = (call.sessions, &call.programs.programs);
+        let reply = evaluation::within_limits(programs, |watch| {
+            view::inspect(sessions, &session, &wanted, &programs.redactor, watch)
         });
         session.touch();
         reply.map_err(ToolError::Limited)
@@ -180,16 +191,15 @@ pub fn inspect(request: &ToolRequest<'_>) -> ToolReply {
 }
 
 /// `lisp_session_forget`
-pub fn forget(request: &ToolRequest<'_>) -> ToolReply {
+pub fn forget(call: &SessionCall<'_>) -> ToolReply {
     mirrored((|| {
-        let arguments = arguments_object(request)?;
+        let arguments = arguments_object(call)?;
         let bindings = bindings(arguments.get("bindings"))?;
         let clear = clear(arguments.get("clear"))?;
-        let id = session_id(request, arguments)?;
-        let (session, removed) = request
-            .server
+        let id = session_id(call, arguments)?;
+        let (session, removed) = call
             .sessions
-            .forget(&id, &request.connection.owner, &bindings, &clear)
+            .forget(&id, &call.connection.owner, &bindings, &clear)
             .map_err(|refused| with_session_id(refused, &id))?;
         let words = clear
             .iter()
@@ -213,9 +223,9 @@ fn clear_name(target: ForgetTarget) -> Option<&'static str> {
 }
 
 /// `lisp_session_close`
-pub fn close(request: &ToolRequest<'_>) -> ToolReply {
+pub fn close(call: &SessionCall<'_>) -> ToolReply {
     mirrored((|| {
-        let arguments = arguments_object(request)?;
+        let arguments = arguments_object(call)?;
         let reason = match arguments.get("reason") {
             None => "closed".to_owned(),
             Some(reason) => match (reason.kind(), reason.as_str()) {
@@ -224,12 +234,12 @@ pub fn close(request: &ToolRequest<'_>) -> ToolReply {
                 (JsonKind::Object | JsonKind::Array, _) => {
                     return invalid("reason must be a string");
                 }
-                _ => redact::compact(reason, &request.server.redactor).into(),
+                _ => redact::compact(reason, &call.programs.programs.redactor).into(),
             },
         };
-        let id = session_id(request, arguments)?;
-        let sessions = &request.server.sessions;
-        sessions.close(&id, &request.connection.owner)?;
+        let id = session_id(call, arguments)?;
+        let sessions = call.sessions;
+        sessions.close(&id, &call.connection.owner)?;
         Ok(SessionClosed {
             closed: true,
             reason,
@@ -239,24 +249,25 @@ pub fn close(request: &ToolRequest<'_>) -> ToolReply {
 }
 
 /// `lisp_session_eval`: validates the arguments and begins a turn.
-pub fn prepare(request: &ToolRequest<'_>) -> Result<PreparedCall, NotReady> {
-    let server = request.server.clone();
-    let view = View::Profile(server.settings.profile);
+pub fn prepare(call: &SessionCall<'_>) -> Result<PreparedCall, NotReady> {
+    let profile = call.programs.profile;
+    let view = View::Profile(profile);
     let refuse = move |error: ToolError| ToolReply::new(error.failure().into(), view);
     let EvalArguments {
         session,
         program,
         context,
         schema,
-    } = validate(request).map_err(refuse)?;
-    if request.connection.is_in_flight(request.key) {
+    } = validate(call).map_err(refuse)?;
+    if call.connection.is_in_flight(call.key) {
         return Err(NotReady::Duplicate);
     }
-    let turn = begin(request, &session).map_err(refuse)?;
-    let stdio = request.connection.transport == Transport::Stdio;
+    let turn = begin(call, &session).map_err(refuse)?;
+    let stdio = call.connection.transport == Transport::Stdio;
     let turn = Arc::new(turn);
     let began = Arc::clone(&turn);
-    let (connection, ending) = (request.connection.clone(), request.server.clone());
+    let (sessions, programs) = (call.sessions.clone(), call.programs.programs.clone());
+    let (connection, redactor) = (call.connection.clone(), programs.redactor.clone());
     let run = move |call: &Arc<Call>| {
         let refused = |refused: SessionError| refuse(ToolError::Session(refused));
         if let Err(unreadable) = turn.restore() {
@@ -266,11 +277,11 @@ pub fn prepare(request: &ToolRequest<'_>) -> Result<PreparedCall, NotReady> {
             program: &program,
             context: context.json(),
             schema: schema.as_ref(),
-            room: profile::room(server.settings.profile),
-            programs: &server.programs,
+            room: profile::room(profile),
+            programs: &programs,
             call,
         };
-        match evaluation::run_in_session(&job, &server.sessions, &turn) {
+        match evaluation::run_in_session(&job, &sessions, &turn) {
             TurnOutcome::Kept { payload, checked } => {
                 let encoded = match turn.encode(*checked) {
                     Ok(encoded) => encoded,
@@ -319,7 +330,8 @@ pub fn prepare(request: &ToolRequest<'_>) -> Result<PreparedCall, NotReady> {
             let call = call.clone();
             began.on_close(move || {
                 if let Some(answer) = connection.cancel_call(&call) {
-                    dispatch::answer_cancelled(&ending, &connection, call.id.clone(), answer);
+                    let id = call.id.clone();
+                    dispatch::answer_cancelled(&redactor, profile, &connection, id, answer);
                 }
             });
         })),
@@ -351,9 +363,9 @@ struct EvalArguments {
     schema: Option<OutputSchema>,
 }
 
-fn validate(request: &ToolRequest<'_>) -> Result<EvalArguments, ToolError> {
-    let settings = &request.server.settings;
-    let arguments = request
+fn validate(call: &SessionCall<'_>) -> Result<EvalArguments, ToolError> {
+    let limits = call.programs.limits;
+    let arguments = call
         .arguments
         .filter(|arguments| arguments.kind() == JsonKind::Object)
         .unwrap_or(Json::EMPTY_OBJECT);
@@ -371,14 +383,14 @@ fn validate(request: &ToolRequest<'_>) -> Result<EvalArguments, ToolError> {
     let Some(program) = program else {
         return invalid("program must be a non-empty string");
     };
-    if program.len() > settings.program_bytes {
+    if program.len() > limits.program_bytes {
         return invalid("program exceeds max_program_bytes");
     }
     let given = arguments.get("context").unwrap_or(Json::EMPTY_OBJECT);
     if given.kind() != JsonKind::Object {
         return invalid("context must be an object when supplied");
     }
-    let Ok((context, bad_key)) = program::compact_context(given, settings.context_bytes) else {
+    let Ok((context, bad_key)) = program::compact_context(given, limits.context_bytes) else {
         return invalid("context exceeds max_context_bytes");
     };
     match bad_key.as_deref() {
@@ -398,11 +410,10 @@ fn validate(request: &ToolRequest<'_>) -> Result<EvalArguments, ToolError> {
 }
 
 /// Begins a turn in the session `id`, if its state allows one.
-fn begin(request: &ToolRequest<'_>, id: &str) -> Result<Turn, ToolError> {
-    check_enabled(request)?;
-    let connection = request.connection;
-    let begun = request
-        .server
+fn begin(call: &SessionCall<'_>, id: &str) -> Result<Turn, ToolError> {
+    check_enabled(call)?;
+    let connection = call.connection;
+    let begun = call
         .sessions
         .begin(id, &connection.owner, connection.protocol_owner());
     begun.map_err(|refused| match refused {
@@ -435,35 +446,32 @@ fn changed_keys(payload: &Payload) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-fn arguments_object<'a>(request: &ToolRequest<'a>) -> Result<Json<'a>, ToolError> {
-    match request.arguments {
+fn arguments_object<'a>(call: &SessionCall<'a>) -> Result<Json<'a>, ToolError> {
+    match call.arguments {
         None => Ok(Json::EMPTY_OBJECT),
         Some(arguments) if arguments.kind() == JsonKind::Object => Ok(arguments),
         Some(_) => invalid("arguments must be an object"),
     }
 }
 
-fn check_enabled(request: &ToolRequest<'_>) -> Result<(), ToolError> {
-    match request.server.sessions.are_enabled() {
+fn check_enabled(call: &SessionCall<'_>) -> Result<(), ToolError> {
+    match call.sessions.are_enabled() {
         true => Ok(()),
         false => Err(ToolError::Disabled),
     }
 }
 
-fn session(request: &ToolRequest<'_>, arguments: Json<'_>) -> Result<Arc<Session>, ToolError> {
-    let id = session_id(request, arguments)?;
-    let sessions = &request.server.sessions;
-    Ok(sessions.find(&id, &request.connection.owner)?)
+fn session(call: &SessionCall<'_>, arguments: Json<'_>) -> Result<Arc<Session>, ToolError> {
+    let id = session_id(call, arguments)?;
+    let sessions = call.sessions;
+    Ok(sessions.find(&id, &call.connection.owner)?)
 }
 
-fn session_id<'a>(
-    request: &ToolRequest<'_>,
-    arguments: Json<'a>,
-) -> Result<Cow<'a, str>, ToolError> {
+fn session_id<'a>(call: &SessionCall<'_>, arguments: Json<'a>) -> Result<Cow<'a, str>, ToolError> {
     let Some(id) = arguments.get("session_id").and_then(Json::as_str) else {
         return invalid("session_id must be a non-empty string");
     };
-    check_enabled(request)?;
+    check_enabled(call)?;
     Ok(id)
 }
 
@@ -515,7 +523,7 @@ fn clear(value: Option<Json<'_>>) -> Result<Vec<ForgetTarget>, ToolError> {
 }
 
 /// One sentence for each tool; `lisp_session_eval` has a longer description.
-pub fn start_entry(_: &Server) -> Payload {
+pub fn start_entry() -> Payload {
     entry(
         "Create an empty stateful PTC-Lisp session; pass its `session_id` to `lisp_session_eval`.",
         argument::schema(START, true),
@@ -523,7 +531,7 @@ pub fn start_entry(_: &Server) -> Payload {
     )
 }
 
-pub fn list_entry(_: &Server) -> Payload {
+pub fn list_entry() -> Payload {
     entry(
         "List your live sessions without showing any stored value.",
         argument::schema(&[], true),
@@ -531,7 +539,7 @@ pub fn list_entry(_: &Server) -> Payload {
     )
 }
 
-pub fn inspect_entry(_: &Server) -> Payload {
+pub fn inspect_entry() -> Payload {
     entry(
         "Show a compact view of one session: definitions, prints, calls, results or limits.",
         argument::schema(INSPECT, false),
@@ -539,7 +547,7 @@ pub fn inspect_entry(_: &Server) -> Payload {
     )
 }
 
-pub fn forget_entry(_: &Server) -> Payload {
+pub fn forget_entry() -> Payload {
     entry(
         "Remove definitions of a session by name, or clear its histories.",
         argument::schema(FORGET, false),
@@ -547,7 +555,7 @@ pub fn forget_entry(_: &Server) -> Payload {
     )
 }
 
-pub fn close_entry(_: &Server) -> Payload {
+pub fn close_entry() -> Payload {
     entry(
         "Close a session and delete what it holds.",
         argument::schema(CLOSE, false),
@@ -555,13 +563,13 @@ pub fn close_entry(_: &Server) -> Payload {
     )
 }
 
-pub fn eval_entry(server: &Server) -> Payload {
+pub fn eval_entry(profile: ResponseProfile, upstreams: Option<&Runtime>) -> Payload {
     let mut entry = entry(
-        card::session_eval(server),
+        card::session_eval(profile, upstreams),
         argument::schema(EVAL, true),
         &["status", "session"],
     );
-    if server.settings.profile == ResponseProfile::Slim {
+    if profile == ResponseProfile::Slim {
         entry.remove("outputSchema");
     }
     entry

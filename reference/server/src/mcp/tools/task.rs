@@ -20,13 +20,15 @@ use ptc_upstream::{CallEntry, ProgramCalls, feedback_block, ptc_metrics};
 use serde_json::Map;
 
 use super::argument::{self, Argument, ArgumentFault, Shape};
-use super::{NotReady, PreparedCall, ToolOutcome, ToolRequest, annotations, program};
+use super::program::{self, ProgramContext};
+use super::{NotReady, PreparedCall, ToolOutcome, annotations};
+use crate::agentic::Agentic;
 use crate::call::Call;
-use crate::evaluation;
+use crate::evaluation::{self, Programs};
 use crate::render::profile::View;
 use crate::render::reason::RefusalReason;
 use crate::render::reply::ToolReply;
-use crate::server::Server;
+use crate::settings::AgenticSettings;
 use ptc_protocol::digest;
 use ptc_protocol::members::{
     Metrics, PlannerRecord, PlannerReport, TaskAnswered, TaskExecution, TaskFailed, UpstreamCall,
@@ -62,21 +64,37 @@ const EFFICIENCY_NOTE: &str = "payload_reduction_ratio compares the answer with 
      server-side planner cost (server_side_llm) and the envelope that the client receives too: prints, feedback, the list of upstream \
      calls, this block, all mirrored into the text. The total against a workflow without programs is not computed.";
 
+/// What tasks get.
+#[derive(Clone)]
+pub struct TaskContext {
+    pub programs: ProgramContext,
+    pub planner: Arc<Agentic>,
+    pub settings: Arc<AgenticSettings>,
+}
+
+impl TaskContext {
+    /// Whether tasks are enabled, and have upstream servers.
+    pub fn is_offered(&self) -> bool {
+        self.settings.enabled && self.programs.programs.upstreams.is_some()
+    }
+}
+
 /// The entry in `tools/list`.
-pub fn entry(server: &Server) -> Payload {
-    let hints = match server.settings.upstreams.read_only {
+pub fn entry(context: &TaskContext, read_only: bool) -> Payload {
+    let hints = match read_only {
         false => annotations(false, true, false, true),
         true => annotations(true, false, false, true),
     };
     let mut description: Scrubbed<String> = DESCRIPTION.into();
-    if let Some(runtime) = &server.programs.upstreams {
+    let programs = &context.programs.programs;
+    if let Some(runtime) = &programs.upstreams {
         let bytes_max =
-            usize::try_from(server.settings.agentic.capability_summary_bytes).unwrap_or(usize::MAX);
-        let summary = server.agentic.capability_summary(runtime, bytes_max);
+            usize::try_from(context.settings.capability_summary_bytes).unwrap_or(usize::MAX);
+        let summary = context.planner.capability_summary(runtime, bytes_max);
         if !summary.is_empty() {
             description = description
                 .then("\n\nAvailable upstream capabilities:\n")
-                .then(server.redactor.scrub(summary));
+                .then(programs.redactor.scrub(summary));
         }
     }
     Payload::new()
@@ -94,24 +112,28 @@ pub fn entry(server: &Server) -> Payload {
 }
 
 /// Validates the arguments and prepares the task.
-pub fn prepare(request: &ToolRequest<'_>) -> Result<PreparedCall, NotReady> {
-    let server = request.server.clone();
-    let arguments = validate(request.arguments, &server).map_err(|fault| {
-        let failed = TaskFailed {
-            reason: RefusalReason::Arguments.name(),
-            message: fault.to_string(),
-            ..TaskFailed::default()
-        };
-        let mut refusal = ToolReply::new(failed.into(), View::Mirrored);
-        refusal.observed_details = Some(details(
-            &TaskExecution::default(),
-            &PlannerReport::default(),
-            None,
-        ));
-        refusal
-    })?;
+pub fn prepare(
+    arguments: Option<Frame<'_>>,
+    context: &TaskContext,
+) -> Result<PreparedCall, NotReady> {
+    let arguments =
+        validate(arguments, context.programs.limits.context_bytes).map_err(|fault| {
+            let failed = TaskFailed {
+                reason: RefusalReason::Arguments.name(),
+                message: fault.to_string(),
+                ..TaskFailed::default()
+            };
+            let mut refusal = ToolReply::new(failed.into(), View::Mirrored);
+            refusal.observed_details = Some(details(
+                &TaskExecution::default(),
+                &PlannerReport::default(),
+                None,
+            ));
+            refusal
+        })?;
+    let context = context.clone();
     Ok(PreparedCall::of(move |call| {
-        execute_task(&server, call, &arguments)
+        execute_task(&context, call, &arguments)
     }))
 }
 
@@ -123,7 +145,10 @@ struct Arguments {
     unsupported: Vec<String>,
 }
 
-fn validate(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, ArgumentFault> {
+fn validate(
+    arguments: Option<Frame<'_>>,
+    context_bytes: usize,
+) -> Result<Arguments, ArgumentFault> {
     let arguments = arguments
         .filter(|arguments| arguments.kind() == JsonKind::Object)
         .unwrap_or(Frame::EMPTY_OBJECT);
@@ -133,7 +158,7 @@ fn validate(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, 
     if task.is_empty() {
         return Err(ArgumentFault::Empty("task"));
     }
-    let context = program::context(arguments, &server.settings).map_err(|fault| match fault {
+    let context = program::context(arguments, context_bytes).map_err(|fault| match fault {
         ArgumentFault::KeyWithSlash(key) => ArgumentFault::TaskKeyWithSlash(key),
         fault => fault,
     })?;
@@ -155,14 +180,17 @@ fn validate(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, 
     })
 }
 
-fn execute_task(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> ToolOutcome {
-    let settings = &server.settings.agentic;
+fn execute_task(context: &TaskContext, call: &Arc<Call>, arguments: &Arguments) -> ToolOutcome {
+    let TaskContext {
+        planner, settings, ..
+    } = context;
+    let programs = &*context.programs.programs;
     let started = Instant::now();
     let deadline = started + Duration::from_millis(settings.task_timeout_ms);
     let world = TaskUpstreams {
-        server,
+        programs,
         call,
-        calls: evaluation::upstream_calls(&server.programs, call, deadline.into())
+        calls: evaluation::upstream_calls(programs, call, deadline.into())
             .map(ProgramCalls::with_fault_entries),
         turn: AtomicU32::new(1),
         counted: AtomicUsize::new(0),
@@ -174,8 +202,8 @@ fn execute_task(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -
         program: None,
         requests,
     };
-    let context = evaluation::task_context(&server.programs, arguments.context.json());
-    let outcome = match (server.agentic.model(settings), context) {
+    let data = evaluation::task_context(programs, arguments.context.json());
+    let outcome = match (planner.model(settings), data) {
         (Err(error), _) => {
             let request = PlannerRequest {
                 error: Some(TaskReason::Config),
@@ -188,32 +216,31 @@ fn execute_task(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -
             )
         }
         (_, Err(fault)) => failed(TaskReason::Memory, fault.to_string(), Vec::new()),
-        (Ok(llm), Ok(context)) => {
-            let catalog = server
-                .programs
+        (Ok(llm), Ok(data)) => {
+            let catalog = programs
                 .upstreams
                 .as_ref()
                 .map(|runtime| runtime.catalog_text().into_inner());
             let prompt = planner_prompt(PromptParts {
-                prefix: &server.agentic.prefix,
-                suffix: &server.agentic.suffix,
+                prefix: &planner.prefix,
+                suffix: &planner.suffix,
                 catalog: catalog.as_deref().unwrap_or_default(),
-                several_turns: server.agentic.turns > 1,
+                several_turns: planner.turns > 1,
                 writes: settings.allow_writes,
             });
             let task = Task {
                 llm,
                 prompt,
                 task: &arguments.task,
-                context,
+                context: data,
                 constraints: &arguments.constraints,
                 result_bytes: usize::try_from(settings.result_bytes).unwrap_or(usize::MAX),
-                max_turns: server.agentic.turns,
-                retry_turns: server.agentic.retry_turns,
+                max_turns: planner.turns,
+                retry_turns: planner.retry_turns,
                 deadline,
                 planner_timeout: Duration::from_millis(settings.planner_timeout_ms),
-                program_timeout: Duration::from_millis(server.programs.timeout_ms),
-                program_bytes: server.settings.program_bytes,
+                program_timeout: Duration::from_millis(programs.timeout_ms),
+                program_bytes: context.programs.limits.program_bytes,
                 output_tokens: u32::try_from(settings.output_tokens).unwrap_or(u32::MAX),
             };
             run_task(&task, &world)
@@ -227,20 +254,19 @@ fn execute_task(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -
     }
     let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let trace_id = call.trace_id.get().cloned();
-    let mut reply = reply(server, arguments, &outcome, &world, duration_ms, trace_id);
+    let mut reply = reply(settings, arguments, &outcome, &world, duration_ms, trace_id);
     reply.planner = outcome.requests;
     ToolOutcome::of(reply)
 }
 
 fn reply(
-    server: &Server,
+    settings: &AgenticSettings,
     arguments: &Arguments,
     outcome: &TaskOutcome,
     world: &TaskUpstreams<'_>,
     duration_ms: u64,
     trace_id: Option<String>,
 ) -> ToolReply {
-    let settings = &server.settings.agentic;
     let entries = world.entries();
     let unsupported = arguments.unsupported.iter().map(|name| Warning {
         code: "unsupported_constraint",
@@ -348,7 +374,7 @@ fn details(execution: &TaskExecution, planner: &PlannerReport, program: Option<&
 
 /// The upstreams as a task's programs reach them, with one budget of calls for the whole task.
 struct TaskUpstreams<'a> {
-    server: &'a Server,
+    programs: &'a Programs,
     call: &'a Arc<Call>,
     calls: Option<ProgramCalls>,
     turn: AtomicU32,
@@ -387,7 +413,7 @@ impl TaskHost for TaskUpstreams<'_> {
         conclude: Conclude<'_>,
     ) -> Result<(), Limit> {
         let ran = evaluation::planned(
-            &self.server.programs,
+            self.programs,
             self.call,
             program,
             env,
@@ -416,12 +442,12 @@ impl TaskHost for TaskUpstreams<'_> {
     }
 
     fn scrub(&self, text: String) -> String {
-        let redactor = self.server.redactor.with_time_limit(SCRUB_TIME_MAX);
+        let redactor = self.programs.redactor.with_time_limit(SCRUB_TIME_MAX);
         redactor.scrub(text).into_inner()
     }
 
     fn scrub_value(&self, value: &Value, watch: &dyn Watch) -> Result<Value, Limit> {
-        crate::render::redact::value_within(value, &self.server.redactor, watch)
+        crate::render::redact::value_within(value, &self.programs.redactor, watch)
             .map(Cow::into_owned)
     }
 

@@ -8,6 +8,7 @@ use super::rate_limit::RateLimit;
 use super::shutdown::ShutdownGrace;
 use crate::mcp::connection::{Connection, Transport};
 use crate::mcp::dispatch;
+use crate::mcp::handler::Handler;
 use crate::server::Server;
 use crate::sessions::NodeMessage;
 use crate::settings::HttpSettings;
@@ -186,7 +187,7 @@ impl Endpoint {
                 NodeMessage::Cancel { session, call } => {
                     if let Some(session) = endpoint.sessions.find_by_key(session) {
                         dispatch::cancel_from_other_node(
-                            &endpoint.server,
+                            &endpoint.server.handler,
                             &session.connection,
                             call,
                         );
@@ -233,7 +234,10 @@ impl Endpoint {
 
     fn cancel_all(&self, connection: &Connection) {
         for (id, answer) in connection.cancel_all() {
-            dispatch::answer_cancelled(&self.server, connection, id, answer);
+            let Handler {
+                redactor, profile, ..
+            } = &*self.server.handler;
+            dispatch::answer_cancelled(redactor, *profile, connection, id, answer);
         }
     }
 }

@@ -231,9 +231,13 @@ impl Exchange<'_> {
         let server = endpoint.server();
         let context = self.context();
         let handled = self.handled(|| {
-            dispatch::handle(server, &session.connection, &context, incoming, || {
-                Box::new(|_| {})
-            })
+            dispatch::handle(
+                &server.handler,
+                &session.connection,
+                &context,
+                incoming,
+                || Box::new(|_| {}),
+            )
         });
         let Handled::Now(reply) = handled else {
             return Err(HttpRefusal::Internal);
@@ -274,7 +278,13 @@ impl Exchange<'_> {
         };
         let handle = |answer: Responder| {
             self.handled(|| {
-                dispatch::handle(server, &session.connection, &context, incoming, || answer)
+                dispatch::handle(
+                    &server.handler,
+                    &session.connection,
+                    &context,
+                    incoming,
+                    || answer,
+                )
             })
         };
         let mut handled = handle(responder(sender));
@@ -331,7 +341,9 @@ impl Exchange<'_> {
         let (server, calls) = (endpoint.server(), endpoint.stateless());
         let context = self.context();
         let handled = self.handled(|| {
-            dispatch::handle_stateless(server, calls, &context, incoming, key, || responder(sender))
+            dispatch::handle_stateless(&server.handler, calls, &context, incoming, key, || {
+                responder(sender)
+            })
         });
         Ok(match handled {
             Handled::Silent | Handled::Exit(None) => plain(StatusCode::ACCEPTED, ""),

@@ -64,7 +64,7 @@ pub async fn metrics(
         protocol_sessions: endpoint.sessions().count(Instant::now()),
         sessions: server.sessions.count(),
     };
-    let counters = server.counters.as_ref();
+    let counters = server.counters.as_deref();
     let text = counters.map(|counters| counters.render(&gauges));
     let mut text = text.unwrap_or_default();
     if let Some(store) = server.sessions.shared() {

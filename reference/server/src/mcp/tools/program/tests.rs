@@ -3,16 +3,12 @@
 use super::*;
 
 fn check(arguments: &str) -> String {
-    let settings = Settings::read(
-        &[
-            "--max-program-bytes=10".into(),
-            "--max-context-bytes=12".into(),
-        ],
-        |_| None,
-    )
-    .unwrap();
+    let limits = ArgumentLimits {
+        program_bytes: 10,
+        context_bytes: 12,
+    };
     let json = ptc_rpc::parse(arguments.as_bytes()).unwrap();
-    match validate(Some(json), &settings) {
+    match validate(Some(json), limits) {
         Ok(judged) => format!(
             "{} {} {:?}",
             judged.program, judged.context, judged.output_schema

@@ -1,10 +1,10 @@
 //! What becomes of a call that never had an outcome.
 
 use super::*;
-use crate::agentic::Agentic;
-use crate::diagnostics::Sinks;
 use crate::diagnostics::counters::Gauges;
-use crate::settings::Settings;
+use crate::mcp::connection::{Connection, RequestContext, Transport};
+use crate::mcp::dispatch::{Handled, handle};
+use crate::render::reply::Reply;
 use ptc_rpc::Frame;
 use std::sync::mpsc::channel;
 
@@ -20,7 +20,7 @@ fn unanswered_call_counts_as_an_internal_error() {
     let incoming = Frame::parse(frame).unwrap().into();
     let (reply, replies) = channel();
     let context = RequestContext::default();
-    let handled = handle(&server, &connection, &context, &incoming, || {
+    let handled = handle(&server.handler, &connection, &context, &incoming, || {
         Box::new(move |answer| reply.send(Reply::bytes(&answer)).unwrap())
     });
     let Handled::Later(_, job) = handled else {
@@ -55,7 +55,7 @@ fn panic_fails_only_its_request() {
     };
     let failed = call(1);
     let incoming = Frame::parse(failed.as_bytes()).unwrap().into();
-    let handled = handle(&server, &connection, &context, &incoming, || {
+    let handled = handle(&server.handler, &connection, &context, &incoming, || {
         panic!("a fault of the server")
     });
     let Handled::Now(reply) = handled else {
@@ -65,7 +65,7 @@ fn panic_fails_only_its_request() {
     assert!(answer.contains("\"code\":-32603"), "{answer}");
     let later = call(2);
     let incoming = Frame::parse(later.as_bytes()).unwrap().into();
-    let handled = handle(&server, &connection, &context, &incoming, || {
+    let handled = handle(&server.handler, &connection, &context, &incoming, || {
         Box::new(|_| ())
     });
     assert!(matches!(handled, Handled::Later(..)));
