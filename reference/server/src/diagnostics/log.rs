@@ -121,12 +121,38 @@ fn level_of(metadata: &Metadata<'_>) -> Level {
 /// A request's id as JSON, kept with its span.
 struct RequestId(Vec<u8>);
 
+/// Finds the id of a request among the fields of its span.
+struct RequestIdVisitor<'a> {
+    id: Option<RequestId>,
+    redactor: &'a Redactor,
+}
+
+impl Visit for RequestIdVisitor<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == REQUEST_ID {
+            self.id = Some(RequestId(scrubbed_string(value, self.redactor)));
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
+}
+
+/// `text`, scrubbed, as JSON.
+fn scrubbed_string(text: &str, redactor: &Redactor) -> Vec<u8> {
+    let mut json = Vec::with_capacity(text.len() + 2);
+    write_string(&mut json, &redactor.scrub_str(text));
+    json
+}
+
 impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for LogLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut said = LineWriter::new(&self.redactor);
-        attributes.record(&mut said);
-        if let (Some(request_id), Some(span)) = (said.request_id, context.span(id)) {
-            span.extensions_mut().insert(RequestId(request_id));
+        let mut found = RequestIdVisitor {
+            id: None,
+            redactor: &self.redactor,
+        };
+        attributes.record(&mut found);
+        if let (Some(request_id), Some(span)) = (found.id, context.span(id)) {
+            span.extensions_mut().insert(request_id);
         }
     }
 
@@ -287,13 +313,6 @@ impl<'a> LineWriter<'a> {
         self.fields.extend_from_slice(clean.as_bytes());
     }
 
-    /// `text`, scrubbed, as JSON.
-    fn string(&self, text: &str) -> Vec<u8> {
-        let mut json = Vec::with_capacity(text.len() + 2);
-        write_string(&mut json, &self.redactor.scrub_str(text));
-        json
-    }
-
     fn name(&mut self, name: &str) {
         self.comma();
         write_string(&mut self.fields, name);
@@ -312,7 +331,7 @@ impl Visit for LineWriter<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             EVENT => self.set_event(value),
-            REQUEST_ID => self.request_id = Some(self.string(value)),
+            REQUEST_ID => self.request_id = Some(scrubbed_string(value, self.redactor)),
             name => {
                 self.name(name);
                 write_string(&mut self.fields, &self.redactor.scrub_str(value));

@@ -84,6 +84,13 @@ pub enum CallEnd {
 /// A tool whose calls are not observed, because it shows the observations.
 const UNOBSERVED: &str = "lisp_debug";
 
+impl Observed {
+    /// The span of the call.
+    pub fn span(&self) -> &Span {
+        &self.span
+    }
+}
+
 impl Observers {
     /// Begins to observe a call; `None` when there is no observer.
     pub fn observe(

@@ -413,6 +413,9 @@ fn named(
         .collect()
 }
 
+/// The name of the span of a program, from reading its context to the last byte of its result.
+const EVALUATION_SPAN: &str = "evaluation";
+
 /// A program under its limits, from reading its context to the last byte of its result.
 struct MeteredProgram<'a> {
     job: &'a ProgramRun<'a>,
@@ -427,6 +430,8 @@ fn metered<T>(
     expires: Option<Instant>,
     work: impl FnOnce(&MeteredProgram<'_>) -> T,
 ) -> T {
+    let _evaluation =
+        tracing::info_span!(EVALUATION_SPAN, in_session = expires.is_some()).entered();
     let programs = job.programs;
     let limits = limits(programs);
     let deadline = Instant::now() + Duration::from_millis(programs.timeout_ms);
@@ -523,6 +528,7 @@ pub fn planned(
     deadline: Instant,
     conclude: ptc_agent::Conclude<'_>,
 ) -> Result<(), Limit> {
+    let _evaluation = tracing::info_span!(EVALUATION_SPAN, in_session = false).entered();
     let host = CallHost::new(call, &programs.redactor, None, deadline, calls);
     let limits = limits(programs);
     let meter = Meter::new(&limits, &host);
@@ -767,12 +773,15 @@ impl Host for CallHost<'_> {
         Some(calls.discover(request).map_err(as_runtime_error))
     }
 
-    #[cfg(feature = "checks")]
     fn run_workers(&self, count: usize, worker: &(dyn Fn() + Sync)) -> usize {
-        match self.calls {
-            Some(calls) => calls.run_workers(count, worker),
-            None => ptc_lang::run_on_threads(count, worker),
+        // What a branch does belongs to the program's request, too.
+        let span = tracing::Span::current();
+        let worker = || span.in_scope(worker);
+        #[cfg(feature = "checks")]
+        if let Some(calls) = self.calls {
+            return calls.run_workers(count, &worker);
         }
+        ptc_lang::run_on_threads(count, &worker)
     }
 
     fn now_micros(&self) -> i64 {

@@ -190,7 +190,13 @@ pub fn handle(
             return notification(handler, connection, *era, incoming);
         };
         let known = method(name.as_deref());
-        let _request = request_span(&handler.redactor, &id).entered();
+        let names = RequestNames {
+            id: &id,
+            method: known.map(|known| known.name),
+            connection,
+            transport_id: context.request_id.as_deref(),
+        };
+        let _request = names.span(&handler.redactor).entered();
         let call = MethodCall {
             handler,
             connection,
@@ -320,7 +326,13 @@ fn cancelled(notified: &Notification<'_>) -> Handled {
         tracing::debug!(event = "notifications_cancelled");
         return Handled::Silent;
     };
-    let _request = request_span(&handler.redactor, &id).entered();
+    let names = RequestNames {
+        id: &id,
+        method: Some("notifications/cancelled"),
+        connection,
+        transport_id: None,
+    };
+    let _request = names.span(&handler.redactor).entered();
     tracing::debug!(event = "notifications_cancelled");
     match connection.cancel(&id) {
         Cancelled::Unknown => {
@@ -701,10 +713,18 @@ fn admit(
         tool: tool.name,
         span: Span::current(),
     };
+    // Until a thread takes the call.
+    let admission = {
+        let _call = observed.as_ref().map(|observed| observed.span().enter());
+        tracing::info_span!("admission")
+    };
     let waits = call.clone();
     let job = pool::Job::voidable(
         move || waits.is_cancelled(),
-        move || run(&admitted, era, observed, work),
+        move || {
+            drop(admission);
+            run(&admitted, era, observed, work);
+        },
     );
     Handled::Later(call, job)
 }
@@ -770,7 +790,10 @@ fn run(admitted: &Admitted, era: Era, mut observed: Option<Box<Observed>>, work:
             handler.observers.abandoned(observed);
         }
     };
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(call)));
+    let outcome = {
+        let _call = observed.as_ref().map(|observed| observed.span().enter());
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(call)))
+    };
     let id = call.id.clone();
     let Ok(ToolOutcome { reply, commit }) = outcome else {
         tracing::error!(event = "worker_raise");
@@ -849,15 +872,37 @@ fn count_refusal(
     }
 }
 
-/// The span of a request's events; a null id counts as no id.
-fn request_span(redactor: &Redactor, id: &Id) -> Span {
-    let id = (!id.is_null()).then(|| id.plain());
-    // Short ids are scrubbed when the log is written, because every request reaches this line.
-    let id = id.as_deref().map(|id| match id.len() <= SHOWN_BYTES_MAX {
-        true => Cow::Borrowed(id),
-        false => scrub_and_truncate(redactor, id),
-    });
-    tracing::info_span!(REQUEST_SPAN, request_id = id.as_deref())
+/// What names a request in its span.
+struct RequestNames<'a> {
+    id: &'a Id,
+    /// `None` for a method that does not exist.
+    method: Option<&'static str>,
+    connection: &'a Connection,
+    /// `X-Request-Id`
+    transport_id: Option<&'a str>,
+}
+
+impl RequestNames<'_> {
+    /// The span of everything that is done for the request; a null id counts as no id.
+    fn span(&self, redactor: &Redactor) -> Span {
+        let id = (!self.id.is_null()).then(|| self.id.plain());
+        // Short ids are scrubbed when the log is written, because every request reaches this line.
+        let id = id.as_deref().map(|id| match id.len() <= SHOWN_BYTES_MAX {
+            true => Cow::Borrowed(id),
+            false => scrub_and_truncate(redactor, id),
+        });
+        let session = match &self.connection.transport {
+            Transport::Http { session_hash, .. } if !session_hash.is_empty() => Some(session_hash),
+            _ => None,
+        };
+        tracing::info_span!(
+            REQUEST_SPAN,
+            request_id = id.as_deref(),
+            method = self.method,
+            session = session.map(String::as_str),
+            transport_request_id = self.transport_id,
+        )
+    }
 }
 
 /// The other key under `_meta` that every stateless request needs.
@@ -920,14 +965,20 @@ pub fn handle_stateless(
             }
             Ok(_) => {}
         }
-        let _request = request_span(&handler.redactor, &id).entered();
+        let known = method(name.as_deref());
+        let names = RequestNames {
+            id: &id,
+            method: known.map(|known| known.name),
+            connection,
+            transport_id: context.request_id.as_deref(),
+        };
+        let _request = names.span(&handler.redactor).entered();
         let call = MethodCall {
             handler,
             connection,
             id: &id,
             params: frame.params,
         };
-        let known = method(name.as_deref());
         match known.map_or(OnRequest::Unknown, |known| known.stateless) {
             OnRequest::Answer(answer) => Handled::Now(answer(&call)),
             OnRequest::CallTool => {

@@ -6,7 +6,13 @@ use crate::mcp::connection::{Connection, RequestContext, Transport};
 use crate::mcp::dispatch::{Handled, handle};
 use crate::render::reply::Reply;
 use ptc_rpc::Frame;
+use std::sync::Mutex;
 use std::sync::mpsc::channel;
+use tracing::Subscriber;
+use tracing::span::{self, Attributes};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
 
 /// A job that panics is dropped without having answered, as is one for which there is no thread.
 #[test]
@@ -69,4 +75,55 @@ fn panic_fails_only_its_request() {
         Box::new(|_| ())
     });
     assert!(matches!(handled, Handled::Later(..)));
+}
+
+/// The spans as they are opened, each with the one that it is in.
+#[derive(Clone, Default)]
+struct OpenedSpans(Arc<Mutex<Vec<(String, Option<String>)>>>);
+
+impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for OpenedSpans {
+    fn on_new_span(&self, _: &Attributes<'_>, id: &span::Id, context: Context<'_, S>) {
+        let span = context.span(id).unwrap();
+        let parent = span.parent().map(|parent| parent.name().to_owned());
+        self.0
+            .lock()
+            .unwrap()
+            .push((span.name().to_owned(), parent));
+    }
+}
+
+#[test]
+fn work_for_a_request_is_within_its_span() {
+    let settings = Settings::read(&[], |_| None).unwrap();
+    let agentic = Agentic::read(&settings.agentic).unwrap();
+    let server = Server::new(settings, Sinks::default(), Redactor::empty(), None, agentic);
+    let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
+    let frame = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(pmap inc [1 2])"}}}"#;
+    let incoming = Frame::parse(frame).unwrap().into();
+    let opened = OpenedSpans::default();
+    let subscriber = tracing_subscriber::registry().with(opened.clone());
+    tracing::subscriber::with_default(subscriber, || {
+        let context = RequestContext::default();
+        let handled = handle(&server.handler, &connection, &context, &incoming, || {
+            Box::new(|_| ())
+        });
+        let Handled::Later(_, job) = handled else {
+            panic!("a program runs later");
+        };
+        job.run();
+    });
+    let opened = opened.0.lock().unwrap();
+    let spans: Vec<_> = opened
+        .iter()
+        .map(|(name, parent)| (name.as_str(), parent.as_deref()))
+        .collect();
+    assert_eq!(
+        spans,
+        [
+            ("request", None),
+            ("tools/call", Some("request")),
+            ("admission", Some("tools/call")),
+            ("evaluation", Some("tools/call")),
+        ]
+    );
 }

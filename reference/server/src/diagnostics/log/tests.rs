@@ -86,7 +86,7 @@ fn control_characters_are_escaped_everywhere() {
     let redactor = Redactor::empty();
     let mut said = LineWriter::new(&redactor);
     said.json(FIELDS, "{\"k\u{9b}\":\"\u{202e}a\u{7f}\"}");
-    said.request_id = Some(said.string("r\u{85}\u{2028}é"));
+    said.request_id = Some(scrubbed_string("r\u{85}\u{2028}é", said.redactor));
     let told = String::from_utf8(said.line(Level::Info)).unwrap();
     assert!(told.contains(r#"{"k\u009b":"\u202ea\u007f"}"#), "{told}");
     assert!(told.contains(r#""request_id":"r\u0085\u2028é""#), "{told}");

@@ -18,6 +18,7 @@ use ptc_rpc::{Json as Frame, JsonKind, JsonText};
 use ptc_secrets::{SCRUB_TIME_MAX, Scrubbed};
 use ptc_upstream::{CallEntry, ProgramCalls, feedback_block, ptc_metrics};
 use serde_json::Map;
+use tracing::Span;
 
 use super::argument::{self, Argument, ArgumentFault, Shape};
 use super::program::{self, ProgramContext};
@@ -193,6 +194,7 @@ fn execute_task(context: &TaskContext, call: &Arc<Call>, arguments: &Arguments) 
         calls: evaluation::upstream_calls(programs, call, deadline.into())
             .map(ProgramCalls::with_fault_entries),
         turn: AtomicU32::new(1),
+        turn_span: std::sync::Mutex::new(Span::none()),
         counted: AtomicUsize::new(0),
         turns_of: std::sync::Mutex::default(),
     };
@@ -378,6 +380,8 @@ struct TaskUpstreams<'a> {
     call: &'a Arc<Call>,
     calls: Option<ProgramCalls>,
     turn: AtomicU32,
+    /// The span of the turn, which ends when the next one begins.
+    turn_span: std::sync::Mutex<Span>,
     /// Number of entries whose turn is known.
     counted: AtomicUsize,
     /// The turn of each entry, in order.
@@ -412,6 +416,8 @@ impl TaskHost for TaskUpstreams<'_> {
         deadline: Instant,
         conclude: Conclude<'_>,
     ) -> Result<(), Limit> {
+        let turn_span = lock(&self.turn_span).clone();
+        let _turn = turn_span.enter();
         let ran = evaluation::planned(
             self.programs,
             self.call,
@@ -431,6 +437,7 @@ impl TaskHost for TaskUpstreams<'_> {
 
     fn turn(&self, number: u32) {
         self.turn.store(number, Ordering::Relaxed);
+        *lock(&self.turn_span) = tracing::info_span!("planner_turn", turn = number);
     }
 
     fn may_have_written(&self) -> bool {
