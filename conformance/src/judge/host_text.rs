@@ -43,7 +43,7 @@ const HOST_TEXT: &[(&str, &str)] = &[
         "a panic of Rust",
     ),
     (
-        r"\b(?:Vec|Option|Result|Box|HashMap)<|\(os error \d+\)|invalid digit found in string",
+        r"\b(?:Vec|Option|Result|Box|HashMap)<|invalid digit found in string",
         "a text of Rust",
     ),
     (

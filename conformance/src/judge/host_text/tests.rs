@@ -28,7 +28,6 @@ fn host_text_is_found_but_program_text_is_not() {
         "{badmatch,nil}",
         "attempt to add with overflow",
         "index out of bounds: the len is 2 but the index is 2",
-        "No such file or directory (os error 2)",
         "invalid digit found in string",
         "expected Vec<Value>",
         "unsupported operand type(s) for +: 'int' and 'str'",
