@@ -61,6 +61,23 @@ const HOLES: &[(&str, HolePredicate)] = &[
     ),
 ];
 
+/// Why a value can't be what a fixture expects.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum ExpectedFault {
+    #[error("expected a vector: sequences print as vectors, never as lists")]
+    List,
+    /// A hole where order is not known.
+    #[error("expected no hole in a key or a set, found {0}")]
+    UnorderedHole(String),
+    #[error("expected one of the holes {known}, found {0}", known = hole_names())]
+    UnknownHole(String),
+}
+
+fn hole_names() -> String {
+    let names: Vec<&str> = HOLES.iter().map(|(name, _)| *name).collect();
+    names.join(" ")
+}
+
 impl Edn {
     /// Parses `text` as exactly one value.
     ///
@@ -87,30 +104,21 @@ impl Edn {
     /// for a hole where order is not known (keys, set elements).
     pub fn parse_expected(text: &str) -> Result<Edn, (usize, String)> {
         let value = Edn::parse(text)?;
-        value.check_expected(true).map_err(|message| (0, message))?;
+        value
+            .check_expected(true)
+            .map_err(|fault| (0, fault.to_string()))?;
         Ok(value)
     }
 
-    fn check_expected(&self, holes: bool) -> Result<(), String> {
+    fn check_expected(&self, holes: bool) -> Result<(), ExpectedFault> {
         match self {
-            Edn::List(_) => {
-                Err("expected a vector: sequences print as vectors, never as lists".to_owned())
-            }
+            Edn::List(_) => Err(ExpectedFault::List),
             Edn::Symbol(name) if name.starts_with('<') && name.ends_with('>') && name.len() > 2 => {
                 let known = HOLES.iter().any(|(hole, _)| hole == name);
                 match (known, holes) {
                     (true, true) => Ok(()),
-                    (true, false) => {
-                        Err(format!("expected no hole in a key or a set, found {name}"))
-                    }
-                    (false, _) => Err(format!(
-                        "expected one of the holes {}, found {name}",
-                        HOLES
-                            .iter()
-                            .map(|(word, _)| *word)
-                            .collect::<Vec<_>>()
-                            .join(" ")
-                    )),
+                    (true, false) => Err(ExpectedFault::UnorderedHole(name.clone())),
+                    (false, _) => Err(ExpectedFault::UnknownHole(name.clone())),
                 }
             }
             Edn::Vector(items) => items.iter().try_for_each(|item| item.check_expected(holes)),

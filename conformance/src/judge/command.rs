@@ -58,7 +58,7 @@ fn received(wanted: &Received, run: &CommandRun, captures: &Captures) -> Judged 
         match line(&pattern, candidate, &mut captures.clone()) {
             Ok(true) => found = Some(candidate),
             Ok(false) => {}
-            Err(error) => return Err(mismatch(what, shown, error)),
+            Err(error) => return Err(mismatch(what, shown, error.to_string())),
         }
     }
     match (found, wanted.present) {

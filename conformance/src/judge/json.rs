@@ -129,7 +129,7 @@ fn compare(
         },
         Pattern::Text(expected) => match observed {
             Json::String(letters) => text::compare(expected, letters, captures)
-                .map_err(|expected| JsonDifference::at_root(expected, observed.to_string())),
+                .map_err(|wrong| JsonDifference::at_root(wrong.to_string(), observed.to_string())),
             _ => Err(JsonDifference::at_root(
                 Json::from(expected.source()).to_string(),
                 observed.to_string(),
@@ -224,7 +224,7 @@ fn fill(hole: &Hole, observed: &Json, captures: &mut Captures) -> Result<(), Jso
         (HoleKind::Float, Json::Number(number)) => !number.is_integer(),
         (HoleKind::String(Some(regex)), Json::String(letters)) => {
             text::matches_whole(regex, letters)
-                .map_err(|error| JsonDifference::at_root(error, observed.to_string()))?
+                .map_err(|error| JsonDifference::at_root(error.to_string(), observed.to_string()))?
         }
         (HoleKind::JsonText(pattern), Json::String(letters)) => {
             let inner = Json::parse(letters).map_err(|error| {

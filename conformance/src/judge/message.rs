@@ -93,15 +93,16 @@ fn is_single(name: &str) -> bool {
 ///
 /// # Errors
 /// When the regex of the case is unusable.
-pub fn line(expect: &LineMatch, observed: &str, captures: &mut Captures) -> Result<bool, String> {
+pub fn line(
+    expect: &LineMatch,
+    observed: &str,
+    captures: &mut Captures,
+) -> Result<bool, fancy_regex::Error> {
     match expect {
         LineMatch::Json(pattern) => Ok(match Json::parse(observed) {
             Ok(value) => json("line", pattern, &value, captures).is_ok(),
             Err(_) => false,
         }),
-        LineMatch::Regex(regex) => {
-            let regex = fancy_regex::Regex::new(regex).map_err(|error| error.to_string())?;
-            regex.is_match(observed).map_err(|error| error.to_string())
-        }
+        LineMatch::Regex(regex) => fancy_regex::Regex::new(regex)?.is_match(observed),
     }
 }

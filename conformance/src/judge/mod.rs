@@ -25,7 +25,7 @@ pub use self::host_text::{error_messages, host_text_mismatch};
 pub use self::json::{call, json, unordered};
 pub use self::message::{http, line};
 pub use self::program::program;
-pub use self::schema::output_schema;
+pub use self::schema::{NoSchema, output_schema};
 pub use self::text::{raw_line, text};
 
 use crate::verdict::{Mismatch, Verdict};

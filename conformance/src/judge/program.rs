@@ -155,7 +155,7 @@ fn shape(regex: &str, text: Option<&Option<String>>) -> PartVerdict {
         Some(Some(text)) => match text::matches_whole(regex, text) {
             Ok(true) => PartVerdict::Met,
             Ok(false) => PartVerdict::Unmet(mismatch("result", expected(), text)),
-            Err(error) => PartVerdict::Unmet(mismatch("result", error, text)),
+            Err(error) => PartVerdict::Unmet(mismatch("result", error.to_string(), text)),
         },
     }
 }
@@ -219,11 +219,11 @@ fn exact(expect: &ProgramExpect, expected: &Json, json: Option<&Option<Json>>) -
             ))
         }
         None => {
-            let reason = output_schema(expect).err();
-            PartVerdict::Unseen(
-                "json",
-                reason.unwrap_or_else(|| "the target shows no JSON value".to_owned()),
-            )
+            let reason = match output_schema(expect) {
+                Ok(_) => "the target shows no JSON value".to_owned(),
+                Err(reason) => reason.to_string(),
+            };
+            PartVerdict::Unseen("json", reason)
         }
     }
 }

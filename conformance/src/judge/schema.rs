@@ -21,19 +21,34 @@ enum Shape {
     Array(Box<Shape>),
 }
 
+/// Why there is no schema under which a server shows a value exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoSchema {
+    #[error("an error has no JSON value")]
+    Raises,
+    #[error("no JSON value is expected")]
+    NoValue,
+    /// A schema would reject the type that the value has before it becomes JSON.
+    #[error("no output_schema calls a keyword or a time what its JSON form is")]
+    OtherType,
+    #[error("no output_schema accepts nil here")]
+    Nil,
+    #[error("no output_schema accepts an array of unlike kinds")]
+    UnlikeElements,
+}
+
 /// The schema under which a server shows the JSON value that a program is expected to return.
 ///
 /// # Errors
-/// Why there is none: no JSON value is expected, no schema of the subset accepts it, or a schema would
-/// reject the type that the value has before it becomes JSON.
-pub fn output_schema(expect: &ProgramExpect) -> Result<Json, String> {
+/// When there is none.
+pub fn output_schema(expect: &ProgramExpect) -> Result<Json, NoSchema> {
     let Outcome::Returns(returned) = &expect.outcome else {
-        return Err("an error has no JSON value".to_owned());
+        return Err(NoSchema::Raises);
     };
-    let json = returned.json.as_ref().ok_or("no JSON value is expected")?;
+    let json = returned.json.as_ref().ok_or(NoSchema::NoValue)?;
     let shape = shape(json)?;
     if !has_same_type(returned, json) {
-        return Err("no output_schema calls a keyword or a time what its JSON form is".to_owned());
+        return Err(NoSchema::OtherType);
     }
     Ok(schema(&shape))
 }
@@ -78,9 +93,9 @@ fn is_duration_byte(byte: u8) -> bool {
     byte.is_ascii_digit() || b"TYMWDHS.,+-".contains(&byte)
 }
 
-fn shape(value: &Json) -> Result<Shape, String> {
+fn shape(value: &Json) -> Result<Shape, NoSchema> {
     Ok(match value {
-        Json::Null => return Err("no output_schema accepts nil here".to_owned()),
+        Json::Null => return Err(NoSchema::Nil),
         Json::Bool(_) => Shape::Boolean,
         Json::Number(number) if number.is_integer() => Shape::Integer,
         Json::Number(_) => Shape::Number,
@@ -95,13 +110,13 @@ fn shape(value: &Json) -> Result<Shape, String> {
     })
 }
 
-fn join(a: Shape, b: Shape) -> Result<Shape, String> {
+fn join(a: Shape, b: Shape) -> Result<Shape, NoSchema> {
     match (a, b) {
         (a, b) if a == b => Ok(a),
         (Shape::Unknown, known) | (known, Shape::Unknown) => Ok(known),
         (Shape::Integer, Shape::Number) | (Shape::Number, Shape::Integer) => Ok(Shape::Number),
         (Shape::Array(a), Shape::Array(b)) => Ok(Shape::Array(Box::new(join(*a, *b)?))),
-        _ => Err("no output_schema accepts an array of unlike kinds".to_owned()),
+        _ => Err(NoSchema::UnlikeElements),
     }
 }
 

@@ -6,6 +6,28 @@ use super::{Judged, mismatch};
 use crate::json::Json;
 use crate::suite::{Captures, ExpandError, HoleKind, Part, Text};
 
+/// Why a text does not match. The words stand where the expected text would.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TextMismatch {
+    /// The text differs from this one.
+    #[error("{0}")]
+    Differs(String),
+    #[error(transparent)]
+    Expansion(#[from] ExpandError),
+    #[error(transparent)]
+    Regex(#[from] RegexFault),
+}
+
+/// Why a regex gives no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RegexFault {
+    #[error("a usable regex ({0})")]
+    Unusable(fancy_regex::Error),
+    /// It backtracks too much.
+    #[error("a match within bounds ({0})")]
+    TooSlow(fancy_regex::Error),
+}
+
 /// Judges a whole text; `what` names it in the mismatch. Keeps the captures of the holes.
 ///
 /// # Errors
@@ -17,7 +39,7 @@ pub fn text(what: &str, expected: &Text, observed: &str, captures: &mut Captures
             *captures = taken;
             Ok(())
         }
-        Err(shown) => Err(mismatch(what, shown, observed)),
+        Err(shown) => Err(mismatch(what, shown.to_string(), observed)),
     }
 }
 
@@ -29,28 +51,26 @@ pub fn raw_line(expected: &Text, observed: &str, captures: &mut Captures) -> Jud
     text("line", expected, observed, captures)
 }
 
-/// Compares; the error is the expected text, for display.
+/// Compares.
 pub(super) fn compare(
     expected: &Text,
     observed: &str,
     captures: &mut Captures,
-) -> Result<(), String> {
+) -> Result<(), TextMismatch> {
+    let differs = || TextMismatch::Differs(expected.source());
     if !expected.has_holes() {
-        let exact = expected
-            .bytes(captures)
-            .map_err(|fault| fault.to_string())?;
+        let exact = expected.bytes(captures)?;
         return if exact == observed.as_bytes() {
             Ok(())
         } else {
-            Err(String::from_utf8_lossy(&exact).into_owned())
+            let exact = String::from_utf8_lossy(&exact).into_owned();
+            Err(TextMismatch::Differs(exact))
         };
     }
-    let (pattern, holes) = regex(expected, captures).map_err(|fault| fault.to_string())?;
-    let regex = Regex::new(&pattern).map_err(|error| format!("a usable regex ({error})"))?;
-    let found = regex
-        .captures(observed)
-        .map_err(|error| format!("a match within bounds ({error})"))?;
-    let found = found.ok_or_else(|| expected.source())?;
+    let (pattern, holes) = regex(expected, captures)?;
+    let regex = Regex::new(&pattern).map_err(RegexFault::Unusable)?;
+    let found = regex.captures(observed).map_err(RegexFault::TooSlow)?;
+    let found = found.ok_or_else(differs)?;
     for (group, hole) in holes.into_iter().enumerate() {
         let letters = found
             .name(&format!("hole{group}"))
@@ -64,7 +84,7 @@ pub(super) fn compare(
                 None => min.is_none() && max.is_none(),
             };
             if !inside {
-                return Err(expected.source());
+                return Err(differs());
             }
         }
         if let Some(name) = &hole.capture {
@@ -77,13 +97,10 @@ pub(super) fn compare(
 /// Whether the regex matches the whole text.
 ///
 /// # Errors
-/// A message, when the regex is unusable or too slow.
-pub(super) fn matches_whole(regex: &str, letters: &str) -> Result<bool, String> {
-    let regex =
-        Regex::new(&anchored(regex)).map_err(|error| format!("a usable regex ({error})"))?;
-    regex
-        .is_match(letters)
-        .map_err(|error| format!("a match within bounds ({error})"))
+/// When the regex is unusable or too slow.
+pub(super) fn matches_whole(regex: &str, letters: &str) -> Result<bool, RegexFault> {
+    let regex = Regex::new(&anchored(regex)).map_err(RegexFault::Unusable)?;
+    regex.is_match(letters).map_err(RegexFault::TooSlow)
 }
 
 /// A regex that must match from the first to the last character.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use crate::json::Json;
+use crate::json::{Json, JsonError};
 
 use super::edit::{member_at, payload, remove, set, text_block};
 use super::text::replaced;
@@ -38,13 +38,23 @@ enum Condition {
 #[serde(try_from = "String")]
 struct JsonText(Json);
 
-impl TryFrom<String> for JsonText {
-    type Error = String;
+/// Why a step of the table is unusable.
+#[derive(Debug, thiserror::Error)]
+enum StepError {
+    #[error("`{text}`: {source}")]
+    NoJson { text: String, source: JsonError },
+    #[error("no edit is called `{name}`")]
+    NoEdit { name: String },
+}
 
-    fn try_from(text: String) -> Result<JsonText, String> {
-        let json = Json::parse(&text);
-        json.map(JsonText)
-            .map_err(|error| format!("`{text}`: {error}"))
+impl TryFrom<String> for JsonText {
+    type Error = StepError;
+
+    fn try_from(text: String) -> Result<JsonText, StepError> {
+        match Json::parse(&text) {
+            Ok(json) => Ok(JsonText(json)),
+            Err(source) => Err(StepError::NoJson { text, source }),
+        }
     }
 }
 
@@ -150,13 +160,13 @@ type FrameEditFn = fn(&mut Json, &str);
 struct CustomFrameEdit(FrameEditFn);
 
 impl TryFrom<String> for CustomFrameEdit {
-    type Error = String;
+    type Error = StepError;
 
-    fn try_from(wanted: String) -> Result<CustomFrameEdit, String> {
+    fn try_from(wanted: String) -> Result<CustomFrameEdit, StepError> {
         let found = CUSTOM_EDITS.iter().find(|(name, _)| *name == wanted);
         found
             .map(|(_, edit)| CustomFrameEdit(*edit))
-            .ok_or_else(|| format!("no edit is called `{wanted}`"))
+            .ok_or(StepError::NoEdit { name: wanted })
     }
 }
 

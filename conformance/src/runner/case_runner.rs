@@ -12,6 +12,17 @@ use crate::target::link::Link;
 use super::trial::Trial;
 use super::{RunOptions, RunState, pool};
 
+/// Why a case can't be run by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CannotRun {
+    #[error("there is no adapter to call")]
+    NoAdapter,
+    #[error("the case has no target")]
+    NoTarget,
+    #[error("the target refused a single request as one too many")]
+    Busy,
+}
+
 /// Connections to a target, one for each way to start it.
 #[derive(Debug)]
 pub struct CaseRunner {
@@ -35,17 +46,17 @@ impl CaseRunner {
     /// gets a target of its own.
     ///
     /// # Errors
-    /// Why the case cannot be run this way.
-    pub async fn run(&mut self, index: usize) -> Result<Trial, String> {
+    /// When the case cannot be run this way.
+    pub async fn run(&mut self, index: usize) -> Result<Trial, CannotRun> {
         let case = &self.state.suite.cases[index];
         let default = TargetSpec::default();
         let (target, spec) = match &case.body {
             CaseBody::Clj(_) => (self.options.target.clone(), &case.target),
             CaseBody::Call(_) => match self.options.library() {
                 Some(target) => (target, &default),
-                None => return Err("there is no adapter to call".to_owned()),
+                None => return Err(CannotRun::NoAdapter),
             },
-            CaseBody::Fixture(_) => return Err("the case has no target".to_owned()),
+            CaseBody::Fixture(_) => return Err(CannotRun::NoTarget),
             CaseBody::Wire(_) | CaseBody::Http(_) | CaseBody::Cli(_) => {
                 let trial = super::run_alone(&self.state, &self.options, index).await;
                 return Ok(trial.checked_for_leaks(case));
@@ -68,7 +79,7 @@ impl CaseRunner {
         if !is_fine && let Some(link) = self.links.remove(&key) {
             link.kill().await;
         }
-        let trial = trial.ok_or("the target refused a single request as one too many")?;
+        let trial = trial.ok_or(CannotRun::Busy)?;
         Ok(trial.checked_for_leaks(case))
     }
 

@@ -139,7 +139,8 @@ pub async fn play<C: ControlContext>(
         Control::KillPeer { peer } => {
             let files = context.files(control)?;
             context.record().note(&format!("kill peer {peer}"));
-            case_peers::kill_peer(&files.directory, peer).map_err(harness)
+            case_peers::kill_peer(&files.directory, peer)
+                .map_err(|error| harness(error.to_string()))
         }
         Control::PeerReceived {
             peer,
@@ -172,7 +173,8 @@ async fn expect_line<C: ControlContext>(
         let text = source();
         for candidate in text.lines() {
             let captures = &mut context.record().captures;
-            let found = judge::line(wanted, candidate, captures).map_err(harness)?;
+            let found = judge::line(wanted, candidate, captures)
+                .map_err(|error| harness(error.to_string()))?;
             if found && present {
                 return Ok(());
             }

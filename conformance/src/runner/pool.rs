@@ -13,11 +13,12 @@ use tokio::task::JoinSet;
 
 use crate::json::Json;
 use crate::judge;
-use crate::observed::{CallAnswer, ProgramRun};
+use crate::observed::CallAnswer;
 use crate::suite::{CallCase, Captures, CaseBody, CljCase, Outcome, Reason, TargetSpec};
+use crate::target::Answer;
 use crate::target::fault::Fault;
 use crate::target::link::{Evaluation, Link};
-use crate::target::{Answer, program};
+use crate::target::program::{self, Unreadable};
 use crate::verdict::{Mismatch, Verdict};
 
 use super::RunState;
@@ -500,14 +501,14 @@ fn limits(spec: &TargetSpec) -> Result<Option<String>, Box<Trial>> {
 }
 
 fn judge_program(body: &CljCase, answer: &Answer, testee: bool, asked: bool) -> Verdict {
-    let read: Result<ProgramRun, String> = if testee {
+    let read = if testee {
         program::from_testee(&answer.received)
     } else {
         program::from_tool_result(&answer.received, asked)
     };
     match read {
         Ok(run) => judge::program(&body.expect, &run),
-        Err(expected) => malformed(expected, answer),
+        Err(expected) => malformed(&expected, answer),
     }
 }
 
@@ -555,7 +556,7 @@ fn judge_call(body: &CallCase, answer: &Answer) -> Verdict {
     let observed = match (member("ok"), member("error")) {
         (Some(value), None) => CallAnswer::Returned(value),
         (None, Some(error)) => CallAnswer::Refused(error),
-        _ => return malformed("a reply with either `ok` or `error`".to_owned(), answer),
+        _ => return malformed(&Unreadable::OkOrError, answer),
     };
     match judge::call(&body.expect, &observed, &mut Captures::new()) {
         Ok(()) => Verdict::pass(),
@@ -563,12 +564,12 @@ fn judge_call(body: &CallCase, answer: &Answer) -> Verdict {
     }
 }
 
-fn malformed(expected: String, answer: &Answer) -> Verdict {
+fn malformed(expected: &Unreadable, answer: &Answer) -> Verdict {
     let line = answer.received.clone();
     Verdict::Fail(Mismatch {
         what: "reply".to_owned(),
         observed: crate::target::fault::quote(&line).into_owned(),
-        expected: expected.clone(),
+        expected: expected.to_string(),
         diff: String::new(),
         clause: None,
         line: None,

@@ -18,6 +18,7 @@
 
 pub mod bundle;
 mod case;
+mod encoding;
 mod finding;
 mod pattern;
 mod select;
@@ -41,6 +42,7 @@ pub use self::case::{
     HttpCase, HttpRequest, HttpResponse, HttpStep, LineMatch, MessageExpect, Outcome,
     ProgramExpect, Raised, Reason, Received, Returned, WireAction, WireCase, WireStep,
 };
+pub use self::encoding::EncodingError;
 pub use self::finding::{FINDINGS, finding};
 pub use self::pattern::{Hole, HoleKind, Pattern};
 pub use self::select::{Selector, nearest, page_name};

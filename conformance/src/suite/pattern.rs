@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::encoding::EncodingError;
 use super::text::Text;
 use crate::json::Json;
 
@@ -197,18 +198,15 @@ impl Hole {
         Json::Object(members)
     }
 
-    pub(super) fn from_json(json: &Json) -> Result<Hole, String> {
-        let bound = |key: &str| match json.get(key) {
+    pub(super) fn from_json(json: &Json) -> Result<Hole, EncodingError> {
+        let bound = |key: &'static str| match json.get(key) {
             None => Ok(None),
-            Some(value) => value
-                .as_i64()
-                .map(Some)
-                .ok_or_else(|| format!("expected an integer as {key}")),
+            Some(value) => value.as_i64().map(Some).ok_or(EncodingError::Bound(key)),
         };
         let word = json
             .get("$hole")
             .and_then(Json::as_str)
-            .ok_or("expected the kind of the hole")?;
+            .ok_or(EncodingError::HoleKind)?;
         let kind = match word {
             "any" => HoleKind::Any,
             "absent" => HoleKind::Absent,
@@ -225,16 +223,14 @@ impl Hole {
             "array" => HoleKind::Array,
             "object" => HoleKind::Object,
             "json" => {
-                let pattern = json
-                    .get("$pattern")
-                    .ok_or("expected $pattern of a json hole")?;
+                let pattern = json.get("$pattern").ok_or(EncodingError::HolePattern)?;
                 HoleKind::JsonText(Box::new(Pattern::from_json(pattern)?))
             }
             "unordered" | "either" => {
                 let items = json
                     .get("$items")
                     .and_then(Json::as_array)
-                    .ok_or("expected $items")?;
+                    .ok_or(EncodingError::HoleItems)?;
                 let items = items
                     .iter()
                     .map(Pattern::from_json)
@@ -244,7 +240,7 @@ impl Hole {
                     _ => HoleKind::Unordered(items),
                 }
             }
-            other => return Err(format!("unknown kind of hole: {other}")),
+            other => return Err(EncodingError::UnknownHole(other.to_owned())),
         };
         Ok(Hole {
             capture: json
@@ -343,8 +339,8 @@ impl Pattern {
     /// Reads the JSON of a bundle.
     ///
     /// # Errors
-    /// A message that says what was expected.
-    pub fn from_json(json: &Json) -> Result<Pattern, String> {
+    /// When it is not the JSON of a pattern.
+    pub fn from_json(json: &Json) -> Result<Pattern, EncodingError> {
         match json {
             Json::Array(items) => {
                 let open = items.last().is_some_and(|last| last.get("$more").is_some());
@@ -367,7 +363,7 @@ impl Pattern {
                 let name = json
                     .get("$use")
                     .and_then(Json::as_str)
-                    .ok_or("expected a name as $use")?;
+                    .ok_or(EncodingError::UsedName)?;
                 Ok(Pattern::Use(name.to_owned()))
             }
             Json::Object(members) => {
@@ -375,7 +371,7 @@ impl Pattern {
                 for (key, value) in members.iter().filter(|(key, _)| *key != "$open") {
                     let key = match key.strip_prefix('$') {
                         Some(rest) if rest.starts_with('$') => rest,
-                        Some(_) => return Err(format!("unknown member {key}")),
+                        Some(_) => return Err(EncodingError::UnknownMember(key.clone())),
                         None => key,
                     };
                     decoded.insert(key.to_owned(), Pattern::from_json(value)?);

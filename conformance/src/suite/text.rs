@@ -8,6 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::encoding::EncodingError;
 use super::pattern::Hole;
 use crate::json::Json;
 
@@ -216,8 +217,8 @@ impl Text {
     /// Reads the JSON of a bundle.
     ///
     /// # Errors
-    /// A message that says what was expected.
-    pub fn from_json(json: &Json) -> Result<Text, String> {
+    /// When it is not the JSON of a text.
+    pub fn from_json(json: &Json) -> Result<Text, EncodingError> {
         match (json, json.get("$text")) {
             (Json::String(text), _) => Ok(Text::plain(text.as_str())),
             (_, Some(Json::Array(parts))) => Ok(Text {
@@ -226,10 +227,7 @@ impl Text {
                     .map(Part::from_json)
                     .collect::<Result<_, _>>()?,
             }),
-            _ => Err(format!(
-                "expected a text: a string or {{\"$text\": […]}}, found {}",
-                json.kind()
-            )),
+            _ => Err(EncodingError::Text { found: json.kind() }),
         }
     }
 }
@@ -297,33 +295,36 @@ impl Part {
         }
     }
 
-    fn from_json(json: &Json) -> Result<Part, String> {
+    fn from_json(json: &Json) -> Result<Part, EncodingError> {
         if let Some(text) = json.as_str() {
             return Ok(Part::Lit(text.to_owned()));
         }
         let members = json.as_object().filter(|members| members.len() == 1);
         let Some((name, value)) = members.and_then(|members| members.get_index(0)) else {
-            return Err("expected a part: a string, or an object with one member".to_owned());
+            return Err(EncodingError::Part);
         };
-        let count = |key: &str| {
+        let count = |member: &'static str| {
             let count = value
-                .get(key)
+                .get(member)
                 .and_then(Json::as_i64)
                 .and_then(|count| u64::try_from(count).ok());
-            count.ok_or_else(|| format!("expected a count as {key} of {name}"))
+            count.ok_or_else(|| EncodingError::Count {
+                member,
+                part: name.clone(),
+            })
         };
-        let word = |key: &str| {
+        let word = |member: &'static str| {
             value
-                .get(key)
+                .get(member)
                 .and_then(Json::as_str)
-                .ok_or_else(|| format!("expected a string as {key} of {name}"))
+                .ok_or_else(|| EncodingError::Word {
+                    member,
+                    part: name.clone(),
+                })
         };
         match name.as_str() {
             "hex" => {
-                let digits = value
-                    .as_str()
-                    .ok_or("expected hexadecimal digits")?
-                    .as_bytes();
+                let digits = value.as_str().ok_or(EncodingError::Digits)?.as_bytes();
                 let byte = |pair: &[u8]| {
                     let text = std::str::from_utf8(pair)
                         .ok()
@@ -331,12 +332,10 @@ impl Part {
                     text.and_then(|text| u8::from_str_radix(text, 16).ok())
                 };
                 let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
-                bytes
-                    .map(Part::Bytes)
-                    .ok_or_else(|| "expected hexadecimal digits".to_owned())
+                bytes.map(Part::Bytes).ok_or(EncodingError::Digits)
             }
             "repeat" => {
-                let text = value.get("text").ok_or("expected text of repeat")?;
+                let text = value.get("text").ok_or(EncodingError::RepeatedText)?;
                 Ok(Part::Repeat {
                     count: count("count")?,
                     text: Text::from_json(text)?,
@@ -351,7 +350,7 @@ impl Part {
                     "json" => CaptureForm::Json,
                     "string" => CaptureForm::InString,
                     "plain" => CaptureForm::Plain,
-                    other => return Err(format!("expected json, string or plain, found {other}")),
+                    other => return Err(EncodingError::CaptureForm(other.to_owned())),
                 };
                 Ok(Part::Use {
                     name: word("name")?.to_owned(),
@@ -359,9 +358,7 @@ impl Part {
                 })
             }
             "hole" => Ok(Part::Hole(Hole::from_json(value)?)),
-            other => Err(format!(
-                "expected hex, repeat, fill, use or hole, found {other}"
-            )),
+            other => Err(EncodingError::UnknownPart(other.to_owned())),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Parses a target's answer to a program, in any of its permitted shapes.
 //! Knows the response profiles and the adapter protocol; knows nothing of what was expected.
 
-use crate::json::Json;
+use crate::json::{Json, JsonError};
 use crate::observed::{ProgramOutcome, ProgramRun};
 
 /// Prefix of a printed result.
@@ -13,27 +13,62 @@ const RESULT_HEAD: &str = "\n\n<result>\n";
 const TRUNCATED_TAIL: &str = "\n\n[truncated]";
 
 /// Why an answer could not be parsed: what was expected instead.
-pub type Unreadable = String;
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    #[error("a JSON-RPC response ({0})")]
+    Response(JsonError),
+    #[error("a response that says `\"jsonrpc\": \"2.0\"`")]
+    Version,
+    #[error("a response with a `result`; errors of programs are tool results")]
+    NoResult,
+    #[error("a response with a `result` or an `error`, not both")]
+    ResultAndError,
+    #[error("a tool result with a boolean `isError`")]
+    IsError,
+    #[error("a tool result whose `content` is one text block")]
+    Content,
+    #[error("a text block with a string `text`")]
+    BlockText,
+    #[error("`status` \"ok\" with `isError` false, or `status` \"error\" with `isError` true")]
+    Status,
+    #[error("an error with a string `reason`")]
+    Reason,
+    #[error("a reply of the adapter ({0})")]
+    Reply(JsonError),
+    #[error("a reply with either `ok` or `error`")]
+    OkOrError,
+    /// As [`Unreadable::Reason`], in an adapter's words.
+    #[error("an `error` with a string `reason`")]
+    ErrorReason,
+    #[error("`prints` that is an array of strings")]
+    Prints,
+    #[error("a `result` that starts with {RESULT_PREFIX:?}")]
+    Prompt,
+    /// A member of another type.
+    #[error("`{0}` that is a string")]
+    Text(&'static str),
+    /// A member of another type.
+    #[error("`{0}` that is a boolean")]
+    Flag(&'static str),
+}
 
 /// Parses the answer to `tools/call lisp_eval`. `asked` means that the call had an output schema.
 ///
 /// # Errors
 /// What the frame should have been, when it is not a tool result.
 pub fn from_tool_result(line: &str, asked: bool) -> Result<ProgramRun, Unreadable> {
-    let frame = Json::parse(line).map_err(|error| format!("a JSON-RPC response ({error})"))?;
+    let frame = Json::parse(line).map_err(Unreadable::Response)?;
     if frame.get("jsonrpc").and_then(Json::as_str) != Some("2.0") {
-        return Err("a response that says `\"jsonrpc\": \"2.0\"`".to_owned());
+        return Err(Unreadable::Version);
     }
-    let result = frame
-        .get("result")
-        .ok_or("a response with a `result`; errors of programs are tool results")?;
+    let result = frame.get("result").ok_or(Unreadable::NoResult)?;
     if frame.get("error").is_some() {
-        return Err("a response with a `result` or an `error`, not both".to_owned());
+        return Err(Unreadable::ResultAndError);
     }
     let is_error = result
         .get("isError")
         .and_then(Json::as_bool)
-        .ok_or("a tool result with a boolean `isError`")?;
+        .ok_or(Unreadable::IsError)?;
     let text = text_block(result)?;
     match result.get("structuredContent") {
         Some(payload) => from_payload(payload, is_error, asked),
@@ -47,11 +82,11 @@ pub fn from_tool_result(line: &str, asked: bool) -> Result<ProgramRun, Unreadabl
 /// # Errors
 /// What the frame should have been.
 pub fn from_testee(line: &str) -> Result<ProgramRun, Unreadable> {
-    let frame = Json::parse(line).map_err(|error| format!("a reply of the adapter ({error})"))?;
+    let frame = Json::parse(line).map_err(Unreadable::Reply)?;
     match (frame.get("ok"), frame.get("error")) {
         (None, Some(error)) => Ok(ProgramRun {
             outcome: ProgramOutcome::Raised {
-                reason: string(error, "reason")?.ok_or("an `error` with a string `reason`")?,
+                reason: string(error, "reason")?.ok_or(Unreadable::ErrorReason)?,
                 message: string(error, "message")?,
                 value: shown(error)?,
             },
@@ -68,7 +103,7 @@ pub fn from_testee(line: &str) -> Result<ProgramRun, Unreadable> {
             prints_cut: false,
             truncated: flag(ok, "truncated")?,
         }),
-        _ => Err("a reply with either `ok` or `error`".to_owned()),
+        _ => Err(Unreadable::OkOrError),
     }
 }
 
@@ -107,8 +142,8 @@ fn text_block(result: &Json) -> Result<&str, Unreadable> {
         Some([block]) if block.get("type").and_then(Json::as_str) == Some("text") => block
             .get("text")
             .and_then(Json::as_str)
-            .ok_or_else(|| "a text block with a string `text`".to_owned()),
-        _ => Err("a tool result whose `content` is one text block".to_owned()),
+            .ok_or(Unreadable::BlockText),
+        _ => Err(Unreadable::Content),
     }
 }
 
@@ -138,7 +173,7 @@ fn from_payload(payload: &Json, is_error: bool, asked: bool) -> Result<ProgramRu
         }),
         (Some("error"), true) => Ok(ProgramRun {
             outcome: ProgramOutcome::Raised {
-                reason: string(payload, "reason")?.ok_or("an error with a string `reason`")?,
+                reason: string(payload, "reason")?.ok_or(Unreadable::Reason)?,
                 message: string(payload, "message")?,
                 value: Some(shown(payload)?.flatten()),
             },
@@ -146,10 +181,7 @@ fn from_payload(payload: &Json, is_error: bool, asked: bool) -> Result<ProgramRu
             prints_cut: false,
             truncated,
         }),
-        _ => Err(
-            "`status` \"ok\" with `isError` false, or `status` \"error\" with `isError` true"
-                .to_owned(),
-        ),
+        _ => Err(Unreadable::Status),
     }
 }
 
@@ -164,25 +196,25 @@ fn prints(payload: &Json) -> Result<Option<Vec<String>>, Unreadable> {
     });
     match entries {
         Some(entries) => Ok(Some(entries)),
-        None => Err("`prints` that is an array of strings".to_owned()),
+        None => Err(Unreadable::Prints),
     }
 }
 
 /// A member that must be a string if it is present.
-fn string(payload: &Json, name: &str) -> Result<Option<String>, Unreadable> {
+fn string(payload: &Json, name: &'static str) -> Result<Option<String>, Unreadable> {
     match payload.get(name) {
         None => Ok(None),
         Some(Json::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(format!("`{name}` that is a string")),
+        Some(_) => Err(Unreadable::Text(name)),
     }
 }
 
 /// A member that must be a boolean if it is present.
-fn flag(payload: &Json, name: &str) -> Result<Option<bool>, Unreadable> {
+fn flag(payload: &Json, name: &'static str) -> Result<Option<bool>, Unreadable> {
     match payload.get(name) {
         None => Ok(None),
         Some(Json::Bool(flag)) => Ok(Some(*flag)),
-        Some(_) => Err(format!("`{name}` that is a boolean")),
+        Some(_) => Err(Unreadable::Flag(name)),
     }
 }
 
@@ -250,7 +282,7 @@ fn printed(payload: &Json) -> Result<Option<String>, Unreadable> {
     };
     match letters {
         Some(letters) => Ok(Some(letters.to_owned())),
-        None => Err(format!("a `result` that starts with {RESULT_PREFIX:?}")),
+        None => Err(Unreadable::Prompt),
     }
 }
 
@@ -336,7 +368,7 @@ mod tests {
                 "`message`",
             ),
         ] {
-            let told = told.unwrap_or_default();
+            let told = told.map_or_else(String::new, |told| told.to_string());
             assert!(told.contains(expected), "{expected}: {told:?}");
         }
     }

@@ -1,24 +1,37 @@
 //! Generates arguments for an unknown JSON Schema: some that it accepts, some that it rejects.
 //! Knows JSON Schema; knows nothing of tools or MCP.
 
-use jsonschema::Validator;
+use jsonschema::{ValidationError, Validator};
 use serde_json::{Map, Value, json};
 
 /// Maximum nesting depth of generated values.
 const DEPTH_MAX: usize = 8;
 
+/// A schema that is not valid.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}{}", dialect_named(.dialect.as_deref()))]
+pub struct InvalidSchema {
+    why: Box<ValidationError<'static>>,
+    /// The dialect that it names.
+    dialect: Option<String>,
+}
+
+fn dialect_named(dialect: Option<&str>) -> String {
+    dialect.map_or_else(String::new, |dialect| format!(" ({dialect})"))
+}
+
 /// Compiles a schema without fetching anything over the network.
 ///
 /// # Errors
-/// Why the schema is not valid.
-pub fn compile(schema: &Value) -> Result<Validator, String> {
-    let named = schema.get("$schema").and_then(Value::as_str);
-    jsonschema::options()
-        .build(schema)
-        .map_err(|why| match named {
-            Some(dialect) => format!("{why} ({dialect})"),
-            None => why.to_string(),
-        })
+/// When the schema is not valid.
+pub fn compile(schema: &Value) -> Result<Validator, InvalidSchema> {
+    jsonschema::options().build(schema).map_err(|why| {
+        let dialect = schema.get("$schema").and_then(Value::as_str);
+        InvalidSchema {
+            why: Box::new(why),
+            dialect: dialect.map(str::to_owned),
+        }
+    })
 }
 
 /// Arguments that the schema accepts, with only the required members.
