@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use crate::files;
+use crate::files::{self, TomlError};
 use crate::report::sanitize;
-use crate::suite::{Case, Selector};
+use crate::suite::{Case, Selector, SelectorError};
 use crate::verdict::Verdict;
 
 /// Length of the message prefix in a new entry, in characters.
@@ -19,6 +19,15 @@ const HEAD: &str = "\
 # Failures that are expected, each with its reason. An entry that has become needless fails the run;
 # `ptc-conformance run --fix-baseline` rewrites this file.
 ";
+
+/// Why a list of expected failures can't be rewritten.
+#[derive(Debug, thiserror::Error)]
+pub enum RewriteError {
+    #[error(transparent)]
+    Toml(#[from] TomlError),
+    #[error(transparent)]
+    Glob(#[from] SelectorError),
+}
 
 #[derive(Default, Deserialize)]
 struct List {
@@ -39,7 +48,11 @@ struct Entry {
 ///
 /// # Errors
 /// When `old` is not a list of expected failures.
-pub fn rewritten(old: &str, judged: &[(&Case, &Verdict)], whole: bool) -> Result<String, String> {
+pub fn rewritten(
+    old: &str,
+    judged: &[(&Case, &Verdict)],
+    whole: bool,
+) -> Result<String, RewriteError> {
     let list: List = files::parse_toml(old)?;
     let mut text = HEAD.to_owned();
     let mut covered: BTreeSet<&str> = BTreeSet::new();

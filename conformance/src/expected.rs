@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use crate::suite::{Case, Selector, Suite};
+use crate::files::{self, TomlError};
+use crate::suite::{Case, Selector, SelectorError, Suite};
 use crate::verdict::{Mismatch, Verdict};
 
 /// The list, as read from a file like this:
@@ -85,14 +86,14 @@ fn is_of_message(wrong: &Mismatch) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpectedFailuresError {
     /// The text is not TOML of this shape.
-    #[error("{0}")]
-    Toml(String),
+    #[error(transparent)]
+    Toml(#[from] TomlError),
     #[error("expected a reason for {id}, found none")]
     NoReason { id: String },
     #[error("expected {id} once, found it again")]
     Twice { id: String },
     #[error("{id}: {error}")]
-    Glob { id: String, error: String },
+    Glob { id: String, error: SelectorError },
     #[error(
         "no case shows a divergence called `{word}`; name a page of spec/divergences (original-0.12) or an entry of one"
     )]
@@ -147,7 +148,7 @@ impl ExpectedFailures {
     /// With line and column for text that is not TOML of this shape; with the entry for a bad glob, an empty
     /// reason or a duplicate id.
     pub fn read(text: &str) -> Result<ExpectedFailures, ExpectedFailuresError> {
-        let file: File = crate::files::parse_toml(text).map_err(ExpectedFailuresError::Toml)?;
+        let file: File = files::parse_toml(text)?;
         let mut entries: Vec<Entry> = Vec::new();
         for raw in file.case {
             if raw.reason.trim().is_empty() {
@@ -161,7 +162,7 @@ impl ExpectedFailures {
             }
             let selector = Selector::new(&raw.id).map_err(|error| ExpectedFailuresError::Glob {
                 id: raw.id.clone(),
-                error: error.to_string(),
+                error,
             })?;
             entries.push(Entry {
                 selector,

@@ -19,6 +19,44 @@ const TOML_MESSAGE_BYTES_MAX: usize = 2 << 10;
 /// Size limit of a report, or of the whole suite in one file, in bytes.
 pub const REPORT_BYTES_MAX: u64 = 256 << 20;
 
+/// Why a file that the user named can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("{}: {source}", .path.display())]
+    Unreadable { path: PathBuf, source: ReadError },
+    /// Not UTF-8 from byte `at` on.
+    #[error("{}: expected text in UTF-8, found other bytes at byte {at}", .path.display())]
+    NotText { path: PathBuf, at: usize },
+    #[error("{}: {source}", .path.display())]
+    NotToml { path: PathBuf, source: TomlError },
+}
+
+/// Why a file can't be read as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("it is no regular file: write what it holds to one, and name that")]
+    NotRegular,
+    #[error("it goes on beyond {bytes_max} bytes, the most that it may have")]
+    TooLong { bytes_max: u64 },
+}
+
+/// Why a settings file is not TOML of the right shape.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TomlError {
+    /// The parser's message, which quotes the line.
+    #[error(transparent)]
+    Quoted(#[from] toml::de::Error),
+    /// The line is too long to be quoted.
+    #[error("TOML parse error at line {line}, column {column}: {why}")]
+    InLongLine {
+        line: usize,
+        column: usize,
+        why: String,
+    },
+}
+
 /// The path of a file that a suite names, which may be anybody's. `None` if the name could lead out of the directory.
 pub fn path_inside(directory: &Path, name: &str) -> Option<PathBuf> {
     let relative = Path::new(name);
@@ -30,43 +68,45 @@ pub fn path_inside(directory: &Path, name: &str) -> Option<PathBuf> {
 /// Reads the text of a file that the user named.
 ///
 /// # Errors
-/// A message with the file: it can't be read, is not a regular file, is not text, or exceeds `bytes_max`.
-pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
-    let bytes = read(path, bytes_max).map_err(|error| format!("{}: {error}", path.display()))?;
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        format!(
-            "{}: expected text in UTF-8, found other bytes at byte {at}",
-            path.display()
-        )
+/// When it can't be read, is not a regular file, is not text, or exceeds `bytes_max`.
+pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, FileError> {
+    let bytes = read(path, bytes_max).map_err(|source| FileError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    String::from_utf8(bytes).map_err(|error| FileError::NotText {
+        path: path.to_owned(),
+        at: error.utf8_error().valid_up_to(),
     })
 }
 
 /// Parses a settings file.
 ///
 /// # Errors
-/// A message with the file, and with the line when the contents are wrong.
-pub fn read_toml<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
+/// As [`read_text`]; also when the contents are wrong, with the line.
+pub fn read_toml<T: DeserializeOwned>(path: &Path) -> Result<T, FileError> {
     let text = read_text(path, SETTINGS_BYTES_MAX)?;
-    parse_toml(&text).map_err(|error| format!("{}: {error}", path.display()))
+    parse_toml(&text).map_err(|source| FileError::NotToml {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Parses the text of a settings file.
 ///
 /// # Errors
-/// The parser's message, which quotes the line; for a long line only the error and its position.
-pub fn parse_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    toml::from_str(text).map_err(|error| {
-        let message = error.to_string();
-        if message.len() <= TOML_MESSAGE_BYTES_MAX {
-            return message;
+/// When it is not TOML of this shape.
+pub fn parse_toml<T: DeserializeOwned>(text: &str) -> Result<T, TomlError> {
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        if error.to_string().len() <= TOML_MESSAGE_BYTES_MAX {
+            return error.into();
         }
         let before = text
             .get(..error.span().map_or(0, |span| span.start))
             .unwrap_or_default();
         let (line, column) = position_after(before);
-        let why = cut::to_bytes(error.message(), TOML_MESSAGE_BYTES_MAX);
-        format!("TOML parse error at line {line}, column {column}: {why}")
+        let why = cut::to_bytes(error.message(), TOML_MESSAGE_BYTES_MAX).to_string();
+        TomlError::InLongLine { line, column, why }
     })
 }
 
@@ -85,15 +125,14 @@ pub fn read_left_file(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
 }
 
 /// Reads the bytes of a regular file. Opening a pipe or a device instead does not block.
-fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
     let file = OpenOptions::new()
         .read(true)
         .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits())
         .open(path)?;
     let found = file.metadata()?;
     if !found.is_file() {
-        let message = "it is no regular file: write what it holds to one, and name that";
-        return Err(io::Error::other(message));
+        return Err(ReadError::NotRegular);
     }
     let mut bytes = Vec::new();
     if found.len() <= bytes_max {
@@ -103,8 +142,7 @@ fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
             return Ok(bytes);
         }
     }
-    let message = format!("it goes on beyond {bytes_max} bytes, the most that it may have");
-    Err(io::Error::other(message))
+    Err(ReadError::TooLong { bytes_max })
 }
 
 /// Writes a file atomically: it holds either the whole old text or the whole new one, so that a full disk or a signal never
@@ -164,7 +202,7 @@ mod tests {
 
     #[test]
     fn errors_in_long_lines_give_the_position() {
-        let told = |text: &str| parse_toml::<toml::Table>(text).unwrap_err();
+        let told = |text: &str| parse_toml::<toml::Table>(text).unwrap_err().to_string();
         assert!(told("a = [").contains("\n1 | a = ["));
         let long = told(&format!("b = 1\na = {}", "[".repeat(1 << 20)));
         assert!(
@@ -185,12 +223,12 @@ mod tests {
         std::fs::write(&file, "text").unwrap();
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         std::os::unix::fs::symlink("/dev/zero", &zero).unwrap();
-        assert_eq!(read_text(&file, 4), Ok("text".into()));
+        assert_eq!(read_text(&file, 4).unwrap(), "text");
         assert_eq!(read_left_file(&file, 4), Some(b"text".to_vec()));
-        let told = read_text(&file, 3).unwrap_err();
+        let told = read_text(&file, 3).unwrap_err().to_string();
         assert!(told.contains("it goes on beyond"), "{told}");
         for path in [&pipe, &zero, &directory.path().to_owned()] {
-            let told = read_text(path, 4).unwrap_err();
+            let told = read_text(path, 4).unwrap_err().to_string();
             assert!(told.contains("it is no regular file"), "{told}");
             assert_eq!(read_left_file(path, 4), None, "{}", path.display());
         }

@@ -51,9 +51,9 @@ pub fn run(options: &MatrixOptions) -> Result<(), String> {
         .chain(coverage.unproven())
         .collect();
     if !options.runs.is_empty() {
-        let runs: Result<Vec<Run>, String> =
-            options.runs.iter().map(|path| Run::read(path)).collect();
-        missing.extend(unjudged_clauses(&suite, &runs?));
+        let runs: Result<Vec<Run>, _> = options.runs.iter().map(|path| Run::read(path)).collect();
+        let runs = runs.map_err(|error| error.to_string())?;
+        missing.extend(unjudged_clauses(&suite, &runs));
     }
     if missing.is_empty() {
         return Ok(());

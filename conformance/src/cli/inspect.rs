@@ -9,10 +9,10 @@ use crate::suite::{Case, Suite};
 use crate::target::capability::{CAPABILITIES, DetectionRule};
 use crate::target::launch::Launch;
 
-use super::{ListArgs, ListFormat, ShowArgs, SuiteOption, command_words, write_stdout};
+use super::{Failure, ListArgs, ListFormat, ShowArgs, SuiteOption, command_words, write_stdout};
 
 /// Lists the selected cases.
-pub fn list(args: &ListArgs) -> Result<(), String> {
+pub fn list(args: &ListArgs) -> Result<(), Failure> {
     let suite = args.suite.suite.load()?;
     let indices = args.suite.selection()?.indices(&suite)?;
     let cases = indices.iter().map(|index| &suite.cases[*index]);
@@ -37,11 +37,11 @@ pub fn list(args: &ListArgs) -> Result<(), String> {
             }
         }
     }
-    write_stdout(&mut std::io::stdout(), &text)
+    Ok(write_stdout(&mut std::io::stdout(), &text)?)
 }
 
 /// Lists the capabilities, with the number of cases that need each.
-pub fn capabilities(suite: &SuiteOption) -> Result<(), String> {
+pub fn capabilities(suite: &SuiteOption) -> Result<(), Failure> {
     let suite = suite.load()?;
     let mut needed: BTreeMap<&str, usize> = BTreeMap::new();
     for case in &suite.cases {
@@ -65,17 +65,17 @@ pub fn capabilities(suite: &SuiteOption) -> Result<(), String> {
             "{name}\t{cases}\t{known}\ta word that only this suite defines\n"
         ));
     }
-    write_stdout(&mut std::io::stdout(), &text)
+    Ok(write_stdout(&mut std::io::stdout(), &text)?)
 }
 
 /// Shows a case, or the contents of a clause or section.
-pub fn show(args: &ShowArgs) -> Result<(), String> {
+pub fn show(args: &ShowArgs) -> Result<(), Failure> {
     let suite = args.suite.load()?;
     let text = match suite.case(&args.id) {
         Some(case) => case_page(&suite, case, &shown_server(args)?, &rerun_command(args)),
         None => anchor_page(&suite, &args.id).ok_or_else(|| unknown(&suite, &args.id))?,
     };
-    write_stdout(&mut std::io::stdout(), &text)
+    Ok(write_stdout(&mut std::io::stdout(), &text)?)
 }
 
 /// The command that runs only this case, against the target that the case is shown for.

@@ -18,9 +18,9 @@ use crate::files;
 use crate::fixture;
 use crate::peer;
 use crate::report::conclusion::Conclusion;
-use crate::report::{self, ReportRequest, Run, compare, html, matrix, sanitize};
+use crate::report::{self, ReportError, ReportRequest, Run, compare, html, matrix, sanitize};
 use crate::runner::plan::{Selection, Shard};
-use crate::suite::{Selector, Suite, bundle};
+use crate::suite::{Selector, SelectorError, Suite, bundle};
 use crate::target::{process, reference};
 
 /// Number of faults of a suite that are reported at once.
@@ -111,21 +111,23 @@ pub(crate) struct SuiteOption {
 
 impl SuiteOption {
     /// Loads the named suite, or the specification of the surrounding workspace, or the one built into this executable.
-    fn load(&self) -> Result<Suite, String> {
+    fn load(&self) -> Result<Suite, Failure> {
         let path = match &self.path {
             Some(path) => path.clone(),
             None => match reference::workspace() {
                 Ok(root) => root.join("spec"),
                 Err(_) => {
-                    return fixture::embedded().map_err(|error| limit_lines(&error.to_string()));
+                    return Ok(
+                        fixture::embedded().map_err(|error| limit_lines(&error.to_string()))?
+                    );
                 }
             },
         };
         if path.is_dir() {
-            return fixture::load(&path).map_err(|error| limit_lines(&error.to_string()));
+            return Ok(fixture::load(&path).map_err(|error| limit_lines(&error.to_string()))?);
         }
         let text = files::read_text(&path, files::REPORT_BYTES_MAX)?;
-        bundle::read(&text).map_err(|error| format!("{}: {error}", path.display()))
+        Ok(bundle::read(&text).map_err(|error| format!("{}: {error}", path.display()))?)
     }
 }
 
@@ -212,6 +214,9 @@ enum ExportWhat {
     ReportSchema,
 }
 
+/// Why a command could not do its work. It is only printed.
+type Failure = Box<dyn std::error::Error>;
+
 /// Runs the command line and returns the exit status.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -231,14 +236,17 @@ pub fn main() -> ExitCode {
         Command::Diff { old, new, html } => diff(&old, &new, html.as_deref()),
         Command::Merge { parts, reports } => merge(&parts, &reports),
         Command::Compare { reports, html } => compare_implementations(&reports, html.as_deref()),
-        Command::Peer { script } => peer::play(&script).map(|()| PASSED),
+        Command::Peer { script } => peer::play(&script).map(|()| PASSED).map_err(Failure::from),
         Command::Peers { scripts } => peers(&scripts).map(|()| PASSED),
     };
     match status {
         Ok(status) => ExitCode::from(status),
-        Err(message) => {
+        Err(failure) => {
             // The message may contain text chosen by a target or a file.
-            let message = format!("ptc-conformance: {}\n", sanitize::block(&message));
+            let message = format!(
+                "ptc-conformance: {}\n",
+                sanitize::block(&failure.to_string())
+            );
             let _nowhere_else = write_stdout(&mut std::io::stderr(), &message);
             ExitCode::from(UNABLE)
         }
@@ -260,9 +268,9 @@ impl StopSignal {
 }
 
 /// Runs `work`, which ends early on a signal, and leaves no child behind.
-fn with_runtime<W: Future<Output = Result<u8, String>>>(
+fn with_runtime<W: Future<Output = Result<u8, Failure>>>(
     work: impl FnOnce(StopSignal) -> W,
-) -> Result<u8, String> {
+) -> Result<u8, Failure> {
     process::adopt_orphans();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -281,7 +289,7 @@ fn with_runtime<W: Future<Output = Result<u8, String>>>(
         let status = work(StopSignal(receiver)).await;
         watch.abort();
         if !process::kill_and_reap_all(std::time::Duration::from_secs(5)).await {
-            return Err("a child of the harness could not be ended".to_owned());
+            return Err("a child of the harness could not be ended".into());
         }
         status
     });
@@ -311,7 +319,7 @@ async fn wait_for_signal() {
     std::future::pending::<()>().await;
 }
 
-fn export(args: &ExportArgs) -> Result<(), String> {
+fn export(args: &ExportArgs) -> Result<(), Failure> {
     let text = match args.what {
         ExportWhat::Bundle => bundle::write(&args.suite.load()?)
             .map_err(|error| format!("the suite cannot be written: {error}"))?,
@@ -319,12 +327,13 @@ fn export(args: &ExportArgs) -> Result<(), String> {
         ExportWhat::ReportSchema => Run::schema(),
     };
     match &args.output {
-        None => write_stdout(&mut std::io::stdout(), &text),
-        Some(path) => report::write_file(path, &text),
+        None => write_stdout(&mut std::io::stdout(), &text)?,
+        Some(path) => report::write_file(path, &text)?,
     }
+    Ok(())
 }
 
-fn diff(old: &Path, new: &Path, page: Option<&Path>) -> Result<u8, String> {
+fn diff(old: &Path, new: &Path, page: Option<&Path>) -> Result<u8, Failure> {
     let (before, after) = (Run::read(old)?.sanitized(), Run::read(new)?.sanitized());
     let difference = compare::difference(&before, &after);
     if let Some(page) = page {
@@ -339,7 +348,7 @@ fn diff(old: &Path, new: &Path, page: Option<&Path>) -> Result<u8, String> {
     })
 }
 
-fn compare_implementations(reports: &[String], page: Option<&Path>) -> Result<u8, String> {
+fn compare_implementations(reports: &[String], page: Option<&Path>) -> Result<u8, Failure> {
     let mut runs = Vec::new();
     for report in reports {
         let (name, path) = match report.split_once('=') {
@@ -360,8 +369,8 @@ fn compare_implementations(reports: &[String], page: Option<&Path>) -> Result<u8
     Ok(PASSED)
 }
 
-fn merge(parts: &[PathBuf], reports: &[ReportRequest]) -> Result<u8, String> {
-    let parts: Result<Vec<Run>, String> = parts.iter().map(|part| Run::read(part)).collect();
+fn merge(parts: &[PathBuf], reports: &[ReportRequest]) -> Result<u8, Failure> {
+    let parts: Result<Vec<Run>, _> = parts.iter().map(|part| Run::read(part)).collect();
     let whole = compare::merge(parts?)?;
     for wanted in reports {
         wanted.write(&whole)?;
@@ -409,7 +418,7 @@ fn http_url(text: &str) -> Result<String, String> {
 }
 
 /// Starts peers and keeps them running until standard input ends.
-fn peers(path: &Path) -> Result<(), String> {
+fn peers(path: &Path) -> Result<(), Failure> {
     let text = files::read_text(path, files::SETTINGS_BYTES_MAX)?;
     let scripts: indexmap::IndexMap<String, serde_json::Value> =
         serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -433,8 +442,8 @@ fn limit_lines(message: &str) -> String {
 }
 
 impl SuiteArgs {
-    fn selection(&self) -> Result<Selection, String> {
-        let selectors = |globs: &[String]| -> Result<Vec<Selector>, String> {
+    fn selection(&self) -> Result<Selection, Failure> {
+        let selectors = |globs: &[String]| -> Result<Vec<Selector>, SelectorError> {
             globs.iter().map(|glob| Selector::new(glob)).collect()
         };
         Ok(Selection {
@@ -448,7 +457,7 @@ impl SuiteArgs {
 }
 
 /// The duration of each case in an earlier run, summed over its transports, in microseconds.
-fn times(path: &Path) -> Result<HashMap<String, u64>, String> {
+fn times(path: &Path) -> Result<HashMap<String, u64>, ReportError> {
     let mut times = HashMap::new();
     for case in Run::read(path)?.cases {
         let all: &mut u64 = times.entry(case.id).or_default();

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::baseline;
 use crate::expected::{BaselineMatch, ExpectedFailures};
-use crate::files;
+use crate::files::{self, FileError};
 use crate::fixture;
 use crate::report::{
     CaseRecord, ExpectedBy, FORMAT, Format, ReportRequest, Run, Status, Transport, terminal,
@@ -28,7 +28,9 @@ use crate::target::launch::{FlagValue, Launch};
 use crate::target::reference;
 use crate::verdict::Verdict;
 
-use super::{StopSignal, SuiteArgs, UNABLE, command_words, http_url, record, status, write_stdout};
+use super::{
+    Failure, StopSignal, SuiteArgs, UNABLE, command_words, http_url, record, status, write_stdout,
+};
 
 /// The reference's baseline, relative to the workspace.
 const REFERENCE_BASELINE: &str = "reference/expected_failures.toml";
@@ -172,7 +174,7 @@ impl TransportRun {
 }
 
 /// Runs the suite and returns the exit status.
-pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
+pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, Failure> {
     check(&args)?;
     // Checked before the suite is loaded and run, so that unusable arguments are reported at once.
     let TargetFiles {
@@ -186,7 +188,7 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
     let mut indices = selection.indices(&suite)?;
     indices.retain(|index| args.profile.includes(&suite.cases[*index]));
     if indices.is_empty() {
-        return Err("the profile and the filters leave no case".to_owned());
+        return Err("the profile and the filters leave no case".into());
     }
     if let Some(template) = &args.launch {
         known_flags(template, &launch, &suite)?;
@@ -220,8 +222,8 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
             tokio::select! {
                 outcome = play(&suite, &wanted, &options, &mut trials, args.quiet) => {
                     server = outcome.server.or(server);
-                    if let Some(why) = outcome.unable {
-                        unable.push((transport, why));
+                    if let Some(trial) = outcome.unable {
+                        unable.push((transport, trial.display_text()));
                         break;
                     }
                 }
@@ -249,7 +251,7 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
     }
     if passes.is_empty() {
         let (_, why) = unable.first().ok_or("nothing was run")?;
-        return Err(cannot_judge(&options, args.profile, None, why));
+        return Err(cannot_judge(&options, args.profile, None, why).into());
     }
     let held = suite
         .cases
@@ -298,7 +300,10 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
         .extend(known.stale_entries(judged.iter().copied(), !run.partial));
     // A report that can't be written must not suppress the others or the result of the run.
     let written = args.reports.iter().map(|wanted| wanted.write(&run));
-    let unwritten: Vec<String> = written.filter_map(Result::err).collect();
+    let unwritten: Vec<String> = written
+        .filter_map(Result::err)
+        .map(|error| error.to_string())
+        .collect();
     let shown = run.sanitized();
     let text = match args.quiet {
         true => terminal::verdict(&shown),
@@ -306,7 +311,7 @@ pub async fn run(args: RunArgs, stop: StopSignal) -> Result<u8, String> {
     };
     write_stdout(&mut anstream::stdout(), &text)?;
     if !unwritten.is_empty() {
-        return Err(unwritten.join("\n"));
+        return Err(unwritten.join("\n").into());
     }
     Ok(if unable.is_empty() {
         status(&run)
@@ -499,12 +504,12 @@ struct TargetFiles {
 }
 
 impl TargetFiles {
-    fn read(args: &RunArgs) -> Result<Self, String> {
+    fn read(args: &RunArgs) -> Result<Self, Failure> {
         Ok(Self {
             known: match baseline_path(args) {
                 Some(path) if !args.fix_baseline => {
                     expected_failures(&path).map_err(|error| match &args.baseline {
-                        Some(_) => format!("--baseline {error}"),
+                        Some(_) => Failure::from(format!("--baseline {error}")),
                         None => error,
                     })?
                 }
@@ -559,7 +564,7 @@ fn options(
     declaration: Declaration,
     known: &Arc<ExpectedFailures>,
     suite: &Suite,
-) -> Result<RunOptions, String> {
+) -> Result<RunOptions, Failure> {
     let target = target(args, &mut launch)?;
     let mut patience = launch.patience(Patience::default());
     if let Some(timeout) = args.timeout {
@@ -599,7 +604,7 @@ fn claims(args: &RunArgs, mut declaration: Declaration, suite: &Suite) -> Result
         })
 }
 
-fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, String> {
+fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, Failure> {
     // `targets` sets the transport.
     let over = PreferredTransport::Stdio;
     if let Some(url) = &args.url {
@@ -632,7 +637,8 @@ fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, String> {
                 "{}: there is no `command` in it, and no other target is named: write `command = [\"my-server\"]` at its top, \
                  or add --stdio 'my-server'",
                 template.display()
-            ));
+            )
+            .into());
         }
         (None, None) => reference::build().map_err(|error| format!("{error}; {TARGETS}"))?,
     };
@@ -820,11 +826,12 @@ fn baseline_path(args: &RunArgs) -> Option<PathBuf> {
     }
 }
 
-fn expected_failures(path: &Path) -> Result<ExpectedFailures, String> {
-    ExpectedFailures::read(&read(path)?).map_err(|error| format!("{}: {error}", path.display()))
+fn expected_failures(path: &Path) -> Result<ExpectedFailures, Failure> {
+    let list = ExpectedFailures::read(&read(path)?);
+    Ok(list.map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
-fn read(path: &Path) -> Result<String, String> {
+fn read(path: &Path) -> Result<String, FileError> {
     files::read_text(path, files::SETTINGS_BYTES_MAX)
 }
 

@@ -14,7 +14,7 @@ use crate::target::claims::Claims;
 use crate::target::launch::{Launch, PatienceMs};
 use crate::target::{Patience, reference};
 
-use super::{FAILED, PASSED, SuiteOption, write_stdout};
+use super::{FAILED, Failure, PASSED, SuiteOption, write_stdout};
 
 /// Reply timeout for a mutant, in milliseconds: one that stays silent should not take long.
 const REPLY_MS: u64 = 3000;
@@ -66,7 +66,7 @@ enum MutantResult {
 }
 
 /// Acts as a faulty server. The exit status is that of the server behind it.
-pub fn mutate(args: &MutateArgs) -> Result<u8, String> {
+pub fn mutate(args: &MutateArgs) -> Result<u8, Failure> {
     let mutant = mutant::find(&args.name).ok_or_else(|| {
         format!(
             "no mutant is called `{}`; `ptc-conformance selftest` names them",
@@ -79,7 +79,7 @@ pub fn mutate(args: &MutateArgs) -> Result<u8, String> {
 }
 
 /// Runs the cases of the clause that each mutant breaks, and prints the results.
-pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
+pub async fn selftest(args: SelftestArgs) -> Result<u8, Failure> {
     let suite = Arc::new(args.suite.load()?);
     let command = match (&args.stdio, &args.reference) {
         (Some(text), _) => {
@@ -88,7 +88,7 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
         (None, Some(path)) => reference::command(path),
         (None, None) => reference::command(&reference::build()?),
     };
-    let wanted: Result<Vec<Selector>, String> =
+    let wanted: Result<Vec<Selector>, _> =
         args.mutant.iter().map(|glob| Selector::new(glob)).collect();
     let wanted = wanted?;
     for glob in &wanted {
@@ -103,7 +103,8 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
                 "`{}` matches no mutant and no clause that one breaks{}",
                 glob.text(),
                 hint.unwrap_or_default()
-            ));
+            )
+            .into());
         }
     }
     let means = |mutant: &&Mutant| {

@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use serde_json::{Map, Value, json};
 
 use super::script::{PeerKind, Script};
-use super::tls;
+use super::{PeerError, tls};
 use crate::files;
 
 /// Names the command that runs peers, when the running program is not `ptc-conformance` itself.
@@ -47,12 +47,12 @@ impl CasePeers {
     /// placeholders.
     ///
     /// # Errors
-    /// A message that says what is wrong with a script, or why a peer did not start.
+    /// When a script is wrong, or a peer did not start.
     pub fn set_up<V: std::fmt::Display>(
         directory: &Path,
         scripts: &IndexMap<String, V>,
         expand: impl Fn(&str) -> String,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, PeerError> {
         let directory = directory.join("peers");
         let mut peers = Self {
             directory,
@@ -61,8 +61,7 @@ impl CasePeers {
         if scripts.is_empty() {
             return Ok(peers);
         }
-        std::fs::create_dir_all(&peers.directory)
-            .map_err(|error| format!("{}: {error}", peers.directory.display()))?;
+        std::fs::create_dir_all(&peers.directory).map_err(PeerError::file(&peers.directory))?;
         let command = command()?;
         let scripts = scripts
             .iter()
@@ -73,7 +72,10 @@ impl CasePeers {
             let script = peers.expand(&expand(&script));
             peers
                 .add(name, &script, &command)
-                .map_err(|error| format!("peer {name}: {error}"))?;
+                .map_err(|source| PeerError::SetUp {
+                    name: name.clone(),
+                    source: Box::new(source),
+                })?;
         }
         Ok(peers)
     }
@@ -98,10 +100,10 @@ impl CasePeers {
         (!self.entries.is_empty()).then(|| json!({"upstreams": self.entries}).to_string())
     }
 
-    fn add(&mut self, name: &str, text: &str, command: &Path) -> Result<(), String> {
+    fn add(&mut self, name: &str, text: &str, command: &Path) -> Result<(), PeerError> {
         let path = script_path(&self.directory, name)?;
         let script = Script::read(text)?;
-        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        std::fs::write(&path, text).map_err(PeerError::file(&path))?;
         let (command_text, path_text) = (command.to_string_lossy(), path.to_string_lossy());
         self.word(name, "command", &command_text);
         self.word(name, "script", &path_text);
@@ -115,8 +117,7 @@ impl CasePeers {
             self.word(name, "url", &url);
             if script.tls {
                 let authority = path.with_extension("pem");
-                std::fs::write(&authority, tls::AUTHORITY)
-                    .map_err(|error| format!("{}: {error}", authority.display()))?;
+                std::fs::write(&authority, tls::AUTHORITY).map_err(PeerError::file(&authority))?;
                 self.word(name, "authority", &authority.to_string_lossy());
             }
             let reached = match script.kind {
@@ -143,10 +144,10 @@ impl CasePeers {
 }
 
 /// Where a peer's script is: directly in the directory of peers, as its other files are.
-fn script_path(peers: &Path, name: &str) -> Result<PathBuf, String> {
+fn script_path(peers: &Path, name: &str) -> Result<PathBuf, PeerError> {
     files::path_inside(peers, &format!("{name}.json"))
         .filter(|path| path.parent() == Some(peers))
-        .ok_or_else(|| "expected a name that can be a file's".to_owned())
+        .ok_or(PeerError::Name)
 }
 
 /// The messages that the case's peer `name` has received so far, one JSON line each; `None` if the case has no such peer.
@@ -161,16 +162,19 @@ pub fn received(directory: &Path, name: &str) -> Option<String> {
 ///
 /// # Errors
 /// When there is no such peer, or it is not running.
-pub fn kill_peer(directory: &Path, name: &str) -> Result<(), String> {
+pub fn kill_peer(directory: &Path, name: &str) -> Result<(), PeerError> {
     let path = script_path(&directory.join("peers"), name)?.with_extension("pid");
     let pid = read_left_file(&path)
         .and_then(|text| text.trim().parse::<i32>().ok())
         // A forged file must not make the harness signal a process group, or all processes.
         .filter(|pid| *pid > 1);
-    let pid = pid.ok_or_else(|| {
-        format!("the target block names no peer `{name}`, or it was never started")
+    let pid = pid.ok_or_else(|| PeerError::NotRunning {
+        name: name.to_owned(),
     })?;
-    kill(Pid::from_raw(pid), Signal::SIGKILL).map_err(|error| format!("peer {name}: {error}"))
+    kill(Pid::from_raw(pid), Signal::SIGKILL).map_err(|source| PeerError::Kill {
+        name: name.to_owned(),
+        source,
+    })
 }
 
 /// The contents of a file that a peer left. A target can write to the directory, too, and may have left anything there, such as a pipe.
@@ -187,7 +191,7 @@ fn fill(entry: &mut Map<String, Value>, reached: Value) {
     }
 }
 
-fn listen(command: &Path, script: &Path) -> Result<(ListeningPeer, String), String> {
+fn listen(command: &Path, script: &Path) -> Result<(ListeningPeer, String), PeerError> {
     let mut child = Command::new(command)
         .arg("peer")
         .arg(script)
@@ -195,7 +199,7 @@ fn listen(command: &Path, script: &Path) -> Result<(ListeningPeer, String), Stri
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .map_err(|error| format!("{}: {error}", command.display()))?;
+        .map_err(PeerError::file(command))?;
     let input = child.stdin.take();
     let output = child.stdout.take();
     let listening = ListeningPeer {
@@ -206,24 +210,26 @@ fn listen(command: &Path, script: &Path) -> Result<(ListeningPeer, String), Stri
     let read = output.map(|output| std::io::BufReader::new(output).read_line(&mut url));
     match read {
         Some(Ok(count)) if count > 0 => Ok((listening, url.trim_end().to_owned())),
-        _ => Err("it ended before it listened".to_owned()),
+        _ => Err(PeerError::Ended),
     }
 }
 
 /// The command that runs peers: this program, or the one built next to it.
-fn command() -> Result<PathBuf, String> {
+fn command() -> Result<PathBuf, PeerError> {
     if let Some(named) = std::env::var_os(COMMAND_VARIABLE) {
         return Ok(PathBuf::from(named));
     }
-    let own = std::env::current_exe()
-        .map_err(|error| format!("this program cannot find itself: {error}"))?;
+    let own = std::env::current_exe().map_err(PeerError::NoProgram)?;
     if own.file_stem().is_some_and(|name| name == COMMAND_NAME) {
         return Ok(own);
     }
     own.ancestors()
         .map(|directory| directory.join(COMMAND_NAME))
         .find(|candidate| candidate.is_file())
-        .ok_or_else(|| format!("`{COMMAND_NAME}` is not built; {COMMAND_VARIABLE} can name it"))
+        .ok_or(PeerError::NoCommand {
+            command: COMMAND_NAME,
+            variable: COMMAND_VARIABLE,
+        })
 }
 
 #[cfg(test)]
@@ -237,6 +243,7 @@ mod tests {
             let peers = IndexMap::from([(name.to_owned(), json!({"kind": "stdio"}))]);
             let refused =
                 CasePeers::set_up(directory.path(), &peers, str::to_owned).expect_err(name);
+            let refused = refused.to_string();
             assert!(refused.contains("a name that can be a file's"), "{refused}");
         }
         let left = std::fs::read_dir(directory.path().join("peers")).expect("made");
@@ -250,7 +257,9 @@ mod tests {
         let absolute = directory.path().join("x").display().to_string();
         for name in ["../x", absolute.as_str()] {
             assert_eq!(received(directory.path(), name), None, "{name}");
-            let refused = kill_peer(directory.path(), name).expect_err(name);
+            let refused = kill_peer(directory.path(), name)
+                .expect_err(name)
+                .to_string();
             assert!(refused.contains("a name that can be a file's"), "{refused}");
         }
     }

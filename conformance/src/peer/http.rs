@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::PeerFiles;
 use super::barriers::CallBarriers;
 use super::mcp::{Reaction, react};
 use super::script::{Action, PeerKind, Script};
-use super::tls;
+use super::{PeerError, PeerFiles, tls};
 
 /// Path of the MCP endpoint.
 const MCP_PATH: &str = "/mcp";
@@ -65,19 +64,15 @@ impl Delivery {
 }
 
 /// Listens on a free port, prints the URL, and serves until standard input ends.
-pub(super) fn play(script: Script, files: PeerFiles) -> Result<(), String> {
-    let listener =
-        TcpListener::bind("127.0.0.1:0").map_err(|error| format!("cannot listen: {error}"))?;
-    let address = listener
-        .local_addr()
-        .map_err(|error| format!("cannot listen: {error}"))?;
+pub(super) fn play(script: Script, files: PeerFiles) -> Result<(), PeerError> {
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(PeerError::Listen)?;
+    let address = listener.local_addr().map_err(PeerError::Listen)?;
     let path = if script.kind == PeerKind::Http {
         MCP_PATH
     } else {
         ""
     };
-    let tls = script.tls.then(tls::config).transpose();
-    let tls = tls.map_err(|error| format!("cannot use TLS: {error}"))?;
+    let tls = script.tls.then(tls::config).transpose()?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let mut out = std::io::stdout();
     let _ = writeln!(out, "{scheme}://{address}{path}").and_then(|()| out.flush());

@@ -5,6 +5,16 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+/// Why a text is not a script.
+#[derive(Debug, thiserror::Error)]
+pub enum ScriptError {
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// In the text of `tools_json`.
+    #[error("tools_json: {0}")]
+    Tools(serde_json::Error),
+}
+
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
@@ -62,12 +72,11 @@ impl Script {
     /// Parses a script.
     ///
     /// # Errors
-    /// A message that says what is wrong with it.
-    pub fn read(text: &str) -> Result<Self, String> {
-        let mut script: Script = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    /// When it is not JSON of this shape.
+    pub fn read(text: &str) -> Result<Self, ScriptError> {
+        let mut script: Script = serde_json::from_str(text)?;
         if let Some(tools) = script.tools_json.take() {
-            let tools: Vec<Value> =
-                serde_json::from_str(&tools).map_err(|error| format!("tools_json: {error}"))?;
+            let tools: Vec<Value> = serde_json::from_str(&tools).map_err(ScriptError::Tools)?;
             script.tools.extend(tools);
         }
         script.tools.iter_mut().for_each(complete);

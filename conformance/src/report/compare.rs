@@ -134,40 +134,56 @@ impl RunDifference {
     }
 }
 
+/// Why reports are not parts of one run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MergeError {
+    #[error("nothing to merge")]
+    Nothing,
+    #[error("the reports are of different suites: {0} and {1} cases")]
+    Suites(usize, usize),
+    #[error(
+        "the reports are of different suites with {cases} cases each: digests {first} and {other}"
+    )]
+    Digests {
+        cases: usize,
+        first: String,
+        other: String,
+    },
+    #[error("the reports are of different targets: `{0}` and `{1}`")]
+    Targets(String, String),
+    #[error("the reports are of different servers: `{0}` and `{1}`")]
+    Servers(String, String),
+    #[error("case {label} stands in two reports")]
+    Twice { label: String },
+}
+
 /// Merges the parts of a run: its shards, or its transports.
 ///
 /// # Errors
 /// When there are no parts, they have different targets or suites, or a case occurs in two of them.
-pub fn merge(parts: Vec<Run>) -> Result<Run, String> {
+pub fn merge(parts: Vec<Run>) -> Result<Run, MergeError> {
     let mut parts = parts.into_iter();
-    let mut whole = parts.next().ok_or("nothing to merge")?;
+    let mut whole = parts.next().ok_or(MergeError::Nothing)?;
     for part in parts {
         if part.suite_cases != whole.suite_cases {
-            return Err(format!(
-                "the reports are of different suites: {} and {} cases",
-                whole.suite_cases, part.suite_cases
-            ));
+            return Err(MergeError::Suites(whole.suite_cases, part.suite_cases));
         }
         if let (Some(mine), Some(other)) = (&whole.suite_digest, &part.suite_digest)
             && mine != other
         {
-            return Err(format!(
-                "the reports are of different suites with {} cases each: digests {mine} and {other}",
-                whole.suite_cases
-            ));
+            return Err(MergeError::Digests {
+                cases: whole.suite_cases,
+                first: mine.clone(),
+                other: other.clone(),
+            });
         }
         if part.target != whole.target {
-            return Err(format!(
-                "the reports are of different targets: `{}` and `{}`",
-                whole.target, part.target
-            ));
+            return Err(MergeError::Targets(whole.target, part.target));
         }
         if let (Some(mine), Some(other)) = (&whole.server, &part.server)
             && mine != other
         {
-            return Err(format!(
-                "the reports are of different servers: `{mine}` and `{other}`"
-            ));
+            return Err(MergeError::Servers(mine.clone(), other.clone()));
         }
         whole.suite_digest = whole.suite_digest.or(part.suite_digest);
         whole.strict &= part.strict;
@@ -182,7 +198,7 @@ pub fn merge(parts: Vec<Run>) -> Result<Run, String> {
     let mut pairs = whole.cases.windows(2);
     if let Some(pair) = pairs.find(|pair| key(&pair[0]) == key(&pair[1])) {
         let label = labelled(&pair[0].id, pair[0].transport);
-        return Err(format!("case {label} stands in two reports"));
+        return Err(MergeError::Twice { label });
     }
     let all = whole
         .suite_cases

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::compare::RunDifference;
 use super::groups::{self, FailureGroup};
 use super::levels::{self, LevelResult};
-use super::{CaseRecord, Finding, Run, Status, Traffic, Transport};
+use super::{CaseRecord, Finding, ReportError, Run, Status, Traffic, Transport};
 
 #[derive(Template)]
 #[template(path = "report.html")]
@@ -60,7 +60,10 @@ struct Square<'a> {
 ///
 /// # Errors
 /// When the template cannot be rendered, which does not happen with text.
-pub fn render(run: &Run, difference: Option<(&str, &RunDifference)>) -> Result<String, String> {
+pub fn render(
+    run: &Run,
+    difference: Option<(&str, &RunDifference)>,
+) -> Result<String, ReportError> {
     let page = Page {
         verdict: capitalized(&run.headline()),
         class: if run.conclusion().is_good() {
@@ -81,7 +84,7 @@ pub fn render(run: &Run, difference: Option<(&str, &RunDifference)>) -> Result<S
         areas: areas(run),
         data: embedded(&data(run, difference))?,
     };
-    page.render().map_err(|error| format!("HTML: {error}"))
+    Ok(page.render()?)
 }
 
 fn capitalized(words: &str) -> String {
@@ -255,8 +258,8 @@ fn data(run: &Run, difference: Option<(&str, &RunDifference)>) -> Value {
     })
 }
 
-fn embedded(value: &Value) -> Result<String, String> {
-    let text = serde_json::to_string(value).map_err(|error| format!("HTML: {error}"))?;
+fn embedded(value: &Value) -> Result<String, ReportError> {
+    let text = serde_json::to_string(value)?;
     // In JSON these characters occur only in strings, where an escape means the same.
     Ok(text
         .replace('<', "\\u003c")

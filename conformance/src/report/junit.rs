@@ -6,13 +6,13 @@ use indexmap::IndexMap;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite, XmlString};
 
 use super::terminal::details;
-use super::{CaseRecord, Run, Status, labelled};
+use super::{CaseRecord, ReportError, Run, Status, labelled};
 
 /// The XML document.
 ///
 /// # Errors
 /// When the writer fails, which does not happen with text.
-pub fn render(run: &Run) -> Result<String, String> {
+pub fn render(run: &Run) -> Result<String, ReportError> {
     let mut report = Report::new(format!("ptc-conformance: {}", run.target));
     report.set_time(Duration::from_millis(run.duration_ms));
     let several = run.transports().len() > 1;
@@ -44,9 +44,7 @@ pub fn render(run: &Run) -> Result<String, String> {
         suites.insert("complaints".to_owned(), suite);
     }
     report.add_test_suites(suites.into_values());
-    let text = report
-        .to_string()
-        .map_err(|error| format!("JUnit: {error}"))?;
+    let text = report.to_string()?;
     // The schema that Jenkins and others validate against has a count of skipped cases in each suite, but not at the root,
     // which is where it first occurs in the text.
     let sum = format!(" skipped=\"{}\"", report.skipped);

@@ -7,7 +7,7 @@ use askama::Template;
 use indexmap::IndexMap;
 
 use super::conclusion::{judged_share, percent};
-use super::{Run, Status, Visible};
+use super::{ReportError, Run, Status, Visible};
 
 /// The result of a clause, a page or a whole run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -197,14 +197,14 @@ impl Matrix {
     ///
     /// # Errors
     /// When the template cannot be rendered, which does not happen with text.
-    pub fn html(&self) -> Result<String, String> {
+    pub fn html(&self) -> Result<String, ReportError> {
         let page = Html {
             names: &self.names,
             shares: &self.shares,
             totals: self.totals(),
             pages: &self.pages,
         };
-        page.render().map_err(|error| format!("HTML: {error}"))
+        Ok(page.render()?)
     }
 }
 

@@ -24,7 +24,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::files;
+use crate::files::{self, FileError};
 use crate::traffic::{TRIED_AGAIN, Traffic};
 use conclusion::{Conclusion, judged_share, percent};
 pub use sanitize::Visible;
@@ -412,32 +412,33 @@ impl Run {
     /// Reads a record.
     ///
     /// # Errors
-    /// A message with the file, when it is not a record of this format.
-    pub fn read(path: &Path) -> Result<Self, String> {
+    /// When the file is not a record of this format.
+    pub fn read(path: &Path) -> Result<Self, ReportError> {
         /// The part that all formats have in common. The rest depends on the format.
         #[derive(Deserialize)]
         struct Head {
             format: u32,
         }
         let text = files::read_text(path, files::REPORT_BYTES_MAX)?;
-        let no_report = |error| format!("{}: not a report of a run: {error}", path.display());
+        let no_report = |source| ReportError::NoReport {
+            path: path.to_owned(),
+            source,
+        };
         let Head { format } = serde_json::from_str(&text).map_err(no_report)?;
         if format != FORMAT {
-            return Err(format!(
-                "{}: a report of format {format}, but this harness reads format {FORMAT}: run it again with `--report json=…`",
-                path.display(),
-            ));
+            return Err(ReportError::OtherFormat {
+                path: path.to_owned(),
+                format,
+            });
         }
         let run: Self = serde_json::from_str(&text).map_err(no_report)?;
         let mut seen = BTreeSet::new();
         let mut cases = run.cases.iter();
-        // With two verdicts on one case, a comparison would have to choose.
         match cases.find(|case| !seen.insert((case.transport, &case.id))) {
-            Some(twice) => Err(format!(
-                "{}: expected each case once, found {} twice",
-                path.display(),
-                labelled(&twice.id, twice.transport)
-            )),
+            Some(twice) => Err(ReportError::Twice {
+                path: path.to_owned(),
+                label: labelled(&twice.id, twice.transport),
+            }),
             None => Ok(run),
         }
     }
@@ -484,6 +485,49 @@ fn labelled(id: &str, transport: Option<Transport>) -> String {
     }
 }
 
+/// Why a report can't be read, rendered or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    #[error(transparent)]
+    Unreadable(#[from] FileError),
+    #[error("{}: not a report of a run: {source}", .path.display())]
+    NoReport {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error(
+        "{}: a report of format {format}, but this harness reads format {FORMAT}: run it again with `--report json=…`",
+        .path.display()
+    )]
+    OtherFormat { path: PathBuf, format: u32 },
+    /// With two verdicts on one case, a comparison would have to choose.
+    #[error("{}: expected each case once, found {label} twice", .path.display())]
+    Twice { path: PathBuf, label: String },
+    #[error("HTML: {0}")]
+    Html(#[from] askama::Error),
+    /// The data of a page's script.
+    #[error("HTML: {0}")]
+    HtmlData(#[from] serde_json::Error),
+    #[error("JUnit: {0}")]
+    Junit(#[from] quick_junit::SerializeError),
+    #[error("standard output: {0}")]
+    Stdout(io::Error),
+    #[error("{}: {source}", .path.display())]
+    Unwritable { path: PathBuf, source: io::Error },
+    #[error("{}: expected a file to write to, found a directory", .path.display())]
+    Directory { path: PathBuf },
+}
+
+/// A text that does not ask for a report.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}`: expected FORMAT=FILE, FORMAT one of {known}", known = format_names())]
+pub struct RequestError(String);
+
+fn format_names() -> String {
+    let names: Vec<&str> = FORMATS.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
+}
+
 /// The report formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -521,21 +565,15 @@ pub struct ReportRequest {
 }
 
 impl FromStr for ReportRequest {
-    type Err = String;
+    type Err = RequestError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let names: Vec<&str> = FORMATS.iter().map(|(name, _)| *name).collect();
-        let known = || {
-            format!(
-                "`{text}`: expected FORMAT=FILE, FORMAT one of {}",
-                names.join(", ")
-            )
-        };
-        let (name, path) = text.split_once('=').ok_or_else(known)?;
+    fn from_str(text: &str) -> Result<Self, RequestError> {
+        let refused = || RequestError(text.to_owned());
+        let (name, path) = text.split_once('=').ok_or_else(refused)?;
         let found = FORMATS.iter().find(|(known, _)| *known == name);
-        let (_, format) = found.ok_or_else(known)?;
+        let (_, format) = found.ok_or_else(refused)?;
         if path.is_empty() {
-            return Err(known());
+            return Err(refused());
         }
         Ok(Self {
             format: *format,
@@ -549,7 +587,7 @@ impl Format {
     ///
     /// # Errors
     /// When a document writer refuses the text, which does not happen for valid text.
-    pub fn render(self, run: &Run) -> Result<String, String> {
+    pub fn render(self, run: &Run) -> Result<String, ReportError> {
         // JSON is for programs, which get every text unchanged.
         let run = match self {
             Self::Json => Cow::Borrowed(run),
@@ -572,16 +610,16 @@ impl ReportRequest {
     /// Checks that the report's location can be written to, before a run that may take minutes.
     ///
     /// # Errors
-    /// A message with the location.
-    pub fn prepare(&self) -> Result<(), String> {
+    /// When it can't.
+    pub fn prepare(&self) -> Result<(), ReportError> {
         prepare(&self.path)
     }
 
     /// Writes the report.
     ///
     /// # Errors
-    /// A message with the file that could not be written.
-    pub fn write(&self, run: &Run) -> Result<(), String> {
+    /// When it can't be rendered, or the file can't be written.
+    pub fn write(&self, run: &Run) -> Result<(), ReportError> {
         write_file(&self.path, &self.format.render(run)?)
     }
 }
@@ -589,19 +627,19 @@ impl ReportRequest {
 /// Writes a report to a file, creating its parent directories; `-` is standard output.
 ///
 /// # Errors
-/// A message with the file that could not be written.
-pub fn write_file(path: &Path, text: &str) -> Result<(), String> {
+/// When the file can't be written.
+pub fn write_file(path: &Path, text: &str) -> Result<(), ReportError> {
     if path == Path::new("-") {
         use std::io::Write;
         let written = io::stdout().lock().write_all(text.as_bytes());
-        return written.map_err(|error| format!("standard output: {error}"));
+        return written.map_err(ReportError::Stdout);
     }
     prepare(path)?;
-    files::replace(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    files::replace(path, text).map_err(|source| unwritable(path, source))
 }
 
 /// Creates the parent directories of a file that will be written.
-fn prepare(path: &Path) -> Result<(), String> {
+fn prepare(path: &Path) -> Result<(), ReportError> {
     if path == Path::new("-") {
         return Ok(());
     }
@@ -609,17 +647,22 @@ fn prepare(path: &Path) -> Result<(), String> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    std::fs::create_dir_all(directory)
-        .map_err(|error| format!("{}: {error}", directory.display()))?;
+    std::fs::create_dir_all(directory).map_err(|source| unwritable(directory, source))?;
     if path.is_dir() {
-        return Err(format!(
-            "{}: expected a file to write to, found a directory",
-            path.display()
-        ));
+        return Err(ReportError::Directory {
+            path: path.to_owned(),
+        });
     }
     let held = if path.exists() { path } else { directory };
     nix::unistd::access(held, nix::unistd::AccessFlags::W_OK)
-        .map_err(|error| format!("{}: {}", held.display(), io::Error::from(error)))
+        .map_err(|errno| unwritable(held, errno.into()))
+}
+
+fn unwritable(path: &Path, source: io::Error) -> ReportError {
+    ReportError::Unwritable {
+        path: path.to_owned(),
+        source,
+    }
 }
 
 #[cfg(test)]

@@ -115,8 +115,8 @@ pub type Trials = BTreeMap<usize, Trial>;
 pub struct RunOutcome {
     /// The target's own name and version.
     pub server: Option<String>,
-    /// Why the target could not be judged at all: start, handshake or listing failed.
-    pub unable: Option<String>,
+    /// The trial in which the target could not be judged at all: start, handshake or listing failed.
+    pub unable: Option<Box<Trial>>,
 }
 
 /// State shared by the tasks of a run.
@@ -300,12 +300,12 @@ pub async fn run(
 /// Groups the cases by what they need, and runs each group.
 ///
 /// # Errors
-/// Why the target could not be judged at all; each case that needs it has a trial that says so.
+/// The trial in which the target could not be judged at all; each case that needs it has it.
 async fn run_by_group(
     state: &Arc<RunState>,
     selected: &[usize],
     options: RunOptions,
-) -> Result<Option<String>, String> {
+) -> Result<Option<String>, Box<Trial>> {
     let mut need_target = Vec::new();
     for index in selected {
         match &state.suite.cases[*index].body {
@@ -337,7 +337,7 @@ async fn run_by_group(
             for index in need_target {
                 state.report(index, (*trial).clone());
             }
-            return Err(trial.display_text());
+            return Err(trial);
         }
     };
     let accepts_schemas = claims.has(capability::OUTPUT_SCHEMA);

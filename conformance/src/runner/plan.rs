@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::str::FromStr;
 
-use crate::suite::{Selector, Suite};
+use crate::suite::{Selector, SelectorError, Suite};
 
 /// One part of a run that is spread over several machines: the `i`th of `n`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,18 +14,31 @@ pub struct Shard {
     pub of: usize,
 }
 
-impl FromStr for Shard {
-    type Err = String;
+/// A text that is not a part of a run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}`: expected i/n with 1 <= i <= n, such as 2/4")]
+pub struct ShardError(String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
+/// Why a selection has no cases.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SelectionError {
+    /// A glob that selects nothing.
+    #[error(transparent)]
+    Glob(#[from] SelectorError),
+    #[error("the filters, skips and shard leave no case; `ptc-conformance list` names them")]
+    Empty,
+}
+
+impl FromStr for Shard {
+    type Err = ShardError;
+
+    fn from_str(text: &str) -> Result<Self, ShardError> {
         let numbers = text
             .split_once('/')
             .and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
         match numbers {
             Some((part, of)) if 1 <= part && part <= of => Ok(Self { part, of }),
-            _ => Err(format!(
-                "`{text}`: expected i/n with 1 <= i <= n, such as 2/4"
-            )),
+            _ => Err(ShardError(text.to_owned())),
         }
     }
 }
@@ -49,8 +62,8 @@ impl Selection {
     /// The indices of the selected cases. Neighbours go to different shards, since neighbours take similar time.
     ///
     /// # Errors
-    /// A message that names a glob that matches no case, with a suggestion; or that no case is left.
-    pub fn indices(&self, suite: &Suite) -> Result<Vec<usize>, String> {
+    /// When a glob matches no case, or no case is left.
+    pub fn indices(&self, suite: &Suite) -> Result<Vec<usize>, SelectionError> {
         for selector in self.filters.iter().chain(&self.skips) {
             selector.check_matches(suite)?;
         }
@@ -68,10 +81,7 @@ impl Selection {
             },
         };
         if indices.is_empty() {
-            return Err(
-                "the filters, skips and shard leave no case; `ptc-conformance list` names them"
-                    .to_owned(),
-            );
+            return Err(SelectionError::Empty);
         }
         Ok(indices)
     }

@@ -210,7 +210,7 @@ pub fn set_up_peers(
     shown: &Path,
 ) -> Result<(CasePeers, Option<String>), Refusal> {
     let peers = CasePeers::set_up(directory, &spec.peers, |text| expand_dir(text, shown))
-        .map_err(Refusal::Harness)?;
+        .map_err(|error| Refusal::Harness(error.to_string()))?;
     let own = spec.upstreams.as_ref().map(Json::to_string);
     let config = own.map(|config| peers.expand(&expand_dir(&config, shown)));
     let config = config.or_else(|| peers.upstreams());

@@ -45,7 +45,7 @@ pub use self::case::{
 pub use self::encoding::EncodingError;
 pub use self::finding::{FINDINGS, finding};
 pub use self::pattern::{Hole, HoleKind, Pattern};
-pub use self::select::{Selector, nearest, page_name};
+pub use self::select::{Selector, SelectorError, nearest, page_name};
 pub use self::target::{TargetSpec, Transport};
 pub use self::text::{CaptureForm, Captures, ExpandError, Part, TEXT_BYTES_MAX, Text};
 

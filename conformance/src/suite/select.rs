@@ -24,19 +24,50 @@ pub struct Selector {
     matcher: GlobMatcher,
 }
 
+/// Why a glob is unusable.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectorError {
+    /// It exceeds a limit.
+    #[error(
+        "`{start}…` is too large: a glob has at most {GLOB_BYTES_MAX} bytes and {BRACES_MAX} braces that open; write several"
+    )]
+    TooLarge {
+        /// Its first characters.
+        start: String,
+    },
+    /// It breaks the grammar of globs.
+    #[error(transparent)]
+    Malformed(#[from] globset::Error),
+    /// It selects nothing: a typo would leave out, or let in, every case.
+    #[error("`{text}` matches no case, clause, section or page{}", hint(.nearest.as_deref()))]
+    NoMatch {
+        /// The glob.
+        text: String,
+        /// The most similar name that matches.
+        nearest: Option<String>,
+    },
+}
+
+fn hint(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(name) => format!("; did you mean `{name}`?"),
+        None => "; `ptc-conformance list` names them".to_owned(),
+    }
+}
+
 impl Selector {
     /// Parses a glob.
     ///
     /// # Errors
-    /// When the glob is malformed; the message is the glob parser's.
-    pub fn new(text: &str) -> Result<Selector, String> {
+    /// When the glob is malformed or too large.
+    pub fn new(text: &str) -> Result<Selector, SelectorError> {
         if text.len() > GLOB_BYTES_MAX || text.matches('{').count() > BRACES_MAX {
             let start = &text[..text.floor_char_boundary(WORD_BYTES_MAX)];
-            return Err(format!(
-                "`{start}…` is too large: a glob has at most {GLOB_BYTES_MAX} bytes and {BRACES_MAX} braces that open; write several"
-            ));
+            return Err(SelectorError::TooLarge {
+                start: start.to_owned(),
+            });
         }
-        let glob = Glob::new(text).map_err(|error| error.to_string())?;
+        let glob = Glob::new(text)?;
         Ok(Selector {
             text: text.to_owned(),
             matcher: glob.compile_matcher(),
@@ -58,21 +89,18 @@ impl Selector {
         !self.text.contains(['*', '?', '[', '{'])
     }
 
-    /// Checks that the glob matches at least one case of a suite: a typo would leave out, or let in, every case.
+    /// Checks that the glob matches at least one case of a suite.
     ///
     /// # Errors
-    /// A message with a suggestion.
-    pub fn check_matches(&self, suite: &Suite) -> Result<(), String> {
+    /// [`SelectorError::NoMatch`].
+    pub fn check_matches(&self, suite: &Suite) -> Result<(), SelectorError> {
         if suite.cases.iter().any(|case| self.selects(case)) {
             return Ok(());
         }
-        let nearest = self.nearest(suite);
-        let hint = nearest.map(|name| format!("; did you mean `{name}`?"));
-        Err(format!(
-            "`{}` matches no case, clause, section or page{}",
-            self.text,
-            hint.unwrap_or_else(|| "; `ptc-conformance list` names them".to_owned())
-        ))
+        Err(SelectorError::NoMatch {
+            text: self.text.clone(),
+            nearest: self.nearest(suite),
+        })
     }
 
     /// The most similar name of a clause, section, page or case. The part of the glob from the first wildcard on is kept.
@@ -150,7 +178,9 @@ mod tests {
             "{a,b".repeat(3000) + &"}".repeat(3000),
             "{a,".repeat(300) + &"}".repeat(300),
         ] {
-            let told = Selector::new(&text).expect_err("it is too large");
+            let told = Selector::new(&text)
+                .expect_err("it is too large")
+                .to_string();
             assert!(told.len() < 500 && told.contains("is too large"), "{told}");
         }
         assert!(Selector::new(&"?".repeat(GLOB_BYTES_MAX)).is_ok());

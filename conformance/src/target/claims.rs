@@ -9,8 +9,8 @@ use serde::Deserialize;
 use super::capability::{CAPABILITIES, DetectionRule, LISP_RUN, is_extension};
 use super::link::{Link, parse_result};
 use super::{Patience, fault::Fault};
-use crate::files;
-use crate::suite::{Case, Selector, Suite};
+use crate::files::{self, FileError};
+use crate::suite::{Case, Selector, SelectorError, Suite};
 
 /// A declaration, as in the file given to `--claims`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -58,10 +58,10 @@ pub enum ClaimsError {
         known: String,
     },
     #[error("`{glob}` is not a glob: {error}")]
-    NoGlob { glob: String, error: String },
+    NoGlob { glob: String, error: SelectorError },
     /// A glob that selects nothing.
-    #[error("{0}")]
-    NoMatch(String),
+    #[error(transparent)]
+    NoMatch(SelectorError),
     #[error(
         "`{member}` is empty, so that nothing would be tested: write {wanted}, or leave `{member}` out to claim everything"
     )]
@@ -76,8 +76,8 @@ impl Declaration {
     /// Reads a declaration.
     ///
     /// # Errors
-    /// A message with the file, and with the line when it is not a declaration.
-    pub fn read(path: &Path) -> Result<Self, String> {
+    /// When the file can't be read or is not a declaration.
+    pub fn read(path: &Path) -> Result<Self, FileError> {
         files::read_toml(path)
     }
 
@@ -112,7 +112,7 @@ impl Declaration {
         let selector = |text: &String| {
             Selector::new(text).map_err(|error| ClaimsError::NoGlob {
                 glob: text.clone(),
-                error: error.to_string(),
+                error,
             })
         };
         let globs = |globs: &[String]| -> Result<Vec<Selector>, ClaimsError> {

@@ -2,13 +2,13 @@
 //! A template translates the suite's vocabulary (the reference's flags) into a server's own. Knows nothing of cases.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
 use serde::Deserialize;
 
 use super::Patience;
-use crate::files;
+use crate::files::{self, FileError, TomlError};
 use crate::json::Json;
 
 /// A launch template, as in the file given to `--launch`. Members that the file omits are those of the reference.
@@ -81,15 +81,32 @@ pub struct PatienceMs {
     pub factor: Option<u32>,
 }
 
+/// Why no template can be read from a file.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchFileError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{}: {source}", .path.display())]
+    Unusable {
+        path: PathBuf,
+        source: Box<LaunchError>,
+    },
+}
+
+/// A flag, by its name in the suite, that the server does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct MissingFlag(pub String);
+
 /// Why a template is unusable: no server could be started with it, or a value would silently be dropped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-enum LaunchError {
+pub enum LaunchError {
     /// The text is not TOML of this shape.
-    #[error("{0}")]
-    Toml(String),
-    #[error("{}; write {hint}", error.trim_end())]
+    #[error(transparent)]
+    Toml(#[from] TomlError),
+    #[error("{}; write {hint}", .error.to_string().trim_end())]
     NoList {
-        error: String,
+        error: TomlError,
         /// The member with its words.
         hint: String,
     },
@@ -162,16 +179,19 @@ impl Launch {
     /// Reads a template.
     ///
     /// # Errors
-    /// A message with the file, and with the line when it is not a template.
-    pub fn read(path: &Path) -> Result<Self, String> {
+    /// When the file can't be read or is not a template.
+    pub fn read(path: &Path) -> Result<Self, LaunchFileError> {
         let text = files::read_text(path, files::SETTINGS_BYTES_MAX)?;
-        Self::parse(&text).map_err(|error| format!("{}: {error}", path.display()))
+        Self::parse(&text).map_err(|source| LaunchFileError::Unusable {
+            path: path.to_owned(),
+            source: Box::new(source),
+        })
     }
 
     fn parse(text: &str) -> Result<Self, LaunchError> {
         let launch: Self = files::parse_toml(text).map_err(|error| match as_list(text) {
             Some(hint) => LaunchError::NoList { error, hint },
-            None => LaunchError::Toml(error),
+            None => error.into(),
         })?;
         launch.check()?;
         Ok(launch)
@@ -217,15 +237,15 @@ impl Launch {
     /// The arguments that pass `flags`, which have the suite's names (`max_program_bytes`).
     ///
     /// # Errors
-    /// The name of a flag that the server does not have.
+    /// When the server does not have one of them.
     pub fn words<'a>(
         &self,
         flags: impl IntoIterator<Item = (&'a str, &'a FlagValue)>,
-    ) -> Result<Vec<String>, String> {
+    ) -> Result<Vec<String>, MissingFlag> {
         let mut words = Vec::new();
         for (name, value) in flags {
             let own = match self.flags.get(name) {
-                Some(own) if own.is_empty() => return Err(name.to_owned()),
+                Some(own) if own.is_empty() => return Err(MissingFlag(name.to_owned())),
                 Some(own) => own.clone(),
                 None => name.replace('_', "-"),
             };
@@ -436,7 +456,7 @@ mod tests {
         let on = FlagValue::Switch(true);
         assert_eq!(
             launch.words([("sessions", &on)]),
-            Err("sessions".to_owned())
+            Err(MissingFlag("sessions".to_owned()))
         );
     }
 }

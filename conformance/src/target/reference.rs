@@ -1,6 +1,7 @@
 //! Builds the reference implementation with cargo and locates its executable.
 //! This is all that the harness knows of it: the package, the command `start`, and that it is built, not linked.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -17,6 +18,20 @@ pub const RELEASE: &str = "release";
 /// The subcommand that starts the server.
 const SERVE: &str = "start";
 
+/// Why there is no executable of the reference.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    #[error("no target is named, and there is no workspace with the reference around here")]
+    NoWorkspace,
+    #[error("cargo could not be started: {0}")]
+    NoCargo(io::Error),
+    /// Cargo's own messages went to standard error.
+    #[error("{binary} could not be built in {}; cargo's messages stand above", .root.display())]
+    Failed { binary: String, root: PathBuf },
+    #[error("cargo built no executable of package {package}")]
+    NoExecutable { package: String },
+}
+
 /// The command that starts the server, with the executable at `path`.
 pub fn command(path: &Path) -> Vec<String> {
     vec![path.to_string_lossy().into_owned(), SERVE.to_owned()]
@@ -25,8 +40,8 @@ pub fn command(path: &Path) -> Vec<String> {
 /// Builds the reference with this harness's profile, so that common dependencies are already built, and returns the executable.
 ///
 /// # Errors
-/// A message, when there is no workspace here or the build fails; cargo's own messages go to standard error.
-pub fn build() -> Result<PathBuf, String> {
+/// When there is no workspace here or the build fails.
+pub fn build() -> Result<PathBuf, BuildError> {
     let profile = if cfg!(debug_assertions) {
         "dev"
     } else {
@@ -39,7 +54,7 @@ pub fn build() -> Result<PathBuf, String> {
 ///
 /// # Errors
 /// As [`build`].
-pub fn release() -> Result<PathBuf, String> {
+pub fn release() -> Result<PathBuf, BuildError> {
     executable(PACKAGE, BINARY, RELEASE)
 }
 
@@ -47,7 +62,7 @@ pub fn release() -> Result<PathBuf, String> {
 ///
 /// # Errors
 /// As [`build`].
-pub fn executable(package: &str, binary: &str, profile: &str) -> Result<PathBuf, String> {
+pub fn executable(package: &str, binary: &str, profile: &str) -> Result<PathBuf, BuildError> {
     let root = workspace()?;
     let output = cargo()
         .args([
@@ -64,18 +79,20 @@ pub fn executable(package: &str, binary: &str, profile: &str) -> Result<PathBuf,
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|error| format!("cargo could not be started: {error}"))?;
+        .map_err(BuildError::NoCargo)?;
     if !output.status.success() {
-        return Err(format!(
-            "{binary} could not be built in {}; cargo's messages stand above",
-            root.display()
-        ));
+        return Err(BuildError::Failed {
+            binary: binary.to_owned(),
+            root,
+        });
     }
     String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<Message>(line).ok())
         .find_map(|message| message.executable)
-        .ok_or_else(|| format!("cargo built no executable of package {package}"))
+        .ok_or_else(|| BuildError::NoExecutable {
+            package: package.to_owned(),
+        })
 }
 
 /// The cargo that started this program, or the installed one.
@@ -105,14 +122,14 @@ struct Message {
 
 /// The workspace around the working directory. The place where the harness was built does not count: outside a workspace, a missing
 /// target is a mistake, and the reference's verdict would be taken for another server's.
-pub fn workspace() -> Result<PathBuf, String> {
+///
+/// # Errors
+/// [`BuildError::NoWorkspace`].
+pub fn workspace() -> Result<PathBuf, BuildError> {
     let here = std::env::current_dir().ok();
     here.iter()
         .flat_map(|here| here.ancestors())
         .find(|directory| directory.join("reference/ptc/Cargo.toml").is_file())
         .map(Path::to_path_buf)
-        .ok_or_else(|| {
-            "no target is named, and there is no workspace with the reference around here"
-                .to_owned()
-        })
+        .ok_or(BuildError::NoWorkspace)
 }

@@ -55,7 +55,7 @@ pub fn run(options: &BenchOptions) -> Result<(), String> {
         }
     }
     if !options.in_process {
-        let binary = reference::release()?;
+        let binary = reference::release().map_err(|error| error.to_string())?;
         if !options.suite {
             let command = reference::command(&binary);
             rows.extend(stdio::measure(&command)?);
@@ -64,7 +64,8 @@ pub fn run(options: &BenchOptions) -> Result<(), String> {
         }
         if !options.processes {
             let harness =
-                reference::executable("conformance", "ptc-conformance", reference::RELEASE)?;
+                reference::executable("conformance", "ptc-conformance", reference::RELEASE);
+            let harness = harness.map_err(|error| error.to_string())?;
             rows.extend(suite::measure(&harness, &binary)?);
         }
     }

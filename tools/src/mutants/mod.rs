@@ -435,7 +435,7 @@ impl SampleDirectory {
                 self.home.join("ptc").display()
             ));
         }
-        let run = Run::read(&report)?;
+        let run = Run::read(&report).map_err(|error| error.to_string())?;
         let failing = run.cases.iter().filter(|case| case.status == Status::Fail);
         sample.failing = failing.map(|case| case.id.clone()).collect();
         sample.reached = self.pages_by_fault(suite)?;

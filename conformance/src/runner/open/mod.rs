@@ -85,12 +85,12 @@ enum ServerAccess {
 /// Runs the open cases. Returns the server's own name.
 ///
 /// # Errors
-/// Why the server could not be judged at all; each case has a trial that says so.
+/// The trial in which the server could not be judged at all; each case has it.
 pub async fn run_all(
     state: &Arc<RunState>,
     options: &RunOptions,
     indices: &[usize],
-) -> Result<Option<String>, String> {
+) -> Result<Option<String>, Box<Trial>> {
     // If the claims exclude all these cases, the server is not even started.
     let mut wanted = Vec::new();
     for index in indices {
@@ -116,7 +116,7 @@ pub async fn run_all(
             }
             // What the server wrote instead of an answer explains more than the missing answer.
             return match findings.is_empty() {
-                true => Err(trial.display_text()),
+                true => Err(trial),
                 false => Ok(None),
             };
         }
